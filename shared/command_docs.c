@@ -1,0 +1,85 @@
+#include "shared/command_docs.h"
+
+#include "shared/command.h"
+
+static const char intro[] =
+    "# Commands\n"
+    "\n"
+    "Printed by `scree-proxy --print-commands` and `scree-backend --print-commands` from\n"
+    "`shared/commands.def`; do not edit.\n"
+    "\n"
+    "- **Arity** counts the command's name (and subcommand); a negative one means \"at least\".\n"
+    "- **Answered by**: `backend`: through the proxy too, by the route; `both`: the proxy\n"
+    "  answers clients by itself, a backend its direct clients; `proxy`: the proxy only; `-`:\n"
+    "  nobody yet, arity and keys are known, and the answer is an error.\n"
+    "- **Route**: what a proxy does. `local`: answers by itself; `by-key`: sends it to the\n"
+    "  shard of its keys (keys of several shards: `-CROSSSLOT`); `split`: cuts it by keys;\n"
+    "  `all-shards`: asks every shard; `any`: asks one; `cursor`: goes from shard to shard;\n"
+    "  `channel`: to the channel's shard; `pinned`: takes a private connection to the shard;\n"
+    "  `transaction`: belongs to MULTI; `denied`: refuses it. Behind a slash stands how the\n"
+    "  shards' replies become one. `long` commands travel on a second connection, so that\n"
+    "  short ones can overtake them.\n"
+    "- **Since**: the version of Redis that had it first; of RedisJSON for `JSON.*`, of Scree\n"
+    "  for `SI*` and `SCREE`.\n";
+
+static const char *answered_by(const struct command *command)
+{
+    switch (command->handlers) {
+    case HANDLER_BACKEND:
+        return "backend";
+    case HANDLER_PROXY:
+        return "proxy";
+    case HANDLER_BACKEND | HANDLER_PROXY:
+        return "both";
+    default:
+        return "-";
+    }
+}
+
+/* A container only leads to its subcommands. */
+static bool is_word_only(const struct command *command)
+{
+    return command_has_subs(command) && command->id != COMMAND_command;
+}
+
+static void print_row(FILE *file, const struct command *command)
+{
+    char name[sizeof(command->full_name)];
+    command_upper(command_full_name(command), name, sizeof(name));
+    char *bar = strchr(name, '|');
+    if (bar)
+        *bar = ' ';
+    (void)fprintf(file, "| `%s` | %d | %s | ", name, command->arity, answered_by(command));
+    if (!is_word_only(command)) {
+        (void)fputs(command_route_name(command->route), file);
+        if (command->merge != MERGE_ONE)
+            (void)fprintf(file, "/%s", command_merge_name(command->merge));
+        if (command->flags & CMD_LONG)
+            (void)fputs(", long", file);
+    }
+    (void)fprintf(file, " | %s | %s | %s", command->since,
+                  command->complexity ? command->complexity : "", command->summary);
+    if (command->replaced_by)
+        (void)fprintf(file, " Better: %s.", command->replaced_by);
+    (void)fputs(" |\n", file);
+}
+
+static void print_group(FILE *file, enum command_group group)
+{
+    (void)fprintf(file, "\n## %s\n\n", command_group_name(group));
+    (void)fputs("| Command | Arity | Answered by | Route | Since | Complexity | What it does |\n",
+                file);
+    (void)fputs("|---|---|---|---|---|---|---|\n", file);
+    for (int id = 1; id < COMMAND_COUNT; id++) {
+        const struct command *command = command_of((enum command_id)id);
+        if (command->group == group)
+            print_row(file, command);
+    }
+}
+
+void command_print_docs(FILE *file)
+{
+    (void)fputs(intro, file);
+    for (int group = 0; group < GROUP_COUNT; group++)
+        print_group(file, (enum command_group)group);
+}

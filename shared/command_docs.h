@@ -1,0 +1,9 @@
+/*
+ * command_docs.h - docs/commands.md, printed from the table by `--print-commands` of both programs.
+ */
+#pragma once
+
+#include <stdio.h>
+
+/* Writes the page as Markdown; command_init() has run. A unit test compares it with docs/commands.md. */
+void command_print_docs(FILE *file);

@@ -1,0 +1,312 @@
+/*
+ * Redis 7.0 asks the key specs first, unless a spec's flags depend on other arguments; what specs cannot
+ * say, or say is broken, the row's rule decides. So does this:
+ *
+ *   specs reliable? ──yes──► find_by_specs ──found──► done
+ *         │no                      │broken
+ *         └────────► find_by_rule ◄┘
+ */
+#include "shared/keys.h"
+
+#include "shared/check.h"
+#include "shared/number.h"
+
+#include <stdlib.h>
+
+enum { LIST_KEEP = 4096 }; /* a list that grew beyond this gives the memory back */
+
+void keys_list_init(struct key_list *list)
+{
+    list->count = 0;
+    list->cap = KEYS_INLINE;
+    list->refs = list->inline_refs;
+}
+
+void keys_list_fini(struct key_list *list)
+{
+    if (list->refs != list->inline_refs)
+        free(list->refs);
+    keys_list_init(list);
+}
+
+static void list_grow(struct key_list *list)
+{
+    bool is_inline = list->refs == list->inline_refs;
+    size_t cap = (size_t)list->cap * 2;
+    struct key_ref *refs = realloc(is_inline ? NULL : list->refs, cap * sizeof(*refs));
+    CHECK(refs);
+    if (is_inline)
+        memcpy(refs, list->inline_refs, sizeof(list->inline_refs));
+    list->refs = refs;
+    list->cap = (uint32_t)cap;
+}
+
+static inline void list_add(struct key_list *list, int64_t index, uint32_t flags, uint32_t spec)
+{
+    if (list->count == list->cap)
+        list_grow(list);
+    list->refs[list->count++] = (struct key_ref){(uint32_t)index, (uint16_t)flags, (uint16_t)spec};
+}
+
+bool keys_possible(const struct command *command)
+{
+    for (int i = 0; i < KEY_SPECS_MAX && command->keys[i].begin != KEY_BEGIN_NONE; i++) {
+        if (!(command->keys[i].flags & KEY_NOT_KEY))
+            return true;
+    }
+    return false;
+}
+
+void keys_init_fast_path(struct command *command)
+{
+    const struct key_spec *spec = &command->keys[0];
+    command->key_at = 0;
+    command->key_argc_max = UINT32_MAX;
+    if (!keys_possible(command))
+        return;
+    bool plain = spec->begin == KEY_BEGIN_INDEX && spec->find == KEY_FIND_RANGE &&
+                 spec->limit == 0 && command->keys[1].begin == KEY_BEGIN_NONE;
+    command->key_at = plain ? spec->at : KEYS_WALK;
+    if (!plain || spec->last > 0)
+        command->key_argc_max = 0;
+    else if (spec->last < 0)
+        command->key_argc_max = (uint32_t)(spec->at - spec->last + spec->step - 1);
+}
+
+/* --- by specs --------------------------------------------------------------------------------- */
+
+/* The first key's argument, or 0: the spec's word is not there. As in Redis the last argument is not looked
+ * at, nor, on the way back from the end, the first. */
+static int64_t spec_begin(const struct key_spec *spec, const struct bytes *argv, int64_t argc)
+{
+    if (spec->begin == KEY_BEGIN_INDEX)
+        return spec->at;
+    int64_t step = spec->at > 0 ? 1 : -1;
+    int64_t end = spec->at > 0 ? argc - 1 : 1;
+    for (int64_t at = spec->at > 0 ? spec->at : argc + spec->at; (end - at) * step > 0;
+         at += step) {
+        if (bytes_is(argv[at], spec->keyword))
+            return at + 1;
+    }
+    return 0;
+}
+
+/* Adds the keys of one spec; false: the arguments do not fit it. */
+static bool find_by_spec(const struct command *command, uint32_t index, const struct bytes *argv,
+                         int64_t argc, struct key_list *list)
+{
+    const struct key_spec *spec = &command->keys[index];
+    if (spec->begin == KEY_BEGIN_UNKNOWN || spec->find == KEY_FIND_UNKNOWN)
+        return false;
+    int64_t first = spec_begin(spec, argv, argc);
+    int64_t last = 0;
+    if (first == 0)
+        return true;
+    if (spec->find == KEY_FIND_KEYNUM) {
+        int64_t at = first + spec->number_at;
+        int64_t number;
+        if (at >= argc || !number_parse_int64(argv[at], &number) || number < 0 || number > argc)
+            return false;
+        first += spec->first;
+        last = first + (number - 1) * spec->step;
+    } else if (spec->last >= 0) {
+        last = first + spec->last;
+    } else if (spec->limit == 0) {
+        last = argc + spec->last;
+    } else {
+        last = first + (argc - first) / spec->limit + spec->last;
+    }
+    if (first >= argc || last >= argc || last < first)
+        return false;
+    for (int64_t at = first; at <= last; at += spec->step)
+        list_add(list, at, spec->flags, index);
+    return !(spec->flags & KEY_INCOMPLETE);
+}
+
+static bool find_by_specs(const struct command *command, const struct bytes *argv, uint32_t argc,
+                          struct key_list *list)
+{
+    for (uint32_t i = 0; i < KEY_SPECS_MAX && command->keys[i].begin != KEY_BEGIN_NONE; i++) {
+        if (command->keys[i].flags & KEY_NOT_KEY)
+            continue;
+        if (!find_by_spec(command, i, argv, argc, list)) {
+            list->count = 0;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- by rule ---------------------------------------------------------------------------------- */
+
+static void find_set(const struct bytes *argv, uint32_t argc, struct key_list *list)
+{
+    uint32_t flags = KEY_OW | KEY_UPDATE;
+    for (uint32_t i = 3; i < argc; i++) {
+        if (bytes_is(argv[i], "get"))
+            flags = KEY_RW | KEY_ACCESS | KEY_UPDATE;
+    }
+    list_add(list, 1, flags, 0);
+}
+
+/* Only whole GETs (and OVERFLOW) leave the key as it is; anything else may write. */
+static bool bitfield_only_reads(const struct bytes *argv, uint32_t argc)
+{
+    for (uint32_t i = 2; i < argc; i++) {
+        uint32_t rest = argc - i - 1;
+        if (bytes_is(argv[i], "get") && rest >= 2)
+            i += 2;
+        else if (bytes_is(argv[i], "overflow") && rest >= 1)
+            i += 1;
+        else
+            return false;
+    }
+    return true;
+}
+
+static void find_bitfield(const struct bytes *argv, uint32_t argc, struct key_list *list)
+{
+    bool reads = bitfield_only_reads(argv, argc);
+    list_add(list, 1, reads ? KEY_RO | KEY_ACCESS : KEY_RW | KEY_ACCESS | KEY_UPDATE, 0);
+}
+
+/* Of several STOREs the last one counts. A destination is looked at as an option again, as Redis does. */
+static void find_sort(const struct command *command, const struct bytes *argv, uint32_t argc,
+                      struct key_list *list)
+{
+    uint32_t store = 0;
+    for (uint32_t i = 2; i < argc; i++) {
+        if (bytes_is(argv[i], "limit"))
+            i += 2;
+        else if (bytes_is(argv[i], "get") || bytes_is(argv[i], "by"))
+            i += 1;
+        else if (bytes_is(argv[i], "store") && i + 1 < argc)
+            store = i + 1;
+    }
+    list_add(list, 1, KEY_RO | KEY_ACCESS, 0);
+    if (store && (command->flags & CMD_WRITE))
+        list_add(list, store, KEY_OW | KEY_UPDATE, 2);
+}
+
+/* MIGRATE host port key|"" db timeout [COPY] [REPLACE] [AUTH p | AUTH2 u p] [KEYS key ...] */
+static void find_migrate(const struct bytes *argv, uint32_t argc, struct key_list *list)
+{
+    const uint32_t flags = KEY_RW | KEY_ACCESS | KEY_DELETE;
+    for (uint32_t i = 6; i < argc; i++) {
+        if (bytes_is(argv[i], "auth")) {
+            i += 1;
+        } else if (bytes_is(argv[i], "auth2")) {
+            i += 2;
+        } else if (bytes_is(argv[i], "keys")) {
+            if (argv[3].len)
+                return;
+            for (uint32_t key = i + 1; key < argc; key++)
+                list_add(list, key, flags, 1);
+            return;
+        }
+    }
+    list_add(list, 3, flags, 0);
+}
+
+/* XREAD and XREADGROUP when STREAMS is not where the spec looks for it. The ids are as many as the keys. */
+static void find_streams(const struct bytes *argv, uint32_t argc, struct key_list *list)
+{
+    for (uint32_t i = 1; i < argc; i++) {
+        if (bytes_is(argv[i], "block") || bytes_is(argv[i], "count")) {
+            i += 1;
+        } else if (bytes_is(argv[i], "group")) {
+            i += 2;
+        } else if (bytes_is(argv[i], "streams")) {
+            uint32_t rest = argc - i - 1;
+            for (uint32_t key = 1; rest % 2 == 0 && key <= rest / 2; key++)
+                list_add(list, i + key, 0, 0);
+            return;
+        } else if (!bytes_is(argv[i], "noack")) {
+            return;
+        }
+    }
+}
+
+/* C's atoi on an argument: leading space and sign allowed, stops where the digits end. */
+static int64_t loose_number(struct bytes text)
+{
+    size_t i = 0;
+    while (i < text.len && (text.data[i] == ' ' || (text.data[i] >= '\t' && text.data[i] <= '\r')))
+        i++;
+    bool negative = i < text.len && text.data[i] == '-';
+    if (negative || (i < text.len && text.data[i] == '+'))
+        i++;
+    int64_t number = 0;
+    for (; i < text.len && text.data[i] >= '0' && text.data[i] <= '9' && number <= UINT32_MAX; i++)
+        number = number * 10 + (text.data[i] - '0');
+    return negative ? -number : number;
+}
+
+/* The number of keys in `count_at`, the keys behind it; `store_at` (0: none) is one more, the last. */
+static void find_counted(const struct bytes *argv, uint32_t argc, uint32_t count_at,
+                         uint32_t store_at, struct key_list *list)
+{
+    CHECK(count_at < argc);
+    int64_t number = loose_number(argv[count_at]);
+    int64_t first = count_at + 1;
+    if (number < 1 || number > argc - first)
+        return;
+    for (int64_t at = first; at < first + number; at++)
+        list_add(list, at, 0, store_at ? 1 : 0);
+    if (store_at)
+        list_add(list, store_at, 0, 0);
+}
+
+static void find_by_rule(const struct command *command, const struct bytes *argv, uint32_t argc,
+                         struct key_list *list)
+{
+    switch (command->key_rule) {
+    case KEY_RULE_NONE:
+        return;
+    case KEY_RULE_SET:
+        find_set(argv, argc, list);
+        return;
+    case KEY_RULE_BITFIELD:
+        find_bitfield(argv, argc, list);
+        return;
+    case KEY_RULE_SORT:
+        find_sort(command, argv, argc, list);
+        return;
+    case KEY_RULE_MIGRATE:
+        find_migrate(argv, argc, list);
+        return;
+    case KEY_RULE_DESTINATION:
+        list_add(list, 1, command->keys[0].flags, 0);
+        return;
+    case KEY_RULE_STREAMS:
+        find_streams(argv, argc, list);
+        return;
+    case KEY_RULE_COUNT_AT_1:
+        find_counted(argv, argc, 1, 0, list);
+        return;
+    case KEY_RULE_COUNT_AT_2:
+        find_counted(argv, argc, 2, 0, list);
+        return;
+    case KEY_RULE_STORE_COUNT:
+        find_counted(argv, argc, 2, 1, list);
+        return;
+    }
+}
+
+int keys_find(const struct command *command, const struct bytes *argv, uint32_t argc,
+              struct key_list *list)
+{
+    CHECK(list->cap >= KEYS_INLINE);
+    CHECK(command_arity_ok(command, argc));
+    if (list->cap > LIST_KEEP)
+        keys_list_fini(list);
+    list->count = 0;
+    if (!keys_possible(command))
+        return 0;
+    bool flags_vary = command->keys[0].flags & KEY_VARIABLE_FLAGS;
+    if (flags_vary || !find_by_specs(command, argv, argc, list))
+        find_by_rule(command, argv, argc, list);
+    if (list->count == 0 && !(command->flags & CMD_NO_MANDATORY_KEYS))
+        return KEYS_INVALID;
+    return 0;
+}

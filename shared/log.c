@@ -1,0 +1,123 @@
+/*
+ * Threads share the level and one descriptor number. The number never changes its file behind a
+ * writer's back by being closed: a reopened file is put under the same number (dup3).
+ */
+#include "shared/log.h"
+
+#include "shared/check.h"
+#include "shared/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINE_MAX_BYTES = 4096, FILE_MODE = 0640 };
+
+static _Atomic int threshold = LOG_INFO;
+static _Atomic int target = STDERR_FILENO;
+static pthread_mutex_t file_mutex = PTHREAD_MUTEX_INITIALIZER;
+static int file_fd = -1; /* stays open for ever once used; guarded by file_mutex */
+
+void log_set_level(enum log_level level)
+{
+    atomic_store_explicit(&threshold, (int)level, memory_order_relaxed);
+}
+
+bool log_on(enum log_level level)
+{
+    return (int)level >= atomic_load_explicit(&threshold, memory_order_relaxed);
+}
+
+/* The file under file_fd's number; false when it cannot be opened. */
+static bool open_file(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, FILE_MODE);
+    if (fd < 0)
+        return false;
+    if (file_fd < 0) {
+        file_fd = fd;
+        return true;
+    }
+    bool moved = dup3(fd, file_fd, O_CLOEXEC) >= 0;
+    (void)close(fd);
+    return moved;
+}
+
+bool log_set_file(const char *path)
+{
+    (void)pthread_mutex_lock(&file_mutex);
+    bool ok = !path || open_file(path);
+    if (ok)
+        atomic_store(&target, path ? file_fd : STDERR_FILENO);
+    (void)pthread_mutex_unlock(&file_mutex);
+    return ok;
+}
+
+static size_t write_head(char *line, size_t max, enum log_level level, const char *event)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+    uint64_t now_ms = clock_wall_us() / 1000;
+    time_t seconds = (time_t)(now_ms / 1000);
+    struct tm utc;
+    CHECK(gmtime_r(&seconds, &utc));
+    size_t len = strftime(line, max, "%Y-%m-%dT%H:%M:%S", &utc);
+    int more = snprintf(line + len, max - len, ".%03uZ %s %.64s ", (unsigned)(now_ms % 1000),
+                        names[level], event);
+    CHECK(more > 0);
+    return len + (size_t)more;
+}
+
+/* Copies text with control characters escaped; stops at `max` bytes. Returns how many it wrote. */
+static size_t write_escaped(char *to, size_t max, const char *text)
+{
+    static const char hex[] = "0123456789abcdef";
+    static const char letters[] = "tnvfr"; /* for \t \n \v \f \r */
+    size_t len = 0;
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        bool plain = c >= ' ' && c != 0x7f;
+        if (len + (plain ? 1 : 4) > max)
+            break;
+        if (plain) {
+            to[len++] = (char)c;
+        } else if (c >= '\t' && c <= '\r') {
+            to[len++] = '\\';
+            to[len++] = letters[c - '\t'];
+        } else {
+            to[len++] = '\\';
+            to[len++] = 'x';
+            to[len++] = hex[c >> 4];
+            to[len++] = hex[c & 15];
+        }
+    }
+    return len;
+}
+
+void log_event(enum log_level level, const char *event, const char *format, ...)
+{
+    if (!log_on(level))
+        return;
+    int saved_errno = errno;
+    char text[LINE_MAX_BYTES];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+
+    char line[LINE_MAX_BYTES];
+    size_t len = write_head(line, sizeof(line), level, event);
+    len += write_escaped(line + len, sizeof(line) - len - 1, text);
+    while (line[len - 1] == ' ')
+        len--;
+    line[len++] = '\n';
+    ssize_t written = write(atomic_load(&target), line, len);
+    (void)written; /* nowhere to complain */
+    errno = saved_errno;
+}

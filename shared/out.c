@@ -1,0 +1,214 @@
+/*
+ * A piece either carries copied bytes in its own room, or points into a block it holds a reference
+ * to. Only the last piece may have room left; the first chunk of an out is small, as most answers
+ * are.
+ */
+#include "shared/out.h"
+
+#include "shared/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct out_piece {
+    struct out_piece *next;
+    struct block *block; /* NULL: the bytes are in room[] */
+    const char *data;    /* first byte that is not consumed yet */
+    size_t len;
+    size_t left; /* free bytes of room[] behind data + len */
+    char room[];
+};
+
+enum {
+    CHUNK_FIRST = 512 - sizeof(struct out_piece),
+    CHUNK_SECOND = 4096 - sizeof(struct out_piece),
+    CHUNK_LATER = 16384 - sizeof(struct out_piece),
+};
+
+void out_init(struct out *out)
+{
+    *out = (struct out){0};
+}
+
+static void piece_free(struct out_piece *piece)
+{
+    block_unref(piece->block);
+    free(piece);
+}
+
+void out_clear(struct out *out)
+{
+    while (out->head) {
+        struct out_piece *piece = out->head;
+        out->head = piece->next;
+        piece_free(piece);
+    }
+    out_init(out);
+}
+
+static struct out_piece *add_piece(struct out *out, size_t room)
+{
+    struct out_piece *piece = malloc(sizeof(*piece) + room);
+    CHECK(piece);
+    *piece = (struct out_piece){.data = piece->room, .left = room};
+    if (out->tail)
+        out->tail->next = piece;
+    else
+        out->head = piece;
+    out->tail = piece;
+    return piece;
+}
+
+static void add_chunk(struct out *out, size_t len)
+{
+    size_t room = out->bytes < CHUNK_FIRST   ? CHUNK_FIRST
+                  : out->bytes < CHUNK_LATER ? CHUNK_SECOND
+                                             : CHUNK_LATER;
+    add_piece(out, len > room ? len : room);
+}
+
+/* Copies bytes that fit into the tail's room. */
+static void fill_tail(struct out *out, const void *data, size_t len)
+{
+    struct out_piece *tail = out->tail;
+    memcpy((char *)tail->data + tail->len, data, len);
+    tail->len += len;
+    tail->left -= len;
+    out->bytes += len;
+}
+
+void out_write(struct out *out, const void *data, size_t len)
+{
+    if (len == 0)
+        return;
+    if (out->tail && out->tail->left >= len) {
+        fill_tail(out, data, len);
+        return;
+    }
+    size_t first = out->tail ? out->tail->left : 0;
+    if (first)
+        fill_tail(out, data, first);
+    add_chunk(out, len - first);
+    fill_tail(out, (const char *)data + first, len - first);
+}
+
+void out_write_block(struct out *out, struct block *block, const char *data, size_t len)
+{
+    CHECK(data >= block->data);
+    CHECK(data + len <= block->data + block->size);
+    struct out_piece *tail = out->tail;
+    if (tail && tail->block == block && tail->data + tail->len == data) {
+        tail->len += len;
+        out->bytes += len;
+        return;
+    }
+    if (len <= OUT_COPY_MAX) {
+        out_write(out, data, len);
+        return;
+    }
+    struct out_piece *piece = add_piece(out, 0);
+    piece->block = block_ref(block);
+    piece->data = data;
+    piece->len = len;
+    out->bytes += len;
+}
+
+char *out_reserve(struct out *out, size_t len)
+{
+    CHECK(len <= OUT_COPY_MAX);
+    if (!out->tail || out->tail->left < len || out->tail->block)
+        add_chunk(out, len);
+    return (char *)out->tail->data + out->tail->len;
+}
+
+void out_commit(struct out *out, size_t len)
+{
+    struct out_piece *tail = out->tail;
+    CHECK(tail);
+    CHECK(!tail->block);
+    CHECK(len <= tail->left);
+    tail->len += len;
+    tail->left -= len;
+    out->bytes += len;
+    if (out->bytes == 0)
+        out_clear(out);
+}
+
+void out_move(struct out *to, struct out *from)
+{
+    CHECK(to != from);
+    struct out_piece *head = from->head;
+    if (!head)
+        return;
+    if (!to->tail) {
+        *to = *from;
+    } else if (head == from->tail && !head->block && to->tail->left >= head->len) {
+        fill_tail(to, head->data, head->len);
+        piece_free(head);
+    } else {
+        to->tail->next = head;
+        to->tail = from->tail;
+        to->bytes += from->bytes;
+    }
+    out_init(from);
+}
+
+int out_iov(const struct out *out, struct iovec *iov, int max)
+{
+    int count = 0;
+    for (const struct out_piece *piece = out->head; piece && count < max; piece = piece->next) {
+        if (piece->len == 0)
+            continue;
+        iov[count++] = (struct iovec){(char *)piece->data, piece->len};
+    }
+    return count;
+}
+
+void out_consume(struct out *out, size_t len)
+{
+    CHECK(len <= out->bytes);
+    out->bytes -= len;
+    if (out->bytes == 0) {
+        out_clear(out);
+        return;
+    }
+    while (len >= out->head->len) {
+        struct out_piece *piece = out->head;
+        len -= piece->len;
+        out->head = piece->next;
+        piece_free(piece);
+    }
+    out->head->data += len;
+    out->head->len -= len;
+}
+
+void out_printf(struct out *out, const char *format, ...)
+{
+    va_list args;
+    va_list again;
+    va_start(args, format);
+    va_copy(again, args);
+    char *room = out_reserve(out, OUT_COPY_MAX);
+    int len = vsnprintf(room, OUT_COPY_MAX, format, args);
+    CHECK(len >= 0);
+    if (len < OUT_COPY_MAX) {
+        out_commit(out, (size_t)len);
+    } else {
+        char *text = malloc((size_t)len + 1);
+        CHECK(text);
+        CHECK(vsnprintf(text, (size_t)len + 1, format, again) == len);
+        out_write(out, text, (size_t)len);
+        free(text);
+    }
+    va_end(again);
+    va_end(args);
+}
+
+void out_copy(const struct out *out, char *to)
+{
+    for (const struct out_piece *piece = out->head; piece; piece = piece->next) {
+        if (piece->len)
+            memcpy(to, piece->data, piece->len);
+        to += piece->len;
+    }
+}

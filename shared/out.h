@@ -1,0 +1,47 @@
+/*
+ * out.h - bytes on their way out: an ordered chain of pieces.
+ *
+ *   out ─► [copied bytes........] ─► [ref into a block] ─► [copied bytes...]
+ *          small writes share a       large runs are
+ *          tail chunk                 referenced, not copied
+ *
+ * Up to OUT_COPY_MAX bytes are copied (cheaper than an iovec and a reference); adjacent
+ * references into one block become one piece. An empty out owns no memory.
+ */
+#pragma once
+
+#include "shared/block.h"
+#include "shared/bytes.h"
+
+#include <stdarg.h>
+#include <sys/uio.h>
+
+enum { OUT_COPY_MAX = 1024 };
+
+struct out_piece;
+
+struct out {
+    struct out_piece *head;
+    struct out_piece *tail;
+    size_t bytes; /* not yet consumed */
+};
+
+void out_init(struct out *out);
+/* Drops everything; the out is empty and usable again. */
+void out_clear(struct out *out);
+/* Copies `len` bytes in. */
+void out_write(struct out *out, const void *data, size_t len);
+/* Adds bytes that lie in `block`: copied when small, else referenced (the out takes its own ref). */
+void out_write_block(struct out *out, struct block *block, const char *data, size_t len);
+/* A place to write up to `len` (<= OUT_COPY_MAX) bytes at the end; out_commit says how many were. */
+char *out_reserve(struct out *out, size_t len);
+void out_commit(struct out *out, size_t len);
+/* Moves everything from `from` to the end of `to`; `from` is empty after. */
+void out_move(struct out *to, struct out *from);
+/* Fills at most `max` iovecs from the front; returns how many. The bytes stay valid until consumed. */
+int out_iov(const struct out *out, struct iovec *iov, int max);
+/* Drops `len` bytes from the front. */
+void out_consume(struct out *out, size_t len);
+void out_printf(struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Copies everything to memory of out->bytes bytes; for tests and small control paths. */
+void out_copy(const struct out *out, char *to);

@@ -1,0 +1,38 @@
+/*
+ * reply.h - writes RESP2 or RESP3 values into an out.
+ *
+ * A handler says what the value is (map, set, double, null ...); the client's protocol decides the bytes.
+ * Redis documents the pairs: https://redis.io/docs/latest/develop/reference/protocol-spec/
+ */
+#pragma once
+
+#include "shared/error.h"
+#include "shared/out.h"
+
+struct reply {
+    struct out *out;
+    uint8_t resp; /* 2 or 3 */
+};
+
+void reply_status(struct reply *reply, const char *text); /* +text */
+void reply_ok(struct reply *reply);                       /* +OK */
+void reply_int(struct reply *reply, int64_t value);
+void reply_bulk(struct reply *reply, struct bytes value);
+void reply_bulk_text(struct reply *reply, const char *text);
+void reply_bulk_int(struct reply *reply, int64_t value); /* the integer as a bulk string */
+void reply_null(struct reply *reply);                    /* $-1 | _ */
+void reply_null_array(struct reply *reply);              /* *-1 | _ */
+void reply_array(struct reply *reply, int64_t count);
+void reply_map(struct reply *reply, int64_t pairs);   /* *2n | %n */
+void reply_set(struct reply *reply, int64_t count);   /* *n | ~n */
+void reply_push(struct reply *reply, int64_t count);  /* *n | >n */
+void reply_double(struct reply *reply, double value); /* bulk %.17g as Redis 7.0 | ,value */
+void reply_bool(struct reply *reply, bool value);     /* :1 :0 | #t #f */
+void reply_verbatim(struct reply *reply, const char *format3,
+                    struct bytes text); /* bulk | =len txt:... */
+/* An error: `text` begins with its code word, e.g. "ERR no such key". CR and LF become spaces. */
+void reply_error(struct reply *reply, const char *text);
+void reply_errorf(struct reply *reply, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* An error of errors.def. */
+void reply_code(struct reply *reply, enum error error);

@@ -1,0 +1,721 @@
+/*
+ * Request scanner:
+ *
+ *   BEGIN ──'*'──► COUNT ──"*n"──► LENGTH ──"$n"──► DATA ──► ... ──last argument──► frame, BEGIN
+ *     │                               ▲               │
+ *     └──else──► INLINE ──'\n'──►     └───────────────┘         any ──► FAILED (stays so)
+ *
+ * `pos` is where to look next, so bytes are looked at once, however they are cut. As in Redis, a
+ * header ends at '\r' and the byte behind it is skipped unseen, and so are the two behind an
+ * argument. Unlike Redis, a line longer than the limit is refused even when it arrives in one
+ * piece.
+ *
+ * Reply skipper: `pending` counts the values that must still come; an aggregate of n takes one away
+ * and adds n. No stack, no depth.
+ */
+#include "shared/resp.h"
+
+#include "shared/check.h"
+#include "shared/number.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum scan_state { BEGIN, COUNT, LENGTH, DATA, INLINE, FAILED };
+
+enum {
+    ARGS_FIRST = 8,                /* spans of a new argument table */
+    ARGS_KEPT = 256,               /* a longer table is given back by resp_scan_reset */
+    UNAUTHENTICATED_ARGS_MAX = 10, /* as Redis */
+    UNAUTHENTICATED_BULK_MAX = 16384,
+    SKIP_FAILED = -1,  /* `pending` after malformed bytes */
+    SHORTEST_BULK = 6, /* "$0\r\n\r\n" */
+    HEADER_MAX = 32,   /* longest reply header */
+};
+
+static const uint64_t reply_count_max =
+    UINT32_MAX; /* bytes or elements a reply header may announce */
+
+void resp_scan_init(struct resp_scan *scan)
+{
+    *scan = (struct resp_scan){0};
+}
+
+static void drop_inline(struct resp_scan *scan)
+{
+    free(scan->inline_text);
+    scan->inline_text = NULL;
+    scan->inline_len = 0;
+    scan->is_inline = false;
+}
+
+void resp_scan_fini(struct resp_scan *scan)
+{
+    free(scan->args);
+    drop_inline(scan);
+    resp_scan_init(scan);
+}
+
+void resp_scan_reset(struct resp_scan *scan)
+{
+    struct resp_scan kept = *scan;
+    drop_inline(&kept);
+    if (kept.args_cap > ARGS_KEPT) {
+        free(kept.args);
+        kept.args = NULL;
+        kept.args_cap = 0;
+    }
+    *scan = (struct resp_scan){.args = kept.args, .args_cap = kept.args_cap};
+}
+
+const char *resp_scan_base(const struct resp_scan *scan, const char *data)
+{
+    return scan->is_inline ? scan->inline_text : data;
+}
+
+static enum resp_result fail(struct resp_scan *scan, const char *reason)
+{
+    (void)snprintf(scan->error, sizeof(scan->error), "ERR Protocol error: %s", reason);
+    scan->state = FAILED;
+    return RESP_BAD;
+}
+
+static enum resp_result complete(struct resp_scan *scan, size_t size)
+{
+    scan->size = size;
+    scan->state = BEGIN;
+    return RESP_FRAME;
+}
+
+/* Grows with the arguments that really came, whatever the header announced. */
+static bool grow_args(struct resp_scan *scan)
+{
+    uint64_t cap = scan->args_cap ? (uint64_t)scan->args_cap * 2 : ARGS_FIRST;
+    struct span *args = NULL;
+    if (cap <= UINT32_MAX)
+        args = realloc(scan->args, cap * sizeof(*args));
+    if (!args)
+        return false;
+    scan->args = args;
+    scan->args_cap = (uint32_t)cap;
+    return true;
+}
+
+enum line { LINE_PARTIAL, LINE_TOO_LONG, LINE_ENDS };
+
+/* Looks on for the byte that ends the line that began at scan->line; scan->pos is moved on, to that byte
+ * when it is found. */
+static enum line find_end(struct resp_scan *scan, const char *data, size_t len, char byte,
+                          size_t max)
+{
+    bool is_long = len - scan->line > max;
+    size_t stop = is_long ? scan->line + max + 1 : len;
+    const char *found = NULL;
+    if (scan->pos < stop)
+        found = memchr(data + scan->pos, byte, stop - scan->pos);
+    scan->pos = found ? (size_t)(found - data) : stop;
+    if (found)
+        return LINE_ENDS;
+    return is_long ? LINE_TOO_LONG : LINE_PARTIAL;
+}
+
+/* Reads the number of a header "<type>n\r\n" of one to three digits, as almost all are; looks at no
+ * more than 6 bytes, and not at the '\n'. Returns the header's length, 0 when it has another form.
+ */
+static inline size_t short_count(const char *at, uint32_t *count)
+{
+    uint32_t first = (uint32_t)(unsigned char)at[1] - '0';
+    if (first > 9)
+        return 0;
+    *count = first;
+    if (at[2] == '\r')
+        return 4;
+    uint32_t second = (uint32_t)(unsigned char)at[2] - '0';
+    if (first == 0 || second > 9)
+        return 0;
+    *count = first * 10 + second;
+    if (at[3] == '\r')
+        return 5;
+    uint32_t third = (uint32_t)(unsigned char)at[3] - '0';
+    *count = *count * 10 + third;
+    return third <= 9 && at[4] == '\r' ? 6 : 0;
+}
+
+/* ---- requests: multibulk ---------------------------------------------------------------- */
+
+/* Reads "*n\r\n". RESP_FRAME here means: the header is complete. */
+static enum resp_result scan_count(struct resp_scan *scan, const struct resp_limits *limits,
+                                   const char *data, size_t len)
+{
+    enum line line = find_end(scan, data, len, '\r', limits->inline_bytes_max);
+    if (line == LINE_TOO_LONG)
+        return fail(scan, "too big mbulk count string");
+    size_t end = scan->pos;
+    if (line == LINE_PARTIAL || end + 1 == len)
+        return RESP_MORE;
+
+    int64_t count;
+    if (!number_parse_int64((struct bytes){data + 1, end - 1}, &count) || count > INT32_MAX)
+        return fail(scan, "invalid multibulk length");
+    if (limits->unauthenticated && count > UNAUTHENTICATED_ARGS_MAX)
+        return fail(scan, "unauthenticated multibulk length");
+    if (count > (int64_t)limits->args_max)
+        return fail(scan, "invalid multibulk length");
+    scan->expected = count > 0 ? (uint32_t)count : 0;
+    scan->pos = scan->line = end + 2;
+    scan->state = LENGTH;
+    return RESP_FRAME;
+}
+
+/* Reads "$n\r\n" of any form. RESP_FRAME here means: *count is valid, scan->pos behind the header.
+ */
+static enum resp_result scan_length(struct resp_scan *scan, const struct resp_limits *limits,
+                                    const char *data, size_t len, uint32_t *count)
+{
+    enum line line = find_end(scan, data, len, '\r', limits->inline_bytes_max);
+    if (line == LINE_TOO_LONG)
+        return fail(scan, "too big bulk count string");
+    size_t end = scan->pos;
+    if (line == LINE_PARTIAL || end + 1 == len)
+        return RESP_MORE;
+
+    char type = data[scan->line];
+    if (type != '$') {
+        char reason[] = "expected '$', got '?'";
+        if (type == '\r' || type == '\n' || type == '\0')
+            type = ' ';
+        reason[sizeof(reason) - 3] = type;
+        return fail(scan, reason);
+    }
+    int64_t bytes;
+    struct bytes digits = {data + scan->line + 1, end - scan->line - 1};
+    if (!number_parse_int64(digits, &bytes) || bytes < 0 || bytes > limits->bulk_bytes_max)
+        return fail(scan, "invalid bulk length");
+    if (limits->unauthenticated && bytes > UNAUTHENTICATED_BULK_MAX)
+        return fail(scan, "unauthenticated bulk length");
+    *count = (uint32_t)bytes;
+    scan->pos = end + 2;
+    return RESP_FRAME;
+}
+
+/* Begins an argument of `count` bytes at scan->pos. */
+static enum resp_result begin_data(struct resp_scan *scan, uint32_t count)
+{
+    if (scan->pos > UINT32_MAX - 2 || count > UINT32_MAX - 2 - scan->pos)
+        return fail(scan, "too big request");
+    if (scan->argc == scan->args_cap && !grow_args(scan))
+        return fail(scan, "too big request");
+    scan->args[scan->argc] = (struct span){(uint32_t)scan->pos, count};
+    scan->state = DATA;
+    return RESP_FRAME;
+}
+
+/* Ends the argument that began; false: it is not complete. */
+static bool end_data(struct resp_scan *scan, size_t len)
+{
+    struct span arg = scan->args[scan->argc];
+    size_t end = (size_t)arg.at + arg.len + 2;
+    if (end > len) {
+        scan->need = end;
+        return false;
+    }
+    scan->argc++;
+    scan->pos = scan->line = end;
+    scan->state = LENGTH;
+    return true;
+}
+
+/* Takes arguments of the usual form as long as they are complete. */
+static void scan_short_args(struct resp_scan *scan, const struct resp_limits *limits,
+                            const char *data, size_t len)
+{
+    size_t pos = scan->pos;
+    uint32_t argc = scan->argc;
+    uint32_t stop = scan->expected < scan->args_cap ? scan->expected : scan->args_cap;
+    struct span *args = scan->args;
+    while (argc < stop && pos + SHORTEST_BULK <= len && data[pos] == '$' && pos < UINT32_MAX / 2) {
+        uint32_t count;
+        size_t header = short_count(data + pos, &count);
+        if (!header || pos + header + count + 2 > len || count > limits->bulk_bytes_max)
+            break;
+        args[argc++] = (struct span){(uint32_t)(pos + header), count};
+        pos += header + count + 2;
+    }
+    scan->pos = scan->line = pos;
+    scan->argc = argc;
+}
+
+static enum resp_result scan_args(struct resp_scan *scan, const struct resp_limits *limits,
+                                  const char *data, size_t len)
+{
+    while (scan->argc < scan->expected) {
+        if (scan->state == DATA) {
+            if (!end_data(scan, len))
+                return RESP_MORE;
+            continue;
+        }
+        if (scan->pos == scan->line)
+            scan_short_args(scan, limits, data, len);
+        if (scan->argc == scan->expected)
+            break;
+        uint32_t count = 0;
+        enum resp_result result = scan_length(scan, limits, data, len, &count);
+        if (result == RESP_FRAME)
+            result = begin_data(scan, count);
+        if (result != RESP_FRAME)
+            return result;
+    }
+    return complete(scan, scan->pos);
+}
+
+/* ---- requests: inline ------------------------------------------------------------------- */
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* What stands behind a backslash in double quotes, at *at (before `end`); moves *at behind it. */
+static char unescape(const char **at, const char *end)
+{
+    const char *p = *at;
+    if (*p == 'x' && end - p >= 3 && hex_digit(p[1]) >= 0 && hex_digit(p[2]) >= 0) {
+        *at = p + 3;
+        return (char)(hex_digit(p[1]) * 16 + hex_digit(p[2]));
+    }
+    *at = p + 1;
+    switch (*p) {
+    case 'n':
+        return '\n';
+    case 'r':
+        return '\r';
+    case 't':
+        return '\t';
+    case 'b':
+        return '\b';
+    case 'a':
+        return '\a';
+    default:
+        return *p;
+    }
+}
+
+/* Copies what stands in quotes to *to. `at` is behind the opening quote; returns the place behind
+ * the closing one, NULL when there is none or a word goes on behind it. */
+static const char *unquote(const char *at, const char *end, char quote, char **to)
+{
+    while (at < end && *at != quote) {
+        if (*at == '\\' && quote == '"' && end - at >= 2) {
+            at++;
+            *(*to)++ = unescape(&at, end);
+        } else if (*at == '\\' && quote == '\'' && end - at >= 2 && at[1] == '\'') {
+            *(*to)++ = '\'';
+            at += 2;
+        } else {
+            *(*to)++ = *at++;
+        }
+    }
+    if (at == end || (at + 1 < end && !is_space(at[1])))
+        return NULL;
+    return at + 1;
+}
+
+/* Copies one word to *to; returns the place behind it, NULL when its quotes are wrong. */
+static const char *split_word(const char *at, const char *end, char **to)
+{
+    while (at < end && !(*at == ' ' || *at == '\t' || *at == '\r' || *at == '\n')) {
+        if (*at == '"' || *at == '\'')
+            return unquote(at + 1, end, *at, to);
+        *(*to)++ = *at++;
+    }
+    return at;
+}
+
+/* Splits the line into words: their bytes go to `text`, their places in it to args. */
+static enum resp_result split_line(struct resp_scan *scan, struct bytes line, char *text)
+{
+    const char *end = line.data + line.len;
+    const char *at = line.data;
+    char *to = text;
+    for (;;) {
+        while (at < end && is_space(*at))
+            at++;
+        if (at == end)
+            return RESP_FRAME;
+        char *word = to;
+        at = split_word(at, end, &to);
+        if (!at)
+            return fail(scan, "unbalanced quotes in request");
+        if (scan->argc == scan->args_cap && !grow_args(scan))
+            return fail(scan, "too big request");
+        scan->args[scan->argc++] = (struct span){(uint32_t)(word - text), (uint32_t)(to - word)};
+    }
+}
+
+static size_t write_count(char *to, char type, uint32_t count)
+{
+    to[0] = type;
+    size_t len = 1 + number_format_int64(to + 1, count);
+    to[len++] = '\r';
+    to[len++] = '\n';
+    return len;
+}
+
+/* Writes the words of `text` as a multibulk frame into inline_text and points the spans into it. */
+static void encode_inline(struct resp_scan *scan, const char *text)
+{
+    enum { COUNT_MAX = 1 + 10 + 2 };
+    size_t max = COUNT_MAX;
+    for (uint32_t i = 0; i < scan->argc; i++)
+        max += COUNT_MAX + scan->args[i].len + 2;
+    char *to = malloc(max);
+    CHECK(to);
+    size_t len = write_count(to, '*', scan->argc);
+    for (uint32_t i = 0; i < scan->argc; i++) {
+        struct span *arg = &scan->args[i];
+        len += write_count(to + len, '$', arg->len);
+        memcpy(to + len, text + arg->at, arg->len);
+        arg->at = (uint32_t)len;
+        len += arg->len;
+        to[len++] = '\r';
+        to[len++] = '\n';
+    }
+    CHECK(len <= max);
+    scan->inline_text = to;
+    scan->inline_len = len;
+}
+
+static enum resp_result scan_inline(struct resp_scan *scan, const struct resp_limits *limits,
+                                    const char *data, size_t len)
+{
+    enum line found = find_end(scan, data, len, '\n', limits->inline_bytes_max);
+    if (found == LINE_TOO_LONG)
+        return fail(scan, "too big inline request");
+    if (found == LINE_PARTIAL)
+        return RESP_MORE;
+
+    size_t end = scan->pos;
+    struct bytes line = {data, end};
+    if (line.len > 0 && data[line.len - 1] == '\r')
+        line.len--;
+    char *text = malloc(line.len + 1);
+    CHECK(text);
+    scan->is_inline = true;
+    enum resp_result result = split_line(scan, line, text);
+    if (result == RESP_FRAME) {
+        encode_inline(scan, text);
+        scan->expected = scan->argc;
+        result = complete(scan, end + 1);
+    }
+    free(text);
+    return result;
+}
+
+static void begin_frame(struct resp_scan *scan, char first)
+{
+    if (scan->is_inline)
+        drop_inline(scan);
+    scan->argc = 0;
+    scan->expected = 0;
+    scan->pos = 0;
+    scan->line = 0;
+    scan->state = first == '*' ? COUNT : INLINE;
+}
+
+/* Takes "*n\r\n" of one digit, as almost all are. */
+static inline bool scan_short_count(struct resp_scan *scan, const struct resp_limits *limits,
+                                    const char *data, size_t len)
+{
+    if (len < 4 || data[0] != '*' || data[2] != '\r')
+        return false;
+    uint32_t count = (uint32_t)(unsigned char)data[1] - '0';
+    if (count > 9 || count > limits->args_max)
+        return false;
+    scan->expected = count;
+    scan->pos = scan->line = 4;
+    scan->state = LENGTH;
+    return true;
+}
+
+enum resp_result resp_scan(struct resp_scan *scan, const struct resp_limits *limits,
+                           const char *data, size_t len)
+{
+    scan->need = 0;
+    if (scan->state == BEGIN) {
+        if (len == 0)
+            return RESP_MORE;
+        begin_frame(scan, data[0]);
+        (void)scan_short_count(scan, limits, data, len);
+    }
+    CHECK(scan->pos <= len);
+    switch ((enum scan_state)scan->state) {
+    case INLINE:
+        return scan_inline(scan, limits, data, len);
+    case FAILED:
+        return RESP_BAD;
+    case COUNT: {
+        enum resp_result result = scan_count(scan, limits, data, len);
+        return result == RESP_FRAME ? scan_args(scan, limits, data, len) : result;
+    }
+    case BEGIN:
+    case LENGTH:
+    case DATA:
+        break;
+    }
+    return scan_args(scan, limits, data, len);
+}
+
+/* ---- replies ---------------------------------------------------------------------------- */
+
+/* Reads the number of a header "<type>n\r\n" that begins at `at`. Returns the header's length, 0
+ * when its end has not come, -1 when it is none. */
+static int read_header(const char *at, size_t len, int64_t *count)
+{
+    size_t stop = len < HEADER_MAX ? len : HEADER_MAX;
+    uint64_t sum = 0;
+    size_t i = 1;
+    for (; i < stop && (unsigned char)(at[i] - '0') <= 9 && sum <= reply_count_max; i++)
+        sum = sum * 10 + (unsigned char)(at[i] - '0');
+    if (i == 1 && i < stop && at[i] == '-') {
+        if (stop > 2 && at[2] != '1')
+            return -1;
+        i = 3;
+    }
+    if ((i < stop && at[i] != '\r') || (i + 1 < stop && at[i + 1] != '\n'))
+        return -1;
+    if (i + 1 >= stop)
+        return len < HEADER_MAX ? 0 : -1;
+    if (i == 1 || sum > reply_count_max)
+        return -1;
+    *count = at[1] == '-' ? -1 : (int64_t)sum;
+    return (int)i + 2;
+}
+
+static enum resp_result skip_fail(struct resp_skip *skip)
+{
+    skip->pending = SKIP_FAILED;
+    return RESP_BAD;
+}
+
+/* "+text\r\n" and its like; RESP_FRAME: skipped. */
+static enum resp_result skip_line(struct resp_skip *skip, const char *data, size_t len)
+{
+    const char *end = memchr(data + skip->pos, '\r', len - skip->pos);
+    skip->pos = end ? (size_t)(end - data) : len;
+    skip->in_line = true;
+    if (!end || skip->pos + 1 == len)
+        return RESP_MORE;
+    if (end[1] != '\n')
+        return RESP_BAD;
+    skip->pos += 2;
+    skip->in_line = false;
+    skip->pending--;
+    return RESP_FRAME;
+}
+
+/* "$n\r\n<n bytes>\r\n" */
+static enum resp_result skip_bulk(struct resp_skip *skip, const char *data, size_t len)
+{
+    int64_t count;
+    int header = read_header(data + skip->pos, len - skip->pos, &count);
+    if (header <= 0)
+        return header < 0 ? RESP_BAD : RESP_MORE;
+    size_t end = skip->pos + (size_t)header;
+    if (count < 0) {
+        if (data[skip->pos] != '$')
+            return RESP_BAD;
+    } else {
+        end += (size_t)count + 2;
+        if (end > len) {
+            skip->need = end;
+            return RESP_MORE;
+        }
+        if (data[end - 2] != '\r' || data[end - 1] != '\n')
+            return RESP_BAD;
+    }
+    skip->pos = end;
+    skip->pending--;
+    return RESP_FRAME;
+}
+
+/* "*n\r\n" and its like: n values, or n pairs, take its place; an attribute takes no place. */
+static enum resp_result skip_aggregate(struct resp_skip *skip, const char *data, size_t len)
+{
+    char type = data[skip->pos];
+    int64_t count;
+    int header = read_header(data + skip->pos, len - skip->pos, &count);
+    if (header <= 0)
+        return header < 0 ? RESP_BAD : RESP_MORE;
+    if (count < 0) {
+        if (type != '*')
+            return RESP_BAD;
+        count = 0;
+    }
+    skip->pos += (size_t)header;
+    if (type == '%' || type == '|')
+        count *= 2;
+    if (type != '|')
+        skip->pending--;
+    return __builtin_add_overflow(skip->pending, count, &skip->pending) ? RESP_BAD : RESP_FRAME;
+}
+
+/* Where the bulk of the usual form at `at` ends, counted from there; 0: it has another form or its end
+ * has not come. */
+static inline size_t short_bulk(const char *at, size_t len)
+{
+    uint32_t count = 0;
+    size_t header = len < SHORTEST_BULK || *at != '$' ? 0 : short_count(at, &count);
+    if (!header || at[header - 1] != '\n' || header + count + 2 > len)
+        return 0;
+    size_t end = header + count;
+    return at[end] == '\r' && at[end + 1] == '\n' ? end + 2 : 0;
+}
+
+/* Skips bulks of the usual form as long as they are complete. */
+static void skip_short_bulks(struct resp_skip *skip, const char *data, size_t len)
+{
+    size_t size;
+    while (skip->pending > 0 && (size = short_bulk(data + skip->pos, len - skip->pos)) > 0) {
+        skip->pos += size;
+        skip->pending--;
+    }
+}
+
+static enum resp_result skip_step(struct resp_skip *skip, const char *data, size_t len)
+{
+    if (skip->in_line)
+        return skip_line(skip, data, len);
+    switch (data[skip->pos]) {
+    case '$':
+    case '=':
+    case '!':
+        return skip_bulk(skip, data, len);
+    case '*':
+    case '~':
+    case '>':
+    case '%':
+    case '|':
+        return skip_aggregate(skip, data, len);
+    case '+':
+    case '-':
+    case ':':
+    case '_':
+    case '#':
+    case ',':
+    case '(':
+        return skip_line(skip, data, len);
+    default:
+        return RESP_BAD;
+    }
+}
+
+enum resp_result resp_skip(struct resp_skip *skip, const char *data, size_t len)
+{
+    if (skip->pending == SKIP_FAILED)
+        return RESP_BAD;
+    skip->need = 0;
+    if (skip->pending == 0) {
+        if (len == 0)
+            return RESP_MORE;
+        skip->pending = 1;
+        skip->pos = 0;
+        skip->in_line = false;
+        skip->first = data[0];
+    }
+    while (skip->pending > 0) {
+        if (!skip->in_line)
+            skip_short_bulks(skip, data, len);
+        if (skip->pending == 0)
+            break;
+        if (skip->pos >= len)
+            return RESP_MORE;
+        enum resp_result result = skip_step(skip, data, len);
+        if (result == RESP_BAD)
+            return skip_fail(skip);
+        if (result == RESP_MORE)
+            return RESP_MORE;
+    }
+    skip->size = skip->pos;
+    return RESP_FRAME;
+}
+
+/* ---- walking through a complete reply --------------------------------------------------- */
+
+static bool value_line(struct bytes rest, struct resp_value *value, size_t *size)
+{
+    const char *end = memchr(rest.data, '\r', rest.len);
+    if (!end || end + 1 == rest.data + rest.len || end[1] != '\n')
+        return false;
+    value->text = (struct bytes){rest.data + 1, (size_t)(end - rest.data) - 1};
+    *size = (size_t)(end - rest.data) + 2;
+    switch (value->type) {
+    case ':':
+        return number_parse_int64(value->text, &value->count);
+    case '#':
+        value->count = bytes_equal(value->text, BYTES("t"));
+        return value->count || bytes_equal(value->text, BYTES("f"));
+    case '_':
+        value->is_null = true;
+        value->count = -1;
+        return value->text.len == 0;
+    default:
+        return true;
+    }
+}
+
+static bool value_header(struct bytes rest, struct resp_value *value, size_t *size)
+{
+    bool is_bulk = value->type == '$' || value->type == '=' || value->type == '!';
+    int header = read_header(rest.data, rest.len, &value->count);
+    if (header <= 0)
+        return false;
+    *size = (size_t)header;
+    if (value->count < 0) {
+        value->is_null = true;
+        return value->type == '$' || value->type == '*';
+    }
+    if (!is_bulk)
+        return true;
+    size_t len = (size_t)value->count;
+    if (rest.len - *size < len + 2 || memcmp(rest.data + *size + len, "\r\n", 2) != 0)
+        return false;
+    value->text = (struct bytes){rest.data + *size, len};
+    *size += len + 2;
+    return true;
+}
+
+bool resp_value_next(struct bytes frame, size_t *pos, struct resp_value *value)
+{
+    if (*pos >= frame.len)
+        return false;
+    struct bytes rest = {frame.data + *pos, frame.len - *pos};
+    *value = (struct resp_value){.type = rest.data[0]};
+    size_t size;
+    bool ok = false;
+    if (value->type != '\0' && strchr("$=!*~>%|", value->type))
+        ok = value_header(rest, value, &size);
+    else if (value->type != '\0' && strchr("+-:_#,(", value->type))
+        ok = value_line(rest, value, &size);
+    if (ok)
+        *pos += size;
+    return ok;
+}
+
+bool resp_value_skip(struct bytes frame, size_t *pos)
+{
+    if (*pos >= frame.len)
+        return false;
+    struct resp_skip skip = {0};
+    if (resp_skip(&skip, frame.data + *pos, frame.len - *pos) != RESP_FRAME)
+        return false;
+    *pos += skip.size;
+    return true;
+}

@@ -1,0 +1,33 @@
+/*
+ * scan_cursor.h - SCAN positions as numbers below 2^53, so that every client library can carry them.
+ *
+ *   ┌──────────────┬───────────────────────────────┐
+ *   │ slot, 14 bit │ fingerprint of the last key,  │   0 = begin (as a reply: done)
+ *   │              │ 39 bit; 0 = the slot's start  │
+ *   └──────────────┴───────────────────────────────┘
+ *
+ * The slot tells a proxy which shard goes on, the fingerprint tells the partition where (backend/cursor.h).
+ */
+#pragma once
+
+#include "shared/bytes.h"
+
+enum { CURSOR_FINGERPRINT_BITS = 39, CURSOR_SLOT_MASK = 0x3fff };
+
+static inline uint16_t cursor_slot(uint64_t cursor)
+{
+    return (uint16_t)(cursor >> CURSOR_FINGERPRINT_BITS & CURSOR_SLOT_MASK);
+}
+
+static inline uint64_t cursor_fingerprint(uint64_t cursor)
+{
+    return cursor & ((1ULL << CURSOR_FINGERPRINT_BITS) - 1);
+}
+
+static inline uint64_t cursor_at_slot(uint16_t slot)
+{
+    return (uint64_t)slot << CURSOR_FINGERPRINT_BITS;
+}
+
+/* Reads a cursor argument as Redis does (strtoul of the whole text). */
+bool cursor_parse(struct bytes text, uint64_t *cursor);

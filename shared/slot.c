@@ -1,0 +1,50 @@
+/*
+ * Eight bytes at a time: the CRC so far goes into the first two, and as a CRC is linear each byte's
+ * share is looked up by itself, with no lookup waiting for another.
+ *
+ *   b0^hi(crc)  b1^lo(crc)  b2  b3  b4  b5  b6  b7
+ *     [7]         [6]       [5] [4] [3] [2] [1] [0]   tables, xored together = the new CRC
+ *
+ * The odd bytes come first: zero bytes in front change nothing, so they are a shorter eight.
+ */
+#include "shared/slot.h"
+
+#include "shared/slot_table.h"
+
+/* The CRC of eight bytes that follow bytes of CRC `crc`. */
+static inline unsigned crc_of_eight(const unsigned char *at, unsigned crc)
+{
+    unsigned last = slot_table[5][at[2]] ^ slot_table[4][at[3]] ^ slot_table[3][at[4]] ^
+                    slot_table[2][at[5]] ^ slot_table[1][at[6]] ^ slot_table[0][at[7]];
+    return last ^ (slot_table[7][at[0] ^ (crc >> 8)] ^ slot_table[6][at[1] ^ (crc & 0xff)]);
+}
+
+uint16_t slot_crc16(struct bytes data)
+{
+    const unsigned char *at = (const unsigned char *)data.data;
+    size_t odd = data.len % 8;
+    unsigned crc = 0;
+    for (size_t i = 0; i < odd; i++)
+        crc ^= slot_table[odd - 1 - i][at[i]];
+    for (size_t i = odd; i < data.len; i += 8)
+        crc = crc_of_eight(at + i, crc);
+    return (uint16_t)crc;
+}
+
+struct bytes slot_tag(struct bytes key)
+{
+    const char *open = key.len ? memchr(key.data, '{', key.len) : NULL;
+    if (!open)
+        return key;
+    const char *tag = open + 1;
+    const char *end = key.data + key.len;
+    const char *close = memchr(tag, '}', (size_t)(end - tag));
+    if (!close || close == tag)
+        return key;
+    return (struct bytes){tag, (size_t)(close - tag)};
+}
+
+uint16_t slot_of(struct bytes key)
+{
+    return slot_crc16(slot_tag(key)) & (SLOT_COUNT - 1);
+}

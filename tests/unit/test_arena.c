@@ -1,0 +1,92 @@
+#include "shared/arena.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+START_TEST(allocations_are_aligned_and_do_not_overlap)
+{
+    struct arena arena;
+    arena_init(&arena);
+    char *before = NULL;
+    for (size_t size = 1; size < 200; size++) {
+        char *room = arena_alloc(&arena, size);
+        ck_assert_uint_eq((uintptr_t)room % 8, 0);
+        memset(room, (int)size, size);
+        if (before)
+            ck_assert_int_eq(before[size - 2], (char)(size - 1));
+        before = room;
+    }
+    arena_fini(&arena);
+}
+END_TEST
+
+START_TEST(a_big_allocation_leaves_the_open_chunk_in_use)
+{
+    struct arena arena;
+    arena_init(&arena);
+    char *first = arena_alloc(&arena, 8);
+    char *big = arena_alloc(&arena, 1 << 20);
+    memset(big, 1, 1 << 20);
+    char *second = arena_alloc(&arena, 8);
+    ck_assert_ptr_eq(second, first + 8);
+    ck_assert_uint_eq(arena.bytes, (1 << 20) + 16);
+    arena_fini(&arena);
+}
+END_TEST
+
+START_TEST(reset_keeps_one_chunk_and_forgets_the_rest)
+{
+    struct arena arena;
+    arena_init(&arena);
+    (void)arena_alloc(&arena, 1 << 20);
+    char *small = arena_alloc(&arena, 8);
+    arena_reset(&arena);
+    ck_assert_uint_eq(arena.bytes, 0);
+    ck_assert_ptr_eq(arena_alloc(&arena, 8), small);
+    arena_reset(&arena);
+    arena_reset(&arena);
+    arena_fini(&arena);
+}
+END_TEST
+
+START_TEST(only_big_allocations_and_then_reset_keep_nothing)
+{
+    struct arena arena;
+    arena_init(&arena);
+    (void)arena_alloc(&arena, 1 << 20);
+    arena_reset(&arena);
+    ck_assert_ptr_null(arena.chunk);
+    arena_fini(&arena);
+}
+END_TEST
+
+START_TEST(a_copy_is_equal_and_may_be_empty)
+{
+    struct arena arena;
+    arena_init(&arena);
+    char text[] = "abc";
+    struct bytes copy = arena_copy(&arena, bytes_of(text));
+    text[0] = 'x';
+    ck_assert(bytes_equal(copy, BYTES("abc")));
+    ck_assert_uint_eq(arena_copy(&arena, (struct bytes){NULL, 0}).len, 0);
+    arena_fini(&arena);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("arena");
+    TCase *tests = tcase_create("arena");
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    tcase_add_test(tests, allocations_are_aligned_and_do_not_overlap);
+    tcase_add_test(tests, a_big_allocation_leaves_the_open_chunk_in_use);
+    tcase_add_test(tests, reset_keeps_one_chunk_and_forgets_the_rest);
+    tcase_add_test(tests, only_big_allocations_and_then_reset_keep_nothing);
+    tcase_add_test(tests, a_copy_is_equal_and_may_be_empty);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,177 @@
+#include "guard.h"
+#include "shared/glob.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+/* Both texts end at unreadable memory. */
+static bool guarded(bool (*match)(struct bytes, struct bytes), struct bytes pattern,
+                    struct bytes text)
+{
+    struct guard p;
+    struct guard t;
+    guard_init(&p, pattern.data, pattern.len);
+    guard_init(&t, text.data, text.len);
+    bool result = match((struct bytes){p.data, p.len}, (struct bytes){t.data, t.len});
+    guard_fini(&p);
+    guard_fini(&t);
+    return result;
+}
+
+static void yes(const char *pattern, const char *text)
+{
+    ck_assert_msg(guarded(glob_match, bytes_of(pattern), bytes_of(text)), "%s ~ %s", pattern, text);
+}
+
+static void no(const char *pattern, const char *text)
+{
+    ck_assert_msg(!guarded(glob_match, bytes_of(pattern), bytes_of(text)), "%s ~ %s", pattern,
+                  text);
+}
+
+START_TEST(plain_text_matches_itself_only)
+{
+    yes("abc", "abc");
+    no("abc", "abd");
+    no("abc", "ab");
+    no("ab", "abc");
+    yes("", "");
+    no("", "a");
+    no("a", "");
+}
+END_TEST
+
+START_TEST(a_question_mark_takes_exactly_one_byte)
+{
+    yes("h?llo", "hello");
+    no("h?llo", "hllo");
+    no("?", "");
+    yes("??", "ab");
+}
+END_TEST
+
+START_TEST(a_star_takes_any_run)
+{
+    yes("*", "anything");
+    yes("*", "");
+    yes("a*", "a");
+    yes("a*c", "abbbc");
+    yes("a*b*c", "a1b2b3c");
+    yes("*a*b", "xaaxbab");
+    yes("a**b", "ab");
+    yes("a**", "a");
+    no("a*c", "abbbd");
+    no("*aab", "aaaa");
+    yes("*aab", "aaaab");
+}
+END_TEST
+
+START_TEST(of_the_patterns_with_stars_only_the_single_one_matches_the_empty_text)
+{
+    no("**", ""); /* as Redis 7.0 */
+    no("*?", "");
+}
+END_TEST
+
+START_TEST(a_class_takes_one_of_its_bytes)
+{
+    yes("h[ae]llo", "hallo");
+    no("h[ae]llo", "hillo");
+    yes("[a-c]", "b");
+    yes("[c-a]", "b");
+    no("[a-c]", "d");
+    yes("[^a-c]", "d");
+    no("[^a-c]", "b");
+    yes("[a\\]b]", "]");
+    yes("[\\-x]", "-");
+    no("[]", "a");
+    yes("[^]", "a");
+    yes("*[0-9]x", "a1b2x");
+}
+END_TEST
+
+START_TEST(an_unclosed_class_ends_with_the_pattern)
+{
+    yes("[abc", "b");
+    no("[abc", "d");
+    no("[", "a");
+    yes("[^", "a");
+    yes("[a-", "-");
+    yes("[a-c", "b");
+    yes("[\\", "\\");
+}
+END_TEST
+
+START_TEST(a_backslash_takes_away_the_special_meaning)
+{
+    yes("\\*", "*");
+    no("\\*", "a");
+    yes("a\\?b", "a?b");
+    yes("\\\\", "\\");
+    yes("a\\", "a\\");
+    yes("\\[a]", "[a]");
+}
+END_TEST
+
+START_TEST(bytes_may_be_binary)
+{
+    ck_assert(guarded(glob_match, BYTES("a\0*"), BYTES("a\0b\xff")));
+    ck_assert(!guarded(glob_match, BYTES("a\0b"), BYTES("a\0c")));
+    ck_assert(guarded(glob_match, BYTES("[\x80-\xff]"), BYTES("\xe4")));
+    ck_assert(!guarded(glob_match, BYTES("[a-\xff]"), BYTES("z"))); /* signed, as Redis */
+}
+END_TEST
+
+START_TEST(nocase_folds_ascii_letters)
+{
+    ck_assert(glob_match_nocase(BYTES("HE[L-M]lo*"), BYTES("hellOW")));
+    ck_assert(glob_match_nocase(BYTES("[A-C]"), BYTES("b")));
+    ck_assert(glob_match_nocase(BYTES("[xB]"), BYTES("b")));
+    ck_assert(!glob_match(BYTES("HELLO"), BYTES("hello")));
+}
+END_TEST
+
+START_TEST(a_pattern_is_literal_without_special_bytes)
+{
+    ck_assert(glob_is_literal(BYTES("plain:{key}-]^")));
+    ck_assert(glob_is_literal(BYTES("")));
+    ck_assert(glob_is_literal(BYTES("a\0b")));
+    ck_assert(!glob_is_literal(BYTES("a*")));
+    ck_assert(!glob_is_literal(BYTES("a?")));
+    ck_assert(!glob_is_literal(BYTES("[a]")));
+    ck_assert(!glob_is_literal(BYTES("\\a")));
+}
+END_TEST
+
+START_TEST(many_stars_against_a_long_text_stay_cheap)
+{
+    static char text[20001];
+    memset(text, 'a', sizeof(text) - 1);
+    no("a*a*a*a*a*a*a*a*a*a*a*a*a*b", text);
+    yes("a*a*a*a*a*a*a*a*a*a*a*a*a*a", text);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("glob");
+    TCase *tests = tcase_create("glob");
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    tcase_add_test(tests, plain_text_matches_itself_only);
+    tcase_add_test(tests, a_question_mark_takes_exactly_one_byte);
+    tcase_add_test(tests, a_star_takes_any_run);
+    tcase_add_test(tests, of_the_patterns_with_stars_only_the_single_one_matches_the_empty_text);
+    tcase_add_test(tests, a_class_takes_one_of_its_bytes);
+    tcase_add_test(tests, an_unclosed_class_ends_with_the_pattern);
+    tcase_add_test(tests, a_backslash_takes_away_the_special_meaning);
+    tcase_add_test(tests, bytes_may_be_binary);
+    tcase_add_test(tests, nocase_folds_ascii_letters);
+    tcase_add_test(tests, a_pattern_is_literal_without_special_bytes);
+    tcase_add_test(tests, many_stars_against_a_long_text_stay_cheap);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,190 @@
+#include "shared/log.h"
+
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char path[64];
+static char moved[80];
+
+/* Opens a new log file. */
+static void begin(void)
+{
+    (void)snprintf(path, sizeof(path), "/tmp/test_log_XXXXXX");
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    (void)close(fd);
+    (void)snprintf(moved, sizeof(moved), "%s.1", path);
+    ck_assert(log_set_file(path));
+}
+
+static void end(void)
+{
+    ck_assert(log_set_file(NULL));
+    log_set_level(LOG_INFO);
+    (void)unlink(path);
+    (void)unlink(moved);
+}
+
+/* The whole file; valid until the next call. */
+static const char *content(const char *name)
+{
+    static char text[1 << 20];
+    FILE *file = fopen(name, "r");
+    ck_assert_ptr_nonnull(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    (void)fclose(file);
+    return text;
+}
+
+START_TEST(a_line_has_time_level_event_and_pairs)
+{
+    begin();
+    log_event(LOG_WARN, "upstream_down", "shard=%s port=%d", "b", 7402);
+    const char *line = content(path);
+    int year;
+    int tail = 0;
+    (void)sscanf(line, "%4d-%*2d-%*2dT%*2d:%*2d:%*2d.%*3dZ %n", &year, &tail);
+    ck_assert_int_ge(year, 2024);
+    ck_assert_int_eq(tail, 25);
+    ck_assert_str_eq(line + tail, "warn upstream_down shard=b port=7402\n");
+    end();
+}
+END_TEST
+
+START_TEST(an_event_without_pairs_has_no_blank_at_its_end)
+{
+    begin();
+    log_event(LOG_INFO, "started", "%s", "");
+    const char *line = content(path);
+    ck_assert_str_eq(line + strlen(line) - strlen("info started\n"), "info started\n");
+    end();
+}
+END_TEST
+
+START_TEST(control_characters_are_escaped)
+{
+    begin();
+    log_event(LOG_ERROR, "odd", "reason=" LOG_QUOTED,
+              "a\nb\rc\td\v\f\x01"
+              "e\x7f\xc3\xa4");
+    ck_assert_ptr_nonnull(
+        strstr(content(path), "reason=\"a\\nb\\rc\\td\\v\\f\\x01e\\x7f\xc3\xa4\"\n"));
+    end();
+}
+END_TEST
+
+START_TEST(what_is_below_the_level_is_not_written)
+{
+    begin();
+    log_set_level(LOG_WARN);
+    ck_assert(!log_on(LOG_INFO));
+    ck_assert(log_on(LOG_ERROR));
+    log_event(LOG_INFO, "quiet", "a=%d", 1);
+    ck_assert_str_eq(content(path), "");
+    log_set_level(LOG_DEBUG);
+    log_event(LOG_DEBUG, "loud", "a=%d", 1);
+    ck_assert_ptr_nonnull(strstr(content(path), " debug loud a=1\n"));
+    end();
+}
+END_TEST
+
+START_TEST(setting_the_file_again_reopens_it_after_a_rotation)
+{
+    begin();
+    log_event(LOG_INFO, "first", "a=%d", 1);
+    ck_assert_int_eq(rename(path, moved), 0);
+    log_event(LOG_INFO, "second", "a=%d", 1);
+    ck_assert(log_set_file(path));
+    log_event(LOG_INFO, "third", "a=%d", 1);
+    ck_assert_ptr_nonnull(strstr(content(moved), "second"));
+    ck_assert_ptr_null(strstr(content(moved), "third"));
+    ck_assert_ptr_nonnull(strstr(content(path), "third"));
+    end();
+}
+END_TEST
+
+START_TEST(a_file_that_cannot_be_opened_leaves_the_old_one)
+{
+    begin();
+    ck_assert(!log_set_file("/nonexistent-directory/log"));
+    log_event(LOG_INFO, "still_here", "a=%d", 1);
+    ck_assert_ptr_nonnull(strstr(content(path), "still_here"));
+    end();
+}
+END_TEST
+
+START_TEST(a_very_long_line_is_cut_but_ends)
+{
+    static char text[10000];
+    memset(text, 'x', sizeof(text) - 1);
+    begin();
+    log_event(LOG_INFO, "long", "text=%s", text);
+    log_event(LOG_INFO, "long", "text=%s\n\n\n\n", text);
+    const char *lines = content(path);
+    ck_assert_uint_le(strlen(lines), 2 * 4096);
+    ck_assert_int_eq(lines[strlen(lines) - 1], '\n');
+    end();
+}
+END_TEST
+
+START_TEST(errno_survives)
+{
+    begin();
+    errno = ENOENT;
+    log_event(LOG_INFO, "event", "a=%d", 1);
+    ck_assert_int_eq(errno, ENOENT);
+    end();
+}
+END_TEST
+
+static void *write_lines(void *name)
+{
+    for (int i = 0; i < 200; i++)
+        log_event(LOG_INFO, "line", "from=%s%s", (const char *)name, " end=1");
+    return NULL;
+}
+
+START_TEST(lines_of_threads_do_not_mix)
+{
+    begin();
+    pthread_t threads[4];
+    char names[4][2] = {"a", "b", "c", "d"};
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, write_lines, names[i]), 0);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    int count = 0;
+    for (const char *line = content(path); *line; line = strchr(line, '\n') + 1, count++)
+        ck_assert(strncmp(line + 25, "info line from=", 15) == 0 &&
+                  strncmp(line + 41, " end=1\n", 7) == 0);
+    ck_assert_int_eq(count, 800);
+    end();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("log");
+    TCase *tests = tcase_create("log");
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    tcase_add_test(tests, a_line_has_time_level_event_and_pairs);
+    tcase_add_test(tests, an_event_without_pairs_has_no_blank_at_its_end);
+    tcase_add_test(tests, control_characters_are_escaped);
+    tcase_add_test(tests, what_is_below_the_level_is_not_written);
+    tcase_add_test(tests, setting_the_file_again_reopens_it_after_a_rotation);
+    tcase_add_test(tests, a_file_that_cannot_be_opened_leaves_the_old_one);
+    tcase_add_test(tests, a_very_long_line_is_cut_but_ends);
+    tcase_add_test(tests, errno_survives);
+    tcase_add_test(tests, lines_of_threads_do_not_mix);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

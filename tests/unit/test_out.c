@@ -1,0 +1,280 @@
+#include "shared/out.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+enum { IOVS = 1000 };
+
+/* The out's bytes, checked against its iovecs; the caller frees. */
+static char *flatten(const struct out *out)
+{
+    static struct iovec iov[IOVS];
+    char *copied = calloc(1, out->bytes + 1);
+    char *gathered = calloc(1, out->bytes + 1);
+    out_copy(out, copied);
+    size_t len = 0;
+    int count = out_iov(out, iov, IOVS);
+    for (int i = 0; i < count; i++) {
+        memcpy(gathered + len, iov[i].iov_base, iov[i].iov_len);
+        len += iov[i].iov_len;
+    }
+    ck_assert_uint_eq(len, out->bytes);
+    ck_assert_mem_eq(copied, gathered, len + 1);
+    free(gathered);
+    return copied;
+}
+
+static void expect(const struct out *out, const char *text)
+{
+    char *got = flatten(out);
+    ck_assert_str_eq(got, text);
+    free(got);
+}
+
+static int pieces(const struct out *out)
+{
+    struct iovec iov[IOVS];
+    return out_iov(out, iov, IOVS);
+}
+
+/* A block filled with a to z again and again. */
+static struct block *alphabet(void)
+{
+    struct block *block = block_new(BLOCK_SIZE);
+    for (size_t i = 0; i < block->size; i++)
+        block->data[i] = (char)('a' + i % 26);
+    return block;
+}
+
+START_TEST(small_writes_share_one_piece)
+{
+    struct out out;
+    out_init(&out);
+    out_write(&out, "abc", 3);
+    out_write(&out, "", 0);
+    out_write(&out, "def", 3);
+    expect(&out, "abcdef");
+    ck_assert_int_eq(pieces(&out), 1);
+    out_clear(&out);
+    ck_assert_ptr_null(out.head);
+    ck_assert_uint_eq(out.bytes, 0);
+}
+END_TEST
+
+START_TEST(writes_of_every_size_keep_their_bytes)
+{
+    struct block *block = alphabet();
+    struct out out;
+    out_init(&out);
+    size_t total = 0;
+    for (size_t len = 1; len < 300; len += 7, total += len - 7)
+        out_write(&out, block->data + total, len);
+    out_write(&out, block->data + total, 40000);
+    total += 40000;
+    char *got = flatten(&out);
+    ck_assert_mem_eq(got, block->data, total);
+    free(got);
+    out_clear(&out);
+    block_unref(block);
+}
+END_TEST
+
+START_TEST(a_long_run_of_a_block_is_referenced_and_a_short_one_copied)
+{
+    struct block *block = alphabet();
+    struct out out;
+    out_init(&out);
+    out_write_block(&out, block, block->data, OUT_COPY_MAX);
+    ck_assert_uint_eq(block->refs, 1);
+    out_write_block(&out, block, block->data + 5000, OUT_COPY_MAX + 1);
+    ck_assert_uint_eq(block->refs, 2);
+    ck_assert_int_eq(pieces(&out), 2);
+    ck_assert_uint_eq(out.bytes, 2 * OUT_COPY_MAX + 1);
+    out_clear(&out);
+    ck_assert_uint_eq(block->refs, 1);
+    block_unref(block);
+}
+END_TEST
+
+START_TEST(adjacent_runs_of_a_block_become_one_piece)
+{
+    struct block *block = alphabet();
+    struct out out;
+    out_init(&out);
+    out_write_block(&out, block, block->data, 2000);
+    out_write_block(&out, block, block->data + 2000, 10);
+    out_write_block(&out, block, block->data + 2010, 3000);
+    ck_assert_int_eq(pieces(&out), 1);
+    ck_assert_uint_eq(block->refs, 2);
+    char *got = flatten(&out);
+    ck_assert_mem_eq(got, block->data, 5010);
+    free(got);
+    out_clear(&out);
+    block_unref(block);
+}
+END_TEST
+
+START_TEST(a_reference_keeps_the_block_alive)
+{
+    struct out out;
+    out_init(&out);
+    struct block *block = alphabet();
+    out_write_block(&out, block, block->data, 2600);
+    block_unref(block);
+    char *got = flatten(&out);
+    ck_assert_int_eq(got[2599], 'z');
+    free(got);
+    out_consume(&out, 2600);
+    ck_assert_ptr_null(out.head);
+}
+END_TEST
+
+START_TEST(consuming_any_number_of_bytes_leaves_the_rest)
+{
+    struct block *block = alphabet();
+    for (size_t cut = 0; cut <= 3400; cut += 17) {
+        struct out out;
+        out_init(&out);
+        out_write(&out, block->data, 700);
+        out_write_block(&out, block, block->data + 700, 2000);
+        out_write(&out, block->data + 2700, 700);
+        out_consume(&out, cut);
+        out_write(&out, block->data + 3400, 10);
+        char *got = flatten(&out);
+        ck_assert_uint_eq(out.bytes, 3410 - cut);
+        ck_assert_mem_eq(got, block->data + cut, 3410 - cut);
+        free(got);
+        out_consume(&out, out.bytes);
+        ck_assert_ptr_null(out.head);
+        ck_assert_ptr_null(out.tail);
+        ck_assert_uint_eq(block->refs, 1);
+    }
+    block_unref(block);
+}
+END_TEST
+
+START_TEST(a_reserved_place_takes_up_to_its_size)
+{
+    struct out out;
+    out_init(&out);
+    memcpy(out_reserve(&out, 10), "0123456789", 10);
+    out_commit(&out, 4);
+    memcpy(out_reserve(&out, OUT_COPY_MAX), "abc", 3);
+    out_commit(&out, 3);
+    expect(&out, "0123abc");
+    out_clear(&out);
+    (void)out_reserve(&out, 100);
+    out_commit(&out, 0);
+    ck_assert_ptr_null(out.head);
+}
+END_TEST
+
+START_TEST(an_unused_place_is_not_seen_and_does_not_disturb)
+{
+    struct block *block = alphabet();
+    struct iovec iov[4];
+    struct out out;
+    out_init(&out);
+    (void)out_reserve(&out, 100);
+    out_write_block(&out, block, block->data, 2000);
+    ck_assert_int_eq(out_iov(&out, iov, 4), 1);
+    ck_assert_ptr_eq(iov[0].iov_base, block->data);
+    out_consume(&out, 1);
+    ck_assert_int_eq(out_iov(&out, iov, 4), 1);
+    ck_assert_ptr_eq(iov[0].iov_base, block->data + 1);
+    out_clear(&out);
+    block_unref(block);
+}
+END_TEST
+
+START_TEST(move_appends_everything_and_empties_the_source)
+{
+    struct block *block = alphabet();
+    struct out to;
+    struct out from;
+    out_init(&to);
+    out_init(&from);
+    out_move(&to, &from);
+    ck_assert_uint_eq(to.bytes, 0);
+    out_write(&from, "abc", 3);
+    out_move(&to, &from);
+    out_write(&from, "def", 3);
+    out_move(&to, &from);
+    ck_assert_int_eq(pieces(&to), 1);
+    out_write_block(&from, block, block->data, 2000);
+    out_write(&from, "ghi", 3);
+    out_move(&to, &from);
+    ck_assert_ptr_null(from.head);
+    ck_assert_uint_eq(from.bytes, 0);
+    out_write(&to, "jkl", 3);
+    char *got = flatten(&to);
+    ck_assert_uint_eq(to.bytes, 2012);
+    ck_assert_mem_eq(got, "abcdefabcdef", 12);
+    ck_assert_str_eq(got + 2006, "ghijkl");
+    free(got);
+    out_clear(&to);
+    block_unref(block);
+}
+END_TEST
+
+START_TEST(iov_gives_no_more_than_asked_for)
+{
+    struct block *block = alphabet();
+    struct iovec iov[2];
+    struct out out;
+    out_init(&out);
+    for (size_t i = 0; i < 5; i++)
+        out_write_block(&out, block, block->data + i * 3000, 2000);
+    ck_assert_int_eq(out_iov(&out, iov, 0), 0);
+    ck_assert_int_eq(out_iov(&out, iov, 2), 2);
+    ck_assert_uint_eq(iov[0].iov_len + iov[1].iov_len, 4000);
+    ck_assert_int_eq(pieces(&out), 5);
+    out_clear(&out);
+    block_unref(block);
+}
+END_TEST
+
+START_TEST(printf_writes_short_and_long_texts)
+{
+    static char text[5001];
+    memset(text, 'x', 5000);
+    struct out out;
+    out_init(&out);
+    out_printf(&out, "%s", "");
+    ck_assert_ptr_null(out.head);
+    out_printf(&out, "a=%d ", 12);
+    out_printf(&out, "%s", text);
+    out_printf(&out, "%.*s", OUT_COPY_MAX, text);
+    out_printf(&out, "%.*s", OUT_COPY_MAX - 1, text);
+    char *got = flatten(&out);
+    ck_assert_uint_eq(strlen(got), 5 + 5000 + 2 * OUT_COPY_MAX - 1);
+    ck_assert_mem_eq(got, "a=12 xxx", 8);
+    ck_assert_uint_eq(strspn(got + 5, "x"), strlen(got) - 5);
+    free(got);
+    out_clear(&out);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("out");
+    TCase *tests = tcase_create("out");
+    tcase_set_timeout(tests, 60);
+    suite_add_tcase(suite, tests);
+    tcase_add_test(tests, small_writes_share_one_piece);
+    tcase_add_test(tests, writes_of_every_size_keep_their_bytes);
+    tcase_add_test(tests, a_long_run_of_a_block_is_referenced_and_a_short_one_copied);
+    tcase_add_test(tests, adjacent_runs_of_a_block_become_one_piece);
+    tcase_add_test(tests, a_reference_keeps_the_block_alive);
+    tcase_add_test(tests, consuming_any_number_of_bytes_leaves_the_rest);
+    tcase_add_test(tests, a_reserved_place_takes_up_to_its_size);
+    tcase_add_test(tests, an_unused_place_is_not_seen_and_does_not_disturb);
+    tcase_add_test(tests, move_appends_everything_and_empties_the_source);
+    tcase_add_test(tests, iov_gives_no_more_than_asked_for);
+    tcase_add_test(tests, printf_writes_short_and_long_texts);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
