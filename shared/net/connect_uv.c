@@ -1,0 +1,221 @@
+/*
+ * connect_uv.c - stream_connect: from an address' text to a connected descriptor.
+ *
+ *   text ─┬─ numeric or unix ──────────────┬─► attempt on each address in turn ─► TELL_OPEN ─► on_open
+ *         └─ name ─► lookup (own thread) ──┘   each gets its share of the time left
+ *
+ * The outcome always travels through TELL_OPEN, so on_open is never called from inside stream_connect.
+ */
+#include "shared/check.h"
+#include "shared/net/net_uv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CONNECT_KEEPALIVE_S = 60 };
+
+/* One descriptor that is connecting. Freed in libuv's close callback. */
+struct attempt {
+    uv_poll_t poll;
+    struct connecting *connecting;
+    struct loop *loop;
+    int fd;
+};
+
+struct connecting {
+    struct stream *stream;
+    stream_open_fn *on_open;
+    struct timer *timer; /* of the lookup, then of each attempt */
+    struct lookup *lookup;
+    struct attempt *attempt;
+    uint64_t deadline_ms;
+    int fd; /* connected; -1: not yet */
+    int count;
+    int next; /* address to try when this attempt fails */
+    struct address list[ADDRESS_LIST_MAX];
+};
+
+static void connect_next(struct connecting *connecting, int err);
+
+static void connect_ended(struct connecting *connecting, int fd, int err)
+{
+    timer_stop(connecting->timer);
+    connecting->fd = fd;
+    connecting->stream->err = err;
+    stream_tell(connecting->stream, TELL_OPEN);
+}
+
+static void on_attempt_closed(uv_handle_t *handle)
+{
+    struct attempt *attempt = container_of((uv_poll_t *)handle, struct attempt, poll);
+    attempt->loop->closing--;
+    free(attempt);
+}
+
+/* Gives the attempt up and its descriptor back. */
+static int attempt_leave(struct connecting *connecting)
+{
+    struct attempt *attempt = connecting->attempt;
+    connecting->attempt = NULL;
+    attempt->loop->closing++;
+    uv_close((uv_handle_t *)&attempt->poll, on_attempt_closed);
+    return attempt->fd;
+}
+
+static void on_attempt(uv_poll_t *poll, int status, int events)
+{
+    (void)status; /* the socket knows better */
+    (void)events;
+    struct connecting *connecting = container_of(poll, struct attempt, poll)->connecting;
+    int fd = attempt_leave(connecting);
+    int err = 0;
+    socklen_t len = sizeof(err);
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0)
+        err = errno;
+    if (err) {
+        close(fd);
+        connect_next(connecting, -err);
+    } else {
+        connect_ended(connecting, fd, 0);
+    }
+}
+
+/* Waits for `fd`, at most for its share of the time. */
+static int attempt_wait(struct connecting *connecting, int fd)
+{
+    struct loop *loop = connecting->stream->loop;
+    struct attempt *attempt = calloc(1, sizeof(*attempt));
+    CHECK(attempt);
+    int err = uv_poll_init(&loop->uv, &attempt->poll, fd);
+    if (err) {
+        free(attempt);
+        return err;
+    }
+    attempt->fd = fd;
+    attempt->loop = loop;
+    attempt->connecting = connecting;
+    connecting->attempt = attempt;
+    CHECK(uv_poll_start(&attempt->poll, UV_WRITABLE, on_attempt) == 0);
+
+    uint64_t now = loop_mono_ms(loop);
+    uint64_t left = connecting->deadline_ms > now ? connecting->deadline_ms - now : 0;
+    timer_start(connecting->timer, left / (uint64_t)(connecting->count - connecting->next + 1), 0);
+    return 0;
+}
+
+/* 0: connected, or waiting to be. */
+static int attempt_start(struct connecting *connecting, const struct address *address)
+{
+    int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    stream_tune(fd, CONNECT_KEEPALIVE_S);
+    address_print(address, connecting->stream->peer);
+    int err = 0;
+    if (connect(fd, &address->any, address->len) == 0) {
+        connect_ended(connecting, fd, 0);
+        return 0;
+    }
+    err = errno == EINPROGRESS ? attempt_wait(connecting, fd) : -errno;
+    if (err)
+        close(fd);
+    return err;
+}
+
+/* Tries the addresses that are left; `err` is why the last one failed. */
+static void connect_next(struct connecting *connecting, int err)
+{
+    while (connecting->next < connecting->count) {
+        err = attempt_start(connecting, &connecting->list[connecting->next++]);
+        if (err == 0)
+            return;
+    }
+    connect_ended(connecting, -1, err);
+}
+
+static void on_timeout(void *owner)
+{
+    struct connecting *connecting = owner;
+    if (connecting->lookup) {
+        lookup_cancel(connecting->lookup);
+        connecting->lookup = NULL;
+    }
+    if (connecting->attempt)
+        close(attempt_leave(connecting));
+    connect_next(connecting, -ETIMEDOUT);
+}
+
+static void on_lookup(void *owner, const struct address *list, int count)
+{
+    struct connecting *connecting = owner;
+    connecting->lookup = NULL;
+    if (count > 0) {
+        connecting->count = count;
+        memcpy(connecting->list, list, sizeof(*list) * (size_t)count);
+    }
+    connect_next(connecting, count < 0 ? count : -EHOSTUNREACH);
+}
+
+struct stream *stream_connect(struct loop *loop, const char *address, uint64_t timeout_ms,
+                              const struct stream_events *events, stream_open_fn *on_open,
+                              void *owner)
+{
+    struct stream *stream = stream_alloc(loop);
+    stream_set_owner(stream, events, owner);
+    struct connecting *connecting = calloc(1, sizeof(*connecting));
+    CHECK(connecting);
+    stream->connecting = connecting;
+    connecting->stream = stream;
+    connecting->on_open = on_open;
+    connecting->fd = -1;
+    connecting->timer = timer_new(loop, on_timeout, connecting);
+    timer_start(connecting->timer, timeout_ms, 0); /* also brings the time up to date */
+    connecting->deadline_ms = loop_mono_ms(loop) + timeout_ms;
+
+    char host[ADDRESS_HOST_MAX];
+    uint16_t port;
+    if (address_parse(address, &connecting->list[0])) {
+        connecting->count = 1;
+        connect_next(connecting, 0);
+    } else if (!address_is_unix(address) && address_split(address, host, &port) && host[0]) {
+        connecting->lookup = lookup_start(loop, host, port, on_lookup, connecting);
+    } else {
+        connect_ended(connecting, -1, -EINVAL);
+    }
+    return stream;
+}
+
+void connect_tell(struct stream *stream)
+{
+    struct connecting *connecting = stream->connecting;
+    int err = stream->err;
+    stream->err = 0;
+    if (connecting->fd >= 0) {
+        if (stream_start(stream, connecting->fd)) {
+            connecting->fd = -1;
+            stream_send(stream); /* what was appended before it was open */
+        } else {
+            err = -ENOMEM;
+        }
+    }
+    stream_open_fn *on_open = connecting->on_open;
+    stream->connecting = NULL;
+    connect_free(connecting);
+    on_open(stream->owner, err);
+}
+
+void connect_free(struct connecting *connecting)
+{
+    if (!connecting)
+        return;
+    timer_free(connecting->timer);
+    if (connecting->lookup)
+        lookup_cancel(connecting->lookup);
+    if (connecting->attempt)
+        close(attempt_leave(connecting));
+    if (connecting->fd >= 0)
+        close(connecting->fd);
+    free(connecting);
+}

@@ -1,0 +1,351 @@
+/*
+ * loop_uv.c - loop.h on libuv: turns, mail, timers, signals, threads. The turn is drawn in net_uv.h.
+ *
+ * Mail is a lock-free stack that every sender pushes on and only the loop takes whole and turns
+ * round. Only the sender that finds it empty wakes the loop. A task that is posted after the loop
+ * has stopped for good is not run.
+ */
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/net/net_uv.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HOOK_ROUNDS_MAX = 64 }; /* then the loop polls once, not waiting, before it goes on */
+
+struct timer {
+    uv_timer_t uv;
+    struct loop *loop;
+    timer_fn *on_timer;
+    void *owner;
+};
+
+struct signal {
+    uv_signal_t uv;
+    struct list link; /* in loop->signals */
+    signal_fn *on_signal;
+    void *owner;
+};
+
+struct loop_thread {
+    pthread_t thread;
+    struct loop *loop;
+    char name[16];
+    void (*setup)(void *owner);
+    void (*teardown)(void *owner);
+    void *owner;
+};
+
+/* ---- the turn --------------------------------------------------------------------------------- */
+
+/* True when some hook did something in the last round and must see another. */
+static bool hooks_run(struct loop *loop)
+{
+    for (int round = 0; round < HOOK_ROUNDS_MAX; round++) {
+        bool again = false;
+        for (struct turn_hook *hook = loop->hooks; hook; hook = hook->next)
+            again |= hook->run(hook->owner);
+        if (!again)
+            return false;
+    }
+    return true;
+}
+
+static void on_again(uv_idle_t *idle)
+{
+    (void)idle;
+}
+
+static void turn_end(struct loop *loop)
+{
+    bool again = false;
+    for (int round = 0; round < HOOK_ROUNDS_MAX; round++) {
+        streams_deliver(loop);
+        again = hooks_run(loop);
+        if (again || list_empty(&loop->telling))
+            break;
+    }
+    streams_flush(loop);
+    again |= streams_bury(loop);
+    if (again || !list_empty(&loop->telling))
+        uv_idle_start(&loop->again, on_again);
+    else
+        uv_idle_stop(&loop->again);
+    loop->turns++;
+}
+
+static void on_turn_end(uv_prepare_t *prepare)
+{
+    struct loop *loop = prepare->data;
+    turn_end(loop);
+    if (atomic_load_explicit(&loop->is_stopping, memory_order_acquire))
+        uv_stop(&loop->uv);
+}
+
+/* ---- mail ------------------------------------------------------------------------------------- */
+
+static void mail_take(struct loop *loop)
+{
+    struct task *task = atomic_exchange_explicit(&loop->mail, NULL, memory_order_acquire);
+    struct task *oldest = NULL;
+    while (task) {
+        struct task *next = task->next;
+        task->next = oldest;
+        oldest = task;
+        task = next;
+    }
+    *loop->tasks_end = oldest;
+    while (*loop->tasks_end)
+        loop->tasks_end = &(*loop->tasks_end)->next;
+}
+
+static void mail_run(struct loop *loop)
+{
+    mail_take(loop);
+    while (loop->tasks) {
+        struct task *task = loop->tasks;
+        loop->tasks = task->next;
+        if (!loop->tasks)
+            loop->tasks_end = &loop->tasks;
+        task->run(task);
+    }
+}
+
+static void on_wake(uv_async_t *async)
+{
+    mail_run(async->data);
+}
+
+void loop_post(struct loop *loop, struct task *task)
+{
+    struct task *head = atomic_load_explicit(&loop->mail, memory_order_relaxed);
+    do {
+        task->next = head;
+    } while (!atomic_compare_exchange_weak_explicit(&loop->mail, &head, task, memory_order_release,
+                                                    memory_order_relaxed));
+    if (!head)
+        uv_async_send(&loop->wake);
+}
+
+void loop_unpost(struct loop *loop, struct task *task)
+{
+    mail_take(loop);
+    struct task **link = &loop->tasks;
+    while (*link && *link != task)
+        link = &(*link)->next;
+    CHECK(*link);
+    *link = task->next;
+    if (!*link)
+        loop->tasks_end = link;
+}
+
+/* ---- the loop --------------------------------------------------------------------------------- */
+
+struct loop *loop_new(void)
+{
+    struct loop *loop = calloc(1, sizeof(*loop));
+    CHECK(loop);
+    (void)signal(SIGPIPE, SIG_IGN);
+    CHECK(uv_loop_init(&loop->uv) == 0);
+    uv_prepare_init(&loop->uv, &loop->turn);
+    uv_idle_init(&loop->uv, &loop->again);
+    CHECK(uv_async_init(&loop->uv, &loop->wake, on_wake) == 0);
+    loop->turn.data = loop->wake.data = loop;
+    loop->tasks_end = &loop->tasks;
+    list_init(&loop->dirty);
+    list_init(&loop->telling);
+    list_init(&loop->dead);
+    list_init(&loop->signals);
+    loop->turns = 1;
+    uv_prepare_start(&loop->turn, on_turn_end);
+    return loop;
+}
+
+static void run_until_closed(struct loop *loop)
+{
+    while (loop->closing > 0)
+        uv_run(&loop->uv, UV_RUN_ONCE);
+}
+
+void loop_drain(struct loop *loop)
+{
+    loop->hooks = NULL;
+    run_until_closed(loop);
+    block_unref(loop->shared);
+    loop->shared = NULL;
+}
+
+static void on_signal_closed(uv_handle_t *handle)
+{
+    free(container_of((uv_signal_t *)handle, struct signal, uv));
+}
+
+void loop_free(struct loop *loop)
+{
+    CHECK(loop->opened == 0);
+    loop_drain(loop);
+    for (struct list *link; (link = list_pop(&loop->signals));)
+        uv_close((uv_handle_t *)&container_of(link, struct signal, link)->uv, on_signal_closed);
+    uv_close((uv_handle_t *)&loop->turn, NULL);
+    uv_close((uv_handle_t *)&loop->again, NULL);
+    uv_close((uv_handle_t *)&loop->wake, NULL);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    CHECK(uv_loop_close(&loop->uv) == 0);
+    free(loop);
+}
+
+void loop_run(struct loop *loop)
+{
+    CHECK(!loop->is_running);
+    loop->is_running = true;
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    mail_run(loop);
+    turn_end(loop);
+    run_until_closed(loop);
+    turn_end(loop);
+    atomic_store(&loop->is_stopping, false);
+    loop->is_running = false;
+}
+
+void loop_stop(struct loop *loop)
+{
+    atomic_store_explicit(&loop->is_stopping, true, memory_order_release);
+    uv_async_send(&loop->wake);
+}
+
+uint64_t loop_mono_ms(const struct loop *loop)
+{
+    return uv_now(&loop->uv);
+}
+
+/* Taken when first asked for in a turn. */
+uint64_t loop_wall_us(const struct loop *loop)
+{
+    struct loop *mutable = (struct loop *)loop;
+    if (loop->wall_turn != loop->turns) {
+        mutable->wall_us = clock_wall_us();
+        mutable->wall_turn = loop->turns;
+    }
+    return loop->wall_us;
+}
+
+uint64_t loop_wall_ms(const struct loop *loop)
+{
+    return loop_wall_us(loop) / 1000;
+}
+
+void loop_add_hook(struct loop *loop, struct turn_hook *hook)
+{
+    struct turn_hook **end = &loop->hooks;
+    while (*end)
+        end = &(*end)->next;
+    hook->next = NULL;
+    *end = hook;
+}
+
+/* ---- timers ----------------------------------------------------------------------------------- */
+
+struct timer *timer_new(struct loop *loop, timer_fn *on_timer, void *owner)
+{
+    struct timer *timer = calloc(1, sizeof(*timer));
+    CHECK(timer);
+    timer->loop = loop;
+    timer->on_timer = on_timer;
+    timer->owner = owner;
+    uv_timer_init(&loop->uv, &timer->uv);
+    loop->opened++;
+    return timer;
+}
+
+static void on_timer(uv_timer_t *uv)
+{
+    struct timer *timer = container_of(uv, struct timer, uv);
+    timer->on_timer(timer->owner);
+}
+
+void timer_start(struct timer *timer, uint64_t after_ms, uint64_t repeat_ms)
+{
+    if (!timer->loop->is_running)
+        uv_update_time(&timer->loop->uv); /* it may be long since the loop looked at the clock */
+    uv_timer_start(&timer->uv, on_timer, after_ms, repeat_ms);
+}
+
+void timer_stop(struct timer *timer)
+{
+    uv_timer_stop(&timer->uv);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct timer *timer = container_of((uv_timer_t *)handle, struct timer, uv);
+    timer->loop->closing--;
+    free(timer);
+}
+
+void timer_free(struct timer *timer)
+{
+    if (!timer)
+        return;
+    timer->loop->opened--;
+    timer->loop->closing++;
+    uv_close((uv_handle_t *)&timer->uv, on_timer_closed);
+}
+
+/* ---- signals ---------------------------------------------------------------------------------- */
+
+static void on_signal(uv_signal_t *uv, int signum)
+{
+    struct signal *entry = container_of(uv, struct signal, uv);
+    entry->on_signal(entry->owner, signum);
+}
+
+void loop_on_signal(struct loop *loop, int signum, signal_fn *callback, void *owner)
+{
+    struct signal *entry = calloc(1, sizeof(*entry));
+    CHECK(entry);
+    entry->on_signal = callback;
+    entry->owner = owner;
+    list_push(&loop->signals, &entry->link);
+    CHECK(uv_signal_init(&loop->uv, &entry->uv) == 0);
+    CHECK(uv_signal_start(&entry->uv, on_signal, signum) == 0);
+}
+
+/* ---- threads ---------------------------------------------------------------------------------- */
+
+static void *thread_main(void *argument)
+{
+    struct loop_thread *thread = argument;
+    pthread_setname_np(pthread_self(), thread->name);
+    uv_update_time(&thread->loop->uv);
+    if (thread->setup)
+        thread->setup(thread->owner);
+    loop_run(thread->loop);
+    if (thread->teardown)
+        thread->teardown(thread->owner);
+    loop_drain(thread->loop);
+    return NULL;
+}
+
+struct loop_thread *loop_thread_start(struct loop *loop, const char *name,
+                                      void (*setup)(void *owner), void (*teardown)(void *owner),
+                                      void *owner)
+{
+    struct loop_thread *thread = calloc(1, sizeof(*thread));
+    CHECK(thread);
+    thread->loop = loop;
+    thread->setup = setup;
+    thread->teardown = teardown;
+    thread->owner = owner;
+    strncpy(thread->name, name, sizeof(thread->name) - 1);
+    CHECK(pthread_create(&thread->thread, NULL, thread_main, thread) == 0);
+    return thread;
+}
+
+void loop_thread_join(struct loop_thread *thread)
+{
+    CHECK(pthread_join(thread->thread, NULL) == 0);
+    free(thread);
+}

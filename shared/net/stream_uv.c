@@ -1,0 +1,468 @@
+/*
+ * stream_uv.c - stream.h over a descriptor that uv_poll watches; reads and writes are plain system calls.
+ *
+ * Why not uv_stream_t: with one read per event and one writev per turn a request costs the same or
+ * less, there is no write request to allocate, and a half-closed or broken connection is ours to handle.
+ *
+ *   readable ─► read into receive_room ─► receive_filled ─► owner's on_data
+ *   stream_send ─► loop->dirty ─► turn's end: writev; a rest waits (is_blocked) until writable
+ *
+ * (1) Callbacks come from poll or from streams_deliver, never from inside a call of the owner.
+ * (2) A closed stream keeps its memory until libuv's close callback, so every frame of the stack that
+ *     still knows it may look at `state` and leave.
+ * (3) Pausing costs nothing until bytes arrive: only then is the descriptor no longer watched.
+ */
+#include "shared/check.h"
+#include "shared/net/net_uv.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    READ_ROOM_MIN = 8 * 1024, /* a read never gets less room */
+    READS_PER_TURN = 4,       /* then others are served first */
+    WRITES_PER_TURN = 16,
+    IOVECS_MAX = 256,
+    CLOSE_WAIT_MS = 5000, /* for the bytes pending at stream_close */
+    DISCARD_READS_MAX = 16,
+};
+
+static void stream_finish(struct stream *stream);
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+struct stream *stream_alloc(struct loop *loop)
+{
+    struct stream *stream = calloc(1, sizeof(*stream));
+    CHECK(stream);
+    stream->loop = loop;
+    stream->fd = -1;
+    stream->state = STREAM_CONNECTING;
+    stream->active_ms = loop_mono_ms(loop);
+    out_init(&stream->out);
+    receive_init(&stream->receive);
+    list_init(&stream->dirty);
+    list_init(&stream->telling);
+    loop->opened++;
+    return stream;
+}
+
+static void stream_release(struct stream *stream)
+{
+    stream->loop->closing--;
+    receive_fini(&stream->receive);
+    out_clear(&stream->out);
+    free(stream->local);
+    free(stream);
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    stream_release(container_of((uv_poll_t *)handle, struct stream, poll));
+}
+
+bool streams_bury(struct loop *loop)
+{
+    bool found = !list_empty(&loop->dead);
+    for (struct list *link; (link = list_pop(&loop->dead));)
+        stream_release(container_of(link, struct stream, telling));
+    return found;
+}
+
+void stream_tune(int fd, uint32_t keepalive_s)
+{
+    struct address own;
+    if (!address_of(fd, false, &own) || own.any.sa_family == AF_UNIX)
+        return;
+    int on = 1;
+    int idle = (int)keepalive_s;
+    int interval = idle / 3 > 0 ? idle / 3 : 1;
+    int probes = 3;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (!keepalive_s)
+        return;
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
+void stream_set_owner(struct stream *stream, const struct stream_events *events, void *owner)
+{
+    stream->events = events;
+    stream->owner = owner;
+}
+
+void stream_tell(struct stream *stream, unsigned what)
+{
+    if (!stream->tell)
+        list_push(&stream->loop->telling, &stream->telling);
+    stream->tell |= (uint8_t)what;
+}
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static bool is_reading(const struct stream *stream)
+{
+    return stream->state == STREAM_OPEN && !stream->is_paused && !stream->is_ended;
+}
+
+/* Watches what the stream can use now. */
+static void stream_watch(struct stream *stream)
+{
+    int want = (is_reading(stream) ? UV_READABLE : 0) | (stream->is_blocked ? UV_WRITABLE : 0);
+    if (want == stream->interest)
+        return;
+    stream->interest = (uint8_t)want;
+    if (want)
+        CHECK(uv_poll_start(&stream->poll, want, on_poll) == 0);
+    else
+        uv_poll_stop(&stream->poll);
+}
+
+/* Says the end once; after an error nothing can be sent. */
+static void stream_end(struct stream *stream, int err)
+{
+    if (stream->is_ended)
+        return;
+    stream->is_ended = true;
+    if (stream->is_broken)
+        err = stream->err;
+    if (err) {
+        stream->is_broken = true;
+        stream->is_blocked = false;
+        out_clear(&stream->out);
+    }
+    stream_watch(stream);
+    stream->events->on_end(stream->owner, err);
+}
+
+/* One read. False: there is no more to read now. */
+static bool stream_read_once(struct stream *stream)
+{
+    struct loop *loop = stream->loop;
+    struct block *block = receive_room(&stream->receive, &loop->shared, READ_ROOM_MIN);
+    if (!block) {
+        stream_end(stream, -ENOMEM);
+        return false;
+    }
+    size_t room = block->size - block->used;
+    ssize_t got = read(stream->fd, block->data + block->used, room);
+    if (got <= 0) {
+        if (got == 0)
+            stream_end(stream, 0);
+        else if (errno == EINTR)
+            return true;
+        else if (errno != EAGAIN)
+            stream_end(stream, -errno);
+        return false;
+    }
+    stream->active_ms = loop_mono_ms(loop);
+    receive_filled(&stream->receive, block, (size_t)got, stream->events->on_data, stream->owner);
+    return (size_t)got == room;
+}
+
+static void stream_read(struct stream *stream)
+{
+    for (int i = 0; i < READS_PER_TURN && is_reading(stream); i++) {
+        if (stream->tell & TELL_AGAIN) /* kept bytes come before new ones, and before the end */
+            break;
+        if (!stream_read_once(stream))
+            break;
+    }
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct stream *stream = container_of(poll, struct stream, poll);
+    if (status <
+        0) { /* an error is waiting, and libuv has stopped watching: a read or write names it */
+        stream->interest = 0;
+        events = UV_READABLE | UV_WRITABLE;
+    }
+    if ((events & UV_WRITABLE) && stream->is_blocked) {
+        stream->is_blocked = false;
+        stream_send(stream);
+    }
+    if ((events & UV_READABLE) && is_reading(stream))
+        stream_read(stream);
+    else if (events & UV_READABLE)
+        stream_watch(stream);
+    if (status < 0 && stream->state != STREAM_CLOSED)
+        stream_watch(stream);
+}
+
+bool stream_start(struct stream *stream, int fd)
+{
+    if (uv_poll_init(&stream->loop->uv, &stream->poll, fd) < 0)
+        return false;
+    stream->fd = fd;
+    stream->has_poll = true;
+    stream->state = STREAM_OPEN;
+    stream->active_ms = loop_mono_ms(stream->loop);
+    stream_watch(stream);
+    return true;
+}
+
+void stream_pause(struct stream *stream)
+{
+    stream->is_paused = true;
+}
+
+void stream_resume(struct stream *stream)
+{
+    if (!stream->is_paused)
+        return;
+    stream->is_paused = false;
+    if (stream->state != STREAM_OPEN)
+        return;
+    stream_tell(stream, TELL_AGAIN);
+    stream_watch(stream);
+}
+
+bool stream_is_paused(const struct stream *stream)
+{
+    return stream->is_paused;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------- */
+
+struct out *stream_out(struct stream *stream)
+{
+    return &stream->out;
+}
+
+void stream_send(struct stream *stream)
+{
+    if (list_empty(&stream->dirty))
+        list_push(&stream->loop->dirty, &stream->dirty);
+}
+
+/* Nothing more can be written. The owner hears of it in the next turn, after what can still be read. */
+static void stream_broke(struct stream *stream, int err)
+{
+    stream->is_broken = true;
+    out_clear(&stream->out);
+    if (stream->state == STREAM_CLOSING) {
+        stream_finish(stream);
+    } else if (!stream->is_ended) {
+        stream->err = err;
+        stream_tell(stream, TELL_END);
+    }
+}
+
+/* One system call. False: nothing more can be written now. */
+static bool stream_write_once(struct stream *stream)
+{
+    struct iovec iov[IOVECS_MAX];
+    int count = out_iov(&stream->out, iov, IOVECS_MAX);
+    size_t bytes = 0;
+    for (int i = 0; i < count; i++)
+        bytes += iov[i].iov_len;
+    ssize_t sent =
+        count == 1 ? write(stream->fd, iov[0].iov_base, bytes) : writev(stream->fd, iov, count);
+    if (sent < 0 && errno == EINTR)
+        return true;
+    if (sent < 0 && errno != EAGAIN) {
+        stream_broke(stream, -errno);
+        return false;
+    }
+    if (sent > 0) {
+        out_consume(&stream->out, (size_t)sent);
+        stream->active_ms = loop_mono_ms(stream->loop);
+    }
+    return sent == (ssize_t)bytes;
+}
+
+static void on_close_deadline(void *owner)
+{
+    stream_finish(owner);
+}
+
+/* A rest stays: wait until the kernel takes more. */
+static void stream_block(struct stream *stream)
+{
+    stream->is_blocked = true;
+    stream_watch(stream);
+    if (stream->state == STREAM_CLOSING && !stream->deadline) {
+        stream->deadline = timer_new(stream->loop, on_close_deadline, stream);
+        timer_start(stream->deadline, CLOSE_WAIT_MS, 0);
+    }
+}
+
+static void stream_flush(struct stream *stream)
+{
+    if (stream->state == STREAM_CONNECTING)
+        return;
+    if (stream->is_broken) {
+        out_clear(&stream->out);
+        return;
+    }
+    if (stream->out.bytes > STREAM_HIGH_WATER)
+        stream->was_high = true;
+    if (stream->is_blocked && stream->state == STREAM_OPEN)
+        return;
+    for (int i = 0; i < WRITES_PER_TURN && stream->out.bytes > 0; i++) {
+        if (!stream_write_once(stream))
+            break;
+    }
+    if (stream->state == STREAM_CLOSED || stream->is_broken)
+        return;
+    if (stream->was_high && stream->out.bytes < STREAM_LOW_WATER) {
+        stream->was_high = false;
+        if (stream->state == STREAM_OPEN && stream->events->on_drain)
+            stream_tell(stream, TELL_DRAIN);
+    }
+    if (stream->out.bytes > 0)
+        stream_block(stream);
+    else if (stream->state == STREAM_CLOSING)
+        stream_finish(stream);
+    else if (stream->interest & UV_WRITABLE)
+        stream_watch(stream);
+}
+
+void streams_flush(struct loop *loop)
+{
+    for (struct list *link; (link = list_pop(&loop->dirty));)
+        stream_flush(container_of(link, struct stream, dirty));
+}
+
+size_t stream_pending(const struct stream *stream)
+{
+    return stream->out.bytes;
+}
+
+size_t stream_held(const struct stream *stream)
+{
+    return receive_held(&stream->receive);
+}
+
+/* ---- telling ---------------------------------------------------------------------------------- */
+
+static void stream_deliver(struct stream *stream)
+{
+    unsigned what = stream->tell;
+    stream->tell = 0;
+    if (what & TELL_OPEN)
+        connect_tell(stream);
+    if (stream->state != STREAM_OPEN)
+        return;
+    if ((what & TELL_AGAIN) && is_reading(stream))
+        receive_again(&stream->receive, stream->events->on_data, stream->owner);
+    if ((what & TELL_DRAIN) && stream->state == STREAM_OPEN)
+        stream->events->on_drain(stream->owner);
+    if (!(what & TELL_END))
+        return;
+    stream_read(stream);
+    if (stream->state == STREAM_OPEN)
+        stream_end(stream, stream->err);
+}
+
+/* Those that are telling now; what they cause is for the next call. */
+void streams_deliver(struct loop *loop)
+{
+    struct list now;
+    list_init(&now);
+    list_push(&loop->telling, &now);
+    list_remove(&loop->telling); /* `now` is the ring's head in its place */
+    for (struct list *link; (link = list_pop(&now));)
+        stream_deliver(container_of(link, struct stream, telling));
+}
+
+/* ---- ending ----------------------------------------------------------------------------------- */
+
+/* Bytes that arrived and were not read would make close() a reset, which may take our last reply away
+ * from the peer. */
+static void stream_discard(struct stream *stream)
+{
+    char scrap[16 * 1024];
+    if (stream->is_ended || stream->is_broken || shutdown(stream->fd, SHUT_WR) < 0)
+        return;
+    for (int i = 0; i < DISCARD_READS_MAX; i++) {
+        if (read(stream->fd, scrap, sizeof(scrap)) < (ssize_t)sizeof(scrap))
+            break;
+    }
+}
+
+/* Gives the descriptor back at once, the memory later. */
+static void stream_finish(struct stream *stream)
+{
+    CHECK(stream->state != STREAM_CLOSED);
+    stream->state = STREAM_CLOSED;
+    list_remove(&stream->dirty);
+    list_remove(&stream->telling);
+    timer_free(stream->deadline);
+    connect_free(stream->connecting);
+    if (stream->has_poll) {
+        stream_discard(stream);
+        uv_close((uv_handle_t *)&stream->poll, on_poll_closed);
+        close(stream->fd);
+    } else {
+        list_push(&stream->loop->dead, &stream->telling);
+    }
+}
+
+static void stream_leave(struct stream *stream)
+{
+    CHECK(stream->state == STREAM_CONNECTING || stream->state == STREAM_OPEN);
+    stream->loop->opened--;
+    stream->loop->closing++;
+}
+
+void stream_close(struct stream *stream)
+{
+    stream_leave(stream);
+    if (stream->state == STREAM_CONNECTING || stream->is_broken || stream->out.bytes == 0) {
+        stream_finish(stream);
+        return;
+    }
+    stream->state = STREAM_CLOSING;
+    stream->tell = 0;
+    list_remove(&stream->telling);
+    stream_watch(stream);
+    stream_send(stream);
+}
+
+void stream_abort(struct stream *stream)
+{
+    stream_leave(stream);
+    stream->is_broken = true; /* so nothing is discarded politely */
+    stream_finish(stream);
+}
+
+/* ---- facts ------------------------------------------------------------------------------------ */
+
+const char *stream_peer(const struct stream *stream)
+{
+    return stream->peer;
+}
+
+const char *stream_local(const struct stream *stream)
+{
+    if (stream->local)
+        return stream->local;
+    struct address own;
+    if (stream->fd < 0 || !address_of(stream->fd, false, &own))
+        return "";
+    char text[ADDRESS_TEXT_MAX];
+    address_print(&own, text);
+    struct stream *mutable = (struct stream *)stream;
+    mutable->local = strdup(text);
+    CHECK(mutable->local);
+    return stream->local;
+}
+
+int stream_fd(const struct stream *stream)
+{
+    return stream->fd;
+}
+
+uint64_t stream_active_ms(const struct stream *stream)
+{
+    return stream->active_ms;
+}

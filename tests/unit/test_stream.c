@@ -1,0 +1,1006 @@
+/*
+ * test_stream.c - two ends on one loop: a listener's stream and one that connects to it.
+ */
+#include "shared/clock.h"
+#include "shared/net/loop.h"
+#include "shared/net/stream.h"
+#include "tests/unit/await.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { CONNECT_MS = 2000 };
+static const size_t megabyte = (size_t)1024 * 1024;
+
+/* One end of a connection and all that was told about it. */
+struct end {
+    struct stream *stream;
+    size_t frame;       /* bytes of a frame; 0: anything is consumed */
+    size_t pause_after; /* bytes; then it pauses */
+    size_t close_after; /* bytes; then it closes itself inside on_data */
+    bool close_abort;   /* by stream_abort */
+    bool echo;
+    size_t received;
+    uint64_t sum; /* over the bytes received, order matters */
+    int opened;
+    int open_err;
+    int ends;
+    int end_err;
+    int drains;
+};
+
+static struct loop *loop;
+static struct await await;
+static struct listen_options options;
+static struct listener *listener;
+static char address[128];
+static struct end server; /* the last one accepted */
+static struct end client;
+static int accepted;
+static int descriptors; /* open before the test */
+
+/* ---- the ends ---- */
+
+static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+{
+    struct end *end = owner;
+    ck_assert_int_eq(end->ends, 0);
+    ck_assert(!stream_is_paused(end->stream));
+    size_t used = 0;
+    while (used < len) {
+        size_t take = end->frame ? end->frame : len;
+        if (take > len - used) {
+            *need = take;
+            break;
+        }
+        if (end->echo)
+            out_write_block(stream_out(end->stream), block, data + used, take);
+        for (size_t i = 0; i < take; i++)
+            end->sum = end->sum * 31 + (unsigned char)data[used + i];
+        used += take;
+        end->received += take;
+        if (end->close_after && end->received >= end->close_after) {
+            struct stream *stream = end->stream;
+            end->stream = NULL;
+            end->close_abort ? stream_abort(stream) : stream_close(stream);
+            return used;
+        }
+        if (end->pause_after && end->received >= end->pause_after) {
+            end->pause_after = 0;
+            stream_pause(end->stream);
+            break;
+        }
+    }
+    if (end->echo)
+        stream_send(end->stream);
+    return used;
+}
+
+static void on_end(void *owner, int err)
+{
+    struct end *end = owner;
+    end->ends++;
+    end->end_err = err;
+}
+
+static void on_drain(void *owner)
+{
+    ((struct end *)owner)->drains++;
+}
+
+static const struct stream_events events = {
+    .on_data = on_data, .on_end = on_end, .on_drain = on_drain};
+
+static void on_accept(void *owner, struct stream *stream)
+{
+    struct end *end = owner;
+    accepted++;
+    if (end->stream)
+        stream_abort(end->stream);
+    end->stream = stream;
+    stream_set_owner(stream, &events, end);
+}
+
+static void on_open(void *owner, int err)
+{
+    struct end *end = owner;
+    end->opened++;
+    end->open_err = err;
+}
+
+static void end_close(struct end *end)
+{
+    if (end->stream)
+        stream_close(end->stream);
+    end->stream = NULL;
+}
+
+/* ---- conditions ---- */
+
+static bool is_opened(void *owner)
+{
+    return ((struct end *)owner)->opened > 0;
+}
+
+static bool is_ended(void *owner)
+{
+    return ((struct end *)owner)->ends > 0;
+}
+
+static bool are_both_open(void *owner)
+{
+    (void)owner;
+    return client.opened && server.stream;
+}
+
+struct amount {
+    struct end *end;
+    size_t bytes;
+};
+
+static bool has_received(void *owner)
+{
+    struct amount *amount = owner;
+    return amount->end->received >= amount->bytes;
+}
+
+static bool await_bytes(struct end *end, size_t bytes)
+{
+    struct amount amount = {end, bytes};
+    return await_until(&await, has_received, &amount);
+}
+
+static bool has_turned(void *owner)
+{
+    return --*(int *)owner < 0;
+}
+
+static void tick(void *owner)
+{
+    (void)owner;
+}
+
+/* Lets the loop do whatever it would do. */
+static void turns(int count)
+{
+    struct timer *timer = timer_new(loop, tick, NULL);
+    timer_start(timer, 1, 1);
+    ck_assert(await_until(&await, has_turned, &count));
+    timer_free(timer);
+}
+
+/* ---- set-up ---- */
+
+static void listen_on(const char *at)
+{
+    char error[128];
+    options = (struct listen_options){
+        .address = at, .backlog = 64, .keepalive_s = 300, .unix_mode = 0700};
+    int fd = listen_bind(&options, error, sizeof(error));
+    ck_assert_msg(fd >= 0, "%s", error);
+    if (at[0] == 'u')
+        strcpy(address, at);
+    else
+        listen_address(fd, address, sizeof(address));
+    listener = listener_new(loop, fd, &options, on_accept, &server);
+}
+
+static int count_descriptors(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static void setup(void)
+{
+    loop_free(loop_new()); /* libuv keeps a few for ever */
+    descriptors = count_descriptors();
+    loop = loop_new();
+    await_init(&await, loop);
+    listen_on("127.0.0.1:0");
+}
+
+static void teardown(void)
+{
+    end_close(&client);
+    end_close(&server);
+    if (listener)
+        listener_free(listener);
+    loop_free(loop);
+    uint64_t limit_us =
+        clock_mono_us() + 1000000; /* an abandoned lookup may have some for a moment */
+    while (count_descriptors() != descriptors && clock_mono_us() < limit_us)
+        sched_yield();
+    ck_assert_int_eq(count_descriptors(), descriptors);
+}
+
+static void dial(const char *to)
+{
+    client.stream = stream_connect(loop, to, CONNECT_MS, &events, on_open, &client);
+    ck_assert_int_eq(client.opened, 0);
+}
+
+static void connect_both(void)
+{
+    dial(address);
+    ck_assert(await_until(&await, are_both_open, NULL));
+    ck_assert_int_eq(client.open_err, 0);
+}
+
+static void send_text(struct end *end, const char *text)
+{
+    out_write(stream_out(end->stream), text, strlen(text));
+    stream_send(end->stream);
+}
+
+/* Appends `len` bytes of a pattern and returns the sum the other end must get. */
+static uint64_t send_pattern(struct end *end, size_t len)
+{
+    uint64_t sum = 0;
+    char bytes[1024];
+    for (size_t done = 0; done < len; done += sizeof(bytes)) {
+        for (size_t i = 0; i < sizeof(bytes); i++) {
+            bytes[i] = (char)((done + i) * 2654435761u >> 13);
+            sum = sum * 31 + (unsigned char)bytes[i];
+        }
+        out_write(stream_out(end->stream), bytes, sizeof(bytes));
+    }
+    stream_send(end->stream);
+    return sum;
+}
+
+/* ---- bytes both ways ---- */
+
+START_TEST(what_is_sent_comes_back)
+{
+    server.echo = true;
+    connect_both();
+    send_text(&client, "hello");
+    ck_assert(await_bytes(&client, 5));
+    ck_assert_uint_eq(client.sum, server.sum);
+}
+END_TEST
+
+START_TEST(what_is_sent_before_the_connection_is_open_arrives)
+{
+    dial(address);
+    send_text(&client, "early");
+    ck_assert(await_bytes(&server, 5));
+}
+END_TEST
+
+START_TEST(ten_megabytes_go_both_ways_at_once)
+{
+    server.frame = client.frame = 1000 * 1024 / 100;
+    connect_both();
+    uint64_t to_server = send_pattern(&client, 10 * megabyte);
+    uint64_t to_client = send_pattern(&server, 10 * megabyte);
+    ck_assert(await_bytes(&server, 10 * megabyte));
+    ck_assert(await_bytes(&client, 10 * megabyte));
+    ck_assert_uint_eq(server.sum, to_server);
+    ck_assert_uint_eq(client.sum, to_client);
+    ck_assert_uint_eq(stream_pending(client.stream), 0);
+    ck_assert_int_eq(client.drains, 1);
+    ck_assert_int_eq(server.drains, 1);
+}
+END_TEST
+
+START_TEST(an_echo_of_ten_megabytes_is_the_same)
+{
+    server.echo = true;
+    connect_both();
+    uint64_t sum = send_pattern(&client, 10 * megabyte);
+    ck_assert(await_bytes(&client, 10 * megabyte));
+    ck_assert_uint_eq(client.sum, sum);
+}
+END_TEST
+
+START_TEST(a_frame_bigger_than_a_block_comes_in_one_piece)
+{
+    server.frame = 3 * megabyte;
+    connect_both();
+    uint64_t sum = send_pattern(&client, 3 * megabyte);
+    ck_assert(await_bytes(&server, 3 * megabyte));
+    ck_assert_uint_eq(server.sum, sum);
+    ck_assert_uint_eq(stream_held(server.stream), 0);
+}
+END_TEST
+
+/* ---- pause ---- */
+
+static bool is_held(void *owner)
+{
+    return stream_held(((struct end *)owner)->stream) > 0;
+}
+
+START_TEST(unconsumed_bytes_are_presented_again_after_a_pause)
+{
+    server.frame = 2;
+    server.pause_after = 2;
+    connect_both();
+    send_text(&client, "aabbcc");
+    ck_assert(await_until(&await, is_held, &server));
+    turns(5);
+    ck_assert_uint_eq(server.received, 2);
+    ck_assert_uint_eq(stream_held(server.stream), 4);
+    stream_resume(server.stream);
+    ck_assert_uint_eq(server.received, 2);
+    ck_assert(await_bytes(&server, 6));
+}
+END_TEST
+
+START_TEST(kept_bytes_come_before_the_end)
+{
+    server.frame = 2;
+    server.pause_after = 2;
+    connect_both();
+    send_text(&client, "aabbcc");
+    end_close(&client);
+    ck_assert(await_until(&await, is_held, &server));
+    turns(5);
+    ck_assert_int_eq(server.ends, 0);
+    stream_resume(server.stream);
+    ck_assert(await_until(&await, is_ended, &server));
+    ck_assert_uint_eq(server.received, 6);
+    ck_assert_int_eq(server.end_err, 0);
+}
+END_TEST
+
+START_TEST(a_pause_stops_the_sender)
+{
+    connect_both();
+    stream_pause(server.stream);
+    uint64_t sum = send_pattern(&client, 16 * megabyte);
+    turns(20);
+    ck_assert_uint_eq(server.received, 0);
+    ck_assert_uint_gt(stream_pending(client.stream), STREAM_HIGH_WATER);
+    ck_assert_int_eq(client.drains, 0);
+    stream_resume(server.stream);
+    ck_assert(await_bytes(&server, 16 * megabyte));
+    ck_assert_uint_eq(server.sum, sum);
+    ck_assert_int_eq(client.drains, 1);
+}
+END_TEST
+
+/* A pause and a resume inside one on_data must not lose the call for the rest. */
+static size_t on_data_blinking(void *owner, struct block *block, const char *data, size_t len,
+                               size_t *need)
+{
+    struct end *end = owner;
+    (void)block;
+    (void)data;
+    (void)need;
+    ck_assert_uint_ge(len, 1);
+    end->received++;
+    stream_pause(end->stream);
+    stream_resume(end->stream);
+    return 1;
+}
+
+START_TEST(a_resume_inside_on_data_counts)
+{
+    static const struct stream_events blinking = {.on_data = on_data_blinking, .on_end = on_end};
+    connect_both();
+    stream_set_owner(server.stream, &blinking, &server);
+    send_text(&client, "abcdefgh");
+    ck_assert(await_bytes(&server, 8));
+}
+END_TEST
+
+/* ---- endings ---- */
+
+START_TEST(half_a_close_leaves_the_other_half)
+{
+    connect_both();
+    send_text(&client, "last words");
+    ck_assert(await_bytes(&server, 10));
+    ck_assert_int_eq(shutdown(stream_fd(client.stream), SHUT_WR), 0);
+    ck_assert(await_until(&await, is_ended, &server));
+    ck_assert_int_eq(server.end_err, 0);
+    uint64_t sum = send_pattern(&server, 4 * megabyte);
+    ck_assert(await_bytes(&client, 4 * megabyte));
+    ck_assert_uint_eq(client.sum, sum);
+    ck_assert_int_eq(server.ends, 1);
+}
+END_TEST
+
+START_TEST(a_close_sends_what_is_pending_first)
+{
+    connect_both();
+    uint64_t sum = send_pattern(&server, 8 * megabyte);
+    end_close(&server);
+    ck_assert(await_until(&await, is_ended, &client));
+    ck_assert_int_eq(client.end_err, 0);
+    ck_assert_uint_eq(client.received, 8 * megabyte);
+    ck_assert_uint_eq(client.sum, sum);
+}
+END_TEST
+
+/* Redis clients must get the error even if they sent much more than the server read. */
+START_TEST(the_last_reply_arrives_although_bytes_were_left_unread)
+{
+    connect_both();
+    stream_pause(server.stream);
+    send_text(&client, "a request nobody reads");
+    turns(3);
+    send_text(&server, "-ERR bye");
+    end_close(&server);
+    ck_assert(await_until(&await, is_ended, &client));
+    ck_assert_uint_eq(client.received, 8);
+    ck_assert_int_eq(client.end_err, 0);
+}
+END_TEST
+
+START_TEST(an_abort_drops_what_is_pending)
+{
+    connect_both();
+    stream_pause(client.stream);
+    send_pattern(&server, 16 * megabyte);
+    turns(5);
+    stream_abort(server.stream);
+    server.stream = NULL;
+    stream_resume(client.stream);
+    ck_assert(await_until(&await, is_ended, &client));
+    ck_assert_uint_lt(client.received, 16 * megabyte);
+}
+END_TEST
+
+START_TEST(a_stream_may_close_itself_inside_on_data)
+{
+    server.frame = 2;
+    server.close_after = 2;
+    connect_both();
+    send_text(&client, "aabbcc");
+    ck_assert(await_until(&await, is_ended, &client));
+    ck_assert_uint_eq(server.received, 2);
+    ck_assert_int_eq(server.ends, 0);
+}
+END_TEST
+
+START_TEST(a_stream_may_abort_itself_inside_on_data)
+{
+    server.frame = 2;
+    server.close_after = 2;
+    server.close_abort = true;
+    connect_both();
+    send_text(&client, "aabbcc");
+    ck_assert(await_until(&await, is_ended, &client));
+    ck_assert_uint_eq(server.received, 2);
+}
+END_TEST
+
+START_TEST(it_may_close_itself_while_kept_bytes_are_presented)
+{
+    server.frame = 2;
+    server.pause_after = 2;
+    server.close_after = 4;
+    connect_both();
+    send_text(&client, "aabbcc");
+    ck_assert(await_until(&await, is_held, &server));
+    stream_resume(server.stream);
+    ck_assert(await_until(&await, is_ended, &client));
+    ck_assert_uint_eq(server.received, 4);
+}
+END_TEST
+
+static void reset(struct end *end)
+{
+    struct linger now = {.l_onoff = 1};
+    setsockopt(stream_fd(end->stream), SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    stream_abort(end->stream);
+    end->stream = NULL;
+}
+
+START_TEST(a_reset_is_told_once_as_an_error)
+{
+    connect_both();
+    send_text(&client, "x");
+    ck_assert(await_bytes(&server, 1));
+    reset(&server);
+    ck_assert(await_until(&await, is_ended, &client));
+    ck_assert_int_eq(client.end_err, -ECONNRESET);
+    send_text(&client, "into the void");
+    turns(5);
+    ck_assert_int_eq(client.ends, 1);
+    ck_assert_uint_eq(stream_pending(client.stream), 0);
+}
+END_TEST
+
+START_TEST(a_reset_while_sending_much_is_told_once_as_an_error)
+{
+    connect_both();
+    stream_pause(server.stream);
+    send_pattern(&client, 16 * megabyte);
+    turns(5);
+    reset(&server);
+    ck_assert(await_until(&await, is_ended, &client));
+    ck_assert_int_lt(client.end_err, 0);
+    ck_assert_uint_eq(stream_pending(client.stream), 0);
+    turns(5);
+    ck_assert_int_eq(client.ends, 1);
+}
+END_TEST
+
+START_TEST(a_write_that_fails_is_told_once_as_an_error)
+{
+    connect_both();
+    reset(&server);
+    send_text(&client, "too late");
+    ck_assert(await_until(&await, is_ended, &client));
+    ck_assert_int_lt(client.end_err, 0);
+    turns(5);
+    ck_assert_int_eq(client.ends, 1);
+}
+END_TEST
+
+static void send_late(void *owner)
+{
+    send_text(owner, "too late");
+}
+
+/* Nothing else wakes the loop: the descriptor is not watched any more. */
+START_TEST(a_write_that_fails_is_told_during_a_pause)
+{
+    connect_both();
+    stream_pause(client.stream);
+    send_text(&server, "nobody reads this");
+    turns(3);
+    reset(&server);
+    turns(3);
+    struct timer *timer = timer_new(loop, send_late, &client);
+    timer_start(timer, 1, 0);
+    ck_assert(await_until(&await, is_ended, &client));
+    timer_free(timer);
+    ck_assert_int_lt(client.end_err, 0);
+}
+END_TEST
+
+START_TEST(a_reset_during_a_pause_is_told_after_it)
+{
+    connect_both();
+    stream_pause(client.stream);
+    reset(&server);
+    turns(3);
+    ck_assert_int_eq(client.ends, 0);
+    stream_resume(client.stream);
+    ck_assert(await_until(&await, is_ended, &client));
+    ck_assert_int_eq(client.end_err, -ECONNRESET);
+}
+END_TEST
+
+/* One poll brings bytes for `other`, whose owner resumes the server, and the end for the server. */
+static size_t on_data_resuming(void *owner, struct block *block, const char *data, size_t len,
+                               size_t *need)
+{
+    (void)owner;
+    (void)block;
+    (void)data;
+    (void)need;
+    stream_resume(server.stream);
+    return len;
+}
+
+START_TEST(kept_bytes_come_before_an_end_that_is_already_there)
+{
+    static const struct stream_events resuming = {.on_data = on_data_resuming, .on_end = on_end};
+    struct end other = {0};
+    connect_both();
+    struct stream *kept = server.stream;
+    server.stream = NULL;
+    server.frame = 2;
+    server.pause_after = 2;
+    struct end other_client = {0};
+    other_client.stream =
+        stream_connect(loop, address, CONNECT_MS, &events, on_open, &other_client);
+    ck_assert(await_until(&await, is_opened, &other_client));
+    while (!server.stream)
+        turns(1);
+    other.stream = server.stream;
+    stream_set_owner(other.stream, &resuming, &other);
+    server.stream = kept;
+    ck_assert_int_eq(write(stream_fd(client.stream), "aabbcc", 6), 6);
+    ck_assert(await_until(&await, is_held, &server));
+    turns(3); /* the kernel forgets that it was readable, so that `other` comes first */
+    ck_assert_int_eq(write(stream_fd(other_client.stream), "x", 1), 1);
+    ck_assert_int_eq(shutdown(stream_fd(client.stream), SHUT_WR), 0);
+    ck_assert(await_until(&await, is_ended, &server));
+    ck_assert_uint_eq(server.received, 6);
+    end_close(&other);
+    end_close(&other_client);
+}
+END_TEST
+
+START_TEST(a_close_after_a_reset_is_quiet)
+{
+    connect_both();
+    stream_pause(client.stream);
+    reset(&server);
+    send_text(&client, "one");
+    turns(2);
+    send_text(&client, "two");
+    end_close(&client);
+    turns(2);
+}
+END_TEST
+
+static void close_on_end(void *owner, int err)
+{
+    struct end *end = owner;
+    on_end(owner, err);
+    end_close(end);
+}
+
+START_TEST(a_stream_may_close_itself_inside_on_end)
+{
+    static const struct stream_events closing = {.on_data = on_data, .on_end = close_on_end};
+    connect_both();
+    stream_set_owner(client.stream, &closing, &client);
+    send_text(&server, "bye");
+    end_close(&server);
+    ck_assert(await_until(&await, is_ended, &client));
+    ck_assert_uint_eq(client.received, 3);
+}
+END_TEST
+
+START_TEST(a_peer_that_does_not_read_cannot_hold_a_closed_stream)
+{
+    connect_both();
+    stream_pause(client.stream);
+    send_pattern(&server, 16 * megabyte);
+    end_close(&server);
+    uint64_t start = loop_mono_ms(loop);
+    loop_stop(loop);
+    loop_run(loop); /* until what is closing is closed: a few seconds at most */
+    ck_assert_uint_lt(loop_mono_ms(loop) - start, 8000);
+    stream_resume(client.stream);
+    ck_assert(await_until(&await, is_ended, &client));
+    ck_assert_uint_lt(client.received, 16 * megabyte);
+}
+END_TEST
+
+/* ---- connecting ---- */
+
+START_TEST(a_refused_connect_is_told_later)
+{
+    listener_free(listener);
+    listener = NULL;
+    dial(address);
+    ck_assert(await_until(&await, is_opened, &client));
+    ck_assert_int_eq(client.open_err, -ECONNREFUSED);
+}
+END_TEST
+
+START_TEST(nonsense_is_told_later_too)
+{
+    static const char *const texts[] = {
+        "", "nohost", "host:notaport", "unix:", ":1", "a:b:c:1", "127.0.0.1:70000"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        client = (struct end){0};
+        dial(texts[i]);
+        ck_assert(await_until(&await, is_opened, &client));
+        ck_assert_int_eq(client.open_err, -EINVAL);
+        end_close(&client);
+    }
+}
+END_TEST
+
+START_TEST(a_name_is_resolved)
+{
+    char text[64];
+    (void)snprintf(text, sizeof(text), "localhost%s", strchr(address, ':'));
+    dial(text);
+    ck_assert(await_until(&await, are_both_open, NULL));
+    ck_assert_int_eq(client.open_err, 0);
+    ck_assert_str_eq(stream_peer(client.stream), address);
+}
+END_TEST
+
+START_TEST(a_name_that_does_not_exist_is_an_error)
+{
+    dial("no-such-host.invalid:1");
+    ck_assert(await_until(&await, is_opened, &client));
+    ck_assert_int_lt(client.open_err, 0);
+}
+END_TEST
+
+START_TEST(a_stream_may_be_closed_while_its_name_is_looked_up)
+{
+    for (int i = 0; i < 20; i++) {
+        dial("localhost:1");
+        end_close(&client);
+    }
+    turns(3);
+    ck_assert_int_eq(client.opened, 0);
+}
+END_TEST
+
+START_TEST(a_stream_may_be_closed_while_it_connects)
+{
+    dial(address);
+    end_close(&client);
+    turns(3);
+    ck_assert_int_eq(client.opened, 0);
+}
+END_TEST
+
+static void close_on_open(void *owner, int err)
+{
+    on_open(owner, err);
+    end_close(owner);
+}
+
+START_TEST(a_stream_may_close_itself_inside_on_open)
+{
+    client.stream = stream_connect(loop, address, CONNECT_MS, &events, close_on_open, &client);
+    ck_assert(await_until(&await, is_opened, &client));
+    client.opened = 0;
+    client.stream = stream_connect(loop, "", CONNECT_MS, &events, close_on_open, &client);
+    ck_assert(await_until(&await, is_opened, &client));
+    ck_assert_int_eq(client.open_err, -EINVAL);
+}
+END_TEST
+
+/* A listener with a full queue leaves the next SYN unanswered. */
+START_TEST(a_connect_that_hangs_ends_with_a_timeout)
+{
+    enum { FILLERS = 8 };
+    int fillers[FILLERS];
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t len = sizeof(at);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int full = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(full, (struct sockaddr *)&at, sizeof(at)), 0);
+    ck_assert_int_eq(listen(full, 0), 0);
+    ck_assert_int_eq(getsockname(full, (struct sockaddr *)&at, &len), 0);
+    for (int i = 0; i < FILLERS; i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        (void)connect(fillers[i], (struct sockaddr *)&at, sizeof(at));
+    }
+    char text[64];
+    (void)snprintf(text, sizeof(text), "127.0.0.1:%u", ntohs(at.sin_port));
+    client.stream = stream_connect(loop, text, 100, &events, on_open, &client);
+    ck_assert(await_until(&await, is_opened, &client));
+    ck_assert_int_eq(client.open_err, -ETIMEDOUT);
+    for (int i = 0; i < FILLERS; i++)
+        close(fillers[i]);
+    close(full);
+}
+END_TEST
+
+/* ---- listening ---- */
+
+START_TEST(the_texts_of_addresses)
+{
+    connect_both();
+    ck_assert_str_eq(stream_peer(client.stream), address);
+    ck_assert_str_eq(stream_local(server.stream), address);
+    ck_assert_str_eq(stream_peer(server.stream), stream_local(client.stream));
+    ck_assert_int_ge(stream_fd(server.stream), 0);
+}
+END_TEST
+
+START_TEST(ipv6_works_where_there_is_any)
+{
+    char error[128];
+    struct listen_options v6 = {.address = "[::1]:0", .backlog = 4};
+    int fd = listen_bind(&v6, error, sizeof(error));
+    if (fd < 0)
+        return;
+    listener_free(listener);
+    listen_address(fd, address, sizeof(address));
+    ck_assert_mem_eq(address, "[::1]:", 6);
+    listener = listener_new(loop, fd, &v6, on_accept, &server);
+    connect_both();
+    ck_assert_str_eq(stream_peer(client.stream), address);
+}
+END_TEST
+
+START_TEST(every_worker_can_listen_on_the_same_address)
+{
+    char error[128];
+    struct listen_options same = options;
+    same.address = address;
+    int fd = listen_bind(&same, error, sizeof(error));
+    ck_assert_msg(fd >= 0, "%s", error);
+    struct listener *second = listener_new(loop, fd, &same, on_accept, &server);
+    connect_both();
+    listener_free(second);
+}
+END_TEST
+
+START_TEST(an_address_of_somebody_else_is_refused)
+{
+    char error[128];
+    int on = 1;
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t len = sizeof(at);
+    int other = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(other, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)); /* even if they would share */
+    ck_assert_int_eq(bind(other, (struct sockaddr *)&at, sizeof(at)), 0);
+    ck_assert_int_eq(listen(other, 1), 0);
+    ck_assert_int_eq(getsockname(other, (struct sockaddr *)&at, &len), 0);
+    (void)snprintf(address, sizeof(address), "0.0.0.0:%u", ntohs(at.sin_port));
+    struct listen_options same = {.address = address, .backlog = 4};
+    ck_assert_int_eq(listen_bind(&same, error, sizeof(error)), -1);
+    ck_assert_str_eq(error, "address already in use");
+    same.address = "elsewhere";
+    ck_assert_int_eq(listen_bind(&same, error, sizeof(error)), -1);
+    ck_assert_str_eq(error, "expected host:port or unix:/path");
+    close(other);
+}
+END_TEST
+
+static void unix_path(char path[64])
+{
+    (void)snprintf(path, 64, "unix:/tmp/test_stream.%d.sock", (int)getpid());
+}
+
+START_TEST(unix_sockets_work_the_same)
+{
+    char path[64];
+    struct stat file;
+    unix_path(path);
+    listener_free(listener);
+    listen_on(path);
+    ck_assert_int_eq(stat(path + 5, &file), 0);
+    ck_assert_uint_eq(file.st_mode & 0777, 0700);
+    server.echo = true;
+    connect_both();
+    uint64_t sum = send_pattern(&client, 2 * megabyte);
+    ck_assert(await_bytes(&client, 2 * megabyte));
+    ck_assert_uint_eq(client.sum, sum);
+    ck_assert_str_eq(stream_peer(client.stream), path + 5);
+    ck_assert_str_eq(stream_peer(server.stream), path + 5);
+    unlink(path + 5);
+}
+END_TEST
+
+START_TEST(a_stale_unix_socket_is_replaced_and_a_live_one_is_not)
+{
+    char path[64];
+    char error[128];
+    unix_path(path);
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    strcpy(at.sun_path, path + 5);
+    int other = socket(AF_UNIX, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(other, (struct sockaddr *)&at, sizeof(at)), 0);
+    ck_assert_int_eq(listen(other, 1), 0);
+    struct listen_options same = {.address = path, .backlog = 4, .unix_mode = 0700};
+    ck_assert_int_eq(listen_bind(&same, error, sizeof(error)), -1);
+    ck_assert_str_eq(error, "address already in use");
+    close(other);
+    listener_free(listener);
+    listen_on(path);
+    int shared = listen_bind(&same, error, sizeof(error)); /* our own: shared */
+    ck_assert_int_ge(shared, 0);
+    close(shared);
+    connect_both();
+    unlink(path + 5);
+}
+END_TEST
+
+START_TEST(a_file_in_the_way_is_not_removed)
+{
+    char path[64];
+    char error[128];
+    unix_path(path);
+    close(open(path + 5, O_CREAT | O_WRONLY, 0600));
+    struct listen_options options_unix = {.address = path, .backlog = 4, .unix_mode = 0700};
+    ck_assert_int_eq(listen_bind(&options_unix, error, sizeof(error)), -1);
+    ck_assert_str_eq(error, "a file that is not a socket is in the way");
+    ck_assert_int_eq(unlink(path + 5), 0);
+}
+END_TEST
+
+START_TEST(a_missing_unix_socket_is_refused)
+{
+    dial("unix:/tmp/no/such/socket");
+    ck_assert(await_until(&await, is_opened, &client));
+    ck_assert_int_eq(client.open_err, -ENOENT);
+}
+END_TEST
+
+/* All descriptors are used up: who connects is closed, and the loop does not spin. */
+START_TEST(running_out_of_descriptors_sheds_connections)
+{
+    struct rlimit limit;
+    dial(address);
+    ck_assert(await_until(&await, are_both_open, NULL));
+    getrlimit(RLIMIT_NOFILE, &limit);
+    int victim = socket(AF_INET, SOCK_STREAM, 0);
+    limit.rlim_cur = (rlim_t)victim + 1;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    int fillers[64];
+    int count = 0;
+    while (count < 64 && (fillers[count] = open("/dev/null", O_RDONLY)) >= 0)
+        count++;
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    at.sin_port = htons((uint16_t)strtoul(strchr(address, ':') + 1, NULL, 10));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ck_assert_int_eq(connect(victim, (struct sockaddr *)&at, sizeof(at)), 0);
+    turns(5);
+    char byte;
+    ck_assert_int_le(read(victim, &byte, 1), 0);
+    ck_assert_int_eq(accepted, 1);
+    close(victim);
+    send_text(&client, "still served");
+    ck_assert(await_bytes(&server, 12));
+    while (count > 0)
+        close(fillers[--count]);
+}
+END_TEST
+
+static void add_tests(TCase *tests)
+{
+    tcase_add_test(tests, what_is_sent_comes_back);
+    tcase_add_test(tests, what_is_sent_before_the_connection_is_open_arrives);
+    tcase_add_test(tests, ten_megabytes_go_both_ways_at_once);
+    tcase_add_test(tests, an_echo_of_ten_megabytes_is_the_same);
+    tcase_add_test(tests, a_frame_bigger_than_a_block_comes_in_one_piece);
+    tcase_add_test(tests, unconsumed_bytes_are_presented_again_after_a_pause);
+    tcase_add_test(tests, kept_bytes_come_before_the_end);
+    tcase_add_test(tests, a_pause_stops_the_sender);
+    tcase_add_test(tests, a_resume_inside_on_data_counts);
+    tcase_add_test(tests, half_a_close_leaves_the_other_half);
+    tcase_add_test(tests, a_close_sends_what_is_pending_first);
+    tcase_add_test(tests, the_last_reply_arrives_although_bytes_were_left_unread);
+    tcase_add_test(tests, an_abort_drops_what_is_pending);
+    tcase_add_test(tests, a_stream_may_close_itself_inside_on_data);
+    tcase_add_test(tests, a_stream_may_abort_itself_inside_on_data);
+    tcase_add_test(tests, it_may_close_itself_while_kept_bytes_are_presented);
+    tcase_add_test(tests, a_reset_is_told_once_as_an_error);
+    tcase_add_test(tests, a_reset_while_sending_much_is_told_once_as_an_error);
+    tcase_add_test(tests, a_write_that_fails_is_told_once_as_an_error);
+    tcase_add_test(tests, a_write_that_fails_is_told_during_a_pause);
+    tcase_add_test(tests, a_reset_during_a_pause_is_told_after_it);
+    tcase_add_test(tests, kept_bytes_come_before_an_end_that_is_already_there);
+    tcase_add_test(tests, a_close_after_a_reset_is_quiet);
+    tcase_add_test(tests, a_stream_may_close_itself_inside_on_end);
+    tcase_add_test(tests, a_peer_that_does_not_read_cannot_hold_a_closed_stream);
+    tcase_add_test(tests, a_refused_connect_is_told_later);
+    tcase_add_test(tests, nonsense_is_told_later_too);
+    tcase_add_test(tests, a_name_is_resolved);
+    tcase_add_test(tests, a_name_that_does_not_exist_is_an_error);
+    tcase_add_test(tests, a_stream_may_be_closed_while_its_name_is_looked_up);
+    tcase_add_test(tests, a_stream_may_be_closed_while_it_connects);
+    tcase_add_test(tests, a_stream_may_close_itself_inside_on_open);
+    tcase_add_test(tests, a_connect_that_hangs_ends_with_a_timeout);
+    tcase_add_test(tests, the_texts_of_addresses);
+    tcase_add_test(tests, ipv6_works_where_there_is_any);
+    tcase_add_test(tests, every_worker_can_listen_on_the_same_address);
+    tcase_add_test(tests, an_address_of_somebody_else_is_refused);
+    tcase_add_test(tests, unix_sockets_work_the_same);
+    tcase_add_test(tests, a_stale_unix_socket_is_replaced_and_a_live_one_is_not);
+    tcase_add_test(tests, a_file_in_the_way_is_not_removed);
+    tcase_add_test(tests, a_missing_unix_socket_is_refused);
+    tcase_add_test(tests, running_out_of_descriptors_sheds_connections);
+}
+
+int main(void)
+{
+    TCase *tests = tcase_create("stream");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_set_timeout(tests, 60);
+    add_tests(tests);
+    Suite *suite = suite_create("stream");
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,132 @@
+/*
+ * test_worker.c - jobs are done in order, also when the worker is freed with jobs waiting.
+ */
+#include "shared/net/loop.h"
+#include "shared/net/worker.h"
+#include "tests/unit/await.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { JOBS = 1000 };
+
+struct numbered {
+    struct job job;
+    int number;
+    int worked_at; /* place in the order of work() */
+    pthread_t worked_on;
+};
+
+static struct loop *loop;
+static struct await await;
+static struct worker *worker;
+static struct numbered jobs[JOBS];
+static int worked; /* by the worker's thread */
+static int finished;
+static bool all_finished;
+
+static void setup(void)
+{
+    loop = loop_new();
+    await_init(&await, loop);
+    worker = worker_new(loop, "test");
+}
+
+static void teardown(void)
+{
+    loop_free(loop);
+}
+
+static void work(struct job *job)
+{
+    struct numbered *numbered = (struct numbered *)job;
+    numbered->worked_at = worked++;
+    numbered->worked_on = pthread_self();
+}
+
+static void done(struct job *job)
+{
+    struct numbered *numbered = (struct numbered *)job;
+    ck_assert_int_eq(numbered->number, finished);
+    ck_assert_int_eq(numbered->worked_at, finished);
+    all_finished = ++finished == JOBS;
+}
+
+static void submit(int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        jobs[i] = (struct numbered){.job.work = work, .job.done = done, .number = i};
+        worker_submit(worker, &jobs[i].job);
+    }
+}
+
+START_TEST(jobs_are_worked_and_done_in_order)
+{
+    submit(0, JOBS);
+    ck_assert(await_until(&await, await_flag, &all_finished));
+    ck_assert(!pthread_equal(jobs[0].worked_on, pthread_self()));
+    worker_free(worker);
+}
+END_TEST
+
+START_TEST(free_finishes_what_was_submitted)
+{
+    submit(0, JOBS);
+    worker_free(worker);
+    ck_assert_int_eq(finished, JOBS);
+}
+END_TEST
+
+START_TEST(an_idle_worker_can_be_freed)
+{
+    worker_free(worker);
+}
+END_TEST
+
+/* As the commit does: the next job leaves when one comes back. */
+static void done_and_submit(struct job *job)
+{
+    if (++finished < 5)
+        worker_submit(worker, job);
+    else
+        all_finished = true;
+}
+
+START_TEST(done_may_submit_again)
+{
+    jobs[0] = (struct numbered){.job.work = work, .job.done = done_and_submit};
+    worker_submit(worker, &jobs[0].job);
+    ck_assert(await_until(&await, await_flag, &all_finished));
+    worker_free(worker);
+    ck_assert_int_eq(worked, 5);
+}
+END_TEST
+
+START_TEST(done_may_submit_again_while_the_worker_is_freed)
+{
+    jobs[0] = (struct numbered){.job.work = work, .job.done = done_and_submit};
+    worker_submit(worker, &jobs[0].job);
+    worker_free(worker);
+    ck_assert_int_eq(finished, 5);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("worker");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, jobs_are_worked_and_done_in_order);
+    tcase_add_test(tests, free_finishes_what_was_submitted);
+    tcase_add_test(tests, an_idle_worker_can_be_freed);
+    tcase_add_test(tests, done_may_submit_again);
+    tcase_add_test(tests, done_may_submit_again_while_the_worker_is_freed);
+    Suite *suite = suite_create("worker");
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
