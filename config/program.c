@@ -1,0 +1,171 @@
+/*
+ * program.c - what both programs do before they start: arguments, and the answers that need no server.
+ */
+#include "config/program.h"
+
+#include "config/reload.h"
+#include "shared/command.h"
+#include "shared/command_docs.h"
+
+#include <stdlib.h>
+
+enum { EXIT_USAGE = 2, ERROR_MAX = 1024 };
+
+/* What to do instead of running. */
+enum answer {
+    ANSWER_RUN,
+    ANSWER_CHECK,
+    ANSWER_PRINT_CONFIG,
+    ANSWER_PRINT_DOCS,
+    ANSWER_VERSION,
+    ANSWER_HELP,
+    ANSWER_USAGE,
+};
+
+struct arguments {
+    const char *config_path; /* NULL: the defaults */
+    const char *page;
+};
+
+static void print_help(const struct program *program, FILE *to)
+{
+    (void)fprintf(
+        to,
+        "usage: %s [--config FILE] [--check | --print-config]\n"
+        "\n"
+        "  --config FILE       read this ini file; without it the defaults hold\n"
+        "  --check             read everything, say what is wrong, and end\n"
+        "  --print-config      print the values in force as a commented ini file, and end\n"
+        "  --print-docs PAGE   print the page configuration or commands, and end\n"
+        "  --version           print the version, and end\n"
+        "  --help              print this, and end\n",
+        program->name);
+}
+
+/* True when argv[*i] is `name`; its value is the rest after '=' or the next argument. */
+static bool takes_value(const char *name, int argc, char **argv, int *i, const char **value)
+{
+    size_t len = strlen(name);
+    if (strncmp(argv[*i], name, len) != 0)
+        return false;
+    if (argv[*i][len] == '=') {
+        *value = argv[*i] + len + 1;
+        return true;
+    }
+    if (argv[*i][len] != '\0' || *i + 1 >= argc)
+        return false;
+    *value = argv[++*i];
+    return true;
+}
+
+static enum answer arguments_read(int argc, char **argv, struct arguments *arguments)
+{
+    static const struct {
+        const char *name;
+        enum answer answer;
+    } plain[] = {
+        {"--check", ANSWER_CHECK},     {"--print-config", ANSWER_PRINT_CONFIG},
+        {"--version", ANSWER_VERSION}, {"--help", ANSWER_HELP},
+        {"-h", ANSWER_HELP},
+    };
+    enum answer answer = ANSWER_RUN;
+    for (int i = 1; i < argc; i++) {
+        if (takes_value("--config", argc, argv, &i, &arguments->config_path))
+            continue;
+        if (takes_value("--print-docs", argc, argv, &i, &arguments->page)) {
+            answer = ANSWER_PRINT_DOCS;
+            continue;
+        }
+        size_t p = 0;
+        while (p < sizeof plain / sizeof *plain && strcmp(argv[i], plain[p].name) != 0)
+            p++;
+        if (p == sizeof plain / sizeof *plain) {
+            (void)fprintf(stderr, "unknown argument %s\n", argv[i]);
+            return ANSWER_USAGE;
+        }
+        answer = plain[p].answer;
+    }
+    return answer;
+}
+
+static int print_page(const char *page)
+{
+    if (strcmp(page, "configuration") == 0) {
+        config_print_docs(stdout);
+        return EXIT_SUCCESS;
+    }
+    if (strcmp(page, "commands") == 0) {
+        command_init();
+        command_print_docs(stdout);
+        return EXIT_SUCCESS;
+    }
+    (void)fprintf(stderr, "--print-docs: expected configuration or commands\n");
+    return EXIT_USAGE;
+}
+
+/* Reads the config, and for the proxy everything it names. */
+static bool check_all(const struct config *config, const char *path, char *error)
+{
+    if (config->schema != &proxy_schema)
+        return true;
+    struct proxy_snapshot *snapshot = snapshot_load(path, error, ERROR_MAX);
+    snapshot_unref(snapshot);
+    return snapshot != NULL;
+}
+
+/* With the config read: run, or print it, or say that it is good. */
+static bool answer_with_config(enum answer answer, const char *path, const struct config *config,
+                               int *exit_code)
+{
+    char error[ERROR_MAX];
+    *exit_code = EXIT_SUCCESS;
+    if (answer == ANSWER_RUN)
+        return true;
+    if (answer == ANSWER_PRINT_CONFIG) {
+        config_print(config, stdout);
+    } else if (check_all(config, path, error)) {
+        (void)printf("%s: good\n", path ? path : "defaults");
+    } else {
+        (void)fprintf(stderr, "%s\n", error);
+        *exit_code = EXIT_FAILURE;
+    }
+    return false;
+}
+
+bool program_parse(const struct program *program, int argc, char **argv, struct config *config,
+                   int *exit_code)
+{
+    struct arguments arguments = {0};
+    enum answer answer = arguments_read(argc, argv, &arguments);
+    *exit_code = EXIT_SUCCESS;
+    switch (answer) {
+    case ANSWER_USAGE:
+        print_help(program, stderr);
+        *exit_code = EXIT_USAGE;
+        return false;
+    case ANSWER_HELP:
+        print_help(program, stdout);
+        return false;
+    case ANSWER_VERSION:
+        (void)printf("%s %s\n", program->name, SCREE_VERSION);
+        return false;
+    case ANSWER_PRINT_DOCS:
+        *exit_code = print_page(arguments.page);
+        return false;
+    case ANSWER_RUN:
+    case ANSWER_CHECK:
+    case ANSWER_PRINT_CONFIG:
+        break;
+    }
+    char error[ERROR_MAX];
+    config_init_defaults(config, program->schema);
+    if (!arguments.config_path || config_load(config, arguments.config_path, error, sizeof error)) {
+        if (answer_with_config(answer, arguments.config_path, config, exit_code))
+            return true;
+    } else {
+        (void)fprintf(stderr, "%s\n", error);
+        *exit_code = EXIT_FAILURE;
+    }
+    config_fini(config);
+    return false;
+}

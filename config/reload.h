@@ -1,0 +1,51 @@
+/*
+ * reload.h - everything a proxy is told from outside, as one immutable snapshot.
+ *
+ *   proxy.ini ──┬─► config                    ┐
+ *               └─► namespaces, listeners     ├─► struct proxy_snapshot ──► every worker
+ *   shards.ini ─────► map                     ┘        (references)
+ *
+ * A reload reads all files anew and checks them together; with any error the old snapshot stays and the
+ * reason is one line. Options that need a restart keep the value in force, and the report names them.
+ */
+#pragma once
+
+#include "config/config.h"
+#include "shared/namespace.h"
+#include "shared/shard_map.h"
+
+enum { RELOAD_TEXT_MAX = 1024 };
+
+struct proxy_snapshot {
+    _Atomic uint32_t refs;
+    struct proxy_config config;
+    char *shards_path; /* config.shards, made relative to the file's directory */
+    struct shard_map *map;
+    struct namespaces *namespaces;
+};
+
+/* What a reload did; the lists are option keys separated by spaces. */
+struct reload_report {
+    bool map_changed;
+    bool namespaces_changed;
+    char changed[RELOAD_TEXT_MAX];
+    char needs_restart[RELOAD_TEXT_MAX]; /* changed in the file, not in force */
+};
+
+/* Reads proxy.ini and the shard map it names. NULL: one line in error[size]. */
+struct proxy_snapshot *snapshot_load(const char *path, char *error, size_t size);
+/* The same with the config and the map given: for tests. Takes over the reference of `map`, not `config`. */
+struct proxy_snapshot *snapshot_make(const struct proxy_config *config, struct shard_map *map,
+                                     char *error, size_t size);
+struct proxy_snapshot *snapshot_ref(struct proxy_snapshot *snapshot);
+/* NULL is allowed. */
+void snapshot_unref(struct proxy_snapshot *snapshot);
+/* A new snapshot from old's files, with what changed in *report; NULL: the old one stays. A map whose epoch
+ * is lower than the one in force is refused. */
+struct proxy_snapshot *snapshot_reload(const struct proxy_snapshot *old,
+                                       struct reload_report *report, char *error, size_t size);
+
+/* The backend's part of the same idea: reads the file again and sets in `config` the options that may
+ * change while running. false: unchanged, reason in error[size]. */
+bool backend_reload(struct backend_config *config, struct reload_report *report, char *error,
+                    size_t size);

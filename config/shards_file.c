@@ -1,0 +1,230 @@
+/*
+ * shards_file.c - reads a shard map from an ini file.
+ */
+#include "config/shards_file.h"
+
+#include "config/ini_file.h"
+#include "config/option.h"
+#include "shared/check.h"
+#include "shared/number.h"
+
+#include <stdlib.h>
+
+/* Where a walk through the file is. */
+struct shards_loading {
+    struct shard_map *map;
+    int shard;      /* of the current section; -1: [map] */
+    int map_line;   /* of [map]; 0: not seen */
+    int epoch_line; /* of its epoch */
+    int shard_line[SHARD_COUNT_MAX];
+    int slot_line[SLOT_COUNT]; /* which line gave each slot */
+};
+
+static bool on_section(void *owner, int line, struct bytes name, char *reason)
+{
+    struct shards_loading *loading = owner;
+    struct bytes rest = name;
+    struct bytes word;
+    struct bytes shard = {0};
+    bool has_name = word_next(&rest, &word) && word_next(&rest, &shard) && rest.len == 0;
+    if (bytes_equal(name, BYTES("map"))) {
+        loading->shard = -1;
+        if (loading->map_line)
+            (void)snprintf(reason, INI_REASON_MAX, "expected [map] only once, it is on line %d too",
+                           loading->map_line);
+        bool first = loading->map_line == 0;
+        loading->map_line = line;
+        return first;
+    }
+    if (!has_name || !bytes_equal(word, BYTES("shard"))) {
+        (void)snprintf(reason, INI_REASON_MAX, "expected [map] or [shard NAME]");
+        return false;
+    }
+    int existing = shard_map_named(loading->map, shard);
+    loading->shard = shard_map_add(loading->map, shard);
+    if (loading->shard >= 0) {
+        loading->shard_line[loading->shard] = line;
+        return true;
+    }
+    if (existing >= 0)
+        (void)snprintf(reason, INI_REASON_MAX, "expected another name: shard %s is on line %d",
+                       loading->map->shards[existing].name, loading->shard_line[existing]);
+    else
+        (void)snprintf(reason, INI_REASON_MAX,
+                       "expected a shard name of 1 to %d letters, digits, '.', '_' or '-', and at "
+                       "most %d shards",
+                       SHARD_NAME_MAX, SHARD_COUNT_MAX);
+    return false;
+}
+
+static bool set_epoch(struct shards_loading *loading, const struct ini_value *value, char *reason)
+{
+    uint64_t epoch;
+    if (strcmp(value->name, "epoch") != 0 || loading->epoch_line) {
+        (void)snprintf(reason, INI_REASON_MAX, "map.%s: expected only epoch, and once",
+                       value->name);
+        return false;
+    }
+    loading->epoch_line = value->line;
+    if (!number_parse_uint64(bytes_of(value->value), &epoch) || epoch == 0) {
+        (void)snprintf(reason, INI_REASON_MAX, "map.epoch: expected a whole number from 1 on");
+        return false;
+    }
+    loading->map->epoch = epoch;
+    return true;
+}
+
+/* "7" or "0-5460" */
+static bool range_parse(struct bytes word, unsigned *first, unsigned *last)
+{
+    const char *dash = memchr(word.data, '-', word.len);
+    struct bytes low = {word.data, dash ? (size_t)(dash - word.data) : word.len};
+    struct bytes high = dash ? (struct bytes){dash + 1, word.len - low.len - 1} : low;
+    uint64_t from;
+    uint64_t to;
+    if (!number_parse_uint64(low, &from) || !number_parse_uint64(high, &to) || from > to ||
+        to >= SLOT_COUNT)
+        return false;
+    *first = (unsigned)from;
+    *last = (unsigned)to;
+    return true;
+}
+
+static bool add_slots(struct shards_loading *loading, const struct ini_value *value, char *reason)
+{
+    const char *name = loading->map->shards[loading->shard].name;
+    struct bytes rest = bytes_of(value->value);
+    struct bytes word;
+    unsigned first;
+    unsigned last;
+    while (word_next(&rest, &word)) {
+        unsigned taken;
+        if (!range_parse(word, &first, &last)) {
+            (void)snprintf(reason, INI_REASON_MAX,
+                           "shard %s.slots: expected slots such as 0-5460 7000, below %d, found "
+                           "'%.*s'",
+                           name, SLOT_COUNT, (int)(word.len < 60 ? word.len : 60), word.data);
+            return false;
+        }
+        if (!shard_map_claim(loading->map, loading->shard, first, last, &taken)) {
+            int owner = loading->map->slot_shard[taken];
+            (void)snprintf(reason, INI_REASON_MAX,
+                           "shard %s.slots: expected slots without an owner, slot %u belongs to "
+                           "shard %s (line %d)",
+                           name, taken, loading->map->shards[owner].name,
+                           loading->slot_line[taken]);
+            return false;
+        }
+        for (unsigned slot = first; slot <= last; slot++)
+            loading->slot_line[slot] = value->line;
+    }
+    return true;
+}
+
+/* The shard that has this address already, or NULL. */
+static const struct shard *address_owner(const struct shard_map *map, struct bytes address)
+{
+    for (size_t i = 0; i < map->shard_count; i++)
+        for (size_t a = 0; a < map->shards[i].address_count; a++)
+            if (bytes_equal(bytes_of(map->shards[i].addresses[a]), address))
+                return &map->shards[i];
+    return NULL;
+}
+
+static bool add_addresses(struct shards_loading *loading, const struct ini_value *value,
+                          char *reason)
+{
+    enum { ADDRESSES_MAX = 16 };
+    const struct shard *shard = &loading->map->shards[loading->shard];
+    struct bytes rest = bytes_of(value->value);
+    struct bytes word;
+    while (word_next(&rest, &word)) {
+        bool has_no_port = word.len > 2 && memcmp(word.data + word.len - 2, ":0", 2) == 0;
+        if (!address_valid(word) || has_no_port || shard->address_count == ADDRESSES_MAX) {
+            (void)snprintf(reason, INI_REASON_MAX,
+                           "shard %s.address: expected host:port, [v6]:port or unix:/path, at most "
+                           "%d, found '%.*s'",
+                           shard->name, ADDRESSES_MAX, (int)(word.len < 60 ? word.len : 60),
+                           word.data);
+            return false;
+        }
+        const struct shard *other = address_owner(loading->map, word);
+        if (other) {
+            (void)snprintf(reason, INI_REASON_MAX,
+                           "shard %s.address: expected an address of its own, %.*s is shard %s's",
+                           shard->name, (int)word.len, word.data, other->name);
+            return false;
+        }
+        shard_map_add_address(loading->map, loading->shard, word);
+    }
+    return true;
+}
+
+static bool on_value(void *owner, const struct ini_value *value, char *reason)
+{
+    struct shards_loading *loading = owner;
+    if (loading->shard < 0)
+        return set_epoch(loading, value, reason);
+    if (strcmp(value->name, "slots") == 0)
+        return add_slots(loading, value, reason);
+    if (strcmp(value->name, "address") == 0)
+        return add_addresses(loading, value, reason);
+    (void)snprintf(reason, INI_REASON_MAX, "shard %s.%s: expected slots or address",
+                   loading->map->shards[loading->shard].name, value->name);
+    return false;
+}
+
+/* What can only be said at the end: something is not there. */
+static bool check_whole(const struct shards_loading *loading, const char *path, char *error,
+                        size_t size)
+{
+    unsigned missing;
+    if (!loading->epoch_line) {
+        (void)snprintf(error, size, "%s:%d: map.epoch: expected a whole number from 1 on", path,
+                       loading->map_line ? loading->map_line : 1);
+        return false;
+    }
+    for (size_t i = 0; i < loading->map->shard_count; i++) {
+        const struct shard *shard = &loading->map->shards[i];
+        if (shard->address_count > 0)
+            continue;
+        (void)snprintf(error, size, "%s:%d: shard %s.address: expected host:port, it is not given",
+                       path, loading->shard_line[i], shard->name);
+        return false;
+    }
+    if (shard_map_complete(loading->map, &missing))
+        return true;
+    unsigned last = missing;
+    while (last + 1 < SLOT_COUNT && loading->map->slot_shard[last + 1] == SHARD_NONE)
+        last++;
+    (void)snprintf(error, size, "%s: expected every slot once, %u-%u have no shard", path, missing,
+                   last);
+    return false;
+}
+
+struct shard_map *shards_parse(const char *path, struct bytes text, char *error, size_t size)
+{
+    static const struct ini_events events = {on_section, on_value};
+    struct shards_loading *loading = calloc(1, sizeof *loading);
+    CHECK(loading);
+    loading->map = shard_map_new(0);
+    bool ok = ini_walk(path, text, &events, loading, error, size) &&
+              check_whole(loading, path, error, size);
+    struct shard_map *map = loading->map;
+    free(loading);
+    if (ok)
+        return map;
+    shard_map_unref(map);
+    return NULL;
+}
+
+struct shard_map *shards_load(const char *path, char *error, size_t size)
+{
+    size_t len;
+    char *text = file_read(path, &len, error, size);
+    if (!text)
+        return NULL;
+    struct shard_map *map = shards_parse(path, (struct bytes){text, len}, error, size);
+    free(text);
+    return map;
+}

@@ -1,0 +1,184 @@
+#!/usr/bin/python3
+"""config/quickstart: up with one command, reachable, down again, and clear words when something is in the way."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import free_ports
+from harness import Suite, check, check_equal, wait_for
+from resp import Connection
+
+QUICKSTART = os.path.join(HERE, '..', '..', 'config', 'quickstart')
+PORTS = 22 + 3
+suite = Suite(__doc__)
+
+
+def quickstart(*words, limit=120):
+    return subprocess.run([QUICKSTART, '--bin', os.environ['SCREE_BIN'], '--no-install'] + [str(word) for word in words],
+                          capture_output=True, text=True, timeout=limit, stdin=subprocess.DEVNULL)
+
+
+class Folder:
+    """A data directory; whatever runs in it is stopped at the end."""
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix='scree-quickstart-')
+        return self.path
+
+    def __exit__(self, *_):
+        quickstart('--stop', '--data', self.path)
+        shutil.rmtree(self.path)
+
+
+def refused(done, words):
+    """Ended with an error whose one line has these words."""
+    check(done.returncode != 0, 'expected a refusal, it said: %s' % done.stdout)
+    lines = [line for line in done.stderr.splitlines() if line.startswith('quickstart: ')]
+    check(len(lines) == 1 and words in lines[0], 'expected one line with %r, got %r' % (words, done.stderr))
+
+
+def pids_in(data):
+    folder = os.path.join(data, 'run')
+    return [int(open(os.path.join(folder, name)).read().split()[0]) for name in os.listdir(folder) if name.endswith('.pid')]
+
+
+def is_alive(pid):
+    try:
+        return open('/proc/%d/stat' % pid).read().rsplit(')', 1)[1].split()[0] != 'Z'
+    except OSError:
+        return False
+
+
+@suite.case('--detach starts proxies and partitions, and the data is there again after --stop and a new start')
+def _(run):
+    with Folder() as data:
+        port = free_ports(PORTS)
+        words = ('--data', data, '--port', port, '--proxies', 2, '--durability', 'everysec', '--detach')
+        done = quickstart(*words)
+        check_equal(done.returncode, 0, done.stderr)
+        last = done.stdout.splitlines()[-1]
+        here = '127.0.0.1:%d'
+        check_equal(last, 'ready: proxy=%s,%s admin=%s,%s partitions=%s,%s,%s'
+                    % tuple(here % (port + i) for i in (0, 2, 1, 3, 22, 23, 24)))
+        with Connection(('127.0.0.1', port)) as first, Connection(('127.0.0.1', port + 2)) as second:
+            for i in range(50):
+                check_equal(first.call('SET', 'k%d' % i, i), ('+', b'OK'))
+            check_equal(second.call('DBSIZE'), (':', b'50'))
+        pids = pids_in(data)
+        check_equal(len(pids), 3, 'processes')
+        check_equal(quickstart('--stop', '--data', data).returncode, 0)
+        check(not any(is_alive(pid) for pid in pids), 'a process is left')
+        check_equal(quickstart(*words).returncode, 0)
+        with Connection(('127.0.0.1', port)) as first:
+            check_equal(first.call('GET', 'k49'), ('$', b'49'))
+
+
+@suite.case('in the foreground, Ctrl-C stops everything cleanly')
+def _(run):
+    with Folder() as data:
+        port = free_ports(PORTS)
+        child = subprocess.Popen([QUICKSTART, '--bin', os.environ['SCREE_BIN'], '--no-install', '--data', data,
+                                  '--port', str(port), '--partitions', '1'], stdout=subprocess.PIPE, text=True,
+                                 start_new_session=True)
+        lines = []
+        for line in child.stdout:
+            lines.append(line)
+            if line.startswith('logs:'):
+                break
+        check(any(line.startswith('ready: ') for line in lines), 'got %r' % lines)
+        with Connection(('127.0.0.1', port)) as connection:
+            check_equal(connection.call('PING'), ('+', b'PONG'))
+        pids = pids_in(data)
+        os.killpg(child.pid, signal.SIGINT)
+        rest = child.stdout.read()
+        check_equal(child.wait(60), 0, 'exit code')
+        check('stopped' in rest, 'got %r' % rest)
+        check(not any(is_alive(pid) for pid in pids), 'a process is left')
+
+
+@suite.case('in the foreground, it ends with an error when a process dies')
+def _(run):
+    with Folder() as data:
+        child = subprocess.Popen([QUICKSTART, '--bin', os.environ['SCREE_BIN'], '--no-install', '--data', data,
+                                  '--port', str(free_ports(PORTS)), '--partitions', '1'], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
+        for line in child.stdout:
+            if line.startswith('logs:'):
+                break
+        pids = pids_in(data)
+        os.kill(int(open(os.path.join(data, 'run', 'proxy-0.pid')).read().split()[0]), signal.SIGKILL)
+        error = child.communicate(timeout=90)[1]
+        check_equal(child.returncode, 1, 'exit code')
+        check('proxy-0 ended' in error, 'got %r' % error)
+        check(not any(is_alive(pid) for pid in pids), 'a process is left')
+
+
+@suite.case('a second start on the same data is refused and does not disturb the first')
+def _(run):
+    with Folder() as data:
+        port = free_ports(PORTS)
+        check_equal(quickstart('--data', data, '--port', port, '--detach').returncode, 0)
+        refused(quickstart('--data', data, '--port', free_ports(PORTS), '--detach'), 'is in use by a running quickstart')
+        with Connection(('127.0.0.1', port)) as connection:
+            check_equal(connection.call('PING'), ('+', b'PONG'))
+
+
+@suite.case('a port in use is named and nothing is left running')
+def _(run):
+    with Folder() as data:
+        port = free_ports(PORTS)
+        with socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(('127.0.0.1', port + 23))
+            taken.listen()
+            refused(quickstart('--data', data, '--port', port, '--detach'), 'port %d is in use (partition 1)' % (port + 23))
+        check_equal(pids_in(data), [])
+
+
+@suite.case('bad arguments and another number of partitions are refused in one line')
+def _(run):
+    with Folder() as data:
+        refused(quickstart('--proxies', 99), '--proxies: expected a number from 1 to 11')
+        refused(quickstart('--durability', 'never'), 'expected always, everysec or os')
+        refused(quickstart('--bin', data), 'expected the program there')
+        refused(quickstart('--data', '/proc/none', '--detach'), 'cannot make the directory')
+        port = free_ports(PORTS)
+        check_equal(quickstart('--data', data, '--port', port, '--partitions', 2, '--detach').returncode, 0)
+        check_equal(quickstart('--stop', '--data', data).returncode, 0)
+        refused(quickstart('--data', data, '--port', port, '--detach'), 'was made with --partitions 2')
+
+
+@suite.case('--stop ends only what quickstart started')
+def _(run):
+    with Folder() as data:
+        check('nothing is running' in quickstart('--stop', '--data', data).stdout, 'expected it to say so')
+        bystander = subprocess.Popen(['sleep', '600'])
+        try:
+            os.makedirs(os.path.join(data, 'run'))
+            with open(os.path.join(data, 'run', 'backend.pid'), 'w') as file:
+                file.write('%d 12345\n' % bystander.pid)
+            check_equal(quickstart('--stop', '--data', data).returncode, 0)
+            check(bystander.poll() is None, 'a process of somebody else was ended')
+        finally:
+            bystander.kill()
+            bystander.wait()
+
+
+@suite.case('--help says every option the script takes')
+def _(run):
+    text = quickstart('--help').stdout
+    for option in set(re.findall(r'^ +(--[a-z-]+)', text, re.M)):
+        check(option in open(QUICKSTART).read(), option)
+    check('--partitions' in text and '--stop' in text, text)
+
+
+suite.main()

@@ -1,0 +1,28 @@
+#!/usr/bin/python3
+"""options.py - every option of the .def files is used by the program it belongs to.
+
+An option nobody reads would be a promise that is not kept.
+"""
+
+import re
+
+from files import read, report, sources
+
+ROW = re.compile(r'^(?:[A-Z]+_)?OPTION\((\w+), (\w+),', re.M)
+SUFFIX = {'BYTES': '_bytes', 'MS': '_ms'}
+
+
+def main():
+    problems = []
+    for program in ('proxy', 'backend'):
+        text = '\n'.join(read(path) for path in sources('.c', '.h')
+                         if path.startswith((program + '/', 'config/reload.c', 'config/program.c')))
+        for match in ROW.finditer(read('config/%s_options.def' % program)):
+            member = match.group(2) + SUFFIX.get(match.group(1), '')
+            if not re.search(r'(->|\.)%s\b' % member, text):
+                problems.append('config/%s_options.def: %s is used nowhere in %s/' % (program, member, program))
+    report(problems)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,161 @@
+/*
+ * test_config_option.c - values of options as text and back, and the words of refusals.
+ */
+#include "config/option.h"
+
+#include "shared/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct sample {
+    int number;
+    uint64_t size_bytes;
+    uint64_t time_ms;
+    bool flag;
+    int word;
+    uint32_t mode;
+    char *text;
+    char *address;
+    char *addresses;
+    char *rule;
+};
+
+#define ROW(kind, member, initial, min, max, unit)                                                 \
+    {                                                                                              \
+        OPTION_##kind, #member, "section", #member, initial, min, max, unit, OPTION_RELOAD, "",    \
+            offsetof(struct sample, member)                                                        \
+    }
+
+enum { NUMBER, SIZE, TIME, FLAG, WORD, MODE, TEXT, ADDRESS, ADDRESSES, RULE, ROWS };
+
+// clang-format off
+static const struct option rows[ROWS] = {
+    ROW(INT, number, "3", "1", "10", ""),
+    ROW(BYTES, size_bytes, "64kb", "1kb", "1tb", ""),
+    ROW(MS, time_ms, "0", "0", "1d", ""),
+    ROW(BOOL, flag, "no", "", "", ""),
+    ROW(ENUM, word, "two", "", "", "one|two|three"),
+    ROW(OCTAL, mode, "0700", "0", "0777", ""),
+    ROW(STRING, text, "", "0", "10", ""),
+    ROW(ADDRESS, address, "", "1", "100", ""),
+    ROW(ADDRESSES, addresses, "h:1", "1", "1000", ""),
+    ROW(SLOT_RULE, rule, "tag", "1", "64", ""),
+};
+// clang-format on
+
+static struct sample sample;
+static char reason[OPTION_REASON_MAX];
+
+static bool set(int row, const char *text)
+{
+    return option_set(&rows[row], &sample, bytes_of(text), reason, sizeof reason);
+}
+
+static bool shows(int row, const char *text)
+{
+    char buffer[OPTION_TEXT_MAX];
+    return bytes_equal(option_text(&rows[row], &sample, buffer), bytes_of(text));
+}
+
+static void test_defaults_are_set_from_the_rows(void)
+{
+    for (int i = 0; i < ROWS; i++)
+        option_init(&rows[i], &sample);
+    CHECK(sample.number == 3);
+    CHECK(sample.size_bytes == 64 * 1024);
+    CHECK(sample.time_ms == 0);
+    CHECK(!sample.flag);
+    CHECK(sample.word == 1);
+    CHECK(sample.mode == 0700);
+    CHECK(strcmp(sample.text, "") == 0);
+    CHECK(option_missing(&rows[ADDRESS], &sample));
+    CHECK(!option_missing(&rows[ADDRESSES], &sample));
+}
+
+static void test_numbers_keep_to_their_bounds(void)
+{
+    CHECK(set(NUMBER, "1") && sample.number == 1);
+    CHECK(set(NUMBER, "10") && sample.number == 10);
+    const char *const bad[] = {
+        "", "0", "11", "-1", "+5", "5 ", " 5", "5x", "99999999999999999999", "0x5"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(!set(NUMBER, bad[i]));
+    CHECK(sample.number == 10);
+    CHECK(strcmp(reason, "expected a number from 1 to 10") == 0);
+}
+
+static void test_sizes_and_times_take_units(void)
+{
+    CHECK(set(SIZE, "512mb") && sample.size_bytes == 512u << 20 && shows(SIZE, "512mb"));
+    CHECK(set(SIZE, "1024mb") && shows(SIZE, "1gb"));
+    CHECK(set(SIZE, "1025") && shows(SIZE, "1025"));
+    CHECK(set(SIZE, "2KB") && shows(SIZE, "2kb"));
+    CHECK(!set(SIZE, "2tb"));
+    CHECK(!set(SIZE, "5s"));
+    CHECK(!set(SIZE, "99999999999tb"));
+    CHECK(set(TIME, "500ms") && sample.time_ms == 500 && shows(TIME, "500ms"));
+    CHECK(set(TIME, "90s") && shows(TIME, "90s"));
+    CHECK(set(TIME, "120s") && shows(TIME, "2m"));
+    CHECK(set(TIME, "0") && shows(TIME, "0"));
+    CHECK(!set(TIME, "5"));
+    CHECK(strcmp(reason, "expected a time from 0 to 1d, such as 500ms, 5s or 1m") == 0);
+}
+
+static void test_words_and_modes(void)
+{
+    CHECK(set(FLAG, "YES") && sample.flag && shows(FLAG, "yes"));
+    CHECK(!set(FLAG, "1"));
+    CHECK(set(WORD, "Three") && sample.word == 2 && shows(WORD, "three"));
+    CHECK(!set(WORD, "four"));
+    CHECK(strcmp(reason, "expected one, two or three") == 0);
+    CHECK(!set(WORD, ""));
+    CHECK(!set(WORD, "tw"));
+    CHECK(set(MODE, "660") && sample.mode == 0660 && shows(MODE, "0660"));
+    CHECK(!set(MODE, "0788"));
+    CHECK(!set(MODE, "1777"));
+}
+
+static void test_texts_that_a_file_could_not_hold_are_refused(void)
+{
+    CHECK(set(TEXT, "a b;c") && shows(TEXT, "a b;c"));
+    const char *const bad[] = {" a", "a ", ";a", "a ;b", "a\nb", "12345678901"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(!set(TEXT, bad[i]));
+    CHECK(!option_set(&rows[TEXT], &sample, (struct bytes){"a\0b", 3}, reason, sizeof reason));
+    CHECK(set(TEXT, ""));
+}
+
+static void test_addresses(void)
+{
+    const char *const good[] = {"h:1", "127.0.0.1:7379", "[::1]:0", "a-b.c_d:65535", "unix:/tmp/x"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        CHECK(set(ADDRESS, good[i]));
+    const char *const bad[] = {"h",     ":1",    "h:",     "h:65536", "h:x", "::1:5",
+                               "[::1]", "unix:", "unix:/", "h h:1",   "[:1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(!set(ADDRESS, bad[i]));
+    CHECK(set(ADDRESSES, "h:1 [::]:2\tunix:/x"));
+    CHECK(!set(ADDRESSES, "h:1 h"));
+}
+
+static void test_slot_rules(void)
+{
+    CHECK(set(RULE, "prefix:::2"));
+    CHECK(!set(RULE, "prefix:2"));
+    CHECK(shows(RULE, "prefix:::2"));
+}
+
+int main(void)
+{
+    test_defaults_are_set_from_the_rows();
+    test_numbers_keep_to_their_bounds();
+    test_sizes_and_times_take_units();
+    test_words_and_modes();
+    test_texts_that_a_file_could_not_hold_are_refused();
+    test_addresses();
+    test_slot_rules();
+    for (int i = 0; i < ROWS; i++)
+        option_clear(&rows[i], &sample);
+    return 0;
+}

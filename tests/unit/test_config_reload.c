@@ -1,0 +1,168 @@
+/*
+ * test_config_reload.c - snapshots: files checked together, what a reload takes over and what it reports.
+ */
+#include "config/reload.h"
+
+#include "shared/check.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/scree-reload-XXXXXX";
+static char proxy_path[128];
+static char shards_path[128];
+static char backend_path[128];
+static char error[1024];
+
+static const char map_1[] = "[map]\nepoch = 5\n[shard a]\nslots = 0-16383\naddress = h:1\n";
+static const char proxy_1[] =
+    "[proxy]\nworkers = 2\n[upstream]\nsecret = s\n[namespace a]\ntoken = t\n";
+
+static void put(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    CHECK(file && fputs(text, file) >= 0);
+    CHECK(fclose(file) == 0);
+}
+
+static struct proxy_snapshot *start(void)
+{
+    put(shards_path, map_1);
+    put(proxy_path, proxy_1);
+    struct proxy_snapshot *snapshot = snapshot_load(proxy_path, error, sizeof error);
+    CHECK(snapshot);
+    return snapshot;
+}
+
+/* True when the error is `ending` behind a path in the folder. */
+static bool error_is(const char *ending)
+{
+    size_t skip = strlen(folder);
+    if (strncmp(error, folder, skip) == 0 && strcmp(error + skip, ending) == 0)
+        return true;
+    (void)fprintf(stderr, "%s\n%s\n", error, ending);
+    return false;
+}
+
+static bool refused(const char *proxy_text, const char *ending)
+{
+    put(proxy_path, proxy_text);
+    struct proxy_snapshot *snapshot = snapshot_load(proxy_path, error, sizeof error);
+    bool ok = !snapshot && error_is(ending);
+    snapshot_unref(snapshot);
+    return ok;
+}
+
+static void test_a_snapshot_holds_all_files(void)
+{
+    struct proxy_snapshot *snapshot = start();
+    struct namespace_match match;
+    CHECK(snapshot->config.workers == 2);
+    CHECK(snapshot->map->epoch == 5);
+    CHECK(strcmp(snapshot->shards_path, shards_path) == 0);
+    CHECK(namespaces_login(snapshot->namespaces, BYTES("t"), &match));
+    snapshot_unref(snapshot);
+}
+
+static void test_nothing_changed(void)
+{
+    struct proxy_snapshot *old = start();
+    struct reload_report report;
+    struct proxy_snapshot *fresh = snapshot_reload(old, &report, error, sizeof error);
+    CHECK(fresh && !report.map_changed && !report.namespaces_changed);
+    CHECK(!*report.changed && !*report.needs_restart);
+    snapshot_unref(fresh);
+    snapshot_unref(old);
+}
+
+static void test_a_reload_takes_what_may_change_and_names_the_rest(void)
+{
+    struct proxy_snapshot *old = start();
+    struct reload_report report;
+    put(proxy_path,
+        "[proxy]\nworkers = 4\nmaxclients = 5\nidle-timeout = 1m\n[upstream]\nsecret = s\n"
+        "[namespace b]\ntoken = t\n[listener l]\naddress = h:1\nnamespace = b\n");
+    put(shards_path, "[map]\nepoch = 6\n[shard b]\nslots = 0-16383\naddress = h:2\n");
+    struct proxy_snapshot *fresh = snapshot_reload(old, &report, error, sizeof error);
+    CHECK(fresh && report.map_changed && report.namespaces_changed);
+    CHECK(strcmp(report.changed, "maxclients idle-timeout") == 0);
+    CHECK(strcmp(report.needs_restart, "workers listeners") == 0);
+    CHECK(fresh->config.workers == 2 && fresh->config.maxclients == 5);
+    CHECK(strcmp(fresh->map->shards[0].name, "b") == 0);
+    snapshot_unref(old);
+    snapshot_unref(fresh);
+}
+
+static void test_with_an_error_the_old_one_stays(void)
+{
+    struct proxy_snapshot *old = start();
+    struct reload_report report;
+    put(shards_path, "[map]\nepoch = 4\n[shard a]\nslots = 0-16383\naddress = h:1\n");
+    CHECK(!snapshot_reload(old, &report, error, sizeof error));
+    CHECK(error_is("/shards.ini: map.epoch: expected at least 5, the one in force, found 4"));
+    put(shards_path, "[map]\nepoch = 9\n[shard a]\nslots = 0-3\naddress = h:1\n");
+    CHECK(!snapshot_reload(old, &report, error, sizeof error));
+    CHECK(error_is("/shards.ini: expected every slot once, 4-16383 have no shard"));
+    put(shards_path, map_1);
+    put(proxy_path, "[proxy]\nworkers = many\n");
+    CHECK(!snapshot_reload(old, &report, error, sizeof error));
+    CHECK(error_is("/proxy.ini:2: proxy.workers: expected a number from 0 to 256"));
+    snapshot_unref(old);
+}
+
+static void test_namespaces_that_contradict_are_refused(void)
+{
+    put(shards_path, map_1);
+    CHECK(refused(
+        "[namespace a]\ntoken = t\n",
+        "/proxy.ini:1: namespace a: expected upstream.secret: plain Redis has no namespaces"));
+    CHECK(refused("[upstream]\nsecret = s\n[namespace a]\ntoken = t\n[namespace b]\ntoken = t\n",
+                  "/proxy.ini:5: namespace b: token: expected a text of its own, it is that of a"));
+    CHECK(refused("[proxy]\nrequirepass = t\n[upstream]\nsecret = s\n[namespace a]\ntoken = t\n",
+                  "/proxy.ini:5: namespace a: token: expected another text than requirepass"));
+    CHECK(refused(
+        "[upstream]\nsecret = s\n[namespace default]\ntoken = t\n",
+        "/proxy.ini:3: namespace default: expected another name, \"default\" is Redis' own user"));
+    CHECK(refused("[upstream]\nsecret = s\n[listener l]\naddress = h:1\nnamespace = nobody\n",
+                  "/proxy.ini:3: listener l.namespace: expected the name of a [namespace] or one "
+                  "that a pattern matches"));
+    CHECK(refused("[upstream]\nbackoff-min = 3s\n",
+                  "/proxy.ini: upstream.backoff-min: expected at most backoff-max"));
+}
+
+static void test_the_backend_takes_over_what_may_change(void)
+{
+    struct backend_config config;
+    struct reload_report report;
+    put(backend_path, "[backend]\nport = 7000\nmaxclients = 10\n");
+    config_init_defaults(&config.head, &backend_schema);
+    CHECK(config_load(&config.head, backend_path, error, sizeof error));
+    put(backend_path, "[backend]\nport = 7001\nmaxclients = 11\ndurability = os\n");
+    CHECK(backend_reload(&config, &report, error, sizeof error));
+    CHECK(config.port == 7000 && config.maxclients == 11 && config.durability == DURABILITY_OS);
+    CHECK(strcmp(report.changed, "durability maxclients") == 0);
+    CHECK(strcmp(report.needs_restart, "port") == 0);
+    put(backend_path, "[backend]\nmaxclients = 0\n");
+    CHECK(!backend_reload(&config, &report, error, sizeof error));
+    CHECK(config.maxclients == 11);
+    config_fini(&config.head);
+}
+
+int main(void)
+{
+    CHECK(mkdtemp(folder));
+    (void)snprintf(proxy_path, sizeof proxy_path, "%s/proxy.ini", folder);
+    (void)snprintf(shards_path, sizeof shards_path, "%s/shards.ini", folder);
+    (void)snprintf(backend_path, sizeof backend_path, "%s/backend.ini", folder);
+    test_a_snapshot_holds_all_files();
+    test_nothing_changed();
+    test_a_reload_takes_what_may_change_and_names_the_rest();
+    test_with_an_error_the_old_one_stays();
+    test_namespaces_that_contradict_are_refused();
+    test_the_backend_takes_over_what_may_change();
+    (void)unlink(proxy_path);
+    (void)unlink(shards_path);
+    (void)unlink(backend_path);
+    (void)rmdir(folder);
+    return 0;
+}
