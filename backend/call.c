@@ -1,0 +1,83 @@
+#include "backend/call.h"
+
+#include "backend/partition.h"
+#include "backend/session.h"
+#include "backend/settings.h"
+#include "backend/stats.h"
+#include "shared/check.h"
+#include "shared/number.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { ERROR_TEXT_MAX = 512 };
+
+void call_error_text(struct call *call, const char *text)
+{
+    call->failed = true;
+    stats_error(call->partition->stats, text);
+    reply_error(&call->reply, text);
+}
+
+void call_error(struct call *call, enum error error)
+{
+    call_error_text(call, error_text(error));
+}
+
+void call_errorf(struct call *call, const char *format, ...)
+{
+    char text[ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    call_error_text(call, text);
+}
+
+void call_error_arity(struct call *call)
+{
+    call->failed = true;
+    stats_error(call->partition->stats, "ERR");
+    command_error_arity(&call->reply, call->command);
+}
+
+uint64_t call_bulk_bytes_max(const struct call *call)
+{
+    return call->partition->settings->config.proto_max_bulk_len_bytes;
+}
+
+struct space *call_space(struct call *call, uint8_t database)
+{
+    if (database >= session_databases(call->session))
+        return NULL;
+    return space_open(call->partition->spaces, session_namespace(call->session), database);
+}
+
+static uint64_t rotate(uint64_t value, int by)
+{
+    return value << by | value >> (64 - by);
+}
+
+/* xoshiro256**: Blackman and Vigna, https://prng.di.unimi.it/ */
+uint64_t call_random(struct call *call)
+{
+    uint64_t *s = call->partition->random_state;
+    uint64_t result = rotate(s[1] * 5, 7) * 9;
+    uint64_t t = s[1] << 17;
+    s[2] ^= s[0];
+    s[3] ^= s[1];
+    s[1] ^= s[2];
+    s[0] ^= s[3];
+    s[2] ^= t;
+    s[3] = rotate(s[3], 45);
+    return result;
+}
+
+bool call_int64(struct call *call, uint32_t index, int64_t *value)
+{
+    CHECK(index < call->argc);
+    if (number_parse_int64(call->argv[index], value))
+        return true;
+    call_error(call, ERR_NOT_INTEGER);
+    return false;
+}

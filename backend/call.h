@@ -1,0 +1,48 @@
+/*
+ * call.h - one command being run: what its handler may read, and where its reply goes.
+ *
+ * A handler is a function of (arguments, state it reads, time, chance) → (effects, reply). Time and chance
+ * come from here, never from the clock door, so that effects can be logged, replayed and simulated.
+ * Everything allocated in the arena lives until the command ends.
+ */
+#pragma once
+
+#include "shared/arena.h"
+#include "shared/command.h"
+#include "shared/reply.h"
+
+struct partition;
+struct slot_rule;
+struct session;
+struct space;
+
+struct call {
+    struct partition *partition;
+    struct session *session; /* NULL: internal (active expiry) */
+    const struct command *command;
+    const struct bytes *argv; /* argv[0] is the command's name; for a subcommand argv[1] is its name */
+    uint32_t argc;
+    struct reply reply;
+    struct space *space; /* storage namespace of the session's namespace and database */
+    const struct slot_rule *slot_rule; /* of the session's namespace; NULL: the {tag} rule */
+    struct arena *arena;
+    uint64_t now_ms; /* wall clock, fixed for the command (for all commands of an EXEC) */
+    uint64_t now_us;
+    bool in_exec;  /* inside EXEC: never block */
+    bool failed;   /* an error was replied through call_error*: effects are rolled back */
+};
+
+/* Reply an error and mark the call as failed: dispatch rolls its effects back. */
+void call_error(struct call *call, enum error error);
+void call_error_text(struct call *call, const char *text);
+void call_errorf(struct call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Redis' "wrong number of arguments for '...' command", for counts the table cannot know. */
+void call_error_arity(struct call *call);
+/* proto-max-bulk-len: the longest string there may be. */
+uint64_t call_bulk_bytes_max(const struct call *call);
+/* The storage namespace of a database of the session's namespace; NULL when there is no such database. */
+struct space *call_space(struct call *call, uint8_t database);
+/* 64 random bits of the partition's generator. */
+uint64_t call_random(struct call *call);
+/* Argument as integer; replies ERR_NOT_INTEGER and returns false when it is none. */
+bool call_int64(struct call *call, uint32_t index, int64_t *value);

@@ -1,0 +1,276 @@
+/*
+ * client.c - CLIENT about all connections of the partition: listing, killing, pausing.
+ */
+#include "backend/handlers.h"
+#include "backend/partition.h"
+#include "backend/session.h"
+#include "shared/check.h"
+#include "shared/command_reply.h"
+#include "shared/number.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- listing ---- */
+
+static void flags_of(const struct session *session, char flags[16])
+{
+    char *at = flags;
+    if (session->transaction.is_open)
+        *at++ = 'x';
+    if (session->is_readonly)
+        *at++ = 'r';
+    if (session->is_closing)
+        *at++ = 'c';
+    if (session->watcher.dirty)
+        *at++ = 'd';
+    if (strchr(stream_peer(session->stream), '/'))
+        *at++ = 'U';
+    if (session->no_evict)
+        *at++ = 'e';
+    if (session->no_touch)
+        *at++ = 'T';
+    if (at == flags)
+        *at++ = 'N';
+    *at = 0;
+}
+
+/* One line of CLIENT LIST. */
+static void describe(const struct session *session, struct out *out)
+{
+    const struct stream *stream = session->stream;
+    const struct transaction *transaction = &session->transaction;
+    uint64_t now_ms = loop_mono_ms(session->partition->loop);
+    char flags[16];
+    flags_of(session, flags);
+    out_printf(out, "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64 " flags=%s db=%u",
+               session->id, stream_peer(stream), stream_local(stream), stream_fd(stream),
+               session->name ? session->name : "", (now_ms - session->created_ms) / 1000,
+               (now_ms - stream_active_ms(stream)) / 1000, flags, session->db);
+    size_t held = session->held[0].bytes + session->held[1].bytes;
+    out_printf(out,
+               " sub=0 psub=0 ssub=0 multi=%d qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=%zu rbs=0 rbp=0 obl=%zu oll=%u"
+               " omem=%zu tot-mem=%zu events=r",
+               transaction->is_open ? (int)transaction->count : -1, stream_held(stream), transaction->bytes,
+               stream_pending(stream), session->held_count[0] + session->held_count[1], held,
+               sizeof *session + stream_held(stream) + transaction->bytes + session_owed_bytes(session));
+    out_printf(out, " cmd=%s user=default redir=-1 resp=%u lib-name=%s lib-ver=%s\n",
+               session->command ? command_full_name(session->command) : "NULL", session->resp,
+               session->lib_name ? session->lib_name : "", session->lib_version ? session->lib_version : "");
+}
+
+/* Replies the collected text and empties the out. */
+static void reply_text(struct call *call, struct out *out)
+{
+    char *text = malloc(out->bytes + 1);
+    CHECK(text);
+    out_copy(out, text);
+    reply_verbatim(&call->reply, "txt", (struct bytes){text, out->bytes});
+    free(text);
+    out_clear(out);
+}
+
+static struct session *next_session(struct partition *partition, struct session *session)
+{
+    struct list *link = session ? session->link.next : partition->sessions.next;
+    return link == &partition->sessions ? NULL : container_of(link, struct session, link);
+}
+
+static struct session *find_id(struct partition *partition, uint64_t id)
+{
+    struct session *session = NULL;
+    while ((session = next_session(partition, session)))
+        if (session->id == id)
+            return session;
+    return NULL;
+}
+
+/* A client type's name; false: an error was replied. Ordinary connections are all there are. */
+static bool parse_type(struct call *call, struct bytes name, bool *is_normal)
+{
+    *is_normal = bytes_is(name, "normal");
+    if (*is_normal || bytes_is(name, "slave") || bytes_is(name, "replica") || bytes_is(name, "pubsub") ||
+        bytes_is(name, "master"))
+        return true;
+    call_errorf(call, "ERR Unknown client type '%.*s'", (int)name.len, name.data);
+    return false;
+}
+
+static bool list_ids(struct call *call, struct out *out)
+{
+    for (uint32_t i = 3; i < call->argc; i++) {
+        int64_t id;
+        if (!number_parse_int64(call->argv[i], &id)) {
+            call_error_text(call, "ERR Invalid client ID");
+            return false;
+        }
+        const struct session *session = find_id(call->partition, (uint64_t)id);
+        if (session)
+            describe(session, out);
+    }
+    return true;
+}
+
+void cmd_client_list(struct call *call)
+{
+    struct out out;
+    struct session *session = NULL;
+    bool all = call->argc == 2;
+    out_init(&out);
+    if (call->argc == 4 && bytes_is(call->argv[2], "TYPE")) {
+        if (!parse_type(call, call->argv[3], &all))
+            return;
+    } else if (call->argc > 3 && bytes_is(call->argv[2], "ID")) {
+        if (!list_ids(call, &out)) {
+            out_clear(&out);
+            return;
+        }
+    } else if (!all) {
+        call_error(call, ERR_SYNTAX);
+        return;
+    }
+    while (all && (session = next_session(call->partition, session)))
+        describe(session, &out);
+    reply_text(call, &out);
+}
+
+void cmd_client_info(struct call *call)
+{
+    struct out out;
+    out_init(&out);
+    describe(call->session, &out);
+    reply_text(call, &out);
+}
+
+void cmd_client_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(COMMAND_client), HANDLER_BACKEND);
+}
+
+/* ---- killing ---- */
+
+/* Which connections CLIENT KILL means; a NULL text or 0 matches all. */
+struct kill {
+    uint64_t id;
+    const struct bytes *addr;
+    const struct bytes *laddr;
+    bool no_type; /* a type that no connection has */
+    bool skip_me;
+};
+
+static bool kill_matches(const struct kill *kill, const struct session *session, const struct session *me)
+{
+    if (session->is_closing || kill->no_type || (kill->skip_me && session == me))
+        return false;
+    return (!kill->id || kill->id == session->id) &&
+           (!kill->addr || bytes_equal(*kill->addr, bytes_of(stream_peer(session->stream)))) &&
+           (!kill->laddr || bytes_equal(*kill->laddr, bytes_of(stream_local(session->stream))));
+}
+
+/* Returns how many. The caller's own connection closes after the reply. */
+static int64_t kill_all(struct call *call, const struct kill *kill)
+{
+    int64_t count = 0;
+    struct session *session = next_session(call->partition, NULL);
+    while (session) {
+        struct session *next = next_session(call->partition, session);
+        if (kill_matches(kill, session, call->session)) {
+            count++;
+            if (session == call->session)
+                session_end(session);
+            else
+                session_abort(session);
+        }
+        session = next;
+    }
+    return count;
+}
+
+/* One option and its value. */
+static bool kill_option(struct call *call, const struct bytes *option, struct kill *kill)
+{
+    const struct bytes *value = option + 1;
+    bool is_normal = true;
+    if (bytes_is(*option, "ID")) {
+        int64_t id;
+        if (!number_parse_int64(*value, &id) || id <= 0) {
+            call_error_text(call, "ERR client-id should be greater than 0");
+            return false;
+        }
+        kill->id = (uint64_t)id;
+    } else if (bytes_is(*option, "TYPE")) {
+        if (!parse_type(call, *value, &is_normal))
+            return false;
+        kill->no_type |= !is_normal;
+    } else if (bytes_is(*option, "ADDR")) {
+        kill->addr = value;
+    } else if (bytes_is(*option, "LADDR")) {
+        kill->laddr = value;
+    } else if (bytes_is(*option, "USER")) {
+        if (!bytes_equal(*value, BYTES("default"))) {
+            call_errorf(call, "ERR No such user '%.*s'", (int)value->len, value->data);
+            return false;
+        }
+    } else if (bytes_is(*option, "SKIPME") && (bytes_is(*value, "yes") || bytes_is(*value, "no"))) {
+        kill->skip_me = bytes_is(*value, "yes");
+    } else {
+        call_error(call, ERR_SYNTAX);
+        return false;
+    }
+    return true;
+}
+
+void cmd_client_kill(struct call *call)
+{
+    if (call->argc == 3) { /* the old form: one address, which may be our own */
+        const struct kill kill = {.addr = &call->argv[2]};
+        if (kill_all(call, &kill))
+            reply_ok(&call->reply);
+        else
+            call_error_text(call, "ERR No such client");
+        return;
+    }
+    struct kill kill = {.skip_me = true};
+    for (uint32_t i = 2; i < call->argc; i += 2) {
+        if (i + 1 == call->argc) {
+            call_error(call, ERR_SYNTAX);
+            return;
+        }
+        if (!kill_option(call, &call->argv[i], &kill))
+            return;
+    }
+    reply_int(&call->reply, kill_all(call, &kill));
+}
+
+/* ---- pausing ---- */
+
+void cmd_client_pause(struct call *call)
+{
+    struct partition *partition = call->partition;
+    int64_t timeout_ms;
+    bool writes_only = call->argc == 4 && bytes_is(call->argv[3], "WRITE");
+    if (call->argc == 4 && !writes_only && !bytes_is(call->argv[3], "ALL")) {
+        call_error_text(call, "ERR CLIENT PAUSE mode must be WRITE or ALL");
+    } else if (!number_parse_int64(call->argv[2], &timeout_ms)) {
+        call_error_text(call, "ERR timeout is not an integer or out of range");
+    } else if (timeout_ms < 0) {
+        call_error_text(call, "ERR timeout is negative");
+    } else if (timeout_ms > INT64_MAX - (int64_t)call->now_ms) {
+        call_error_text(call, "ERR timeout is out of range");
+    } else {
+        uint64_t until_ms = call->now_ms + (uint64_t)timeout_ms;
+        if (partition->paused_until_ms) { /* a second pause can only be stricter and longer */
+            writes_only = writes_only && partition->paused_writes_only;
+            until_ms = until_ms > partition->paused_until_ms ? until_ms : partition->paused_until_ms;
+        }
+        partition_pause(partition, until_ms, writes_only);
+        reply_ok(&call->reply);
+    }
+}
+
+void cmd_client_unpause(struct call *call)
+{
+    partition_pause(call->partition, 0, false);
+    reply_ok(&call->reply);
+}

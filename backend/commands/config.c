@@ -1,0 +1,185 @@
+/*
+ * config.c - CONFIG: our own options and Redis' parameters, by Redis' rules: several at once, all or none.
+ */
+#include "backend/handlers.h"
+#include "backend/partition.h"
+#include "backend/server.h"
+#include "backend/session.h"
+#include "backend/settings.h"
+#include "backend/stats.h"
+#include "shared/command_reply.h"
+#include "shared/glob.h"
+#include "shared/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- GET ---- */
+
+static bool matches(const struct call *call, const char *name)
+{
+    for (uint32_t i = 2; i < call->argc; i++)
+        if (glob_match_nocase(call->argv[i], bytes_of(name)))
+            return true;
+    return false;
+}
+
+/* The port is the partition's own, not that of the file. */
+static struct bytes port_text(const struct call *call)
+{
+    const char *colon = strrchr(call->partition->address, ':');
+    return bytes_of(colon ? colon + 1 : "0");
+}
+
+/* Replies the parameters that match (`reply` NULL: counts them only). */
+static int64_t get_parameters(struct call *call, struct reply *reply)
+{
+    int64_t count = 0;
+    char buffer[OPTION_TEXT_MAX];
+    for (size_t i = 0; i < parameters_count; i++) {
+        const struct parameter *parameter = &parameters[i];
+        if (!matches(call, parameter->name))
+            continue;
+        count++;
+        if (!reply)
+            continue;
+        reply_bulk_text(reply, parameter->name);
+        reply_bulk(reply, strcmp(parameter->name, "port") == 0
+                              ? port_text(call)
+                              : settings_get(call->partition->settings, parameter, buffer));
+    }
+    return count;
+}
+
+/* The same for own options that have no parameter's name. The cluster's secret is for those who know it. */
+static int64_t get_options(struct call *call, struct reply *reply)
+{
+    const struct config *config = &call->partition->settings->config.head;
+    const struct option *option;
+    size_t cursor = 0;
+    int64_t count = 0;
+    char buffer[OPTION_TEXT_MAX];
+    while ((option = config_next(config, BYTES("*"), &cursor))) {
+        bool is_hidden = strcmp(option->key, "secret") == 0 && !call->session->is_internal;
+        if (is_hidden || parameter_find(bytes_of(option->key)) || !matches(call, option->key))
+            continue;
+        count++;
+        if (!reply)
+            continue;
+        reply_bulk_text(reply, option->key);
+        reply_bulk(reply, config_get(config, option, buffer));
+    }
+    return count;
+}
+
+void cmd_config_get(struct call *call)
+{
+    reply_map(&call->reply, get_parameters(call, NULL) + get_options(call, NULL));
+    get_parameters(call, &call->reply);
+    get_options(call, &call->reply);
+}
+
+/* ---- SET ---- */
+
+static void set_failed(struct call *call, struct bytes name, const char *reason)
+{
+    call_errorf(call, "ERR CONFIG SET failed (possibly related to argument '%.*s') - %s", (int)name.len, name.data,
+                reason);
+}
+
+/* Looks at all names before any value is set. */
+static bool check_names(struct call *call)
+{
+    const struct settings *settings = call->partition->settings;
+    for (uint32_t i = 2; i < call->argc; i += 2) {
+        struct bytes name = call->argv[i];
+        if (!settings_knows(settings, name)) {
+            call_errorf(call, "ERR Unknown option or number of arguments for CONFIG SET - '%.*s'", (int)name.len,
+                        name.data);
+            return false;
+        }
+        if (settings_is_fixed(settings, name)) {
+            set_failed(call, name, "can't set immutable config");
+            return false;
+        }
+        for (uint32_t j = 2; j < i; j += 2) {
+            if (call->argv[j].len == name.len && strncasecmp(call->argv[j].data, name.data, name.len) == 0) {
+                set_failed(call, name, "duplicate parameter");
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void cmd_config_set(struct call *call)
+{
+    char reason[OPTION_REASON_MAX];
+    if (call->argc % 2) {
+        call_error(call, ERR_SYNTAX);
+        return;
+    }
+    if (!check_names(call))
+        return;
+    struct settings *settings = server_settings_edit(call->partition->server);
+    for (uint32_t i = 2; i < call->argc; i += 2) {
+        if (!settings_set(settings, call->argv[i], call->argv[i + 1], reason, sizeof reason)) {
+            server_settings_drop(call->partition->server, settings);
+            set_failed(call, call->argv[i], reason);
+            return;
+        }
+    }
+    server_settings_publish(call->partition->server, settings);
+    partition_refresh(call->partition);
+    reply_ok(&call->reply);
+}
+
+/* ---- the rest ---- */
+
+void cmd_config_resetstat(struct call *call)
+{
+    stats_reset(call->partition->stats, call->partition->metrics);
+    reply_ok(&call->reply);
+}
+
+/* The new file takes the old one's place in one step. False: errno says why. */
+static bool rewrite(const struct config *config)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s.new", config->path) >= (int)sizeof path) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    FILE *file = fopen(path, "w");
+    if (!file)
+        return false;
+    config_print(config, file);
+    bool good = fflush(file) == 0 && !ferror(file) && fsync(fileno(file)) == 0;
+    good = fclose(file) == 0 && good;
+    if (good && rename(path, config->path) == 0)
+        return true;
+    int saved = errno;
+    (void)unlink(path);
+    errno = saved;
+    return false;
+}
+
+void cmd_config_rewrite(struct call *call)
+{
+    struct settings *settings = server_settings(call->partition->server);
+    const struct config *config = &settings->config.head;
+    if (!config->path)
+        call_error_text(call, "ERR The server is running without a config file");
+    else if (!rewrite(config))
+        call_errorf(call, "ERR Rewriting config file: %s", strerror(errno));
+    else
+        reply_ok(&call->reply);
+    settings_unref(settings);
+}
+
+void cmd_config_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(COMMAND_config), HANDLER_BACKEND);
+}

@@ -1,0 +1,280 @@
+/*
+ * connection.c - what a client says about its own connection: who it is, which protocol and database it uses.
+ */
+#include "backend/handlers.h"
+#include "backend/partition.h"
+#include "backend/session.h"
+#include "backend/settings.h"
+#include "shared/number.h"
+
+#include <limits.h>
+
+enum auth { AUTH_OK, AUTH_WRONG, AUTH_NO_PASSWORD };
+
+/* The only user is "default"; without a password it takes any. */
+static enum auth check_password(struct call *call, const struct bytes *user, struct bytes password)
+{
+    const char *wanted = call->partition->settings->config.requirepass;
+    if (user && !bytes_equal(*user, BYTES("default")))
+        return AUTH_WRONG;
+    if (!*wanted)
+        return user ? AUTH_OK : AUTH_NO_PASSWORD;
+    return secret_equal(password, bytes_of(wanted)) ? AUTH_OK : AUTH_WRONG;
+}
+
+void cmd_auth(struct call *call)
+{
+    if (call->argc > 3) {
+        call_error(call, ERR_SYNTAX);
+        return;
+    }
+    bool has_user = call->argc == 3;
+    switch (check_password(call, has_user ? &call->argv[1] : NULL, call->argv[call->argc - 1])) {
+    case AUTH_NO_PASSWORD:
+        call_error_text(call, "ERR AUTH <password> called without any password configured for the default user. "
+                              "Are you sure your configuration is correct?");
+        return;
+    case AUTH_WRONG:
+        call_error(call, ERR_WRONGPASS);
+        return;
+    case AUTH_OK:
+        call->session->is_authenticated = true;
+        reply_ok(&call->reply);
+    }
+}
+
+/* ---- HELLO ---- */
+
+static bool is_printable(struct bytes text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.data[i] < '!' || text.data[i] > '~')
+            return false;
+    return true;
+}
+
+/* Replies an error and returns false when a name has bytes that would break CLIENT LIST. */
+static bool set_name(struct call *call, struct bytes name)
+{
+    if (!is_printable(name)) {
+        call_error_text(call, "ERR Client names cannot contain spaces, newlines or special characters.");
+        return false;
+    }
+    session_set_text(&call->session->name, name);
+    return true;
+}
+
+/* The version in argument 1; without one it stays as it is. False: an error was replied. */
+static bool hello_version(struct call *call, uint8_t *resp)
+{
+    int64_t version;
+    if (call->argc < 2)
+        return true;
+    if (!number_parse_int64(call->argv[1], &version)) {
+        call_error_text(call, "ERR Protocol version is not an integer or out of range");
+        return false;
+    }
+    if (version < 2 || version > 3) {
+        call_error(call, ERR_NOPROTO);
+        return false;
+    }
+    *resp = (uint8_t)version;
+    return true;
+}
+
+/* Obeys the options one by one, as Redis does. False: an error was replied. */
+static bool hello_options(struct call *call)
+{
+    for (uint32_t i = 2; i < call->argc;) {
+        const struct bytes *option = &call->argv[i];
+        uint32_t more = call->argc - i - 1;
+        if (bytes_is(*option, "AUTH") && more >= 2) {
+            if (check_password(call, option + 1, option[2]) != AUTH_OK) {
+                call_error(call, ERR_WRONGPASS);
+                return false;
+            }
+            call->session->is_authenticated = true;
+            i += 3;
+        } else if (bytes_is(*option, "SETNAME") && more >= 1) {
+            if (!set_name(call, option[1]))
+                return false;
+            i += 2;
+        } else {
+            call_errorf(call, "ERR Syntax error in HELLO option '%.*s'", (int)option->len, option->data);
+            return false;
+        }
+    }
+    return true;
+}
+
+void cmd_hello(struct call *call)
+{
+    struct session *session = call->session;
+    uint8_t resp = session->resp;
+    if (!hello_version(call, &resp) || !hello_options(call))
+        return;
+    if (!session->is_authenticated && settings_needs_password(call->partition->settings)) {
+        call_error_text(call, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
+                              "AUTH <user> <pass> option can be used to authenticate the client and select the "
+                              "RESP protocol version at the same time");
+        return;
+    }
+    session->resp = call->reply.resp = resp;
+    struct reply *reply = &call->reply;
+    reply_map(reply, 7);
+    reply_bulk_text(reply, "server");
+    reply_bulk_text(reply, "redis");
+    reply_bulk_text(reply, "version");
+    reply_bulk_text(reply, "7.0.15");
+    reply_bulk_text(reply, "proto");
+    reply_int(reply, resp);
+    reply_bulk_text(reply, "id");
+    reply_int(reply, (int64_t)session->id);
+    reply_bulk_text(reply, "mode");
+    reply_bulk_text(reply, "standalone");
+    reply_bulk_text(reply, "role");
+    reply_bulk_text(reply, "master");
+    reply_bulk_text(reply, "modules");
+    reply_array(reply, 0);
+}
+
+/* ---- the small ones ---- */
+
+void cmd_ping(struct call *call)
+{
+    if (call->argc > 2) {
+        call_error_arity(call);
+    } else if (call->argc == 2) {
+        reply_bulk(&call->reply, call->argv[1]);
+    } else {
+        reply_status(&call->reply, "PONG");
+    }
+}
+
+void cmd_echo(struct call *call)
+{
+    reply_bulk(&call->reply, call->argv[1]);
+}
+
+void cmd_quit(struct call *call)
+{
+    reply_ok(&call->reply);
+    session_end(call->session);
+}
+
+void cmd_reset(struct call *call)
+{
+    session_reset(call->session);
+    call->reply.resp = call->session->resp;
+    reply_status(&call->reply, "RESET");
+}
+
+void cmd_select(struct call *call)
+{
+    int64_t db;
+    if (!call_int64(call, 1, &db))
+        return;
+    if (db < INT_MIN || db > INT_MAX) {
+        call_errorf(call, "ERR value is out of range, value must between %d and %d", INT_MIN, INT_MAX);
+    } else if (db < 0 || db >= session_databases(call->session)) {
+        call_error(call, ERR_DB_INDEX);
+    } else {
+        session_select(call->session, (uint8_t)db);
+        reply_ok(&call->reply);
+    }
+}
+
+void cmd_readonly(struct call *call)
+{
+    call->session->is_readonly = true;
+    reply_ok(&call->reply);
+}
+
+void cmd_readwrite(struct call *call)
+{
+    call->session->is_readonly = false;
+    reply_ok(&call->reply);
+}
+
+void cmd_asking(struct call *call)
+{
+    reply_ok(&call->reply);
+}
+
+/* ---- CLIENT about this connection ---- */
+
+void cmd_client_setname(struct call *call)
+{
+    if (set_name(call, call->argv[2]))
+        reply_ok(&call->reply);
+}
+
+void cmd_client_getname(struct call *call)
+{
+    const char *name = call->session->name;
+    if (name)
+        reply_bulk_text(&call->reply, name);
+    else
+        reply_null(&call->reply);
+}
+
+void cmd_client_setinfo(struct call *call)
+{
+    struct session *session = call->session;
+    bool is_name = bytes_is(call->argv[2], "lib-name");
+    if (!is_name && !bytes_is(call->argv[2], "lib-ver")) {
+        call_errorf(call, "ERR Unrecognized option '%.*s'", (int)call->argv[2].len, call->argv[2].data);
+        return;
+    }
+    if (!is_printable(call->argv[3])) {
+        call_errorf(call, "ERR %s cannot contain spaces, newlines or special characters.",
+                    is_name ? "lib-name" : "lib-ver");
+        return;
+    }
+    session_set_text(is_name ? &session->lib_name : &session->lib_version, call->argv[3]);
+    reply_ok(&call->reply);
+}
+
+void cmd_client_id(struct call *call)
+{
+    reply_int(&call->reply, (int64_t)call->session->id);
+}
+
+void cmd_client_reply(struct call *call)
+{
+    struct session *session = call->session;
+    struct bytes mode = call->argv[2];
+    if (bytes_is(mode, "ON")) {
+        session->reply_mode = REPLY_MODE_ON;
+        reply_ok(&call->reply);
+    } else if (bytes_is(mode, "OFF")) {
+        session->reply_mode = REPLY_MODE_OFF;
+    } else if (bytes_is(mode, "SKIP")) {
+        if (session->reply_mode != REPLY_MODE_OFF)
+            session->reply_mode = REPLY_MODE_SKIP_NEXT;
+    } else {
+        call_error(call, ERR_SYNTAX);
+    }
+}
+
+/* ON or OFF in argument 2; false: an error was replied. */
+static bool parse_switch(struct call *call, bool *value)
+{
+    *value = bytes_is(call->argv[2], "ON");
+    if (*value || bytes_is(call->argv[2], "OFF"))
+        return true;
+    call_error(call, ERR_SYNTAX);
+    return false;
+}
+
+void cmd_client_no_evict(struct call *call)
+{
+    if (parse_switch(call, &call->session->no_evict))
+        reply_ok(&call->reply);
+}
+
+void cmd_client_no_touch(struct call *call)
+{
+    if (parse_switch(call, &call->session->no_touch))
+        reply_ok(&call->reply);
+}

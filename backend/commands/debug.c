@@ -1,0 +1,126 @@
+/*
+ * debug.c - the DEBUG words that test suites use and that do no harm.
+ */
+#include "backend/handlers.h"
+#include "backend/keyspace.h"
+#include "backend/partition.h"
+#include "shared/check.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum { SLEEP_S_MAX = 3600 };
+
+/* A number as atof() reads it, from bytes without terminator. */
+static double parse_seconds(struct bytes text)
+{
+    char copy[64];
+    size_t len = text.len < sizeof copy - 1 ? text.len : sizeof copy - 1;
+    memcpy(copy, text.data, len);
+    copy[len] = 0;
+    double seconds = strtod(copy, NULL);
+    if (!(seconds > 0))
+        return 0;
+    return seconds < SLEEP_S_MAX ? seconds : SLEEP_S_MAX;
+}
+
+/* Blocks the partition's thread, as Redis does its own. */
+static void debug_sleep(struct call *call)
+{
+    double seconds = parse_seconds(call->argv[2]);
+    struct timespec left = {.tv_sec = (time_t)seconds};
+    left.tv_nsec = (long)((seconds - (double)left.tv_sec) * 1e9);
+    while (nanosleep(&left, &left) != 0)
+        ;
+    reply_ok(&call->reply);
+}
+
+static void debug_set_active_expire(struct call *call)
+{
+    call->partition->active_expire = !bytes_equal(call->argv[2], BYTES("0"));
+    reply_ok(&call->reply);
+}
+
+static void debug_object(struct call *call)
+{
+    struct entry entry;
+    if (!keyspace_open(call, call->argv[2], OPEN_QUIET, &entry))
+        return;
+    if (!entry.exists) {
+        call_error(call, ERR_NO_SUCH_KEY);
+        return;
+    }
+    size_t bytes = entry.row_key.len + entry.meta.payload.len;
+    char text[160];
+    snprintf(text, sizeof text,
+             "Value at:0x0 refcount:1 encoding:%s serializedlength:%zu lru:0 lru_seconds_idle:0 slot:%u",
+             type_name(entry.meta.type), bytes, entry.slot);
+    reply_status(&call->reply, text);
+}
+
+/* Everything in RocksDB is already on its way to disk: makes sure that it is there. */
+static void debug_reload(struct call *call)
+{
+    char reason[256];
+    if (store_sync(call->partition->store, reason, sizeof reason) == OK)
+        reply_ok(&call->reply);
+    else
+        call_errorf(call, "ERR %s", reason);
+}
+
+/* Switches of things we do not have, or that are so already. */
+static void debug_nothing(struct call *call)
+{
+    reply_ok(&call->reply);
+}
+
+static void debug_help(struct call *call)
+{
+    static const char *const lines[] = {
+        "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "OBJECT <key>",
+        "    Show low level info about the key.",
+        "RELOAD",
+        "    Sync the store.",
+        "SET-ACTIVE-EXPIRE <0|1>",
+        "    Setting it to 0 disables expiring keys in background.",
+        "SLEEP <seconds>",
+        "    Stop this partition for <seconds>; decimals are allowed.",
+        "HELP",
+        "    Print this help.",
+    };
+    enum { LINES = sizeof lines / sizeof lines[0] };
+    reply_array(&call->reply, LINES);
+    for (int i = 0; i < LINES; i++)
+        reply_status(&call->reply, lines[i]);
+}
+
+void cmd_debug(struct call *call)
+{
+    static const struct {
+        const char *name;
+        uint32_t argc_min;
+        uint32_t argc_max;
+        handler_fn *run;
+    } words[] = {
+        {"SLEEP", 3, 3, debug_sleep},
+        {"SET-ACTIVE-EXPIRE", 3, 3, debug_set_active_expire},
+        {"OBJECT", 3, 4, debug_object},
+        {"RELOAD", 2, 5, debug_reload},
+        {"LOADAOF", 2, 2, debug_reload},
+        {"CHANGE-REPL-ID", 2, 2, debug_nothing},
+        {"QUICKLIST-PACKED-THRESHOLD", 3, 3, debug_nothing},
+        {"SET-DISABLE-DENY-SCRIPTS", 3, 3, debug_nothing},
+        {"REPLYBUFFER", 4, 4, debug_nothing},
+        {"HELP", 2, 2, debug_help},
+    };
+    struct bytes word = call->argv[1];
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (bytes_is(word, words[i].name) && call->argc >= words[i].argc_min && call->argc <= words[i].argc_max) {
+            words[i].run(call);
+            return;
+        }
+    }
+    call_errorf(call, "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try DEBUG HELP.",
+                (int)(word.len < 128 ? word.len : 128), word.data);
+}

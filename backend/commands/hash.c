@@ -1,0 +1,434 @@
+/*
+ * hash.c - hash commands.
+ *
+ * The metadata row counts the fields; each field is a row: field → value, in byte order of the fields.
+ */
+#include "backend/commands/scan.h"
+#include "backend/handlers.h"
+#include "backend/keyspace.h"
+#include "shared/number.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const struct bytes NOTHING = {"", 0};
+
+/* Opens an existing or new hash for a change; a missing one becomes an empty hash. */
+static bool hash_open_write(struct call *call, struct entry *entry)
+{
+    if (!keyspace_open_type(call, call->argv[1], TYPE_HASH, OPEN_WRITE, entry))
+        return false;
+    if (!entry->exists)
+        entry_create(call, entry, TYPE_HASH);
+    return true;
+}
+
+static bool hash_open_read(struct call *call, struct entry *entry)
+{
+    return keyspace_open_type(call, call->argv[1], TYPE_HASH, OPEN_READ, entry);
+}
+
+/* A field's value: OK, ERR_NOT_FOUND (also when there is no hash), or ERR_STORE (replied). */
+static int field_get(struct call *call, struct entry *entry, struct bytes field, struct bytes *value)
+{
+    return entry->exists ? sub_get(call, entry, CF_DATA, field, value) : ERR_NOT_FOUND;
+}
+
+/* Sets a field and counts it when it is new. False: the store failed. */
+static bool field_set(struct call *call, struct entry *entry, struct bytes field, struct bytes value, bool *is_new)
+{
+    struct bytes old;
+    int err = sub_get(call, entry, CF_DATA, field, &old);
+    if (err == ERR_STORE)
+        return false;
+    *is_new = err == ERR_NOT_FOUND;
+    if (*is_new)
+        entry->meta.size++;
+    sub_put(call, entry, CF_DATA, field, value);
+    return true;
+}
+
+/* ---- setting ---- */
+
+/* Sets the field-value pairs from argument 2 on; returns the number of new fields, or -1 (an error was replied). */
+static int64_t set_pairs(struct call *call)
+{
+    struct entry entry;
+    int64_t added = 0;
+    if (call->argc % 2 != 0) {
+        call_error_arity(call);
+        return -1;
+    }
+    if (!hash_open_write(call, &entry))
+        return -1;
+    for (uint32_t i = 2; i < call->argc; i += 2) {
+        bool is_new;
+        if (!field_set(call, &entry, call->argv[i], call->argv[i + 1], &is_new))
+            return -1;
+        added += is_new;
+    }
+    entry_save(call, &entry);
+    return added;
+}
+
+void cmd_hset(struct call *call)
+{
+    int64_t added = set_pairs(call);
+    if (added >= 0)
+        reply_int(&call->reply, added);
+}
+
+void cmd_hmset(struct call *call)
+{
+    if (set_pairs(call) >= 0)
+        reply_ok(&call->reply);
+}
+
+void cmd_hsetnx(struct call *call)
+{
+    struct entry entry;
+    struct bytes old;
+    if (!keyspace_open_type(call, call->argv[1], TYPE_HASH, OPEN_WRITE, &entry))
+        return;
+    int err = field_get(call, &entry, call->argv[2], &old);
+    if (err == ERR_STORE)
+        return;
+    reply_int(&call->reply, err == ERR_NOT_FOUND);
+    if (err == OK)
+        return;
+    if (!entry.exists)
+        entry_create(call, &entry, TYPE_HASH);
+    sub_put(call, &entry, CF_DATA, call->argv[2], call->argv[3]);
+    entry.meta.size++;
+    entry_save(call, &entry);
+}
+
+void cmd_hdel(struct call *call)
+{
+    struct entry entry;
+    int64_t deleted = 0;
+    if (!keyspace_open_type(call, call->argv[1], TYPE_HASH, OPEN_WRITE, &entry))
+        return;
+    for (uint32_t i = 2; i < call->argc; i++) {
+        struct bytes value;
+        int err = field_get(call, &entry, call->argv[i], &value);
+        if (err == ERR_STORE)
+            return;
+        if (err == ERR_NOT_FOUND)
+            continue;
+        sub_delete(call, &entry, CF_DATA, call->argv[i]);
+        entry.meta.size--;
+        deleted++;
+    }
+    if (deleted)
+        entry_save(call, &entry);
+    reply_int(&call->reply, deleted);
+}
+
+static void set_number(struct call *call, struct entry *entry, struct bytes field, struct bytes text)
+{
+    bool is_new;
+    if (field_set(call, entry, field, text, &is_new))
+        entry_save(call, entry);
+}
+
+void cmd_hincrby(struct call *call)
+{
+    struct entry entry;
+    struct bytes old;
+    int64_t amount;
+    int64_t value = 0;
+    if (!call_int64(call, 3, &amount) || !hash_open_write(call, &entry))
+        return;
+    int err = field_get(call, &entry, call->argv[2], &old);
+    if (err == ERR_STORE)
+        return;
+    if (err == OK && !number_parse_int64(old, &value)) {
+        call_error_text(call, "ERR hash value is not an integer");
+        return;
+    }
+    if (__builtin_add_overflow(value, amount, &value)) {
+        call_error(call, ERR_OVERFLOW);
+        return;
+    }
+    char text[INT64_TEXT_MAX];
+    set_number(call, &entry, call->argv[2], (struct bytes){text, number_format_int64(text, value)});
+    reply_int(&call->reply, value);
+}
+
+void cmd_hincrbyfloat(struct call *call)
+{
+    struct entry entry;
+    struct bytes old;
+    long double amount;
+    long double value = 0;
+    if (!number_parse_long_double(call->argv[3], &amount)) {
+        call_error(call, ERR_NOT_FLOAT);
+        return;
+    }
+    if (isnan(amount) || isinf(amount)) {
+        call_error_text(call, "ERR value is NaN or Infinity");
+        return;
+    }
+    if (!hash_open_write(call, &entry))
+        return;
+    int err = field_get(call, &entry, call->argv[2], &old);
+    if (err == ERR_STORE)
+        return;
+    if (err == OK && !number_parse_long_double(old, &value)) {
+        call_error_text(call, "ERR hash value is not a float");
+        return;
+    }
+    value += amount;
+    if (isnan(value) || isinf(value)) {
+        call_error(call, ERR_NAN_INF);
+        return;
+    }
+    char *text = arena_alloc(call->arena, LONG_DOUBLE_TEXT_MAX);
+    struct bytes result = {text, number_format_long_double(text, value)};
+    set_number(call, &entry, call->argv[2], result);
+    reply_bulk(&call->reply, result);
+}
+
+/* ---- getting ---- */
+
+static void reply_field(struct call *call, struct entry *entry, struct bytes field)
+{
+    struct bytes value;
+    int err = field_get(call, entry, field, &value);
+    if (err == OK)
+        reply_bulk(&call->reply, value);
+    else if (err == ERR_NOT_FOUND)
+        reply_null(&call->reply);
+}
+
+void cmd_hget(struct call *call)
+{
+    struct entry entry;
+    if (hash_open_read(call, &entry))
+        reply_field(call, &entry, call->argv[2]);
+}
+
+void cmd_hmget(struct call *call)
+{
+    struct entry entry;
+    if (!hash_open_read(call, &entry))
+        return;
+    reply_array(&call->reply, call->argc - 2);
+    for (uint32_t i = 2; i < call->argc && !call->failed; i++)
+        reply_field(call, &entry, call->argv[i]);
+}
+
+void cmd_hlen(struct call *call)
+{
+    struct entry entry;
+    if (hash_open_read(call, &entry))
+        reply_int(&call->reply, (int64_t)entry.meta.size);
+}
+
+void cmd_hexists(struct call *call)
+{
+    struct entry entry;
+    struct bytes value;
+    if (!hash_open_read(call, &entry))
+        return;
+    int err = field_get(call, &entry, call->argv[2], &value);
+    if (err != ERR_STORE)
+        reply_int(&call->reply, err == OK);
+}
+
+void cmd_hstrlen(struct call *call)
+{
+    struct entry entry;
+    struct bytes value = NOTHING;
+    if (hash_open_read(call, &entry) && field_get(call, &entry, call->argv[2], &value) != ERR_STORE)
+        reply_int(&call->reply, (int64_t)value.len);
+}
+
+enum part { PART_FIELDS = 1, PART_VALUES = 2 };
+
+static void reply_row(struct call *call, const struct sub_iter *it, unsigned parts)
+{
+    if (parts & PART_FIELDS)
+        reply_bulk(&call->reply, it->sub);
+    if (parts & PART_VALUES)
+        reply_bulk(&call->reply, it->value);
+}
+
+static void reply_rows(struct call *call, struct entry *entry, unsigned parts)
+{
+    struct sub_iter it;
+    sub_iter_init(call, entry, CF_DATA, NOTHING, &it);
+    while (sub_iter_next(&it))
+        reply_row(call, &it, parts);
+    sub_iter_fini(&it);
+}
+
+static void reply_all(struct call *call, unsigned parts)
+{
+    struct entry entry;
+    if (!hash_open_read(call, &entry))
+        return;
+    int64_t count = (int64_t)entry.meta.size;
+    if (parts == (PART_FIELDS | PART_VALUES))
+        reply_map(&call->reply, count);
+    else
+        reply_array(&call->reply, count);
+    if (entry.exists)
+        reply_rows(call, &entry, parts);
+}
+
+void cmd_hkeys(struct call *call)
+{
+    reply_all(call, PART_FIELDS);
+}
+
+void cmd_hvals(struct call *call)
+{
+    reply_all(call, PART_VALUES);
+}
+
+void cmd_hgetall(struct call *call)
+{
+    reply_all(call, PART_FIELDS | PART_VALUES);
+}
+
+void cmd_hscan(struct call *call)
+{
+    scan_collection(call, TYPE_HASH, CF_DATA, true);
+}
+
+/* ---- HRANDFIELD ---- */
+
+enum { REPEATS_MAX = 1 << 20 }; /* of a negative count: what one request may make the server hold */
+
+static void reply_random(struct call *call, struct bytes field, struct bytes value, bool with_values)
+{
+    if (with_values && call->reply.resp >= 3)
+        reply_array(&call->reply, 2);
+    reply_bulk(&call->reply, field);
+    if (with_values)
+        reply_bulk(&call->reply, value);
+}
+
+/* Different fields, chosen while walking: each row is taken with probability needed / remaining (Knuth's
+ * algorithm S), so that every subset is equally likely. */
+static void random_distinct(struct call *call, struct entry *entry, uint64_t needed, bool with_values)
+{
+    struct sub_iter it;
+    uint64_t remaining = entry->meta.size;
+    sub_iter_init(call, entry, CF_DATA, NOTHING, &it);
+    for (; needed > 0 && sub_iter_next(&it); remaining--)
+        if (call_random(call) % remaining < needed) {
+            reply_random(call, it.sub, it.value, with_values);
+            needed--;
+        }
+    sub_iter_fini(&it);
+}
+
+/* One pick of a choice with repeats: which row, and where it stands in the reply. */
+struct pick {
+    uint64_t row;
+    uint64_t at;
+    struct bytes field;
+    struct bytes value;
+};
+
+static int pick_by_row(const void *a, const void *b)
+{
+    const struct pick *x = a;
+    const struct pick *y = b;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+static int pick_by_place(const void *a, const void *b)
+{
+    const struct pick *x = a;
+    const struct pick *y = b;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* Fetches the picked rows in one walk. False: the store failed. */
+static bool fetch_picks(struct call *call, struct entry *entry, struct pick *picks, uint64_t count)
+{
+    qsort(picks, count, sizeof *picks, pick_by_row);
+    struct sub_iter it;
+    sub_iter_init(call, entry, CF_DATA, NOTHING, &it);
+    uint64_t row = 0;
+    for (uint64_t i = 0; i < count && sub_iter_next(&it); row++) {
+        if (picks[i].row != row)
+            continue;
+        struct bytes field = arena_copy(call->arena, it.sub);
+        struct bytes value = arena_copy(call->arena, it.value);
+        for (; i < count && picks[i].row == row; i++) {
+            picks[i].field = field;
+            picks[i].value = value;
+        }
+    }
+    if (!sub_iter_fini(&it))
+        return false;
+    qsort(picks, count, sizeof *picks, pick_by_place);
+    return true;
+}
+
+static void random_repeated(struct call *call, struct entry *entry, uint64_t count, bool with_values)
+{
+    struct pick *picks = arena_alloc(call->arena, count * sizeof *picks);
+    for (uint64_t i = 0; i < count; i++)
+        picks[i] = (struct pick){.row = call_random(call) % entry->meta.size, .at = i};
+    if (!fetch_picks(call, entry, picks, count))
+        return;
+    for (uint64_t i = 0; i < count; i++)
+        reply_random(call, picks[i].field, picks[i].value, with_values);
+}
+
+/* Reads count and WITHVALUES; replies what is wrong with them. */
+static bool random_arguments(struct call *call, int64_t *count, bool *with_values)
+{
+    if (!call_int64(call, 2, count))
+        return false;
+    if (*count < -INT64_MAX) {
+        call_errorf(call, "ERR value is out of range, value must between %lld and %lld", (long long)-INT64_MAX,
+                    (long long)INT64_MAX);
+        return false;
+    }
+    *with_values = call->argc == 4;
+    if (call->argc > 4 || (*with_values && !bytes_is(call->argv[3], "withvalues"))) {
+        call_error(call, ERR_SYNTAX);
+        return false;
+    }
+    if (*with_values && (*count < -INT64_MAX / 2 || *count > INT64_MAX / 2)) {
+        call_error_text(call, "ERR value is out of range");
+        return false;
+    }
+    return true;
+}
+
+void cmd_hrandfield(struct call *call)
+{
+    struct entry entry;
+    int64_t wanted = 1;
+    bool with_values = false;
+    if (call->argc > 2 && !random_arguments(call, &wanted, &with_values))
+        return;
+    if (!hash_open_read(call, &entry))
+        return;
+    bool repeat = wanted < 0;
+    uint64_t count = repeat ? (uint64_t)-wanted : (uint64_t)wanted;
+    if (!entry.exists)
+        count = 0;
+    else if (!repeat && count > entry.meta.size)
+        count = entry.meta.size;
+    if (repeat && count > REPEATS_MAX) {
+        call_error_text(call, "ERR value is out of range");
+        return;
+    }
+    if (call->argc > 2)
+        reply_array(&call->reply, (int64_t)(with_values && call->reply.resp < 3 ? count * 2 : count));
+    else if (!entry.exists)
+        reply_null(&call->reply);
+    if (count > 0 && repeat)
+        random_repeated(call, &entry, count, with_values);
+    else if (count > 0)
+        random_distinct(call, &entry, count, with_values);
+}

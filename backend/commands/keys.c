@@ -1,0 +1,501 @@
+/*
+ * keys.c - commands about keys of any type: existence, time to live, names, copies, introspection.
+ */
+#include "backend/handlers.h"
+#include "backend/keyspace.h"
+#include "backend/partition.h"
+#include "shared/command_reply.h"
+#include "shared/glob.h"
+#include "shared/number.h"
+
+#include <limits.h>
+
+static const struct bytes NONE = {NULL, 0};
+static const struct bytes NOTHING = {"", 0};
+
+/* ---- existence ---- */
+
+static void delete_keys(struct call *call)
+{
+    int64_t deleted = 0;
+    for (uint32_t i = 1; i < call->argc; i++) {
+        struct entry entry;
+        if (!keyspace_open(call, call->argv[i], OPEN_WRITE, &entry))
+            return;
+        if (!entry.exists)
+            continue;
+        entry_delete(call, &entry);
+        deleted++;
+    }
+    reply_int(&call->reply, deleted);
+}
+
+void cmd_del(struct call *call)
+{
+    delete_keys(call);
+}
+
+void cmd_unlink(struct call *call)
+{
+    delete_keys(call);
+}
+
+static void count_keys(struct call *call)
+{
+    int64_t found = 0;
+    for (uint32_t i = 1; i < call->argc; i++) {
+        struct entry entry;
+        if (!keyspace_open(call, call->argv[i], OPEN_READ, &entry))
+            return;
+        found += entry.exists;
+    }
+    reply_int(&call->reply, found);
+}
+
+void cmd_exists(struct call *call)
+{
+    count_keys(call);
+}
+
+void cmd_touch(struct call *call)
+{
+    count_keys(call);
+}
+
+void cmd_type(struct call *call)
+{
+    struct entry entry;
+    if (keyspace_open(call, call->argv[1], OPEN_QUIET, &entry))
+        reply_status(&call->reply, entry.exists ? type_name(entry.meta.type) : "none");
+}
+
+/* ---- time to live ---- */
+
+enum time_unit { UNIT_S = 1000, UNIT_MS = 1 };
+enum time_base { BASE_NOW, BASE_EPOCH };
+
+enum expire_flag { EXPIRE_NX = 1, EXPIRE_XX = 2, EXPIRE_GT = 4, EXPIRE_LT = 8 };
+
+static bool expire_flags(struct call *call, unsigned *flags)
+{
+    static const struct {
+        const char *word;
+        unsigned flag;
+    } WORDS[] = {{"nx", EXPIRE_NX}, {"xx", EXPIRE_XX}, {"gt", EXPIRE_GT}, {"lt", EXPIRE_LT}};
+    *flags = 0;
+    for (uint32_t i = 3; i < call->argc; i++) {
+        unsigned flag = 0;
+        for (size_t w = 0; w < sizeof WORDS / sizeof WORDS[0]; w++)
+            if (bytes_is(call->argv[i], WORDS[w].word))
+                flag = WORDS[w].flag;
+        if (!flag) {
+            call_errorf(call, "ERR Unsupported option %.*s", (int)call->argv[i].len, call->argv[i].data);
+            return false;
+        }
+        *flags |= flag;
+    }
+    if ((*flags & EXPIRE_NX) && (*flags & (EXPIRE_XX | EXPIRE_GT | EXPIRE_LT)))
+        call_error_text(call, "ERR NX and XX, GT or LT options at the same time are not compatible");
+    else if ((*flags & EXPIRE_GT) && (*flags & EXPIRE_LT))
+        call_error_text(call, "ERR GT and LT options at the same time are not compatible");
+    return !call->failed;
+}
+
+/* The time argument as ms since the epoch; may lie in the past, even before the epoch. */
+static bool expire_time(struct call *call, enum time_unit unit, enum time_base base, int64_t *when)
+{
+    if (!call_int64(call, 2, when))
+        return false;
+    int64_t now = base == BASE_NOW ? (int64_t)call->now_ms : 0;
+    if (!__builtin_mul_overflow(*when, (int64_t)unit, when) && *when <= INT64_MAX - now) {
+        *when += now;
+        return true;
+    }
+    call_errorf(call, "ERR invalid expire time in '%s' command", command_full_name(call->command));
+    return false;
+}
+
+/* May the expiry change from `old` (0 = none) to `when` under these flags? */
+static bool expire_allowed(unsigned flags, uint64_t old, int64_t when)
+{
+    if ((flags & EXPIRE_NX) && old)
+        return false;
+    if ((flags & EXPIRE_XX) && !old)
+        return false;
+    if ((flags & EXPIRE_GT) && (!old || when <= (int64_t)old))
+        return false;
+    return !((flags & EXPIRE_LT) && old && when >= (int64_t)old);
+}
+
+static void expire_key(struct call *call, enum time_unit unit, enum time_base base)
+{
+    unsigned flags;
+    int64_t when;
+    struct entry entry;
+    if (!expire_flags(call, &flags) || !expire_time(call, unit, base, &when) ||
+        !keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
+        return;
+    bool change = entry.exists && expire_allowed(flags, entry.meta.expire_ms, when);
+    reply_int(&call->reply, change);
+    if (change && when <= (int64_t)call->now_ms)
+        entry_delete(call, &entry);
+    else if (change)
+        entry_set_expire(call, &entry, (uint64_t)when);
+}
+
+void cmd_expire(struct call *call)
+{
+    expire_key(call, UNIT_S, BASE_NOW);
+}
+
+void cmd_pexpire(struct call *call)
+{
+    expire_key(call, UNIT_MS, BASE_NOW);
+}
+
+void cmd_expireat(struct call *call)
+{
+    expire_key(call, UNIT_S, BASE_EPOCH);
+}
+
+void cmd_pexpireat(struct call *call)
+{
+    expire_key(call, UNIT_MS, BASE_EPOCH);
+}
+
+static void reply_ttl(struct call *call, enum time_unit unit, enum time_base base)
+{
+    struct entry entry;
+    if (!keyspace_open(call, call->argv[1], OPEN_READ, &entry))
+        return;
+    if (!entry.exists || !entry.meta.expire_ms) {
+        reply_int(&call->reply, entry.exists ? -1 : -2);
+        return;
+    }
+    uint64_t time = entry.meta.expire_ms - (base == BASE_NOW ? call->now_ms : 0);
+    reply_int(&call->reply, (int64_t)(unit == UNIT_S ? (time + 500) / 1000 : time));
+}
+
+void cmd_ttl(struct call *call)
+{
+    reply_ttl(call, UNIT_S, BASE_NOW);
+}
+
+void cmd_pttl(struct call *call)
+{
+    reply_ttl(call, UNIT_MS, BASE_NOW);
+}
+
+void cmd_expiretime(struct call *call)
+{
+    reply_ttl(call, UNIT_S, BASE_EPOCH);
+}
+
+void cmd_pexpiretime(struct call *call)
+{
+    reply_ttl(call, UNIT_MS, BASE_EPOCH);
+}
+
+void cmd_persist(struct call *call)
+{
+    struct entry entry;
+    if (!keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
+        return;
+    bool change = entry.exists && entry.meta.expire_ms;
+    if (change)
+        entry_set_expire(call, &entry, 0);
+    reply_int(&call->reply, change);
+}
+
+/* ---- names and copies ---- */
+
+enum { COPY_CHUNK = 1024 }; /* rows copied between two looks at the store */
+
+/* Copies up to COPY_CHUNK rows behind *last (data NULL: from the start). True when rows may follow. */
+static bool copy_chunk(struct call *call, struct entry *from, struct entry *to, enum cf cf, struct bytes *last)
+{
+    struct bytes subs[COPY_CHUNK];
+    struct bytes values[COPY_CHUNK];
+    size_t count = 0;
+    struct sub_iter it;
+    struct bytes behind = *last;
+    sub_iter_init(call, from, cf, behind.data ? behind : NOTHING, &it);
+    while (count < COPY_CHUNK && sub_iter_next(&it)) {
+        if (behind.data && bytes_equal(it.sub, behind))
+            continue;
+        subs[count] = arena_copy(call->arena, it.sub);
+        values[count++] = arena_copy(call->arena, it.value);
+    }
+    if (!sub_iter_fini(&it))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        sub_put(call, to, cf, subs[i], values[i]);
+    if (count)
+        *last = subs[count - 1];
+    return count == COPY_CHUNK;
+}
+
+/* Makes `to` a copy of `from`, TTL included. False: the store failed. */
+static bool entry_copy(struct call *call, struct entry *from, struct entry *to)
+{
+    static const enum cf ROWS[] = {CF_DATA, CF_ZSET_SCORE, CF_STREAM};
+    struct metadata meta = from->meta;
+    if (type_is_inline(meta.type)) {
+        entry_set_payload(call, to, meta.type, meta.payload, meta.expire_ms);
+        return true;
+    }
+    entry_create(call, to, meta.type);
+    meta.version = to->meta.version;
+    to->meta = meta;
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++) {
+        struct bytes last = NONE;
+        while (copy_chunk(call, from, to, ROWS[i], &last))
+            continue;
+    }
+    if (!call->failed)
+        entry_save(call, to);
+    return !call->failed;
+}
+
+static void rename_key(struct call *call, bool only_new)
+{
+    struct entry from;
+    struct entry to;
+    if (!keyspace_open(call, call->argv[1], OPEN_WRITE, &from))
+        return;
+    if (!from.exists) {
+        call_error(call, ERR_NO_SUCH_KEY);
+        return;
+    }
+    bool same = bytes_equal(call->argv[1], call->argv[2]);
+    if (!same && !keyspace_open(call, call->argv[2], OPEN_WRITE, &to))
+        return;
+    bool move = !same && !(only_new && to.exists);
+    if (move && !entry_copy(call, &from, &to))
+        return;
+    if (move)
+        entry_delete(call, &from);
+    if (only_new)
+        reply_int(&call->reply, move);
+    else
+        reply_ok(&call->reply);
+}
+
+void cmd_rename(struct call *call)
+{
+    rename_key(call, false);
+}
+
+void cmd_renamenx(struct call *call)
+{
+    rename_key(call, true);
+}
+
+/* The storage namespace of the database that argument `index` names, in the session's namespace. */
+static struct space *database_argument(struct call *call, uint32_t index)
+{
+    int64_t database;
+    if (!call_int64(call, index, &database))
+        return NULL;
+    if (database < INT_MIN || database > INT_MAX) {
+        call_errorf(call, "ERR value is out of range, value must between %d and %d", INT_MIN, INT_MAX);
+        return NULL;
+    }
+    struct space *space = database >= 0 && database < DATABASES_MAX ? call_space(call, (uint8_t)database) : NULL;
+    if (!space)
+        call_error(call, ERR_DB_INDEX);
+    return space;
+}
+
+void cmd_copy(struct call *call)
+{
+    struct space *space = call->space;
+    bool replace = false;
+    struct entry from;
+    struct entry to;
+    for (uint32_t i = 3; i < call->argc; i++) {
+        if (bytes_is(call->argv[i], "replace")) {
+            replace = true;
+        } else if (bytes_is(call->argv[i], "db") && i + 1 < call->argc) {
+            if (!(space = database_argument(call, ++i)))
+                return;
+        } else {
+            call_error(call, ERR_SYNTAX);
+            return;
+        }
+    }
+    if (space == call->space && bytes_equal(call->argv[1], call->argv[2])) {
+        call_error(call, ERR_SAME_OBJECT);
+        return;
+    }
+    if (!keyspace_open(call, call->argv[1], OPEN_READ, &from) ||
+        !keyspace_open_in(call, space, call->argv[2], OPEN_WRITE, &to))
+        return;
+    bool copy = from.exists && (replace || !to.exists);
+    if (!copy || entry_copy(call, &from, &to))
+        reply_int(&call->reply, copy);
+}
+
+void cmd_move(struct call *call)
+{
+    struct entry from;
+    struct entry to;
+    struct space *space = database_argument(call, 2);
+    if (!space)
+        return;
+    if (space == call->space) {
+        call_error(call, ERR_SAME_OBJECT);
+        return;
+    }
+    if (!keyspace_open(call, call->argv[1], OPEN_WRITE, &from) ||
+        !keyspace_open_in(call, space, call->argv[1], OPEN_WRITE, &to))
+        return;
+    bool move = from.exists && !to.exists;
+    if (move && !entry_copy(call, &from, &to))
+        return;
+    if (move)
+        entry_delete(call, &from);
+    reply_int(&call->reply, move);
+}
+
+/* ---- the whole keyspace ---- */
+
+void cmd_keys(struct call *call)
+{
+    struct bytes pattern = call->argv[1];
+    bool all = bytes_equal(pattern, BYTES("*"));
+    int64_t count = 0;
+    for (int pass = 0; pass < 2 && !call->failed; pass++) {
+        struct key_iter it;
+        if (pass == 1)
+            reply_array(&call->reply, count);
+        key_iter_init(call, call->space, 0, NONE, &it);
+        while (key_iter_next(&it)) {
+            if (!all && !glob_match(pattern, it.key))
+                continue;
+            if (pass == 0)
+                count++;
+            else
+                reply_bulk(&call->reply, it.key);
+        }
+        key_iter_fini(&it);
+    }
+}
+
+/* The key at this place of the slot, or the first live one behind it. */
+static bool key_at(struct call *call, uint16_t slot, uint64_t place, struct bytes *key)
+{
+    struct key_iter it;
+    bool found = false;
+    key_iter_init(call, call->space, slot, NONE, &it);
+    while (!found && key_iter_next(&it))
+        if (place-- == 0) {
+            *key = arena_copy(call->arena, it.key);
+            found = true;
+        }
+    return key_iter_fini(&it) && found;
+}
+
+void cmd_randomkey(struct call *call)
+{
+    struct bytes key;
+    bool found = false;
+    if (call->space->keys > 0) {
+        uint64_t place = call_random(call) % call->space->keys;
+        uint16_t slot = space_slot_at(call->space, &place);
+        /* expired keys count but do not show: then the first live one anywhere has to do */
+        found = key_at(call, slot, place, &key) || (!call->failed && key_at(call, 0, 0, &key));
+    }
+    if (call->failed)
+        return;
+    if (found)
+        reply_bulk(&call->reply, key);
+    else
+        reply_null(&call->reply);
+}
+
+/* ---- OBJECT ---- */
+
+enum {
+    EMBSTR_MAX = 44,       /* Redis: longer strings are "raw" */
+    LISTPACK_ENTRIES = 512, /* hash-max-listpack-entries */
+    LISTPACK_VALUE = 64,
+    SHARED_INTEGERS = 10000,
+};
+
+/* Opens argument 2; a missing key is answered with null and false. */
+static bool object_open(struct call *call, struct entry *entry)
+{
+    if (!keyspace_open(call, call->argv[2], OPEN_QUIET, entry))
+        return false;
+    if (!entry->exists)
+        reply_null(&call->reply);
+    return entry->exists;
+}
+
+static const char *string_encoding(struct bytes value)
+{
+    int64_t number;
+    if (number_parse_int64(value, &number))
+        return "int";
+    return value.len <= EMBSTR_MAX ? "embstr" : "raw";
+}
+
+/* Would Redis keep the hash in a listpack? */
+static bool hash_is_small(struct call *call, struct entry *entry)
+{
+    bool is_small = entry->meta.size <= LISTPACK_ENTRIES;
+    struct sub_iter it;
+    if (!is_small)
+        return false;
+    sub_iter_init(call, entry, CF_DATA, NOTHING, &it);
+    while (is_small && sub_iter_next(&it))
+        is_small = it.sub.len <= LISTPACK_VALUE && it.value.len <= LISTPACK_VALUE;
+    return sub_iter_fini(&it) && is_small;
+}
+
+void cmd_object_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(COMMAND_object), HANDLER_BACKEND);
+}
+
+void cmd_object_encoding(struct call *call)
+{
+    struct entry entry;
+    if (!object_open(call, &entry))
+        return;
+    const char *encoding = "raw";
+    if (entry.meta.type == TYPE_STRING)
+        encoding = string_encoding(entry.meta.payload);
+    else if (entry.meta.type == TYPE_HASH)
+        encoding = hash_is_small(call, &entry) ? "listpack" : "hashtable";
+    if (!call->failed)
+        reply_bulk_text(&call->reply, encoding);
+}
+
+void cmd_object_refcount(struct call *call)
+{
+    struct entry entry;
+    int64_t number;
+    if (!object_open(call, &entry))
+        return;
+    bool is_shared = entry.meta.type == TYPE_STRING && number_parse_int64(entry.meta.payload, &number) &&
+                     number >= 0 && number < SHARED_INTEGERS;
+    reply_int(&call->reply, is_shared ? INT32_MAX : 1);
+}
+
+void cmd_object_idletime(struct call *call)
+{
+    struct entry entry;
+    if (object_open(call, &entry))
+        reply_int(&call->reply, 0); /* nothing is evicted, so no access times are kept */
+}
+
+void cmd_object_freq(struct call *call)
+{
+    struct entry entry;
+    if (object_open(call, &entry))
+        call_error_text(call, "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note "
+                              "that when switching between policies at runtime LRU and LFU data will take some time "
+                              "to adjust.");
+}

@@ -1,0 +1,203 @@
+/*
+ * lcs.c - LCS: the longest common subsequence of two strings, by dynamic programming.
+ *
+ *   length[i][j] = LCS length of a[0..i) and b[0..j)
+ *
+ * The table takes 4 * (|a| + 1) * (|b| + 1) bytes and is bounded by LCS_TABLE_BYTES_MAX. Walking back from the
+ * far corner gives the sequence and the ranges where both strings run in parallel, last range first.
+ */
+#include "backend/handlers.h"
+#include "backend/keyspace.h"
+#include "shared/number.h"
+
+#include <stdlib.h>
+
+enum { LCS_TABLE_BYTES_MAX = 1 << 30 };
+
+struct lcs_options {
+    bool only_len;
+    bool idx;
+    bool with_match_len;
+    int64_t min_match_len;
+};
+
+struct lcs {
+    struct bytes a;
+    struct bytes b;
+    uint32_t *length;
+};
+
+/* One run of equal bytes: a[a_from .. a_to] = b[b_from .. b_to]. */
+struct lcs_match {
+    uint32_t a_from, a_to, b_from, b_to;
+};
+
+static uint32_t *cell(const struct lcs *lcs, size_t i, size_t j)
+{
+    return &lcs->length[i * (lcs->b.len + 1) + j];
+}
+
+static bool options_parse(struct call *call, struct lcs_options *options)
+{
+    *options = (struct lcs_options){0};
+    for (uint32_t i = 3; i < call->argc; i++) {
+        if (bytes_is(call->argv[i], "idx")) {
+            options->idx = true;
+        } else if (bytes_is(call->argv[i], "len")) {
+            options->only_len = true;
+        } else if (bytes_is(call->argv[i], "withmatchlen")) {
+            options->with_match_len = true;
+        } else if (bytes_is(call->argv[i], "minmatchlen") && i + 1 < call->argc) {
+            if (!call_int64(call, ++i, &options->min_match_len))
+                return false;
+        } else {
+            call_error(call, ERR_SYNTAX);
+            return false;
+        }
+    }
+    if (options->idx && options->only_len) {
+        call_error_text(call, "ERR If you want both the length and indexes, please just use IDX.");
+        return false;
+    }
+    return true;
+}
+
+/* Opens both keys; a missing one is an empty string. */
+static bool open_strings(struct call *call, struct lcs *lcs)
+{
+    struct bytes values[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        struct entry entry;
+        if (!keyspace_open(call, call->argv[1 + i], OPEN_READ, &entry))
+            return false;
+        if (entry.exists && entry.meta.type != TYPE_STRING) {
+            call_error_text(call, "ERR The specified keys must contain string values");
+            return false;
+        }
+        values[i] = entry.exists ? entry.meta.payload : (struct bytes){"", 0};
+    }
+    lcs->a = values[0];
+    lcs->b = values[1];
+    return true;
+}
+
+static bool table_fill(struct call *call, struct lcs *lcs)
+{
+    size_t rows = lcs->a.len + 1;
+    size_t columns = lcs->b.len + 1;
+    if (rows > LCS_TABLE_BYTES_MAX / sizeof *lcs->length / columns ||
+        !(lcs->length = malloc(rows * columns * sizeof *lcs->length))) {
+        call_error_text(call, "ERR Insufficient memory, failed allocating transient memory for LCS");
+        return false;
+    }
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < columns; j++) {
+            uint32_t best = 0;
+            if (i > 0 && j > 0) {
+                uint32_t up = *cell(lcs, i - 1, j);
+                uint32_t left = *cell(lcs, i, j - 1);
+                best = up > left ? up : left;
+                if (lcs->a.data[i - 1] == lcs->b.data[j - 1])
+                    best = *cell(lcs, i - 1, j - 1) + 1;
+            }
+            *cell(lcs, i, j) = best;
+        }
+    return true;
+}
+
+/* Steps back over (i, j) cells; returns true and the byte when both strings have it in the sequence. */
+static bool step_back(const struct lcs *lcs, size_t *i, size_t *j)
+{
+    if (lcs->a.data[*i - 1] == lcs->b.data[*j - 1]) {
+        --*i;
+        --*j;
+        return true;
+    }
+    if (*cell(lcs, *i - 1, *j) > *cell(lcs, *i, *j - 1))
+        --*i;
+    else
+        --*j;
+    return false;
+}
+
+static void reply_sequence(struct call *call, const struct lcs *lcs)
+{
+    size_t i = lcs->a.len;
+    size_t j = lcs->b.len;
+    size_t at = *cell(lcs, i, j);
+    char *text = arena_alloc(call->arena, at);
+    size_t len = at;
+    while (i > 0 && j > 0)
+        if (step_back(lcs, &i, &j))
+            text[--at] = lcs->a.data[i];
+    reply_bulk(&call->reply, (struct bytes){text, len});
+}
+
+static void reply_match(struct call *call, const struct lcs_match *match, bool with_len)
+{
+    reply_array(&call->reply, with_len ? 3 : 2);
+    reply_array(&call->reply, 2);
+    reply_int(&call->reply, match->a_from);
+    reply_int(&call->reply, match->a_to);
+    reply_array(&call->reply, 2);
+    reply_int(&call->reply, match->b_from);
+    reply_int(&call->reply, match->b_to);
+    if (with_len)
+        reply_int(&call->reply, (int64_t)match->a_to - match->a_from + 1);
+}
+
+/* Finds the next run walking back from (*i, *j); false at the beginning of the strings. */
+static bool match_next(const struct lcs *lcs, size_t *i, size_t *j, struct lcs_match *match)
+{
+    while (*i > 0 && *j > 0 && lcs->a.data[*i - 1] != lcs->b.data[*j - 1])
+        step_back(lcs, i, j);
+    if (*i == 0 || *j == 0)
+        return false;
+    match->a_to = (uint32_t)*i - 1;
+    match->b_to = (uint32_t)*j - 1;
+    while (*i > 0 && *j > 0 && lcs->a.data[*i - 1] == lcs->b.data[*j - 1])
+        step_back(lcs, i, j);
+    match->a_from = (uint32_t)*i;
+    match->b_from = (uint32_t)*j;
+    return true;
+}
+
+static bool long_enough(const struct lcs_match *match, const struct lcs_options *options)
+{
+    return (int64_t)match->a_to - match->a_from + 1 >= options->min_match_len;
+}
+
+static void reply_matches(struct call *call, const struct lcs *lcs, const struct lcs_options *options)
+{
+    struct lcs_match match;
+    size_t i = lcs->a.len;
+    size_t j = lcs->b.len;
+    int64_t count = 0;
+    while (match_next(lcs, &i, &j, &match))
+        count += long_enough(&match, options);
+    reply_map(&call->reply, 2);
+    reply_bulk_text(&call->reply, "matches");
+    reply_array(&call->reply, count);
+    i = lcs->a.len;
+    j = lcs->b.len;
+    while (match_next(lcs, &i, &j, &match))
+        if (long_enough(&match, options))
+            reply_match(call, &match, options->with_match_len);
+    reply_bulk_text(&call->reply, "len");
+    reply_int(&call->reply, *cell(lcs, lcs->a.len, lcs->b.len));
+}
+
+void cmd_lcs(struct call *call)
+{
+    struct lcs lcs = {0};
+    struct lcs_options options;
+    if (!open_strings(call, &lcs) || !options_parse(call, &options) || !table_fill(call, &lcs))
+        return;
+    if (options.idx)
+        reply_matches(call, &lcs, &options);
+    else if (options.only_len)
+        reply_int(&call->reply, *cell(&lcs, lcs.a.len, lcs.b.len));
+    else
+        reply_sequence(call, &lcs);
+    free(lcs.length);
+}

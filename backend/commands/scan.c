@@ -1,0 +1,237 @@
+/*
+ * scan.c - SCAN over keys and HSCAN over rows: cursors of backend/cursor.h, resumed behind the last element.
+ *
+ * COUNT bounds the elements looked at, not those that match, as in Redis.
+ */
+#include "backend/commands/scan.h"
+
+#include "backend/cursor.h"
+#include "backend/handlers.h"
+#include "backend/keyspace.h"
+#include "backend/partition.h"
+#include "shared/glob.h"
+
+#include <stdio.h>
+
+enum { SMALL_COLLECTION = 512, DEFAULT_COUNT = 10 };
+
+static const struct bytes NOTHING = {"", 0};
+static const struct bytes NONE = {NULL, 0};
+
+struct scan_options {
+    uint64_t cursor;
+    int64_t count;
+    struct bytes pattern; /* data NULL: all */
+    struct bytes type;    /* data NULL: all */
+};
+
+static bool cursor_argument(struct call *call, uint32_t index, struct scan_options *options)
+{
+    if (cursor_parse(call->argv[index], &options->cursor))
+        return true;
+    call_error(call, ERR_INVALID_CURSOR);
+    return false;
+}
+
+/* Reads MATCH, COUNT and TYPE from argument `from` on. */
+static bool options_parse(struct call *call, uint32_t from, bool may_type, struct scan_options *options)
+{
+    options->count = DEFAULT_COUNT;
+    options->pattern = options->type = NONE;
+    for (uint32_t i = from; i < call->argc; i += 2) {
+        bool has_value = i + 1 < call->argc;
+        if (has_value && bytes_is(call->argv[i], "count")) {
+            if (!call_int64(call, i + 1, &options->count))
+                return false;
+            if (options->count >= 1)
+                continue;
+        } else if (has_value && bytes_is(call->argv[i], "match")) {
+            options->pattern = call->argv[i + 1];
+            continue;
+        } else if (has_value && may_type && bytes_is(call->argv[i], "type")) {
+            options->type = call->argv[i + 1];
+            continue;
+        }
+        call_error(call, ERR_SYNTAX);
+        return false;
+    }
+    return true;
+}
+
+static bool matches(const struct scan_options *options, struct bytes name)
+{
+    return !options->pattern.data || glob_match(options->pattern, name);
+}
+
+/* Elements found, collected before the reply's header can be written. */
+struct found {
+    struct arena *arena;
+    struct bytes *items;
+    size_t count;
+    size_t cap;
+};
+
+static void found_add(struct found *found, struct bytes item)
+{
+    if (found->count == found->cap) {
+        size_t cap = found->cap ? found->cap * 2 : 32;
+        struct bytes *items = arena_alloc(found->arena, cap * sizeof *items);
+        if (found->count)
+            memcpy(items, found->items, found->count * sizeof *items);
+        found->items = items;
+        found->cap = cap;
+    }
+    found->items[found->count++] = arena_copy(found->arena, item);
+}
+
+static void reply_page(struct call *call, uint64_t cursor, const struct found *found)
+{
+    char text[24];
+    int len = snprintf(text, sizeof text, "%llu", (unsigned long long)cursor);
+    reply_array(&call->reply, 2);
+    reply_bulk(&call->reply, (struct bytes){text, (size_t)len});
+    reply_array(&call->reply, (int64_t)found->count);
+    for (size_t i = 0; i < found->count; i++)
+        reply_bulk(&call->reply, found->items[i]);
+}
+
+/* ---- SCAN ---- */
+
+/* The key the cursor stands for, looked for in its slot; false: gone. The key is copied to the arena. */
+static bool find_key(struct call *call, uint64_t cursor, struct bytes *last)
+{
+    struct key_iter it;
+    bool found = false;
+    key_iter_init(call, call->space, cursor_slot(cursor), NONE, &it);
+    while (!found && key_iter_next(&it) && it.slot == cursor_slot(cursor))
+        if (cursor_matches(call->space->name, cursor, it.key)) {
+            *last = arena_copy(call->arena, it.key);
+            found = true;
+        }
+    return key_iter_fini(&it) && found;
+}
+
+/* Where the scan goes on: behind *last, or from the slot's start when the key is not known any more. */
+static void resume_key(struct call *call, uint64_t cursor, struct bytes *last)
+{
+    *last = NONE;
+    if (cursor_fingerprint(cursor) == 0)
+        return;
+    if (!cursor_recall(call->partition->cursors, call->space->name, cursor, last) && !find_key(call, cursor, last))
+        *last = NONE;
+}
+
+static bool type_wanted(const struct scan_options *options, enum type type)
+{
+    return !options->type.data || bytes_is(options->type, type_name(type));
+}
+
+void cmd_scan(struct call *call)
+{
+    struct scan_options options;
+    struct found found = {.arena = call->arena};
+    if (!cursor_argument(call, 1, &options) || !options_parse(call, 2, true, &options))
+        return;
+    struct bytes last;
+    resume_key(call, options.cursor, &last);
+    if (call->failed)
+        return;
+    struct key_iter it;
+    key_iter_init(call, call->space, cursor_slot(options.cursor), last, &it);
+    uint64_t cursor = 0;
+    int64_t looked = 0;
+    while (key_iter_next(&it)) {
+        if (looked++ == options.count) {
+            cursor = 1;
+            break;
+        }
+        last = arena_copy(call->arena, it.key);
+        options.cursor = cursor_at_slot(it.slot);
+        if (matches(&options, it.key) && type_wanted(&options, it.meta.type))
+            found_add(&found, it.key);
+    }
+    if (!key_iter_fini(&it))
+        return;
+    if (cursor)
+        cursor = cursor_after(call->partition->cursors, call->space->name, cursor_slot(options.cursor), last);
+    reply_page(call, cursor, &found);
+}
+
+/* ---- collections ---- */
+
+/* Keeps cursors of different collections (and of a key's earlier lives) apart. */
+static struct bytes collection_scope(struct call *call, const struct entry *entry)
+{
+    char *scope = arena_alloc(call->arena, sizeof(uint64_t) + entry->row_key.len);
+    put_u64(scope, entry->meta.version);
+    memcpy(scope + sizeof(uint64_t), entry->row_key.data, entry->row_key.len);
+    return (struct bytes){scope, sizeof(uint64_t) + entry->row_key.len};
+}
+
+static bool find_sub(struct call *call, struct entry *entry, enum cf cf, struct bytes scope, uint64_t cursor,
+                     struct bytes *last)
+{
+    struct sub_iter it;
+    bool found = false;
+    sub_iter_init(call, entry, cf, NOTHING, &it);
+    while (!found && sub_iter_next(&it))
+        if (cursor_matches(scope, cursor, it.sub)) {
+            *last = arena_copy(call->arena, it.sub);
+            found = true;
+        }
+    return sub_iter_fini(&it) && found;
+}
+
+/* Collects a page behind *last (data NULL: from the start); true when more rows follow. *last becomes the page's
+ * last row. */
+static bool scan_rows(struct call *call, struct entry *entry, enum cf cf, const struct scan_options *options,
+                      bool with_values, struct bytes *last, struct found *found)
+{
+    struct sub_iter it;
+    bool more = false;
+    int64_t looked = 0;
+    struct bytes behind = *last;
+    sub_iter_init(call, entry, cf, behind.data ? behind : NOTHING, &it);
+    while (sub_iter_next(&it)) {
+        if (behind.data && bytes_equal(it.sub, behind))
+            continue;
+        more = looked++ == options->count;
+        if (more)
+            break;
+        *last = arena_copy(call->arena, it.sub);
+        if (!matches(options, it.sub))
+            continue;
+        found_add(found, it.sub);
+        if (with_values)
+            found_add(found, it.value);
+    }
+    return sub_iter_fini(&it) && more;
+}
+
+void scan_collection(struct call *call, enum type type, enum cf cf, bool with_values)
+{
+    struct scan_options options;
+    struct entry entry;
+    struct found found = {.arena = call->arena};
+    if (!cursor_argument(call, 2, &options) || !keyspace_open_type(call, call->argv[1], type, OPEN_READ, &entry))
+        return;
+    if (!entry.exists) {
+        reply_page(call, 0, &found);
+        return;
+    }
+    if (!options_parse(call, 3, false, &options))
+        return;
+    struct bytes scope = collection_scope(call, &entry);
+    struct bytes last = {NULL, 0};
+    if (entry.meta.size <= SMALL_COLLECTION)
+        options.count = SMALL_COLLECTION;
+    else if (options.cursor && !cursor_recall(call->partition->cursors, scope, options.cursor, &last) &&
+             !find_sub(call, &entry, cf, scope, options.cursor, &last))
+        last = NONE;
+    if (call->failed)
+        return;
+    bool more = scan_rows(call, &entry, cf, &options, with_values, &last, &found);
+    if (call->failed)
+        return;
+    reply_page(call, more ? cursor_after(call->partition->cursors, scope, 0, last) : 0, &found);
+}

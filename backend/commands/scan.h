@@ -1,0 +1,12 @@
+/*
+ * scan.h - SCAN, HSCAN and their sisters: one walk from a cursor, with COUNT and MATCH.
+ */
+#pragma once
+
+#include "backend/call.h"
+#include "backend/encoding.h"
+#include "backend/store/store.h"
+
+/* SCAN of a collection of this type: argument 1 the key, argument 2 the cursor. Replies sub keys, each followed by
+ * its value when `with_values`. A small collection comes whole. */
+void scan_collection(struct call *call, enum type type, enum cf cf, bool with_values);

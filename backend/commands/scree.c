@@ -1,0 +1,64 @@
+/*
+ * scree.c - what proxies and tools say to a partition on connections that know the cluster's secret.
+ */
+#include "backend/handlers.h"
+#include "backend/keyspace.h"
+#include "backend/partition.h"
+#include "backend/session.h"
+#include "backend/settings.h"
+#include "shared/command_reply.h"
+#include "shared/number.h"
+
+void cmd_scree_auth(struct call *call)
+{
+    const char *secret = call->partition->settings->config.secret;
+    if (!*secret) {
+        call_error_text(call, "ERR no cluster secret is configured");
+    } else if (!secret_equal(call->argv[2], bytes_of(secret))) {
+        call_error_text(call, "WRONGPASS this is not the cluster's secret");
+    } else {
+        call->session->is_internal = true;
+        call->session->is_authenticated = true;
+        reply_ok(&call->reply);
+    }
+}
+
+/* SCREE USE namespace db [slot-rule] */
+void cmd_scree_use(struct call *call)
+{
+    struct slot_rule rule;
+    bool has_rule = call->argc > 4;
+    struct bytes name = call->argv[2];
+    int64_t db;
+    if (name.len && !namespace_name_valid(name)) {
+        call_error_text(call, "ERR invalid namespace");
+    } else if (!number_parse_int64(call->argv[3], &db) || db < 0 || db >= session_databases(call->session)) {
+        call_error(call, ERR_DB_INDEX);
+    } else if (has_rule && !slot_rule_parse(call->argv[4], &rule)) {
+        call_error_text(call, "ERR invalid slot rule");
+    } else {
+        session_use(call->session, name, (uint8_t)db, has_rule && rule.kind != SLOT_RULE_TAG ? &rule : NULL);
+        reply_ok(&call->reply);
+    }
+}
+
+/* SCREE DROP idle-ms: 1 when the namespace is gone now, 0 when somebody used it since. */
+void cmd_scree_drop(struct call *call)
+{
+    struct space_set *spaces = call->partition->spaces;
+    struct bytes name = session_namespace(call->session);
+    int64_t idle_ms;
+    if (!call_int64(call, 2, &idle_ms))
+        return;
+    bool is_idle = idle_ms >= 0 && name.len > 0;
+    for (uint8_t db = 0; is_idle && db < DATABASES_MAX; db++)
+        is_idle = space_open(spaces, name, db)->used_ms + (uint64_t)idle_ms <= call->now_ms;
+    for (uint8_t db = 0; is_idle && db < DATABASES_MAX; db++)
+        keyspace_flush(call, space_open(spaces, name, db));
+    reply_int(&call->reply, is_idle);
+}
+
+void cmd_scree_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(COMMAND_scree), HANDLER_BACKEND);
+}

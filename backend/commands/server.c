@@ -1,0 +1,361 @@
+/*
+ * server.c - the server's small commands: flushing, swapping, time, persistence, the command table, the slow log.
+ */
+#include "backend/handlers.h"
+#include "backend/keyspace.h"
+#include "backend/partition.h"
+#include "backend/server.h"
+#include "backend/session.h"
+#include "backend/stats.h"
+#include "shared/command_reply.h"
+#include "shared/number.h"
+
+#include <limits.h>
+
+/* ---- databases ---- */
+
+void cmd_dbsize(struct call *call)
+{
+    reply_int(&call->reply, (int64_t)call->space->keys);
+}
+
+/* [ASYNC|SYNC]: it is always asynchronous. */
+static bool parse_flush(struct call *call)
+{
+    if (call->argc == 1 || (call->argc == 2 && (bytes_is(call->argv[1], "ASYNC") || bytes_is(call->argv[1], "SYNC"))))
+        return true;
+    call_error(call, ERR_SYNTAX);
+    return false;
+}
+
+static void flush(struct call *call, struct space *space)
+{
+    if (space->keys)
+        keyspace_flush(call, space);
+}
+
+void cmd_flushdb(struct call *call)
+{
+    if (!parse_flush(call))
+        return;
+    flush(call, call->space);
+    reply_ok(&call->reply);
+}
+
+/* All databases of the session's namespace; nobody else's. */
+void cmd_flushall(struct call *call)
+{
+    if (!parse_flush(call))
+        return;
+    struct bytes name = session_namespace(call->session);
+    for (uint8_t db = 0; db < DATABASES_MAX; db++)
+        flush(call, space_open(call->partition->spaces, name, db));
+    reply_ok(&call->reply);
+}
+
+static bool parse_database(struct call *call, uint32_t index, const char *error, int64_t *db)
+{
+    if (number_parse_int64(call->argv[index], db) && *db >= INT_MIN && *db <= INT_MAX)
+        return true;
+    call_error_text(call, error);
+    return false;
+}
+
+void cmd_swapdb(struct call *call)
+{
+    int64_t a;
+    int64_t b;
+    int databases = session_databases(call->session);
+    if (!parse_database(call, 1, "ERR invalid first DB index", &a) ||
+        !parse_database(call, 2, "ERR invalid second DB index", &b))
+        return;
+    if (a < 0 || b < 0 || a >= databases || b >= databases) {
+        call_error(call, ERR_DB_INDEX);
+        return;
+    }
+    keyspace_swap(call, session_namespace(call->session), (uint8_t)a, (uint8_t)b);
+    reply_ok(&call->reply);
+}
+
+/* ---- persistence ---- */
+
+/* What is acknowledged is on disk already, unless durability says otherwise; this makes it so. */
+static bool sync_store(struct call *call)
+{
+    char reason[256];
+    if (store_sync(call->partition->store, reason, sizeof reason) != OK) {
+        call_errorf(call, "ERR %s", reason);
+        return false;
+    }
+    call->partition->saved_s = call->now_ms / 1000;
+    return true;
+}
+
+void cmd_save(struct call *call)
+{
+    if (sync_store(call))
+        reply_ok(&call->reply);
+}
+
+void cmd_bgsave(struct call *call)
+{
+    if (call->argc > 2 || (call->argc == 2 && !bytes_is(call->argv[1], "SCHEDULE")))
+        call_error(call, ERR_SYNTAX);
+    else if (sync_store(call))
+        reply_status(&call->reply, "Background saving started");
+}
+
+void cmd_lastsave(struct call *call)
+{
+    reply_int(&call->reply, (int64_t)call->partition->saved_s);
+}
+
+/* The words of SHUTDOWN that matter: only ABORT is not like the others. */
+static bool parse_shutdown(struct call *call, bool *is_abort)
+{
+    bool save = false;
+    bool no_save = false;
+    *is_abort = false;
+    for (uint32_t i = 1; i < call->argc; i++) {
+        struct bytes word = call->argv[i];
+        if (bytes_is(word, "SAVE"))
+            save = true;
+        else if (bytes_is(word, "NOSAVE"))
+            no_save = true;
+        else if (bytes_is(word, "ABORT"))
+            *is_abort = true;
+        else if (!bytes_is(word, "NOW") && !bytes_is(word, "FORCE"))
+            goto failed;
+    }
+    if (!(save && no_save) && !(*is_abort && call->argc > 2))
+        return true;
+failed:
+    call_error(call, ERR_SYNTAX);
+    return false;
+}
+
+/* Stops the whole process cleanly; there is no reply. */
+void cmd_shutdown(struct call *call)
+{
+    bool is_abort;
+    if (!parse_shutdown(call, &is_abort))
+        return;
+    if (is_abort) {
+        call_error_text(call, "ERR No shutdown in progress.");
+        return;
+    }
+    server_stop(call->partition->server);
+    session_end(call->session);
+}
+
+/* ---- facts ---- */
+
+void cmd_time(struct call *call)
+{
+    reply_array(&call->reply, 2);
+    reply_bulk_int(&call->reply, (int64_t)(call->now_us / 1000000));
+    reply_bulk_int(&call->reply, (int64_t)(call->now_us % 1000000));
+}
+
+void cmd_role(struct call *call)
+{
+    reply_array(&call->reply, 3);
+    reply_bulk_text(&call->reply, "master");
+    reply_int(&call->reply, 0);
+    reply_array(&call->reply, 0);
+}
+
+/* There are no replicas to wait for. */
+void cmd_wait(struct call *call)
+{
+    int64_t replicas;
+    int64_t timeout_ms;
+    if (!call_int64(call, 1, &replicas))
+        return;
+    if (!number_parse_int64(call->argv[2], &timeout_ms))
+        call_error_text(call, "ERR timeout is not an integer or out of range");
+    else if (timeout_ms < 0)
+        call_error_text(call, "ERR timeout is negative");
+    else
+        reply_int(&call->reply, 0);
+}
+
+void cmd_acl_whoami(struct call *call)
+{
+    reply_bulk_text(&call->reply, "default");
+}
+
+void cmd_module_list(struct call *call)
+{
+    reply_array(&call->reply, 0);
+}
+
+void cmd_lolwut(struct call *call)
+{
+    reply_verbatim(&call->reply, "txt", BYTES("Redis ver. 7.0.15\n"));
+}
+
+void cmd_latency_reset(struct call *call)
+{
+    reply_int(&call->reply, 0);
+}
+
+void cmd_latency_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(COMMAND_latency), HANDLER_BACKEND);
+}
+
+/* ---- MEMORY ---- */
+
+enum { KEY_OVERHEAD = 48, ROW_OVERHEAD = 16, SAMPLES_DEFAULT = 5 };
+
+/* Bytes of the first rows, `samples` at most (0: all), projected on the whole collection. */
+static bool collection_bytes(struct call *call, struct entry *entry, int64_t samples, uint64_t *bytes)
+{
+    struct sub_iter it;
+    uint64_t rows = 0;
+    uint64_t sum = 0;
+    sub_iter_init(call, entry, entry->meta.type == TYPE_STREAM ? CF_STREAM : CF_DATA, BYTES(""), &it);
+    while ((samples == 0 || rows < (uint64_t)samples) && sub_iter_next(&it)) {
+        sum += it.sub.len + it.value.len + ROW_OVERHEAD;
+        rows++;
+    }
+    *bytes = rows ? (entry->meta.size > rows ? sum * entry->meta.size / rows : sum) : 0;
+    return sub_iter_fini(&it);
+}
+
+static bool parse_samples(struct call *call, int64_t *samples)
+{
+    *samples = SAMPLES_DEFAULT;
+    for (uint32_t i = 3; i < call->argc; i += 2) {
+        if (i + 1 == call->argc || !bytes_is(call->argv[i], "SAMPLES")) {
+            call_error(call, ERR_SYNTAX);
+            return false;
+        }
+        if (!call_int64(call, i + 1, samples))
+            return false;
+        if (*samples < 0) {
+            call_error(call, ERR_SYNTAX);
+            return false;
+        }
+    }
+    return true;
+}
+
+void cmd_memory_usage(struct call *call)
+{
+    struct entry entry;
+    int64_t samples;
+    uint64_t bytes;
+    if (!parse_samples(call, &samples) || !keyspace_open(call, call->argv[2], OPEN_QUIET, &entry))
+        return;
+    if (!entry.exists) {
+        reply_null(&call->reply);
+        return;
+    }
+    if (type_is_inline(entry.meta.type))
+        bytes = entry.meta.payload.len;
+    else if (!collection_bytes(call, &entry, samples, &bytes))
+        return;
+    reply_int(&call->reply, (int64_t)(bytes + entry.row_key.len + KEY_OVERHEAD));
+}
+
+void cmd_memory_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(COMMAND_memory), HANDLER_BACKEND);
+}
+
+/* ---- SLOWLOG ---- */
+
+enum { SLOWLOG_GET_DEFAULT = 10 };
+
+static void reply_slow(struct reply *reply, const struct slow_entry *entry)
+{
+    reply_array(reply, 6);
+    reply_int(reply, (int64_t)entry->id);
+    reply_int(reply, (int64_t)entry->at_s);
+    reply_int(reply, (int64_t)entry->usec);
+    reply_array(reply, entry->argc);
+    for (uint32_t i = 0; i < entry->argc; i++)
+        reply_bulk(reply, entry->argv[i]);
+    reply_bulk(reply, entry->peer);
+    reply_bulk(reply, entry->name);
+}
+
+void cmd_slowlog_get(struct call *call)
+{
+    const struct stats *stats = call->partition->stats;
+    int64_t count = SLOWLOG_GET_DEFAULT;
+    if (call->argc > 3) {
+        call_errorf(call, "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try SLOWLOG HELP.",
+                    (int)call->argv[1].len, call->argv[1].data);
+        return;
+    }
+    if (call->argc == 3 && (!number_parse_int64(call->argv[2], &count) || count < -1)) {
+        call_error_text(call, "ERR count should be greater than or equal to -1");
+        return;
+    }
+    if (count < 0 || count > (int64_t)stats->slow_count)
+        count = (int64_t)stats->slow_count;
+    reply_array(&call->reply, count);
+    for (const struct slow_entry *entry = stats->slow; entry && count > 0; entry = entry->next, count--)
+        reply_slow(&call->reply, entry);
+}
+
+void cmd_slowlog_len(struct call *call)
+{
+    reply_int(&call->reply, (int64_t)call->partition->stats->slow_count);
+}
+
+void cmd_slowlog_reset(struct call *call)
+{
+    slowlog_reset(call->partition->stats);
+    reply_ok(&call->reply);
+}
+
+void cmd_slowlog_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(COMMAND_slowlog), HANDLER_BACKEND);
+}
+
+/* ---- COMMAND ---- */
+
+void cmd_command(struct call *call)
+{
+    command_reply_all(&call->reply);
+}
+
+void cmd_command_count(struct call *call)
+{
+    command_reply_count(&call->reply);
+}
+
+void cmd_command_info(struct call *call)
+{
+    command_reply_info(&call->reply, call->argv, call->argc);
+}
+
+void cmd_command_docs(struct call *call)
+{
+    command_reply_docs(&call->reply, call->argv, call->argc);
+}
+
+void cmd_command_list(struct call *call)
+{
+    command_reply_list(&call->reply, call->argv, call->argc);
+}
+
+void cmd_command_getkeys(struct call *call)
+{
+    command_reply_getkeys(&call->reply, call->argv, call->argc);
+}
+
+void cmd_command_getkeysandflags(struct call *call)
+{
+    command_reply_getkeysandflags(&call->reply, call->argv, call->argc);
+}
+
+void cmd_command_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(COMMAND_command), HANDLER_BACKEND);
+}

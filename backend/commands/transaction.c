@@ -1,0 +1,91 @@
+/*
+ * transaction.c - MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+ *
+ * EXEC runs the queue in one go at one time. All effects are in one layer, because layers are sealed between
+ * turns only, and the one reply waits for that layer. A command of the queue that fails takes back its own
+ * effects, not the others'.
+ */
+#include "backend/dispatch.h"
+#include "backend/handlers.h"
+#include "backend/keyspace.h"
+#include "backend/partition.h"
+#include "backend/session.h"
+
+/* The transaction and the watches are over, whatever became of them. */
+static void leave(struct call *call)
+{
+    transaction_end(&call->session->transaction);
+    watch_clear(call->partition->watches, &call->session->watcher);
+}
+
+void cmd_multi(struct call *call)
+{
+    if (call->session->transaction.is_open) {
+        call_error(call, ERR_NESTED_MULTI);
+        return;
+    }
+    transaction_begin(&call->session->transaction);
+    reply_ok(&call->reply);
+}
+
+void cmd_discard(struct call *call)
+{
+    if (!call->session->transaction.is_open) {
+        call_error(call, ERR_DISCARD_WITHOUT_MULTI);
+        return;
+    }
+    leave(call);
+    reply_ok(&call->reply);
+}
+
+static void run_queue(struct call *call)
+{
+    struct transaction queue = call->session->transaction;
+    transaction_init(&call->session->transaction); /* what runs is not inside MULTI any more */
+    watch_clear(call->partition->watches, &call->session->watcher);
+    reply_array(&call->reply, queue.count);
+    for (const struct queued *queued = queue.first; queued; queued = queued->next)
+        dispatch_queued(call, queued->command, queued->argv, queued->argc);
+    transaction_end(&queue);
+}
+
+void cmd_exec(struct call *call)
+{
+    struct session *session = call->session;
+    if (!session->transaction.is_open) {
+        call_error(call, ERR_EXEC_WITHOUT_MULTI);
+        return;
+    }
+    if (session->transaction.is_aborted) {
+        call_error(call, ERR_EXECABORT);
+        leave(call);
+    } else if (keyspace_watch_dirty(call, &session->watcher)) {
+        reply_null_array(&call->reply);
+        leave(call);
+    } else if (call->failed) {
+        leave(call); /* a watched key could not be read, which was replied */
+    } else {
+        run_queue(call);
+    }
+}
+
+void cmd_watch(struct call *call)
+{
+    struct entry entry;
+    if (call->session->transaction.is_open) {
+        call_error(call, ERR_WATCH_IN_MULTI);
+        return;
+    }
+    for (uint32_t i = 1; i < call->argc; i++) {
+        if (!keyspace_open(call, call->argv[i], OPEN_QUIET, &entry))
+            return;
+        watch_add(call->partition->watches, &call->session->watcher, call->space, call->argv[i]);
+    }
+    reply_ok(&call->reply);
+}
+
+void cmd_unwatch(struct call *call)
+{
+    watch_clear(call->partition->watches, &call->session->watcher);
+    reply_ok(&call->reply);
+}

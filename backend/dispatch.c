@@ -1,0 +1,272 @@
+#include "backend/dispatch.h"
+
+#include "backend/handlers.h"
+#include "backend/keyspace.h"
+#include "backend/partition.h"
+#include "backend/session.h"
+#include "backend/settings.h"
+#include "backend/stats.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+
+static handler_fn *const handlers[COMMAND_COUNT] = {
+#define COMMAND(id, ...)       [COMMAND_##id] = cmd_##id,
+#define COMMAND_LOCAL(id, ...) [COMMAND_##id] = cmd_##id,
+#define COMMAND_PROXY(id, ...)
+#define COMMAND_PLANNED(id, ...)
+#include "shared/commands.def"
+#undef COMMAND
+#undef COMMAND_LOCAL
+#undef COMMAND_PROXY
+#undef COMMAND_PLANNED
+};
+
+/* ---- gates: each replies and returns false when the request ends there ---- */
+
+/* The request is refused: the transaction it belongs to will not run. */
+static void refuse(struct call *call, const char *text)
+{
+    struct transaction *transaction = &call->session->transaction;
+    if (call->command)
+        call->partition->stats->commands[call->command->id].rejected++;
+    if (call->command && call->command->id == COMMAND_exec) {
+        transaction_end(transaction);
+        watch_clear(call->partition->watches, &call->session->watcher);
+        text += strncmp(text, "ERR ", 4) == 0 ? 4 : 0;
+        call_errorf(call, "EXECABORT Transaction discarded because of: %s", text);
+        return;
+    }
+    transaction->is_aborted |= transaction->is_open;
+    call_error_text(call, text);
+}
+
+/* The text was written by command_error_*. */
+static bool refused(struct call *call)
+{
+    struct transaction *transaction = &call->session->transaction;
+    transaction->is_aborted |= transaction->is_open;
+    if (call->command)
+        call->partition->stats->commands[call->command->id].rejected++;
+    stats_error(call->partition->stats, "ERR");
+    call->failed = true;
+    return false;
+}
+
+static bool gate_known(struct call *call)
+{
+    const struct command *command = call->command;
+    if (command && handlers[command->id])
+        return true;
+    if (command && command_has_subs(command) && command->handlers & HANDLER_BACKEND)
+        return true; /* a container alone: its arity is wrong */
+    call->command = NULL;
+    if (command && command->parent != COMMAND_NONE && command_of(command->parent)->handlers & HANDLER_BACKEND)
+        command_error_unknown_sub(&call->reply, command_of(command->parent), call->argv[1]);
+    else if (command)
+        command_error_unknown(&call->reply, call->argv, call->argc);
+    else
+        command_error_not_found(&call->reply, call->argv, call->argc);
+    return refused(call);
+}
+
+static bool gate_arity(struct call *call)
+{
+    if (command_arity_ok(call->command, call->argc) && handlers[call->command->id])
+        return true;
+    if (call->command->id == COMMAND_exec) {
+        refuse(call, "ERR wrong number of arguments for 'exec' command");
+        return false;
+    }
+    command_error_arity(&call->reply, call->command);
+    return refused(call);
+}
+
+static bool gate_auth(struct call *call)
+{
+    struct session *session = call->session;
+    if (session->is_authenticated || !settings_needs_password(call->partition->settings) ||
+        call->command->flags & CMD_NO_AUTH)
+        return true;
+    refuse(call, error_text(ERR_NOAUTH));
+    return false;
+}
+
+static bool gate_internal(struct call *call)
+{
+    if (!(call->command->flags & CMD_INTERNAL) || call->session->is_internal ||
+        call->command->id == COMMAND_scree_auth)
+        return true;
+    refuse(call, "NOPERM this command is for connections that have shown the cluster secret");
+    return false;
+}
+
+static bool gate_no_multi(struct call *call)
+{
+    if (!(call->command->flags & CMD_NO_MULTI) || !call->session->transaction.is_open)
+        return true;
+    refuse(call, "ERR Command not allowed inside a transaction");
+    return false;
+}
+
+/* Flags of what will really run: an EXEC's are those of its queue. */
+static uint32_t effective_flags(const struct call *call)
+{
+    uint32_t flags = call->command->flags;
+    return call->command->id == COMMAND_exec ? flags | call->session->transaction.flags : flags;
+}
+
+static bool gate_disk(struct call *call)
+{
+    if (!(effective_flags(call) & CMD_WRITE) || !commit_is_failed(call->partition->commit, NULL))
+        return true;
+    refuse(call, error_text((enum error)commit_error(call->partition->commit)));
+    return false;
+}
+
+static bool gates_pass(struct call *call)
+{
+    return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) && gate_no_multi(call) &&
+           gate_disk(call);
+}
+
+/* CLIENT PAUSE: does the request have to wait? */
+static bool is_paused(const struct call *call)
+{
+    const struct partition *partition = call->partition;
+    if (partition->paused_until_ms == 0)
+        return false;
+    return !partition->paused_writes_only || effective_flags(call) & (CMD_WRITE | CMD_MAY_REPLICATE);
+}
+
+/* Inside MULTI all but these are queued. */
+static bool is_queued(const struct call *call)
+{
+    if (!call->session->transaction.is_open)
+        return false;
+    switch ((int)call->command->id) {
+    case COMMAND_exec:
+    case COMMAND_discard:
+    case COMMAND_multi:
+    case COMMAND_watch:
+    case COMMAND_quit:
+    case COMMAND_reset:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* ---- running ---- */
+
+static void log_slow(const struct call *call, uint64_t usec)
+{
+    static const struct bytes redacted[] = {{"AUTH", 4}, {"(redacted)", 10}};
+    bool is_secret = call->command->id == COMMAND_auth || call->command->id == COMMAND_scree_auth ||
+                     call->command->id == COMMAND_hello;
+    struct slow_command slow = {
+        .at_s = call->now_ms / 1000,
+        .usec = usec,
+        .peer = bytes_of(stream_peer(call->session->stream)),
+        .name = bytes_of(call->session->name ? call->session->name : ""),
+        .argv = is_secret ? redacted : call->argv,
+        .argc = is_secret ? 2 : call->argc,
+    };
+    slowlog_push(call->partition->stats, &slow, (uint64_t)call->partition->settings->slowlog_len_max);
+}
+
+/* Counts and times the command that just ran. The end of one is the beginning of the next: one look at the
+ * clock each. */
+static void account(const struct call *call)
+{
+    struct partition *partition = call->partition;
+    const struct settings *settings = partition->settings;
+    uint64_t now_us = clock_mono_us();
+    uint64_t usec = now_us - partition->started_us;
+    partition->started_us = now_us;
+    struct command_stats *stats = &partition->stats->commands[call->command->id];
+    stats->calls++;
+    stats->usec += usec;
+    stats->failed += call->failed;
+    partition->stats->commands_total++;
+    metric_add(partition->metrics, METRIC_BACKEND_COMMANDS, 1);
+    if (settings->slowlog_slower_than_us >= 0 && usec >= (uint64_t)settings->slowlog_slower_than_us &&
+        !(call->command->flags & CMD_SKIP_SLOWLOG))
+        log_slow(call, usec);
+}
+
+static void run(struct call *call)
+{
+    struct partition *partition = call->partition;
+    call->space = session_space(call->session);
+    if (!(call->command->flags & CMD_INTERNAL))
+        call->space->used_ms = call->now_ms;
+    call->slot_rule = call->session->slot_rule;
+    overlay_savepoint(partition->overlay);
+    space_savepoint(partition->spaces);
+    handlers[call->command->id](call);
+    if (call->failed) {
+        overlay_rollback(partition->overlay);
+        space_rollback(partition->spaces);
+        metric_add(partition->metrics, METRIC_BACKEND_ERRORS, 1);
+    }
+    keyspace_end(partition);
+    arena_reset(call->arena);
+    account(call);
+}
+
+void dispatch_queued(struct call *exec, const struct command *command, const struct bytes *argv, uint32_t argc)
+{
+    struct call call = *exec;
+    call.command = command;
+    call.argv = argv;
+    call.argc = argc;
+    call.reply.resp = exec->session->resp;
+    call.in_exec = true;
+    call.failed = false;
+    run(&call);
+}
+
+/* A web page made a browser talk to us: it gets no second line in. */
+static bool is_http(const struct bytes *argv)
+{
+    return bytes_is(argv[0], "post") || bytes_is(argv[0], "host:");
+}
+
+bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
+{
+    CHECK(argc > 0);
+    struct partition *partition = session->partition;
+    const struct command *command = command_find_argv(argv, argc);
+    struct out *out = session_reply_begin(session, !command || command->flags & CMD_WRITE ||
+                                                       session->transaction.is_open);
+    size_t begun = out->bytes;
+    struct call call = {
+        .partition = partition,
+        .session = session,
+        .command = command,
+        .argv = argv,
+        .argc = argc,
+        .reply = {.out = out, .resp = session->resp},
+        .arena = &partition->arena,
+        .now_us = loop_wall_us(partition->loop),
+        .now_ms = loop_wall_ms(partition->loop),
+    };
+    if (!command && is_http(argv)) {
+        session_abort(session);
+        return true;
+    }
+    overlay_observe_begin(partition->overlay);
+    if (gates_pass(&call)) {
+        if (is_paused(&call))
+            return false;
+        session->command = command;
+        if (is_queued(&call)) {
+            transaction_queue(&session->transaction, command, argv, argc);
+            reply_status(&call.reply, "QUEUED");
+        } else {
+            run(&call);
+        }
+    }
+    session_reply_end(session, out, begun, overlay_observed(partition->overlay));
+    return true;
+}

@@ -1,0 +1,18 @@
+/*
+ * dispatch.h - runs requests: the gates every one passes, then its handler, its effects and its figures.
+ *
+ *   dispatch ─► gates ─► savepoint ─► handler ─┬─ ok: effects stay
+ *                 │                            └─ failed: rolled back
+ *                 └─ inside MULTI: queued
+ *
+ * EXEC runs its queue through dispatch_queued: each command has a savepoint of its own.
+ */
+#pragma once
+
+#include "backend/call.h"
+
+/* Runs one request of a session (argc > 0) and gives its reply to the session. False: it must wait and be
+ * given again (CLIENT PAUSE); nothing happened. */
+bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc);
+/* Runs a queued command of an EXEC: same time, same reply. */
+void dispatch_queued(struct call *exec, const struct command *command, const struct bytes *argv, uint32_t argc);

@@ -1,0 +1,138 @@
+/*
+ * encoding.h - every byte on disk. All integers are big-endian, so memcmp order is numeric order.
+ *
+ *   CF_METADATA    u8 ns_len | ns | u16 slot | user key                                   → metadata value
+ *   CF_DATA        u8 ns_len | ns | u16 slot | u32 key_len | user key | u64 version | sub → value
+ *   CF_ZSET_SCORE  … | u64 version | 8-byte score | member                                → (empty)
+ *   CF_STREAM      … | u64 version | u64 ms | u64 seq                                     → entry
+ *   CF_EXPIRE      u64 expire_ms | metadata key                                           → u8 type
+ *   CF_SYSTEM      'c' | u8 ns_len | ns | u16 slot                                        → u64 keys | u64 keys with a TTL
+ *                  'd' | u8 ns_len | ns                                                   → u8[16] database map
+ *                  'h'                                                                    → batch header
+ *                  'v'                                                                    → u64 data format version
+ *   ('s' slot records, 'f' functions, '2' prepare and decision records are reserved)
+ *
+ *   ns is a storage namespace: the namespace's bytes for database 0, then 0x00 | u8 db for others.
+ *
+ *   metadata value
+ *   ┌───────┬───────────┬──────────────────────────────────────────────┐
+ *   │ flags │ expire_ms │ string, JSON: the payload                    │
+ *   │ u8    │ u64, 0=no │ others: u64 version | u64 size | list: u64 head | u64 tail
+ *   └───────┴───────────┴──────── stream: 5 ids (u64 ms | u64 seq): last generated, recorded first,
+ *                                 max deleted, first, last; then u64 entries added
+ *   flags: bit 7 = 1 (this layout); 0 = the old layout (u32 expire seconds, u32 size), read but never written.
+ *          low nibble = type.
+ *
+ * A slot is a contiguous range of each column family, and so is a storage namespace.
+ */
+#pragma once
+
+#include "shared/arena.h"
+#include "shared/bytes.h"
+
+enum type {
+    TYPE_NONE = 0,
+    TYPE_STRING = 1,
+    TYPE_HASH = 2,
+    TYPE_LIST = 3,
+    TYPE_SET = 4,
+    TYPE_ZSET = 5,
+    TYPE_BITMAP = 6, /* the fragmented form of a string */
+    TYPE_SORTEDINT = 7,
+    TYPE_STREAM = 8,
+    TYPE_JSON = 10,
+};
+
+enum {
+    DATABASES_MAX = 16,
+    NAMESPACE_BYTES_MAX = 200, /* its storage namespaces have up to 2 bytes more */
+    DATA_FORMAT = 1,
+};
+
+struct stream_id {
+    uint64_t ms;
+    uint64_t seq;
+};
+
+/* A metadata row's value, decoded. */
+struct metadata {
+    enum type type;
+    uint64_t expire_ms;   /* 0 = none */
+    struct bytes payload; /* string and JSON; borrowed from the row */
+    uint64_t version;     /* others */
+    uint64_t size;        /* others: elements */
+    uint64_t head, tail;  /* list */
+    struct stream_id stream_last_generated, stream_recorded_first, stream_max_deleted;
+    struct stream_id stream_first, stream_last;
+    uint64_t stream_entries_added;
+};
+
+/* A batch's header: replication and point-in-time restore follow it. */
+struct batch_header {
+    uint64_t epoch;
+    uint64_t index;     /* 1, 2, 3 … without gaps */
+    uint64_t origin_ms; /* wall clock of the executing partition */
+    uint64_t version;   /* newest given out: versions never go back, whatever the clock does */
+};
+
+/* Does the type keep its value in the metadata row? */
+static inline bool type_is_inline(enum type type)
+{
+    return type == TYPE_STRING || type == TYPE_JSON;
+}
+/* "string", "hash", "list", "set", "zset", "stream", "ReJSON-RL", "sortedint"; a bitmap says "string". */
+const char *type_name(enum type type);
+
+/* Keys: made in the arena. `space` is the storage namespace's bytes. */
+struct bytes encode_metadata_key(struct arena *arena, struct bytes space, uint16_t slot,
+                                 struct bytes key);
+/* The prefix all metadata keys of a storage namespace (or of one slot in it) share. */
+struct bytes encode_space_prefix(struct arena *arena, struct bytes space);
+struct bytes encode_slot_prefix(struct arena *arena, struct bytes space, uint16_t slot);
+/* The prefix of a collection's rows in CF_DATA, CF_ZSET_SCORE, CF_STREAM: up to and with the version. */
+struct bytes encode_collection_prefix(struct arena *arena, struct bytes space, uint16_t slot,
+                                      struct bytes key, uint64_t version);
+/* prefix | sub */
+struct bytes encode_sub_key(struct arena *arena, struct bytes prefix, struct bytes sub);
+struct bytes encode_expire_key(struct arena *arena, uint64_t expire_ms, struct bytes metadata_key);
+struct bytes encode_counter_key(struct arena *arena, struct bytes space, uint16_t slot);
+struct bytes encode_database_map_key(struct arena *arena, struct bytes name);
+/* The prefix all counter rows of a storage namespace share. */
+struct bytes encode_counter_prefix(struct arena *arena, struct bytes space);
+bool decode_database_map_key(struct bytes row, struct bytes *name);
+/* The smallest key greater than all keys with this prefix; empty when there is none. */
+struct bytes encode_prefix_end(struct arena *arena, struct bytes prefix);
+
+/* Take keys apart; false when the bytes are not such a key. Results are borrowed from `row`. */
+bool decode_metadata_key(struct bytes row, struct bytes *space, uint16_t *slot, struct bytes *key);
+bool decode_collection_key(struct bytes row, struct bytes *space, uint16_t *slot, struct bytes *key,
+                           uint64_t *version, struct bytes *sub);
+bool decode_expire_key(struct bytes row, uint64_t *expire_ms, struct bytes *metadata_key);
+struct bytes encode_counter(struct arena *arena, uint64_t keys, uint64_t expires);
+bool decode_counter(struct bytes value, uint64_t *keys, uint64_t *expires);
+bool decode_counter_key(struct bytes row, struct bytes *space, uint16_t *slot);
+
+/* Metadata values. decode_metadata fails on unknown types and short rows. */
+struct bytes encode_metadata(struct arena *arena, const struct metadata *metadata);
+bool decode_metadata(struct bytes value, struct metadata *metadata);
+
+/* Big-endian integers. */
+struct bytes encode_u64(struct arena *arena, uint64_t value);
+bool decode_u64(struct bytes value, uint64_t *number);
+static inline void put_u64(char *to, uint64_t value)
+{
+    value = __builtin_bswap64(value);
+    memcpy(to, &value, sizeof value);
+}
+static inline uint64_t get_u64(const char *from)
+{
+    uint64_t value;
+    memcpy(&value, from, sizeof value);
+    return __builtin_bswap64(value);
+}
+/* Order-preserving 8 bytes of a score: -0 becomes 0; NaN is not allowed. */
+uint64_t encode_score(double score);
+double decode_score(uint64_t bits);
+
+struct bytes encode_batch_header(struct arena *arena, const struct batch_header *header);
+bool decode_batch_header(struct bytes value, struct batch_header *header);

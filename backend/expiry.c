@@ -1,0 +1,114 @@
+/*
+ * expiry.c - the active expiry cycle over the expiry index, and compaction's verdict on orphans.
+ */
+#include "backend/expiry.h"
+
+#include "backend/keyspace.h"
+#include "backend/partition.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/error.h"
+
+enum {
+    CYCLE_ROWS_MAX = 200,           /* index rows looked at in one go: bounds the pause for clients */
+    ORPHAN_GRACE_MS = 5 * 60 * 1000 /* an expired collection's rows stay this much longer */
+};
+
+/* One due row of the index, copied out of the walk. */
+struct due {
+    struct bytes index_key;
+    struct bytes row_key;
+    uint64_t expire_ms;
+};
+
+/* Collects the due rows, at most CYCLE_ROWS_MAX. */
+static size_t collect_due(struct call *call, struct due *due)
+{
+    struct bytes end = encode_u64(call->arena, call->now_ms); /* due: expire_ms < now */
+    struct overlay_iter *iter = overlay_iter_new(call->partition->overlay, CF_EXPIRE, (struct bytes){"", 0}, end);
+    size_t count = 0;
+    for (overlay_iter_seek_first(iter); count < CYCLE_ROWS_MAX && overlay_iter_valid(iter);
+         overlay_iter_next(iter)) {
+        struct due *row = &due[count];
+        row->index_key = arena_copy(call->arena, overlay_iter_key(iter));
+        if (decode_expire_key(row->index_key, &row->expire_ms, &row->row_key))
+            count++;
+    }
+    overlay_iter_free(iter);
+    return count;
+}
+
+/* Deletes the key when its metadata confirms the index row; else drops the stale index row. */
+static void expire_one(struct call *call, const struct due *due)
+{
+    struct partition *partition = call->partition;
+    struct bytes space_name;
+    struct bytes key;
+    uint16_t slot;
+    struct slice value;
+    struct metadata meta;
+    int err = overlay_get(partition->overlay, CF_METADATA, due->row_key, &value);
+    if (err == ERR_STORE)
+        return;
+    bool confirmed = err == OK && decode_metadata(slice_bytes(&value), &meta) && meta.expire_ms == due->expire_ms &&
+                     decode_metadata_key(due->row_key, &space_name, &slot, &key);
+    if (err == OK)
+        slice_release(&value);
+    if (!confirmed) {
+        overlay_delete(partition->overlay, CF_EXPIRE, due->index_key);
+        return;
+    }
+    struct entry entry = {
+        .key = key,
+        .row_key = due->row_key,
+        .slot = slot,
+        .exists = true,
+        .stored_expire_ms = due->expire_ms,
+        .space = space_find(partition->spaces, space_name),
+    };
+    entry_delete(call, &entry);
+    metric_add(partition->metrics, METRIC_BACKEND_EXPIRED, 1);
+}
+
+bool expiry_cycle(struct partition *partition)
+{
+    if (commit_is_failed(partition->commit, NULL) || commit_is_full(partition->commit))
+        return false;
+    struct call call;
+    struct due due[CYCLE_ROWS_MAX];
+    partition_call_begin(partition, &call);
+    size_t count = collect_due(&call, due);
+    for (size_t i = 0; i < count; i++)
+        expire_one(&call, &due[i]);
+    partition_call_end(partition, &call);
+    return count == CYCLE_ROWS_MAX;
+}
+
+bool expiry_is_orphan(void *owner, struct store *store, enum cf cf, struct bytes key)
+{
+    (void)owner;
+    (void)cf;
+    struct bytes space;
+    struct bytes user_key;
+    struct bytes sub;
+    uint16_t slot;
+    uint64_t version;
+    if (!decode_collection_key(key, &space, &slot, &user_key, &version, &sub))
+        return false;
+    struct arena arena;
+    arena_init(&arena);
+    struct slice value;
+    bool orphan = false;
+    int err = store_get(store, CF_METADATA, encode_metadata_key(&arena, space, slot, user_key), &value);
+    if (err == ERR_NOT_FOUND) {
+        orphan = true;
+    } else if (err == OK) {
+        struct metadata meta;
+        if (decode_metadata(slice_bytes(&value), &meta))
+            orphan = type_is_inline(meta.type) || meta.version != version ||
+                     (meta.expire_ms && meta.expire_ms + ORPHAN_GRACE_MS < clock_wall_us() / 1000);
+        slice_release(&value);
+    }
+    arena_fini(&arena);
+    return orphan;
+}

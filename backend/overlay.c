@@ -1,0 +1,657 @@
+/*
+ * overlay.c - layers of effects as skip lists in arenas, and the merged walk over them and the store.
+ *
+ * A row that is put again gets new value bytes; the old ones stay in the arena until the layer ends, which is
+ * what lets rollback restore them and the commit thread read without locks.
+ *
+ *   undo log:  (row, its value before)  newest last; rollback walks it back
+ *   row state: VALUE, DELETED, or ABSENT: made and rolled back, or wiped by a range; says nothing by itself
+ */
+#include "backend/overlay.h"
+
+#include "shared/arena.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/error.h"
+
+#include <stdlib.h>
+
+enum { HEIGHT_MAX = 12 };
+
+enum row_state { ROW_ABSENT, ROW_DELETED, ROW_VALUE };
+
+struct row {
+    struct bytes key;
+    struct bytes value;
+    enum row_state state;
+    struct row *next[]; /* one per level of the row's height */
+};
+
+/* Rows of one column family, ordered. */
+struct rows {
+    struct row *head[HEIGHT_MAX];
+    int height;
+    size_t count;
+};
+
+struct range {
+    enum cf cf;
+    struct bytes from;
+    struct bytes to; /* empty: to the end */
+};
+
+struct undo {
+    struct row *row;
+    struct bytes value;
+    enum row_state state;
+};
+
+struct layer {
+    struct arena arena;
+    struct rows rows[CF_COUNT];
+    struct range *ranges;
+    size_t ranges_count;
+    size_t ranges_cap;
+    struct bytes header;
+    uint64_t ticket;
+    size_t effects; /* puts, deletes and ranges that were not rolled back */
+};
+
+struct overlay {
+    struct store *store;
+    struct layer layers[2];
+    struct layer *current;
+    struct layer *in_flight; /* NULL: none */
+    uint64_t random;
+    uint64_t observed_reads;  /* tickets, since observe_begin */
+    uint64_t observed_writes;
+    struct undo *undo;
+    size_t undo_count;
+    size_t undo_cap;
+    struct {
+        size_t ranges_count;
+        size_t effects;
+        uint64_t observed_writes;
+    } savepoint;
+};
+
+/* ---- one column family's rows ---- */
+
+/* The last row with key < `key` on every level (NULL: the head). Returns the first row with key >= `key`. */
+static struct row *rows_search(struct rows *rows, struct bytes key, struct row **before[HEIGHT_MAX])
+{
+    struct row **links = rows->head;
+    for (int level = rows->height - 1; level >= 0; level--) {
+        while (links[level] && bytes_compare(links[level]->key, key) < 0)
+            links = links[level]->next;
+        before[level] = links;
+    }
+    return rows->height ? links[0] : NULL;
+}
+
+static struct row *rows_find(struct rows *rows, struct bytes key)
+{
+    if (rows->count == 0)
+        return NULL;
+    struct row **before[HEIGHT_MAX];
+    struct row *row = rows_search(rows, key, before);
+    return row && bytes_equal(row->key, key) ? row : NULL;
+}
+
+/* The first row with key >= `key`. */
+static struct row *rows_at_or_after(struct rows *rows, struct bytes key)
+{
+    struct row **before[HEIGHT_MAX];
+    return rows_search(rows, key, before);
+}
+
+/* The last row with key < `key` (or <= when `or_equal`); an empty `key` with !or_equal means the very last. */
+static struct row *rows_before(struct rows *rows, struct bytes key, bool or_equal, bool unbounded)
+{
+    struct row **links = rows->head;
+    struct row *found = NULL;
+    for (int level = rows->height - 1; level >= 0; level--)
+        while (links[level]) {
+            int order = unbounded ? -1 : bytes_compare(links[level]->key, key);
+            if (order > 0 || (order == 0 && !or_equal))
+                break;
+            found = links[level];
+            links = found->next;
+        }
+    return found;
+}
+
+static int random_height(struct overlay *overlay)
+{
+    overlay->random ^= overlay->random << 13;
+    overlay->random ^= overlay->random >> 7;
+    overlay->random ^= overlay->random << 17;
+    int height = 1 + __builtin_ctzll(overlay->random | (1ULL << 62)) / 2; /* a quarter per level */
+    return height < HEIGHT_MAX ? height : HEIGHT_MAX;
+}
+
+/* The row of `key`, made ABSENT when it is new. */
+static struct row *rows_get_or_add(struct overlay *overlay, struct layer *layer, enum cf cf, struct bytes key)
+{
+    struct rows *rows = &layer->rows[cf];
+    struct row **before[HEIGHT_MAX];
+    struct row *row = rows_search(rows, key, before);
+    if (row && bytes_equal(row->key, key))
+        return row;
+    int height = random_height(overlay);
+    for (; rows->height < height; rows->height++)
+        before[rows->height] = rows->head;
+    row = arena_alloc(&layer->arena, sizeof *row + (size_t)height * sizeof row->next[0]);
+    row->key = arena_copy(&layer->arena, key);
+    row->value = (struct bytes){NULL, 0};
+    row->state = ROW_ABSENT;
+    for (int level = 0; level < height; level++) {
+        row->next[level] = before[level][level];
+        before[level][level] = row;
+    }
+    rows->count++;
+    return row;
+}
+
+/* ---- layers ---- */
+
+static void layer_init(struct layer *layer)
+{
+    memset(layer, 0, sizeof *layer);
+    arena_init(&layer->arena);
+}
+
+static void layer_reset(struct layer *layer, uint64_t ticket)
+{
+    arena_reset(&layer->arena);
+    memset(layer->rows, 0, sizeof layer->rows);
+    layer->ranges_count = 0;
+    layer->header = (struct bytes){NULL, 0};
+    layer->effects = 0;
+    layer->ticket = ticket;
+}
+
+static void layer_fini(struct layer *layer)
+{
+    arena_fini(&layer->arena);
+    free(layer->ranges);
+}
+
+static bool range_has(const struct range *range, enum cf cf, struct bytes key)
+{
+    return range->cf == cf && bytes_compare(key, range->from) >= 0 &&
+           (range->to.len == 0 || bytes_compare(key, range->to) < 0);
+}
+
+/* The deleted range of the layer that covers the key, or NULL. */
+static const struct range *layer_range_of(const struct layer *layer, enum cf cf, struct bytes key)
+{
+    for (size_t i = 0; i < layer->ranges_count; i++)
+        if (range_has(&layer->ranges[i], cf, key))
+            return &layer->ranges[i];
+    return NULL;
+}
+
+size_t layer_write(const struct layer *layer, struct store *store, struct store_batch *batch)
+{
+    if (layer->header.len)
+        store_batch_log_data(batch, layer->header);
+    for (size_t i = 0; i < layer->ranges_count; i++)
+        store_batch_delete_range(batch, store, layer->ranges[i].cf, layer->ranges[i].from, layer->ranges[i].to);
+    size_t count = layer->ranges_count;
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        for (const struct row *row = layer->rows[cf].head[0]; row; row = row->next[0]) {
+            if (row->state == ROW_ABSENT)
+                continue;
+            if (row->state == ROW_VALUE)
+                store_batch_put(batch, store, cf, row->key, row->value);
+            else
+                store_batch_delete(batch, store, cf, row->key);
+            count++;
+        }
+    return count;
+}
+
+/* ---- the overlay ---- */
+
+struct overlay *overlay_new(struct store *store)
+{
+    struct overlay *overlay = calloc(1, sizeof *overlay);
+    CHECK(overlay);
+    overlay->store = store;
+    overlay->random = clock_random() | 1;
+    layer_init(&overlay->layers[0]);
+    layer_init(&overlay->layers[1]);
+    overlay->current = &overlay->layers[0];
+    overlay->current->ticket = 1;
+    return overlay;
+}
+
+void overlay_free(struct overlay *overlay)
+{
+    if (!overlay)
+        return;
+    layer_fini(&overlay->layers[0]);
+    layer_fini(&overlay->layers[1]);
+    free(overlay->undo);
+    free(overlay);
+}
+
+static void observe_read(struct overlay *overlay, const struct layer *layer)
+{
+    if (layer->ticket > overlay->observed_reads)
+        overlay->observed_reads = layer->ticket;
+}
+
+/* What one layer says of a key: ROW_VALUE (then *value), ROW_DELETED, or ROW_ABSENT (ask below). */
+static enum row_state layer_look(struct overlay *overlay, struct layer *layer, enum cf cf, struct bytes key,
+                                 struct slice *value)
+{
+    struct row *row = rows_find(&layer->rows[cf], key);
+    enum row_state state = row ? row->state : ROW_ABSENT;
+    if (state == ROW_ABSENT && layer->ranges_count && layer_range_of(layer, cf, key))
+        state = ROW_DELETED;
+    if (state != ROW_ABSENT)
+        observe_read(overlay, layer);
+    if (state == ROW_VALUE)
+        *value = (struct slice){row->value.data, row->value.len, NULL};
+    return state;
+}
+
+int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value)
+{
+    enum row_state state = layer_look(overlay, overlay->current, cf, key, value);
+    if (state == ROW_ABSENT && overlay->in_flight)
+        state = layer_look(overlay, overlay->in_flight, cf, key, value);
+    if (state == ROW_VALUE)
+        return OK;
+    if (state == ROW_DELETED)
+        return ERR_NOT_FOUND;
+    return store_get(overlay->store, cf, key, value);
+}
+
+/* Remembers the row as it is, then counts one effect. */
+static void log_effect(struct overlay *overlay, struct row *row)
+{
+    if (overlay->undo_count == overlay->undo_cap) {
+        overlay->undo_cap = overlay->undo_cap ? overlay->undo_cap * 2 : 64;
+        overlay->undo = realloc(overlay->undo, overlay->undo_cap * sizeof *overlay->undo);
+        CHECK(overlay->undo);
+    }
+    overlay->undo[overlay->undo_count++] = (struct undo){row, row->value, row->state};
+    overlay->current->effects++;
+    overlay->observed_writes = overlay->current->ticket;
+}
+
+void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes head, struct bytes tail)
+{
+    struct row *row = rows_get_or_add(overlay, overlay->current, cf, key);
+    log_effect(overlay, row);
+    char *data = arena_alloc(&overlay->current->arena, head.len + tail.len);
+    if (head.len)
+        memcpy(data, head.data, head.len);
+    if (tail.len)
+        memcpy(data + head.len, tail.data, tail.len);
+    row->value = (struct bytes){data, head.len + tail.len};
+    row->state = ROW_VALUE;
+}
+
+void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value)
+{
+    overlay_put_parts(overlay, cf, key, value, (struct bytes){NULL, 0});
+}
+
+void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key)
+{
+    struct row *row = rows_get_or_add(overlay, overlay->current, cf, key);
+    log_effect(overlay, row);
+    row->value = (struct bytes){NULL, 0};
+    row->state = ROW_DELETED;
+}
+
+void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from, struct bytes to)
+{
+    struct layer *layer = overlay->current;
+    struct range range = {cf, from, to};
+    for (struct row *row = rows_at_or_after(&layer->rows[cf], from); row && range_has(&range, cf, row->key);
+         row = row->next[0])
+        if (row->state != ROW_ABSENT) {
+            log_effect(overlay, row);
+            row->state = ROW_ABSENT;
+        }
+    layer->effects++;
+    overlay->observed_writes = layer->ticket;
+    for (size_t i = 0; i < layer->ranges_count; i++)
+        if (layer->ranges[i].cf == cf && bytes_equal(layer->ranges[i].from, from) &&
+            bytes_equal(layer->ranges[i].to, to))
+            return;
+    if (layer->ranges_count == layer->ranges_cap) {
+        layer->ranges_cap = layer->ranges_cap ? layer->ranges_cap * 2 : 8;
+        layer->ranges = realloc(layer->ranges, layer->ranges_cap * sizeof *layer->ranges);
+        CHECK(layer->ranges);
+    }
+    range.from = arena_copy(&layer->arena, from);
+    range.to = arena_copy(&layer->arena, to);
+    layer->ranges[layer->ranges_count++] = range;
+}
+
+void overlay_savepoint(struct overlay *overlay)
+{
+    overlay->undo_count = 0;
+    overlay->savepoint.ranges_count = overlay->current->ranges_count;
+    overlay->savepoint.effects = overlay->current->effects;
+    overlay->savepoint.observed_writes = overlay->observed_writes;
+}
+
+void overlay_rollback(struct overlay *overlay)
+{
+    while (overlay->undo_count > 0) {
+        const struct undo *undo = &overlay->undo[--overlay->undo_count];
+        undo->row->value = undo->value;
+        undo->row->state = undo->state;
+    }
+    overlay->current->ranges_count = overlay->savepoint.ranges_count;
+    overlay->current->effects = overlay->savepoint.effects;
+    overlay->observed_writes = overlay->savepoint.observed_writes;
+}
+
+void overlay_observe_begin(struct overlay *overlay)
+{
+    overlay->observed_reads = overlay->observed_writes = 0;
+}
+
+uint64_t overlay_observed(const struct overlay *overlay)
+{
+    return overlay->observed_reads > overlay->observed_writes ? overlay->observed_reads : overlay->observed_writes;
+}
+
+uint64_t overlay_ticket(const struct overlay *overlay)
+{
+    return overlay->current->ticket;
+}
+
+bool overlay_in_flight(const struct overlay *overlay)
+{
+    return overlay->in_flight != NULL;
+}
+
+bool overlay_dirty(const struct overlay *overlay)
+{
+    return overlay->current->effects > 0;
+}
+
+size_t overlay_bytes(const struct overlay *overlay)
+{
+    return overlay->current->arena.bytes;
+}
+
+void overlay_set_header(struct overlay *overlay, struct bytes key, struct bytes header)
+{
+    overlay_put(overlay, CF_SYSTEM, key, header);
+    overlay->current->header = arena_copy(&overlay->current->arena, header);
+}
+
+struct layer *overlay_seal(struct overlay *overlay)
+{
+    CHECK(!overlay->in_flight);
+    overlay->in_flight = overlay->current;
+    overlay->current = overlay->in_flight == &overlay->layers[0] ? &overlay->layers[1] : &overlay->layers[0];
+    layer_reset(overlay->current, overlay->in_flight->ticket + 1);
+    overlay->undo_count = 0;
+    return overlay->in_flight;
+}
+
+void overlay_retire(struct overlay *overlay)
+{
+    CHECK(overlay->in_flight);
+    layer_reset(overlay->in_flight, 0);
+    overlay->in_flight = NULL;
+}
+
+void overlay_discard(struct overlay *overlay)
+{
+    if (overlay->in_flight)
+        overlay_retire(overlay);
+    layer_reset(overlay->current, overlay->current->ticket + 1);
+    overlay->undo_count = 0;
+}
+
+/* ---- the merged walk ----
+ *
+ * Three sources, newest first: current, in flight, store. Each stands on its next row in the walk's direction.
+ * The nearest key wins; at equal keys the newest source does, and the others step over it.
+ */
+
+struct overlay_iter {
+    struct overlay *overlay;
+    enum cf cf;
+    bool reverse;
+    struct layer *layers[2]; /* current, in flight (or NULL) */
+    struct row *rows[2];     /* where the walk stands in each */
+    struct store_iter *store;
+    struct bytes lower;
+    struct bytes upper; /* empty: unbounded */
+    int winner;         /* 0, 1: a layer; 2: the store; -1: the end */
+    char bounds[];
+};
+
+struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower, struct bytes upper)
+{
+    struct overlay_iter *iter = calloc(1, sizeof *iter + lower.len + upper.len);
+    CHECK(iter);
+    iter->overlay = overlay;
+    iter->cf = cf;
+    iter->layers[0] = overlay->current;
+    iter->layers[1] = overlay->in_flight;
+    iter->store = store_iter_new(overlay->store, cf, lower, upper);
+    if (lower.len)
+        memcpy(iter->bounds, lower.data, lower.len);
+    if (upper.len)
+        memcpy(iter->bounds + lower.len, upper.data, upper.len);
+    iter->lower = (struct bytes){iter->bounds, lower.len};
+    iter->upper = (struct bytes){iter->bounds + lower.len, upper.len};
+    iter->winner = -1;
+    return iter;
+}
+
+void overlay_iter_free(struct overlay_iter *iter)
+{
+    if (!iter)
+        return;
+    store_iter_free(iter->store);
+    free(iter);
+}
+
+static bool in_bounds(const struct overlay_iter *iter, struct bytes key)
+{
+    return bytes_compare(key, iter->lower) >= 0 && (iter->upper.len == 0 || bytes_compare(key, iter->upper) < 0);
+}
+
+/* From `row` on in the walk's direction: the first row that says something and lies within the bounds. */
+static struct row *layer_settle(struct overlay_iter *iter, struct layer *layer, struct row *row)
+{
+    struct rows *rows = &layer->rows[iter->cf];
+    while (row && row->state == ROW_ABSENT)
+        row = iter->reverse ? rows_before(rows, row->key, false, false) : row->next[0];
+    return row && in_bounds(iter, row->key) ? row : NULL;
+}
+
+static void layer_step(struct overlay_iter *iter, int index)
+{
+    struct row *row = iter->rows[index];
+    struct rows *rows = &iter->layers[index]->rows[iter->cf];
+    row = iter->reverse ? rows_before(rows, row->key, false, false) : row->next[0];
+    iter->rows[index] = layer_settle(iter, iter->layers[index], row);
+}
+
+static void store_step(struct overlay_iter *iter)
+{
+    if (iter->reverse)
+        store_iter_prev(iter->store);
+    else
+        store_iter_next(iter->store);
+}
+
+static struct bytes source_key(const struct overlay_iter *iter, int source)
+{
+    return source < 2 ? iter->rows[source]->key : store_iter_key(iter->store);
+}
+
+static bool source_valid(const struct overlay_iter *iter, int source)
+{
+    return source < 2 ? iter->rows[source] != NULL : store_iter_valid(iter->store);
+}
+
+static void source_step(struct overlay_iter *iter, int source)
+{
+    if (source < 2)
+        layer_step(iter, source);
+    else
+        store_step(iter);
+}
+
+/* The nearest source, newest at ties, or -1; older sources step over the same key. */
+static int nearest_source(struct overlay_iter *iter)
+{
+    int winner = -1;
+    for (int source = 0; source < 3; source++) {
+        if (!source_valid(iter, source))
+            continue;
+        int order = winner < 0 ? -1 : bytes_compare(source_key(iter, source), source_key(iter, winner));
+        if (winner >= 0 && order == 0)
+            source_step(iter, source);
+        else if (winner < 0 || (iter->reverse ? order > 0 : order < 0))
+            winner = source;
+    }
+    return winner;
+}
+
+/* Did a layer newer than `source` delete a range with this key? */
+static const struct range *covered(struct overlay_iter *iter, int source, struct bytes key)
+{
+    for (int newer = 0; newer < source && newer < 2; newer++) {
+        const struct layer *layer = iter->layers[newer];
+        const struct range *range = layer && layer->ranges_count ? layer_range_of(layer, iter->cf, key) : NULL;
+        if (range) {
+            observe_read(iter->overlay, layer);
+            return range;
+        }
+    }
+    return NULL;
+}
+
+/* Moves the store's walk over a deleted range instead of through it. */
+static void store_jump(struct overlay_iter *iter, const struct range *range)
+{
+    if (iter->reverse) {
+        struct bytes from = range->from;
+        store_iter_seek_for_prev(iter->store, from);
+        if (store_iter_valid(iter->store) && bytes_equal(store_iter_key(iter->store), from))
+            store_iter_prev(iter->store);
+    } else if (range->to.len == 0 || (iter->upper.len && bytes_compare(range->to, iter->upper) >= 0)) {
+        store_iter_seek_last(iter->store);
+        if (store_iter_valid(iter->store))
+            store_iter_next(iter->store);
+    } else {
+        store_iter_seek(iter->store, range->to);
+    }
+}
+
+/* Finds the next visible row from where the sources stand. */
+static void iter_settle(struct overlay_iter *iter)
+{
+    for (;;) {
+        int winner = nearest_source(iter);
+        iter->winner = winner;
+        if (winner < 0)
+            return;
+        if (winner < 2)
+            observe_read(iter->overlay, iter->layers[winner]);
+        const struct range *range = covered(iter, winner, source_key(iter, winner));
+        if (!range && (winner == 2 || iter->rows[winner]->state == ROW_VALUE))
+            return;
+        if (range && winner == 2)
+            store_jump(iter, range);
+        else
+            source_step(iter, winner);
+    }
+}
+
+void overlay_iter_seek(struct overlay_iter *iter, struct bytes key)
+{
+    if (bytes_compare(key, iter->lower) < 0)
+        key = iter->lower;
+    iter->reverse = false;
+    for (int i = 0; i < 2; i++)
+        if (iter->layers[i])
+            iter->rows[i] =
+                layer_settle(iter, iter->layers[i], rows_at_or_after(&iter->layers[i]->rows[iter->cf], key));
+    store_iter_seek(iter->store, key);
+    iter_settle(iter);
+}
+
+void overlay_iter_seek_first(struct overlay_iter *iter)
+{
+    overlay_iter_seek(iter, iter->lower);
+}
+
+static void seek_back(struct overlay_iter *iter, struct bytes key, bool or_equal, bool unbounded)
+{
+    iter->reverse = true;
+    for (int i = 0; i < 2; i++)
+        if (iter->layers[i])
+            iter->rows[i] = layer_settle(
+                iter, iter->layers[i], rows_before(&iter->layers[i]->rows[iter->cf], key, or_equal, unbounded));
+}
+
+void overlay_iter_seek_last(struct overlay_iter *iter)
+{
+    seek_back(iter, iter->upper, false, iter->upper.len == 0);
+    store_iter_seek_last(iter->store);
+    iter_settle(iter);
+}
+
+void overlay_iter_seek_for_prev(struct overlay_iter *iter, struct bytes key)
+{
+    if (iter->upper.len && bytes_compare(key, iter->upper) >= 0) {
+        overlay_iter_seek_last(iter);
+        return;
+    }
+    seek_back(iter, key, true, false);
+    store_iter_seek_for_prev(iter->store, key);
+    iter_settle(iter);
+}
+
+void overlay_iter_next(struct overlay_iter *iter)
+{
+    CHECK(!iter->reverse);
+    source_step(iter, iter->winner);
+    iter_settle(iter);
+}
+
+void overlay_iter_prev(struct overlay_iter *iter)
+{
+    CHECK(iter->reverse);
+    source_step(iter, iter->winner);
+    iter_settle(iter);
+}
+
+bool overlay_iter_valid(const struct overlay_iter *iter)
+{
+    return iter->winner >= 0;
+}
+
+struct bytes overlay_iter_key(const struct overlay_iter *iter)
+{
+    return source_key(iter, iter->winner);
+}
+
+struct bytes overlay_iter_value(const struct overlay_iter *iter)
+{
+    return iter->winner < 2 ? iter->rows[iter->winner]->value : store_iter_value(iter->store);
+}
+
+bool overlay_iter_failed(const struct overlay_iter *iter)
+{
+    return store_iter_failed(iter->store);
+}

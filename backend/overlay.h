@@ -1,0 +1,76 @@
+/*
+ * overlay.h - what a command sees: this turn's effects → the batch in flight → the store.
+ *
+ *           put, delete                      overlay_seal                  overlay_retire
+ *   command ───────────► layer "current" ───────────────► layer "in flight" ─────────────► (in the store)
+ *                              ▲ reads look here first, then there, then in the store
+ *
+ * A layer is the write batch: ordered rows per column family (last effect of a row wins) and deleted ranges,
+ * which apply before the rows. The commit thread reads a sealed layer while the partition's thread reads it
+ * too; nobody changes it. Each layer has a ticket: 1, 2, 3 …; a reply that observed or made an effect of a
+ * layer waits for its ticket (commit.h).
+ *
+ * Invariants: (1) at most two layers exist; (2) only "current" changes; (3) tickets of live layers are
+ * consecutive; (4) after overlay_discard the overlay shows exactly the store.
+ */
+#pragma once
+
+#include "backend/store/store.h"
+
+struct layer;
+struct overlay;
+
+struct overlay *overlay_new(struct store *store);
+void overlay_free(struct overlay *overlay);
+
+/* 0 and the value (borrowed: until the next overlay_retire/discard, and slice_release when pinned),
+ * ERR_NOT_FOUND, or ERR_STORE. */
+int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value);
+/* Key and value are copied. */
+void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value);
+void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key);
+/* The same with a value in two parts, so that a header in front of a payload costs no copy. */
+void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes head, struct bytes tail);
+/* Deletes every row from <= k < to (empty `to`: to the end) that exists now. */
+void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from, struct bytes to);
+
+/* Marks a point; rollback takes back every effect made since. One level; begin anew per command. */
+void overlay_savepoint(struct overlay *overlay);
+void overlay_rollback(struct overlay *overlay);
+
+/* The newest ticket whose effects were observed or made since the last overlay_observe_begin; 0 = none. */
+void overlay_observe_begin(struct overlay *overlay);
+uint64_t overlay_observed(const struct overlay *overlay);
+/* Ticket of the layer that collects effects now. */
+uint64_t overlay_ticket(const struct overlay *overlay);
+bool overlay_in_flight(const struct overlay *overlay);
+
+/* Ordered iteration over all layers and the store: keys in [lower, upper), deleted rows skipped. A walk goes one
+ * way: seek and seek_first are followed by next, seek_last and seek_for_prev by prev. It must be closed before the overlay changes (collect first, then act) and within the turn. */
+struct overlay_iter;
+struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower, struct bytes upper);
+void overlay_iter_free(struct overlay_iter *iter); /* NULL is allowed */
+void overlay_iter_seek(struct overlay_iter *iter, struct bytes key); /* first k >= key */
+void overlay_iter_seek_first(struct overlay_iter *iter);
+void overlay_iter_seek_last(struct overlay_iter *iter);
+void overlay_iter_seek_for_prev(struct overlay_iter *iter, struct bytes key); /* last k <= key */
+void overlay_iter_next(struct overlay_iter *iter);
+void overlay_iter_prev(struct overlay_iter *iter);
+bool overlay_iter_valid(const struct overlay_iter *iter);
+struct bytes overlay_iter_key(const struct overlay_iter *iter);
+struct bytes overlay_iter_value(const struct overlay_iter *iter);
+bool overlay_iter_failed(const struct overlay_iter *iter);
+
+/* For commit.c. `current` has effects? Its approximate bytes? */
+bool overlay_dirty(const struct overlay *overlay);
+size_t overlay_bytes(const struct overlay *overlay);
+/* Puts the batch's header row and remembers it as the record that goes to the WAL with the batch. */
+void overlay_set_header(struct overlay *overlay, struct bytes key, struct bytes header);
+/* Current becomes in flight and a new empty current begins. Nothing may be in flight. */
+struct layer *overlay_seal(struct overlay *overlay);
+/* The in-flight layer is in the store: forget it. */
+void overlay_retire(struct overlay *overlay);
+/* The in-flight layer failed: forget it and current, which may build on it. */
+void overlay_discard(struct overlay *overlay);
+/* Writes a sealed layer into a batch; on the commit thread. Returns the number of rows. */
+size_t layer_write(const struct layer *layer, struct store *store, struct store_batch *batch);

@@ -1,0 +1,46 @@
+/*
+ * parameter.h - Redis 7.0's configuration parameters, which clients and tools ask for and set.
+ *
+ * Most mean nothing on this storage: they are checked, remembered and shown. Some stand for an option of our
+ * own (kind OWN), a few are read by name (settings_number), old names are aliases.
+ */
+#pragma once
+
+#include "shared/bytes.h"
+
+enum parameter_kind {
+    PARAMETER_INT,   /* min to max */
+    PARAMETER_BYTES, /* a size such as 64mb; shown as a number */
+    PARAMETER_BOOL,  /* yes, no */
+    PARAMETER_WORD,  /* one of `words` */
+    PARAMETER_TEXT,  /* anything */
+    PARAMETER_FIXED, /* cannot be changed */
+    PARAMETER_ALIAS, /* `initial` is the name that has the value */
+    PARAMETER_OWN,   /* `initial` is the key of our own option */
+};
+
+enum { PARAMETER_MAX = 192 }; /* rows of the table, at most */
+
+struct parameter {
+    const char *name;
+    enum parameter_kind kind;
+    const char *initial;
+    int64_t min; /* INT */
+    int64_t max;
+    const char *words; /* WORD: "a, b, c" */
+};
+
+/* The table, sorted by name. */
+extern const struct parameter parameters[];
+extern const size_t parameters_count;
+
+/* By name in any case, aliases resolved; NULL when unknown. */
+const struct parameter *parameter_find(struct bytes name);
+static inline size_t parameter_index(const struct parameter *parameter)
+{
+    return (size_t)(parameter - parameters);
+}
+/* May the parameter, not an OWN one, have this value? false: Redis' reason in error[size]. */
+bool parameter_check(const struct parameter *parameter, struct bytes value, char *error, size_t size);
+/* A size as Redis reads it: 100, 1k (1000), 1kb (1024), 2m, 2mb, 3g, 3gb, 5b. */
+bool parameter_bytes(struct bytes text, uint64_t *bytes);

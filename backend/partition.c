@@ -1,0 +1,453 @@
+/*
+ * partition.c - builds a partition, ticks, hands commits' outcomes to the sessions, and stops it.
+ */
+#include "backend/partition.h"
+
+#include "backend/call.h"
+#include "backend/cursor.h"
+#include "backend/encoding.h"
+#include "backend/expiry.h"
+#include "backend/keyspace.h"
+#include "backend/server.h"
+#include "backend/session.h"
+#include "backend/settings.h"
+#include "backend/stats.h"
+#include "backend/store/store.h"
+#include "shared/block.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TICK_MS = 100, TICK_SOON_MS = 1, TICKS_PER_SECOND = 10 };
+
+static const struct bytes header_key = {"h", 1};
+static const struct bytes format_key = {"v", 1};
+
+/* ---- the store ---- */
+
+static struct store *open_store(struct partition *partition, struct store_env *env,
+                                const struct backend_config *config, char *error, size_t size)
+{
+    static const char *const compressions[] = {"none", "lz4", "zstd"};
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/%s", config->data, partition->name) >= (int)sizeof path) {
+        snprintf(error, size, "data: the path is too long");
+        return NULL;
+    }
+    const struct store_options options = {
+        .path = path,
+        .memtable_bytes = config->store_memtable_bytes,
+        .memtables = (uint32_t)config->store_memtables,
+        .wal_bytes_max = config->store_wal_limit_bytes,
+        .bloom_bits = (uint32_t)config->store_bloom_bits,
+        .max_open_files = config->store_max_open_files,
+        .blob_threshold_bytes = config->store_blob_threshold_bytes,
+        .compression = compressions[config->store_compression],
+        .drop = expiry_is_orphan,
+    };
+    return store_open(env, &options, error, size);
+}
+
+/* A number stored under a system key; 0 when it is missing. */
+static bool read_format(struct store *store, uint64_t *format)
+{
+    struct slice value;
+    *format = 0;
+    int err = store_get(store, CF_SYSTEM, format_key, &value);
+    if (err == ERR_NOT_FOUND)
+        return true;
+    bool good = err == OK && decode_u64(slice_bytes(&value), format);
+    if (err == OK)
+        slice_release(&value);
+    return good;
+}
+
+/* A new store gets the format's number; a store of a newer program is refused. */
+static bool check_format(struct partition *partition, char *error, size_t size)
+{
+    uint64_t format;
+    if (!read_format(partition->store, &format)) {
+        snprintf(error, size, "%s: its data format cannot be read", partition->name);
+        return false;
+    }
+    if (format > DATA_FORMAT) {
+        snprintf(error, size, "%s: data format %" PRIu64 " is newer than this program's %d", partition->name, format,
+                 DATA_FORMAT);
+        return false;
+    }
+    if (format == DATA_FORMAT)
+        return true;
+    struct store_batch *batch = store_batch_new();
+    store_batch_put(batch, partition->store, CF_SYSTEM, format_key, encode_u64(&partition->arena, DATA_FORMAT));
+    bool good = store_write(partition->store, batch, true, error, size) == OK;
+    store_batch_free(batch);
+    arena_reset(&partition->arena);
+    return good;
+}
+
+/* Where the last durable batch left off. */
+static bool read_header(struct partition *partition)
+{
+    struct slice value;
+    struct batch_header header = {0};
+    int err = store_get(partition->store, CF_SYSTEM, header_key, &value);
+    bool good = err == ERR_NOT_FOUND || (err == OK && decode_batch_header(slice_bytes(&value), &header));
+    if (err == OK)
+        slice_release(&value);
+    if (!good)
+        return false;
+    partition->batch_index = header.index;
+    if (header.version > partition->version)
+        partition->version = header.version;
+    return true;
+}
+
+/* ---- commits ---- */
+
+/* commit_seal_fn: the last rows of a batch. */
+static void on_seal(void *owner)
+{
+    struct partition *partition = owner;
+    space_seal(partition->spaces);
+    const struct batch_header header = {
+        .index = ++partition->batch_index,
+        .origin_ms = loop_wall_ms(partition->loop),
+        .version = partition->version,
+    };
+    overlay_put(partition->overlay, CF_SYSTEM, header_key, encode_batch_header(&partition->arena, &header));
+    arena_reset(&partition->arena);
+    partition->sealed_us = clock_mono_us();
+}
+
+static void release_all(struct partition *partition, unsigned parity, int err)
+{
+    struct list *waiting = &partition->waiting[parity];
+    while (!list_empty(waiting)) {
+        struct list *first = waiting->next - parity; /* waiting[0] of its session */
+        session_release(container_of(first, struct session, waiting), parity, err);
+    }
+}
+
+static void resume_all(struct partition *partition)
+{
+    if (!partition->has_paused)
+        return;
+    partition->has_paused = false;
+    for (struct list *link = partition->sessions.next; link != &partition->sessions; link = link->next)
+        session_resume(container_of(link, struct session, link));
+}
+
+/* The layers were dropped: memory follows what the store holds. */
+static void commit_failed(struct partition *partition, uint64_t ticket)
+{
+    metric_add(partition->metrics, METRIC_BACKEND_COMMIT_FAILURES, 1);
+    if (!space_reload(partition->spaces) || !read_header(partition))
+        log_event(LOG_ERROR, "reload_failed", "partition=%u", partition->index);
+    int err = commit_error(partition->commit);
+    release_all(partition, ticket & 1, err);
+    release_all(partition, !(ticket & 1), err);
+}
+
+/* commit_fn */
+static void on_commit(void *owner, uint64_t ticket, int err)
+{
+    struct partition *partition = owner;
+    if (err) {
+        commit_failed(partition, ticket);
+    } else {
+        metric_add(partition->metrics, METRIC_BACKEND_COMMITS, 1);
+        metric_add(partition->metrics, METRIC_BACKEND_COMMIT_ROWS, commit_rows(partition->commit));
+        metric_add(partition->metrics, METRIC_BACKEND_COMMIT_US, clock_mono_us() - partition->sealed_us);
+        release_all(partition, ticket & 1, OK);
+    }
+    if (!partition_is_full(partition))
+        resume_all(partition);
+}
+
+bool partition_is_full(const struct partition *partition)
+{
+    return overlay_bytes(partition->overlay) > partition->settings->config.commit_batch_limit_bytes;
+}
+
+/* ---- time ---- */
+
+static void close_idle(struct partition *partition)
+{
+    uint64_t limit_ms = partition->settings->config.idle_timeout_ms;
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    struct list *next;
+    if (!limit_ms)
+        return;
+    for (struct list *link = partition->sessions.next; link != &partition->sessions; link = next) {
+        struct session *session = container_of(link, struct session, link);
+        next = link->next;
+        if (!session->is_internal && !session->is_closing && !session->is_throttled &&
+            stream_active_ms(session->stream) + limit_ms < now_ms)
+            session_end(session);
+    }
+}
+
+static void tick_second(struct partition *partition)
+{
+    block_cache_decay();
+    close_idle(partition);
+    metric_set(partition->metrics, METRIC_BACKEND_KEYS, space_keys_total(partition->spaces));
+    metric_set(partition->metrics, METRIC_BACKEND_READONLY, commit_is_failed(partition->commit, NULL));
+}
+
+static void on_tick(void *owner)
+{
+    struct partition *partition = owner;
+    partition_refresh(partition);
+    atomic_store_explicit(&partition->alive_ms, clock_mono_us() / 1000, memory_order_relaxed);
+    stats_sample(partition->stats, loop_mono_ms(partition->loop));
+    if (partition->paused_until_ms && loop_wall_ms(partition->loop) >= partition->paused_until_ms)
+        partition_pause(partition, 0, false);
+    else if (partition->paused_until_ms == 0 && !partition_is_full(partition))
+        resume_all(partition);
+    if (++partition->ticks % TICKS_PER_SECOND == 0)
+        tick_second(partition);
+    if (partition->active_expire && !partition->is_stopping && expiry_cycle(partition))
+        timer_start(partition->tick, TICK_SOON_MS, TICK_MS);
+}
+
+void partition_pause(struct partition *partition, uint64_t until_ms, bool writes_only)
+{
+    partition->paused_until_ms = until_ms;
+    partition->paused_writes_only = writes_only;
+    if (until_ms == 0)
+        resume_all(partition);
+}
+
+void partition_refresh(struct partition *partition)
+{
+    struct settings *old = partition->settings;
+    struct server *server = partition->server;
+    if (atomic_load_explicit(&server->settings_epoch, memory_order_acquire) == old->epoch)
+        return;
+    const struct settings *now = partition->settings = server_settings(server);
+    if (now->config.durability != old->config.durability)
+        commit_set_durability(partition->commit, (enum durability)now->config.durability);
+    if (now->config.active_expire != old->config.active_expire)
+        partition->active_expire = now->config.active_expire;
+    settings_unref(old);
+}
+
+/* ---- start and stop ---- */
+
+/* Closes them all with session_end or session_abort. */
+static void close_sessions(struct partition *partition, void (*session_close)(struct session *session))
+{
+    struct list *next;
+    for (struct list *link = partition->sessions.next; link != &partition->sessions; link = next) {
+        next = link->next;
+        session_close(container_of(link, struct session, link));
+    }
+    CHECK(list_empty(&partition->sessions));
+}
+
+static void on_stopped(struct partition *partition)
+{
+    void (*tell)(void *owner) = partition->on_stopped;
+    close_sessions(partition, session_end);
+    timer_stop(partition->tick);
+    partition->on_stopped = NULL;
+    tell(partition->stop_owner);
+}
+
+/* turn_hook_fn */
+static bool on_turn(void *owner)
+{
+    struct partition *partition = owner;
+    (void)commit_turn(partition->commit);
+    if (partition->on_stopped && commit_is_idle(partition->commit))
+        on_stopped(partition);
+    return false;
+}
+
+static void close_listeners(struct partition *partition)
+{
+    if (partition->listener)
+        listener_free(partition->listener);
+    if (partition->unix_listener)
+        listener_free(partition->unix_listener);
+    partition->listener = partition->unix_listener = NULL;
+}
+
+void partition_stop(struct partition *partition, void (*tell)(void *owner), void *owner)
+{
+    CHECK(!partition->is_stopping);
+    partition->is_stopping = true;
+    partition->on_stopped = tell;
+    partition->stop_owner = owner;
+    close_listeners(partition);
+    for (struct list *link = partition->sessions.next; link != &partition->sessions; link = link->next)
+        stream_pause(container_of(link, struct session, link)->stream);
+}
+
+static size_t on_refused_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+{
+    (void)owner;
+    (void)block;
+    (void)data;
+    (void)need;
+    return len;
+}
+
+static void on_refused_end(void *owner, int err)
+{
+    (void)owner;
+    (void)err;
+}
+
+/* One connection too many: it gets an error and is closed. */
+static void refuse(struct partition *partition, struct stream *stream)
+{
+    static const struct stream_events events = {.on_data = on_refused_data, .on_end = on_refused_end};
+    struct reply reply = {.out = stream_out(stream), .resp = 2};
+    stream_set_owner(stream, &events, partition);
+    reply_code(&reply, ERR_MAXCLIENTS);
+    stream_send(stream);
+    stream_close(stream);
+    partition->stats->connections_refused++;
+    metric_add(partition->metrics, METRIC_BACKEND_CLIENTS_REFUSED, 1);
+}
+
+void partition_accept(void *owner, struct stream *stream)
+{
+    struct partition *partition = owner;
+    partition_refresh(partition);
+    if (!server_client_joined(partition->server)) {
+        refuse(partition, stream);
+        return;
+    }
+    partition->stats->connections_total++;
+    metric_add(partition->metrics, METRIC_BACKEND_CLIENTS_ACCEPTED, 1);
+    session_new(partition, stream, ++partition->next_client_id);
+}
+
+/* What lies on top of the store. */
+static bool build(struct partition *partition, const struct backend_config *config)
+{
+    partition->overlay = overlay_new(partition->store);
+    partition->spaces = space_set_new(partition->overlay, partition->store);
+    if (!partition->spaces)
+        return false;
+    const struct commit_options options = {
+        .durability = (enum durability)config->durability,
+        .batch_bytes_max = config->commit_batch_limit_bytes,
+        .on_seal = on_seal,
+        .on_commit = on_commit,
+        .owner = partition,
+    };
+    partition->commit = commit_new(partition->loop, partition->overlay, partition->store, &options);
+    partition->watches = watch_set_new();
+    partition->cursors = cursor_cache_new();
+    partition->stats = stats_new();
+    partition->tick = timer_new(partition->loop, on_tick, partition);
+    timer_start(partition->tick, TICK_MS, TICK_MS);
+    partition->hook = (struct turn_hook){.run = on_turn, .owner = partition};
+    loop_add_hook(partition->loop, &partition->hook);
+    return true;
+}
+
+struct partition *partition_new(struct server *server, uint32_t index, struct loop *loop, struct store_env *env,
+                                const struct backend_config *config, char *error, size_t size)
+{
+    struct partition *partition = calloc(1, sizeof *partition);
+    CHECK(partition);
+    partition->index = index;
+    snprintf(partition->name, sizeof partition->name, "partition-%u", index);
+    partition->server = server;
+    partition->loop = loop;
+    partition->settings = server_settings(server);
+    partition->metrics = metrics_new();
+    partition->active_expire = config->active_expire;
+    partition->saved_s = clock_wall_us() / 1000000;
+    arena_init(&partition->arena);
+    out_init(&partition->scrap);
+    list_init(&partition->sessions);
+    for (int i = 0; i < 2; i++)
+        list_init(&partition->waiting[i]);
+    for (int i = 0; i < 4; i++)
+        partition->random_state[i] = clock_random() | 1;
+    partition->store = open_store(partition, env, config, error, size);
+    if (!partition->store)
+        goto failed;
+    if (!check_format(partition, error, size))
+        goto failed;
+    if (!read_header(partition) || !build(partition, config)) {
+        snprintf(error, size, "%s: its system rows cannot be read", partition->name);
+        goto failed;
+    }
+    return partition;
+failed:
+    partition_free(partition);
+    return NULL;
+}
+
+void partition_free(struct partition *partition)
+{
+    if (!partition)
+        return;
+    close_sessions(partition, session_abort);
+    close_listeners(partition);
+    timer_free(partition->tick);
+    commit_free(partition->commit);
+    cursor_cache_free(partition->cursors);
+    if (partition->watches)
+        watch_set_free(partition->watches);
+    if (partition->spaces)
+        space_set_free(partition->spaces);
+    if (partition->overlay)
+        overlay_free(partition->overlay);
+    if (partition->store)
+        store_close(partition->store);
+    if (partition->stats)
+        stats_free(partition->stats);
+    out_clear(&partition->scrap);
+    arena_fini(&partition->arena);
+    free(partition->pins);
+    free(partition->argv);
+    settings_unref(partition->settings);
+    free(partition);
+}
+
+/* ---- calls without a session, versions ---- */
+
+uint64_t partition_version(struct partition *partition, uint64_t now_us)
+{
+    uint64_t version = now_us << 11;
+    if (version <= partition->version)
+        version = partition->version + 1;
+    partition->version = version;
+    return version;
+}
+
+void partition_call_begin(struct partition *partition, struct call *call)
+{
+    *call = (struct call){
+        .partition = partition,
+        .reply = {.out = &partition->scrap, .resp = 2},
+        .arena = &partition->arena,
+        .now_us = loop_wall_us(partition->loop),
+        .now_ms = loop_wall_ms(partition->loop),
+    };
+    overlay_savepoint(partition->overlay);
+    space_savepoint(partition->spaces);
+}
+
+void partition_call_end(struct partition *partition, struct call *call)
+{
+    if (call->failed) {
+        overlay_rollback(partition->overlay);
+        space_rollback(partition->spaces);
+    }
+    keyspace_end(partition);
+    out_clear(&partition->scrap);
+    arena_reset(&partition->arena);
+}

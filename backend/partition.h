@@ -1,0 +1,97 @@
+/*
+ * partition.h - one partition: a thread with its loop, its store, and everything commands share.
+ *
+ *   sessions ──dispatch──► handlers ──keyspace──► overlay ──commit──► store
+ *        ▲                                                   │
+ *        └───────────── held replies leave ◄── on_commit ────┘
+ *
+ * Nothing here is touched by another thread, except `loop` (loop_post) and the metrics (read only).
+ *
+ * A reply that observed or made effects of a batch waits for that batch's ticket; at most two tickets are
+ * open (in flight and collecting), so a session holds at most two outs, chosen by the ticket's parity.
+ */
+#pragma once
+
+#include "backend/commit.h"
+#include "backend/space.h"
+#include "backend/watch.h"
+#include "config/config.h"
+#include "shared/list.h"
+#include "shared/metrics.h"
+#include "shared/net/loop.h"
+#include "shared/net/stream.h"
+
+struct call;
+struct cursor_cache;
+struct server; /* the process: partitions, configuration, start time */
+struct settings;
+struct stats;
+
+struct partition {
+    uint32_t index;
+    char name[32]; /* "partition-0" */
+    struct server *server;
+    struct loop *loop;
+    struct store *store;
+    struct overlay *overlay;
+    struct commit *commit;
+    struct space_set *spaces;
+    struct watch_set *watches;
+    struct cursor_cache *cursors; /* where SCANs go on */
+    struct metrics *metrics;
+    struct arena arena;       /* of the command being run; reset after it */
+    struct slice *pins;       /* values borrowed by the command being run; keyspace_end releases them */
+    size_t pins_count;
+    size_t pins_cap;
+    uint64_t random_state[4]; /* of call_random */
+    uint64_t version;         /* newest collection version given out */
+    uint64_t batch_index;     /* of the last sealed batch */
+    bool active_expire;       /* DEBUG SET-ACTIVE-EXPIRE */
+    struct timer *tick;       /* 10 times a second: active expiry, idle clients, cache decay */
+    struct turn_hook hook;    /* commit_turn */
+    char address[512]; /* "host:port" it listens on */
+    struct listener *listener;
+    struct listener *unix_listener;
+    struct list sessions;   /* all */
+    struct list waiting[2]; /* sessions with held replies of a ticket, by ticket parity */
+    uint64_t next_client_id;
+    uint32_t clients;         /* in `sessions` */
+    uint64_t paused_until_ms; /* CLIENT PAUSE; 0 = not */
+    bool paused_writes_only;
+    bool has_paused;          /* some session may wait for the end of a pause or of a full batch */
+    bool is_stopping;
+    struct settings *settings; /* the process' settings in force here; partition_refresh renews them */
+    struct stats *stats;
+    struct bytes *argv;       /* of the request being run */
+    uint32_t argv_cap;
+    uint64_t started_us;      /* monotonic: when the command being run began */
+    uint64_t ticks;
+    uint64_t saved_s;         /* LASTSAVE, wall clock */
+    uint64_t sealed_us;       /* monotonic: when the batch in flight was sealed */
+    struct out scrap; /* replies nobody wants (CLIENT REPLY OFF) */
+    _Atomic uint64_t alive_ms; /* monotonic: the last tick, read by the admin port */
+    void (*on_stopped)(void *owner);
+    void *stop_owner;
+};
+
+/* Opens the partition's store under `data`/partition-<index> and makes everything but the listeners.
+ * Runs on the thread that calls; the loop must exist. NULL and a reason in error[size]. */
+struct partition *partition_new(struct server *server, uint32_t index, struct loop *loop, struct store_env *env,
+                                const struct backend_config *config, char *error, size_t size);
+/* Accepts streams as clients from now on; takes the listeners. */
+void partition_accept(void *owner, struct stream *stream); /* accept_fn; owner is the partition */
+/* Stops reading, answers what was read, commits, closes every session; then calls on_stopped. */
+void partition_stop(struct partition *partition, void (*on_stopped)(void *owner), void *owner);
+/* After it has stopped, or when it never ran. Closes the store. */
+void partition_free(struct partition *partition);
+/* A version greater than all before (µs << 11, or one more than the last). */
+uint64_t partition_version(struct partition *partition, uint64_t now_us);
+/* Takes over settings that were changed since; cheap when there are none. */
+void partition_refresh(struct partition *partition);
+/* The batch that collects is bigger than commit-batch-limit: nothing more is read from clients. */
+bool partition_is_full(const struct partition *partition);
+/* CLIENT PAUSE and UNPAUSE (until_ms 0), by this turn's wall clock. */
+void partition_pause(struct partition *partition, uint64_t until_ms, bool writes_only);
+/* An internal call (no session) at this turn's time; the caller finishes with partition_call_end. */
+void partition_call_begin(struct partition *partition, struct call *call);
+void partition_call_end(struct partition *partition, struct call *call);

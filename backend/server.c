@@ -1,0 +1,323 @@
+#include "backend/server.h"
+
+#include "backend/admin.h"
+#include "backend/partition.h"
+#include "backend/store/store.h"
+#include "config/reload.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ERROR_MAX = 512, ADDRESS_MAX = 512, FILES_RESERVED = 256 };
+
+/* ---- settings ---- */
+
+struct settings *server_settings(struct server *server)
+{
+    pthread_mutex_lock(&server->settings_lock);
+    struct settings *settings = settings_ref(server->settings);
+    pthread_mutex_unlock(&server->settings_lock);
+    return settings;
+}
+
+struct settings *server_settings_edit(struct server *server)
+{
+    pthread_mutex_lock(&server->settings_lock);
+    return settings_copy(server->settings);
+}
+
+void server_settings_publish(struct server *server, struct settings *settings)
+{
+    struct settings *old = server->settings;
+    CHECK(settings->epoch == old->epoch + 1);
+    server->settings = settings;
+    log_set_level((enum log_level)settings->config.log_level);
+    atomic_store_explicit(&server->settings_epoch, settings->epoch, memory_order_release);
+    pthread_mutex_unlock(&server->settings_lock);
+    settings_unref(old);
+}
+
+void server_settings_drop(struct server *server, struct settings *settings)
+{
+    pthread_mutex_unlock(&server->settings_lock);
+    settings_unref(settings);
+}
+
+/* SIGHUP: the file again, and a log file that was moved away anew. */
+static void reload(struct server *server)
+{
+    char error[ERROR_MAX];
+    struct reload_report report = {0};
+    struct settings *settings = server_settings_edit(server);
+    if (!backend_reload(&settings->config, &report, error, sizeof error)) {
+        server_settings_drop(server, settings);
+        log_event(LOG_ERROR, "reload_refused", "reason=" LOG_QUOTED, error);
+        return;
+    }
+    const char *log_file = settings->config.log_file;
+    if (*log_file && !log_set_file(log_file))
+        log_event(LOG_ERROR, "log_file_failed", "path=" LOG_QUOTED, log_file);
+    server_settings_publish(server, settings);
+    log_event(LOG_INFO, "reloaded", "changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED, report.changed,
+              report.needs_restart);
+}
+
+/* ---- clients ---- */
+
+bool server_client_joined(struct server *server)
+{
+    struct settings *settings = server_settings(server);
+    uint32_t limit = (uint32_t)settings->config.maxclients;
+    settings_unref(settings);
+    if (atomic_fetch_add(&server->clients, 1) < limit)
+        return true;
+    atomic_fetch_sub(&server->clients, 1);
+    return false;
+}
+
+void server_client_left(struct server *server)
+{
+    atomic_fetch_sub(&server->clients, 1);
+}
+
+/* ---- stopping ---- */
+
+/* On the partition's thread. */
+static void on_partition_stopped(void *owner)
+{
+    struct member *member = owner;
+    loop_post(member->server->loop, &member->stopped);
+    loop_stop(member->loop);
+}
+
+static void run_member_stop(struct task *task)
+{
+    struct member *member = container_of(task, struct member, stop);
+    partition_stop(member->partition, on_partition_stopped, member);
+}
+
+/* On the main thread. */
+static void run_member_stopped(struct task *task)
+{
+    struct server *server = container_of(task, struct member, stopped)->server;
+    if (--server->members_running == 0)
+        loop_stop(server->loop);
+}
+
+static void run_stop(struct task *task)
+{
+    struct server *server = container_of(task, struct server, stop);
+    log_event(LOG_INFO, "stopping", "partitions=%u", server->members_count);
+    for (uint32_t i = 0; i < server->members_count; i++)
+        loop_post(server->members[i].loop, &server->members[i].stop);
+}
+
+void server_stop(struct server *server)
+{
+    if (!atomic_exchange(&server->is_stopping, true) && server->loop)
+        loop_post(server->loop, &server->stop);
+}
+
+static void on_signal(void *owner, int signum)
+{
+    struct server *server = owner;
+    if (signum == SIGHUP) {
+        reload(server);
+    } else if (atomic_load(&server->is_stopping)) {
+        log_event(LOG_WARN, "killed", "signal=%d", signum);
+        _exit(1);
+    } else {
+        server_stop(server);
+    }
+}
+
+/* ---- starting ---- */
+
+struct server *server_new(const struct backend_config *config)
+{
+    static const char hex[] = "0123456789abcdef";
+    struct server *server = calloc(1, sizeof *server);
+    CHECK(server);
+    server->settings = settings_new(config);
+    CHECK(pthread_mutex_init(&server->settings_lock, NULL) == 0);
+    clock_random_bytes(server->run_id, RUN_ID_LEN);
+    for (int i = 0; i < RUN_ID_LEN; i++)
+        server->run_id[i] = hex[server->run_id[i] & 15];
+    server->started_wall_ms = clock_wall_us() / 1000;
+    server->started_mono_ms = clock_mono_us() / 1000;
+    server->stop.run = run_stop;
+    return server;
+}
+
+void server_free(struct server *server)
+{
+    settings_unref(server->settings);
+    pthread_mutex_destroy(&server->settings_lock);
+    free(server);
+}
+
+/* Each connection is a descriptor, and so is each data file. */
+static void raise_file_limit(const struct backend_config *config)
+{
+    struct rlimit limit;
+    rlim_t wanted = (rlim_t)config->maxclients + FILES_RESERVED +
+                    (rlim_t)config->partitions * (rlim_t)config->store_max_open_files;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted)
+        log_event(LOG_WARN, "few_descriptors", "limit=%llu wanted=%llu", (unsigned long long)limit.rlim_cur,
+                  (unsigned long long)wanted);
+}
+
+static bool has_partition(const struct backend_config *config, int index)
+{
+    char path[ADDRESS_MAX + 4096];
+    struct stat found;
+    snprintf(path, sizeof path, "%s/partition-%d", config->data, index);
+    return stat(path, &found) == 0;
+}
+
+/* Keys are spread over the partitions there were when they were written. */
+static bool check_partitions(const struct backend_config *config, char *error, size_t size)
+{
+    int found = 0;
+    while (found < PARTITIONS_MAX && has_partition(config, found))
+        found++;
+    if (found == 0 || found == config->partitions)
+        return true;
+    snprintf(error, size, "partitions: %s holds %d, the configuration says %d", config->data, found,
+             config->partitions);
+    return false;
+}
+
+static struct listener *listen_on(struct member *member, const char *address, const struct backend_config *config,
+                                  char *error, size_t size)
+{
+    const struct listen_options options = {
+        .address = address,
+        .backlog = config->tcp_backlog,
+        .keepalive_s = (uint32_t)(config->tcp_keepalive_ms / 1000),
+        .unix_mode = config->unix_mode,
+    };
+    char reason[ERROR_MAX / 2];
+    char bound[ADDRESS_MAX];
+    int fd = listen_bind(&options, reason, sizeof reason);
+    if (fd < 0) {
+        snprintf(error, size, "%s: %s", address, reason);
+        return NULL;
+    }
+    listen_address(fd, bound, sizeof bound);
+    log_event(LOG_INFO, "listening", "partition=%u address=%s", member->partition->index, bound);
+    if (strncmp(address, "unix:", 5) != 0)
+        snprintf(member->partition->address, sizeof member->partition->address, "%s", bound);
+    return listener_new(member->loop, fd, &options, partition_accept, member->partition);
+}
+
+static bool member_listen(struct member *member, const struct backend_config *config, char *error, size_t size)
+{
+    struct partition *partition = member->partition;
+    char address[ADDRESS_MAX];
+    int port = config->port ? config->port + (int)partition->index : 0;
+    bool is_v6 = strchr(config->bind, ':') != NULL;
+    snprintf(address, sizeof address, is_v6 ? "[%s]:%d" : "%s:%d", config->bind, port);
+    partition->listener = listen_on(member, address, config, error, size);
+    if (!partition->listener)
+        return false;
+    if (!*config->unix_socket)
+        return true;
+    snprintf(address, sizeof address, "unix:%s.%u", config->unix_socket, partition->index);
+    partition->unix_listener = listen_on(member, address, config, error, size);
+    return partition->unix_listener != NULL;
+}
+
+static bool open_members(struct server *server, const struct backend_config *config, char *error, size_t size)
+{
+    for (int i = 0; i < config->partitions; i++) {
+        struct member *member = &server->members[server->members_count++];
+        *member = (struct member){
+            .server = server,
+            .loop = loop_new(),
+            .stop = {.run = run_member_stop},
+            .stopped = {.run = run_member_stopped},
+        };
+        member->partition = partition_new(server, (uint32_t)i, member->loop, server->env, config, error, size);
+        if (!member->partition)
+            return false;
+    }
+    for (int i = 0; i < config->partitions; i++)
+        if (!member_listen(&server->members[i], config, error, size))
+            return false;
+    return true;
+}
+
+static bool server_open(struct server *server, char *error, size_t size)
+{
+    const struct backend_config *config = &server->settings->config;
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write like others */
+    raise_file_limit(config);
+    if (!check_partitions(config, error, size))
+        return false;
+    const struct store_env_options options = {
+        .block_cache_bytes = config->store_block_cache_bytes,
+        .background_threads = (uint32_t)config->store_background_threads,
+    };
+    server->env = store_env_new(&options);
+    if (!open_members(server, config, error, size))
+        return false;
+    server->loop = loop_new();
+    loop_on_signal(server->loop, SIGTERM, on_signal, server);
+    loop_on_signal(server->loop, SIGINT, on_signal, server);
+    loop_on_signal(server->loop, SIGHUP, on_signal, server);
+    return admin_start(server, error, size);
+}
+
+static void server_serve(struct server *server)
+{
+    server->members_running = server->members_count;
+    for (uint32_t i = 0; i < server->members_count; i++) {
+        struct member *member = &server->members[i];
+        member->thread = loop_thread_start(member->loop, member->partition->name, NULL, NULL, member);
+    }
+    atomic_store(&server->is_ready, true);
+    log_event(LOG_INFO, "started", "version=%s partitions=%u run_id=%s", SCREE_VERSION, server->members_count,
+              server->run_id);
+    loop_run(server->loop);
+    for (uint32_t i = 0; i < server->members_count; i++)
+        loop_thread_join(server->members[i].thread);
+    log_event(LOG_INFO, "stopped", "clean=yes");
+}
+
+static void server_close(struct server *server)
+{
+    if (server->admin)
+        http_stop(server->admin);
+    for (uint32_t i = 0; i < server->members_count; i++) {
+        partition_free(server->members[i].partition);
+        loop_free(server->members[i].loop);
+    }
+    if (server->env)
+        store_env_free(server->env);
+    if (server->loop)
+        loop_free(server->loop);
+}
+
+int server_run(struct server *server)
+{
+    char error[ERROR_MAX] = "";
+    bool opened = server_open(server, error, sizeof error);
+    if (opened)
+        server_serve(server);
+    else
+        log_event(LOG_ERROR, "start_failed", "reason=" LOG_QUOTED, error);
+    server_close(server);
+    return opened ? 0 : 1;
+}

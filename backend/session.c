@@ -1,0 +1,404 @@
+#include "backend/session.h"
+
+#include "backend/dispatch.h"
+#include "backend/encoding.h"
+#include "backend/overlay.h"
+#include "backend/partition.h"
+#include "backend/server.h"
+#include "backend/settings.h"
+#include "backend/stats.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/log.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+enum { ARGV_KEEP = 1024, ARGS_MAX_UNAUTHENTICATED = 10, INLINE_BYTES_MAX = 64 * 1024 };
+
+static receive_fn on_data;
+static void on_end(void *owner, int err);
+static const struct stream_events events = {.on_data = on_data, .on_end = on_end};
+
+/* ---- life ---- */
+
+struct session *session_new(struct partition *partition, struct stream *stream, uint64_t id)
+{
+    struct session *session = calloc(1, sizeof *session);
+    CHECK(session);
+    session->magic = SESSION_MAGIC;
+    session->partition = partition;
+    session->stream = stream;
+    session->id = id;
+    session->created_ms = loop_mono_ms(partition->loop);
+    for (int i = 0; i < 2; i++) {
+        list_init(&session->waiting[i]);
+        out_init(&session->held[i]);
+    }
+    resp_scan_init(&session->scan);
+    transaction_init(&session->transaction);
+    watcher_init(&session->watcher);
+    session_reset(session);
+    list_push(&partition->sessions, &session->link);
+    partition->clients++;
+    metric_add(partition->metrics, METRIC_BACKEND_CLIENTS, 1);
+    stream_set_owner(stream, &events, session);
+    return session;
+}
+
+/* Everything but the stream. */
+static void session_free(struct session *session)
+{
+    struct partition *partition = session->partition;
+    session_reset(session);
+    for (int i = 0; i < 2; i++) {
+        list_remove(&session->waiting[i]);
+        out_clear(&session->held[i]);
+    }
+    resp_scan_fini(&session->scan);
+    list_remove(&session->link);
+    partition->clients--;
+    metric_sub(partition->metrics, METRIC_BACKEND_CLIENTS, 1);
+    server_client_left(partition->server);
+    session->magic = 0;
+    free(session);
+}
+
+void session_abort(struct session *session)
+{
+    CHECK(session->magic == SESSION_MAGIC);
+    session->is_closing = true;
+    session->is_aborted = true;
+    if (session->is_running)
+        return;
+    stream_abort(session->stream);
+    session_free(session);
+}
+
+/* Closes when everything owed has been handed to the stream. */
+static void session_settle(struct session *session)
+{
+    if (!session->is_closing || session->is_running || session->held_count[0] || session->held_count[1])
+        return;
+    stream_close(session->stream);
+    session_free(session);
+}
+
+void session_end(struct session *session)
+{
+    CHECK(session->magic == SESSION_MAGIC);
+    session->is_closing = true;
+    stream_pause(session->stream);
+    session_settle(session);
+}
+
+static void on_end(void *owner, int err)
+{
+    struct session *session = owner;
+    if (err)
+        session_abort(session);
+    else
+        session_end(session);
+}
+
+void session_reset(struct session *session)
+{
+    session_use(session, (struct bytes){"", 0}, 0, NULL);
+    session->resp = 2;
+    session->reply_mode = REPLY_MODE_ON;
+    session->is_authenticated = !settings_needs_password(session->partition->settings);
+    session->is_internal = false;
+    session->is_readonly = session->no_evict = session->no_touch = false;
+    session_set_text(&session->name, (struct bytes){"", 0});
+    session_set_text(&session->lib_name, (struct bytes){"", 0});
+    session_set_text(&session->lib_version, (struct bytes){"", 0});
+    transaction_end(&session->transaction);
+    watch_clear(session->partition->watches, &session->watcher);
+}
+
+void session_set_text(char **text, struct bytes value)
+{
+    free(*text);
+    *text = value.len ? strndup(value.data, value.len) : NULL;
+}
+
+/* ---- namespace and database ---- */
+
+struct bytes session_namespace(const struct session *session)
+{
+    return session->namespace_name.len ? session->namespace_name : BYTES("");
+}
+
+int session_databases(const struct session *session)
+{
+    int databases = session->partition->settings->config.databases;
+    return databases < DATABASES_MAX ? databases : DATABASES_MAX;
+}
+
+struct space *session_space(struct session *session)
+{
+    struct space_set *spaces = session->partition->spaces;
+    uint64_t generation = space_generation(spaces);
+    if (!session->space || session->space_generation != generation) {
+        session->space = space_open(spaces, session_namespace(session), session->db);
+        session->space_generation = generation;
+    }
+    return session->space;
+}
+
+void session_select(struct session *session, uint8_t db)
+{
+    session->db = db;
+    session->space = NULL;
+}
+
+void session_use(struct session *session, struct bytes name, uint8_t db, const struct slot_rule *rule)
+{
+    session_select(session, db);
+    if (!bytes_equal(name, session->namespace_name)) {
+        char *copy = name.len ? malloc(name.len) : NULL;
+        CHECK(copy || !name.len);
+        if (name.len)
+            memcpy(copy, name.data, name.len);
+        free((char *)session->namespace_name.data);
+        session->namespace_name = (struct bytes){copy, name.len};
+    }
+    free(session->slot_rule);
+    session->slot_rule = NULL;
+    if (rule) {
+        session->slot_rule = malloc(sizeof *rule);
+        CHECK(session->slot_rule);
+        *session->slot_rule = *rule;
+    }
+}
+
+/* ---- replies ---- */
+
+static unsigned ticket_parity(const struct session *session)
+{
+    return overlay_ticket(session->partition->overlay) & 1;
+}
+
+struct out *session_reply_begin(struct session *session, bool is_write)
+{
+    struct partition *partition = session->partition;
+    if (session->reply_mode == REPLY_MODE_SKIP_NEXT)
+        session->reply_mode = REPLY_MODE_SKIP;
+    if (session->reply_mode != REPLY_MODE_ON)
+        return &partition->scrap;
+    unsigned parity = ticket_parity(session);
+    if (session->held_count[parity] == 0 && !is_write && commit_is_idle(partition->commit))
+        return stream_out(session->stream);
+    return &session->held[parity];
+}
+
+static void reply_hold(struct session *session, struct out *out, unsigned parity)
+{
+    if (out != &session->held[parity])
+        out_move(&session->held[parity], out);
+    if (session->held_count[parity]++ == 0)
+        list_push(&session->partition->waiting[parity], &session->waiting[parity]);
+}
+
+/* Puts a reply where it must wait, behind all replies before it. */
+static void reply_place(struct session *session, struct out *out, uint64_t observed)
+{
+    unsigned parity = ticket_parity(session);
+    if (session->held_count[parity] || observed == overlay_ticket(session->partition->overlay)) {
+        reply_hold(session, out, parity);
+    } else if (session->held_count[!parity] || observed) {
+        reply_hold(session, out, !parity);
+    } else {
+        out_move(stream_out(session->stream), out);
+        stream_send(session->stream);
+    }
+}
+
+void session_reply_end(struct session *session, struct out *out, size_t begun, uint64_t observed)
+{
+    session->partition->stats->output_bytes += out->bytes - begun;
+    if (out == &session->partition->scrap && session->reply_mode != REPLY_MODE_ON)
+        out_clear(out);
+    else if (out->bytes == begun)
+        ; /* no reply */
+    else if (out == stream_out(session->stream))
+        stream_send(session->stream);
+    else
+        reply_place(session, out, observed);
+    if (session->reply_mode == REPLY_MODE_SKIP)
+        session->reply_mode = REPLY_MODE_ON;
+}
+
+size_t session_owed_bytes(const struct session *session)
+{
+    return stream_pending(session->stream) + session->held[0].bytes + session->held[1].bytes;
+}
+
+static void session_check_owed(struct session *session)
+{
+    if (session->is_aborted || session_owed_bytes(session) <=
+                                   session->partition->settings->config.client_output_limit_bytes)
+        return;
+    log_event(LOG_WARN, "client_cut", "peer=%s reason=\"client-output-limit\" bytes=%zu",
+              stream_peer(session->stream), session_owed_bytes(session));
+    session_abort(session);
+}
+
+void session_release(struct session *session, unsigned parity, int err)
+{
+    CHECK(session->magic == SESSION_MAGIC);
+    struct out *to = stream_out(session->stream);
+    list_remove(&session->waiting[parity]);
+    if (err) {
+        struct reply reply = {.out = to, .resp = session->resp};
+        out_clear(&session->held[parity]);
+        for (uint32_t i = 0; i < session->held_count[parity]; i++)
+            reply_code(&reply, (enum error)err);
+    } else {
+        out_move(to, &session->held[parity]);
+    }
+    session->held_count[parity] = 0;
+    stream_send(session->stream);
+    session_settle(session);
+}
+
+/* ---- requests ---- */
+
+static struct resp_limits limits_of(const struct session *session)
+{
+    const struct backend_config *config = &session->partition->settings->config;
+    bool known = session->is_authenticated || !*config->requirepass;
+    uint64_t bulk = config->proto_max_bulk_len_bytes;
+    return (struct resp_limits){
+        .bulk_bytes_max = bulk < UINT32_MAX ? (uint32_t)bulk : UINT32_MAX,
+        .args_max = known ? INT_MAX : ARGS_MAX_UNAUTHENTICATED,
+        .inline_bytes_max = INLINE_BYTES_MAX,
+        .unauthenticated = !known,
+    };
+}
+
+static struct bytes *argv_room(struct partition *partition, uint32_t argc)
+{
+    if (argc > partition->argv_cap) {
+        partition->argv_cap = argc < 16 ? 16 : argc;
+        partition->argv = realloc(partition->argv, partition->argv_cap * sizeof *partition->argv);
+        CHECK(partition->argv);
+    }
+    return partition->argv;
+}
+
+static void argv_shrink(struct partition *partition)
+{
+    if (partition->argv_cap <= ARGV_KEEP)
+        return;
+    free(partition->argv);
+    partition->argv = NULL;
+    partition->argv_cap = 0;
+}
+
+/* Runs the scanned request. False: it must wait, the session is throttled. */
+static bool run_request(struct session *session, const char *frame)
+{
+    struct partition *partition = session->partition;
+    const struct resp_scan *scan = &session->scan;
+    const char *base = resp_scan_base(scan, frame);
+    struct bytes *argv = argv_room(partition, scan->argc);
+    for (uint32_t i = 0; i < scan->argc; i++)
+        argv[i] = (struct bytes){base + scan->args[i].at, scan->args[i].len};
+    bool done = dispatch(session, argv, scan->argc);
+    argv_shrink(partition);
+    session_check_owed(session);
+    return done;
+}
+
+/* Reads nothing more until partition.c calls session_resume. */
+static void session_throttle(struct session *session)
+{
+    session->is_throttled = true;
+    session->partition->has_paused = true;
+    stream_pause(session->stream);
+}
+
+void session_resume(struct session *session)
+{
+    if (!session->is_throttled || session->is_closing || session->partition->is_stopping)
+        return;
+    session->is_throttled = false;
+    stream_resume(session->stream);
+}
+
+static void refuse_protocol(struct session *session)
+{
+    struct out *out = session_reply_begin(session, false);
+    size_t begun = out->bytes;
+    struct reply reply = {.out = out, .resp = session->resp};
+    reply_error(&reply, session->scan.error);
+    session_reply_end(session, out, begun, 0);
+    session->is_closing = true;
+}
+
+/* An unfinished request may not grow for ever, nor a queued transaction. */
+static void check_query(struct session *session, size_t unfinished)
+{
+    uint64_t limit = session->partition->settings->config.client_query_limit_bytes;
+    if (session->is_aborted || (unfinished <= limit && session->transaction.bytes <= limit))
+        return;
+    log_event(LOG_WARN, "client_cut", "peer=%s reason=\"client-query-limit\"", stream_peer(session->stream));
+    session_abort(session);
+}
+
+/* One frame at the front of data[0..len). Returns the bytes used; 0: no more for now. */
+static size_t run_frame(struct session *session, const char *data, size_t len, size_t *need)
+{
+    struct resp_limits limits = limits_of(session);
+    switch (resp_scan(&session->scan, &limits, data, len)) {
+    case RESP_MORE:
+        *need = session->scan.need;
+        check_query(session, *need > len ? *need : len);
+        return 0;
+    case RESP_BAD:
+        refuse_protocol(session);
+        return 0;
+    case RESP_FRAME:
+        break;
+    }
+    size_t size = session->scan.size;
+    if (session->scan.argc > 0 && !run_request(session, data)) {
+        session_throttle(session);
+        resp_scan_reset(&session->scan);
+        return 0;
+    }
+    check_query(session, 0);
+    return size;
+}
+
+static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+{
+    (void)block;
+    struct session *session = owner;
+    CHECK(session->magic == SESSION_MAGIC);
+    struct partition *partition = session->partition;
+    partition_refresh(partition);
+    partition->started_us = clock_mono_us();
+    session->is_running = true;
+    size_t used = 0;
+    while (used < len && !session->is_closing) {
+        if (partition_is_full(partition)) {
+            session_throttle(session);
+            break;
+        }
+        size_t size = run_frame(session, data + used, len - used, need);
+        if (size == 0)
+            break;
+        used += size;
+    }
+    session->is_running = false;
+    partition->stats->input_bytes += used;
+    if (!session->is_closing)
+        return used;
+    if (session->is_aborted)
+        session_abort(session);
+    else
+        session_end(session);
+    return len;
+}

@@ -1,0 +1,103 @@
+/*
+ * session.h - one client connection: requests in, replies out, in order.
+ *
+ *   on_data ─► resp_scan ─► dispatch ─► reply ─┬─ observed nothing uncommitted ──► stream_out
+ *                                              └─ else: held[ticket's parity] ──on_commit──► stream_out
+ *
+ * Replies leave in the order of the requests, so a reply behind a held one is held too. Two tickets can be
+ * open, the batch in flight and the one that collects, and the replies of the first are all older than those
+ * of the second. When a batch fails, every reply held becomes one error.
+ *
+ *     OPEN ──QUIT, error, end of input──► is_closing ──nothing held──► stream_close, freed
+ *       └──killed, limit exceeded, connection broken──► stream_abort, freed
+ *
+ * A session that is running a command is never freed: closing it then only marks it.
+ */
+#pragma once
+
+#include "backend/transaction.h"
+#include "backend/watch.h"
+#include "shared/namespace.h"
+#include "shared/net/stream.h"
+#include "shared/resp.h"
+
+enum { SESSION_MAGIC = 0x5e5510f1 };
+
+struct partition;
+struct space;
+
+/* CLIENT REPLY. */
+enum reply_mode {
+    REPLY_MODE_ON,
+    REPLY_MODE_OFF,
+    REPLY_MODE_SKIP_NEXT, /* the next command's reply is dropped */
+    REPLY_MODE_SKIP,      /* this one's */
+};
+
+struct session {
+    uint32_t magic;
+    uint8_t resp; /* 2 or 3 */
+    uint8_t db;
+    uint8_t reply_mode; /* enum reply_mode */
+    bool is_authenticated;
+    bool is_internal;  /* knows the cluster's secret */
+    bool is_running;   /* a command of it is on the stack */
+    bool is_closing;   /* reads no more; closed as soon as nothing is held */
+    bool is_aborted;   /* with is_running: aborted when the command has ended */
+    bool is_throttled; /* paused by CLIENT PAUSE or a full batch */
+    bool is_readonly;  /* READONLY */
+    bool no_evict;
+    bool no_touch;
+    struct partition *partition;
+    struct stream *stream;
+    struct list link;       /* in partition->sessions */
+    struct list waiting[2]; /* in partition->waiting */
+    struct out held[2];     /* replies that wait for a ticket, by its parity */
+    uint32_t held_count[2]; /* how many replies that are */
+    struct resp_scan scan;
+    uint64_t id;
+    uint64_t created_ms; /* monotonic */
+    const struct command *command; /* the last one; NULL: none yet */
+    struct bytes namespace_name;   /* heap; empty: the default namespace */
+    struct space *space;           /* cached; see session_space */
+    uint64_t space_generation;
+    struct slot_rule *slot_rule; /* heap; NULL: the {tag} rule */
+    char *name;                  /* CLIENT SETNAME; heap, NULL: none */
+    char *lib_name;
+    char *lib_version;
+    struct transaction transaction;
+    struct watcher watcher;
+};
+
+/* Takes an accepted stream. */
+struct session *session_new(struct partition *partition, struct stream *stream, uint64_t id);
+/* Closes at once, drops what was not sent. The session is gone, or marked when it is running. */
+void session_abort(struct session *session);
+/* Reads no more and closes after the replies that are owed; the caller does not use it any more. */
+void session_end(struct session *session);
+/* The ticket of this parity is durable (OK): its replies leave. Otherwise every held reply becomes `err`. */
+void session_release(struct session *session, unsigned parity, int err);
+/* A throttled session reads on. */
+void session_resume(struct session *session);
+
+/* A reply begins: where to write it. `is_write`: the command will probably have effects. */
+struct out *session_reply_begin(struct session *session, bool is_write);
+/* It is complete. `begun` is out->bytes as it was then (nothing was written: no reply), `observed` the newest
+ * ticket it observed, 0 = none. */
+void session_reply_end(struct session *session, struct out *out, size_t begun, uint64_t observed);
+
+/* The storage namespace of its namespace and database. */
+struct space *session_space(struct session *session);
+/* The bytes of its namespace's name; empty for the default one. */
+struct bytes session_namespace(const struct session *session);
+/* How many databases SELECT knows. */
+int session_databases(const struct session *session);
+void session_select(struct session *session, uint8_t db);
+/* Switches the namespace and the database; the rule may be NULL. All are copied. */
+void session_use(struct session *session, struct bytes name, uint8_t db, const struct slot_rule *rule);
+/* Sets one of the texts name, lib_name, lib_version; empty: none. */
+void session_set_text(char **text, struct bytes value);
+/* RESET and a new session: everything a client can change is as at the beginning. */
+void session_reset(struct session *session);
+/* Bytes of replies not sent yet, held ones included. */
+size_t session_owed_bytes(const struct session *session);

@@ -1,0 +1,187 @@
+#include "backend/settings.h"
+
+#include "shared/check.h"
+#include "shared/number.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Our log levels in Redis' words, by enum log_level. */
+static const char *const redis_levels[] = {"debug", "notice", "warning", "warning"};
+
+static void settle(struct settings *settings)
+{
+    settings->slowlog_slower_than_us = settings_number(settings, "slowlog-log-slower-than");
+    settings->slowlog_len_max = settings_number(settings, "slowlog-max-len");
+}
+
+struct settings *settings_new(const struct backend_config *config)
+{
+    struct settings *settings = calloc(1, sizeof *settings);
+    CHECK(settings);
+    settings->refs = 1;
+    config_copy(&settings->config.head, &config->head);
+    settle(settings);
+    return settings;
+}
+
+struct settings *settings_copy(const struct settings *from)
+{
+    struct settings *settings = settings_new(&from->config);
+    settings->epoch = from->epoch + 1;
+    for (size_t i = 0; i < parameters_count; i++) {
+        if (from->parameters[i]) {
+            settings->parameters[i] = strdup(from->parameters[i]);
+            CHECK(settings->parameters[i]);
+        }
+    }
+    settle(settings);
+    return settings;
+}
+
+struct settings *settings_ref(struct settings *settings)
+{
+    atomic_fetch_add(&settings->refs, 1);
+    return settings;
+}
+
+void settings_unref(struct settings *settings)
+{
+    if (atomic_fetch_sub(&settings->refs, 1) > 1)
+        return;
+    for (size_t i = 0; i < parameters_count; i++)
+        free(settings->parameters[i]);
+    config_fini(&settings->config.head);
+    free(settings);
+}
+
+/* ---- reading ---- */
+
+static const char *text_of(const struct settings *settings, const struct parameter *parameter)
+{
+    const char *text = settings->parameters[parameter_index(parameter)];
+    return text ? text : parameter->initial;
+}
+
+int64_t settings_number(const struct settings *settings, const char *name)
+{
+    const struct parameter *parameter = parameter_find(bytes_of(name));
+    CHECK(parameter);
+    CHECK(parameter->kind == PARAMETER_INT || parameter->kind == PARAMETER_BYTES);
+    int64_t number;
+    CHECK(number_parse_int64(bytes_of(text_of(settings, parameter)), &number));
+    return number;
+}
+
+static const struct option *own_option(const struct settings *settings, const struct parameter *parameter)
+{
+    const struct option *option = config_find(&settings->config.head, bytes_of(parameter->initial));
+    CHECK(option);
+    return option;
+}
+
+/* An own option in Redis' units: seconds, bytes, its words for log levels. */
+static struct bytes own_get(const struct settings *settings, const struct parameter *parameter,
+                            char buffer[OPTION_TEXT_MAX])
+{
+    const struct option *option = own_option(settings, parameter);
+    const char *member = (const char *)&settings->config + option->offset;
+    uint64_t number;
+    if (option->kind == OPTION_ENUM)
+        return bytes_of(redis_levels[settings->config.log_level]);
+    if (option->kind != OPTION_BYTES && option->kind != OPTION_MS)
+        return config_get(&settings->config.head, option, buffer);
+    memcpy(&number, member, sizeof number);
+    if (option->kind == OPTION_MS)
+        number /= 1000;
+    return (struct bytes){buffer, (size_t)snprintf(buffer, OPTION_TEXT_MAX, "%" PRIu64, number)};
+}
+
+struct bytes settings_get(const struct settings *settings, const struct parameter *parameter,
+                          char buffer[OPTION_TEXT_MAX])
+{
+    if (parameter->kind == PARAMETER_ALIAS)
+        parameter = parameter_find(bytes_of(parameter->initial));
+    if (parameter->kind == PARAMETER_OWN)
+        return own_get(settings, parameter, buffer);
+    return bytes_of(text_of(settings, parameter));
+}
+
+bool settings_knows(const struct settings *settings, struct bytes name)
+{
+    return parameter_find(name) || config_find(&settings->config.head, name);
+}
+
+bool settings_is_fixed(const struct settings *settings, struct bytes name)
+{
+    const struct parameter *parameter = parameter_find(name);
+    if (parameter && parameter->kind != PARAMETER_OWN)
+        return parameter->kind == PARAMETER_FIXED;
+    const struct option *option =
+        parameter ? own_option(settings, parameter) : config_find(&settings->config.head, name);
+    CHECK(option);
+    return option->reload == OPTION_RESTART;
+}
+
+/* ---- changing ---- */
+
+/* Redis' word for a level as ours; unknown ones pass, to be refused by the option. */
+static struct bytes own_level(struct bytes word)
+{
+    if (bytes_is(word, "verbose"))
+        return BYTES("debug");
+    if (bytes_is(word, "notice"))
+        return BYTES("info");
+    return bytes_is(word, "warning") ? BYTES("warn") : word;
+}
+
+/* An own option under Redis' name: the value comes in Redis' units. */
+static bool parameter_own_set(struct settings *settings, const struct parameter *parameter, struct bytes value,
+                              char *error, size_t size)
+{
+    const struct option *option = own_option(settings, parameter);
+    char text[OPTION_TEXT_MAX];
+    uint64_t number;
+    if (option->kind == OPTION_ENUM)
+        return config_set(&settings->config.head, option, own_level(value), error, size);
+    if (option->kind == OPTION_BYTES && parameter_bytes(value, &number))
+        value = (struct bytes){text, (size_t)snprintf(text, sizeof text, "%" PRIu64, number)};
+    else if (option->kind == OPTION_MS && number_parse_uint64(value, &number))
+        value = (struct bytes){text, (size_t)snprintf(text, sizeof text, "%" PRIu64 "s", number)};
+    return config_set(&settings->config.head, option, value, error, size);
+}
+
+static void parameter_keep(struct settings *settings, const struct parameter *parameter, struct bytes value)
+{
+    char **text = &settings->parameters[parameter_index(parameter)];
+    uint64_t number;
+    free(*text);
+    *text = NULL;
+    if (parameter->kind == PARAMETER_BYTES && parameter_bytes(value, &number))
+        CHECK(asprintf(text, "%" PRIu64, number) > 0);
+    else
+        *text = strndup(value.data, value.len);
+    CHECK(*text);
+    if (parameter->kind == PARAMETER_BOOL || parameter->kind == PARAMETER_WORD)
+        for (char *c = *text; *c; c++)
+            *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 32 : *c);
+}
+
+bool settings_set(struct settings *settings, struct bytes name, struct bytes value, char *error, size_t size)
+{
+    const struct parameter *parameter = parameter_find(name);
+    if (!parameter) {
+        const struct option *option = config_find(&settings->config.head, name);
+        CHECK(option);
+        return config_set(&settings->config.head, option, value, error, size);
+    }
+    if (parameter->kind == PARAMETER_OWN)
+        return parameter_own_set(settings, parameter, value, error, size);
+    if (!parameter_check(parameter, value, error, size))
+        return false;
+    parameter_keep(settings, parameter, value);
+    settle(settings);
+    return true;
+}

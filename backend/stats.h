@@ -1,0 +1,88 @@
+/*
+ * stats.h - what INFO and SLOWLOG tell about a partition's commands. Used on its thread only.
+ */
+#pragma once
+
+#include "shared/command.h"
+#include "shared/metrics.h"
+
+#include <stdint.h>
+
+enum {
+    STATS_ERRORS_MAX = 128,    /* different error codes counted */
+    STATS_ERROR_NAME_MAX = 32, /* a longer code is cut */
+    STATS_SAMPLES = 16,        /* of instantaneous_ops_per_sec */
+};
+
+struct command_stats {
+    uint64_t calls;
+    uint64_t usec;
+    uint64_t rejected; /* by a gate, before it ran */
+    uint64_t failed;   /* with an error reply */
+};
+
+struct error_stats {
+    char name[STATS_ERROR_NAME_MAX];
+    uint64_t count;
+};
+
+/* One slow command; its texts lie behind it in the same allocation. */
+struct slow_entry {
+    struct slow_entry *next;
+    uint64_t id;
+    uint64_t at_s; /* wall clock */
+    uint64_t usec;
+    struct bytes peer;
+    struct bytes name;
+    uint32_t argc;
+    struct bytes argv[];
+};
+
+struct stats {
+    struct command_stats commands[COMMAND_COUNT];
+    struct error_stats errors[STATS_ERRORS_MAX];
+    uint32_t errors_count;
+    uint64_t errors_total;
+    uint64_t commands_total;
+    uint64_t connections_total;
+    uint64_t connections_refused;
+    uint64_t input_bytes;
+    uint64_t output_bytes;
+    uint64_t expired_before; /* METRIC_BACKEND_EXPIRED and so on, at the last RESETSTAT */
+    uint64_t hits_before;
+    uint64_t misses_before;
+    uint64_t sampled_commands; /* commands_total at the last sample */
+    uint64_t sampled_ms;
+    uint64_t samples[STATS_SAMPLES]; /* commands a second */
+    uint32_t samples_next;
+    struct slow_entry *slow; /* newest first */
+    uint64_t slow_count;
+    uint64_t slow_next_id;
+};
+
+struct stats *stats_new(void);
+void stats_free(struct stats *stats);
+/* CONFIG RESETSTAT: all but the slow log. `metrics` is the partition's set, which goes on counting. */
+void stats_reset(struct stats *stats, const struct metrics *metrics);
+static inline uint64_t stats_metric(const struct metrics *metrics, enum metric metric)
+{
+    return atomic_load_explicit(&metrics->values[metric], memory_order_relaxed);
+}
+/* Counts an error by its first word ("ERR", "WRONGTYPE"). */
+void stats_error(struct stats *stats, const char *text);
+/* Takes a sample of the command rate. */
+void stats_sample(struct stats *stats, uint64_t now_ms);
+uint64_t stats_ops_per_second(const struct stats *stats);
+
+/* What goes into the slow log. */
+struct slow_command {
+    uint64_t at_s;
+    uint64_t usec;
+    struct bytes peer;
+    struct bytes name;
+    const struct bytes *argv;
+    uint32_t argc;
+};
+/* Keeps the newest `len_max`; long arguments and long lists are cut as in Redis. */
+void slowlog_push(struct stats *stats, const struct slow_command *slow, uint64_t len_max);
+void slowlog_reset(struct stats *stats);

@@ -1,0 +1,139 @@
+/*
+ * store.h - the storage engine in our words: column families of ordered bytes, atomic batches,
+ * point reads without copies, ordered iteration. The only door to RocksDB.
+ *
+ *   store_env   one per process: block cache and background threads, shared by all stores
+ *   store       one per partition: one database directory, one writer
+ *
+ * Reads may come from any thread; writes from one thread at a time (the commit thread). Figures,
+ * compaction and checkpoints may be asked for by any thread. store_open, store_close,
+ * store_recover: by the partition's thread. A door: store_rocksdb*.c | tests/sim/store_mem.c (crash
+ * = unsynced writes are lost).
+ */
+#pragma once
+
+#include "shared/bytes.h"
+#include "shared/out.h"
+
+enum cf {
+    CF_SYSTEM,     /* counters, database map, batch header; later slot records, functions */
+    CF_METADATA,   /* one row a key */
+    CF_DATA,       /* rows of collections */
+    CF_ZSET_SCORE, /* score | member */
+    CF_STREAM,     /* stream entries */
+    CF_EXPIRE,     /* expiry index */
+    CF_COUNT,
+};
+
+struct store_env;
+struct store;
+struct store_iter;
+struct store_batch;
+
+struct store_env_options {
+    uint64_t block_cache_bytes;
+    uint32_t background_threads;
+};
+
+/* Says whether a row of `cf` may be dropped by compaction. Called on background threads; reads
+ * through store_get are allowed. When in doubt: false. */
+typedef bool store_drop_fn(void *owner, struct store *store, enum cf cf, struct bytes key);
+
+struct store_options {
+    const char *path;        /* directory; created with its parents */
+    uint64_t memtable_bytes; /* per column family */
+    uint32_t memtables;
+    uint64_t wal_bytes_max;
+    uint32_t bloom_bits; /* 0 = none */
+    int32_t max_open_files;
+    uint64_t blob_threshold_bytes; /* 0 = no blob files */
+    const char *compression;       /* none | lz4 | zstd */
+    store_drop_fn *drop;           /* may be NULL */
+    void *drop_owner;
+};
+
+struct store_env *store_env_new(const struct store_env_options *options);
+void store_env_free(struct store_env *env); /* after all its stores are closed */
+
+/* NULL and a one-line reason in error[size]. A database in use by another process is refused. */
+struct store *store_open(struct store_env *env, const struct store_options *options, char *error,
+                         size_t size);
+/* Flushes nothing that is not already durable in the WAL; every iterator must be freed before. */
+void store_close(struct store *store);
+
+/* A value borrowed from the engine (pinned) or from an overlay layer (pin NULL) until
+ * slice_release. */
+struct slice {
+    const char *data;
+    size_t len;
+    void *pin;
+};
+static inline struct bytes slice_bytes(const struct slice *slice)
+{
+    return (struct bytes){slice->data, slice->len};
+}
+
+/* 0 and the value, ERR_NOT_FOUND, or ERR_STORE (logged). On failure `value` is left alone. */
+int store_get(struct store *store, enum cf cf, struct bytes key, struct slice *value);
+void slice_release(struct slice *slice);
+
+/* Iterates keys k with lower <= k < upper (empty upper: to the end). Sees one consistent state,
+ * that of its creation. After every move: store_iter_valid. The bounds are copied. */
+struct store_iter *store_iter_new(struct store *store, enum cf cf, struct bytes lower,
+                                  struct bytes upper);
+void store_iter_free(struct store_iter *iter);                            /* NULL is allowed */
+void store_iter_seek(struct store_iter *iter, struct bytes key);          /* first k >= key */
+void store_iter_seek_for_prev(struct store_iter *iter, struct bytes key); /* last k <= key */
+void store_iter_seek_first(struct store_iter *iter);
+void store_iter_seek_last(struct store_iter *iter);
+void store_iter_next(struct store_iter *iter);
+void store_iter_prev(struct store_iter *iter);
+bool store_iter_valid(const struct store_iter *iter);
+struct bytes store_iter_key(const struct store_iter *iter);   /* borrowed until the next move */
+struct bytes store_iter_value(const struct store_iter *iter); /* likewise */
+bool store_iter_failed(const struct store_iter *iter);        /* a read error ended it */
+
+/* A batch: operations apply in order, all or nothing. */
+struct store_batch *store_batch_new(void);
+void store_batch_free(struct store_batch *batch);
+void store_batch_clear(struct store_batch *batch);
+void store_batch_put(struct store_batch *batch, struct store *store, enum cf cf, struct bytes key,
+                     struct bytes value);
+void store_batch_delete(struct store_batch *batch, struct store *store, enum cf cf,
+                        struct bytes key);
+/* Deletes from <= k < to; an empty `to` means to the end of the column family (no key begins with
+ * 32 bytes 0xff). An empty range is no operation. */
+void store_batch_delete_range(struct store_batch *batch, struct store *store, enum cf cf,
+                              struct bytes from, struct bytes to);
+/* A record that goes to the WAL only. */
+void store_batch_log_data(struct store_batch *batch, struct bytes data);
+size_t store_batch_bytes(const struct store_batch *batch);
+
+/* Writes the batch; with `sync` it is on the disk when this returns. 0, ERR_DISK_FULL or ERR_STORE,
+ * then a one-line reason in error[size]. */
+int store_write(struct store *store, struct store_batch *batch, bool sync, char *error,
+                size_t size);
+/* Makes everything written so far durable. */
+int store_sync(struct store *store, char *error, size_t size);
+/* After a failed write the engine refuses writes and answers reads. This tries to bring it back,
+ * and may reopen the database for it; called on the partition's thread with no write in flight and
+ * no slice or iterator alive; blocks. 0, or ERR_DISK_FULL or ERR_STORE and a reason: try again
+ * later, reads go on. Afterwards the batch that failed is there as a whole or not at all (its sync
+ * may have failed, not its write): read anew what is cached from the store. Every batch written
+ * with success is there. */
+int store_recover(struct store *store, char *error, size_t size);
+
+/* Compacts a column family's range; blocks. Empty bounds: everything. */
+void store_compact(struct store *store, enum cf cf, struct bytes from, struct bytes to);
+/* Has compaction look for files that are due, which it does by itself only where rows are written: call
+ * it about once an hour, or orphans stay where nothing is. May sync files; not for a busy loop. */
+void store_maintain(struct store *store);
+/* Appends "name:value\r\n" lines of engine figures (levels, memtables, pending compaction, cache).
+ */
+void store_info(struct store *store, struct out *out);
+/* One number by name: "disk_bytes" (its parts: "sst_bytes", "blob_bytes", "wal_bytes"),
+ * "memtable_bytes", "table_reader_bytes", "cache_bytes" (of the environment),
+ * "pending_compaction_bytes", "stalled" (1 when writes are stopped). */
+uint64_t store_figure(struct store *store, const char *name);
+/* A consistent copy made of hard links at `path` (must not exist). 0 or ERR_STORE with a reason. */
+int store_checkpoint(struct store *store, const char *path, char *error, size_t size);

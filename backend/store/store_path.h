@@ -1,0 +1,16 @@
+/*
+ * store_path.h - the little a store needs from the file system beside its engine.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Makes the directory and its missing parents, each durable in its parent. False and a one-line
+ * reason in error[size] when that fails or something else is in the way. */
+bool path_make(const char *path, char *error, size_t size);
+/* Bytes of the regular files in the directory whose names end in `suffix` ("" = all). */
+uint64_t path_bytes(const char *path, const char *suffix);
+/* Bytes free for us on the path's file system; 0 when unknown. */
+uint64_t path_free_bytes(const char *path);

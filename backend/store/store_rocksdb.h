@@ -1,0 +1,67 @@
+/*
+ * store_rocksdb.h - what the files store_rocksdb*.c share. For nobody else: they are the only ones
+ * that know RocksDB (7.8, C API).
+ *
+ *   store_rocksdb.c          open, close, read, write, recover
+ *   store_rocksdb_options.c  how each column family is tuned, and why
+ *   store_rocksdb_info.c     figures, compaction by hand, checkpoint
+ */
+#pragma once
+
+#include "backend/store/store.h"
+
+#include <pthread.h>
+#include <rocksdb/c.h>
+#include <stdatomic.h>
+
+enum { ITERS_KEPT = 8 }; /* unused iterators a store keeps */
+
+struct store_env {
+    rocksdb_env_t *env;
+    rocksdb_cache_t *cache;
+    uint32_t threads; /* for compaction; a few more flush */
+};
+
+static inline int store_flush_threads(const struct store_env *env)
+{
+    return 1 + (int)env->threads / 4;
+}
+
+/* What a compaction filter is given. */
+struct filter {
+    struct store *store;
+    enum cf cf;
+};
+
+struct store {
+    struct store_env *env;
+    char *path;
+    rocksdb_t *db; /* NULL: a reopen failed and so did opening it for reading */
+    rocksdb_column_family_handle_t *cfs[CF_COUNT];
+    bool is_read_only;
+    _Atomic int stopped;      /* what every write is refused with since one failed; 0 = works */
+    char stopped_reason[256]; /* written before `stopped` */
+    _Atomic bool is_open;     /* filters may read */
+    _Atomic uint32_t iters_now;
+    _Atomic(struct store_iter *) iters[ITERS_KEPT];
+    rocksdb_readoptions_t *get_options;
+    rocksdb_writeoptions_t *write_options, *sync_options;
+    rocksdb_options_t *options[CF_COUNT]; /* those of CF_SYSTEM are the database's too */
+    rocksdb_compactionfilter_t *filters[CF_COUNT];
+    struct filter filter_states[CF_COUNT];
+    store_drop_fn *drop;
+    void *drop_owner;
+    pthread_rwlock_t lock; /* shared: control functions; exclusive: the database is reopened */
+};
+
+/* Name and value of the option that has old files compacted. */
+extern const char *const store_age_option[2];
+/* The name RocksDB knows the column family by. */
+const char *store_cf_name(enum cf cf);
+/* Fills store->options and store->filters; store->env, drop and drop_owner are set. */
+void store_make_options(struct store *store, const struct store_options *options);
+void store_drop_options(struct store *store);
+/* Takes RocksDB's reason: ERR_DISK_FULL or ERR_STORE, and the text in error[size]. */
+int store_failure(char *reason, char *error, size_t size);
+/* ERR_STORE and the reason: there is no database. */
+int store_lost(char *error, size_t size);

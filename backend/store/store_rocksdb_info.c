@@ -1,0 +1,160 @@
+/*
+ * store_rocksdb_info.c - the control path: figures, compaction by hand, checkpoints. Any thread;
+ * the lock keeps store_recover from taking the database away meanwhile.
+ */
+#include "backend/store/store_rocksdb.h"
+
+#include "backend/store/store_path.h"
+#include "shared/error.h"
+#include "shared/log.h"
+
+#include <stdlib.h>
+
+void store_compact(struct store *store, enum cf cf, struct bytes from, struct bytes to)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    if (store->db)
+        rocksdb_compact_range_cf(store->db, store->cfs[cf], from.len ? from.data : NULL, from.len,
+                                 to.len ? to.data : NULL, to.len);
+    pthread_rwlock_unlock(&store->lock);
+}
+
+/* RocksDB looks for files that are due when a column family changes: setting an option, even to the
+ * value it has, is a change. */
+static void maintain_cf(struct store *store, enum cf cf)
+{
+    char *reason = NULL;
+    rocksdb_set_options_cf(store->db, store->cfs[cf], 1, &store_age_option[0], &store_age_option[1],
+                           &reason);
+    if (!reason)
+        return;
+    log_event(LOG_WARN, "store_maintain_failed", "path=%s reason=\"%s\"", store->path, reason);
+    rocksdb_free(reason);
+}
+
+void store_maintain(struct store *store)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        if (store->db && !atomic_load(&store->stopped) && store->filters[cf])
+            maintain_cf(store, cf);
+    pthread_rwlock_unlock(&store->lock);
+}
+
+static uint64_t cf_property(struct store *store, enum cf cf, const char *property)
+{
+    uint64_t value = 0;
+    (void)rocksdb_property_int_cf(store->db, store->cfs[cf], property, &value);
+    return value;
+}
+
+static uint64_t property_sum(struct store *store, const char *property)
+{
+    uint64_t sum = 0;
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        sum += cf_property(store, cf, property);
+    return sum;
+}
+
+static uint64_t level0_files(struct store *store, enum cf cf)
+{
+    char *text =
+        rocksdb_property_value_cf(store->db, store->cfs[cf], "rocksdb.num-files-at-level0");
+    uint64_t files = text ? strtoull(text, NULL, 10) : 0;
+    rocksdb_free(text);
+    return files;
+}
+
+/* Figures of the whole database that are sums over its column families. */
+static const struct {
+    const char *name, *property;
+} figures[] = {
+    {"memtable_bytes", "rocksdb.size-all-mem-tables"},
+    {"table_reader_bytes", "rocksdb.estimate-table-readers-mem"},
+    {"pending_compaction_bytes", "rocksdb.estimate-pending-compaction-bytes"},
+    {"sst_bytes", "rocksdb.total-sst-files-size"},
+    {"blob_bytes", "rocksdb.total-blob-file-size"},
+};
+enum { FIGURES = sizeof figures / sizeof figures[0] };
+
+static uint64_t figure_locked(struct store *store, const char *name)
+{
+    if (strcmp(name, "cache_bytes") == 0)
+        return rocksdb_cache_get_usage(store->env->cache);
+    if (strcmp(name, "wal_bytes") == 0)
+        return path_bytes(store->path, ".log");
+    if (!store->db)
+        return strcmp(name, "stalled") == 0;
+    if (strcmp(name, "stalled") == 0)
+        return atomic_load(&store->stopped) ||
+               cf_property(store, CF_SYSTEM, "rocksdb.is-write-stopped");
+    if (strcmp(name, "disk_bytes") == 0)
+        return figure_locked(store, "sst_bytes") + figure_locked(store, "blob_bytes") +
+               figure_locked(store, "wal_bytes");
+    for (size_t i = 0; i < FIGURES; i++)
+        if (strcmp(name, figures[i].name) == 0)
+            return property_sum(store, figures[i].property);
+    return 0;
+}
+
+uint64_t store_figure(struct store *store, const char *name)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    uint64_t value = figure_locked(store, name);
+    pthread_rwlock_unlock(&store->lock);
+    return value;
+}
+
+static void info_line(struct store *store, struct out *out, const char *name)
+{
+    out_printf(out, "store_%s:%llu\r\n", name, (unsigned long long)figure_locked(store, name));
+}
+
+static void info_cf(struct store *store, struct out *out, enum cf cf)
+{
+    out_printf(out, "store_cf_%s:rows=%llu,bytes=%llu,level0_files=%llu,memtable_bytes=%llu\r\n",
+               cf == CF_SYSTEM ? "system" : store_cf_name(cf),
+               (unsigned long long)cf_property(store, cf, "rocksdb.estimate-num-keys"),
+               (unsigned long long)cf_property(store, cf, "rocksdb.total-sst-files-size"),
+               (unsigned long long)level0_files(store, cf),
+               (unsigned long long)cf_property(store, cf, "rocksdb.size-all-mem-tables"));
+}
+
+void store_info(struct store *store, struct out *out)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    out_printf(out, "store_state:%s\r\n",
+               !store->db            ? "lost"
+               : store->is_read_only ? "read-only"
+                                     : "open");
+    info_line(store, out, "disk_bytes");
+    info_line(store, out, "wal_bytes");
+    info_line(store, out, "cache_bytes");
+    info_line(store, out, "stalled");
+    for (size_t i = 0; i < FIGURES; i++)
+        info_line(store, out, figures[i].name);
+    for (enum cf cf = 0; store->db && cf < CF_COUNT; cf++)
+        info_cf(store, out, cf);
+    pthread_rwlock_unlock(&store->lock);
+}
+
+static int checkpoint_locked(struct store *store, const char *path, char *error, size_t size)
+{
+    char *reason = NULL;
+    if (!store->db)
+        return store_lost(error, size);
+    rocksdb_checkpoint_t *checkpoint = rocksdb_checkpoint_object_create(store->db, &reason);
+    if (!reason) {
+        rocksdb_checkpoint_create(checkpoint, path, 0, &reason);
+        rocksdb_checkpoint_object_destroy(checkpoint);
+    }
+    return reason ? store_failure(reason, error, size) : OK;
+}
+
+int store_checkpoint(struct store *store, const char *path, char *error, size_t size)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    int err = checkpoint_locked(store, path, error, size);
+    pthread_rwlock_unlock(&store->lock);
+    return err;
+}

@@ -1,0 +1,195 @@
+/*
+ * store_rocksdb_options.c - how the engine is tuned.
+ *
+ * Its cost is reads and inserts, and latency is lost in stalls. So:
+ *   - memtables are small: a small skip list is cheaper to insert into, and its flush is short
+ *   - blooms over whole keys, in memtables too: a busy server asks for many absent rows
+ *   - writes are slowed early and stopped late: level 0 may grow while compaction catches up
+ *   - files with many deletions (queues) are compacted soon, and those with rows of collections
+ * once a day, so that orphans go even where nothing is written
+ *   - the upper levels are compressed cheaply, the last one well
+ */
+#include "backend/store/store_rocksdb.h"
+
+#include "shared/check.h"
+
+#include <stdio.h>
+
+enum {
+    BLOCK_BYTES = 4096,
+    LEVEL0_COMPACT = 4,        /* files in level 0 that start a compaction, */
+    LEVEL0_SLOW = 20,          /* slow writes down, */
+    LEVEL0_STOP = 200,         /* stop them */
+    FILE_BYTES = 32 << 20,     /* an SST file of level 1 and below */
+    LEVEL_BASE_MEMTABLES = 16, /* bytes of the first level below 0, in memtables */
+    LOG_FILES_MAX = 3,         /* RocksDB's own: one each time it is opened */
+    LOG_FATAL = 4,
+    QUEUE_WINDOW = 512,  /* a file with QUEUE_DELETES deletions among so many rows in a row */
+    QUEUE_DELETES = 128, /* is compacted soon */
+};
+
+/* What a column family holds decides how it is tuned. */
+struct cf_traits {
+    const char *name;
+    bool has_point_reads; /* blooms pay */
+    bool has_orphans;     /* rows of collections that may be gone: compaction asks drop() */
+    bool has_values;      /* values may be big: blob files are allowed */
+};
+
+static const struct cf_traits cf_traits[CF_COUNT] = {
+    [CF_SYSTEM] = {.name = "default"},
+    [CF_METADATA] = {.name = "metadata", .has_point_reads = true, .has_values = true},
+    [CF_DATA] = {.name = "data", .has_point_reads = true, .has_orphans = true, .has_values = true},
+    [CF_ZSET_SCORE] = {.name = "zset_score", .has_orphans = true},
+    [CF_STREAM] = {.name = "stream", .has_point_reads = true, .has_orphans = true},
+    [CF_EXPIRE] = {.name = "expire"},
+};
+
+const char *store_cf_name(enum cf cf)
+{
+    return cf_traits[cf].name;
+}
+
+/* May RocksDB drop the row? Rows are kept while the database is being opened or closed. */
+static unsigned char filter_drop(void *state, int level, const char *key, size_t key_len,
+                                 const char *value, size_t value_len, char **new_value,
+                                 size_t *new_value_len, unsigned char *is_changed)
+{
+    const struct filter *filter = state;
+    struct store *store = filter->store;
+    (void)level, (void)value, (void)value_len, (void)new_value, (void)new_value_len;
+    *is_changed = 0;
+    if (!atomic_load_explicit(&store->is_open, memory_order_acquire))
+        return 0;
+    return store->drop(store->drop_owner, store, filter->cf, (struct bytes){key, key_len});
+}
+
+static const char *filter_name(void *state)
+{
+    (void)state;
+    return "scree.orphans";
+}
+
+static void filter_free(void *state)
+{
+    (void)state; /* lives in the store */
+}
+
+static void options_set_database(rocksdb_options_t *to, const struct store_env *env,
+                                 const struct store_options *options)
+{
+    rocksdb_options_set_env(to, env->env);
+    rocksdb_options_set_create_if_missing(to, 1);
+    rocksdb_options_set_create_missing_column_families(to, 1);
+    rocksdb_options_set_paranoid_checks(to, 1);
+    rocksdb_options_set_max_background_jobs(to, (int)env->threads + store_flush_threads(env));
+    rocksdb_options_set_max_open_files(to, options->max_open_files);
+    rocksdb_options_set_max_total_wal_size(to, options->wal_bytes_max);
+    rocksdb_options_set_wal_recovery_mode(to, rocksdb_point_in_time_recovery);
+    rocksdb_options_set_avoid_unnecessary_blocking_io(to, 1);
+    rocksdb_options_set_bytes_per_sync(to, 1 << 20);
+    rocksdb_options_set_skip_stats_update_on_db_open(to, 1);
+    /* A LOG that cannot be written (the disk is full) makes Debian's package, which is built with
+     * assertions, abort at the next line. So nothing is written to it while the database runs. */
+    rocksdb_options_set_info_log_level(to, LOG_FATAL);
+    rocksdb_options_set_keep_log_file_num(to, LOG_FILES_MAX);
+    rocksdb_options_set_stats_dump_period_sec(to, 0);
+    rocksdb_options_set_stats_persist_period_sec(to, 0);
+}
+
+static void options_set_table(rocksdb_options_t *to, const struct store_env *env,
+                              const struct store_options *options, const struct cf_traits *traits)
+{
+    rocksdb_block_based_table_options_t *table = rocksdb_block_based_options_create();
+    rocksdb_block_based_options_set_block_cache(table, env->cache);
+    rocksdb_block_based_options_set_block_size(table, BLOCK_BYTES);
+    if (traits->has_point_reads && options->bloom_bits) {
+        /* The table owns the policy. Whole keys; the memtable gets a bloom of its own. */
+        rocksdb_block_based_options_set_filter_policy(
+            table, rocksdb_filterpolicy_create_bloom_full(options->bloom_bits));
+        rocksdb_block_based_options_set_whole_key_filtering(table, 1);
+        rocksdb_options_set_memtable_prefix_bloom_size_ratio(to, 0.05);
+        rocksdb_options_set_memtable_whole_key_filtering(to, 1);
+    }
+    rocksdb_options_set_block_based_table_factory(to, table);
+    rocksdb_block_based_options_destroy(table);
+}
+
+static void options_set_compression(rocksdb_options_t *to, const char *compression)
+{
+    bool is_lz4 = strcmp(compression, "lz4") == 0;
+    bool is_zstd = strcmp(compression, "zstd") == 0;
+    CHECK(is_lz4 || is_zstd || strcmp(compression, "none") == 0);
+    int upper = is_lz4    ? rocksdb_lz4_compression
+                : is_zstd ? rocksdb_zstd_compression
+                          : rocksdb_no_compression;
+    int lowest = is_lz4 || is_zstd ? rocksdb_zstd_compression : rocksdb_no_compression;
+    rocksdb_options_set_compression(to, upper);
+    rocksdb_options_set_bottommost_compression(to, lowest);
+}
+
+static void options_set_levels(rocksdb_options_t *to, const struct store_options *options,
+                               const struct cf_traits *traits)
+{
+    rocksdb_options_set_write_buffer_size(to, options->memtable_bytes);
+    rocksdb_options_set_max_write_buffer_number(to, (int)options->memtables);
+    rocksdb_options_set_level_compaction_dynamic_level_bytes(to, 1);
+    rocksdb_options_set_level0_file_num_compaction_trigger(to, LEVEL0_COMPACT);
+    rocksdb_options_set_level0_slowdown_writes_trigger(to, LEVEL0_SLOW);
+    rocksdb_options_set_level0_stop_writes_trigger(to, LEVEL0_STOP);
+    rocksdb_options_set_target_file_size_base(to, FILE_BYTES);
+    rocksdb_options_set_max_bytes_for_level_base(to,
+                                                 options->memtable_bytes * LEVEL_BASE_MEMTABLES);
+    rocksdb_options_add_compact_on_deletion_collector_factory(to, QUEUE_WINDOW, QUEUE_DELETES);
+    if (traits->has_values && options->blob_threshold_bytes) {
+        bool is_compressed = strcmp(options->compression, "none") != 0;
+        rocksdb_options_set_enable_blob_files(to, 1);
+        rocksdb_options_set_min_blob_size(to, options->blob_threshold_bytes);
+        rocksdb_options_set_enable_blob_gc(to, 1);
+        rocksdb_options_set_blob_compression_type(to, is_compressed ? rocksdb_lz4_compression
+                                                                    : rocksdb_no_compression);
+    }
+}
+
+const char *const store_age_option[2] = {"periodic_compaction_seconds", "86400"};
+
+/* Options the C API has no setter for go in as text. */
+static rocksdb_options_t *options_with_age(rocksdb_options_t *base)
+{
+    char text[64], *reason = NULL;
+    rocksdb_options_t *options = rocksdb_options_create();
+    snprintf(text, sizeof text, "%s=%s", store_age_option[0], store_age_option[1]);
+    rocksdb_get_options_from_string(base, text, options, &reason);
+    CHECK(!reason);
+    rocksdb_options_destroy(base);
+    return options;
+}
+
+void store_make_options(struct store *store, const struct store_options *options)
+{
+    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
+        const struct cf_traits *traits = &cf_traits[cf];
+        rocksdb_options_t *made = rocksdb_options_create();
+        options_set_database(made, store->env, options);
+        options_set_table(made, store->env, options, traits);
+        options_set_compression(made, options->compression);
+        options_set_levels(made, options, traits);
+        if (traits->has_orphans && store->drop) {
+            made = options_with_age(made);
+            store->filter_states[cf] = (struct filter){store, cf};
+            store->filters[cf] = rocksdb_compactionfilter_create(
+                &store->filter_states[cf], filter_free, filter_drop, filter_name);
+            rocksdb_options_set_compaction_filter(made, store->filters[cf]);
+        }
+        store->options[cf] = made;
+    }
+}
+
+void store_drop_options(struct store *store)
+{
+    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
+        rocksdb_options_destroy(store->options[cf]);
+        if (store->filters[cf])
+            rocksdb_compactionfilter_destroy(store->filters[cf]);
+    }
+}

@@ -1,0 +1,55 @@
+#include "backend/transaction.h"
+
+#include "shared/check.h"
+#include "shared/command.h"
+
+#include <stdlib.h>
+
+void transaction_init(struct transaction *transaction)
+{
+    *transaction = (struct transaction){0};
+    transaction->end = &transaction->first;
+}
+
+void transaction_begin(struct transaction *transaction)
+{
+    CHECK(!transaction->is_open);
+    CHECK(!transaction->first);
+    transaction->is_open = true;
+}
+
+void transaction_queue(struct transaction *transaction, const struct command *command, const struct bytes *argv,
+                       uint32_t argc)
+{
+    CHECK(transaction->is_open);
+    struct queued *queued;
+    size_t size = sizeof *queued + argc * sizeof *argv;
+    size_t text_at = size;
+    for (uint32_t i = 0; i < argc; i++)
+        size += argv[i].len;
+    queued = malloc(size);
+    CHECK(queued);
+    *queued = (struct queued){.command = command, .argc = argc};
+    char *text = (char *)queued + text_at;
+    for (uint32_t i = 0; i < argc; i++) {
+        queued->argv[i] = (struct bytes){text, argv[i].len};
+        if (argv[i].len)
+            memcpy(text, argv[i].data, argv[i].len);
+        text += argv[i].len;
+    }
+    *transaction->end = queued;
+    transaction->end = &queued->next;
+    transaction->flags |= command->flags;
+    transaction->count++;
+    transaction->bytes += size;
+}
+
+void transaction_end(struct transaction *transaction)
+{
+    while (transaction->first) {
+        struct queued *next = transaction->first->next;
+        free(transaction->first);
+        transaction->first = next;
+    }
+    transaction_init(transaction);
+}

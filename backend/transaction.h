@@ -1,0 +1,34 @@
+/*
+ * transaction.h - the commands between MULTI and EXEC: copied, bounded, in order.
+ */
+#pragma once
+
+#include "shared/bytes.h"
+
+struct command;
+
+/* One queued command; its arguments' bytes lie behind argv in the same allocation. */
+struct queued {
+    struct queued *next;
+    const struct command *command;
+    uint32_t argc;
+    struct bytes argv[];
+};
+
+struct transaction {
+    bool is_open;    /* MULTI was given */
+    bool is_aborted; /* a command was refused: EXEC discards */
+    uint32_t flags;  /* enum command_flags of all queued commands */
+    uint32_t count;
+    size_t bytes; /* all allocations */
+    struct queued *first;
+    struct queued **end;
+};
+
+void transaction_init(struct transaction *transaction);
+void transaction_begin(struct transaction *transaction);
+/* Copies the command to the end of the queue. */
+void transaction_queue(struct transaction *transaction, const struct command *command, const struct bytes *argv,
+                       uint32_t argc);
+/* Forgets the queue and that it was open. */
+void transaction_end(struct transaction *transaction);

@@ -1,0 +1,97 @@
+/*
+ * sim_world.h - what the simulated doors share: events, hosts, and the structs of loops and streams.
+ *
+ * An event is part of its object and stands in one heap, ordered by time, then by chance, then by the
+ * order of scheduling. Events of a dead loop are taken out of the heap; nothing is scheduled for it.
+ */
+#pragma once
+
+#include "shared/list.h"
+#include "shared/net/loop.h"
+#include "shared/net/stream.h"
+#include "tests/sim/sim.h"
+
+enum { SIM_NAME_MAX = 64, SIM_ADDRESS_MAX = 128 };
+
+struct sim_host {
+    char name[SIM_NAME_MAX];
+    unsigned number;
+    bool is_down;
+};
+
+struct sim_event {
+    uint64_t at_us;
+    uint64_t tie;
+    size_t place;      /* in the heap, from 1; 0: not scheduled */
+    struct loop *loop; /* whose process it is part of; NULL: nobody's */
+    bool is_callback;  /* it calls the loop's users: a turn ends after it */
+    const char *name;
+    uint64_t id;
+    void (*run)(struct sim_event *event);
+};
+
+void sim_event_init(struct sim_event *event, const char *name, struct loop *loop,
+                    void (*run)(struct sim_event *event));
+/* In `after_us`; an event that is scheduled already is moved. Nothing happens for a dead loop. */
+void sim_schedule(struct sim_event *event, uint64_t after_us);
+void sim_unschedule(struct sim_event *event);
+static inline bool sim_is_scheduled(const struct sim_event *event)
+{
+    return event->place > 0;
+}
+/* Takes all events of the loop out of the heap. */
+void sim_unschedule_all(const struct loop *loop);
+/* No event is running, so the test may do anything. */
+bool sim_is_between_steps(void);
+
+/* min .. max, mostly short. */
+uint64_t sim_delay(uint64_t min_us, uint64_t max_us);
+uint64_t sim_wire_delay(void);
+/* Counts things of the world, for names that do not depend on addresses. */
+uint64_t sim_number(void);
+
+struct sim_host *sim_host_now(void);
+/* By name or by an address bound on it. */
+struct sim_host *sim_host_find(const char *name);
+
+struct loop {
+    struct list link; /* in all loops */
+    struct sim_host *host;
+    uint64_t number;
+    bool is_dead; /* its host crashed */
+    bool is_stopping;
+    bool is_stopped;
+    unsigned opened;
+    struct turn_hook *hooks;
+    struct task *tasks;
+    struct task **tasks_end;
+    struct sim_event turn;
+    struct sim_event mail;
+    struct list dirty;
+    struct list workers;
+    struct list signals;
+    struct block *shared;
+    struct loop_thread *thread;
+    uint64_t wall_us; /* of this turn */
+};
+
+/* All loops and streams that there are; sim_world.c owns the lists. */
+extern struct list sim_loops;
+extern struct list sim_streams;
+extern struct list sim_listeners;
+
+/* sim_stream.c: at the end of a turn; when a loop dies or is freed; what closed streams left. */
+void sim_streams_flush(struct loop *loop);
+void sim_streams_crash(struct loop *loop);
+void sim_streams_orphan(struct loop *loop);
+void sim_streams_bury(void);
+/* Resets those of a host. */
+void sim_streams_reset(const struct sim_host *host);
+/* The host an address was bound on; NULL: it was not. */
+struct sim_host *sim_bound_host(const char *address);
+void sim_bound_reset(void);
+
+/* sim_loop.c: what a crash does to workers and tasks. */
+void sim_loop_crash(struct loop *loop);
+/* Watches are gone, lost tasks forgotten. */
+void sim_loop_fini(void);

@@ -1,0 +1,587 @@
+/*
+ * store_mem.c - the door store.h in memory, for simulations: a tree (tree.h) per column family.
+ *
+ *   registry ─► disk (a path) ─► durable state, unsynced states     outlives stores
+ *                 ▲
+ *               store ─────────► state that reads see               until store_close or a crash
+ */
+#include "tests/sim/store_mem.h"
+
+#include "shared/check.h"
+#include "shared/error.h"
+#include "tests/sim/tree.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    UNSYNCED_MAX = 1024, /* older unsynced writes have reached the disk by themselves */
+};
+
+/* ---- states and disks -------------------------------------------------------------------- */
+
+struct state {
+    struct node *roots[CF_COUNT];
+};
+
+/* What is at a path. */
+struct disk {
+    struct disk *next;
+    char *path;
+    bool is_open;
+    struct state durable;
+    struct state unsynced[UNSYNCED_MAX]; /* oldest first */
+    size_t unsynced_count;
+};
+
+struct store_env {
+    uint64_t cache_bytes;
+};
+
+struct store {
+    struct disk *disk;     /* NULL after a crash */
+    struct state state;    /* what reads see */
+    struct state doubtful; /* with a failed write that may have reached the disk */
+    bool has_doubtful;
+    int stopped; /* 0, or the error every write gets */
+    int fail_kind;
+    uint64_t fail_write_in, fail_read_in, fail_recovers;
+    uint64_t writes;
+    uint64_t iters_now;
+    store_drop_fn *drop;
+    void *drop_owner;
+};
+
+static struct disk *disks;
+static uint64_t chance_state = 1;
+
+static uint64_t chance(uint64_t limit)
+{
+    chance_state += UINT64_C(0x9e3779b97f4a7c15);
+    return row_mix(chance_state) % limit;
+}
+
+static void state_share(struct state *to, const struct state *from)
+{
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        to->roots[cf] = tree_ref(from->roots[cf]);
+}
+
+static void state_drop(struct state *state)
+{
+    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
+        tree_unref(state->roots[cf]);
+        state->roots[cf] = NULL;
+    }
+}
+
+static void state_set(struct state *to, const struct state *from)
+{
+    struct state old = *to;
+    state_share(to, from);
+    state_drop(&old);
+}
+
+/* Everything behind the first `kept` unsynced states never happened; the others are on the disk. */
+static void disk_settle(struct disk *disk, size_t kept)
+{
+    if (kept)
+        state_set(&disk->durable, &disk->unsynced[kept - 1]);
+    for (size_t i = 0; i < disk->unsynced_count; i++)
+        state_drop(&disk->unsynced[i]);
+    disk->unsynced_count = 0;
+}
+
+static void disk_push(struct disk *disk, const struct state *state)
+{
+    if (disk->unsynced_count == UNSYNCED_MAX) {
+        state_drop(&disk->durable);
+        disk->durable = disk->unsynced[0];
+        memmove(disk->unsynced, disk->unsynced + 1, (UNSYNCED_MAX - 1) * sizeof *disk->unsynced);
+        disk->unsynced_count--;
+    }
+    state_share(&disk->unsynced[disk->unsynced_count++], state);
+}
+
+static struct disk *disk_find(const char *path)
+{
+    for (struct disk *disk = disks; disk; disk = disk->next)
+        if (strcmp(disk->path, path) == 0)
+            return disk;
+    return NULL;
+}
+
+static struct disk *disk_new(const char *path)
+{
+    struct disk *disk = calloc(1, sizeof *disk);
+    CHECK(disk);
+    disk->path = strdup(path);
+    CHECK(disk->path);
+    disk->next = disks;
+    disks = disk;
+    return disk;
+}
+
+/* ---- hooks ------------------------------------------------------------------------------- */
+
+void store_mem_reset(void)
+{
+    while (disks) {
+        struct disk *disk = disks;
+        CHECK(!disk->is_open);
+        disks = disk->next;
+        disk_settle(disk, 0);
+        state_drop(&disk->durable);
+        free(disk->path);
+        free(disk);
+    }
+}
+
+void store_mem_seed(uint64_t seed)
+{
+    chance_state = seed;
+}
+
+void store_mem_crash(struct store *store)
+{
+    struct disk *disk = store->disk;
+    CHECK(disk);
+    size_t kept = chance(disk->unsynced_count + 1);
+    bool is_complete = kept == disk->unsynced_count;
+    disk_settle(disk, kept);
+    if (store->has_doubtful && is_complete && chance(2))
+        state_set(&disk->durable, &store->doubtful);
+    disk->is_open = false;
+    store->disk = NULL;
+    store->stopped = ERR_STORE;
+}
+
+void store_mem_fail_next(struct store *store, uint64_t n, int kind)
+{
+    CHECK(kind == ERR_DISK_FULL || kind == ERR_STORE);
+    store->fail_write_in = n;
+    store->fail_kind = kind;
+}
+
+void store_mem_fail_recover(struct store *store, uint64_t times)
+{
+    store->fail_recovers = times;
+}
+
+void store_mem_fail_read(struct store *store, uint64_t n)
+{
+    store->fail_read_in = n;
+}
+
+uint64_t store_mem_writes(const struct store *store)
+{
+    return store->writes;
+}
+
+/* Counts down to a failure: true when it is due now. */
+static bool due(uint64_t *countdown)
+{
+    return *countdown && --*countdown == 0;
+}
+
+/* ---- open and close ---------------------------------------------------------------------- */
+
+struct store_env *store_env_new(const struct store_env_options *options)
+{
+    struct store_env *env = calloc(1, sizeof *env);
+    CHECK(env);
+    env->cache_bytes = options->block_cache_bytes;
+    return env;
+}
+
+void store_env_free(struct store_env *env)
+{
+    free(env);
+}
+
+struct store *store_open(struct store_env *env, const struct store_options *options, char *error,
+                         size_t size)
+{
+    CHECK(env);
+    struct disk *disk = disk_find(options->path);
+    if (!disk)
+        disk = disk_new(options->path);
+    if (disk->is_open) {
+        snprintf(error, size, "%s: in use", options->path);
+        return NULL;
+    }
+    struct store *store = calloc(1, sizeof *store);
+    CHECK(store);
+    disk->is_open = true;
+    store->disk = disk;
+    store->drop = options->drop;
+    store->drop_owner = options->drop_owner;
+    state_share(&store->state, &disk->durable);
+    return store;
+}
+
+/* Unsynced writes are in the hands of the system: only a crash loses them. */
+void store_close(struct store *store)
+{
+    CHECK(store->iters_now == 0);
+    if (store->disk) {
+        disk_settle(store->disk, store->disk->unsynced_count);
+        store->disk->is_open = false;
+    }
+    state_drop(&store->state);
+    state_drop(&store->doubtful);
+    free(store);
+}
+
+/* ---- reads ------------------------------------------------------------------------------- */
+
+int store_get(struct store *store, enum cf cf, struct bytes key, struct slice *value)
+{
+    CHECK(cf < CF_COUNT);
+    if (due(&store->fail_read_in))
+        return ERR_STORE;
+    struct row *row = tree_at_or_after(store->state.roots[cf], key, true);
+    if (!row || !bytes_equal(row_key(row), key))
+        return ERR_NOT_FOUND;
+    row->refs++;
+    *value = (struct slice){row_value(row).data, row->value_len, row};
+    return OK;
+}
+
+void slice_release(struct slice *slice)
+{
+    if (slice->pin)
+        row_unref(slice->pin);
+    slice->pin = NULL;
+}
+
+struct store_iter {
+    struct store *store;
+    struct node *root;
+    struct row *lower, *upper; /* bounds, as keys */
+    struct row *at;            /* in the tree; NULL: not valid */
+    bool is_failed;
+};
+
+struct store_iter *store_iter_new(struct store *store, enum cf cf, struct bytes lower,
+                                  struct bytes upper)
+{
+    CHECK(cf < CF_COUNT);
+    struct store_iter *iter = calloc(1, sizeof *iter);
+    CHECK(iter);
+    iter->store = store;
+    iter->is_failed = due(&store->fail_read_in);
+    iter->root = iter->is_failed ? NULL : tree_ref(store->state.roots[cf]);
+    iter->lower = row_new(lower, BYTES(""));
+    iter->upper = row_new(upper, BYTES(""));
+    store->iters_now++;
+    return iter;
+}
+
+void store_iter_free(struct store_iter *iter)
+{
+    if (!iter)
+        return;
+    CHECK(iter->store->iters_now > 0);
+    iter->store->iters_now--;
+    tree_unref(iter->root);
+    row_unref(iter->lower);
+    row_unref(iter->upper);
+    free(iter);
+}
+
+/* Outside the bounds there is nothing. */
+static void iter_set(struct store_iter *iter, struct row *row)
+{
+    struct bytes upper = row_key(iter->upper);
+    bool is_below = row && bytes_compare(row_key(row), row_key(iter->lower)) < 0;
+    bool is_above = row && upper.len && bytes_compare(row_key(row), upper) >= 0;
+    iter->at = is_below || is_above ? NULL : row;
+}
+
+void store_iter_seek(struct store_iter *iter, struct bytes key)
+{
+    struct bytes lower = row_key(iter->lower);
+    iter_set(iter, tree_at_or_after(iter->root, bytes_compare(key, lower) < 0 ? lower : key, true));
+}
+
+void store_iter_seek_for_prev(struct store_iter *iter, struct bytes key)
+{
+    struct bytes upper = row_key(iter->upper);
+    bool is_above = upper.len && bytes_compare(key, upper) >= 0;
+    iter_set(iter, tree_at_or_before(iter->root, is_above ? upper : key, !is_above));
+}
+
+void store_iter_seek_first(struct store_iter *iter)
+{
+    store_iter_seek(iter, row_key(iter->lower));
+}
+
+void store_iter_seek_last(struct store_iter *iter)
+{
+    struct bytes upper = row_key(iter->upper);
+    iter_set(iter, upper.len ? tree_at_or_before(iter->root, upper, false) : tree_last(iter->root));
+}
+
+void store_iter_next(struct store_iter *iter)
+{
+    CHECK(iter->at);
+    iter_set(iter, tree_at_or_after(iter->root, row_key(iter->at), false));
+}
+
+void store_iter_prev(struct store_iter *iter)
+{
+    CHECK(iter->at);
+    iter_set(iter, tree_at_or_before(iter->root, row_key(iter->at), false));
+}
+
+bool store_iter_valid(const struct store_iter *iter)
+{
+    return iter->at != NULL;
+}
+
+struct bytes store_iter_key(const struct store_iter *iter)
+{
+    return row_key(iter->at);
+}
+
+struct bytes store_iter_value(const struct store_iter *iter)
+{
+    return row_value(iter->at);
+}
+
+bool store_iter_failed(const struct store_iter *iter)
+{
+    return iter->is_failed;
+}
+
+/* ---- batches ----------------------------------------------------------------------------- */
+
+struct operation {
+    struct operation *next;
+    enum { PUT, DELETE, DELETE_RANGE } kind;
+    enum cf cf;
+    struct row *row; /* key and value, or from and to */
+};
+
+struct store_batch {
+    struct operation *first;
+    struct operation **end;
+    size_t bytes;
+};
+
+struct store_batch *store_batch_new(void)
+{
+    struct store_batch *batch = calloc(1, sizeof *batch);
+    CHECK(batch);
+    batch->end = &batch->first;
+    return batch;
+}
+
+void store_batch_clear(struct store_batch *batch)
+{
+    while (batch->first) {
+        struct operation *operation = batch->first;
+        batch->first = operation->next;
+        row_unref(operation->row);
+        free(operation);
+    }
+    batch->end = &batch->first;
+    batch->bytes = 0;
+}
+
+void store_batch_free(struct store_batch *batch)
+{
+    store_batch_clear(batch);
+    free(batch);
+}
+
+static void batch_add(struct store_batch *batch, int kind, enum cf cf, struct bytes key,
+                      struct bytes value)
+{
+    CHECK(cf < CF_COUNT);
+    struct operation *operation = malloc(sizeof *operation);
+    CHECK(operation);
+    *operation = (struct operation){.kind = kind, .cf = cf, .row = row_new(key, value)};
+    *batch->end = operation;
+    batch->end = &operation->next;
+    batch->bytes += key.len + value.len;
+}
+
+void store_batch_put(struct store_batch *batch, struct store *store, enum cf cf, struct bytes key,
+                     struct bytes value)
+{
+    (void)store;
+    batch_add(batch, PUT, cf, key, value);
+}
+
+void store_batch_delete(struct store_batch *batch, struct store *store, enum cf cf,
+                        struct bytes key)
+{
+    (void)store;
+    batch_add(batch, DELETE, cf, key, BYTES(""));
+}
+
+void store_batch_delete_range(struct store_batch *batch, struct store *store, enum cf cf,
+                              struct bytes from, struct bytes to)
+{
+    (void)store;
+    if (!to.len || bytes_compare(from, to) < 0)
+        batch_add(batch, DELETE_RANGE, cf, from, to);
+}
+
+void store_batch_log_data(struct store_batch *batch, struct bytes data)
+{
+    batch->bytes += data.len;
+}
+
+size_t store_batch_bytes(const struct store_batch *batch)
+{
+    return batch->bytes;
+}
+
+static void state_apply(struct state *state, const struct store_batch *batch)
+{
+    for (const struct operation *op = batch->first; op; op = op->next) {
+        struct bytes key = row_key(op->row), value = row_value(op->row);
+        switch (op->kind) {
+        case PUT:
+            tree_replace(&state->roots[op->cf], key, key, true, op->row);
+            break;
+        case DELETE:
+            tree_replace(&state->roots[op->cf], key, key, true, NULL);
+            break;
+        case DELETE_RANGE:
+            tree_replace(&state->roots[op->cf], key, value, false, NULL);
+            break;
+        }
+    }
+}
+
+/* ---- writes ------------------------------------------------------------------------------ */
+
+static int refuse(int err, char *error, size_t size)
+{
+    snprintf(error, size, "%s", err == ERR_DISK_FULL ? "no space left" : "input/output error");
+    return err;
+}
+
+/* 0, or why this write must not happen. */
+static int write_gate(struct store *store)
+{
+    store->writes++;
+    if (!store->stopped && due(&store->fail_write_in))
+        return store->stopped = store->fail_kind;
+    return store->stopped;
+}
+
+int store_write(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size)
+{
+    bool was_stopped = store->stopped;
+    int err = write_gate(store);
+    if (err && (was_stopped || err == ERR_DISK_FULL))
+        return refuse(err, error, size);
+    struct state next;
+    state_share(&next, &store->state);
+    state_apply(&next, batch);
+    if (err) {
+        store->doubtful = next;
+        store->has_doubtful = true;
+        return refuse(err, error, size);
+    }
+    state_drop(&store->state);
+    store->state = next;
+    disk_push(store->disk, &store->state);
+    if (sync)
+        disk_settle(store->disk, store->disk->unsynced_count);
+    return OK;
+}
+
+int store_sync(struct store *store, char *error, size_t size)
+{
+    int err = write_gate(store);
+    if (err)
+        return refuse(err, error, size);
+    disk_settle(store->disk, store->disk->unsynced_count);
+    return OK;
+}
+
+int store_recover(struct store *store, char *error, size_t size)
+{
+    CHECK(store->iters_now == 0);
+    if (!store->disk)
+        return refuse(ERR_STORE, error, size);
+    if (store->stopped && store->fail_recovers) {
+        store->fail_recovers--;
+        return refuse(store->stopped, error, size);
+    }
+    store->stopped = OK;
+    disk_settle(store->disk, store->disk->unsynced_count);
+    if (store->has_doubtful && chance(2)) {
+        state_set(&store->state, &store->doubtful);
+        state_set(&store->disk->durable, &store->doubtful);
+    }
+    state_drop(&store->doubtful);
+    store->has_doubtful = false;
+    return OK;
+}
+
+/* ---- control ----------------------------------------------------------------------------- */
+
+/* Asks for every row of a collection's column family whether it may go, as the engine does. */
+static void drop_orphans(struct store *store, enum cf cf, struct bytes from, struct bytes to)
+{
+    struct store_iter *iter = store_iter_new(store, cf, from, to);
+    for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter)) {
+        struct bytes key = store_iter_key(iter);
+        if (store->drop(store->drop_owner, store, cf, key))
+            tree_replace(&store->state.roots[cf], key, key, true, NULL);
+    }
+    store_iter_free(iter);
+}
+
+void store_compact(struct store *store, enum cf cf, struct bytes from, struct bytes to)
+{
+    bool has_orphans = cf == CF_DATA || cf == CF_ZSET_SCORE || cf == CF_STREAM;
+    if (!store->disk || store->stopped)
+        return;
+    disk_settle(store->disk, store->disk->unsynced_count);
+    if (store->drop && has_orphans)
+        drop_orphans(store, cf, from, to);
+    state_set(&store->disk->durable, &store->state);
+}
+
+void store_maintain(struct store *store)
+{
+    store_compact(store, CF_DATA, BYTES(""), BYTES(""));
+    store_compact(store, CF_ZSET_SCORE, BYTES(""), BYTES(""));
+    store_compact(store, CF_STREAM, BYTES(""), BYTES(""));
+}
+
+uint64_t store_figure(struct store *store, const char *name)
+{
+    uint64_t bytes = 0;
+    if (strcmp(name, "stalled") == 0)
+        return store->stopped != OK;
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        bytes += tree_bytes(store->state.roots[cf]);
+    return strcmp(name, "disk_bytes") == 0 || strcmp(name, "memtable_bytes") == 0 ? bytes : 0;
+}
+
+void store_info(struct store *store, struct out *out)
+{
+    out_printf(out, "store_state:%s\r\n", store->disk ? "open" : "lost");
+    out_printf(out, "store_disk_bytes:%llu\r\n",
+               (unsigned long long)store_figure(store, "disk_bytes"));
+    out_printf(out, "store_stalled:%llu\r\n", (unsigned long long)store_figure(store, "stalled"));
+}
+
+int store_checkpoint(struct store *store, const char *path, char *error, size_t size)
+{
+    if (disk_find(path)) {
+        snprintf(error, size, "%s: exists", path);
+        return ERR_STORE;
+    }
+    state_share(&disk_new(path)->durable, &store->state);
+    return OK;
+}

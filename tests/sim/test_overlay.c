@@ -1,0 +1,240 @@
+/*
+ * test_overlay.c - the overlay against a model: random effects, seals, commits, failures and rollbacks over few
+ * keys; after every step reads and walks in both directions must show what the model says.
+ *
+ *   test_overlay [seed [steps]]      one seed, or a range of fixed ones
+ */
+#include "backend/overlay.h"
+#include "shared/check.h"
+#include "shared/error.h"
+#include "tests/sim/store_mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { KEYS = 40, SEEDS = 150, STEPS = 400 };
+
+/* What one key holds in one state: -1 nothing, else a number. */
+struct state {
+    int values[KEYS];
+};
+
+struct world {
+    struct store *store;
+    struct overlay *overlay;
+    struct store_batch *batch;
+    struct state durable; /* in the store */
+    struct state sealed;  /* with the layer in flight */
+    struct state now;     /* with current */
+    struct state saved;   /* at the savepoint */
+    struct layer *layer;
+    uint64_t random;
+    uint64_t seed;
+    int next_value;
+};
+
+static uint32_t chance(struct world *world, uint32_t below)
+{
+    world->random = world->random * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (uint32_t)(world->random >> 33) % below;
+}
+
+static struct bytes key_of(int index, char text[16])
+{
+    return (struct bytes){text, (size_t)sprintf(text, "k%02d", index)};
+}
+
+static void state_clear(struct state *state)
+{
+    for (int i = 0; i < KEYS; i++)
+        state->values[i] = -1;
+}
+
+static void step_put(struct world *world)
+{
+    char key[16];
+    char value[16];
+    int index = (int)chance(world, KEYS);
+    world->now.values[index] = ++world->next_value;
+    size_t len = (size_t)sprintf(value, "%d", world->next_value);
+    overlay_put(world->overlay, CF_DATA, key_of(index, key), (struct bytes){value, len});
+}
+
+static void step_delete(struct world *world)
+{
+    char key[16];
+    int index = (int)chance(world, KEYS);
+    world->now.values[index] = -1;
+    overlay_delete(world->overlay, CF_DATA, key_of(index, key));
+}
+
+static void step_delete_range(struct world *world)
+{
+    char from[16];
+    char to[16];
+    int a = (int)chance(world, KEYS);
+    int b = a + 1 + (int)chance(world, KEYS / 2);
+    bool to_the_end = b >= KEYS;
+    for (int i = a; i < KEYS && i < b; i++)
+        world->now.values[i] = -1;
+    overlay_delete_range(world->overlay, CF_DATA, key_of(a, from), to_the_end ? (struct bytes){"", 0} : key_of(b, to));
+}
+
+/* A command: a few effects, sometimes taken back. */
+static void step_command(struct world *world)
+{
+    overlay_savepoint(world->overlay);
+    world->saved = world->now;
+    for (uint32_t i = 0, n = 1 + chance(world, 5); i < n; i++) {
+        uint32_t kind = chance(world, 20);
+        if (kind < 12)
+            step_put(world);
+        else if (kind < 18)
+            step_delete(world);
+        else
+            step_delete_range(world);
+    }
+    if (chance(world, 4) == 0) {
+        overlay_rollback(world->overlay);
+        world->now = world->saved;
+    }
+}
+
+static void step_commit(struct world *world)
+{
+    char error[128];
+    if (!world->layer) {
+        if (!overlay_dirty(world->overlay))
+            return;
+        world->layer = overlay_seal(world->overlay);
+        world->sealed = world->now;
+        return;
+    }
+    store_batch_clear(world->batch);
+    layer_write(world->layer, world->store, world->batch);
+    world->layer = NULL;
+    if (chance(world, 8) == 0) { /* the write fails: both layers are void */
+        overlay_discard(world->overlay);
+        world->now = world->durable;
+        return;
+    }
+    CHECK(store_write(world->store, world->batch, true, error, sizeof error) == OK);
+    overlay_retire(world->overlay);
+    world->durable = world->sealed;
+}
+
+static void check_gets(struct world *world)
+{
+    for (int i = 0; i < KEYS; i++) {
+        char key[16];
+        char want[16];
+        struct slice value;
+        int err = overlay_get(world->overlay, CF_DATA, key_of(i, key), &value);
+        CHECK((err == OK) == (world->now.values[i] >= 0));
+        if (err != OK)
+            continue;
+        size_t len = (size_t)sprintf(want, "%d", world->now.values[i]);
+        CHECK(bytes_equal(slice_bytes(&value), (struct bytes){want, len}));
+        slice_release(&value);
+    }
+}
+
+static void check_row(struct world *world, struct overlay_iter *iter, int index)
+{
+    char key[16];
+    CHECK(overlay_iter_valid(iter));
+    CHECK(bytes_equal(overlay_iter_key(iter), key_of(index, key)));
+    char want[16];
+    size_t len = (size_t)sprintf(want, "%d", world->now.values[index]);
+    CHECK(bytes_equal(overlay_iter_value(iter), (struct bytes){want, len}));
+}
+
+/* Walks [low, high) from `from` in one direction. */
+static void check_walk(struct world *world, bool reverse)
+{
+    char low_text[16];
+    char high_text[16];
+    char from_text[16];
+    int low = (int)chance(world, KEYS);
+    int high = low + 1 + (int)chance(world, KEYS);
+    int from = low + (int)chance(world, (uint32_t)(high - low));
+    struct bytes upper = high >= KEYS ? (struct bytes){"", 0} : key_of(high, high_text);
+    struct overlay_iter *iter = overlay_iter_new(world->overlay, CF_DATA, key_of(low, low_text), upper);
+    if (reverse) {
+        overlay_iter_seek_for_prev(iter, key_of(from, from_text));
+        for (int i = from < KEYS ? from : KEYS - 1; i >= low; i--)
+            if (world->now.values[i] >= 0) {
+                check_row(world, iter, i);
+                overlay_iter_prev(iter);
+            }
+    } else {
+        overlay_iter_seek(iter, key_of(from, from_text));
+        for (int i = from; i < high && i < KEYS; i++)
+            if (world->now.values[i] >= 0) {
+                check_row(world, iter, i);
+                overlay_iter_next(iter);
+            }
+    }
+    CHECK(!overlay_iter_valid(iter));
+    CHECK(!overlay_iter_failed(iter));
+    overlay_iter_free(iter);
+}
+
+/* A read that sees only what is durable must not wait for a ticket; one that sees an effect must. */
+static void check_observed(struct world *world)
+{
+    for (int i = 0; i < KEYS; i++) {
+        char key[16];
+        struct slice value;
+        overlay_observe_begin(world->overlay);
+        if (overlay_get(world->overlay, CF_DATA, key_of(i, key), &value) == OK)
+            slice_release(&value);
+        if (world->now.values[i] != world->durable.values[i])
+            CHECK(overlay_observed(world->overlay) != 0);
+        if (!world->layer && !overlay_dirty(world->overlay))
+            CHECK(overlay_observed(world->overlay) == 0);
+    }
+}
+
+static void run_seed(uint64_t seed, int steps)
+{
+    static const struct store_options OPTIONS = {.path = "overlay"};
+    char error[128];
+    struct world world = {.random = seed, .seed = seed};
+    store_mem_reset();
+    store_mem_seed(seed);
+    struct store_env *env = store_env_new(&(struct store_env_options){0});
+    world.store = store_open(env, &OPTIONS, error, sizeof error);
+    CHECK(world.store);
+    world.overlay = overlay_new(world.store);
+    world.batch = store_batch_new();
+    state_clear(&world.now);
+    state_clear(&world.durable);
+    for (int i = 0; i < steps; i++) {
+        if (chance(&world, 4) == 0)
+            step_commit(&world);
+        else
+            step_command(&world);
+        check_gets(&world);
+        check_walk(&world, false);
+        check_walk(&world, true);
+        check_observed(&world);
+    }
+    store_batch_free(world.batch);
+    overlay_free(world.overlay);
+    store_close(world.store);
+    store_env_free(env);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) {
+        run_seed(strtoull(argv[1], NULL, 10), argc > 2 ? atoi(argv[2]) : STEPS);
+        printf("1 passed, 0 failed\n");
+        return 0;
+    }
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        run_seed(seed, STEPS);
+    printf("%d passed, 0 failed\n", SEEDS);
+    return 0;
+}

@@ -1,0 +1,699 @@
+/*
+ * test_store.c - the store on RocksDB: the promises of store.h, and what happens to it when the disk
+ * fails, fills up, or the process is killed.
+ *
+ * write and fdatasync of this program are its own, so that a test can make them fail. The process that
+ * is killed is this program again: test_store --writer PATH NEXT.
+ */
+#include "tests/unit/store_cases.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    KILL_ROUNDS = 20,
+    TICKETS_MAX = 300, /* of a round */
+    ROWS_MAX = 20,     /* of a ticket */
+};
+
+static char dir[64];
+
+/* ---- a disk that fails ------------------------------------------------------------------- */
+
+static _Atomic int fail_write, fail_sync; /* errno to fail with, 0 = work */
+static _Atomic bool fail_half;            /* half of the bytes are written first */
+static _Atomic unsigned fail_after;       /* so many writes work before */
+static const char *_Atomic fail_files;    /* only files of the store whose names contain this */
+
+static bool is_meant(int fd)
+{
+    char link[64], name[256];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t len = readlink(link, name, sizeof name - 1);
+    if (len <= 0 || !fail_files)
+        return false;
+    name[len] = 0;
+    return strstr(name, dir) && strstr(strrchr(name, '/'), fail_files);
+}
+
+static bool is_due(void)
+{
+    unsigned left = fail_after;
+    while (left && !atomic_compare_exchange_weak(&fail_after, &left, left - 1))
+        ;
+    return left == 0;
+}
+
+ssize_t write(int fd, const void *data, size_t size)
+{
+    if (fail_write && is_meant(fd) && is_due()) {
+        if (fail_half)
+            (void)syscall(SYS_write, fd, data, size / 2);
+        errno = fail_write;
+        return -1;
+    }
+    return syscall(SYS_write, fd, data, size);
+}
+
+int fdatasync(int fd)
+{
+    if (fail_sync && is_meant(fd) && is_due()) {
+        errno = fail_sync;
+        return -1;
+    }
+    return (int)syscall(SYS_fdatasync, fd);
+}
+
+/* ---- fixtures ---------------------------------------------------------------------------- */
+
+static void make_dir(void)
+{
+    bool is_shm = access("/dev/shm", W_OK) == 0; /* quicker, and no test asks for more */
+    snprintf(dir, sizeof dir, "%s/test_store.XXXXXX", is_shm ? "/dev/shm" : "/tmp");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void remove_dir(void)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static void setup(void)
+{
+    char path[128];
+    make_dir();
+    snprintf(path, sizeof path, "%s/some/db", dir);
+    cases_begin(path);
+}
+
+static void teardown(void)
+{
+    cases_end();
+    remove_dir();
+}
+
+static void begin_at_db(void)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/db", dir);
+    cases_begin(path);
+}
+
+static void reopen(void)
+{
+    store_close(store);
+    open_with(NULL, NULL);
+}
+
+static void commit_synced(void)
+{
+    int err = try_commit(true);
+    ck_assert_msg(err == OK, "%s", error);
+}
+
+/* ---- options and files ------------------------------------------------------------------- */
+
+START_TEST(every_choice_of_options_opens)
+{
+    const char *const compressions[] = {"none", "lz4", "zstd"};
+    for (int i = 0; i < 3; i++) {
+        struct store_options options = cases_options();
+        options.compression = compressions[i];
+        options.bloom_bits = i == 0 ? 0 : 10;
+        options.blob_threshold_bytes = i == 2 ? 512 : 0;
+        store_close(store);
+        store = store_open(env, &options, error, sizeof error);
+        ck_assert_msg(store != NULL, "%s", error);
+        char value[2001], key[2] = {(char)('a' + i), 0};
+        memset(value, key[0], sizeof value);
+        store_batch_put(batch, store, CF_METADATA, bytes_of(key), (struct bytes){value, 2000});
+        commit();
+        store_compact(store, CF_METADATA, BYTES(""), BYTES(""));
+        struct slice slice;
+        ck_assert_int_eq(store_get(store, CF_METADATA, bytes_of(key), &slice), OK);
+        ck_assert(bytes_equal(slice_bytes(&slice), (struct bytes){value, 2000}));
+        slice_release(&slice);
+        ck_assert_uint_eq(store_figure(store, "blob_bytes") > 0, i == 2);
+    }
+}
+END_TEST
+
+START_TEST(a_file_in_the_way_is_reported)
+{
+    char path[128];
+    struct store_options options = cases_options();
+    snprintf(path, sizeof path, "%s/file", dir);
+    int fd = open(path, O_CREAT | O_WRONLY, 0600);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    options.path = path;
+    ck_assert_ptr_null(store_open(env, &options, error, sizeof error));
+    ck_assert_ptr_nonnull(strstr(error, "Not a directory"));
+    snprintf(path, sizeof path, "%s/file/below", dir);
+    ck_assert_ptr_null(store_open(env, &options, error, sizeof error));
+    ck_assert_ptr_nonnull(strstr(error, "Not a directory"));
+}
+END_TEST
+
+/* Flips a byte in the middle of the only table file that has rows. */
+static void corrupt_table(void)
+{
+    char command[256];
+    snprintf(command, sizeof command,
+             "f=$(ls %s/*.sst | head -1) && printf '\\377\\000\\377' | "
+             "dd of=$f bs=1 seek=100 conv=notrunc 2>/dev/null",
+             store_path);
+    ck_assert_int_eq(system(command), 0);
+}
+
+START_TEST(a_damaged_row_is_an_error_not_a_wrong_value)
+{
+    char key[16];
+    struct slice value;
+    for (int i = 0; i < 100; i++) {
+        snprintf(key, sizeof key, "key %d", i);
+        put(CF_DATA, key, "a value that is long enough to be found in the middle of a block");
+    }
+    commit();
+    store_compact(store, CF_DATA, BYTES(""), BYTES(""));
+    store_close(store);
+    store_env_free(env);
+    corrupt_table();
+    env = store_env_new(&(struct store_env_options){8 << 20, 2});
+    open_with(NULL, NULL);
+    ck_assert_int_eq(store_get(store, CF_DATA, BYTES("key 1"), &value), ERR_STORE);
+    struct store_iter *iter = store_iter_new(store, CF_DATA, BYTES(""), BYTES(""));
+    store_iter_seek_first(iter);
+    ck_assert(!store_iter_valid(iter));
+    ck_assert(store_iter_failed(iter));
+    store_iter_free(iter);
+}
+END_TEST
+
+/* ---- failed writes ----------------------------------------------------------------------- */
+
+static void put_acknowledged(void)
+{
+    put(CF_DATA, "acknowledged", "a");
+    commit_synced();
+    put(CF_METADATA, "acknowledged too", "b");
+    commit();
+}
+
+static void check_acknowledged(void)
+{
+    ck_assert_str_eq(get(CF_DATA, "acknowledged"), "a");
+    ck_assert_str_eq(get(CF_METADATA, "acknowledged too"), "b");
+}
+
+/* Two rows in two column families: both, or none. */
+static int try_pair(void)
+{
+    put(CF_DATA, "pair", "x");
+    put(CF_EXPIRE, "pair", "x");
+    return try_commit(true);
+}
+
+static void check_pair_is_whole(void)
+{
+    ck_assert_str_eq(get(CF_DATA, "pair"), get(CF_EXPIRE, "pair"));
+}
+
+static void check_works_again(void)
+{
+    check_acknowledged();
+    check_pair_is_whole();
+    ck_assert_int_eq(try_pair(), OK);
+    reopen();
+    check_acknowledged();
+    ck_assert_str_eq(get(CF_DATA, "pair"), "x");
+    check_pair_is_whole();
+}
+
+static void check_refuses(int expected)
+{
+    ck_assert_int_eq(try_pair(), expected);
+    ck_assert_int_eq(try_pair(), expected);
+    ck_assert_str_eq(get(CF_DATA, "pair"), "(none)");
+    check_acknowledged();
+}
+
+START_TEST(a_write_without_room_is_refused_until_recovery)
+{
+    put_acknowledged();
+    fail_files = ".log";
+    fail_half = _i == 1;
+    fail_write = ENOSPC;
+    check_refuses(ERR_DISK_FULL);
+    ck_assert_int_eq(store_recover(store, error, sizeof error), ERR_DISK_FULL);
+    check_acknowledged();
+    fail_write = 0;
+    ck_assert_int_eq(store_recover(store, error, sizeof error), OK);
+    check_works_again();
+}
+END_TEST
+
+START_TEST(a_failed_write_is_refused_until_recovery)
+{
+    put_acknowledged();
+    fail_files = ".log";
+    fail_half = _i == 1;
+    fail_write = EIO;
+    check_refuses(ERR_STORE);
+    ck_assert_int_eq(store_recover(store, error, sizeof error), ERR_STORE);
+    check_acknowledged();
+    fail_write = 0;
+    ck_assert_int_eq(store_recover(store, error, sizeof error), OK);
+    check_works_again();
+}
+END_TEST
+
+START_TEST(a_failed_sync_is_refused_until_recovery)
+{
+    put_acknowledged();
+    fail_files = ".log";
+    fail_sync = EIO;
+    check_refuses(ERR_STORE);
+    ck_assert_int_ne(store_sync(store, error, sizeof error), OK);
+    ck_assert_int_ne(store_recover(store, error, sizeof error), OK);
+    fail_sync = 0;
+    ck_assert_int_eq(store_recover(store, error, sizeof error), OK);
+    check_works_again();
+}
+END_TEST
+
+START_TEST(reads_go_on_when_the_database_cannot_be_reopened)
+{
+    put_acknowledged();
+    fail_files = "";
+    fail_write = EIO;
+    check_refuses(ERR_STORE);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(store_recover(store, error, sizeof error), ERR_STORE);
+        check_acknowledged();
+        ck_assert_str_eq(walk(CF_DATA, "", "b", true), "acknowledged ");
+        ck_assert_int_ne(try_pair(), OK);
+        ck_assert_uint_gt(store_figure(store, "wal_bytes"), 0);
+    }
+    fail_write = 0;
+    ck_assert_int_eq(store_recover(store, error, sizeof error), OK);
+    check_works_again();
+}
+END_TEST
+
+/* The database is cut off at its n-th write of whatever file, for every n, in a life of writes, flushes,
+ * compactions: what was acknowledged is there afterwards. */
+static bool survive_failure_at(unsigned n, int reason)
+{
+    char key[16];
+    unsigned acknowledged = 0;
+    fail_files = "";
+    fail_after = n;
+    fail_write = reason;
+    for (unsigned i = 0; i < 6; i++) {
+        snprintf(key, sizeof key, "%02u", i);
+        put(CF_DATA, key, "v");
+        put(CF_METADATA, key, "v");
+        if (try_commit(true) != OK)
+            break;
+        acknowledged = i + 1;
+        if (i % 3 == 1)
+            store_compact(store, CF_DATA, BYTES(""), BYTES(""));
+    }
+    bool was_reached = fail_after == 0;
+    (void)store_recover(store, error, sizeof error);
+    fail_write = 0;
+    ck_assert_int_eq(store_recover(store, error, sizeof error), OK);
+    for (unsigned i = 0; i < acknowledged; i++) {
+        snprintf(key, sizeof key, "%02u", i);
+        ck_assert_str_eq(get(CF_DATA, key), "v");
+        ck_assert_str_eq(get(CF_METADATA, key), "v");
+    }
+    store_batch_delete_range(batch, store, CF_DATA, BYTES(""), BYTES(""));
+    commit();
+    reopen();
+    ck_assert_str_eq(walk(CF_DATA, "", "", true), "");
+    return was_reached;
+}
+
+START_TEST(no_acknowledged_row_is_lost_wherever_the_disk_fails)
+{
+    unsigned n = 0;
+    while (survive_failure_at(n, n % 2 ? ENOSPC : EIO))
+        n++;
+    ck_assert_uint_gt(n, 10);
+}
+END_TEST
+
+START_TEST(recovery_of_a_sound_store_does_nothing)
+{
+    put_acknowledged();
+    ck_assert_int_eq(store_recover(store, error, sizeof error), OK);
+    check_works_again();
+}
+END_TEST
+
+/* ---- a full disk ------------------------------------------------------------------------- */
+
+static bool mount_small(void)
+{
+    uid_t uid = getuid();
+    if (unshare(CLONE_NEWNS) != 0 && (uid == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0))
+        return false;
+    return mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("none", dir, "tmpfs", 0, "size=64m") == 0;
+}
+
+/* Random bytes, so that nothing becomes smaller on the disk. */
+static int write_row(uint64_t number)
+{
+    char key[32], value[1000];
+    model_state = number;
+    for (size_t i = 0; i < sizeof value; i++)
+        value[i] = (char)model_random(256);
+    snprintf(key, sizeof key, "%08llu", (unsigned long long)number);
+    store_batch_put(batch, store, CF_METADATA, bytes_of(key), (struct bytes){value, sizeof value});
+    return try_commit(number % 16 == 0);
+}
+
+static void check_rows(uint64_t count)
+{
+    uint64_t seen = 0;
+    struct store_iter *iter = store_iter_new(store, CF_METADATA, BYTES(""), BYTES(""));
+    for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter))
+        ck_assert_uint_eq(strtoull(store_iter_key(iter).data, NULL, 10), seen++);
+    ck_assert(!store_iter_failed(iter));
+    store_iter_free(iter);
+    ck_assert_uint_ge(seen, count);
+    ck_assert_uint_le(seen, count + 1);
+}
+
+static void fill_up(int fd)
+{
+    static char zeros[4096];
+    while (write(fd, zeros, sizeof zeros) > 0)
+        ;
+    ck_assert_int_eq(errno, ENOSPC);
+}
+
+/* Compactions under way may make room again, for some more rows. */
+static uint64_t write_until_full(int ballast)
+{
+    uint64_t rows = 0;
+    int err = OK;
+    for (int i = 0; i < 1000 && err == OK; i++) {
+        while ((err = write_row(rows)) == OK)
+            rows++;
+        ck_assert_int_eq(err, ERR_DISK_FULL);
+        ck_assert_uint_gt(rows, 1000);
+        check_rows(rows);
+        fill_up(ballast);
+        err = store_recover(store, error, sizeof error);
+    }
+    ck_assert_int_eq(err, ERR_DISK_FULL);
+    return rows;
+}
+
+START_TEST(a_full_disk_stops_writes_only_and_room_brings_them_back)
+{
+    char path[128];
+    make_dir();
+    if (!mount_small()) {
+        fprintf(stderr, "not allowed to mount: full disk not tested\n");
+        remove_dir();
+        return;
+    }
+    snprintf(path, sizeof path, "%s/ballast", dir);
+    int ballast = open(path, O_CREAT | O_WRONLY, 0600);
+    ck_assert_int_ge(ballast, 0);
+    ck_assert_int_eq(posix_fallocate(ballast, 0, 24 << 20), 0);
+    ck_assert_int_ge(lseek(ballast, 0, SEEK_END), 0);
+    begin_at_db();
+    uint64_t rows = write_until_full(ballast);
+    check_rows(rows);
+    ck_assert_int_eq(write_row(rows), ERR_DISK_FULL);
+    ck_assert_int_eq(ftruncate(ballast, 0), 0);
+    ck_assert_int_eq(store_recover(store, error, sizeof error), OK);
+    check_rows(rows);
+    ck_assert_int_eq(write_row(rows), OK);
+    reopen();
+    check_rows(rows + 1);
+    cases_end();
+    close(ballast);
+}
+END_TEST
+
+/* ---- several threads --------------------------------------------------------------------- */
+
+static _Atomic bool is_over;
+static _Atomic unsigned drops_asked;
+
+/* Rows "0…" are orphans; asks the store as the real one does. */
+static bool drop_zeros(void *owner, struct store *from, enum cf cf, struct bytes key)
+{
+    struct slice value;
+    (void)owner, (void)cf;
+    drops_asked++;
+    if (store_get(from, CF_METADATA, BYTES("newest"), &value) != OK)
+        return false;
+    slice_release(&value);
+    return key.data[0] == '0';
+}
+
+static void *read_on(void *unused)
+{
+    struct slice value;
+    (void)unused;
+    while (!is_over) {
+        struct store_iter *iter = store_iter_new(store, CF_DATA, BYTES("1"), BYTES("2"));
+        for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter))
+            ck_assert_uint_eq(store_iter_value(iter).len, 100);
+        store_iter_free(iter);
+        if (store_get(store, CF_METADATA, BYTES("newest"), &value) == OK)
+            slice_release(&value);
+    }
+    return NULL;
+}
+
+static void *compact_on(void *unused)
+{
+    (void)unused;
+    while (!is_over) {
+        store_compact(store, CF_DATA, BYTES(""), BYTES(""));
+        (void)store_figure(store, "disk_bytes");
+    }
+    return NULL;
+}
+
+static void write_some(unsigned batches)
+{
+    char key[16], value[100] = "";
+    for (unsigned i = 0; i < batches; i++) {
+        for (unsigned row = 0; row < 8; row++) {
+            snprintf(key, sizeof key, "%u %05u", row % 2, i * 8 + row);
+            store_batch_put(batch, store, CF_DATA, bytes_of(key),
+                            (struct bytes){value, sizeof value});
+        }
+        put(CF_METADATA, "newest", key);
+        commit();
+    }
+}
+
+START_TEST(readers_compaction_and_a_writer_share_the_store)
+{
+    pthread_t readers[2], compactor;
+    store_close(store);
+    open_with(drop_zeros, NULL);
+    pthread_create(&readers[0], NULL, read_on, NULL);
+    pthread_create(&readers[1], NULL, read_on, NULL);
+    pthread_create(&compactor, NULL, compact_on, NULL);
+    write_some(1000);
+    is_over = true;
+    pthread_join(readers[0], NULL);
+    pthread_join(readers[1], NULL);
+    pthread_join(compactor, NULL);
+    store_compact(store, CF_DATA, BYTES(""), BYTES(""));
+    ck_assert_str_eq(walk(CF_DATA, "0", "1", true), "");
+    ck_assert_uint_gt(drops_asked, 0);
+}
+END_TEST
+
+START_TEST(recovery_takes_the_database_from_under_compaction_and_figures)
+{
+    pthread_t compactor;
+    store_close(store);
+    open_with(drop_zeros, NULL);
+    fail_files = ".log";
+    pthread_create(&compactor, NULL, compact_on, NULL);
+    for (int i = 0; i < 5; i++) {
+        write_some(50);
+        fail_write = EIO;
+        ck_assert_int_ne(try_pair(), OK);
+        fail_write = 0;
+        ck_assert_int_eq(store_recover(store, error, sizeof error), OK);
+    }
+    is_over = true;
+    pthread_join(compactor, NULL);
+    ck_assert_uint_gt(strlen(get(CF_METADATA, "newest")), 0);
+}
+END_TEST
+
+/* ---- kill -9 ----------------------------------------------------------------------------- */
+
+static unsigned rows_of(uint64_t ticket)
+{
+    return 1 + (unsigned)(ticket * 2654435761U % ROWS_MAX);
+}
+
+/* Batch `ticket`: its rows, and its number in another column family. */
+static void put_ticket(uint64_t ticket)
+{
+    char key[48], value[512];
+    memset(value, 'v', sizeof value);
+    for (unsigned row = 0; row < rows_of(ticket); row++) {
+        snprintf(key, sizeof key, "%08llu %02u", (unsigned long long)ticket, row);
+        store_batch_put(batch, store, row % 2 ? CF_DATA : CF_STREAM, bytes_of(key),
+                        (struct bytes){value, sizeof value});
+    }
+    snprintf(key, sizeof key, "%llu", (unsigned long long)ticket);
+    put(CF_SYSTEM, "newest", key);
+}
+
+/* The program that is killed: writes for ever and reports what is durable. No test framework here. */
+static int run_writer(const char *path, uint64_t ticket)
+{
+    struct store_options options = cases_options();
+    options.path = path;
+    env = store_env_new(&(struct store_env_options){8 << 20, 2});
+    store = store_open(env, &options, error, sizeof error);
+    batch = store_batch_new();
+    for (; store; ticket++) {
+        put_ticket(ticket);
+        if (try_commit(true) != OK)
+            break;
+        if (write(STDOUT_FILENO, &ticket, sizeof ticket) != sizeof ticket)
+            break;
+    }
+    fprintf(stderr, "writer: %s\n", error);
+    return 1;
+}
+
+static uint64_t newest_on_disk(void)
+{
+    return strtoull(get(CF_SYSTEM, "newest"), NULL, 10);
+}
+
+static unsigned count_rows(enum cf cf, const char *from, const char *to)
+{
+    unsigned count = 0;
+    struct store_iter *iter = store_iter_new(store, cf, bytes_of(from), bytes_of(to));
+    for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter))
+        count++;
+    ck_assert(!store_iter_failed(iter));
+    store_iter_free(iter);
+    return count;
+}
+
+/* Every batch from `first` to the newest is whole and nothing of a later one is there. */
+static void check_tickets(uint64_t first, uint64_t newest)
+{
+    char from[32], to[32];
+    for (uint64_t ticket = first; ticket <= newest + 1; ticket++) {
+        snprintf(from, sizeof from, "%08llu", (unsigned long long)ticket);
+        snprintf(to, sizeof to, "%08llu", (unsigned long long)ticket + 1);
+        unsigned expected = ticket <= newest ? rows_of(ticket) : 0;
+        const char *end = ticket <= newest ? to : "";
+        unsigned rows = count_rows(CF_DATA, from, end) + count_rows(CF_STREAM, from, end);
+        ck_assert_uint_eq(rows, expected);
+    }
+}
+
+/* Kills the writer after `reports` tickets; returns the last one it reported. */
+static uint64_t kill_writer(uint64_t next, unsigned reports)
+{
+    int pipe_fds[2];
+    char text[32], path[128];
+    uint64_t ticket, last = next - 1;
+    snprintf(path, sizeof path, "%s/db", dir);
+    ck_assert_int_eq(pipe(pipe_fds), 0);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)next);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(pipe_fds[1], STDOUT_FILENO);
+        execl("/proc/self/exe", "test_store", "--writer", path, text, (char *)NULL);
+        _exit(2);
+    }
+    close(pipe_fds[1]);
+    while (reports-- > 0 && read(pipe_fds[0], &ticket, sizeof ticket) == sizeof ticket)
+        last = ticket;
+    kill(child, SIGKILL);
+    while (read(pipe_fds[0], &ticket, sizeof ticket) == sizeof ticket)
+        last = ticket;
+    close(pipe_fds[0]);
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status));
+    return last;
+}
+
+START_TEST(what_was_reported_survives_kill_9_and_batches_are_never_half)
+{
+    uint64_t next = 1;
+    model_state = (uint64_t)getpid();
+    make_dir();
+    for (int round = 0; round < KILL_ROUNDS; round++) {
+        uint64_t reported = kill_writer(next, model_random(TICKETS_MAX));
+        begin_at_db();
+        uint64_t newest = newest_on_disk();
+        ck_assert_uint_ge(newest, reported);
+        ck_assert_uint_le(newest, reported + 1);
+        check_tickets(round == KILL_ROUNDS - 1 ? 1 : next, newest);
+        next = newest + 1;
+        cases_end();
+    }
+    remove_dir();
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "--writer") == 0)
+        return run_writer(argv[2], strtoull(argv[3], NULL, 10));
+    TCase *tests = tcase_create("store"), *alone = tcase_create("alone");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_set_timeout(tests, 120);
+    tcase_set_timeout(alone, 240);
+    cases_add(tests);
+    tcase_add_test(tests, every_choice_of_options_opens);
+    tcase_add_test(tests, a_file_in_the_way_is_reported);
+    tcase_add_test(tests, a_damaged_row_is_an_error_not_a_wrong_value);
+    tcase_add_loop_test(tests, a_write_without_room_is_refused_until_recovery, 0, 2);
+    tcase_add_loop_test(tests, a_failed_write_is_refused_until_recovery, 0, 2);
+    tcase_add_test(tests, a_failed_sync_is_refused_until_recovery);
+    tcase_add_test(tests, reads_go_on_when_the_database_cannot_be_reopened);
+    tcase_add_test(tests, no_acknowledged_row_is_lost_wherever_the_disk_fails);
+    tcase_add_test(tests, recovery_of_a_sound_store_does_nothing);
+    tcase_add_test(tests, readers_compaction_and_a_writer_share_the_store);
+    tcase_add_test(tests, recovery_takes_the_database_from_under_compaction_and_figures);
+    tcase_add_test(alone, a_full_disk_stops_writes_only_and_room_brings_them_back);
+    tcase_add_test(alone, what_was_reported_survives_kill_9_and_batches_are_never_half);
+    Suite *suite = suite_create("store");
+    suite_add_tcase(suite, tests);
+    suite_add_tcase(suite, alone);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
