@@ -1,0 +1,663 @@
+#include "proxy/client.h"
+
+#include "proxy/local.h"
+#include "proxy/pool.h"
+#include "proxy/proxy.h"
+#include "proxy/request.h"
+#include "proxy/route.h"
+#include "proxy/split.h"
+#include "proxy/transaction.h"
+#include "proxy/upstream.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+#include "shared/log.h"
+
+#include <stdlib.h>
+
+static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need);
+static void on_end(void *owner, int err);
+
+static const struct stream_events events = {on_data, on_end, NULL};
+
+static const struct proxy_config *config_of(const struct client *client)
+{
+    return &client->worker->snapshot->config;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+struct client *client_new(struct proxy_worker *worker, struct stream *stream, struct bytes name)
+{
+    struct client *client = calloc(1, sizeof(*client));
+    CHECK(client);
+    client->magic = CLIENT_MAGIC;
+    client->worker = worker;
+    client->stream = stream;
+    client->id = atomic_fetch_add(&worker->proxy->next_client_id, 1);
+    client->created_ms = loop_mono_ms(worker->loop);
+    resp_scan_init(&client->scan);
+    client_session_init(&client->session);
+    list_init(&client->full_link);
+    list_push(&worker->clients, &client->link);
+    worker->client_count++;
+    stream_set_owner(stream, &events, client);
+    local_welcome(client, name);
+    CHECK(client->session.place);
+    client->session.place->clients++;
+    if (worker->is_memory_full)
+        client_hold(client, HOLD_MEMORY);
+    return client;
+}
+
+/* Its requests go on without it; their replies are dropped. */
+static void leave_requests(struct client *client)
+{
+    while (client->pipeline.front) {
+        struct request *request = container_of(pipeline_pop(&client->pipeline), struct request, link);
+        request->client = NULL;
+        request->is_queued = false;
+        if (!request->is_async)
+            request_release(request);
+    }
+    client->kept_bytes = 0;
+}
+
+/* The stream is closed or aborted already. */
+static void client_leave(struct client *client)
+{
+    struct proxy_worker *worker = client->worker;
+    struct place *place = client->session.place;
+    CHECK(!client->is_closed);
+    client->is_closed = true;
+    client->is_ending = true;
+    client->stream = NULL;
+    list_remove(&client->full_link);
+    list_remove(&client->link);
+    list_push(&worker->closed, &client->link);
+    worker->client_count--;
+    worker->copied -= client->copied;
+    client->copied = 0;
+    client_transaction_release(client);
+    leave_requests(client);
+    place->clients--;
+    if (place->clients == 0)
+        local_place_left(worker, place);
+    place->clients++; /* client_session_fini takes it back */
+    atomic_fetch_sub(&worker->proxy->clients, 1);
+}
+
+void client_free(struct client *client)
+{
+    CHECK(client->magic == CLIENT_MAGIC);
+    CHECK(client->is_closed);
+    list_remove(&client->link);
+    resp_scan_fini(&client->scan);
+    client_session_fini(&client->session, &client->worker->places);
+    client->magic = 0;
+    free(client);
+}
+
+void client_kill(struct client *client, const char *reason)
+{
+    if (client->is_closed)
+        return;
+    if (reason) {
+        metric_add(client->worker->metrics, METRIC_PROXY_CLIENTS_CUT, 1);
+        log_event(LOG_WARN, "client_cut", "id=%llu address=%s reason=" LOG_QUOTED,
+                  (unsigned long long)client->id, stream_peer(client->stream), reason);
+    }
+    stream_abort(client->stream);
+    client_leave(client);
+}
+
+/* Closes it when it is owed nothing more. */
+static void close_when_done(struct client *client)
+{
+    if (client->pipeline.count > 0 || client->is_closed)
+        return;
+    stream_close(client->stream);
+    client_leave(client);
+}
+
+void client_end(struct client *client)
+{
+    client->is_ending = true;
+    close_when_done(client);
+}
+
+void client_drain(struct client *client)
+{
+    client->is_draining = true;
+    if (client->held_by)
+        return; /* frames wait to be taken */
+    stream_pause(client->stream);
+    close_when_done(client);
+}
+
+void client_move(struct client *client, struct bytes name, uint8_t db)
+{
+    struct proxy_worker *worker = client->worker;
+    struct client_session *session = &client->session;
+    struct place *before = session->place ? place_ref(session->place) : NULL;
+    struct place *place = places_get(&worker->places, name, db);
+    client_session_move(session, &worker->places, place);
+    place_unref(&worker->places, place);
+    if (before && before->clients == 0)
+        local_place_left(worker, before);
+    place_unref(&worker->places, before);
+}
+
+/* ---- holding --------------------------------------------------------------------------------- */
+
+void client_hold(struct client *client, uint8_t why)
+{
+    if (!client->held_by)
+        stream_pause(client->stream);
+    client->held_by |= why;
+}
+
+void client_unhold(struct client *client, uint8_t why)
+{
+    bool was_held = client->held_by;
+    client->held_by &= (uint8_t)~why;
+    if (client->is_closed || client->held_by || !was_held)
+        return;
+    if (client->is_draining && stream_held(client->stream) == 0)
+        close_when_done(client);
+    else
+        stream_resume(client->stream);
+}
+
+bool client_may_send(struct client *client, uint32_t label)
+{
+    if (client->pipeline.count == 0)
+        client->label = label;
+    if (client->label == label)
+        return true;
+    client_hold(client, HOLD_ORDER);
+    return false;
+}
+
+uint32_t client_label(const struct client *client, const struct command *command)
+{
+    return client->worker->generation << LABEL_GENERATION_SHIFT |
+           (client->session.resp == 3 ? LABEL_RESP3 : 0) |
+           (client->session.transaction.lease ? LABEL_LEASE : 0) |
+           (command->flags & CMD_LONG ? LABEL_LONG : 0);
+}
+
+struct upstream *client_upstream(struct client *client, uint32_t shard,
+                                 const struct command *command)
+{
+    struct pool *pool = &client->worker->pool;
+    struct upstream *lease = client->session.transaction.lease;
+    uint8_t resp = client->session.resp;
+    if (lease && lease->node == pool->nodes[shard]) {
+        if (lease->resp != resp)
+            upstream_hello(lease, resp);
+        return lease;
+    }
+    return pool_pick(pool, shard, command->flags & CMD_LONG ? LANE_LONG : LANE_NORMAL, resp);
+}
+
+/* ---- replies --------------------------------------------------------------------------------- */
+
+size_t client_owed_bytes(const struct client *client)
+{
+    return stream_pending(client->stream) + client->kept_bytes +
+           client_transaction_bytes(&client->session.transaction);
+}
+
+static inline void client_add(struct client *client, size_t len)
+{
+    client->copied += len;
+    client->worker->copied += len;
+}
+
+void client_count(struct client *client)
+{
+    size_t owed = client_owed_bytes(client);
+    if (client->copied <= owed)
+        return;
+    client->worker->copied -= client->copied - owed;
+    client->copied = owed;
+}
+
+/* The pipeline has moved: what waited for that may go on. */
+static void look_again(struct client *client)
+{
+    uint32_t limit = (uint32_t)config_of(client)->client_pipeline_limit;
+    uint32_t count = client->pipeline.count;
+    if ((client->held_by & HOLD_ORDER) && count == 0)
+        client_unhold(client, HOLD_ORDER);
+    if ((client->held_by & HOLD_PIPELINE) && count <= limit / 2)
+        client_unhold(client, HOLD_PIPELINE);
+    if (client->is_ending || (client->is_draining && !client->held_by))
+        close_when_done(client);
+}
+
+static inline bool is_over_limit(const struct client *client, size_t pending)
+{
+    return pending + client->kept_bytes > config_of(client)->client_output_limit_bytes;
+}
+
+/* Sends every reply whose turn has come. */
+static void client_advance(struct client *client)
+{
+    struct out *out = stream_out(client->stream);
+    while (client->pipeline.front) {
+        struct request *request = container_of(client->pipeline.front, struct request, link);
+        if (!request->is_ready)
+            break;
+        (void)pipeline_pop(&client->pipeline);
+        request->is_queued = false;
+        client->kept_bytes -= request_kept_bytes(request);
+        if (!request->is_silent)
+            request_take_kept(request, out);
+        request_release(request);
+    }
+    stream_send(client->stream);
+    if (is_over_limit(client, out->bytes))
+        client_kill(client, "unread replies exceed client-output-limit");
+    else if (client->held_by || client->is_ending || client->is_draining)
+        look_again(client);
+}
+
+void client_answer(struct client *client, struct request *request, struct block *block,
+                   const char *data, size_t len)
+{
+    if (request->is_exec)
+        transaction_executed(client, request, data);
+    if (request->is_silent)
+        len = 0;
+    if (len <= OUT_COPY_MAX)
+        client_add(client, len);
+    metric_add(client->worker->metrics, METRIC_PROXY_BYTES_OUT, len);
+    if (client->pipeline.front == &request->link) {
+        struct out *out = stream_out(client->stream);
+        if (block)
+            out_write_block(out, block, data, len);
+        else
+            out_write(out, data, len);
+        (void)pipeline_pop(&client->pipeline);
+        request->is_queued = false;
+        request_release(request);
+        client_advance(client);
+        return;
+    }
+    if (len)
+        request_keep_reply(request, block, data, len);
+    request->is_ready = true;
+    client->kept_bytes += len;
+    if (is_over_limit(client, stream_pending(client->stream)))
+        client_kill(client, "unread replies exceed client-output-limit");
+}
+
+void client_ready(struct client *client, struct request *request)
+{
+    CHECK(!request->is_ready);
+    if (request->is_silent && request->kept == KEPT_OUT)
+        out_clear(&request->kept_out);
+    request->is_ready = true;
+    size_t kept = request_kept_bytes(request);
+    client->kept_bytes += kept;
+    client_add(client, kept);
+    metric_add(client->worker->metrics, METRIC_PROXY_BYTES_OUT, kept);
+    if (client->pipeline.front == &request->link)
+        client_advance(client);
+    else if (is_over_limit(client, stream_pending(client->stream)))
+        client_kill(client, "unread replies exceed client-output-limit");
+}
+
+struct request *client_new_request(struct client *client, const struct command *command)
+{
+    struct request *request = request_new(client->worker, command);
+    uint8_t wish = client->session.reply_wish;
+    request->client = client;
+    request->is_queued = true;
+    request->is_silent = wish == REPLY_WISH_OFF || wish == REPLY_WISH_SKIP;
+    pipeline_push(&client->pipeline, &request->link);
+    return request;
+}
+
+struct request *client_begin_reply(struct client *client, const struct command *command,
+                                   struct reply *reply)
+{
+    struct request *request = client_new_request(client, command);
+    *reply = (struct reply){.out = request_reply_out(request), .resp = client->session.resp};
+    return request;
+}
+
+void client_reply_text(struct client *client, const struct command *command, const char *error)
+{
+    struct reply reply;
+    struct request *request = client_begin_reply(client, command, &reply);
+    metric_add(client->worker->metrics, METRIC_PROXY_ERRORS, 1);
+    reply_error(&reply, error);
+    client_ready(client, request);
+}
+
+void client_reply_code(struct client *client, const struct command *command, enum error error)
+{
+    client_reply_text(client, command, error_text(error));
+}
+
+void client_reply_status(struct client *client, const struct command *command, const char *status)
+{
+    struct reply reply;
+    struct request *request = client_begin_reply(client, command, &reply);
+    reply_status(&reply, status);
+    client_ready(client, request);
+}
+
+void client_reply_unknown(struct client *client, const struct frame *frame)
+{
+    struct reply reply;
+    struct request *request = client_begin_reply(client, NULL, &reply);
+    const struct bytes *argv = argv_of(client->worker, frame);
+    const struct command *container = command_find(argv[0]);
+    metric_add(client->worker->metrics, METRIC_PROXY_ERRORS, 1);
+    if (container && command_has_subs(container) && frame->argc > 1)
+        command_error_unknown_sub(&reply, container, argv[1]);
+    else
+        command_error_unknown(&reply, argv, frame->argc);
+    client_ready(client, request);
+}
+
+void client_reply_denied(struct client *client, const struct command *command)
+{
+    char text[128];
+    (void)snprintf(text, sizeof(text), "ERR command '%s' is not available through the proxy",
+                   command_full_name(command));
+    client_reply_text(client, command, text);
+}
+
+/* ---- sending: all return false when the frame must wait, and nothing was done then ------------- */
+
+/* The frame as it is, to one shard. */
+static inline bool send_one(struct client *client, const struct frame *frame,
+                            const struct command *command, uint32_t shard)
+{
+    if (!client_may_send(client, client_label(client, command)))
+        return false;
+    struct upstream *upstream = client_upstream(client, shard, command);
+    if (upstream_is_full(upstream, client))
+        return false;
+    struct request *request = client_new_request(client, command);
+    request->waiting = 1;
+    upstream_send(upstream, &request->part, client->session.place, frame->block, frame->data,
+                  frame->len, command->flags & CMD_READONLY);
+    return true;
+}
+
+static bool send_all(struct client *client, const struct frame *frame, const struct command *command)
+{
+    struct pool *pool = &client->worker->pool;
+    uint32_t count = (uint32_t)pool->count;
+    if (count == 1)
+        return send_one(client, frame, command, 0);
+    if (!client_may_send(client, client_label(client, command)))
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (upstream_is_full(client_upstream(client, i, command), client))
+            return false;
+    }
+    struct request *request = client_new_request(client, command);
+    request_make_parts(request, count, 0);
+    request_hold(request);
+    for (uint32_t i = 0; i < count; i++)
+        upstream_send(client_upstream(client, i, command),
+                      request_part(request, i, pool->nodes[i]), client->session.place, frame->block,
+                      frame->data, frame->len, command->flags & CMD_READONLY);
+    request_go(request);
+    return true;
+}
+
+/* One frame for each shard that has keys of it. */
+static bool send_parts(struct client *client, const struct frame *frame, const struct command *command)
+{
+    struct proxy_worker *worker = client->worker;
+    struct upstream *upstreams[SHARD_COUNT_MAX];
+    struct out *outs[SHARD_COUNT_MAX];
+    uint16_t shards[SHARD_COUNT_MAX];
+    struct split split = {.block = frame->block,
+                          .base = frame->base,
+                          .args = frame->args,
+                          .argc = frame->argc,
+                          .keys = &worker->keys,
+                          .shards = worker->shards};
+    if (!client_may_send(client, client_label(client, command)))
+        return false;
+    uint32_t count = split_group(&split, worker->shards, shards);
+    for (uint32_t i = 0; i < count; i++) {
+        upstreams[i] = client_upstream(client, shards[i], command);
+        if (upstream_is_full(upstreams[i], client))
+            return false;
+    }
+    struct request *request = client_new_request(client, command);
+    request_make_parts(request, count, split.keys->count);
+    memcpy(request_order(request), worker->shards, split.keys->count * sizeof(uint16_t));
+    request_hold(request);
+    for (uint32_t i = 0; i < count; i++)
+        outs[i] = upstream_begin(upstreams[i],
+                                 request_part(request, i, worker->pool.nodes[shards[i]]),
+                                 client->session.place);
+    split_write(&split, worker->shards, count, outs);
+    for (uint32_t i = 0; i < count; i++) {
+        if (outs[i])
+            upstream_commit(upstreams[i], request_part_at(request, i));
+    }
+    request_go(request);
+    return true;
+}
+
+/* ---- taking a frame -------------------------------------------------------------------------- */
+
+static bool run_local(struct client *client, const struct frame *frame, const struct command *command)
+{
+    local_fn *handler = local_handlers[command->id];
+    bool asks_shards = command->route != ROUTE_LOCAL || command->merge != MERGE_ONE;
+    CHECK(handler);
+    if (asks_shards && !client_may_send(client, client_label(client, command)))
+        return false;
+    (void)argv_of(client->worker, frame);
+    request_run_local(client_new_request(client, command), handler, frame->argc);
+    return true;
+}
+
+/* Not the hot path: several keys, none, or no shard at all. */
+static bool take_planned(struct client *client, const struct frame *frame,
+                         const struct command *command)
+{
+    struct proxy_worker *worker = client->worker;
+    const struct proxy_snapshot *snapshot = worker->snapshot;
+    struct route_rules rules = {.map = snapshot->map,
+                                .entry = client->session.place->entry,
+                                .is_strict = snapshot->config.cross_slot == CROSS_SLOT_STRICT};
+    struct route route = route_plan(&rules, command, argv_of(worker, frame), frame->argc,
+                                    &worker->keys, &worker->shards, &worker->shards_cap);
+    switch (route.kind) {
+    case ROUTE_KIND_ONE:
+        return send_one(client, frame, command, route.shard);
+    case ROUTE_KIND_ANY:
+        return send_one(client, frame, command, pool_any(&worker->pool));
+    case ROUTE_KIND_PARTS:
+        return send_parts(client, frame, command);
+    case ROUTE_KIND_ALL:
+        return send_all(client, frame, command);
+    case ROUTE_KIND_LOCAL:
+        return run_local(client, frame, command);
+    case ROUTE_KIND_TRANSACTION:
+        return transaction_command(client, frame, command);
+    case ROUTE_KIND_UNKNOWN:
+        client_reply_unknown(client, frame);
+        return true;
+    case ROUTE_KIND_DENIED:
+        client_reply_denied(client, command);
+        return true;
+    case ROUTE_KIND_CROSSSLOT:
+        client_reply_code(client, command, ERR_CROSSSLOT);
+        return true;
+    }
+    return true;
+}
+
+/* Between MULTI and EXEC these still act at once. */
+static bool acts_in_transaction(const struct command *command)
+{
+    switch (command->id) {
+    case COMMAND_multi:
+    case COMMAND_exec:
+    case COMMAND_discard:
+    case COMMAND_watch:
+    case COMMAND_quit:
+    case COMMAND_reset:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The gates before a command runs, in Redis' order. False: it was refused, and the client told. */
+static bool pass_gates(struct client *client, const struct frame *frame,
+                       const struct command *command)
+{
+    if (command && command_arity_ok(command, frame->argc) &&
+        (client->session.is_authenticated || (command->flags & CMD_NO_AUTH)))
+        return true;
+    transaction_refused(client);
+    if (!command) {
+        client_reply_unknown(client, frame);
+        return false;
+    }
+    if (command_arity_ok(command, frame->argc)) {
+        client_reply_code(client, command, ERR_NOAUTH);
+        return false;
+    }
+    struct reply reply;
+    struct request *request = client_begin_reply(client, command, &reply);
+    metric_add(client->worker->metrics, METRIC_PROXY_ERRORS, 1);
+    command_error_arity(&reply, command);
+    client_ready(client, request);
+    return false;
+}
+
+/* One frame. False: it must wait; it will be shown again. */
+static inline bool client_take(struct client *client, const struct frame *frame)
+{
+    const struct command *command = command_find(frame_arg(frame, 0));
+    if (command && command_has_subs(command) && frame->argc > 1)
+        command = command_find_sub(command, frame_arg(frame, 1));
+    if (!pass_gates(client, frame, command))
+        return true;
+    client->last_command = command;
+    if (client->session.transaction.is_open && !acts_in_transaction(command)) {
+        transaction_queue_command(client, frame, command);
+        return true;
+    }
+    if (command->route == ROUTE_BY_KEY || command->route == ROUTE_SPLIT) {
+        int32_t at = keys_first(command, frame->argc);
+        if (at > 0) {
+            const struct proxy_snapshot *snapshot = client->worker->snapshot;
+            struct route_rules rules = {snapshot->map, client->session.place->entry, false};
+            uint16_t slot = route_slot(&rules, frame_arg(frame, (uint32_t)at));
+            return send_one(client, frame, command, shard_map_find(snapshot->map, slot));
+        }
+    }
+    return take_planned(client, frame, command);
+}
+
+/* CLIENT REPLY SKIP holds for one command. */
+static inline void step_reply_wish(struct client *client)
+{
+    uint8_t *wish = &client->session.reply_wish;
+    if (*wish >= REPLY_WISH_SKIP_NEXT)
+        *wish = *wish == REPLY_WISH_SKIP_NEXT ? REPLY_WISH_SKIP : REPLY_WISH_ON;
+}
+
+/* ---- stream events --------------------------------------------------------------------------- */
+
+static void on_bad_frame(struct client *client)
+{
+    log_event(LOG_DEBUG, "protocol_error", "id=%llu address=%s reason=" LOG_QUOTED,
+              (unsigned long long)client->id, stream_peer(client->stream), client->scan.error);
+    client_reply_text(client, NULL, client->scan.error);
+    if (!client->is_closed)
+        client_end(client);
+}
+
+/* The frame that has begun is not complete. */
+static void on_partial_frame(struct client *client, size_t have, size_t *need)
+{
+    uint64_t limit = config_of(client)->client_query_limit_bytes;
+    *need = client->scan.need;
+    if (have > limit || *need > limit)
+        client_kill(client, "its request exceeds client-query-limit");
+}
+
+/* Takes frames until they end or something holds the client; returns the bytes used. */
+static size_t take_frames(struct client *client, struct block *block, const char *data, size_t len,
+                          size_t *need)
+{
+    struct proxy_worker *worker = client->worker;
+    struct resp_scan *scan = &client->scan;
+    uint32_t pipeline_limit = (uint32_t)config_of(client)->client_pipeline_limit;
+    uint64_t taken = 0;
+    size_t used = 0;
+    while (used < len && !client->held_by && !client->is_ending) {
+        struct resp_limits limits = worker->limits;
+        limits.unauthenticated = !client->session.is_authenticated;
+        enum resp_result result = resp_scan(scan, &limits, data + used, len - used);
+        if (result == RESP_MORE) {
+            on_partial_frame(client, len - used, need);
+            break;
+        }
+        if (result == RESP_BAD) {
+            on_bad_frame(client);
+            break;
+        }
+        const char *base = resp_scan_base(scan, data + used);
+        struct frame frame = {.block = scan->is_inline ? NULL : block,
+                              .data = base,
+                              .len = scan->is_inline ? scan->inline_len : scan->size,
+                              .base = base,
+                              .args = scan->args,
+                              .argc = scan->argc};
+        if (frame.argc > 0) {
+            if (!client_take(client, &frame))
+                break;
+            step_reply_wish(client);
+            taken++;
+        }
+        used += scan->size;
+        if (client->pipeline.count >= pipeline_limit && !client->is_closed)
+            client_hold(client, HOLD_PIPELINE);
+    }
+    metric_add(worker->metrics, METRIC_PROXY_REQUESTS, taken);
+    metric_add(worker->metrics, METRIC_PROXY_BYTES_IN, used);
+    return used;
+}
+
+static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+{
+    struct client *client = owner;
+    CHECK(client->magic == CLIENT_MAGIC);
+    size_t used = take_frames(client, block, data, len, need);
+    if (client->is_closed || client->is_ending)
+        return len;
+    if (client->is_draining && !client->held_by) {
+        stream_pause(client->stream);
+        close_when_done(client);
+    }
+    return used;
+}
+
+static void on_end(void *owner, int err)
+{
+    struct client *client = owner;
+    CHECK(client->magic == CLIENT_MAGIC);
+    if (err)
+        client_kill(client, NULL);
+    else
+        client_end(client);
+}

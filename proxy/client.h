@@ -1,0 +1,123 @@
+/*
+ * client.h - one client connection: frames in, replies out, in order.
+ *
+ *   on_data ─► resp_scan ─► command ─► route ─► request ─► pipeline
+ *                                        │                    ▲  front is ready: reply ─► stream, once per turn
+ *                                        └─► upstreams ───────┘
+ *
+ *     OPEN ──half-closed, QUIT, protocol error──► ENDING ──pipeline empty──► stream_close
+ *       └──broken, killed, limit──► stream_abort              (memory goes at the turn's end)
+ *
+ * (1) `label` names the set of upstream connections that carry what is in flight. A request that would need
+ *     others waits until the pipeline is empty, so order is kept across lanes, leases, HELLO and map changes.
+ * (2) Reading pauses while `held_by` is not 0; unconsumed frames are scanned again afterwards.
+ */
+#pragma once
+
+#include "proxy/pipeline.h"
+#include "proxy/session.h"
+#include "shared/list.h"
+#include "shared/net/stream.h"
+#include "shared/reply.h"
+#include "shared/resp.h"
+
+enum { CLIENT_MAGIC = 0xc11e47 };
+
+struct command;
+struct proxy_worker;
+struct request;
+struct upstream;
+
+/* Bits of a label; above them the map's generation. */
+enum { LABEL_LONG = 1 << 0, LABEL_LEASE = 1 << 1, LABEL_RESP3 = 1 << 2, LABEL_GENERATION_SHIFT = 3 };
+
+/* Why a client's frames wait. */
+enum client_hold {
+    HOLD_PIPELINE = 1 << 0, /* client-pipeline-limit */
+    HOLD_ORDER = 1 << 1,    /* until the pipeline is empty */
+    HOLD_UPSTREAM = 1 << 2, /* a backend's queue is full */
+    HOLD_MEMORY = 1 << 3,   /* memory-limit */
+};
+
+struct client {
+    uint32_t magic;
+    uint32_t label;
+    struct proxy_worker *worker;
+    struct stream *stream;
+    struct pipeline pipeline;
+    struct resp_scan scan;
+    uint8_t held_by;   /* enum client_hold, a set */
+    bool is_ending;    /* reads no more; closed when the pipeline is empty */
+    bool is_draining;  /* takes what was read, reads no more, then ends */
+    bool is_closed;    /* the stream is gone; freed at the turn's end */
+    size_t kept_bytes; /* of replies whose turn has not come */
+    size_t copied;     /* bytes it has in memory beside blocks, as last counted and added since */
+    struct list link;      /* in worker->clients; in worker->closed */
+    struct list full_link; /* in an upstream's list of those that wait for it */
+    uint64_t id;
+    uint64_t created_ms; /* monotonic */
+    const struct command *last_command; /* NULL: none yet */
+    struct client_session session;
+};
+
+/* One request as it was read. */
+struct frame {
+    struct block *block; /* holds the bytes; NULL: an inline command, they are the scanner's */
+    const char *data;
+    size_t len;
+    const char *base; /* of the spans */
+    const struct span *args;
+    uint32_t argc;
+};
+
+static inline struct bytes frame_arg(const struct frame *frame, uint32_t i)
+{
+    return (struct bytes){frame->base + frame->args[i].at, frame->args[i].len};
+}
+
+/* Takes an accepted stream. `name`: the namespace of its listener; empty: none. */
+struct client *client_new(struct proxy_worker *worker, struct stream *stream, struct bytes name);
+/* Closes now; unsent replies are dropped. The struct stays until the turn's end. */
+void client_kill(struct client *client, const char *reason);
+/* Reads no more; closes when all replies it is owed were sent. */
+void client_end(struct client *client);
+/* Goes to another namespace or database (AUTH, SELECT). An empty name: no namespace. */
+void client_move(struct client *client, struct bytes name, uint8_t db);
+
+/* Closes as soon as what was read is finished: the proxy stops. */
+void client_drain(struct client *client);
+
+/* A reply of the proxy's own, in its turn: begin, write, client_ready(). `command` may be NULL. */
+struct request *client_begin_reply(struct client *client, const struct command *command, struct reply *reply);
+void client_reply_text(struct client *client, const struct command *command, const char *error);
+void client_reply_code(struct client *client, const struct command *command, enum error error);
+void client_reply_status(struct client *client, const struct command *command, const char *status);
+struct frame;
+/* To clients there is no such command. */
+void client_reply_unknown(struct client *client, const struct frame *frame);
+/* There is, but not behind a proxy. */
+void client_reply_denied(struct client *client, const struct command *command);
+
+/* ---- for request.c, upstream.c, transaction.c and worker.c ----------------------------------- */
+
+/* A request of this client at the end of its pipeline. */
+struct request *client_new_request(struct client *client, const struct command *command);
+/* A request's only reply: data[0..len) of `block` (NULL: elsewhere). The request may be gone after. */
+void client_answer(struct client *client, struct request *request, struct block *block, const char *data, size_t len);
+/* The request is complete: its reply was written where request_reply_out() said. It may be gone after. */
+void client_ready(struct client *client, struct request *request);
+void client_hold(struct client *client, uint8_t why);
+/* Lets it go on when nothing else holds it. */
+void client_unhold(struct client *client, uint8_t why);
+/* True when requests with this label may be sent now; else holds the client. */
+bool client_may_send(struct client *client, uint32_t label);
+/* The label of a command's connections. */
+uint32_t client_label(const struct client *client, const struct command *command);
+/* The connection for a shard: its lease, or a shared one. */
+struct upstream *client_upstream(struct client *client, uint32_t shard, const struct command *command);
+/* Counts again what it has in memory beside blocks. */
+void client_count(struct client *client);
+/* Bytes of replies it has not read, and of its queue. */
+size_t client_owed_bytes(const struct client *client);
+/* After the turn in which it was closed. */
+void client_free(struct client *client);

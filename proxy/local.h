@@ -1,0 +1,54 @@
+/*
+ * local.h - commands that the proxy answers by itself: one function per COMMAND_LOCAL and COMMAND_PROXY row.
+ *
+ *   local_ping(client, request, reply)      writes the reply, at once
+ *   local_info(client, request, reply)      request_fan_out(…, info_done): info_done writes it later
+ *
+ * The arity and authentication have been checked. Arguments: request_argv(request). The session is
+ * client->session; commands that change where a client is call client_move(). A reply written while earlier
+ * requests still wait is kept until its turn, so handlers need not care about order.
+ *
+ * A handler for a row that the backend alone has in the table (SCAN, RANDOMKEY: they need the proxy's help)
+ * is named here by hand.
+ */
+#pragma once
+
+#include "proxy/client.h"
+#include "proxy/request.h"
+
+typedef void local_fn(struct client *client, struct request *request, struct reply *reply);
+
+#define COMMAND(id, ...)
+#define COMMAND_LOCAL(id, ...) local_fn local_##id;
+#define COMMAND_PROXY(id, ...) local_fn local_##id;
+#define COMMAND_PLANNED(id, ...)
+#include "shared/commands.def"
+#undef COMMAND
+#undef COMMAND_LOCAL
+#undef COMMAND_PROXY
+#undef COMMAND_PLANNED
+
+local_fn local_scan;
+local_fn local_randomkey;
+
+/* By id; NULL: none. local.c */
+extern local_fn *const local_handlers[COMMAND_COUNT];
+
+/* A connection was accepted: sets session.place (with a reference, not counted in its clients) and
+ * is_authenticated. `name` is the
+ * namespace its listener is bound to, empty: none. local_auth.c */
+void local_welcome(struct client *client, struct bytes name);
+/* The configuration changed: a session whose namespace is gone loses its authentication. */
+void local_reloaded(struct client *client);
+/* The last client of this worker left a namespace (ephemeral ones drop their data some time after). */
+void local_place_left(struct proxy_worker *worker, struct place *place);
+/* Once a second: ephemeral namespaces are kept alive or dropped. */
+void local_slow(struct proxy_worker *worker);
+/* The worker stops: forgets what it would drop. */
+void local_stop(struct proxy_worker *worker);
+/* Starts and stops what the proxy as a whole offers beside clients: the admin port. Main thread. False: one
+ * line in error[size]. */
+bool local_admin_start(struct proxy *proxy, char *error, size_t size);
+void local_admin_stop(struct proxy *proxy);
+/* proxy->snapshot is another one: proxy_publish() says so. */
+void local_admin_publish(struct proxy *proxy);

@@ -1,0 +1,219 @@
+/*
+ * local_admin.c - the admin port of the proxy: /metrics, /healthz, /readyz, /shards, /config.
+ *
+ * Requests are served on the HTTP thread. It reads atomics and a snapshot of its own, which the main thread
+ * replaces (local_admin_publish); the mutex guards only the pointer. Readiness asks every shard with a PING over
+ * hiredis, at most once per upstream-health-interval.
+ */
+#include "proxy/local.h"
+#include "proxy/proxy.h"
+#include "shared/clock.h"
+#include "shared/log.h"
+#include "shared/metrics.h"
+#include "shared/net/http.h"
+
+#include <hiredis/hiredis.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PROBE_TIMEOUT_US = 300 * 1000, HEALTH_MAX = 1024 };
+
+struct admin {
+    struct proxy *proxy;
+    struct http_server *http;
+    pthread_mutex_t mutex;
+    struct proxy_snapshot *snapshot; /* guarded by mutex */
+
+    /* on the HTTP thread */
+    uint64_t probed_us;       /* when shards were asked last; 0: never */
+    bool is_up[HEALTH_MAX];   /* by shard index of the map they were asked with */
+    uint64_t probed_epoch;
+};
+
+static struct proxy_snapshot *admin_snapshot(struct admin *admin)
+{
+    CHECK(pthread_mutex_lock(&admin->mutex) == 0);
+    struct proxy_snapshot *snapshot = snapshot_ref(admin->snapshot);
+    CHECK(pthread_mutex_unlock(&admin->mutex) == 0);
+    return snapshot;
+}
+
+void local_admin_publish(struct proxy *proxy)
+{
+    struct admin *admin = proxy->admin;
+    if (!admin)
+        return;
+    struct proxy_snapshot *snapshot = snapshot_ref(proxy->snapshot);
+    CHECK(pthread_mutex_lock(&admin->mutex) == 0);
+    struct proxy_snapshot *old = admin->snapshot;
+    admin->snapshot = snapshot;
+    CHECK(pthread_mutex_unlock(&admin->mutex) == 0);
+    snapshot_unref(old);
+}
+
+/* ---- probing ---- */
+
+static redisContext *connect_to(const char *address)
+{
+    const struct timeval timeout = {.tv_usec = PROBE_TIMEOUT_US};
+    static const char UNIX[] = "unix:";
+    char host[256];
+    const char *colon = strrchr(address, ':');
+    if (strncmp(address, UNIX, sizeof UNIX - 1) == 0)
+        return redisConnectUnixWithTimeout(address + sizeof UNIX - 1, timeout);
+    if (!colon || (size_t)(colon - address) >= sizeof host)
+        return NULL;
+    bool is_v6 = address[0] == '[';
+    (void)snprintf(host, sizeof host, "%.*s", (int)(colon - address) - 2 * is_v6, address + is_v6);
+    return redisConnectWithTimeout(host, (int)strtol(colon + 1, NULL, 10), timeout);
+}
+
+/* Does something that speaks RESP answer there? An error such as NOAUTH counts as well. */
+static bool probe(const char *address)
+{
+    const struct timeval timeout = {.tv_usec = PROBE_TIMEOUT_US};
+    redisContext *context = connect_to(address);
+    bool is_up = false;
+    if (context && !context->err && redisSetTimeout(context, timeout) == REDIS_OK) {
+        redisReply *reply = redisCommand(context, "PING");
+        is_up = reply != NULL;
+        freeReplyObject(reply);
+    }
+    if (context)
+        redisFree(context);
+    return is_up;
+}
+
+static void probe_all(struct admin *admin, const struct proxy_snapshot *snapshot)
+{
+    uint64_t now_us = clock_mono_us();
+    uint64_t interval_us = snapshot->config.upstream_health_interval_ms * 1000;
+    const struct shard_map *map = snapshot->map;
+    if (admin->probed_us && admin->probed_epoch == map->epoch && now_us - admin->probed_us < interval_us)
+        return;
+    for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++)
+        admin->is_up[i] = map->shards[i].address_count && probe(map->shards[i].addresses[0]);
+    admin->probed_us = now_us;
+    admin->probed_epoch = map->epoch;
+}
+
+/* ---- pages ---- */
+
+static void reply_readyz(struct admin *admin, const struct proxy_snapshot *snapshot, struct http_reply *reply)
+{
+    const struct shard_map *map = snapshot->map;
+    if (atomic_load(&admin->proxy->is_stopping)) {
+        reply->status = 503;
+        out_printf(&reply->body, "stopping\n");
+        return;
+    }
+    probe_all(admin, snapshot);
+    for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++)
+        if (!admin->is_up[i] && map->shards[i].slot_count) {
+            reply->status = 503;
+            out_printf(&reply->body, "shard %s does not answer\n", map->shards[i].name);
+        }
+    if (reply->status == 200)
+        out_printf(&reply->body, "ready\n");
+}
+
+/* Runs print into the reply's body. */
+static void reply_printed(struct http_reply *reply, void (*print)(const void *what, FILE *to), const void *what)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *to = open_memstream(&text, &len);
+    CHECK(to);
+    print(what, to);
+    CHECK(fclose(to) == 0);
+    out_write(&reply->body, text, len);
+    free(text);
+}
+
+static void print_map(const void *map, FILE *to)
+{
+    shard_map_print(map, to);
+}
+
+/* The configuration in force; secrets are not shown. */
+static void print_config(const void *config, FILE *to)
+{
+    struct proxy_config shown;
+    char error[RELOAD_TEXT_MAX];
+    size_t cursor = 0;
+    const struct option *option;
+    config_copy(&shown.head, &((const struct proxy_config *)config)->head);
+    while ((option = config_next(&shown.head, BYTES("*"), &cursor))) {
+        char buffer[OPTION_TEXT_MAX];
+        if (strcmp(option->unit, "password") == 0 && config_get(&shown.head, option, buffer).len)
+            CHECK(config_set(&shown.head, option, BYTES("(hidden)"), error, sizeof error));
+    }
+    for (size_t i = 0; i < shown.namespace_count; i++)
+        if (*shown.namespaces[i].token) {
+            free(shown.namespaces[i].token);
+            shown.namespaces[i].token = strdup("(hidden)");
+        }
+    config_print(&shown.head, to);
+    config_fini(&shown.head);
+}
+
+/* http_fn */
+static bool on_request(void *owner, const char *path, struct http_reply *reply)
+{
+    struct admin *admin = owner;
+    struct proxy_snapshot *snapshot = admin_snapshot(admin);
+    bool found = true;
+    reply->status = 200;
+    reply->content_type = "text/plain; charset=utf-8";
+    if (strcmp(path, "/healthz") == 0) {
+        out_printf(&reply->body, "ok\n");
+    } else if (strcmp(path, "/readyz") == 0) {
+        reply_readyz(admin, snapshot, reply);
+    } else if (strcmp(path, "/metrics") == 0) {
+        reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
+        metrics_print(&reply->body, "scree_proxy");
+    } else if (strcmp(path, "/shards") == 0) {
+        reply_printed(reply, print_map, snapshot->map);
+    } else if (strcmp(path, "/config") == 0) {
+        reply_printed(reply, print_config, &snapshot->config);
+    } else {
+        found = false;
+    }
+    snapshot_unref(snapshot);
+    return found;
+}
+
+bool local_admin_start(struct proxy *proxy, char *error, size_t size)
+{
+    const char *address = proxy->snapshot->config.admin;
+    char reason[256];
+    if (!*address)
+        return true;
+    struct admin *admin = calloc(1, sizeof *admin);
+    CHECK(admin);
+    admin->proxy = proxy;
+    admin->snapshot = snapshot_ref(proxy->snapshot);
+    CHECK(pthread_mutex_init(&admin->mutex, NULL) == 0);
+    proxy->admin = admin;
+    admin->http = http_start(address, on_request, admin, reason, sizeof reason);
+    if (!admin->http) {
+        (void)snprintf(error, size, "admin %s: %s", address, reason);
+        local_admin_stop(proxy);
+        return false;
+    }
+    log_event(LOG_INFO, "admin", "port=%d", http_port(admin->http));
+    return true;
+}
+
+void local_admin_stop(struct proxy *proxy)
+{
+    struct admin *admin = proxy->admin;
+    if (!admin)
+        return;
+    proxy->admin = NULL;
+    http_stop(admin->http);
+    snapshot_unref(admin->snapshot);
+    (void)pthread_mutex_destroy(&admin->mutex);
+    free(admin);
+}

@@ -1,0 +1,219 @@
+/*
+ * local_config.c - CONFIG at the proxy: its own options, and behind them the backends' parameters.
+ *
+ *   GET pattern    own options that match, then what a shard answers (an own name hides a shard's)
+ *   SET name       own option: a new snapshot for all workers; other names: every shard sets it
+ *
+ * Sessions inside a namespace are tenants: they see no secrets and change nothing of the proxy.
+ */
+#include "proxy/local.h"
+#include "proxy/proxy.h"
+#include "proxy/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool is_tenant(const struct client *client)
+{
+    return client->session.place->name.len > 0;
+}
+
+static bool is_secret(const struct option *option)
+{
+    return strcmp(option->unit, "password") == 0;
+}
+
+/* ---- GET ---- */
+
+/* Adds name and value of the own options that match and were not added yet; returns how many. */
+static int64_t write_own(struct client *client, struct reply *pairs, const struct bytes *patterns, uint32_t count)
+{
+    const struct config *config = &client->worker->snapshot->config.head;
+    int64_t found = 0;
+    size_t cursor = 0;
+    const struct option *option;
+    while ((option = config_next(config, BYTES("*"), &cursor))) {
+        bool matches = false;
+        for (uint32_t i = 0; i < count && !matches; i++) {
+            size_t from = 0;
+            const struct option *match;
+            while ((match = config_next(config, patterns[i], &from)) && match != option)
+                continue;
+            matches = match != NULL;
+        }
+        if (!matches || (is_tenant(client) && is_secret(option)))
+            continue;
+        char buffer[OPTION_TEXT_MAX];
+        reply_bulk_text(pairs, option->key);
+        reply_bulk(pairs, config_get(config, option, buffer));
+        found++;
+    }
+    return found;
+}
+
+/* Adds a shard's pairs whose names are no own options; returns how many. */
+static int64_t write_shards(struct client *client, struct reply *pairs, struct bytes frame)
+{
+    const struct config *config = &client->worker->snapshot->config.head;
+    struct resp_value head;
+    struct resp_value name;
+    struct resp_value value;
+    size_t pos = 0;
+    int64_t found = 0;
+    if (!resp_value_next(frame, &pos, &head) || (head.type != '*' && head.type != '%'))
+        return 0;
+    for (int64_t i = head.type == '%' ? head.count : head.count / 2; i > 0; i--) {
+        if (!resp_value_next(frame, &pos, &name) || !resp_value_next(frame, &pos, &value))
+            break;
+        if (config_find(config, name.text))
+            continue;
+        reply_bulk(pairs, name.text);
+        reply_bulk(pairs, value.text);
+        found++;
+    }
+    return found;
+}
+
+static void get_done(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct shard_reply *answer = request_reply(request, 0);
+    struct out out;
+    struct reply pairs = {.out = &out, .resp = reply->resp};
+    out_init(&out);
+    int64_t found = write_own(client, &pairs, request_argv(request) + 2, request_argc(request) - 2);
+    if (!answer->is_failure)
+        found += write_shards(client, &pairs, answer->frame);
+    reply_map(reply, found);
+    out_move(reply->out, &out);
+}
+
+void local_config_get(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)reply;
+    request_keep(request);
+    request_fan_out(request, NULL, SHARDS_ANY, request_argv(request), request_argc(request), get_done);
+}
+
+/* ---- SET ---- */
+
+/* The name-value pairs of a SET on their way to the main thread: count, then len, bytes … */
+struct pairs {
+    uint32_t count;
+    char bytes[];
+};
+
+static const char *take_text(const char *at, struct bytes *text)
+{
+    uint64_t len;
+    memcpy(&len, at, sizeof len);
+    *text = (struct bytes){at + sizeof len, (size_t)len};
+    return at + sizeof len + len;
+}
+
+/* Sets all pairs in a copy of the config; false: reason in error[size], and which name. */
+static bool apply_pairs(struct proxy_config *config, const struct pairs *pairs, struct bytes *name, char *error, size_t size)
+{
+    const char *at = pairs->bytes;
+    for (uint32_t i = 0; i < pairs->count; i++) {
+        struct bytes value;
+        at = take_text(at, name);
+        at = take_text(at, &value);
+        const struct option *option = config_find(&config->head, *name);
+        if (option->reload == OPTION_RESTART) {
+            (void)snprintf(error, size, "can't set immutable config");
+            return false;
+        }
+        if (!config_set(&config->head, option, value, error, size))
+            return false;
+    }
+    return true;
+}
+
+/* On the main thread: writes nothing, or the error to answer. */
+static void set_work(struct proxy *proxy, const void *data, struct out *out)
+{
+    struct proxy_config config;
+    struct bytes name = {"", 0};
+    char error[RELOAD_TEXT_MAX];
+    config_copy(&config.head, &proxy->snapshot->config.head);
+    struct proxy_snapshot *snapshot = NULL;
+    if (apply_pairs(&config, data, &name, error, sizeof error))
+        snapshot = snapshot_make(&config, shard_map_ref(proxy->snapshot->map), error, sizeof error);
+    config_fini(&config.head);
+    if (snapshot)
+        proxy_publish(proxy, snapshot);
+    else
+        out_printf(out, "ERR CONFIG SET failed (possibly related to argument '%.*s') - %s", (int)name.len, name.data,
+                   error);
+}
+
+static void set_done(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct out *out = request_gathered(request, 0);
+    char text[RELOAD_TEXT_MAX + OPTION_TEXT_MAX] = "ERR CONFIG SET failed";
+    (void)client;
+    if (out->bytes == 0) {
+        reply_ok(reply);
+        return;
+    }
+    if (out->bytes < sizeof text) {
+        out_copy(out, text);
+        text[out->bytes] = 0;
+    }
+    reply_error(reply, text);
+}
+
+static void set_own(struct request *request)
+{
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
+    size_t size = sizeof(struct pairs);
+    for (uint32_t i = 2; i < argc; i++)
+        size += sizeof(uint64_t) + argv[i].len;
+    struct pairs *pairs = malloc(size);
+    CHECK(pairs);
+    pairs->count = (argc - 2) / 2;
+    char *at = pairs->bytes;
+    for (uint32_t i = 2; i < argc; i++) {
+        uint64_t len = argv[i].len;
+        memcpy(at, &len, sizeof len);
+        memcpy(at + sizeof len, argv[i].data, argv[i].len);
+        at += sizeof len + argv[i].len;
+    }
+    request_on_main(request, set_work, pairs, size, set_done);
+    free(pairs);
+}
+
+static void set_shards_done(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct shard_reply *answer = request_reply(request, 0);
+    (void)client;
+    for (uint32_t i = 0; i < request_reply_count(request); i++)
+        if (request_reply(request, i)->frame.data[0] == '-') {
+            answer = request_reply(request, i);
+            break;
+        }
+    out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
+}
+
+void local_config_set(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
+    uint32_t own = 0;
+    if (argc % 2 != 0) {
+        reply_code(reply, ERR_SYNTAX);
+        return;
+    }
+    for (uint32_t i = 2; i < argc; i += 2)
+        own += config_find(&client->worker->snapshot->config.head, argv[i]) != NULL;
+    if (own && is_tenant(client))
+        reply_error(reply, "NOPERM a namespace cannot change the proxy's configuration");
+    else if (own && own != (argc - 2) / 2)
+        reply_error(reply, "ERR CONFIG SET failed - options of the proxy and of the backends need a command each");
+    else if (own)
+        set_own(request);
+    else
+        request_fan_out(request, NULL, SHARDS_ALL, argv, argc, set_shards_done);
+}

@@ -1,0 +1,258 @@
+/*
+ * local_connection.c - what a client says about its own connection: protocol, database, name, replies.
+ */
+#include "proxy/local.h"
+#include "proxy/local_auth.h"
+#include "proxy/worker.h"
+#include "shared/command_reply.h"
+#include "shared/number.h"
+
+#include <limits.h>
+
+/* ---- HELLO ---- */
+
+static bool is_printable(struct bytes text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.data[i] < '!' || text.data[i] > '~')
+            return false;
+    return true;
+}
+
+static bool set_name(struct client *client, struct bytes name, struct reply *reply)
+{
+    if (!is_printable(name)) {
+        reply_error(reply, "ERR Client names cannot contain spaces, newlines or special characters.");
+        return false;
+    }
+    client_session_set_text(&client->session.name, name);
+    return true;
+}
+
+/* The version in argument 1; without one it stays as it is. False: an error was replied. */
+static bool hello_version(const struct bytes *argv, uint32_t argc, uint8_t *resp, struct reply *reply)
+{
+    int64_t version;
+    if (argc < 2)
+        return true;
+    if (!number_parse_int64(argv[1], &version)) {
+        reply_error(reply, "ERR Protocol version is not an integer or out of range");
+        return false;
+    }
+    if (version < 2 || version > 3) {
+        reply_code(reply, ERR_NOPROTO);
+        return false;
+    }
+    *resp = (uint8_t)version;
+    return true;
+}
+
+/* Obeys the options one by one, as Redis does. False: an error was replied. */
+static bool hello_options(struct client *client, const struct bytes *argv, uint32_t argc, struct reply *reply)
+{
+    for (uint32_t i = 2; i < argc;) {
+        uint32_t more = argc - i - 1;
+        if (bytes_is(argv[i], "AUTH") && more >= 2) {
+            if (local_login(client, &argv[i + 1], argv[i + 2]) != LOGIN_OK) {
+                reply_code(reply, ERR_WRONGPASS);
+                return false;
+            }
+            i += 3;
+        } else if (bytes_is(argv[i], "SETNAME") && more >= 1) {
+            if (!set_name(client, argv[i + 1], reply))
+                return false;
+            i += 2;
+        } else {
+            reply_errorf(reply, "ERR Syntax error in HELLO option '%.*s'", (int)argv[i].len, argv[i].data);
+            return false;
+        }
+    }
+    return true;
+}
+
+void local_hello(struct client *client, struct request *request, struct reply *reply)
+{
+    uint8_t resp = client->session.resp;
+    if (!hello_version(request_argv(request), request_argc(request), &resp, reply) ||
+        !hello_options(client, request_argv(request), request_argc(request), reply))
+        return;
+    if (!client->session.is_authenticated) {
+        reply_error(reply, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> "
+                           "AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol "
+                           "version at the same time");
+        return;
+    }
+    client->session.resp = reply->resp = resp;
+    reply_map(reply, 7);
+    reply_bulk_text(reply, "server");
+    reply_bulk_text(reply, "redis");
+    reply_bulk_text(reply, "version");
+    reply_bulk_text(reply, "7.0.15");
+    reply_bulk_text(reply, "proto");
+    reply_int(reply, resp);
+    reply_bulk_text(reply, "id");
+    reply_int(reply, (int64_t)client->id);
+    reply_bulk_text(reply, "mode");
+    reply_bulk_text(reply, "standalone");
+    reply_bulk_text(reply, "role");
+    reply_bulk_text(reply, "master");
+    reply_bulk_text(reply, "modules");
+    reply_array(reply, 0);
+}
+
+/* ---- the small ones ---- */
+
+void local_ping(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    if (request_argc(request) > 2)
+        command_error_arity(reply, request->command);
+    else if (request_argc(request) == 2)
+        reply_bulk(reply, request_argv(request)[1]);
+    else
+        reply_status(reply, "PONG");
+}
+
+void local_echo(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    reply_bulk(reply, request_argv(request)[1]);
+}
+
+void local_quit(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)request;
+    reply_ok(reply);
+    client_end(client);
+}
+
+void local_reset(struct client *client, struct request *request, struct reply *reply)
+{
+    struct client_session *session = &client->session;
+    (void)request;
+    client_transaction_clear(&session->transaction);
+    client_transaction_release(client);
+    session->resp = reply->resp = 2;
+    session->reply_wish = REPLY_WISH_ON;
+    session->is_readonly = session->no_evict = session->no_touch = false;
+    client_session_set_text(&session->name, (struct bytes){"", 0});
+    client_move(client, (struct bytes){"", 0}, 0);
+    session->is_authenticated = !local_needs_login(client->worker->snapshot);
+    reply_status(reply, "RESET");
+}
+
+void local_select(struct client *client, struct request *request, struct reply *reply)
+{
+    enum { DATABASES = 16 };
+    int64_t db;
+    if (!number_parse_int64(request_argv(request)[1], &db)) {
+        reply_code(reply, ERR_NOT_INTEGER);
+    } else if (db < INT_MIN || db > INT_MAX) {
+        reply_errorf(reply, "ERR value is out of range, value must between %d and %d", INT_MIN, INT_MAX);
+    } else if (db < 0 || db >= DATABASES) {
+        reply_code(reply, ERR_DB_INDEX);
+    } else {
+        client_move(client, client->session.place->name, (uint8_t)db);
+        reply_ok(reply);
+    }
+}
+
+void local_readonly(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)request;
+    client->session.is_readonly = true;
+    reply_ok(reply);
+}
+
+void local_readwrite(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)request;
+    client->session.is_readonly = false;
+    reply_ok(reply);
+}
+
+void local_asking(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)request;
+    reply_ok(reply);
+}
+
+/* ---- CLIENT about this connection ---- */
+
+void local_client_id(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)request;
+    reply_int(reply, (int64_t)client->id);
+}
+
+void local_client_setname(struct client *client, struct request *request, struct reply *reply)
+{
+    if (set_name(client, request_argv(request)[2], reply))
+        reply_ok(reply);
+}
+
+void local_client_getname(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)request;
+    if (client->session.name)
+        reply_bulk_text(reply, client->session.name);
+    else
+        reply_null(reply);
+}
+
+void local_client_setinfo(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct bytes *argv = request_argv(request);
+    bool is_name = bytes_is(argv[2], "lib-name");
+    if (!is_name && !bytes_is(argv[2], "lib-ver")) {
+        reply_errorf(reply, "ERR Unrecognized option '%.*s'", (int)argv[2].len, argv[2].data);
+    } else if (!is_printable(argv[3])) {
+        reply_errorf(reply, "ERR %s cannot contain spaces, newlines or special characters.",
+                     is_name ? "lib-name" : "lib-ver");
+    } else {
+        client_session_set_text(is_name ? &client->session.lib_name : &client->session.lib_version, argv[3]);
+        reply_ok(reply);
+    }
+}
+
+void local_client_reply(struct client *client, struct request *request, struct reply *reply)
+{
+    struct client_session *session = &client->session;
+    struct bytes mode = request_argv(request)[2];
+    if (bytes_is(mode, "ON")) {
+        session->reply_wish = REPLY_WISH_ON;
+        request->is_silent = false;
+        reply_ok(reply);
+    } else if (bytes_is(mode, "OFF")) {
+        session->reply_wish = REPLY_WISH_OFF;
+        request->is_silent = true;
+    } else if (bytes_is(mode, "SKIP")) {
+        if (session->reply_wish != REPLY_WISH_OFF)
+            session->reply_wish = REPLY_WISH_SKIP_NEXT;
+        request->is_silent = true;
+    } else {
+        reply_code(reply, ERR_SYNTAX);
+    }
+}
+
+static void set_switch(struct request *request, struct reply *reply, bool *value)
+{
+    struct bytes word = request_argv(request)[2];
+    if (!bytes_is(word, "ON") && !bytes_is(word, "OFF")) {
+        reply_code(reply, ERR_SYNTAX);
+        return;
+    }
+    *value = bytes_is(word, "ON");
+    reply_ok(reply);
+}
+
+void local_client_no_evict(struct client *client, struct request *request, struct reply *reply)
+{
+    set_switch(request, reply, &client->session.no_evict);
+}
+
+void local_client_no_touch(struct client *client, struct request *request, struct reply *reply)
+{
+    set_switch(request, reply, &client->session.no_touch);
+}

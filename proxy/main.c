@@ -1,0 +1,69 @@
+/*
+ * main.c - scree-proxy: reads its configuration, starts, waits, stops.
+ */
+#include "config/program.h"
+#include "proxy/proxy.h"
+#include "shared/command.h"
+#include "shared/log.h"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+
+enum { REASON_MAX = 1024 };
+
+static const struct program program = {
+    .name = "scree-proxy",
+    .schema = &proxy_schema,
+};
+
+/* As many descriptors as we may have: one per client. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int run(struct proxy_snapshot *snapshot)
+{
+    char reason[REASON_MAX];
+    struct loop *loop = loop_new();
+    struct proxy *proxy = proxy_new(loop, snapshot);
+    bool started = proxy_start(proxy, reason, sizeof(reason));
+    if (started) {
+        loop_run(loop);
+        proxy_join(proxy);
+        log_event(LOG_INFO, "stopped", "program=scree-proxy");
+    } else {
+        (void)fprintf(stderr, "%s\n", reason);
+    }
+    proxy_free(proxy);
+    loop_free(loop);
+    return started ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+    struct proxy_config config;
+    char reason[REASON_MAX];
+    int exit_code;
+    command_init();
+    if (!program_parse(&program, argc, argv, &config.head, &exit_code))
+        return exit_code;
+    struct proxy_snapshot *snapshot = snapshot_load(config.head.path, reason, sizeof(reason));
+    config_fini(&config.head);
+    if (!snapshot) {
+        (void)fprintf(stderr, "%s\n", reason);
+        return EXIT_FAILURE;
+    }
+    log_set_level((enum log_level)snapshot->config.log_level);
+    if (*snapshot->config.log_file && !log_set_file(snapshot->config.log_file)) {
+        (void)fprintf(stderr, "%s: cannot be opened for writing\n", snapshot->config.log_file);
+        snapshot_unref(snapshot);
+        return EXIT_FAILURE;
+    }
+    raise_descriptor_limit();
+    return run(snapshot);
+}

@@ -1,0 +1,364 @@
+#include "proxy/merge.h"
+
+#include "shared/check.h"
+#include "shared/table.h"
+
+#include <stdlib.h>
+
+static bool is_error(const struct shard_reply *part)
+{
+    return part->frame.data[0] == '-' || part->frame.data[0] == '!';
+}
+
+static void pass(const struct shard_reply *part, struct out *out)
+{
+    out_write_block(out, part->block, part->frame.data, part->frame.len);
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/* The first error. Its shard is named, unless it says so itself or all shards say the same. */
+static void merge_error(const struct merge *merge, const struct shard_reply *first,
+                        struct reply *reply)
+{
+    bool all_same = true;
+    for (uint32_t i = 0; i < merge->count; i++)
+        all_same &= bytes_equal(merge->replies[i].frame, first->frame);
+    struct resp_value value;
+    size_t pos = 0;
+    if (all_same || first->is_failure || !resp_value_next(first->frame, &pos, &value))
+        pass(first, reply->out);
+    else
+        reply_errorf(reply, "%.*s (shard '%s')", (int)value.text.len, value.text.data, first->shard);
+}
+
+/* A shard answered with something the rule cannot use. */
+static void merge_nonsense(const struct shard_reply *part, struct reply *reply)
+{
+    reply_errorf(reply, "ERR shard '%s' gave an unexpected type of reply", part->shard);
+}
+
+/* ---- integers -------------------------------------------------------------------------------- */
+
+static int64_t combine(enum command_merge rule, int64_t a, int64_t b)
+{
+    if (rule == MERGE_SUM)
+        return (int64_t)((uint64_t)a + (uint64_t)b);
+    if (rule == MERGE_MIN)
+        return a < b ? a : b;
+    return a > b ? a : b;
+}
+
+static void merge_integers(const struct merge *merge, struct reply *reply)
+{
+    int64_t result = 0;
+    for (uint32_t i = 0; i < merge->count; i++) {
+        struct resp_value value;
+        size_t pos = 0;
+        if (!resp_value_next(merge->replies[i].frame, &pos, &value) || value.type != ':') {
+            merge_nonsense(&merge->replies[i], reply);
+            return;
+        }
+        result = i == 0 ? value.count : combine(merge->rule, result, value.count);
+    }
+    reply_int(reply, result);
+}
+
+/* ---- arrays ---------------------------------------------------------------------------------- */
+
+static bool is_array(char type)
+{
+    return type == '*' || type == '~' || type == '>';
+}
+
+/* Where the elements of a reply begin, and how many they are. */
+static bool open_array(const struct shard_reply *part, size_t *pos, int64_t *count)
+{
+    struct resp_value value;
+    *pos = 0;
+    if (!resp_value_next(part->frame, pos, &value) || !is_array(value.type))
+        return false;
+    *count = value.is_null ? 0 : value.count;
+    return true;
+}
+
+/* Copies the next element, or a large one by reference. */
+static bool copy_element(const struct shard_reply *part, size_t *pos, struct out *out)
+{
+    size_t begin = *pos;
+    if (!resp_value_skip(part->frame, pos))
+        return false;
+    out_write_block(out, part->block, part->frame.data + begin, *pos - begin);
+    return true;
+}
+
+/* One element of one part for each key, in the keys' order. */
+static void merge_array(const struct merge *merge, struct reply *reply)
+{
+    size_t *at = calloc(merge->count, sizeof(*at));
+    CHECK(at);
+    int64_t total = 0;
+    struct out out;
+    out_init(&out);
+    const struct shard_reply *bad = NULL;
+    for (uint32_t i = 0; i < merge->count && !bad; i++) {
+        int64_t count;
+        if (open_array(&merge->replies[i], &at[i], &count))
+            total += count;
+        else
+            bad = &merge->replies[i];
+    }
+    if (!bad && total != merge->order_count)
+        bad = &merge->replies[0];
+    for (uint32_t i = 0; i < merge->order_count && !bad; i++) {
+        const struct shard_reply *part = &merge->replies[merge->order[i]];
+        if (!copy_element(part, &at[merge->order[i]], &out))
+            bad = part;
+    }
+    if (bad) {
+        merge_nonsense(bad, reply);
+    } else {
+        reply_array(reply, merge->order_count);
+        out_move(reply->out, &out);
+    }
+    out_clear(&out);
+    free(at);
+}
+
+static void merge_concat(const struct merge *merge, struct reply *reply)
+{
+    int64_t total = 0;
+    for (uint32_t i = 0; i < merge->count; i++) {
+        size_t pos;
+        int64_t count;
+        if (!open_array(&merge->replies[i], &pos, &count)) {
+            merge_nonsense(&merge->replies[i], reply);
+            return;
+        }
+        total += count;
+    }
+    if (merge->replies[0].frame.data[0] == '~')
+        reply_set(reply, total);
+    else
+        reply_array(reply, total);
+    for (uint32_t i = 0; i < merge->count; i++) {
+        const struct shard_reply *part = &merge->replies[i];
+        size_t pos;
+        int64_t count;
+        if (open_array(part, &pos, &count) && pos < part->frame.len)
+            out_write_block(reply->out, part->block, part->frame.data + pos, part->frame.len - pos);
+    }
+}
+
+/* The i-th element is 1 only where all shards say 1. */
+static void merge_and(const struct merge *merge, struct reply *reply)
+{
+    size_t *at = calloc(merge->count, sizeof(*at));
+    CHECK(at);
+    int64_t elements = 0;
+    const struct shard_reply *bad = NULL;
+    for (uint32_t i = 0; i < merge->count && !bad; i++) {
+        int64_t count;
+        if (!open_array(&merge->replies[i], &at[i], &count) || (i > 0 && count != elements))
+            bad = &merge->replies[i];
+        elements = count;
+    }
+    if (!bad)
+        reply_array(reply, elements);
+    for (int64_t element = 0; element < elements && !bad; element++) {
+        bool all = true;
+        for (uint32_t i = 0; i < merge->count; i++) {
+            struct resp_value value;
+            bool ok = resp_value_next(merge->replies[i].frame, &at[i], &value);
+            all &= ok && value.type == ':' && value.count == 1;
+        }
+        reply_int(reply, all);
+    }
+    if (bad)
+        merge_nonsense(bad, reply);
+    free(at);
+}
+
+/* Elements of all arrays, each once. */
+static void merge_union(const struct merge *merge, struct reply *reply)
+{
+    struct table *seen = table_new();
+    struct out out;
+    out_init(&out);
+    const struct shard_reply *bad = NULL;
+    for (uint32_t i = 0; i < merge->count && !bad; i++) {
+        const struct shard_reply *part = &merge->replies[i];
+        size_t pos;
+        int64_t count = 0;
+        if (!open_array(part, &pos, &count))
+            bad = part;
+        for (; count > 0 && !bad; count--) {
+            size_t begin = pos;
+            if (!resp_value_skip(part->frame, &pos)) {
+                bad = part;
+                break;
+            }
+            struct bytes element = {part->frame.data + begin, pos - begin};
+            if (!table_put(seen, element, seen))
+                out_write(&out, element.data, element.len);
+        }
+    }
+    if (bad) {
+        merge_nonsense(bad, reply);
+    } else {
+        reply_array(reply, (int64_t)table_count(seen));
+        out_move(reply->out, &out);
+    }
+    out_clear(&out);
+    table_free(seen);
+}
+
+/* ---- maps ------------------------------------------------------------------------------------ */
+
+struct tally {
+    struct bytes name; /* in a reply's frame */
+    int64_t sum;
+};
+
+/* Adds one shard's name, number pairs. */
+static bool tally_part(const struct shard_reply *part, struct table *by_name, struct tally *tallies,
+                       uint32_t *count, uint32_t max)
+{
+    struct resp_value header;
+    size_t pos = 0;
+    if (!resp_value_next(part->frame, &pos, &header) ||
+        !(header.type == '*' || header.type == '%') || header.is_null)
+        return false;
+    int64_t pairs = header.type == '%' ? header.count : header.count / 2;
+    for (; pairs > 0; pairs--) {
+        struct resp_value name;
+        struct resp_value number;
+        if (!resp_value_next(part->frame, &pos, &name) ||
+            !resp_value_next(part->frame, &pos, &number) || number.type != ':')
+            return false;
+        struct tally *tally = table_get(by_name, name.text);
+        if (!tally) {
+            if (*count == max)
+                return false;
+            tally = &tallies[(*count)++];
+            *tally = (struct tally){.name = name.text};
+            (void)table_put(by_name, name.text, tally);
+        }
+        tally->sum += number.count;
+    }
+    return true;
+}
+
+/* Pairs in all replies: a bound for the names. */
+static uint32_t count_pairs(const struct merge *merge)
+{
+    int64_t total = 0;
+    for (uint32_t i = 0; i < merge->count; i++) {
+        struct resp_value header;
+        size_t pos = 0;
+        if (resp_value_next(merge->replies[i].frame, &pos, &header) && header.count > 0 &&
+            header.count <= (int64_t)merge->replies[i].frame.len)
+            total += header.count;
+    }
+    return (uint32_t)total;
+}
+
+static void merge_map(const struct merge *merge, struct reply *reply)
+{
+    uint32_t max = count_pairs(merge);
+    uint32_t count = 0;
+    struct tally *tallies = calloc((size_t)max + 1, sizeof(*tallies));
+    CHECK(tallies);
+    struct table *by_name = table_new();
+    const struct shard_reply *bad = NULL;
+    for (uint32_t i = 0; i < merge->count && !bad; i++) {
+        if (!tally_part(&merge->replies[i], by_name, tallies, &count, max))
+            bad = &merge->replies[i];
+    }
+    if (bad) {
+        merge_nonsense(bad, reply);
+    } else {
+        reply_map(reply, count);
+        for (uint32_t i = 0; i < count; i++) {
+            reply_bulk(reply, tallies[i].name);
+            reply_int(reply, tallies[i].sum);
+        }
+    }
+    table_free(by_name);
+    free(tallies);
+}
+
+/* ---- the rule -------------------------------------------------------------------------------- */
+
+static const struct shard_reply *first_error(const struct merge *merge)
+{
+    for (uint32_t i = 0; i < merge->count; i++) {
+        if (is_error(&merge->replies[i]))
+            return &merge->replies[i];
+    }
+    return NULL;
+}
+
+static const struct shard_reply *first_good(const struct merge *merge)
+{
+    for (uint32_t i = 0; i < merge->count; i++) {
+        if (!is_error(&merge->replies[i]))
+            return &merge->replies[i];
+    }
+    return NULL;
+}
+
+static const struct shard_reply *first_nonnull(const struct merge *merge)
+{
+    for (uint32_t i = 0; i < merge->count; i++) {
+        struct resp_value value;
+        size_t pos = 0;
+        if (resp_value_next(merge->replies[i].frame, &pos, &value) && !value.is_null)
+            return &merge->replies[i];
+    }
+    return &merge->replies[0];
+}
+
+void merge_replies(const struct merge *merge, struct reply *reply)
+{
+    CHECK(merge->count > 0);
+    const struct shard_reply *error = first_error(merge);
+    const struct shard_reply *good = first_good(merge);
+    if (error && !(merge->rule == MERGE_ANY_OK && good)) {
+        merge_error(merge, error, reply);
+        return;
+    }
+    switch (merge->rule) {
+    case MERGE_SUM:
+    case MERGE_MIN:
+    case MERGE_MAX:
+        merge_integers(merge, reply);
+        return;
+    case MERGE_ARRAY:
+        merge_array(merge, reply);
+        return;
+    case MERGE_CONCAT:
+        merge_concat(merge, reply);
+        return;
+    case MERGE_AND:
+        merge_and(merge, reply);
+        return;
+    case MERGE_UNION:
+        merge_union(merge, reply);
+        return;
+    case MERGE_MAP:
+        merge_map(merge, reply);
+        return;
+    case MERGE_FIRST_NONNULL:
+        pass(first_nonnull(merge), reply->out);
+        return;
+    case MERGE_ONE:
+    case MERGE_ALL_OK:
+    case MERGE_ANY_OK:
+    case MERGE_INFO:   /* a local command's own work */
+    case MERGE_CURSOR: /* too */
+    case MERGE_SPECIAL:
+        pass(good, reply->out);
+        return;
+    }
+}

@@ -1,0 +1,24 @@
+/*
+ * merge.h - one reply from the replies of several shards. Pure.
+ *
+ *   MGET a b c    shard 0 (a, c): *2 x z    shard 1 (b): *1 y    order 0 1 0   ─►   *3 x y z
+ *   DEL           :2  :1                                                       ─►   :3
+ *   any error     the first one, and whose it is, unless all say the same
+ */
+#pragma once
+
+#include "proxy/request.h"
+#include "shared/command.h"
+#include "shared/reply.h"
+#include "shared/resp.h"
+
+struct merge {
+    enum command_merge rule;
+    const struct shard_reply *replies;
+    uint32_t count;
+    const uint16_t *order; /* MERGE_ARRAY: the reply that has element i */
+    uint32_t order_count;
+};
+
+/* Writes the merged reply. Large elements are referenced in the replies' blocks, not copied. */
+void merge_replies(const struct merge *merge, struct reply *reply);

@@ -1,0 +1,66 @@
+/*
+ * pool.h - one worker's connections to the backends.
+ *
+ *   map's shard i ──► nodes[i] {name, address} ──► shared[lane][resp] ──► upstream
+ *                                              └─► spare: private connections nobody leases now
+ *
+ * Lane 0 carries normal commands, lane 1 long ones, so that a KEYS does not delay GETs. Connections are made
+ * when first needed and kept. A node whose address is no longer in the map drains, then goes.
+ */
+#pragma once
+
+#include "shared/list.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct proxy_worker;
+struct shard_map;
+struct upstream;
+
+enum { LANE_NORMAL, LANE_LONG, LANES };
+
+struct node {
+    uint32_t refs; /* the pool's, its upstreams', those of requests that name it */
+    char *name;    /* of the shard */
+    char *address;
+    struct upstream *shared[LANES][2]; /* [1]: RESP3; NULL: not made yet, or closed */
+    struct list spare;                 /* private upstreams between leases */
+    bool is_removed;                   /* no longer in the map */
+};
+
+struct pool {
+    struct proxy_worker *worker;
+    struct node **nodes; /* by index in the snapshot's map */
+    size_t count;
+    uint32_t any; /* next shard for commands that may go to any */
+    struct list upstreams; /* all; those that are closed leave it at the turn's end */
+    bool has_closed;
+};
+
+void pool_init(struct pool *pool, struct proxy_worker *worker, const struct shard_map *map);
+/* Closes every upstream at once. */
+void pool_fini(struct pool *pool);
+void pool_update(struct pool *pool, const struct shard_map *map);
+
+/* The shared connection for a lane and protocol (2 or 3); opened by the first send. */
+struct upstream *pool_make(struct pool *pool, struct node *node, unsigned lane, uint8_t resp);
+static inline struct upstream *pool_pick(struct pool *pool, uint32_t shard, unsigned lane, uint8_t resp)
+{
+    struct node *node = pool->nodes[shard];
+    struct upstream *upstream = node->shared[lane][resp == 3];
+    return upstream ? upstream : pool_make(pool, node, lane, resp);
+}
+/* A private connection; given back with upstream_release() or gone when it broke. */
+struct upstream *pool_lease(struct pool *pool, uint32_t shard, uint8_t resp);
+/* A shard that is not known to be down, each time another one. */
+uint32_t pool_any(struct pool *pool);
+/* Deadlines, backoff. True: something has one. */
+bool pool_tick(struct pool *pool);
+/* Once a second: keepalive. */
+void pool_slow(struct pool *pool);
+/* Frees what was closed in this turn. */
+void pool_turn_end(struct pool *pool);
+struct node *node_ref(struct node *node);
+void node_unref(struct node *node);

@@ -1,0 +1,384 @@
+#include "proxy/proxy.h"
+
+#include "proxy/local.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/log.h"
+#include "shared/net/stream.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { ADDRESS_TEXT = 256, REASON_MAX = 1024 };
+
+/* One worker's thread, and what it listens on when it starts. */
+struct seat {
+    struct proxy *proxy;
+    struct proxy_worker *worker;
+    struct loop *loop;
+    struct loop_thread *thread;
+    int *fds; /* one per entrance of proxy_run */
+};
+
+/* An address clients connect to. */
+struct address_row {
+    char *address;
+    char *name; /* namespace; "": none */
+};
+
+struct proxy_run {
+    struct seat *seats;
+    struct address_row *rows;
+    size_t row_count;
+    uint32_t stopped; /* workers that are done */
+    struct watch *config_watch;
+    struct watch *shards_watch;
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void make_run_id(char run_id[41])
+{
+    unsigned char bytes[20];
+    clock_random_bytes(bytes, sizeof(bytes));
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        (void)snprintf(run_id + 2 * i, 3, "%02x", bytes[i]);
+}
+
+struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
+{
+    struct proxy *proxy = calloc(1, sizeof(*proxy));
+    CHECK(proxy);
+    proxy->loop = loop;
+    proxy->snapshot = snapshot;
+    proxy->started_ms = clock_wall_us() / 1000;
+    proxy->next_client_id = 1;
+    proxy->metrics = metrics_new();
+    make_run_id(proxy->run_id);
+    metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH, snapshot->map->epoch);
+    return proxy;
+}
+
+void proxy_free(struct proxy *proxy)
+{
+    CHECK(!proxy->run);
+    snapshot_unref(proxy->snapshot);
+    free(proxy->workers);
+    free(proxy);
+}
+
+struct proxy_worker *proxy_add_worker(struct proxy *proxy, struct loop *loop)
+{
+    size_t size = (proxy->worker_count + 1) * sizeof(struct proxy_worker *);
+    proxy->workers = realloc(proxy->workers, size);
+    CHECK(proxy->workers);
+    struct proxy_worker *worker =
+        proxy_worker_new(proxy, loop, proxy->worker_count, proxy->snapshot);
+    proxy->workers[proxy->worker_count++] = worker;
+    return worker;
+}
+
+/* ---- messages to the workers ----------------------------------------------------------------- */
+
+struct order {
+    struct task task;
+    struct proxy_worker *worker;
+    struct proxy_snapshot *snapshot; /* an update; NULL: stop */
+    uint64_t timeout_ms;
+};
+
+static void on_order(struct task *task)
+{
+    struct order *order = container_of(task, struct order, task);
+    if (order->snapshot)
+        proxy_worker_update(order->worker, order->snapshot);
+    else
+        proxy_worker_stop(order->worker, order->timeout_ms);
+    free(order);
+}
+
+static void order_all(struct proxy *proxy, struct proxy_snapshot *snapshot, uint64_t timeout_ms)
+{
+    for (uint32_t i = 0; i < proxy->worker_count; i++) {
+        struct order *order = calloc(1, sizeof(*order));
+        CHECK(order);
+        order->task.run = on_order;
+        order->worker = proxy->workers[i];
+        order->snapshot = snapshot ? snapshot_ref(snapshot) : NULL;
+        order->timeout_ms = timeout_ms;
+        loop_post(proxy->workers[i]->loop, &order->task);
+    }
+}
+
+/* ---- reload ---------------------------------------------------------------------------------- */
+
+void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot)
+{
+    snapshot_unref(proxy->snapshot);
+    proxy->snapshot = snapshot;
+    log_set_level((enum log_level)snapshot->config.log_level);
+    metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH, snapshot->map->epoch);
+    order_all(proxy, snapshot, 0);
+}
+
+bool proxy_reload(struct proxy *proxy, struct reload_report *report, char *error, size_t size)
+{
+    if (atomic_load(&proxy->is_stopping)) {
+        (void)snprintf(error, size, "the proxy stops");
+        return false;
+    }
+    struct proxy_snapshot *fresh = snapshot_reload(proxy->snapshot, report, error, size);
+    if (!fresh) {
+        metric_add(proxy->metrics, METRIC_PROXY_RELOAD_FAILURES, 1);
+        log_event(LOG_ERROR, "reload_refused", "reason=" LOG_QUOTED, error);
+        return false;
+    }
+    proxy_publish(proxy, fresh);
+    metric_add(proxy->metrics, METRIC_PROXY_RELOADS, 1);
+    log_event(LOG_INFO, "reloaded",
+              "epoch=%" PRIu64 " map_changed=%d namespaces_changed=%d changed=" LOG_QUOTED
+              " needs_restart=" LOG_QUOTED,
+              fresh->map->epoch, report->map_changed, report->namespaces_changed, report->changed,
+              report->needs_restart);
+    return true;
+}
+
+static void reload_now(struct proxy *proxy)
+{
+    struct reload_report report;
+    char error[REASON_MAX];
+    (void)proxy_reload(proxy, &report, error, sizeof(error));
+}
+
+static void on_file_change(void *owner)
+{
+    reload_now(owner);
+}
+
+static void on_signal(void *owner, int signum)
+{
+    struct proxy *proxy = owner;
+    log_event(LOG_INFO, "signal", "number=%d", signum);
+    if (signum == SIGHUP)
+        reload_now(proxy);
+    else
+        proxy_stop(proxy);
+}
+
+/* ---- starting -------------------------------------------------------------------------------- */
+
+static void add_row(struct proxy_run *run, struct bytes address, const char *name)
+{
+    run->rows = realloc(run->rows, (run->row_count + 1) * sizeof(*run->rows));
+    CHECK(run->rows);
+    struct address_row *row = &run->rows[run->row_count++];
+    row->address = strndup(address.data, address.len);
+    row->name = strdup(name);
+    CHECK(row->address);
+    CHECK(row->name);
+}
+
+static void list_addresses(struct proxy_run *run, const struct proxy_config *config)
+{
+    struct bytes rest = bytes_of(config->listen);
+    struct bytes word;
+    while (word_next(&rest, &word))
+        add_row(run, word, "");
+    for (size_t i = 0; i < config->listener_count; i++)
+        add_row(run, bytes_of(config->listeners[i].address), config->listeners[i].namespace);
+}
+
+static struct listen_options listen_options_of(const struct proxy *proxy,
+                                               const struct address_row *row)
+{
+    const struct proxy_config *config = &proxy->snapshot->config;
+    return (struct listen_options){.address = row->address,
+                                   .backlog = config->tcp_backlog,
+                                   .keepalive_s = (uint32_t)(config->tcp_keepalive_ms / 1000),
+                                   .unix_mode = config->unix_mode};
+}
+
+/* Tells where it listens; with port 0 the other workers share what the kernel chose. */
+static void note_address(struct address_row *row, int fd)
+{
+    char bound[ADDRESS_TEXT];
+    listen_address(fd, bound, sizeof(bound));
+    log_event(LOG_INFO, "listening", "address=%s", bound);
+    if (bound[0] == '/')
+        return;
+    free(row->address);
+    row->address = strdup(bound);
+    CHECK(row->address);
+}
+
+/* One descriptor per worker for each address. */
+static bool bind_all(struct proxy *proxy, uint32_t workers, char *error, size_t size)
+{
+    struct proxy_run *run = proxy->run;
+    for (size_t i = 0; i < run->row_count; i++) {
+        struct address_row *row = &run->rows[i];
+        for (uint32_t worker = 0; worker < workers; worker++) {
+            char reason[REASON_MAX];
+            struct listen_options options = listen_options_of(proxy, row);
+            int fd = listen_bind(&options, reason, sizeof(reason));
+            if (fd < 0) {
+                (void)snprintf(error, size, "cannot listen on %s: %s", options.address, reason);
+                return false;
+            }
+            run->seats[worker].fds[i] = fd;
+            if (worker == 0)
+                note_address(row, fd);
+        }
+    }
+    return true;
+}
+
+static void on_thread_start(void *owner)
+{
+    struct seat *seat = owner;
+    struct proxy_run *run = seat->proxy->run;
+    for (size_t row = 0; row < run->row_count; row++) {
+        struct listen_options options = listen_options_of(seat->proxy, &run->rows[row]);
+        proxy_worker_listen(seat->worker, seat->fds[row], &options, run->rows[row].name);
+        seat->fds[row] = -1;
+    }
+}
+
+static void on_thread_end(void *owner)
+{
+    struct seat *seat = owner;
+    proxy_worker_free(seat->worker);
+}
+
+static uint32_t count_workers(const struct proxy_config *config)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (config->workers > 0)
+        return (uint32_t)config->workers;
+    return cores > 0 ? (uint32_t)cores : 1;
+}
+
+static void run_free(struct proxy *proxy)
+{
+    struct proxy_run *run = proxy->run;
+    uint32_t workers = count_workers(&proxy->snapshot->config);
+    for (uint32_t i = 0; run->seats && i < workers; i++) {
+        for (size_t row = 0; row < run->row_count; row++) {
+            if (run->seats[i].fds[row] >= 0)
+                close(run->seats[i].fds[row]);
+        }
+        free(run->seats[i].fds);
+    }
+    for (size_t row = 0; row < run->row_count; row++) {
+        free(run->rows[row].address);
+        free(run->rows[row].name);
+    }
+    free(run->rows);
+    free(run->seats);
+    free(run);
+    proxy->run = NULL;
+}
+
+static void take_seats(struct proxy *proxy, uint32_t workers)
+{
+    struct proxy_run *run = proxy->run;
+    run->seats = calloc(workers, sizeof(*run->seats));
+    CHECK(run->seats);
+    for (uint32_t i = 0; i < workers; i++) {
+        struct seat *seat = &run->seats[i];
+        seat->proxy = proxy;
+        seat->fds = calloc(run->row_count + 1, sizeof(*seat->fds));
+        CHECK(seat->fds);
+        for (size_t row = 0; row < run->row_count; row++)
+            seat->fds[row] = -1;
+    }
+}
+
+bool proxy_start(struct proxy *proxy, char *error, size_t size)
+{
+    const struct proxy_config *config = &proxy->snapshot->config;
+    uint32_t workers = count_workers(config);
+    struct proxy_run *run = calloc(1, sizeof(*run));
+    CHECK(run);
+    proxy->run = run;
+    list_addresses(run, config);
+    take_seats(proxy, workers);
+    if (!bind_all(proxy, workers, error, size) || !local_admin_start(proxy, error, size)) {
+        run_free(proxy);
+        return false;
+    }
+    for (uint32_t i = 0; i < workers; i++) {
+        run->seats[i].loop = loop_new();
+        run->seats[i].worker = proxy_add_worker(proxy, run->seats[i].loop);
+    }
+    for (uint32_t i = 0; i < workers; i++) {
+        char name[24];
+        (void)snprintf(name, sizeof(name), "worker-%u", i);
+        run->seats[i].thread = loop_thread_start(run->seats[i].loop, name, on_thread_start,
+                                                 on_thread_end, &run->seats[i]);
+    }
+    loop_on_signal(proxy->loop, SIGTERM, on_signal, proxy);
+    loop_on_signal(proxy->loop, SIGINT, on_signal, proxy);
+    loop_on_signal(proxy->loop, SIGHUP, on_signal, proxy);
+    if (config->head.path)
+        run->config_watch = watch_new(proxy->loop, config->head.path, on_file_change, proxy);
+    run->shards_watch = watch_new(proxy->loop, proxy->snapshot->shards_path, on_file_change, proxy);
+    return true;
+}
+
+/* ---- stopping -------------------------------------------------------------------------------- */
+
+static void free_watches(struct proxy_run *run)
+{
+    if (run->config_watch)
+        watch_free(run->config_watch);
+    if (run->shards_watch)
+        watch_free(run->shards_watch);
+    run->config_watch = run->shards_watch = NULL;
+}
+
+/* The second time it does not wait for clients any more. */
+void proxy_stop(struct proxy *proxy)
+{
+    bool again = atomic_exchange(&proxy->is_stopping, true);
+    if (!again)
+        free_watches(proxy->run);
+    order_all(proxy, NULL, again ? 0 : proxy->snapshot->config.drain_timeout_ms);
+}
+
+static void on_stopped(struct task *task)
+{
+    struct order *order = container_of(task, struct order, task);
+    struct proxy *proxy = order->worker->proxy;
+    free(order);
+    if (!proxy->run)
+        return;
+    if (++proxy->run->stopped == proxy->worker_count)
+        loop_stop(proxy->loop);
+}
+
+void proxy_worker_stopped(struct proxy_worker *worker)
+{
+    struct order *order = calloc(1, sizeof(*order));
+    CHECK(order);
+    order->task.run = on_stopped;
+    order->worker = worker;
+    loop_post(worker->proxy->loop, &order->task);
+}
+
+void proxy_join(struct proxy *proxy)
+{
+    struct proxy_run *run = proxy->run;
+    local_admin_stop(proxy);
+    for (uint32_t i = 0; i < proxy->worker_count; i++) {
+        loop_stop(run->seats[i].loop);
+        loop_thread_join(run->seats[i].thread);
+        loop_free(run->seats[i].loop);
+        proxy->workers[i] = NULL;
+    }
+    proxy->worker_count = 0;
+    run_free(proxy);
+}

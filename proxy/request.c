@@ -1,0 +1,613 @@
+/*
+ * request.c - parts are answered, requests complete, local handlers run.
+ *
+ *   part_answered / part_failed ─► last one? ─► request_complete ─┬─ one part: its bytes pass through
+ *                                                                 ├─ several: merge_replies
+ *                                                                 └─ a local command's: its callback
+ */
+#include "proxy/request.h"
+
+#include "proxy/client.h"
+#include "proxy/merge.h"
+#include "proxy/pool.h"
+#include "proxy/proxy.h"
+#include "proxy/upstream.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+
+#include <stdlib.h>
+
+struct parts {
+    struct parts *older; /* of an earlier fan-out, with parts that are still in queues */
+    uint32_t count;
+    uint32_t order_count;
+    struct part *part;         /* [count] */
+    struct shard_reply *reply; /* [count] */
+    uint16_t *order;           /* [order_count] */
+};
+
+/* Of a local command that waits, or has something to remember. */
+struct local_state {
+    struct bytes *argv; /* NULL: not kept */
+    uint32_t argc;
+    request_done_fn *done;
+    void *memory;
+    struct out *gathered;
+    uint32_t gathered_count;
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+struct request *request_new(struct proxy_worker *worker, const struct command *command)
+{
+    struct request *request;
+    if (worker->free_requests) {
+        request = container_of(worker->free_requests, struct request, link);
+        worker->free_requests = request->link.next;
+        if (--worker->free_count < worker->free_least)
+            worker->free_least = worker->free_count;
+    } else {
+        request = malloc(sizeof(*request));
+        CHECK(request);
+        worker->requests++;
+    }
+    memset(request, 0, offsetof(struct request, kept_text));
+    request->worker = worker;
+    request->command = command;
+    request->part.request = request;
+    return request;
+}
+
+static void parts_free(struct parts *parts)
+{
+    while (parts) {
+        struct parts *older = parts->older;
+        for (uint32_t i = 0; i < parts->count; i++) {
+            block_unref(parts->reply[i].block);
+            if (parts->reply[i].node)
+                node_unref(parts->reply[i].node);
+        }
+        free(parts);
+        parts = older;
+    }
+}
+
+static void gathered_free(struct local_state *local)
+{
+    for (uint32_t i = 0; i < local->gathered_count; i++)
+        out_clear(&local->gathered[i]);
+    free(local->gathered);
+    local->gathered = NULL;
+    local->gathered_count = 0;
+}
+
+static void local_free(struct local_state *local)
+{
+    gathered_free(local);
+    free(local->argv);
+    free(local->memory);
+    free(local);
+}
+
+void request_release(struct request *request)
+{
+    struct proxy_worker *worker = request->worker;
+    if (request->linked > 0 || request->is_queued || request->is_running)
+        return;
+    if (request->parts)
+        parts_free(request->parts);
+    if (request->kept == KEPT_OUT) {
+        out_clear(&request->kept_out);
+        if (request->local)
+            local_free(request->local);
+    }
+    request->link.next = worker->free_requests;
+    worker->free_requests = &request->link;
+    worker->free_count++;
+}
+
+/* Makes room for a reply that is written piece by piece. */
+static struct out *kept_out(struct request *request)
+{
+    CHECK(request->kept != KEPT_INLINE);
+    if (request->kept == KEPT_NOTHING) {
+        out_init(&request->kept_out);
+        request->local = NULL;
+        request->kept = KEPT_OUT;
+    }
+    return &request->kept_out;
+}
+
+void request_keep_reply(struct request *request, struct block *block, const char *data, size_t len)
+{
+    if (len <= REQUEST_INLINE_MAX && request->kept == KEPT_NOTHING) {
+        memcpy(request->kept_text, data, len);
+        request->kept_len = (uint8_t)len;
+        request->kept = KEPT_INLINE;
+    } else if (block) {
+        out_write_block(kept_out(request), block, data, len);
+    } else {
+        out_write(kept_out(request), data, len);
+    }
+}
+
+void request_take_kept(struct request *request, struct out *out)
+{
+    if (request->kept == KEPT_INLINE)
+        out_write(out, request->kept_text, request->kept_len);
+    else if (request->kept == KEPT_OUT)
+        out_move(out, &request->kept_out);
+}
+
+size_t request_kept_bytes(const struct request *request)
+{
+    if (request->kept == KEPT_INLINE)
+        return request->kept_len;
+    return request->kept == KEPT_OUT ? request->kept_out.bytes : 0;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+void request_make_parts(struct request *request, uint32_t count, uint32_t order_count)
+{
+    CHECK(!request->parts);
+    CHECK(count > 0 && count <= SHARD_COUNT_MAX);
+    size_t size = sizeof(struct parts) + count * (sizeof(struct part) + sizeof(struct shard_reply)) +
+                  order_count * sizeof(uint16_t);
+    struct parts *parts = calloc(1, size);
+    CHECK(parts);
+    parts->count = count;
+    parts->order_count = order_count;
+    parts->part = (struct part *)(parts + 1);
+    parts->reply = (struct shard_reply *)(parts->part + count);
+    parts->order = (uint16_t *)(parts->reply + count);
+    request->parts = parts;
+    request->waiting = (uint16_t)count;
+}
+
+uint16_t *request_order(struct request *request)
+{
+    return request->parts->order;
+}
+
+struct part *request_part(struct request *request, uint32_t i, struct node *node)
+{
+    CHECK(i < request->parts->count);
+    struct part *part = &request->parts->part[i];
+    part->request = request;
+    part->index = (uint16_t)i;
+    request->parts->reply[i].node = node_ref(node);
+    return part;
+}
+
+struct part *request_part_at(struct request *request, uint32_t i)
+{
+    CHECK(i < request->parts->count);
+    return &request->parts->part[i];
+}
+
+uint32_t request_reply_count(const struct request *request)
+{
+    return request->parts ? request->parts->count : 0;
+}
+
+const struct shard_reply *request_reply(const struct request *request, uint32_t i)
+{
+    CHECK(i < request_reply_count(request));
+    struct shard_reply *reply = &request->parts->reply[i];
+    reply->shard = reply->node->name;
+    return reply;
+}
+
+static void keep_part_reply(struct part *part, struct block *block, const char *data, size_t len)
+{
+    struct shard_reply *reply = &part->request->parts->reply[part->index];
+    CHECK(!reply->block);
+    if (block && len > OUT_COPY_MAX) {
+        reply->block = block_ref(block);
+    } else { /* a small reply must not hold a whole block */
+        reply->block = block_new_exact(len);
+        CHECK(reply->block);
+        memcpy(reply->block->data, data, len);
+        reply->block->used = len;
+        data = reply->block->data;
+    }
+    reply->frame = (struct bytes){data, len};
+}
+
+/* ---- completion ------------------------------------------------------------------------------ */
+
+static void local_continue(struct request *request);
+
+struct out *request_reply_out(struct request *request)
+{
+    struct client *client = request->client;
+    bool is_front = client->pipeline.front == &request->link;
+    if (is_front && !request->is_silent && request->kept == KEPT_NOTHING)
+        return stream_out(client->stream);
+    return kept_out(request);
+}
+
+static void request_merge(struct request *request)
+{
+    struct parts *parts = request->parts;
+    struct client *client = request->client;
+    struct out *out = request_reply_out(request);
+    struct reply reply = {.out = out, .resp = client->session.resp};
+    for (uint32_t i = 0; i < parts->count; i++)
+        (void)request_reply(request, i);
+    struct merge merge = {.rule = request->command->merge,
+                          .replies = parts->reply,
+                          .count = parts->count,
+                          .order = parts->order,
+                          .order_count = parts->order_count};
+    merge_replies(&merge, &reply);
+    client_ready(client, request);
+}
+
+/* No part waits any more. */
+static void request_complete(struct request *request)
+{
+    if (request->is_running)
+        return; /* who runs it looks again */
+    if (request->is_async)
+        local_continue(request);
+    else if (!request->client)
+        request_release(request);
+    else
+        request_merge(request);
+}
+
+void part_answered(struct part *part, struct block *block, const char *data, size_t len)
+{
+    struct request *request = part->request;
+    CHECK(request->waiting > 0);
+    CHECK(request->linked > 0);
+    request->linked--;
+    request->waiting--;
+    if (request->parts) {
+        keep_part_reply(part, block, data, len);
+        if (request->waiting == 0)
+            request_complete(request);
+    } else if (request->client) {
+        client_answer(request->client, request, block, data, len);
+    } else {
+        request_release(request);
+    }
+}
+
+void part_failed(struct part *part, const char *text)
+{
+    struct request *request = part->request;
+    char frame[UPSTREAM_TEXT_MAX];
+    CHECK(request->waiting > 0);
+    request->waiting--;
+    struct out out;
+    out_init(&out);
+    struct reply reply = {.out = &out, .resp = 2};
+    reply_error(&reply, text);
+    size_t len = out.bytes < sizeof(frame) ? out.bytes : 0;
+    if (len)
+        out_copy(&out, frame);
+    out_clear(&out);
+    if (!len)
+        len = (size_t)snprintf(frame, sizeof(frame), "-ERR shard failed\r\n");
+    metric_add(request->worker->metrics, METRIC_PROXY_ERRORS, 1);
+    if (request->parts) {
+        request->parts->reply[part->index].is_failure = true;
+        keep_part_reply(part, NULL, frame, len);
+        if (request->waiting == 0)
+            request_complete(request);
+    } else if (request->client) {
+        client_answer(request->client, request, NULL, frame, len);
+    }
+}
+
+void part_unlinked(struct part *part)
+{
+    struct request *request = part->request;
+    CHECK(request->linked > 0);
+    request->linked--;
+    if (!request->client && !request->is_async)
+        request_release(request);
+    else if (!request->is_queued && request->waiting == 0 && !request->is_async)
+        request_release(request);
+}
+
+void request_hold(struct request *request)
+{
+    CHECK(!request->is_running);
+    request->is_running = true;
+}
+
+void request_go(struct request *request)
+{
+    CHECK(request->is_running);
+    request->is_running = false;
+    if (request->waiting == 0)
+        request_complete(request);
+}
+
+/* ---- local commands -------------------------------------------------------------------------- */
+
+static struct local_state *local_of(struct request *request)
+{
+    (void)kept_out(request);
+    if (!request->local) {
+        request->local = calloc(1, sizeof(*request->local));
+        CHECK(request->local);
+    }
+    return request->local;
+}
+
+static const struct local_state *kept_local(const struct request *request)
+{
+    return request->kept == KEPT_OUT ? request->local : NULL;
+}
+
+const struct bytes *request_argv(const struct request *request)
+{
+    const struct local_state *local = kept_local(request);
+    return local && local->argv ? local->argv : request->worker->argv;
+}
+
+uint32_t request_argc(const struct request *request)
+{
+    const struct local_state *local = kept_local(request);
+    return local && local->argv ? local->argc : request->worker->argc;
+}
+
+void request_keep(struct request *request)
+{
+    struct local_state *local = local_of(request);
+    if (local->argv)
+        return;
+    const struct bytes *argv = request->worker->argv;
+    uint32_t argc = request->worker->argc;
+    size_t size = argc * sizeof(*argv);
+    for (uint32_t i = 0; i < argc; i++)
+        size += argv[i].len;
+    struct bytes *copy = malloc(size + 1);
+    CHECK(copy);
+    char *text = (char *)(copy + argc);
+    for (uint32_t i = 0; i < argc; i++) {
+        copy[i] = (struct bytes){text, argv[i].len};
+        memcpy(text, argv[i].data, argv[i].len);
+        text += argv[i].len;
+    }
+    local->argv = copy;
+    local->argc = argc;
+}
+
+void *request_state(struct request *request, size_t size)
+{
+    struct local_state *local = local_of(request);
+    if (!local->memory) {
+        local->memory = calloc(1, size);
+        CHECK(local->memory);
+    }
+    return local->memory;
+}
+
+/* The reply is written. */
+static void local_finish(struct request *request)
+{
+    struct client *client = request->client;
+    if (client)
+        client_ready(client, request);
+    else
+        request_release(request);
+}
+
+static void local_continue(struct request *request)
+{
+    while (request->is_async && request->waiting == 0) {
+        struct client *client = request->client;
+        request->is_async = false;
+        if (!client && !request->is_internal)
+            break;
+        struct reply reply = {.out = kept_out(request), .resp = client ? client->session.resp : 2};
+        request->is_running = true;
+        request->local->done(client, request, client ? &reply : NULL);
+        request->is_running = false;
+    }
+    if (!request->is_async)
+        local_finish(request);
+}
+
+void request_run_local(struct request *request, request_done_fn *handler, uint32_t argc)
+{
+    struct client *client = request->client;
+    struct client_session *session = &client->session;
+    CHECK(request->is_queued);
+    request->worker->argc = argc;
+    request->is_silent = session->reply_wish != REPLY_WISH_ON;
+    struct reply reply = {.out = request_reply_out(request), .resp = session->resp};
+    request->is_running = true;
+    handler(client, request, &reply);
+    request->is_running = false;
+    request->is_silent =
+        session->reply_wish == REPLY_WISH_OFF || session->reply_wish == REPLY_WISH_SKIP;
+    if (request->is_async)
+        local_continue(request);
+    else
+        local_finish(request);
+}
+
+struct request *request_internal(struct proxy_worker *worker)
+{
+    struct request *request = request_new(worker, NULL);
+    request->is_internal = true;
+    return request;
+}
+
+/* The handler's request waits for `count` answers. */
+static void local_wait(struct request *request, request_done_fn *done)
+{
+    struct local_state *local = local_of(request);
+    CHECK(!request->is_async);
+    gathered_free(local);
+    local->done = done;
+    request->is_async = true;
+}
+
+/* ---- fan-out --------------------------------------------------------------------------------- */
+
+static void write_argv(struct out *out, const struct bytes *argv, uint32_t argc)
+{
+    out_printf(out, "*%u\r\n", argc);
+    for (uint32_t i = 0; i < argc; i++) {
+        out_printf(out, "$%zu\r\n", argv[i].len);
+        out_write(out, argv[i].data, argv[i].len);
+        out_write(out, "\r\n", 2);
+    }
+}
+
+void request_fan_out(struct request *request, struct place *place, int shard,
+                     const struct bytes *argv, uint32_t argc, request_done_fn *done)
+{
+    struct proxy_worker *worker = request->worker;
+    struct pool *pool = &worker->pool;
+    struct client *client = request->client;
+    struct parts *older = request->parts;
+    bool older_is_done = request->linked == 0;
+    bool was_running = request->is_running;
+    uint32_t first = shard == SHARDS_ALL ? 0 : shard == SHARDS_ANY ? pool_any(pool) : (uint32_t)shard;
+    uint32_t count = shard == SHARDS_ALL ? (uint32_t)pool->count : 1;
+    uint8_t resp = client ? client->session.resp : 2;
+    if (!place)
+        place = client ? client->session.place : worker->home;
+
+    CHECK(first + count <= pool->count);
+    local_wait(request, done);
+    request->is_running = true;
+    request->parts = NULL;
+    request_make_parts(request, count, 0);
+    for (uint32_t i = 0; i < count; i++) {
+        struct upstream *upstream = pool_pick(pool, first + i, LANE_NORMAL, resp);
+        struct part *part = request_part(request, i, pool->nodes[first + i]);
+        struct out *out = upstream_begin(upstream, part, place);
+        if (!out)
+            continue;
+        write_argv(out, argv, argc);
+        upstream_commit(upstream, part);
+    }
+    if (older_is_done)
+        parts_free(older);
+    else
+        request->parts->older = older;
+    request->is_running = was_running;
+    if (!was_running && request->waiting == 0)
+        request_complete(request);
+}
+
+/* ---- other threads --------------------------------------------------------------------------- */
+
+/* One call on one thread: there and back. */
+struct visit {
+    struct task task;
+    struct gather *gather;
+    struct proxy_worker *worker; /* NULL: the main thread */
+    struct out out;
+};
+
+struct gather {
+    struct request *request;
+    gather_visit_fn *visit;
+    main_work_fn *work;
+    void *data;
+    uint32_t count;
+    uint32_t left;
+    struct visit visits[];
+};
+
+static void gather_done(struct gather *gather)
+{
+    struct request *request = gather->request;
+    struct local_state *local = request->local;
+    local->gathered = calloc(gather->count, sizeof(*local->gathered));
+    CHECK(local->gathered);
+    local->gathered_count = gather->count;
+    for (uint32_t i = 0; i < gather->count; i++)
+        out_move(&local->gathered[i], &gather->visits[i].out);
+    free(gather->data);
+    free(gather);
+    request->linked--;
+    request->waiting--;
+    request_complete(request);
+}
+
+static void on_visited(struct task *task)
+{
+    struct gather *gather = container_of(task, struct visit, task)->gather;
+    if (--gather->left == 0)
+        gather_done(gather);
+}
+
+static void on_visit(struct task *task)
+{
+    struct visit *visit = container_of(task, struct visit, task);
+    struct gather *gather = visit->gather;
+    struct proxy_worker *home = gather->request->worker;
+    if (visit->worker)
+        gather->visit(visit->worker, gather->data, &visit->out);
+    else
+        gather->work(home->proxy, gather->data, &visit->out);
+    visit->task.run = on_visited;
+    loop_post(home->loop, &visit->task);
+}
+
+static struct gather *gather_new(struct request *request, uint32_t count, const void *data,
+                                 size_t size, request_done_fn *done)
+{
+    struct gather *gather = calloc(1, sizeof(*gather) + count * sizeof(struct visit));
+    CHECK(gather);
+    gather->request = request;
+    gather->count = gather->left = count;
+    gather->data = malloc(size + 1);
+    CHECK(gather->data);
+    if (size)
+        memcpy(gather->data, data, size);
+    for (uint32_t i = 0; i < count; i++) {
+        gather->visits[i].gather = gather;
+        gather->visits[i].task.run = on_visit;
+        out_init(&gather->visits[i].out);
+    }
+    local_wait(request, done);
+    request->waiting = 1;
+    request->linked++;
+    return gather;
+}
+
+void request_gather(struct request *request, gather_visit_fn *visit, const void *data, size_t size,
+                    request_done_fn *done)
+{
+    struct proxy *proxy = request->worker->proxy;
+    uint32_t count = proxy->worker_count;
+    struct gather *gather = gather_new(request, count, data, size, done);
+    gather->visit = visit;
+    for (uint32_t i = 0; i < count; i++)
+        gather->visits[i].worker = proxy->workers[i];
+    for (uint32_t i = 0; i < count; i++)
+        loop_post(proxy->workers[i]->loop, &gather->visits[i].task);
+}
+
+void request_on_main(struct request *request, main_work_fn *work, const void *data, size_t size,
+                     request_done_fn *done)
+{
+    struct gather *gather = gather_new(request, 1, data, size, done);
+    gather->work = work;
+    loop_post(request->worker->proxy->loop, &gather->visits[0].task);
+}
+
+uint32_t request_gathered_count(const struct request *request)
+{
+    return request->local->gathered_count;
+}
+
+struct out *request_gathered(struct request *request, uint32_t i)
+{
+    CHECK(i < request->local->gathered_count);
+    return &request->local->gathered[i];
+}

@@ -1,0 +1,128 @@
+#include "proxy/session.h"
+
+#include "shared/check.h"
+#include "shared/namespace.h"
+#include "shared/table.h"
+
+#include <stdlib.h>
+
+enum { PLACE_KEY_MAX = NAMESPACE_NAME_MAX + 2 };
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static struct bytes place_key(char key[PLACE_KEY_MAX], struct bytes name, uint8_t db)
+{
+    CHECK(name.len <= NAMESPACE_NAME_MAX);
+    if (name.len)
+        memcpy(key, name.data, name.len);
+    key[name.len] = '\0';
+    key[name.len + 1] = (char)db;
+    return (struct bytes){key, name.len + 2};
+}
+
+void places_init(struct places *places, const struct namespaces *namespaces)
+{
+    places->by_name = table_new();
+    places->namespaces = namespaces;
+}
+
+void places_fini(struct places *places)
+{
+    CHECK(table_count(places->by_name) == 0);
+    table_free(places->by_name);
+}
+
+static void place_find_entry(struct place *place, const struct namespaces *namespaces)
+{
+    struct namespace_match match;
+    bool found = place->name.len && namespaces_find(namespaces, place->name, &match);
+    place->entry = found ? match.entry : NULL;
+    place->is_gone = place->name.len && !found;
+}
+
+struct place *places_get(struct places *places, struct bytes name, uint8_t db)
+{
+    char text[PLACE_KEY_MAX];
+    struct bytes key = place_key(text, name, db);
+    struct place *place = table_get(places->by_name, key);
+    if (place)
+        return place_ref(place);
+    place = calloc(1, sizeof(*place) + name.len + 1);
+    CHECK(place);
+    if (name.len)
+        memcpy(place->text, name.data, name.len);
+    place->refs = 1;
+    place->db = db;
+    place->name = (struct bytes){place->text, name.len};
+    place_find_entry(place, places->namespaces);
+    (void)table_put(places->by_name, key, place);
+    return place;
+}
+
+struct place *place_ref(struct place *place)
+{
+    CHECK(place->refs > 0);
+    place->refs++;
+    return place;
+}
+
+void place_unref(struct places *places, struct place *place)
+{
+    if (!place || --place->refs > 0)
+        return;
+    char text[PLACE_KEY_MAX];
+    CHECK(place->clients == 0);
+    CHECK(table_remove(places->by_name, place_key(text, place->name, place->db)) == place);
+    free(place);
+}
+
+void places_update(struct places *places, const struct namespaces *namespaces)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *place;
+    places->namespaces = namespaces;
+    while (table_next(places->by_name, &cursor, &key, &place))
+        place_find_entry(place, namespaces);
+}
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+void client_session_init(struct client_session *session)
+{
+    *session = (struct client_session){.resp = 2};
+    client_transaction_init(&session->transaction);
+}
+
+void client_session_fini(struct client_session *session, struct places *places)
+{
+    if (session->place)
+        session->place->clients--;
+    place_unref(places, session->place);
+    session->place = NULL;
+    client_transaction_fini(&session->transaction);
+    free(session->name);
+    free(session->lib_name);
+    free(session->lib_version);
+    session->name = session->lib_name = session->lib_version = NULL;
+}
+
+void client_session_move(struct client_session *session, struct places *places, struct place *place)
+{
+    struct place *before = session->place;
+    session->place = place_ref(place);
+    place->clients++;
+    if (before)
+        before->clients--;
+    place_unref(places, before);
+}
+
+void client_session_set_text(char **text, struct bytes value)
+{
+    free(*text);
+    *text = NULL;
+    if (value.len == 0)
+        return;
+    *text = strndup(value.data, value.len);
+    CHECK(*text);
+}

@@ -1,0 +1,76 @@
+/*
+ * session.h - what a client has said about itself: where it is, how it wants its replies, who it is.
+ *
+ * A place is a namespace and a database. Each worker keeps every place once, so that "same place" is
+ * one pointer compare between a session and an upstream connection.
+ *
+ *   session ──► place {name, db, entry} ◄── upstream (where its backend session is now)
+ */
+#pragma once
+
+#include "proxy/transaction.h"
+#include "shared/bytes.h"
+
+#include <stdint.h>
+
+struct namespace;
+struct namespaces;
+struct table;
+
+struct place {
+    uint32_t refs;
+    uint32_t clients;              /* sessions of this worker that are here */
+    const struct namespace *entry; /* of the snapshot in force; NULL: no namespace, or gone */
+    uint64_t touched_ms;           /* when an ephemeral one was last kept alive; monotonic */
+    bool is_gone;                  /* its namespace is no longer in the configuration */
+    bool is_proven;                /* a backend has accepted the switch to it */
+    uint8_t db;
+    struct bytes name; /* of the namespace; empty: none */
+    char text[];
+};
+
+/* The places of one worker. */
+struct places {
+    struct table *by_name;
+    const struct namespaces *namespaces; /* of the snapshot in force */
+};
+
+void places_init(struct places *places, const struct namespaces *namespaces);
+void places_fini(struct places *places);
+/* The place, with one reference for the caller. An empty name: no namespace. */
+struct place *places_get(struct places *places, struct bytes name, uint8_t db);
+struct place *place_ref(struct place *place);
+/* NULL is allowed. */
+void place_unref(struct places *places, struct place *place);
+/* After a reload: every place finds its entry in the new namespaces, or is_gone. */
+void places_update(struct places *places, const struct namespaces *namespaces);
+
+/* CLIENT REPLY. */
+enum reply_wish {
+    REPLY_WISH_ON,
+    REPLY_WISH_OFF,
+    REPLY_WISH_SKIP_NEXT, /* the next command's reply is dropped */
+    REPLY_WISH_SKIP,      /* this one's */
+};
+
+struct client_session {
+    struct place *place;   /* with a reference; NULL only before local_welcome() */
+    uint8_t resp;          /* 2 or 3 */
+    uint8_t reply_wish;    /* enum reply_wish */
+    bool is_authenticated; /* false: only commands with CMD_NO_AUTH run */
+    bool is_readonly;      /* READONLY */
+    bool no_evict;
+    bool no_touch;
+    char *name; /* CLIENT SETNAME; heap, NULL: none */
+    char *lib_name;
+    char *lib_version;
+    struct client_transaction transaction;
+};
+
+/* Nowhere yet, and not authenticated. */
+void client_session_init(struct client_session *session);
+void client_session_fini(struct client_session *session, struct places *places);
+/* Another place; takes its own reference. */
+void client_session_move(struct client_session *session, struct places *places, struct place *place);
+/* Sets one of the texts name, lib_name, lib_version; empty: none. */
+void client_session_set_text(char **text, struct bytes value);

@@ -1,0 +1,392 @@
+#include "proxy/transaction.h"
+
+#include "proxy/client.h"
+#include "proxy/pool.h"
+#include "proxy/request.h"
+#include "proxy/route.h"
+#include "proxy/upstream.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+#include "shared/number.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    REFERENCE_MIN = 16 * 1024, /* a queued frame this long is referenced in its block, not copied */
+    DB_MAX = 255,
+};
+
+/* ---- the queue ------------------------------------------------------------------------------- */
+
+void client_transaction_init(struct client_transaction *transaction)
+{
+    *transaction = (struct client_transaction){0};
+    out_init(&transaction->queue);
+}
+
+void client_transaction_clear(struct client_transaction *transaction)
+{
+    out_clear(&transaction->queue);
+    free(transaction->slots);
+    transaction->slots = NULL;
+    transaction->slot_count = transaction->slot_cap = 0;
+    transaction->count = 0;
+    transaction->is_open = transaction->is_aborted = transaction->has_select = false;
+}
+
+void client_transaction_fini(struct client_transaction *transaction)
+{
+    CHECK(!transaction->lease);
+    client_transaction_clear(transaction);
+    free(transaction->lease_lost);
+    transaction->lease_lost = NULL;
+}
+
+size_t client_transaction_bytes(const struct client_transaction *transaction)
+{
+    return transaction->queue.bytes + transaction->slot_cap * sizeof(*transaction->slots);
+}
+
+void transaction_refused(struct client *client)
+{
+    struct client_transaction *transaction = &client->session.transaction;
+    if (transaction->is_open)
+        transaction->is_aborted = true;
+}
+
+static void add_slot(struct client_transaction *transaction, uint16_t slot)
+{
+    if (transaction->slot_count && transaction->slots[transaction->slot_count - 1] == slot)
+        return;
+    if (transaction->slot_count == transaction->slot_cap) {
+        transaction->slot_cap = transaction->slot_cap ? transaction->slot_cap * 2 : 8;
+        transaction->slots =
+            realloc(transaction->slots, transaction->slot_cap * sizeof(*transaction->slots));
+        CHECK(transaction->slots);
+    }
+    transaction->slots[transaction->slot_count++] = slot;
+}
+
+/* Commands the proxy answers by itself, and that a shard can answer as well inside a transaction. */
+static bool shard_may_answer(const struct command *command)
+{
+    switch (command->id) {
+    case COMMAND_ping:
+    case COMMAND_echo:
+    case COMMAND_time:
+    case COMMAND_select:
+    case COMMAND_lolwut:
+    case COMMAND_info:
+    case COMMAND_command:
+    case COMMAND_command_count:
+    case COMMAND_command_docs:
+    case COMMAND_command_getkeys:
+    case COMMAND_command_getkeysandflags:
+    case COMMAND_command_info:
+    case COMMAND_command_list:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void refuse(struct client *client, const struct command *command, const char *text)
+{
+    transaction_refused(client);
+    client_reply_text(client, command, text);
+}
+
+/* False: it cannot be part of a transaction; the client was told. */
+static bool check_queueable(struct client *client, const struct frame *frame,
+                            const struct command *command, const struct route *route)
+{
+    bool one_shard = client->worker->pool.count == 1;
+    switch (route->kind) {
+    case ROUTE_KIND_UNKNOWN:
+        transaction_refused(client);
+        client_reply_unknown(client, frame);
+        return false;
+    case ROUTE_KIND_DENIED:
+        transaction_refused(client);
+        client_reply_denied(client, command);
+        return false;
+    case ROUTE_KIND_PARTS:
+    case ROUTE_KIND_CROSSSLOT:
+        refuse(client, command, error_text(ERR_CROSSSLOT));
+        return false;
+    case ROUTE_KIND_LOCAL:
+        if (command->route == ROUTE_LOCAL ? shard_may_answer(command) : one_shard)
+            break;
+        refuse(client, command, "ERR Command not allowed inside a transaction");
+        return false;
+    case ROUTE_KIND_ALL:
+        if (one_shard)
+            break;
+        refuse(client, command, "ERR Command not allowed inside a transaction: it concerns all shards");
+        return false;
+    case ROUTE_KIND_ONE:
+    case ROUTE_KIND_ANY:
+    case ROUTE_KIND_TRANSACTION: /* UNWATCH */
+        break;
+    }
+    if (!(command->flags & CMD_NO_MULTI))
+        return true;
+    refuse(client, command, "ERR Command not allowed inside a transaction");
+    return false;
+}
+
+static void note_select(struct client_transaction *transaction, const struct frame *frame)
+{
+    int64_t db;
+    if (!number_parse_int64(frame_arg(frame, 1), &db) || db < 0 || db > DB_MAX)
+        return; /* the shard will say what is wrong */
+    transaction->has_select = true;
+    transaction->db = (uint8_t)db;
+}
+
+static struct route_rules rules_of(const struct client *client)
+{
+    const struct proxy_snapshot *snapshot = client->worker->snapshot;
+    return (struct route_rules){.map = snapshot->map,
+                                .entry = client->session.place->entry,
+                                .is_strict = snapshot->config.cross_slot == CROSS_SLOT_STRICT};
+}
+
+void transaction_queue_command(struct client *client, const struct frame *frame,
+                               const struct command *command)
+{
+    struct proxy_worker *worker = client->worker;
+    struct client_transaction *transaction = &client->session.transaction;
+    const struct bytes *argv = argv_of(worker, frame);
+    struct route_rules rules = rules_of(client);
+    struct route route = route_plan(&rules, command, argv, frame->argc, &worker->keys,
+                                    &worker->shards, &worker->shards_cap);
+    if (!check_queueable(client, frame, command, &route))
+        return;
+    if (client_transaction_bytes(transaction) + frame->len >
+        worker->snapshot->config.client_query_limit_bytes) {
+        client_kill(client, "its transaction exceeds client-query-limit");
+        return;
+    }
+    for (uint32_t i = 0; route.has_keys && i < worker->keys.count; i++)
+        add_slot(transaction, route_slot(&rules, argv[worker->keys.refs[i].index]));
+    if (command->id == COMMAND_select)
+        note_select(transaction, frame);
+    if (frame->block && frame->len >= REFERENCE_MIN)
+        out_write_block(&transaction->queue, frame->block, frame->data, frame->len);
+    else
+        out_write(&transaction->queue, frame->data, frame->len);
+    transaction->count++;
+    client->copied += frame->len;
+    worker->copied += frame->len;
+    client_reply_status(client, command, "QUEUED");
+}
+
+/* ---- the lease ------------------------------------------------------------------------------- */
+
+/* Takes the lease away from the session; it is the caller's to release. */
+static struct upstream *take_lease(struct client *client)
+{
+    struct upstream *lease = client->session.transaction.lease;
+    client->session.transaction.lease = NULL;
+    if (lease)
+        lease->owner = NULL;
+    return lease;
+}
+
+void client_transaction_release(struct client *client)
+{
+    struct upstream *lease = take_lease(client);
+    if (lease)
+        upstream_release(lease, false);
+    free(client->session.transaction.lease_lost);
+    client->session.transaction.lease_lost = NULL;
+}
+
+void transaction_lease_lost(struct client *client, const char *reason)
+{
+    struct client_transaction *transaction = &client->session.transaction;
+    const struct node *node = transaction->lease->node;
+    char text[UPSTREAM_TEXT_MAX];
+    (void)snprintf(text, sizeof(text), "ERR shard '%s' (%s): connection lost while it watched keys: %s",
+                   node->name, node->address, reason);
+    free(transaction->lease_lost);
+    transaction->lease_lost = strdup(text);
+    CHECK(transaction->lease_lost);
+    transaction->lease = NULL;
+}
+
+static bool watch(struct client *client, const struct frame *frame, const struct command *command)
+{
+    struct proxy_worker *worker = client->worker;
+    struct client_transaction *transaction = &client->session.transaction;
+    const struct bytes *argv = argv_of(worker, frame);
+    struct route_rules rules = rules_of(client);
+    if (transaction->lease_lost) {
+        client_reply_text(client, command, transaction->lease_lost);
+        return true;
+    }
+    struct route route = route_keys(&rules, command, argv, frame->argc, &worker->keys,
+                                    &worker->shards, &worker->shards_cap);
+    bool crosses = transaction->lease && transaction->lease->node != worker->pool.nodes[route.shard];
+    if (route.kind != ROUTE_KIND_ONE || crosses) {
+        client_reply_code(client, command, ERR_CROSSSLOT);
+        return true;
+    }
+    uint32_t label = client_label(client, command) | LABEL_LEASE;
+    if (!client_may_send(client, label))
+        return false;
+    if (!transaction->lease) {
+        transaction->lease = pool_lease(&worker->pool, route.shard, client->session.resp);
+        transaction->lease->owner = client;
+    }
+    struct request *request = client_new_request(client, command);
+    request->waiting = 1;
+    upstream_send(client_upstream(client, route.shard, command), &request->part,
+                  client->session.place, frame->block, frame->data, frame->len, false);
+    return true;
+}
+
+/* ---- EXEC ------------------------------------------------------------------------------------ */
+
+/* Forgets everything, and says why. */
+static bool discard(struct client *client, const struct command *command, const char *error)
+{
+    client_transaction_clear(&client->session.transaction);
+    client_reply_text(client, command, error);
+    client_transaction_release(client);
+    return true;
+}
+
+/* The shard of all its keys; false: there are several. */
+static bool find_shard(struct client *client, uint32_t *shard)
+{
+    struct proxy_worker *worker = client->worker;
+    const struct client_transaction *transaction = &client->session.transaction;
+    struct route_rules rules = rules_of(client);
+    for (uint32_t i = 0; i < transaction->slot_count; i++) {
+        uint16_t slot = transaction->slots[i];
+        uint16_t found = shard_map_find(rules.map, slot);
+        if (i > 0 && (found != *shard || (rules.is_strict && slot != transaction->slots[0])))
+            return false;
+        *shard = found;
+    }
+    for (uint32_t i = 0; transaction->lease && i < worker->pool.count; i++) {
+        if (worker->pool.nodes[i] != transaction->lease->node)
+            continue;
+        if (transaction->slot_count > 0 && *shard != i)
+            return false;
+        *shard = i;
+        return true;
+    }
+    if (transaction->slot_count == 0)
+        *shard = pool_any(&worker->pool);
+    return !transaction->lease; /* else the map has lost the shard that watches */
+}
+
+/* The block goes out in one run. */
+static void send_block(struct client *client, struct request *request, struct upstream *upstream)
+{
+    struct client_transaction *transaction = &client->session.transaction;
+    struct out *out = upstream_begin(upstream, &request->part, client->session.place);
+    if (!out)
+        return;
+    bool moves = transaction->has_select;
+    out_write(out, "*1\r\n$5\r\nMULTI\r\n", 15);
+    out_move(out, &transaction->queue);
+    out_write(out, "*1\r\n$4\r\nEXEC\r\n", 14);
+    request->part.swallow = transaction->count + 1;
+    request->has_db = moves;
+    request->exec_db = transaction->db;
+    upstream_commit(upstream, &request->part);
+    if (moves) {
+        upstream_forget_place(upstream);
+        client_hold(client, HOLD_ORDER); /* where it is then, the reply tells */
+    }
+}
+
+static bool exec(struct client *client, const struct command *command)
+{
+    struct client_transaction *transaction = &client->session.transaction;
+    uint32_t shard = 0;
+    if (transaction->is_aborted)
+        return discard(client, command, error_text(ERR_EXECABORT));
+    if (transaction->lease_lost) {
+        char text[UPSTREAM_TEXT_MAX];
+        (void)snprintf(text, sizeof(text), "%s", transaction->lease_lost);
+        return discard(client, command, text);
+    }
+    if (!find_shard(client, &shard))
+        return discard(client, command, error_text(ERR_CROSSSLOT));
+    if (transaction->count == 0 && !transaction->lease) {
+        struct reply reply;
+        client_transaction_clear(transaction);
+        struct request *request = client_begin_reply(client, command, &reply);
+        reply_array(&reply, 0);
+        client_ready(client, request);
+        return true;
+    }
+    if (!client_may_send(client, client_label(client, command)))
+        return false;
+    struct upstream *upstream = client_upstream(client, shard, command);
+    if (upstream_is_full(upstream, client))
+        return false;
+    struct request *request = client_new_request(client, command);
+    request->waiting = 1;
+    request->is_exec = true;
+    (void)take_lease(client); /* transaction_executed() releases it */
+    send_block(client, request, upstream);
+    client_transaction_clear(transaction);
+    return true;
+}
+
+void transaction_executed(struct client *client, struct request *request, const char *reply)
+{
+    struct upstream *upstream = request->part.upstream;
+    bool succeeded = reply[0] == '*' && reply[1] != '-';
+    request->is_exec = false;
+    if (upstream && upstream->is_private)
+        upstream_release(upstream, true);
+    if (succeeded && request->has_db)
+        client_move(client, client->session.place->name, request->exec_db);
+}
+
+bool transaction_command(struct client *client, const struct frame *frame,
+                         const struct command *command)
+{
+    struct client_transaction *transaction = &client->session.transaction;
+    bool is_open = transaction->is_open;
+    switch (command->id) {
+    case COMMAND_multi:
+        transaction->is_open = true;
+        if (is_open)
+            client_reply_code(client, command, ERR_NESTED_MULTI);
+        else
+            client_reply_status(client, command, "OK");
+        return true;
+    case COMMAND_watch:
+        if (!is_open)
+            return watch(client, frame, command);
+        client_reply_code(client, command, ERR_WATCH_IN_MULTI);
+        return true;
+    case COMMAND_exec:
+        if (is_open)
+            return exec(client, command);
+        client_reply_code(client, command, ERR_EXEC_WITHOUT_MULTI);
+        return true;
+    case COMMAND_discard:
+        if (!is_open) {
+            client_reply_code(client, command, ERR_DISCARD_WITHOUT_MULTI);
+            return true;
+        }
+        client_transaction_clear(transaction);
+        break;
+    default:
+        CHECK(command->id == COMMAND_unwatch);
+        break;
+    }
+    client_transaction_release(client);
+    client_reply_status(client, command, "OK");
+    return true;
+}

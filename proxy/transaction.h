@@ -1,0 +1,56 @@
+/*
+ * transaction.h - MULTI, EXEC, DISCARD, WATCH and UNWATCH.
+ *
+ *   MULTI ─► +OK       queued commands ─► +QUEUED, their frames are kept here       EXEC ─┐
+ *   shared connection of the keys' shard:  MULTI frame frame … EXEC  in one run  ◄────────┘
+ *   its replies:  +OK +QUEUED +QUEUED … swallowed, the last one is the client's
+ *
+ * WATCH leases a private connection to the keys' shard. Until EXEC, DISCARD or UNWATCH everything the
+ * client sends to that shard travels on it; losing it makes EXEC an error, never a silent success.
+ */
+#pragma once
+
+#include "shared/out.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct client;
+struct command;
+struct frame;
+struct request;
+struct upstream;
+
+struct client_transaction {
+    bool is_open;    /* MULTI was given */
+    bool is_aborted; /* a command was refused: EXEC discards */
+    bool has_select; /* a SELECT is queued: `db` holds after EXEC */
+    uint8_t db;
+    uint32_t count;  /* commands queued */
+    struct out queue; /* their frames */
+    uint16_t *slots;  /* of their keys, each slot once in a row; heap */
+    uint32_t slot_count;
+    uint32_t slot_cap;
+    struct upstream *lease; /* the private connection that watches; NULL: none */
+    char *lease_lost;       /* the one that watched is gone: the error EXEC gives; heap, NULL: no */
+};
+
+void client_transaction_init(struct client_transaction *transaction);
+void client_transaction_fini(struct client_transaction *transaction);
+/* Forgets the queue; MULTI was not given. The lease stays. */
+void client_transaction_clear(struct client_transaction *transaction);
+/* Bytes of the queue. */
+size_t client_transaction_bytes(const struct client_transaction *transaction);
+
+/* MULTI, EXEC, DISCARD, UNWATCH or WATCH. False: it must wait, nothing was done. */
+bool transaction_command(struct client *client, const struct frame *frame, const struct command *command);
+/* A command between MULTI and EXEC. */
+void transaction_queue_command(struct client *client, const struct frame *frame, const struct command *command);
+/* An error was replied between MULTI and EXEC. */
+void transaction_refused(struct client *client);
+/* The reply of EXEC came (or an error in its place). */
+void transaction_executed(struct client *client, struct request *request, const char *reply);
+/* Gives the lease back, with what it watched forgotten; also that one was lost. */
+void client_transaction_release(struct client *client);
+/* The lease broke: from now on EXEC fails. */
+void transaction_lease_lost(struct client *client, const char *reason);

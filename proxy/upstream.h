@@ -1,0 +1,105 @@
+/*
+ * upstream.h - one connection to one backend.
+ *
+ * Requests go out in the order they are sent and replies come back in the same order, so the oldest part in
+ * the queue owns the next reply. Nothing else pairs them.
+ *
+ *     IDLE ──first send──► OPENING ──open──► UP ──closed, nothing in flight──► IDLE
+ *                             │               │
+ *                             ▼               ▼ broken, silent, nonsense
+ *                           DOWN ◄────────────┘          any ──no longer in the map──► draining ──empty──► gone
+ *                             └──backoff──► RETRYING ──open──► UP
+ *
+ * (1) In IDLE, DOWN and RETRYING nothing is in flight; in DOWN and RETRYING sends fail at once.
+ * (2) What was sent in OPENING leaves when the connection is open, behind the greeting (SCREE AUTH, HELLO 3).
+ * (3) `place` is where the backend's session will be after all that was sent: a request from elsewhere is
+ *     preceded by SCREE USE (or SELECT), whose reply is swallowed.
+ * (4) Losing the connection answers every part in flight with an error, with one exception: reads that met a
+ *     connection which the backend closed because it was idle are sent once more.
+ */
+#pragma once
+
+#include "proxy/request.h"
+#include "shared/list.h"
+#include "shared/net/stream.h"
+#include "shared/resp.h"
+
+enum { UPSTREAM_MAGIC = 0x0b5712ea, UPSTREAM_TEXT_MAX = 512 };
+
+enum upstream_state { UPSTREAM_IDLE, UPSTREAM_OPENING, UPSTREAM_UP, UPSTREAM_DOWN, UPSTREAM_RETRYING };
+
+struct client;
+struct frame;
+struct node;
+struct place;
+struct proxy_worker;
+
+struct upstream {
+    uint32_t magic;
+    uint8_t state; /* enum upstream_state */
+    uint8_t resp;  /* 2 or 3 */
+    uint8_t lane;
+    uint8_t greetings; /* still unanswered */
+    bool is_private;
+    bool is_open;     /* the stream is connected */
+    bool is_draining; /* goes when its queue is empty */
+    bool is_closed;   /* freed at the turn's end */
+    bool is_fresh;    /* nothing was heard since it was opened */
+    bool is_unproven; /* was idle, and nothing was heard since: reads are kept for a second try */
+    struct proxy_worker *worker;
+    struct stream *stream; /* NULL in IDLE and DOWN */
+    struct out *out;       /* where frames are appended: early, or the stream's */
+    struct place *place;   /* NULL: not known */
+    struct part *first;    /* the queue */
+    struct part *last;
+    struct part *undecided; /* the first that has not timed out */
+    uint32_t in_flight;
+    uint32_t heard_ms; /* last time bytes came, or it opened */
+    struct resp_skip skip;
+    struct node *node;
+    struct client *owner; /* of a leased one */
+
+    struct out early;           /* waits for the greeting's answer */
+    struct out resend;          /* reads sent since is_unproven */
+    struct place *resend_place; /* where they belong */
+    char *switch_error;         /* the last switch failed: what follows fails with this; NULL: fine */
+    char *block_error;          /* first error among swallowed replies; NULL: none */
+
+    uint32_t failures; /* in a row */
+    uint64_t retry_at_ms;
+    char reason[128];  /* why it is down */
+    struct list link;  /* in pool->upstreams */
+    struct list spare; /* in node->spare */
+    struct list full;  /* clients that wait for room */
+};
+
+struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, unsigned lane, uint8_t resp);
+/* Parts in flight fail with `reason`; freed at the turn's end. Again is harmless. */
+void upstream_close(struct upstream *upstream, const char *reason);
+/* Closes when its queue is empty. */
+void upstream_drain(struct upstream *upstream);
+/* A leased one follows its client to another protocol. */
+void upstream_hello(struct upstream *upstream, uint8_t resp);
+/* The lease ends; `is_clean`: nothing is watched on it. */
+void upstream_release(struct upstream *upstream, bool is_clean);
+void upstream_free(struct upstream *upstream);
+
+/* True when it holds more than queue-limit: then the client waits for room (HOLD_UPSTREAM). */
+bool upstream_is_full(struct upstream *upstream, struct client *client);
+/* Sends a frame as the request's part; `block` NULL: the bytes are copied. A shard that is down fails the part
+ * before this returns. `is_read`: it may be sent twice. */
+void upstream_send(struct upstream *upstream, struct part *part, struct place *place, struct block *block,
+                   const char *data, size_t len, bool is_read);
+/* The same in two steps, for frames that are made: write to what begin gives, then commit. NULL: it is down,
+ * the part has failed. */
+struct out *upstream_begin(struct upstream *upstream, struct part *part, struct place *place);
+void upstream_commit(struct upstream *upstream, struct part *part);
+
+/* A frame went out that moves the backend's session (SELECT inside MULTI). */
+void upstream_forget_place(struct upstream *upstream);
+
+/* Deadlines and backoff; true: it has one. */
+bool upstream_tick(struct upstream *upstream, uint64_t now_ms);
+/* Once a second: keepalive. */
+void upstream_slow(struct upstream *upstream, uint64_t now_ms);
+const char *upstream_state_name(const struct upstream *upstream);

@@ -1,0 +1,385 @@
+#include "proxy/worker.h"
+
+#include "proxy/client.h"
+#include "proxy/local.h"
+#include "proxy/proxy.h"
+#include "proxy/request.h"
+#include "shared/check.h"
+#include "shared/log.h"
+#include "shared/net/stream.h"
+
+#include <stdlib.h>
+
+enum {
+    TICK_MS = 20,
+    SLOW_MS = 1000,
+    CUT_AFTER_MS = 1000,         /* memory stays full for this long: the greediest client is cut */
+    CUT_BYTES_MIN = 1024 * 1024, /* but none that owes less */
+    INLINE_BYTES_MAX = 64 * 1024,
+};
+
+static const char maxclients_error[] = "-ERR max number of clients reached\r\n";
+
+static void on_tick(void *owner);
+static void on_slow(void *owner);
+static bool on_turn_end(void *owner);
+
+/* A bound address, and where its clients are. */
+struct entrance {
+    struct listener *listener;
+    struct proxy_worker *worker;
+    char *name;
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void set_limits(struct proxy_worker *worker)
+{
+    const struct proxy_config *config = &worker->snapshot->config;
+    uint64_t bulk_bytes = config->proto_max_bulk_len_bytes;
+    worker->limits = (struct resp_limits){
+        .bulk_bytes_max = bulk_bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bulk_bytes,
+        .args_max = INT32_MAX,
+        .inline_bytes_max = INLINE_BYTES_MAX};
+}
+
+struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, uint32_t index,
+                                      struct proxy_snapshot *snapshot)
+{
+    struct proxy_worker *worker = calloc(1, sizeof(*worker));
+    CHECK(worker);
+    worker->proxy = proxy;
+    worker->loop = loop;
+    worker->index = index;
+    worker->snapshot = snapshot_ref(snapshot);
+    worker->metrics = metrics_new();
+    list_init(&worker->leaving);
+    list_init(&worker->clients);
+    list_init(&worker->closed);
+    keys_list_init(&worker->keys);
+    places_init(&worker->places, snapshot->namespaces);
+    worker->home = places_get(&worker->places, (struct bytes){"", 0}, 0);
+    pool_init(&worker->pool, worker, snapshot->map);
+    set_limits(worker);
+    worker->tick = timer_new(loop, on_tick, worker);
+    worker->slow = timer_new(loop, on_slow, worker);
+    timer_start(worker->slow, SLOW_MS, SLOW_MS);
+    worker->hook = (struct turn_hook){.run = on_turn_end, .owner = worker};
+    loop_add_hook(loop, &worker->hook);
+    return worker;
+}
+
+static void free_requests(struct proxy_worker *worker, uint32_t count)
+{
+    for (; count > 0; count--) {
+        struct request *request = container_of(worker->free_requests, struct request, link);
+        worker->free_requests = request->link.next;
+        worker->free_count--;
+        worker->requests--;
+        free(request);
+    }
+}
+
+void proxy_worker_free(struct proxy_worker *worker)
+{
+    CHECK(worker->is_stopped);
+    CHECK(worker->requests == worker->free_count);
+    local_stop(worker);
+    free_requests(worker, worker->free_count);
+    timer_free(worker->tick);
+    timer_free(worker->slow);
+    place_unref(&worker->places, worker->home);
+    places_fini(&worker->places);
+    keys_list_fini(&worker->keys);
+    free(worker->argv);
+    free(worker->shards);
+    snapshot_unref(worker->snapshot);
+    free(worker);
+}
+
+/* ---- accepting ------------------------------------------------------------------------------- */
+
+/* Of a connection that is refused: there is nobody to tell. */
+static size_t drop_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+{
+    (void)owner;
+    (void)block;
+    (void)data;
+    (void)need;
+    return len;
+}
+
+static void drop_end(void *owner, int err)
+{
+    (void)owner;
+    (void)err;
+}
+
+void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, struct bytes name)
+{
+    static const struct stream_events refused = {drop_data, drop_end, NULL};
+    int64_t limit = worker->snapshot->config.maxclients;
+    if (atomic_fetch_add(&worker->proxy->clients, 1) < limit && !worker->is_stopping) {
+        metric_add(worker->metrics, METRIC_PROXY_CLIENTS_ACCEPTED, 1);
+        (void)client_new(worker, stream, name);
+        return;
+    }
+    atomic_fetch_sub(&worker->proxy->clients, 1);
+    metric_add(worker->metrics, METRIC_PROXY_CLIENTS_REFUSED, 1);
+    stream_set_owner(stream, &refused, NULL);
+    out_write(stream_out(stream), maxclients_error, sizeof(maxclients_error) - 1);
+    stream_close(stream);
+}
+
+static void on_accept(void *owner, struct stream *stream)
+{
+    struct entrance *entrance = owner;
+    proxy_worker_accept(entrance->worker, stream, bytes_of(entrance->name));
+}
+
+void proxy_worker_listen(struct proxy_worker *worker, int fd, const struct listen_options *options,
+                         const char *name)
+{
+    size_t size = (worker->entrance_count + 1) * sizeof(struct entrance *);
+    struct entrance *entrance = calloc(1, sizeof(*entrance));
+    CHECK(entrance);
+    worker->entrances = realloc(worker->entrances, size);
+    CHECK(worker->entrances);
+    entrance->worker = worker;
+    entrance->name = strdup(name);
+    CHECK(entrance->name);
+    entrance->listener = listener_new(worker->loop, fd, options, on_accept, entrance);
+    worker->entrances[worker->entrance_count++] = entrance;
+}
+
+static void stop_listening(struct proxy_worker *worker)
+{
+    for (size_t i = 0; i < worker->entrance_count; i++) {
+        listener_free(worker->entrances[i]->listener);
+        free(worker->entrances[i]->name);
+        free(worker->entrances[i]);
+    }
+    free(worker->entrances);
+    worker->entrances = NULL;
+    worker->entrance_count = 0;
+}
+
+/* ---- reload and stop ------------------------------------------------------------------------- */
+
+void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *snapshot)
+{
+    struct proxy_snapshot *before = worker->snapshot;
+    worker->snapshot = snapshot;
+    if (!worker->is_stopped && !shard_map_equal(before->map, snapshot->map)) {
+        pool_update(&worker->pool, snapshot->map);
+        worker->generation++;
+    }
+    places_update(&worker->places, snapshot->namespaces);
+    set_limits(worker);
+    for (struct list *link = worker->clients.next; link != &worker->clients;) {
+        struct client *client = container_of(link, struct client, link);
+        link = link->next;
+        local_reloaded(client);
+    }
+    snapshot_unref(before);
+}
+
+void proxy_worker_stop(struct proxy_worker *worker, uint64_t timeout_ms)
+{
+    worker->stop_at_ms = loop_mono_ms(worker->loop) + timeout_ms;
+    proxy_worker_need_tick(worker);
+    if (worker->is_stopping)
+        return;
+    worker->is_stopping = true;
+    stop_listening(worker);
+    for (struct list *link = worker->clients.next; link != &worker->clients;) {
+        struct client *client = container_of(link, struct client, link);
+        link = link->next;
+        client_drain(client);
+    }
+}
+
+static void kill_all(struct proxy_worker *worker, const char *reason)
+{
+    while (!list_empty(&worker->clients))
+        client_kill(container_of(worker->clients.next, struct client, link), reason);
+}
+
+/* Clients are gone: then the upstreams, then what other threads still have of us. */
+static void go_on_stopping(struct proxy_worker *worker)
+{
+    if (worker->is_stopped || worker->client_count > 0)
+        return;
+    if (worker->pool.nodes)
+        pool_fini(&worker->pool);
+    if (worker->requests > worker->free_count)
+        return;
+    worker->is_stopped = true;
+    timer_stop(worker->tick);
+    timer_stop(worker->slow);
+    proxy_worker_stopped(worker);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static uint64_t publish_memory(struct proxy_worker *worker)
+{
+    uint64_t used = block_bytes_total() + worker->copied;
+    uint64_t change = used - worker->memory_published; /* may be "negative" */
+    worker->memory_published = used;
+    return atomic_fetch_add(&worker->proxy->memory_used, change) + change;
+}
+
+static void count_clients(struct proxy_worker *worker)
+{
+    for (struct list *link = worker->clients.next; link != &worker->clients; link = link->next)
+        client_count(container_of(link, struct client, link));
+}
+
+static void hold_clients(struct proxy_worker *worker, bool hold)
+{
+    for (struct list *link = worker->clients.next; link != &worker->clients;) {
+        struct client *client = container_of(link, struct client, link);
+        link = link->next;
+        if (hold)
+            client_hold(client, HOLD_MEMORY);
+        else
+            client_unhold(client, HOLD_MEMORY);
+    }
+}
+
+/* Of those that do not read their replies, the one with most of them. */
+static void cut_greediest(struct proxy_worker *worker)
+{
+    struct client *greediest = NULL;
+    size_t most = CUT_BYTES_MIN;
+    for (struct list *link = worker->clients.next; link != &worker->clients; link = link->next) {
+        struct client *client = container_of(link, struct client, link);
+        size_t owed = client_owed_bytes(client);
+        if (owed >= most) {
+            most = owed;
+            greediest = client;
+        }
+    }
+    if (greediest)
+        client_kill(greediest, "memory-limit is reached, and it has the most unread replies");
+}
+
+/* Above the limit nobody is read from, until a quarter of it is free again. */
+static void check_memory(struct proxy_worker *worker)
+{
+    uint64_t limit = worker->snapshot->config.memory_limit_bytes;
+    uint64_t now_ms = loop_mono_ms(worker->loop);
+    uint64_t used = publish_memory(worker);
+    if (used > limit || worker->is_memory_full) {
+        block_cache_decay();
+        count_clients(worker);
+        used = publish_memory(worker);
+    }
+    if (!worker->is_memory_full && used > limit) {
+        log_event(LOG_WARN, "memory_full", "used=%llu limit=%llu", (unsigned long long)used,
+                  (unsigned long long)limit);
+        worker->is_memory_full = true;
+        worker->memory_full_ms = now_ms;
+        hold_clients(worker, true);
+        proxy_worker_need_tick(worker);
+    } else if (worker->is_memory_full && used < limit / 4 * 3) {
+        worker->is_memory_full = false;
+        hold_clients(worker, false);
+    } else if (worker->is_memory_full && now_ms - worker->memory_full_ms >= CUT_AFTER_MS) {
+        worker->memory_full_ms = now_ms;
+        cut_greediest(worker);
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static void on_tick(void *owner)
+{
+    struct proxy_worker *worker = owner;
+    bool needed = worker->pool.nodes && pool_tick(&worker->pool);
+    check_memory(worker);
+    if (worker->is_stopping && loop_mono_ms(worker->loop) >= worker->stop_at_ms)
+        kill_all(worker, NULL);
+    if (needed || worker->is_memory_full || worker->is_stopping)
+        return;
+    worker->is_ticking = false;
+    timer_stop(worker->tick);
+}
+
+void proxy_worker_need_tick(struct proxy_worker *worker)
+{
+    if (worker->is_ticking)
+        return;
+    worker->is_ticking = true;
+    timer_start(worker->tick, TICK_MS, TICK_MS);
+}
+
+static void close_idle(struct proxy_worker *worker)
+{
+    uint64_t timeout_ms = worker->snapshot->config.idle_timeout_ms;
+    uint64_t now_ms = loop_mono_ms(worker->loop);
+    if (timeout_ms == 0)
+        return;
+    for (struct list *link = worker->clients.next; link != &worker->clients;) {
+        struct client *client = container_of(link, struct client, link);
+        link = link->next;
+        if (client->pipeline.count == 0 && !client->held_by &&
+            now_ms - stream_active_ms(client->stream) >= timeout_ms)
+            client_end(client);
+    }
+}
+
+/* What was free all the time is given back by halves. */
+static void decay(struct proxy_worker *worker)
+{
+    uint32_t spare = worker->free_least < worker->free_count ? worker->free_least : worker->free_count;
+    free_requests(worker, (spare + 1) / 2);
+    worker->free_least = worker->free_count;
+    block_cache_decay();
+}
+
+static void on_slow(void *owner)
+{
+    struct proxy_worker *worker = owner;
+    close_idle(worker);
+    count_clients(worker);
+    check_memory(worker);
+    if (worker->pool.nodes)
+        pool_slow(&worker->pool);
+    local_slow(worker);
+    decay(worker);
+}
+
+static void set_gauges(struct proxy_worker *worker)
+{
+    metric_set(worker->metrics, METRIC_PROXY_CLIENTS, worker->client_count);
+    metric_set(worker->metrics, METRIC_PROXY_INFLIGHT, worker->requests - worker->free_count);
+}
+
+static bool on_turn_end(void *owner)
+{
+    struct proxy_worker *worker = owner;
+    for (struct list *link; (link = list_pop(&worker->closed));)
+        client_free(container_of(link, struct client, link));
+    pool_turn_end(&worker->pool);
+    set_gauges(worker);
+    if (worker->is_stopping)
+        go_on_stopping(worker);
+    return false;
+}
+
+/* ---- scratch --------------------------------------------------------------------------------- */
+
+const struct bytes *argv_of(struct proxy_worker *worker, const struct frame *frame)
+{
+    if (frame->argc > worker->argv_cap) {
+        uint32_t cap = frame->argc < 32 ? 32 : frame->argc;
+        worker->argv = realloc(worker->argv, cap * sizeof(*worker->argv));
+        CHECK(worker->argv);
+        worker->argv_cap = cap;
+    }
+    for (uint32_t i = 0; i < frame->argc; i++)
+        worker->argv[i] = frame_arg(frame, i);
+    return worker->argv;
+}

@@ -1,0 +1,98 @@
+/*
+ * worker.h - one thread's share of the proxy: its loop, clients, upstreams, free lists.
+ *
+ *   proxy ──► worker 0: loop, clients, pool     nothing is shared between workers but the snapshot
+ *         └─► worker 1: loop, clients, pool     (immutable) and a few atomic counters of the proxy
+ *
+ * (The name `worker` alone is shared/net/worker.h's.) A simulation makes one with its own loop and hands it
+ * streams; it needs no threads.
+ */
+#pragma once
+
+#include "config/reload.h"
+#include "proxy/pool.h"
+#include "proxy/session.h"
+#include "shared/keys.h"
+#include "shared/list.h"
+#include "shared/metrics.h"
+#include "shared/net/loop.h"
+#include "shared/resp.h"
+
+struct client;
+struct entrance;
+struct frame;
+struct listen_options;
+struct proxy;
+struct request;
+struct stream;
+
+struct proxy_worker {
+    struct loop *loop;
+    struct proxy *proxy;
+    uint32_t index;
+    uint32_t generation; /* of the map; part of a client's label */
+    struct proxy_snapshot *snapshot;
+    struct pool pool;
+    struct places places;
+    struct place *home; /* no namespace, database 0: where a backend's session begins */
+    struct metrics *metrics;
+    struct resp_limits limits; /* of authenticated clients */
+
+    struct list leaving; /* ephemeral namespaces that its last client left; local_ephemeral.c */
+    struct list clients;
+    uint32_t client_count;
+    struct list closed; /* clients freed at the turn's end */
+
+    struct pipeline_link *free_requests;
+    uint32_t free_count;
+    uint32_t free_least; /* fewest that were free since the last decay */
+    uint32_t requests;   /* all that exist */
+
+    struct bytes *argv; /* scratch of argv_of() */
+    uint32_t argc;      /* of the local command that runs */
+    uint32_t argv_cap;
+    struct key_list keys; /* scratch of routing */
+    uint16_t *shards;     /* scratch: shard of each key */
+    uint32_t shards_cap;
+
+    size_t copied;         /* sum of client->copied and the like */
+    uint64_t memory_published; /* our share of proxy->memory_used */
+    bool is_memory_full;
+    uint64_t memory_full_ms; /* since when */
+
+    struct timer *tick; /* coarse: deadlines, backoff */
+    struct timer *slow; /* idle clients, decay */
+    bool is_ticking;
+    bool is_stopping;
+    uint64_t stop_at_ms; /* clients that are still there are cut */
+    bool is_stopped;
+    struct turn_hook hook;
+    struct entrance **entrances; /* where it accepts */
+    size_t entrance_count;
+};
+
+/* Takes its own reference of the snapshot. Everything runs on the loop's thread. */
+struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, uint32_t index,
+                                      struct proxy_snapshot *snapshot);
+/* All clients and upstreams must be gone (proxy_worker_stop). */
+void proxy_worker_free(struct proxy_worker *worker);
+/* Accepts on a bound descriptor; `name` is the namespace of its clients, "": none. */
+void proxy_worker_listen(struct proxy_worker *worker, int fd, const struct listen_options *options,
+                         const char *name);
+/* A new snapshot is in force; takes the caller's reference. */
+void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *snapshot);
+/* Stops accepting, finishes what was read; clients that are left after `timeout_ms` are cut. When all are
+ * gone it closes its upstreams and calls proxy_worker_stopped(). */
+void proxy_worker_stop(struct proxy_worker *worker, uint64_t timeout_ms);
+
+/* An accepted stream of a listener bound to namespace `name` (empty: none). */
+void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, struct bytes name);
+/* The frame's arguments as an array, valid until the next call. */
+const struct bytes *argv_of(struct proxy_worker *worker, const struct frame *frame);
+/* The tick runs while something has a deadline. */
+void proxy_worker_need_tick(struct proxy_worker *worker);
+/* Low bits of the turn's time. */
+static inline uint32_t worker_now_ms(const struct proxy_worker *worker)
+{
+    return (uint32_t)loop_mono_ms(worker->loop);
+}
