@@ -1,0 +1,317 @@
+/*
+ * micro_store.c - what the store costs: CPU of the whole process (background threads too) per operation.
+ *
+ *   micro_store DIR put COMMANDS sync|async       one writer, COMMANDS rows a batch
+ *   micro_store DIR get                           hot rows, all rows, absent rows
+ *   micro_store DIR iter                          a short walk over a collection, and per row
+ *   micro_store DIR share one|each WRITERS COMMANDS
+ *                                                 WRITERS threads write synced batches into one database, or
+ *                                                 into one database each: the question of docs/architecture.md
+ *
+ * DIR must not exist; it is removed. Each case runs SECONDS.
+ */
+#include "backend/store/store.h"
+#include "shared/check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum {
+    SECONDS = 4,
+    KEYS = 300 * 1000,
+    HOT_KEYS = 1000,
+    COLLECTIONS = 20 * 1000,
+    FIELDS = 10,
+    VALUE_BYTES = 64,
+    WRITERS_MAX = 8,
+};
+
+static struct store_env *env;
+static const char *dir;
+
+/* ---- clocks and figures ------------------------------------------------------------------ */
+
+struct lap {
+    double wall, cpu; /* seconds */
+};
+
+static struct lap lap_now(void)
+{
+    struct timespec wall;
+    struct rusage usage;
+    clock_gettime(CLOCK_MONOTONIC, &wall);
+    getrusage(RUSAGE_SELF, &usage);
+    return (struct lap){
+        (double)wall.tv_sec + (double)wall.tv_nsec / 1e9,
+        (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6,
+    };
+}
+
+static void report(const char *name, struct lap start, uint64_t count)
+{
+    struct lap end = lap_now();
+    double wall = end.wall - start.wall, cpu = end.cpu - start.cpu, ops = (double)count;
+    printf("%-34s %10.0f /s  wall %8.2f us  cpu %8.2f us\n", name, ops / wall, wall / ops * 1e6,
+           cpu / ops * 1e6);
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + 1442695040888963407U;
+    return *state >> 33;
+}
+
+/* ---- the database ------------------------------------------------------------------------ */
+
+static struct store *open_store(int number)
+{
+    char path[256], error[256];
+    snprintf(path, sizeof path, "%s/%d", dir, number);
+    struct store_options options = {
+        .path = path,
+        .memtable_bytes = 8 << 20,
+        .memtables = 4,
+        .wal_bytes_max = 64 << 20,
+        .bloom_bits = 10,
+        .max_open_files = -1,
+        .compression = "lz4",
+    };
+    struct store *store = store_open(env, &options, error, sizeof error);
+    if (!store)
+        fprintf(stderr, "%s\n", error);
+    CHECK(store);
+    return store;
+}
+
+static void put_row(struct store_batch *batch, struct store *store, uint64_t number)
+{
+    char key[32], value[VALUE_BYTES];
+    int len = snprintf(key, sizeof key, "key:%020llu", (unsigned long long)number);
+    memset(value, (int)('a' + number % 26), sizeof value);
+    store_batch_put(batch, store, CF_METADATA, (struct bytes){key, (size_t)len},
+                    (struct bytes){value, sizeof value});
+}
+
+static void write_batch(struct store *store, struct store_batch *batch, bool sync)
+{
+    char error[256];
+    int err = store_write(store, batch, sync, error, sizeof error);
+    CHECK(err == 0);
+    store_batch_clear(batch);
+}
+
+static void fill(struct store *store)
+{
+    struct store_batch *batch = store_batch_new();
+    for (uint64_t i = 0; i < KEYS; i++) {
+        put_row(batch, store, i * 2);
+        if (i % 256 == 255)
+            write_batch(store, batch, false);
+    }
+    write_batch(store, batch, true);
+    store_batch_free(batch);
+    store_compact(store, CF_METADATA, BYTES(""), BYTES(""));
+}
+
+/* ---- put --------------------------------------------------------------------------------- */
+
+static void run_put(unsigned commands, bool sync)
+{
+    char name[64];
+    uint64_t count = 0, state = 1;
+    struct store *store = open_store(0);
+    struct store_batch *batch = store_batch_new();
+    struct lap start = lap_now();
+    while (lap_now().wall - start.wall < SECONDS) {
+        for (unsigned i = 0; i < commands; i++)
+            put_row(batch, store, next_random(&state) % (KEYS * 4));
+        write_batch(store, batch, sync);
+        count += commands;
+    }
+    snprintf(name, sizeof name, "put, batch of %u, %s", commands, sync ? "sync" : "no sync");
+    report(name, start, count);
+    store_batch_free(batch);
+    store_close(store);
+}
+
+/* ---- get --------------------------------------------------------------------------------- */
+
+static void run_get_over(struct store *store, const char *name, uint64_t keys, uint64_t odd)
+{
+    uint64_t count = 0, found = 0, state = 1;
+    struct lap start = lap_now();
+    while (lap_now().wall - start.wall < SECONDS) {
+        for (int i = 0; i < 1000; i++) {
+            char key[32];
+            struct slice value;
+            unsigned long long number = next_random(&state) % keys * 2 + odd;
+            int len = snprintf(key, sizeof key, "key:%020llu", number);
+            if (store_get(store, CF_METADATA, (struct bytes){key, (size_t)len}, &value) != 0)
+                continue;
+            found++;
+            slice_release(&value);
+        }
+        count += 1000;
+    }
+    CHECK(found == (odd ? 0 : count));
+    report(name, start, count);
+}
+
+static void run_get(void)
+{
+    struct store *store = open_store(0);
+    fill(store);
+    run_get_over(store, "get, hot 1 k rows", HOT_KEYS, 0);
+    run_get_over(store, "get, all rows, in cache", KEYS, 0);
+    run_get_over(store, "get, absent rows", KEYS, 1);
+    store_close(store);
+}
+
+/* ---- iterators --------------------------------------------------------------------------- */
+
+static struct bytes collection_prefix(uint64_t number, char *text, size_t size)
+{
+    int len = snprintf(text, size, "collection:%08llu:", (unsigned long long)number);
+    return (struct bytes){text, (size_t)len};
+}
+
+static void fill_collections(struct store *store)
+{
+    struct store_batch *batch = store_batch_new();
+    for (uint64_t i = 0; i < COLLECTIONS; i++) {
+        char key[64];
+        size_t len = collection_prefix(i, key, sizeof key).len;
+        for (int field = 0; field < FIELDS; field++) {
+            snprintf(key + len, sizeof key - len, "%02d", field);
+            store_batch_put(batch, store, CF_DATA, bytes_of(key), BYTES("a value of some bytes"));
+        }
+        if (i % 16 == 15)
+            write_batch(store, batch, false);
+    }
+    store_batch_free(batch);
+    store_compact(store, CF_DATA, BYTES(""), BYTES(""));
+}
+
+static void run_iter_over(struct store *store, const char *name, int rows)
+{
+    uint64_t count = 0, state = 1;
+    struct lap start = lap_now();
+    while (lap_now().wall - start.wall < SECONDS) {
+        for (int i = 0; i < 100; i++) {
+            char text[64], end[64];
+            struct bytes lower =
+                collection_prefix(next_random(&state) % COLLECTIONS, text, sizeof text);
+            memcpy(end, text, lower.len);
+            end[lower.len - 1]++;
+            struct store_iter *iter =
+                store_iter_new(store, CF_DATA, lower, (struct bytes){end, lower.len});
+            store_iter_seek_first(iter);
+            for (int row = 1; row < rows; row++)
+                store_iter_next(iter);
+            CHECK(store_iter_valid(iter));
+            store_iter_free(iter);
+        }
+        count += 100;
+    }
+    report(name, start, count);
+}
+
+static void run_iter(void)
+{
+    struct store *store = open_store(0);
+    fill_collections(store);
+    run_iter_over(store, "iterator: create, seek, destroy", 1);
+    run_iter_over(store, "iterator: the same and 10 rows", FIELDS);
+    store_close(store);
+}
+
+/* ---- one database or many ---------------------------------------------------------------- */
+
+struct writer {
+    pthread_t thread;
+    struct store *store;
+    unsigned commands;
+    uint64_t state, count;
+};
+
+static _Atomic bool is_over;
+
+static void *writer_run(void *owner)
+{
+    struct writer *writer = owner;
+    struct store_batch *batch = store_batch_new();
+    while (!is_over) {
+        for (unsigned i = 0; i < writer->commands; i++)
+            put_row(batch, writer->store, next_random(&writer->state) % (KEYS * 4));
+        write_batch(writer->store, batch, true);
+        writer->count += writer->commands;
+    }
+    store_batch_free(batch);
+    return NULL;
+}
+
+static void run_share(bool is_one, int writers, unsigned commands)
+{
+    char name[64];
+    struct writer all[WRITERS_MAX];
+    uint64_t count = 0;
+    CHECK(writers > 0 && writers <= WRITERS_MAX);
+    for (int i = 0; i < writers; i++)
+        all[i] = (struct writer){.commands = commands, .state = (uint64_t)i * 1000003 + 1};
+    for (int i = 0; i < writers; i++)
+        all[i].store = is_one && i ? all[0].store : open_store(i);
+    struct lap start = lap_now();
+    for (int i = 0; i < writers; i++)
+        CHECK(pthread_create(&all[i].thread, NULL, writer_run, &all[i]) == 0);
+    nanosleep(&(struct timespec){.tv_sec = SECONDS}, NULL);
+    is_over = true;
+    for (int i = 0; i < writers; i++) {
+        pthread_join(all[i].thread, NULL);
+        count += all[i].count;
+    }
+    snprintf(name, sizeof name, "%d writers, %s, %u a batch", writers,
+             is_one ? "one database" : "one each", commands);
+    report(name, start, count);
+    for (int i = 0; i < (is_one ? 1 : writers); i++)
+        store_close(all[i].store);
+}
+
+/* ------------------------------------------------------------------------------------------ */
+
+static bool run(int argc, char **argv)
+{
+    if (argc == 5 && strcmp(argv[2], "put") == 0)
+        run_put((unsigned)atoi(argv[3]), strcmp(argv[4], "sync") == 0);
+    else if (argc == 3 && strcmp(argv[2], "get") == 0)
+        run_get();
+    else if (argc == 3 && strcmp(argv[2], "iter") == 0)
+        run_iter();
+    else if (argc == 6 && strcmp(argv[2], "share") == 0)
+        run_share(strcmp(argv[3], "one") == 0, atoi(argv[4]), (unsigned)atoi(argv[5]));
+    else
+        return false;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    char command[300];
+    if (argc < 3) {
+        fprintf(stderr, "usage: micro_store DIR put|get|iter|share ...\n");
+        return EXIT_FAILURE;
+    }
+    dir = argv[1];
+    if (strchr(dir, '\'') || snprintf(command, sizeof command, "rm -r '%s'", dir) > 250)
+        return EXIT_FAILURE;
+    env = store_env_new(&(struct store_env_options){256 << 20, 2});
+    bool is_known = run(argc, argv);
+    store_env_free(env);
+    if (!is_known || system(command) != 0)
+        return EXIT_FAILURE;
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,94 @@
+"""checks.py - when are two replies the same?
+
+Most often: when their bytes are. Where Redis promises no order, no exact time or no certain member, the reply is brought
+into a form that keeps all it does promise. Errors are always compared byte for byte.
+"""
+
+import groups
+
+TTL_TOLERANCE_MS = 5000
+STRING_ENCODINGS = {b'int', b'embstr', b'raw'}
+HASH_ENCODINGS = {b'listpack', b'hashtable'}
+
+
+def check_of(args):
+    """The name of the check for the reply to `args`."""
+    name = args[0].upper().decode('latin-1') if args else ''
+    if len(args) > 1:
+        with_sub = name + ' ' + args[1].upper().decode('latin-1')
+        if with_sub in groups.CHECKS:
+            return groups.CHECKS[with_sub]
+    return groups.CHECKS.get(name, 'exact')
+
+
+def same(check, ours, theirs):
+    if ours == theirs:
+        return True
+    if '-' in (ours[0], theirs[0]) or check == 'exact':
+        return False
+    return COMPARE[check](ours, theirs)
+
+
+def is_list(reply):
+    return isinstance(reply[1], list)
+
+
+def unordered(ours, theirs):
+    if ours[0] != theirs[0] or not is_list(ours) or not is_list(theirs):
+        return False
+    return sorted(ours[1], key=repr) == sorted(theirs[1], key=repr)
+
+
+def pairs(ours, theirs):
+    """Field, value, … flat in RESP2, a map in RESP3: in any order of pairs."""
+    if ours[0] != theirs[0] or not is_list(ours) or not is_list(theirs) or len(ours[1]) != len(theirs[1]):
+        return False
+    return sorted(zip(ours[1][::2], ours[1][1::2])) == sorted(zip(theirs[1][::2], theirs[1][1::2]))
+
+
+def length(ours, theirs):
+    if ours[0] != theirs[0] or is_list(ours) != is_list(theirs):
+        return False
+    if not is_list(ours):
+        return (ours[1] is None) == (theirs[1] is None)
+    return len(ours[1]) == len(theirs[1])
+
+
+def kind(ours, theirs):
+    return ours[0] == theirs[0] and (ours[1] is None) == (theirs[1] is None)
+
+
+def ttl(ours, theirs):
+    """Seconds or milliseconds left, or the moment itself: some seconds apart is the same."""
+    if ours[0] != ':' or theirs[0] != ':':
+        return False
+    a, b = int(ours[1]), int(theirs[1])
+    if a < 0 or b < 0:
+        return False
+    return abs(a - b) <= TTL_TOLERANCE_MS
+
+
+def encoding(ours, theirs):
+    """A name of the right family; which one depends on history that need not be kept."""
+    if ours[1] is None or theirs[1] is None:
+        return False
+    return any({ours[1], theirs[1]} <= family for family in (STRING_ENCODINGS, HASH_ENCODINGS))
+
+
+def hello(ours, theirs):
+    """The same keys with the same types; the same protocol version."""
+    if ours[0] != theirs[0] or not is_list(ours) or not is_list(theirs):
+        return False
+    a, b = dict(zip(ours[1][::2], ours[1][1::2].copy())), dict(zip(theirs[1][::2], theirs[1][1::2]))
+    same_types = list(a) == list(b) and all(a[key][0] == b[key][0] for key in a)
+    return same_types and a.get(('$', b'proto')) == b.get(('$', b'proto'))
+
+
+def scan_kind(ours, theirs):
+    """A page of a scan: cursor and elements are the server's business (whole walks are compared elsewhere)."""
+    return ours[0] == theirs[0] == '*' and len(ours[1]) == len(theirs[1]) == 2 and \
+        [item[0] for item in ours[1]] == [item[0] for item in theirs[1]]
+
+
+COMPARE = {'unordered': unordered, 'pairs': pairs, 'length': length, 'kind': kind, 'ttl': ttl, 'encoding': encoding,
+           'hello': hello, 'scan_kind': scan_kind}

@@ -1,0 +1,300 @@
+"""player.py - play one stream to two servers and tell where they differ.
+
+Both servers are emptied, both get the same bytes on fresh connections, and every pair of replies is compared as soon as
+it is there. Afterwards both keyspaces are read, key by key, through ordinary commands.
+
+Modes: 'single' waits for each reply; 'pipelined' sends runs of commands at once. A step that needs an answer first
+(Walk, Carry, Member) ends a run.
+"""
+
+import random
+import time
+
+import checks
+import groups
+from resp import Closed, Connection, show
+from stream import Carry, Member, Step, Walk, quote
+
+CONNECTIONS = 2
+DATABASES = 3  # looked at afterwards; streams write to 0, 1 and 2 (and 15, which is then emptied unseen)
+
+
+class Difference(Exception):
+    """`index` of the step (len(stream): the keyspace afterwards), a title that names the kind, and both sides."""
+
+    def __init__(self, index, title, what, ours, theirs):
+        super().__init__(title)
+        self.index, self.title, self.what, self.ours, self.theirs = index, title, what, ours, theirs
+
+    def text(self):
+        return '%s\n       redis: %s\n       scree: %s' % (self.what, self.theirs, self.ours)
+
+
+class Side:
+    """The connections to one server."""
+
+    def __init__(self, address, proto, timeout=20):
+        self.connections = [Connection(address, timeout, proto) for _ in range(CONNECTIONS)]
+        self.first = self.connections[0]
+
+    def close(self):
+        for connection in self.connections:
+            connection.close()
+
+
+def title_of(step, ours, theirs):
+    """What kind of difference this is: one report per kind is enough."""
+    def sort(reply):
+        return reply[0] + (reply[1].split()[0].decode('latin-1') if reply[0] == '-' and reply[1].split() else '')
+    words = step.name()
+    if words in ('OBJECT', 'CLIENT', 'CONFIG') and len(step.args) > 1:
+        words += ' ' + step.args[1].upper().decode('latin-1')
+    return '%s: %s instead of %s' % (words[:40], sort(ours), sort(theirs))
+
+
+class Player:
+    def __init__(self, oracle_address, target_address, mode, proto, seed):
+        self.addresses = (oracle_address, target_address)
+        self.mode, self.proto, self.seed = mode, proto, seed
+        self.replies = 0
+
+    def play(self, steps):
+        """None, or the first Difference."""
+        self.oracle = self.target = None
+        try:
+            self.open()
+            self.queued = [None] * CONNECTIONS  # checks of what MULTI has queued, per connection
+            self.play_steps(steps)
+            self.compare_keyspaces(len(steps))
+            return None
+        except Difference as difference:
+            return difference
+        finally:
+            for side in (self.oracle, self.target):
+                if side:
+                    side.close()
+
+    def open(self):
+        self.oracle = Side(self.addresses[0], self.proto)
+        self.target = Side(self.addresses[1], self.proto)
+        for side in (self.oracle, self.target):
+            reply = side.first.call('FLUSHALL')
+            if reply != ('+', b'OK'):
+                raise Difference(0, 'FLUSHALL at the start', 'FLUSHALL', show(reply), "+'OK'")
+
+    def play_steps(self, steps):
+        chunks = random.Random(self.seed)
+        at = 0
+        while at < len(steps):
+            run = [steps[at]]
+            if self.mode == 'pipelined':
+                limit = chunks.randint(1, 40)
+                while len(run) < limit and at + len(run) < len(steps) and type(run[-1]) is Step and \
+                        type(steps[at + len(run)]) is Step and steps[at + len(run)].conn == run[0].conn:
+                    run.append(steps[at + len(run)])
+            self.play_run(run, at)
+            at += len(run)
+
+    def play_run(self, run, at):
+        step = run[0]
+        if type(step) is not Step:
+            if self.queued[0] is None:
+                {Walk: self.play_walk, Carry: self.play_carry, Member: self.play_member}[type(step)](step, at)
+            return
+        words = [each.args for each in run]
+        self.oracle.connections[step.conn].send_many(words)
+        self.target.connections[step.conn].send_many(words)
+        for offset, each in enumerate(run):
+            theirs = self.oracle.connections[each.conn].read()
+            ours = self.read_target(self.target.connections[each.conn], each, at + offset)
+            self.compare(each, at + offset, ours, theirs)
+
+    def read_target(self, connection, step, index):
+        """The target's reply; its silence or a closed connection is a difference too."""
+        self.replies += 1
+        try:
+            return connection.read()
+        except Closed:
+            raise Difference(index, step.name()[:40] + ': connection closed', repr(step), 'closed the connection',
+                             'a reply') from None
+        except OSError as error:
+            raise Difference(index, step.name()[:40] + ': no reply', repr(step), str(error), 'a reply') from None
+
+    def call_both(self, words, index, step):
+        theirs = self.oracle.first.call(*words)
+        self.target.first.send(*words)
+        return self.read_target(self.target.first, step, index), theirs
+
+    # -- comparing
+
+    def compare(self, step, index, ours, theirs):
+        name = step.name()
+        if theirs == ('+', b'QUEUED'):
+            self.queued[step.conn].append(step)
+        if name == 'EXEC' and theirs[0] == '*' and theirs[1] is not None:
+            self.compare_exec(step, index, ours, theirs)
+        elif not checks.same(checks.check_of(step.args), ours, theirs):
+            self.differ(step, index, ours, theirs)
+        if name == 'MULTI' and theirs == ('+', b'OK'):
+            self.queued[step.conn] = []
+        if name in ('EXEC', 'DISCARD', 'RESET') and theirs != ('+', b'QUEUED') and len(step.args) == 1:
+            self.queued[step.conn] = None
+
+    def compare_exec(self, step, index, ours, theirs):
+        queued = self.queued[step.conn]
+        if ours[0] != '*' or not isinstance(ours[1], list) or len(ours[1]) != len(theirs[1]):
+            self.differ(step, index, ours, theirs)
+        for each, our, their in zip(queued, ours[1], theirs[1]):
+            if not checks.same(checks.check_of(each.args), our, their):
+                self.differ(each, index, our, their, 'in EXEC: ')
+
+    def differ(self, step, index, ours, theirs, where=''):
+        raise Difference(index, where + title_of(step, ours, theirs), where + repr(step), show(ours), show(theirs))
+
+    # -- steps of more than one command
+
+    def walk(self, connection, step):
+        """(error or None, elements): the complete walk on one side."""
+        words, found = list(step.args), []
+        for _ in range(100000):
+            reply = connection.call(*words)
+            if reply[0] != '*':
+                return reply, found
+            found += reply[1][1][1]
+            words[step.cursor_at] = reply[1][0][1]
+            if words[step.cursor_at] == b'0':
+                if step.is_pairs:
+                    found = zip(found[::2], found[1::2])
+                return None, sorted(set(found))
+        return ('-', b'the walk does not end'), []
+
+    def play_walk(self, step, index):
+        theirs = self.walk(self.oracle.first, step)
+        ours = self.walk(self.target.first, step)
+        if ours != theirs:
+            lacks = [item for item in theirs[1] if item not in ours[1]]
+            more = [item for item in ours[1] if item not in theirs[1]]
+            raise Difference(index, step.name() + ' walk', repr(step),
+                             'error %r, lacks %r, has too much %r' % (ours[0], lacks[:5], more[:5]),
+                             'error %r, %d elements' % (theirs[0], len(theirs[1])))
+
+    def play_carry(self, step, index):
+        ours, theirs = self.call_both(step.args, index, step)
+        if not checks.same('kind', ours, theirs):
+            self.differ(step, index, ours, theirs)
+        if theirs[1] is None or theirs[0] == '-':
+            return
+        words = ['RESTORE', step.dst, step.ttl]
+        theirs_now = self.oracle.first.call(*words, ours[1], *step.options)
+        ours_now = self.target.first.call(*words, theirs[1], *step.options)
+        if ours_now != theirs_now:
+            self.differ(step, index, ours_now, theirs_now)
+
+    def play_member(self, step, index):
+        ours, theirs = self.call_both(step.args, index, step)
+        if not checks.same(checks.check_of(step.args), ours, theirs):
+            self.differ(step, index, ours, theirs)
+        if ours[0] in '-_' or ours[1] is None:
+            return
+        universe = self.target.first.call(*step.universe)
+        names, values = self.flatten(universe), self.flatten(ours)
+        if step.universe[0] == 'HGETALL':
+            universe_pairs = set(zip(names[::2], names[1::2]))
+            names = names[::2]
+            if step.with_values and not set(zip(values[::2], values[1::2])) <= universe_pairs:
+                raise Difference(index, step.name() + ' members', repr(step), show(ours), show(universe))
+            values = values[::2] if step.with_values else values
+        if not set(values) <= set(names) or (self.is_distinct(step) and len(set(values)) != len(values)):
+            raise Difference(index, step.name() + ' members', repr(step), show(ours), show(universe))
+
+    @staticmethod
+    def is_distinct(step):
+        return len(step.args) > 2 and not step.args[2].startswith(b'-')
+
+    def flatten(self, reply):
+        if not isinstance(reply[1], list):
+            return [reply[1]]
+        return [leaf for item in reply[1] for leaf in self.flatten(item)]
+
+    # -- afterwards
+
+    def compare_keyspaces(self, index):
+        step = Step(['(afterwards)'])
+        ours, theirs = [], []
+        for side, dump in ((self.target, ours), (self.oracle, theirs)):
+            connection = side.connections[0]
+            connection.call('RESET')
+            for db in range(DATABASES):
+                if connection.call('SELECT', db) != ('+', b'OK'):
+                    break
+                dump.append(read_database(connection))
+        for db, (our, their) in enumerate(zip(ours, theirs)):
+            self.compare_database(db, our, their, index)
+        if len(ours) != len(theirs):
+            raise Difference(index, 'SELECT', repr(step), '%d databases' % len(ours), '%d databases' % len(theirs))
+
+    def compare_database(self, db, ours, theirs, index):
+        for key in sorted(set(ours) | set(theirs), key=repr):
+            if key not in ours or key not in theirs:
+                raise Difference(index, 'keyspace: a key too many or too few', 'db %d: key %s' % (db, quote(key)),
+                                 'there' if key in ours else 'not there', 'there' if key in theirs else 'not there')
+            for (what, check, our), (_, _, their) in zip(ours[key], theirs[key]):
+                if not checks.same(check, our, their):
+                    raise Difference(index, 'keyspace: ' + what, 'db %d: %s of key %s' % (db, what, quote(key)),
+                                     show(our), show(their))
+
+
+def read_database(connection):
+    """{key: [(what, check, reply), …]} of the selected database, without DUMP; '(size)' is DBSIZE."""
+    keys = [item[1] for item in connection.call('KEYS', '*')[1]]
+    types = connection.pipeline([['TYPE', key] for key in keys])
+    commands, plan = [], []
+    for key, (_, name) in zip(keys, types):
+        words, check = groups.READERS.get(name, (['TYPE', None], 'exact'))
+        commands += [[key if word is None else word for word in words], ['PTTL', key], ['OBJECT', 'ENCODING', key]]
+        plan.append((key, check))
+    replies = iter(connection.pipeline(commands))
+    found = {b'(size)': [('DBSIZE', 'exact', connection.call('DBSIZE')),
+                         ('KEYS and SCAN agree', 'exact', (':', scan_count(connection) == len(keys)))]}
+    for (key, check), kind in zip(plan, types):
+        found[key] = [('type', 'exact', kind), ('value', check, next(replies)), ('ttl', 'ttl', next(replies)),
+                      ('encoding', 'encoding', next(replies))]
+    return found
+
+
+def scan_count(connection):
+    cursor, keys = b'0', set()
+    while True:
+        reply = connection.call('SCAN', cursor, 'COUNT', 1000)
+        cursor = reply[1][0][1]
+        keys.update(item[1] for item in reply[1][1][1])
+        if cursor == b'0':
+            return len(keys)
+
+
+def shrink(player, steps, difference, seconds=15):
+    """A shorter stream that still differs in the same way, and its difference."""
+    end = time.monotonic() + seconds
+    best, best_difference = steps[:difference.index + 1], difference
+
+    def still_differs(candidate):
+        nonlocal best, best_difference
+        found = player.play(candidate)
+        if found is None or found.title != difference.title:
+            return False
+        best, best_difference = candidate[:found.index + 1], found
+        return True
+
+    still_differs(best)
+    size = max(1, len(best) // 2)
+    while time.monotonic() < end:
+        at, progress = 0, False
+        while at < len(best) and time.monotonic() < end:
+            if still_differs(best[:at] + best[at + size:]):
+                progress = True
+            else:
+                at += size
+        if size == 1 and not progress:
+            break
+        size = max(1, size // 2)
+    return best, best_difference

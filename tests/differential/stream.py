@@ -1,0 +1,278 @@
+"""stream.py - random command streams.
+
+A group of commands is one module under groups/ (see groups/__init__.py for what it may define). Context is what its
+generators draw from: a small universe of keys, so that types collide, and pools of the values where implementations
+differ. stream(seed, …) is a pure function of its arguments.
+
+Steps of a stream:
+
+    Step    one command on one of the connections
+    Walk    a complete SCAN/HSCAN/… walk; what it found is compared, not its cursors
+    Carry   DUMP on both sides, then RESTORE of the OTHER side's payload
+    Member  a command with a random answer; the answer must consist of members of another command's answer
+"""
+
+import random
+
+import groups
+
+SMALL = b'small'  # keys with this in their name hold short values only (LCS is quadratic)
+
+
+class Step:
+    __slots__ = ('args', 'conn')
+
+    def __init__(self, args, conn=0):
+        self.args = [arg if isinstance(arg, bytes) else str(arg).encode() for arg in args]
+        self.conn = conn
+
+    def name(self):
+        return self.args[0].upper().decode('latin-1') if self.args else ''
+
+    def __repr__(self):
+        words = ' '.join(quote(arg) for arg in self.args)
+        return words if not self.conn else '(connection %d) %s' % (self.conn, words)
+
+
+class Walk(Step):
+    """args: the command with its cursor as b'0' at `cursor_at`; is_pairs: elements come as name, value."""
+    __slots__ = ('cursor_at', 'is_pairs')
+
+    def __init__(self, args, cursor_at, is_pairs):
+        super().__init__(args)
+        self.cursor_at, self.is_pairs = cursor_at, is_pairs
+
+    def __repr__(self):
+        return 'walk: ' + super().__repr__()
+
+
+class Carry(Step):
+    """args: DUMP src; then RESTORE dst ttl <payload of the other side> options."""
+    __slots__ = ('dst', 'ttl', 'options')
+
+    def __init__(self, src, dst, ttl, options):
+        super().__init__(['DUMP', src])
+        self.dst, self.ttl, self.options = dst, ttl, options
+
+    def __repr__(self):
+        return 'carry: %s to RESTORE %s %s %s' % (super().__repr__(), quote(self.dst), self.ttl, self.options)
+
+
+class Member(Step):
+    """args: the random command; `universe`: a command that gives all it may answer; with_values: name, value pairs."""
+    __slots__ = ('universe', 'with_values')
+
+    def __init__(self, args, universe, with_values=False):
+        super().__init__(args)
+        self.universe, self.with_values = universe, with_values
+
+
+def quote(arg):
+    text = arg.decode('latin-1')
+    if text and all(33 <= ord(char) < 127 and char not in '"\'\\' for char in text) and len(text) < 80:
+        return text
+    shown = repr(arg)[1:].strip()
+    return shown if len(shown) < 120 else '%s…(%d bytes)' % (shown[:60], len(arg))
+
+
+class Context:
+    """Where generators draw from. `through_proxy`: keys carry {tags} and blocks stay on one of them."""
+
+    PLAIN_KEYS = [b'a', b'b', b'c', b'd', b'e', b'f', b'', b'1', b'\x00\r\n\xff', b'two words', b'{x', b'{}y',
+                  b'k' * 300]
+    GROUPS = [b'{g1}', b'{g2}', b'{g3}', b'{g4}']
+    GROUP_KEYS = [b'a', b'b', b'c', b'd', b'\x00\xff']
+    SMALL_KEYS = [SMALL + b'1', SMALL + b'2', SMALL + b'3']
+    FIELDS = [b'f1', b'f2', b'f3', b'f4', b'f5', b'', b'1', b'-7', b'\x00\r\n', b'F1', b'f' * 64, b'f' * 65, b'f' * 300]
+    INTS = [b'0', b'1', b'-1', b'2', b'7', b'10', b'-12', b'99', b'1000', b'4294967296', b'-2147483649',
+            b'9223372036854775807', b'-9223372036854775808', b'9223372036854775806']
+    NOT_INTS = [b'9223372036854775808', b'-9223372036854775809', b'18446744073709551616', b'007', b' 1', b'1 ', b'+1',
+                b'-0', b'1.0', b'1e3', b'abc', b'', b'0x10', b'\x001', b'123456789012345678901234567890']
+    FLOATS = [b'0', b'1', b'-1', b'0.1', b'0.2', b'3.0e3', b'200', b'-0.5', b'1e-5', b'3.14159265358979', b'1e17',
+              b'123456789.123456789', b'5.0', b'-0', b'.5', b'5.', b'1e-20', b'0x10', b'100000000000000000000']
+    NOT_FLOATS = [b'inf', b'-inf', b'+inf', b'nan', b'', b'abc', b' 1.5', b'1.5 ', b'1e400', b'-1e400', b'1e5000',
+                  b'1,5', b'1\x00', b'--1']
+    LENGTHS = [0, 1, 2, 5, 19, 20, 21, 43, 44, 45, 63, 64, 65, 127, 511, 512, 513, 1023, 1024, 1025, 2048, 3000, 4096,
+               16383, 16384, 16385, 40000]
+
+    def __init__(self, seed, through_proxy):
+        self.rng = random.Random(seed)
+        self.through_proxy = through_proxy
+        self.group = None   # in a block: the only tag keys may carry
+        self.in_block = False
+        self.fields_many = self.rng.random() < 0.05  # hashes that outgrow their compact form
+
+    # -- dice
+
+    def chance(self, p):
+        return self.rng.random() < p
+
+    def pick(self, things):
+        return self.rng.choice(things)
+
+    def number(self, low, high):
+        return self.rng.randint(low, high)
+
+    def case(self, word):
+        """The word in some mixture of cases; most often as it is."""
+        if self.chance(0.9):
+            return word
+        return ''.join(self.pick([char.upper(), char.lower()]) for char in word)
+
+    # -- keys
+
+    def _names(self, group):
+        if self.chance(0.1):
+            names = self.SMALL_KEYS
+        else:
+            names = self.GROUP_KEYS if group is not None else self.PLAIN_KEYS
+        return (group or b'') + self.pick(names)
+
+    def key(self):
+        """Any key (inside a block: of the block's tag)."""
+        if self.group is not None:
+            return self._names(self.group)
+        if self.through_proxy and self.chance(0.7):
+            return self._names(self.pick(self.GROUPS))
+        return self._names(None)
+
+    def keys(self, low=1, high=5):
+        """Any keys, repetitions possible; for commands that may span shards."""
+        return [self.key() for _ in range(self.number(low, high))]
+
+    def keys_together(self, count, small=None):
+        """Keys that live on one shard. `small`: all short-valued, or none, where a command copies between them."""
+        group = self.group
+        if group is None and self.through_proxy:
+            group = self.pick(self.GROUPS)
+        if small is None:
+            return [self._names(group) for _ in range(count)]
+        names = self.GROUP_KEYS if group is not None else self.PLAIN_KEYS
+        return [(group or b'') + self.pick(self.SMALL_KEYS if small else names) for _ in range(count)]
+
+    # -- values
+
+    def length(self, key=b''):
+        longest = 200 if SMALL in key else 50000
+        return min(self.pick(self.LENGTHS), longest)
+
+    def value(self, key=b''):
+        dice = self.rng.random()
+        if dice < 0.25:
+            return self.pick(self.INTS)
+        if dice < 0.30:
+            return self.pick(self.NOT_INTS)
+        if dice < 0.40:
+            return self.pick(self.FLOATS + self.NOT_FLOATS)
+        if dice < 0.75:
+            return bytes(self.pick(b'abcxyz012 ') for _ in range(self.number(0, 12)))
+        length = self.length(key)
+        if self.chance(0.5):
+            return self.pick([b'x', b'ab', b'\x00', b'\xff\x01']) * length if length < 20000 else b'x' * length
+        return self.rng.randbytes(length)
+
+    def field(self):
+        if self.fields_many and self.chance(0.7):
+            return b'field:%d' % self.number(0, 700)
+        return self.pick(self.FIELDS)
+
+    def integer(self):
+        """For arguments that are any 64-bit integer."""
+        dice = self.rng.random()
+        if dice < 0.15:
+            return self.pick(self.NOT_INTS)
+        return self.pick(self.INTS)
+
+    def float_text(self):
+        return self.pick(self.NOT_FLOATS) if self.chance(0.15) else self.pick(self.FLOATS)
+
+    def index(self):
+        """For arguments that are positions: small, or far outside."""
+        dice = self.rng.random()
+        if dice < 0.7:
+            return b'%d' % self.number(-12, 12)
+        if dice < 0.9:
+            return b'%d' % self.pick([-50000, -1025, -1024, 1023, 1024, 1025, 16384, 50000])
+        return self.integer()
+
+    def far_seconds(self):
+        return self.number(1000, 10 ** 9)
+
+    def junk(self):
+        return self.pick([b'', b'abc', b'-1', b'0', b'1e5', b'\x00\xff', b'NX', b'9223372036854775808'])
+
+
+def mangle(context, args):
+    """Now and then a wrong number of arguments, a strange one, or another spelling of the name."""
+    dice = context.rng.random()
+    if 0.02 <= dice < 0.04 and context.through_proxy and str(args[0]).upper() in groups.MANY_KEYS:
+        return args  # a strange key might be on another shard
+    if dice < 0.02 and len(args) > 1:
+        return args[:context.number(1, len(args) - 1)]
+    if dice < 0.03:
+        return args + [context.junk()]
+    if dice < 0.04 and len(args) > 2:
+        at = context.number(2, len(args) - 1)
+        return args[:at] + [context.junk()] + args[at + 1:]
+    if dice < 0.10:
+        return [context.case(str(args[0]).lower())] + args[1:]
+    return args
+
+
+def allowed(context, args):
+    """Through a proxy a transaction's commands have keys or are answered anywhere."""
+    if not (context.in_block and context.through_proxy):
+        return True
+    return str(args[0]).upper() not in groups.KEYLESS
+
+
+class Grammar:
+    """The generators of some groups, by weight."""
+
+    def __init__(self, names, without=()):
+        self.without = {name.upper() for name in without}
+        self.makers, self.weights = [], []
+        for name in names:
+            module = groups.load(name)
+            for weight, maker in module.COMMANDS:
+                self.makers.append(maker)
+                self.weights.append(weight * getattr(module, 'WEIGHT', 1))
+
+    def draw(self, context):
+        """[Step, …]: one command, or what belongs together."""
+        while True:
+            made = context.rng.choices(self.makers, self.weights)[0](context)
+            if made is None:
+                continue
+            if isinstance(made, Step):
+                made = [made]
+            elif not isinstance(made[0], Step):
+                if not allowed(context, made):
+                    continue
+                made = [Step(mangle(context, made))]
+            if not self._is_left_out(made):
+                return made
+
+    def _is_left_out(self, steps):
+        return any(step.name() in self.without or
+                   b' '.join(step.args[:2]).upper().decode('latin-1') in self.without for step in steps)
+
+    def draw_single(self, context):
+        """One plain command, for the inside of a block."""
+        while True:
+            made = self.draw(context)
+            if len(made) == 1 and type(made[0]) is Step and made[0].name() not in groups.NOT_IN_BLOCKS:
+                return made[0]
+
+
+def stream(seed, grammar, length, through_proxy, blocks=0.06):
+    """A list of steps. `blocks`: how often a MULTI block begins."""
+    import groups.transactions as transactions
+    context = Context(seed, through_proxy)
+    steps = []
+    while len(steps) < length:
+        if context.chance(blocks):
+            steps += transactions.block(context, grammar)
+        else:
+            steps += grammar.draw(context)
+    return steps

@@ -1,0 +1,101 @@
+#!/usr/bin/python3
+"""Random command streams to redis-server and to Scree: every reply and the whole keyspace must agree.
+
+Targets: `direct` is one partition, `proxy` is two backends of two partitions behind a proxy. Each is played single and
+pipelined, in RESP2 and RESP3. A difference is printed with the shortest stream that shows it; `--seed N --stream I`
+plays that stream again. One report per kind of difference.
+"""
+
+import os
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
+
+import groups
+from cluster import Cluster, Oracle
+from harness import Failure, Suite
+from player import Player, shrink
+from stream import Grammar, stream
+
+VARIANTS = [(mode, proto, blocks) for mode in ('single', 'pipelined') for proto in (2, 3) for blocks in (0.06, 0.5)]
+
+
+def options(parser):
+    parser.add_argument('--seconds', type=float, default=20, help='for each target')
+    parser.add_argument('--target', default='direct,proxy')
+    parser.add_argument('--groups', default=','.join(groups.NAMES))
+    parser.add_argument('--without', default='', help='commands to leave out, e.g. LCS,OBJECT REFCOUNT')
+    parser.add_argument('--length', type=int, default=300, help='commands in a stream')
+    parser.add_argument('--stream', type=int, default=None, help='play only this stream of the seed')
+    parser.add_argument('--max-failures', type=int, default=8)
+
+
+def explore(run, oracle_address, target_address, through_proxy):
+    """Plays streams until the time is out; returns the report of each kind of difference."""
+    opts = run.options
+    grammar = Grammar(opts.groups.split(','), [name for name in opts.without.split(',') if name])
+    end = time.monotonic() + opts.seconds
+    reports, streams, replies = {}, 0, 0
+    index = opts.stream or 0
+    while time.monotonic() < end and len(reports) < opts.max_failures:
+        mode, proto, blocks = VARIANTS[index % len(VARIANTS)]
+        seed = run.seed * 1000003 + index
+        steps = stream(seed, grammar, opts.length, through_proxy, blocks)
+        player = Player(oracle_address, target_address, mode, proto, seed)
+        difference = player.play(steps)
+        streams, replies = streams + 1, replies + player.replies
+        if difference and difference.title not in reports:
+            reports[difference.title] = report(run, player, steps, difference, index)
+        if opts.stream is not None:
+            break
+        index += 1
+    run.note('%d streams, %d replies compared' % (streams, replies))
+    return reports
+
+
+def report(run, player, steps, difference, index):
+    short, last = shrink(player, steps, difference)
+    lines = ['%s   [--seed %d --stream %d: %s, RESP%d]'
+             % (difference.title, run.seed, index, player.mode, player.proto)]
+    lines += ['       %s' % step for step in short[-30:]]
+    lines.append('     differs at: %s' % last.text())
+    text = '\n'.join(lines)
+    run.note(text)
+    return text
+
+
+suite = Suite(__doc__, options)
+
+
+def compare(run, through_proxy):
+    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
+        oracle = Oracle(folder)
+        oracle.start()
+        try:
+            with Cluster(backends=2 if through_proxy else 1, partitions=2,
+                         proxies=int(through_proxy)) as cluster:
+                target = cluster.proxies[0].address if through_proxy else cluster.backends[0].addresses[1]
+                reports = explore(run, oracle.address, target, through_proxy)
+        finally:
+            oracle.stop()
+    if reports:
+        raise Failure('%d kinds of difference, printed above' % len(reports))
+
+
+@suite.case('random streams: one partition answers as redis-server does')
+def _(run):
+    if 'direct' in run.options.target.split(','):
+        compare(run, through_proxy=False)
+
+
+@suite.case('random streams: the proxy over four partitions answers as redis-server does')
+def _(run):
+    if 'proxy' in run.options.target.split(','):
+        compare(run, through_proxy=True)
+
+
+if __name__ == '__main__':
+    suite.main()

@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+"""The differential runner itself: silent on two redis-servers, loud when one of them is tampered with."""
+
+import os
+import random
+import socket
+import sys
+import tempfile
+import threading
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
+
+import test_random
+from cluster import Oracle
+from harness import Suite, check
+
+# One command taken for another of the same length: what a wrong handler looks like from outside.
+MUTATIONS = [(b'APPEND', b'GETSET'), (b'INCRBY\r\n', b'DECRBY\r\n'), (b'PEXPIRE', b'PERSIST'), (b'HKEYS', b'HVALS'),
+             (b'UNLINK', b'EXISTS'), (b'GETDEL', b'STRLEN'), (b'MSETNX', b'EXISTS'), (b'$4\r\nEXEC', b'$4\r\nPING')]
+
+
+class MutatingRelay:
+    """A TCP relay that changes one command name in what clients send."""
+
+    def __init__(self, upstream, old, new):
+        self.upstream, self.old, self.new = upstream, old, new
+        self.listener = socket.create_server(('127.0.0.1', 0))
+        self.address = self.listener.getsockname()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(self.upstream)
+            for pair in ((client, server, True), (server, client, False)):
+                threading.Thread(target=self.pump, args=pair, daemon=True).start()
+
+    def pump(self, source, sink, is_request):
+        try:
+            while True:
+                data = source.recv(1 << 16)
+                if not data:
+                    sink.shutdown(socket.SHUT_WR)
+                    return
+                sink.sendall(data.replace(self.old, self.new) if is_request else data)
+        except OSError:
+            pass
+
+    def stop(self):
+        self.listener.close()
+
+
+def two_servers(body):
+    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
+        servers = [Oracle(folder, 'oracle-%d' % i) for i in range(2)]
+        try:
+            for server in servers:
+                server.start()
+            body(*servers)
+        finally:
+            for server in servers:
+                server.stop()
+
+
+suite = Suite(__doc__, test_random.options)
+
+
+@suite.case('two redis-servers show no difference')
+def _(run):
+    def body(one, two):
+        for through_proxy in (False, True):
+            reports = test_random.explore(run, one.address, two.address, through_proxy)
+            check(not reports, '%d differences' % len(reports))
+    two_servers(body)
+
+
+@suite.case('a redis-server with one command mistaken for another is found out, with a short stream')
+def _(run):
+    def body(one, two):
+        old, new = random.Random(run.seed).choice(MUTATIONS)
+        run.note('%r becomes %r' % (old, new))
+        relay = MutatingRelay(two.address, old, new)
+        reports = test_random.explore(run, one.address, relay.address, False)
+        relay.stop()
+        check(reports, 'nobody noticed')
+        shortest = min(text.count('\n') for text in reports.values())
+        check(shortest <= 8, 'not shrunk enough: %d lines' % shortest)
+    two_servers(body)
+
+
+if __name__ == '__main__':
+    suite.main()

@@ -1,0 +1,90 @@
+"""disk.py - the test's side of preload/disk_fault.c: a disk that loses power, and one whose calls fail."""
+
+import mmap
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+WRITE_LOG, SYNC_LOG, WRITE_OTHER, SYNC_OTHER = 1, 2, 4, 8
+
+
+class Disk:
+    """The shim, compiled, and its files; use() makes a Backend run on it."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix='scree-shim-')
+        self.library = os.path.join(self.folder, 'disk_fault.so')
+        subprocess.run(['cc', '-D_GNU_SOURCE', '-std=gnu11', '-O1', '-shared', '-fPIC', '-o', self.library,
+                        os.path.join(HERE, 'preload', 'disk_fault.c'), '-ldl'], check=True)
+        self.log = os.path.join(self.folder, 'syncs')
+        self.page_path = os.path.join(self.folder, 'control')
+        with open(self.page_path, 'wb') as file:
+            file.write(b'\0' * 4096)
+        self.page_file = open(self.page_path, 'r+b')
+        self.page = mmap.mmap(self.page_file.fileno(), 4096)
+
+    def use(self, backend):
+        shutil.rmtree(backend.data, ignore_errors=True)  # what was written before the shim was there is not in its log
+        os.makedirs(backend.data)
+        self.root = os.path.realpath(backend.data)
+        backend.extra_env = {'LD_PRELOAD': self.library, 'DISK_ROOT': self.root, 'DISK_LOG': self.log,
+                             'DISK_CONTROL': self.page_path,
+                             'ASAN_OPTIONS': 'verify_asan_link_order=0:detect_leaks=0:allocator_may_return_null=1'}
+
+    # -- failing calls
+
+    def arm(self, kinds, countdown, failures, error):
+        """The `countdown`-th call of these kinds and `failures` - 1 after it (-1: all after it) fail."""
+        self.page[0:20] = struct.pack('=iiiii', 0, countdown, failures, error, 0)
+        self.page[0:4] = struct.pack('=i', kinds)
+
+    def disarm(self):
+        """Returns how many calls failed."""
+        self.page[0:4] = struct.pack('=i', 0)
+        return struct.unpack('=i', self.page[16:20])[0]
+
+    # -- power loss
+
+    def guaranteed(self):
+        """{inode: bytes that a power loss cannot take}"""
+        sizes = {}
+        with open(self.log) as file:
+            for line in file:
+                what, inode, size = line.split()
+                if what == 'S':
+                    sizes[int(inode)] = int(size)
+                elif what == 'T':
+                    sizes[int(inode)] = min(int(size), sizes.get(int(inode), 0))
+                else:
+                    sizes.pop(int(inode), None)
+        return sizes
+
+    def lose_power(self, rng=random):
+        """After kill -9: cuts every file to what is guaranteed and a random part of the rest; returns bytes lost.
+        What is left then is on the disk for good."""
+        sizes, lost, left = self.guaranteed(), 0, []
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                path = os.path.join(folder, name)
+                now = os.stat(path)
+                safe = min(sizes.get(now.st_ino, 0), now.st_size)
+                if now.st_size > safe:
+                    keep = rng.choice([safe, rng.randint(safe, now.st_size)])
+                    lost += now.st_size - keep
+                    os.truncate(path, keep)
+                left.append('S %d %d\n' % (now.st_ino, os.path.getsize(path)))
+        with open(self.log, 'w') as file:
+            file.writelines(left)
+        return lost
+
+    def remove(self):
+        self.page.close()
+        self.page_file.close()
+        subprocess.run(['rm', '-rf', self.folder], check=True)

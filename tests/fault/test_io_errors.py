@@ -1,0 +1,107 @@
+#!/usr/bin/python3
+"""Every write and fsync fails once, the first, the second, …: no crash, nothing acknowledged is lost, reads go on."""
+
+import errno
+import os
+import random
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
+
+from cluster import Cluster
+from disk import SYNC_LOG, SYNC_OTHER, WRITE_LOG, WRITE_OTHER, Disk
+from harness import Suite, check, check_equal, wait_for
+from resp import ReplyError, value
+
+
+def options(parser):
+    parser.add_argument('--calls', type=int, default=8, help='fail at call 1, 2, … up to this')
+
+
+suite = Suite(__doc__, options)
+
+
+class Ledger:
+    """What a key may hold: the last acknowledged value, or one of the refused ones after it. A refused write whose bytes
+    had reached the log before its fsync failed may come back when the store recovers, but not come and go after that."""
+
+    def __init__(self):
+        self.possible = {}
+
+    def write(self, client, rng, serial, refused):
+        """A pipeline of SETs and one MULTI block."""
+        keys = ['k%d' % rng.randrange(40) for _ in range(10)]
+        texts = ['%d/%d:' % (serial, i) + 'x' * rng.choice([5, 5, 3000]) for i in range(10)]
+        commands = [['SET', key, text] for key, text in zip(keys, texts)]
+        replies = [value(reply) for reply in client.pipeline(commands)]
+        for key, text, reply in zip(keys, texts, replies):
+            if isinstance(reply, ReplyError):
+                refused.append(str(reply))
+                self.possible.setdefault(key, [None]).append(text.encode())
+            else:
+                check_equal(reply, b'OK', 'SET')
+                self.possible[key] = [text.encode()]
+
+    def check(self, client, when, settles=True):
+        keys = list(self.possible)
+        for key, reply in zip(keys, client.pipeline([['GET', key] for key in keys])):
+            got = value(reply)
+            if got not in self.possible[key]:
+                check(False, '%s: %s holds %r, acknowledged or refused were %r'
+                      % (when, key, (got or b'nil')[:30], [(one or b'nil')[:30] for one in self.possible[key]]))
+            if settles:
+                self.possible[key] = [got]
+
+
+def fail_each_call(run, kinds, error, failures):
+    disk = Disk()
+    try:
+        with Cluster(backends=1, partitions=1, proxies=0,
+                     backend_options={'store': {'memtable': '256kb', 'wal-limit': '1mb'}}) as cluster:
+            backend = cluster.backends[0]
+            backend.stop()
+            disk.use(backend)
+            backend.start()
+            ledger, rng, total = Ledger(), random.Random(run.seed), 0
+            for call in range(1, run.options.calls + 1):
+                refused = []
+                with cluster.partition(0, 60) as client:
+                    disk.arm(kinds, call, failures, error)
+                    for serial in range(40):
+                        ledger.write(client, rng, call * 1000 + serial, refused)
+                    ledger.check(client, 'reads while call %d fails' % call, settles=False)
+                    failed = disk.disarm()
+                    total += failed
+                    check(backend.alive(), 'the backend died of a failed call')
+                    run.debug('call %d: %d failed, %d writes refused: %s' % (call, failed, len(refused), refused[:1]))
+                    wait_for(lambda: client.get('SET', 'probe', call) == b'OK', 'writes after the fault has gone', 40)
+                    ledger.check(client, 'after call %d has failed' % call)
+                backend.kill9()
+                backend.start()
+                with cluster.partition(0, 60) as client:
+                    ledger.check(client, 'restarted after call %d had failed' % call)
+            check(total > 0, 'no call failed: the shim does not work')
+            run.note('%d calls failed' % total)
+    finally:
+        disk.remove()
+
+
+CASES = [
+    ('a write to the log fails once with EIO', WRITE_LOG, errno.EIO, 1),
+    ('a write to the log fails with ENOSPC until there is room', WRITE_LOG, errno.ENOSPC, -1),
+    ('an fsync of the log fails once with EIO', SYNC_LOG, errno.EIO, 1),
+    ('every fsync of the log fails for a while', SYNC_LOG, errno.EIO, -1),
+    ('a write to a data file fails once with EIO', WRITE_OTHER, errno.EIO, 1),
+    ('an fsync of a data file fails once with EIO', SYNC_OTHER, errno.EIO, 1),
+    ('data files cannot be written for a while: ENOSPC', WRITE_OTHER, errno.ENOSPC, -1),
+]
+
+for title, kinds, error, failures in CASES:
+    @suite.case(title)
+    def _(run, kinds=kinds, error=error, failures=failures):
+        fail_each_call(run, kinds, error, failures)
+
+
+if __name__ == '__main__':
+    suite.main()

@@ -1,0 +1,314 @@
+#!/usr/bin/python3
+"""Whatever clients send or fail to read, others are served, memory stays bounded, and the servers live."""
+
+import os
+import resource
+import socket
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+import harness
+from cluster import Cluster
+from harness import Suite, check, check_equal, wait_for
+from resp import Closed, Connection, ReplyError, encode, value
+
+
+def options(parser):
+    parser.add_argument('--connections', type=int, default=10000, help='idle connections')
+    parser.add_argument('--garbage', type=int, default=300, help='connections that send random bytes')
+
+
+suite = Suite(__doc__, options)
+MB = 1 << 20
+
+
+def both(cluster):
+    """(name, address, process) of the proxy and of a partition."""
+    return [('proxy', cluster.proxies[0].address, cluster.proxies[0]),
+            ('partition', cluster.backends[0].addresses[0], cluster.backends[0])]
+
+
+def check_alive(cluster):
+    for name, address, process in both(cluster):
+        check(process.alive(), '%s died' % name)
+        with Connection(address, 20 * harness.SLOW) as connection:
+            check_equal(connection.get('SET', '{alive}', name), b'OK', name)
+            check_equal(connection.get('GET', '{alive}'), name.encode(), name)
+
+
+def random_bytes(rng):
+    """Garbage: pure, or requests with a few bytes changed, cut or repeated."""
+    if rng.random() < 0.2:
+        return rng.randbytes(rng.randint(1, 5000))
+    pieces = []
+    for _ in range(rng.randint(1, 20)):
+        words = [rng.choice([b'SET', b'GET', b'HSET', b'MGET', b'EXEC', b'MULTI', b'SCAN', b'CLIENT', b'SCREE', b'PING'])]
+        words += [rng.randbytes(rng.randint(0, 30)) for _ in range(rng.randint(0, 5))]
+        data = bytearray(encode(words))
+        for _ in range(rng.randint(0, 3)):
+            at = rng.randrange(len(data))
+            change = rng.randrange(3)
+            if change == 0:
+                data[at] = rng.randrange(256)
+            elif change == 1:
+                del data[at:at + rng.randint(1, 10)]
+            else:
+                data[at:at] = rng.choice([b'*', b'$', b'\r\n', b'99999999', b'-1', b'\x00'])
+            if not data:
+                break
+        pieces.append(bytes(data))
+    return b''.join(pieces)
+
+
+@suite.case('random bytes and spoiled requests')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        for name, address, _ in both(cluster):
+            for i in range(run.options.garbage):
+                with Connection(address, 5) as connection:
+                    try:
+                        connection.send_raw(random_bytes(run.rng))
+                        if run.rng.random() < 0.5:
+                            connection.sock.shutdown(socket.SHUT_WR)
+                            connection.read_until_closed(5)
+                    except OSError:
+                        pass  # it may close in the middle of what we send
+        check_alive(cluster)
+
+
+@suite.case('requests cut off in the middle, then silence or a close')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        request = encode(['MSET', 'a', 'x' * 1000, 'b', 'y' * 100])
+        for name, address, _ in both(cluster):
+            open_ones = []
+            for cut in range(0, len(request), 13):
+                connection = Connection(address, 5)
+                connection.send_raw(request[:cut])
+                open_ones.append(connection)
+            check_alive(cluster)
+            for connection in open_ones:
+                connection.close()
+        check_alive(cluster)
+
+
+@suite.case('a command of a million arguments')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        keys = [b'k%d' % i for i in range(500000)]
+        words = [b'MSET'] + [word for key in keys for word in (key, b'v')]
+        for name, address, _ in both(cluster):
+            with Connection(address, 120 * harness.SLOW) as connection:
+                check_equal(connection.get(*words), b'OK', name)
+                check_equal(connection.get('MGET', *keys) == [b'v'] * len(keys), True, name)
+                check_equal(connection.get('DEL', *keys), len(keys), name)
+                reply = connection.get('NOSUCH', *keys)
+                check(isinstance(reply, ReplyError) and 'unknown command' in str(reply), '%s: %r' % (name, reply))
+                reply = connection.get('GET', *keys)
+                check(isinstance(reply, ReplyError) and 'wrong number' in str(reply), '%s: %r' % (name, reply))
+        check_alive(cluster)
+
+
+@suite.case('512 MB announced and not sent costs no memory')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        for name, address, process in both(cluster):
+            before = process.rss_bytes()
+            connections = []
+            for _ in range(20):
+                connection = Connection(address, 5)
+                connection.send_raw(b'*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nabc')
+                connections.append(connection)
+            check_alive(cluster)
+            grown = process.rss_bytes() - before
+            run.note('%s: %.1f MB for 20 connections' % (name, grown / MB))
+            check(grown < 100 * MB * harness.SLOW, '%s grew by %.0f MB' % (name, grown / MB))
+            for connection in connections:
+                connection.close()
+        check_alive(cluster)
+
+
+@suite.case('a value of 64 MB comes back, and others are served meanwhile')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        big = run.rng.randbytes(MB) * 64
+        with cluster.connect(timeout=120) as writer, cluster.connect() as other:
+            request = encode(['SET', 'big', big])
+            half = len(request) // 2
+            writer.send_raw(request[:half])
+            check_equal(other.get('SET', 'small', 'v'), b'OK', 'while half of a big request is there')
+            writer.send_raw(request[half:])
+            check_equal(writer.read(), ('+', b'OK'))
+            check_equal(writer.get('STRLEN', 'big'), len(big))
+            check(writer.get('GET', 'big') == big, 'the big value came back changed')
+            check_equal(writer.get('APPEND', 'big', 'x'), len(big) + 1)
+            check_equal(writer.get('GETRANGE', 'big', len(big) - 2, -1), big[-2:] + b'x')
+        check_alive(cluster)
+
+
+@suite.case('values above proto-max-bulk-len are refused by both programs')
+def _(run):
+    limit = {'proto-max-bulk-len': '1mb'}
+    with Cluster(backends=1, partitions=2, proxies=1, backend_options={'backend': limit},
+                 proxy_options={'proxy': limit}) as cluster:
+        for name, address, _ in both(cluster):
+            with Connection(address, 20) as connection:
+                connection.send_raw(b'PING\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1048577\r\n')
+                data, closed = connection.read_until_closed(20)
+                check_equal((data, closed), (b'+PONG\r\n-ERR Protocol error: invalid bulk length\r\n', True), name)
+            with Connection(address, 20) as connection:
+                check_equal(connection.get('SET', 'k', 'x' * MB), b'OK', name)
+                reply = connection.get('APPEND', 'k', 'x')
+                check_equal(str(reply), 'ERR string exceeds maximum allowed size (proto-max-bulk-len)', name)
+
+
+@suite.case('a half-closed client still gets all its replies')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        for name, address, _ in both(cluster):
+            with Connection(address, 20 * harness.SLOW) as connection:
+                for i in range(500):
+                    connection.send('SET', 'half:%d' % i, 'x' * 100)
+                connection.sock.shutdown(socket.SHUT_WR)
+                for _ in range(500):
+                    check_equal(connection.read(), ('+', b'OK'), name)
+                try:
+                    connection.read()
+                    check(False, '%s: something after the last reply' % name)
+                except Closed as closed:
+                    check_equal(closed.args[0], b'', name)
+
+
+@suite.case('a client that writes byte by byte is served')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        for name, address, _ in both(cluster):
+            with Connection(address, 20) as connection:
+                for byte in encode(['SET', 'slow', 'writer']) + b'PING\r\n' + encode(['GET', 'slow']):
+                    connection.send_raw(bytes([byte]))
+                replies = [value(connection.read()) for _ in range(3)]
+                check_equal(replies, [b'OK', b'PONG', b'writer'], name)
+
+
+def send_without_reading(connection, request, total_bytes):
+    """Sends requests until the reply volume would be total_bytes, the peer stops reading, or it closes."""
+    connection.sock.setblocking(False)
+    sent, quiet_since = 0, time.monotonic()
+    data = request * 100
+    while sent < total_bytes and time.monotonic() - quiet_since < 2:
+        try:
+            sent += connection.sock.send(data)
+            quiet_since = time.monotonic()
+        except BlockingIOError:
+            time.sleep(0.01)  # waiting for the peer to read, or to stop for good
+        except OSError:
+            return 'closed'
+    return 'paused' if sent < total_bytes else 'sent'
+
+
+@suite.case('a client that does not read is cut at the output limit, and the memory comes back')
+def _(run):
+    limit = {'client-output-limit': '8mb'}
+    with Cluster(backends=1, partitions=2, proxies=1, backend_options={'backend': limit},
+                 proxy_options={'proxy': limit}) as cluster:
+        with cluster.connect() as client:
+            client.call('SET', '{alive}big', 'x' * 100000)
+        with cluster.partition(0) as client:
+            client.call('SET', '{alive}big', 'x' * 100000)
+        for name, address, process in both(cluster):
+            before = process.rss_bytes()
+            lazy = Connection(address, 5)
+            outcome = send_without_reading(lazy, encode(['GET', '{alive}big']), 40 * 5000)
+            peak = process.rss_bytes() - before
+            run.note('%s: %s, grew by %.1f MB' % (name, outcome, peak / MB))
+            check(peak < 80 * MB * harness.SLOW, '%s grew by %.0f MB' % (name, peak / MB))
+            check_alive(cluster)
+            lazy.close()
+
+
+@suite.case('slow readers get everything, in order')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        for name, address, _ in both(cluster):
+            with Connection(address, 60 * harness.SLOW) as connection:
+                connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                connection.call('SET', 'slow', 'y' * 20000)
+                count = 300
+                writer = threading.Thread(target=connection.send_many,
+                                          args=([['GET', 'slow'] if i % 2 else ['ECHO', i] for i in range(count)],))
+                writer.start()
+                for i in range(count):
+                    check_equal(value(connection.read()), b'y' * 20000 if i % 2 else b'%d' % i, name)
+                writer.join()
+
+
+@suite.case('thousands of idle connections cost little and go away')
+def _(run):
+    wanted = run.options.connections
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, wanted + 2000), hard))
+    wanted = min(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 200)
+    more = {'maxclients': wanted + 100}
+    with Cluster(backends=1, partitions=1, proxies=1, backend_options={'backend': more},
+                 proxy_options={'proxy': more}) as cluster:
+        for name, address, process in both(cluster):
+            before = process.rss_bytes()
+            idle = [Connection(address, 20) for _ in range(wanted)]
+            for connection in idle[::97]:
+                check_equal(connection.get('PING'), b'PONG', name)
+            each = (process.rss_bytes() - before) / wanted
+            run.note('%s: %d connections, %.0f bytes each' % (name, wanted, each))
+            check(each < 10000 * harness.SLOW, '%s: %.0f bytes for an idle connection' % (name, each))
+            for connection in idle:
+                connection.close()
+            check_alive(cluster)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@suite.case('maxclients: Redis\' error, then closed; a free place is given again')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1, proxy_options={'proxy': {'maxclients': 5}}) as cluster:
+        clients = [cluster.connect() for _ in range(5)]
+        for client in clients:
+            check_equal(client.get('PING'), b'PONG')
+        with cluster.connect() as refused:
+            data, closed = refused.read_until_closed(10)
+            check_equal((data, closed), (b'-ERR max number of clients reached\r\n', True))
+        clients.pop().close()
+
+        def admitted():
+            with cluster.connect() as client:
+                try:
+                    return client.get('PING') == b'PONG'
+                except (Closed, OSError):
+                    return False
+        wait_for(admitted, 'the place to be free again')
+        for client in clients:
+            check_equal(client.get('PING'), b'PONG')
+            client.close()
+
+
+@suite.case('idle-timeout closes the silent, not the busy')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1, proxy_options={'proxy': {'idle-timeout': '1s'}}) as cluster:
+        with cluster.connect() as silent, cluster.connect() as busy:
+            check_equal(silent.get('PING'), b'PONG')
+            started = time.monotonic()
+
+            def closed():
+                check_equal(busy.get('PING'), b'PONG', 'the busy client')
+                silent.sock.settimeout(0.05)
+                try:
+                    return silent.sock.recv(1) == b''
+                except socket.timeout:
+                    return False
+            wait_for(closed, 'the silent client to be closed', 15)
+            check(time.monotonic() - started > 0.9, 'closed too early')
+
+
+if __name__ == '__main__':
+    suite.main()

@@ -1,0 +1,48 @@
+#!/usr/bin/python3
+"""Every Debian package record as hashes and strings: loaded through one proxy, read back through another after a crash."""
+
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster
+from harness import Suite, check
+
+
+def options(parser):
+    parser.add_argument('--limit', type=int, default=0, help='only so many records')
+
+
+suite = Suite(__doc__, options)
+
+
+def packages(run, proxy, *words):
+    command = [sys.executable, os.path.join(HERE, 'load_packages.py'), '--port', str(proxy.port),
+               '--limit', str(run.options.limit), *words]
+    done = subprocess.run(command, capture_output=True, timeout=540)
+    output = done.stdout.decode('utf-8', 'replace').strip()
+    run.note(output.replace('\n', '; '))
+    check(done.returncode == 0, 'load_packages.py %s: %s%s'
+          % (' '.join(words), output, done.stderr.decode('utf-8', 'replace')[-1500:]))
+
+
+@suite.case('all package records survive kill -9 of a backend and read back identical')
+def _(run):
+    with Cluster(backends=2, partitions=2, proxies=2) as cluster:
+        packages(run, cluster.proxies[0])
+        for backend in cluster.backends:
+            backend.kill9()
+            backend.start()
+        packages(run, cluster.proxies[1], '--check')
+        for process in cluster.proxies + cluster.backends:
+            process.stop()
+        for process in cluster.backends + cluster.proxies:
+            process.start()
+        packages(run, cluster.proxies[0], '--check')
+
+
+if __name__ == '__main__':
+    suite.main()

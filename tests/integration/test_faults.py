@@ -1,0 +1,325 @@
+#!/usr/bin/python3
+"""A backend that is dead, frozen or out of disk: only its keys suffer, with errors that say so, and it heals by itself."""
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+import harness
+from cluster import Cluster, metric
+from harness import Skip, Suite, check, check_equal, wait_for
+from resp import Closed, Connection, ReplyError, value
+
+suite = Suite(__doc__)
+
+
+class Prober(threading.Thread):
+    """Writes and reads the keys of one shard for ever, one request at a time; notes errors, delays and wrong replies."""
+
+    def __init__(self, address, shard, keys):
+        super().__init__(daemon=True)
+        self.address, self.shard, self.keys = address, shard, keys
+        self.stopping = threading.Event()
+        self.answers, self.errors, self.wrong = 0, [], []
+        self.slowest, self.slowest_error = 0.0, 0.0
+
+    def run(self):
+        try:
+            with Connection(self.address, 60) as connection:
+                serial = 0
+                while not self.stopping.is_set():
+                    serial += 1
+                    self.probe(connection, self.keys[serial % len(self.keys)], b'%d' % serial)
+        except (Closed, OSError) as error:
+            self.wrong.append('lost its connection: %s: %s' % (type(error).__name__, error))
+
+    def probe(self, connection, key, text):
+        started = time.monotonic()
+        replies = [value(reply) for reply in connection.pipeline([['SET', key, text], ['ECHO', text], ['GET', key]])]
+        took = time.monotonic() - started
+        if replies[1] != text:
+            self.wrong.append('ECHO %r answered with %r' % (text, replies[1]))
+        errors = [reply for reply in replies if isinstance(reply, ReplyError)]
+        if errors:
+            self.errors += [str(error) for error in errors]
+            self.slowest_error = max(self.slowest_error, took)
+            self.stopping.wait(0.005)  # an error comes at once; do not spin
+            return
+        self.answers += 1
+        self.slowest = max(self.slowest, took)
+        if replies[0] != b'OK' or replies[2] != text:
+            self.wrong.append('SET and GET of %r answered with %r' % (text, replies))
+
+
+class Probers:
+    """One prober for each shard."""
+
+    def __init__(self, cluster):
+        self.all = [Prober(cluster.proxies[0].address, shard, [cluster.key_on(shard, 'probe%d' % i) for i in range(5)])
+                    for shard in range(len(cluster.slots))]
+
+    def __enter__(self):
+        for prober in self.all:
+            prober.start()
+        return self.all
+
+    def __exit__(self, *_):
+        for prober in self.all:
+            prober.stopping.set()
+        for prober in self.all:
+            prober.join(60)
+        return False
+
+
+def names_of(cluster, backend):
+    return [name for name, _, owner in cluster.shard_addresses() if owner is backend]
+
+
+def check_unharmed(probers):
+    for prober in probers:
+        check(not prober.wrong, 'shard %d: %s' % (prober.shard, (prober.wrong or [''])[0]))
+
+
+def wait_answers(probers, more):
+    """Until each prober has `more` further good answers."""
+    wanted = [(prober, prober.answers + more) for prober in probers]
+    wait_for(lambda: all(prober.answers >= target or prober.wrong for prober, target in wanted),
+             'good answers from shards %s' % [prober.shard for prober in probers], 60)
+
+
+@suite.case('a killed backend: its keys fail at once with its shard\'s name, the others do not notice, it comes back')
+def _(run):
+    with Cluster(backends=2, partitions=2, proxies=1) as cluster:
+        victim = cluster.backends[1]
+        with Probers(cluster) as probers:
+            healthy, hit = probers[:2], probers[2:]
+            wait_answers(probers, 50)
+            victim.kill9()
+            wait_for(lambda: all(len(prober.errors) >= 60 or prober.wrong for prober in hit), 'errors of the dead shards')
+            wait_answers(healthy, 200)
+            for prober in hit:
+                name = names_of(cluster, victim)[prober.shard - 2]
+                silent = [error for error in prober.errors if name not in error]
+                check(not silent, 'shard %s: an error that does not name it: %s' % (name, (silent or [''])[0]))
+                run.note('shard %s: "%s"; slowest error %.0f ms' % (name, prober.errors[-1], prober.slowest_error * 1000))
+                check(prober.slowest_error < 2.5 * harness.SLOW, 'errors of %s are slow' % name)
+            check_equal(cluster.proxies[0].http('/healthz')[0], 200, '/healthz of the proxy')
+            victim.start()
+            started = time.monotonic()
+            wait_answers(hit, 50)
+            run.note('served again after %.2f s' % (time.monotonic() - started))
+            check(not any(prober.errors for prober in healthy), 'a healthy shard answered with an error: %s'
+                  % [prober.errors[:1] for prober in healthy])
+        check_unharmed(probers)
+
+
+@suite.case('multi-key commands over a dead shard fail with an error, and work again')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1) as cluster:
+        keys = [cluster.key_on(0), cluster.key_on(1)]
+        with cluster.connect() as client:
+            check_equal(client.get('MSET', keys[0], 'a', keys[1], 'b'), b'OK')
+            cluster.backends[1].kill9()
+            for words in (['MGET', *keys], ['DEL', *keys], ['DBSIZE'], ['KEYS', '*'], ['FLUSHALL'], ['EXISTS', *keys],
+                          ['MSET', keys[0], 'x', keys[1], 'y']):
+                reply = client.get(*words)
+                check(isinstance(reply, ReplyError) and 'b1p0' in str(reply), '%r: %r' % (words, reply))
+            check(not isinstance(client.get('GET', keys[0]), ReplyError), 'the other shard')
+            check_equal(client.get('PING'), b'PONG')
+            client.call('MULTI')
+            client.call('SET', keys[1], 'x')
+            check(isinstance(client.get('EXEC'), ReplyError), 'EXEC on the dead shard')
+            check_equal(client.get('ECHO', 'still in order'), b'still in order')
+            cluster.backends[1].start()
+            wait_for(lambda: client.call('DBSIZE')[0] == ':', 'all shards to answer', 30)
+            check_equal(client.get('MSET', keys[0], 'a', keys[1], 'b'), b'OK')
+            check_equal(client.get('MGET', *keys), [b'a', b'b'])
+
+
+@suite.case('a frozen backend: requests to it time out one by one, late replies go nowhere, others do not wait')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1, proxy_options={'upstream': {'timeout': '400ms'}}) as cluster:
+        victim = cluster.backends[1]
+        with Probers(cluster) as probers:
+            wait_answers(probers, 50)
+            victim.pause()
+            wait_for(lambda: len(probers[1].errors) >= 4 or probers[1].wrong, 'timeouts')
+            wait_answers(probers[:1], 500)
+            run.note('"%s"; slowest error %.0f ms (timeout 400 ms)'
+                     % (probers[1].errors[-1], probers[1].slowest_error * 1000))
+            check(probers[1].slowest_error < 2.5 * harness.SLOW, 'a timeout took too long')
+            check(all('b1p0' in error for error in probers[1].errors),
+                  'an error names no shard: %s' % probers[1].errors[:1])
+            victim.resume()
+            wait_answers(probers[1:], 300)
+            check(not probers[0].errors, 'the other shard answered with an error: %s' % probers[0].errors[:1])
+        check_unharmed(probers)
+
+
+@suite.case('a backend frozen and thawed again and again under pipelines: no reply goes to a stranger')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1, proxy_options={'upstream': {'timeout': '150ms'}}) as cluster:
+        stop, wrong = threading.Event(), []
+
+        def client(number):
+            rng = random.Random(run.seed + number)
+            with cluster.connect(timeout=60) as connection:
+                while not stop.is_set() and not wrong:
+                    batch = ['own:%d:%d' % (number, rng.randrange(1000)) for _ in range(rng.randint(1, 20))]
+                    commands = [words for key in batch for words in (['SET', key, key], ['GET', key], ['ECHO', key])]
+                    replies = [value(reply) for reply in connection.pipeline(commands)]
+                    for key, got in zip(batch, zip(*[iter(replies)] * 3)):
+                        if got[2] != key.encode() or (got[1] not in (key.encode(), None) and
+                                                      not isinstance(got[1], ReplyError)):
+                            wrong.append('%s got %r' % (key, got))
+        threads = [threading.Thread(target=client, args=(number,), daemon=True) for number in range(12)]
+        for thread in threads:
+            thread.start()
+        with cluster.connect(timeout=60) as prober:
+            key = cluster.key_on(0)
+            for _ in range(6):
+                cluster.backends[0].pause()
+                check(isinstance(prober.get('GET', key), ReplyError), 'a frozen backend answered')
+                cluster.backends[0].resume()
+                wait_for(lambda: not isinstance(prober.get('GET', key), ReplyError), 'the thawed backend to answer', 30)
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+        check(not wrong, (wrong or [''])[0])
+
+
+@suite.case('a proxy that starts before its backends waits for them; /readyz and /healthz say so')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        backend, proxy = cluster.backends[0], cluster.proxies[0]
+        proxy.stop()
+        backend.stop()
+        proxy.spawn()
+        wait_for(lambda: proxy.http('/healthz')[0] != 0, 'the admin port')
+        with cluster.connect() as client:
+            check_equal(client.get('PING'), b'PONG')
+            check(isinstance(client.get('GET', 'k'), ReplyError), 'a shard that never was')
+            backend.start()
+            wait_for(lambda: client.call('GET', 'k') == ('$', None), 'the backend to be found', 30)
+        wait_for(lambda: proxy.http('/readyz')[0] == 200, '/readyz to be 200', 30)
+
+
+class SmallDisk:
+    """A tmpfs that can be made bigger; needs the right to mount."""
+
+    def __init__(self, size_mb):
+        self.path = tempfile.mkdtemp(prefix='scree-disk-')
+        self.mount(['-t', 'tmpfs', '-o', 'size=%dm' % size_mb, 'tmpfs', self.path])
+
+    def mount(self, words):
+        done = subprocess.run(['mount'] + words, capture_output=True)
+        if done.returncode != 0:
+            os.rmdir(self.path)
+            raise Skip('cannot mount a tmpfs: %s' % done.stderr.decode().strip())
+
+    def grow(self, size_mb):
+        subprocess.run(['mount', '-o', 'remount,size=%dm' % size_mb, self.path], check=True)
+
+    def remove(self):
+        subprocess.run(['umount', '-l', self.path], check=True)
+        os.rmdir(self.path)
+
+
+def fill_disk(client, acknowledged):
+    """Writes until the backend refuses; returns the refusal."""
+    for serial in range(2000):
+        words, batch = ['MSET'], []
+        for i in range(20):
+            batch.append((b'full:%d:%d' % (serial, i), os.urandom(5000)))
+            words += batch[-1]
+        reply = client.get(*words)
+        if isinstance(reply, ReplyError):
+            return str(reply)
+        acknowledged.update(batch)
+    raise harness.Failure('the disk never filled up')
+
+
+def disk_full(run, durability):
+    disk = SmallDisk(48)
+    try:
+        with Cluster(backends=1, partitions=1, proxies=1, backend_options={
+                'backend': {'data': os.path.join(disk.path, 'data'), 'durability': durability},
+                'store': {'memtable': '1mb', 'wal-limit': '4mb'}}) as cluster:
+            acknowledged = {}
+            with cluster.connect(timeout=60) as client:
+                refusal = fill_disk(client, acknowledged)
+                run.note('after %d keys: "%s"' % (len(acknowledged), refusal))
+                check(refusal.startswith('MISCONF'), 'not the error a full disk should give: ' + refusal)
+                check_equal(read_back(client, acknowledged), 0, 'keys lost while the disk is full')
+                check(isinstance(client.get('SET', 'one', 'more'), ReplyError), 'a write on the full disk')
+                check_equal(client.get('PING'), b'PONG')
+                check_equal(client.get('DBSIZE'), len(acknowledged), 'DBSIZE while the disk is full')
+                disk.grow(400)
+                started = time.monotonic()
+                wait_for(lambda: client.get('SET', 'one', 'more') == b'OK', 'writes to be taken again', 30)
+                run.note('writes again %.1f s after there was room' % (time.monotonic() - started))
+                acknowledged[b'one'] = b'more'
+                check_equal(client.get('DBSIZE'), len(acknowledged), 'DBSIZE afterwards')
+                cluster.backends[0].kill9()
+                cluster.backends[0].start()
+                wait_for(lambda: client.call('GET', 'one')[0] != '-', 'the backend to be found', 30)
+                check_equal(read_back(client, acknowledged), 0, 'acknowledged keys lost')
+                check_equal(client.get('DBSIZE'), len(acknowledged), 'DBSIZE after a crash')
+    finally:
+        disk.remove()
+
+
+def read_back(client, acknowledged):
+    """How many acknowledged keys do not hold their value."""
+    lost, keys = 0, list(acknowledged)
+    for start in range(0, len(keys), 200):
+        some = keys[start:start + 200]
+        lost += sum(got != acknowledged[key] for key, got in zip(some, client.get('MGET', *some)))
+    return lost
+
+
+for durability in ('always', 'everysec'):
+    @suite.case('a full disk, durability = %s: writes are refused, reads go on, it heals without a restart' % durability)
+    def _(run, durability=durability):
+        disk_full(run, durability)
+
+
+@suite.case('a backend refuses to start on a folder another one uses')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=0) as cluster:
+        second = cluster.backends[1]
+        second.stop()
+        second.options = {'backend': {'data': cluster.backends[0].data}}
+        second.write_config()
+        second.spawn()
+        code = second.wait_exit(30)
+        check(code != 0, 'it started')
+        second.child = None
+        run.note(second.log_tail(1))
+        with cluster.partition(0) as client:
+            check_equal(client.get('SET', 'k', 'v'), b'OK', 'the first one still works')
+
+
+@suite.case('metrics count what happened')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        with cluster.connect() as client:
+            client.pipeline([['SET', 'k%d' % i, 'v'] for i in range(100)])
+            text = cluster.proxies[0].http('/metrics')[1]
+            check(metric(text, 'scree_proxy_requests_total') >= 100, 'requests')
+            check(metric(text, 'scree_proxy_clients') >= 1, 'clients')
+            text = cluster.backends[0].http('/metrics')[1]
+            check_equal(metric(text, 'scree_backend_keys'), 100, 'keys')
+            check(metric(text, 'scree_backend_commits_total') >= 1, 'commits')
+            check_equal(metric(text, 'scree_backend_readonly_partitions'), 0)
+
+
+if __name__ == '__main__':
+    suite.main()

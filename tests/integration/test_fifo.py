@@ -1,0 +1,63 @@
+#!/usr/bin/python3
+"""Every reply belongs to its request: 200 clients, mixed shards, random shard delays, pipelines in random pieces."""
+
+import asyncio
+import os
+import random
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from aio import Crowd
+from cluster import Cluster
+from harness import Suite, check
+from model import OwnKeys
+from relay import DelayRelay
+
+
+def options(parser):
+    parser.add_argument('--clients', type=int, default=200)
+    parser.add_argument('--pipelines', type=int, default=12, help='per client')
+
+
+suite = Suite(__doc__, options)
+
+
+def crowd_plays(run, addresses, clients, pipelines, longest):
+    models = [OwnKeys('c%d' % i, random.Random(run.seed * 1000 + i)) for i in range(clients)]
+    crowd = Crowd(addresses, models, longest)
+    asyncio.run(crowd.run(pipelines))
+    run.note('%d commands, slowest pipeline %.2f s' % (crowd.commands, crowd.slowest))
+    check(not crowd.failures, '%d clients failed, the first: %s' % (len(crowd.failures), (crowd.failures or [''])[0]))
+
+
+@suite.case('replies stay in order while shards are slow at random, over two proxies')
+def _(run):
+    def relay(address):
+        return DelayRelay(address, 0, 20, run.seed)
+    with Cluster(backends=2, partitions=2, proxies=2, relay=relay) as cluster:
+        addresses = [cluster.proxies[0].address, cluster.proxies[1].address]
+        crowd_plays(run, addresses, run.options.clients, run.options.pipelines, 40)
+
+
+@suite.case('replies stay in order without delays, in long pipelines')
+def _(run):
+    with Cluster(backends=2, partitions=2, proxies=1) as cluster:
+        crowd_plays(run, [cluster.proxies[0].address], 20, 6, 1500)
+
+
+@suite.case('replies stay in order on TCP and Unix sockets alike')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1, unix=True) as cluster:
+        crowd_plays(run, [cluster.proxies[0].address, cluster.proxies[0].unix], 20, 8, 40)
+
+
+@suite.case('replies stay in order on one partition directly')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        crowd_plays(run, [cluster.backends[0].addresses[0]], 50, 8, 200)
+
+
+if __name__ == '__main__':
+    suite.main()

@@ -1,0 +1,125 @@
+#!/usr/bin/python3
+"""kill -9 at random moments: what was acknowledged is there, the rest is whole or not at all, counts are exact."""
+
+import os
+import random
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster, scan_all, slot_of
+from harness import Suite, check, check_equal, wait_for
+from load import Counter, Watcher, Writer, verify
+from resp import ReplyError
+
+
+def options(parser):
+    parser.add_argument('--rounds', type=int, default=6)
+    parser.add_argument('--clients', type=int, default=8)
+
+
+suite = Suite(__doc__, options)
+
+
+def all_answer(cluster):
+    """Every shard serves again through every proxy."""
+    for index in range(len(cluster.proxies)):
+        with cluster.connect(index) as client:
+            for shard in range(len(cluster.slots)):
+                key = cluster.key_on(shard)
+                wait_for(lambda: not isinstance(client.get('EXISTS', key), ReplyError),
+                         'shard %d to answer through proxy %d' % (shard, index), 60)
+
+
+def check_counts(cluster):
+    """DBSIZE and COUNTKEYSINSLOT of every partition against a full SCAN."""
+    for shard in range(len(cluster.slots)):
+        with cluster.partition(shard, 60) as client:
+            keys = scan_all(client, 'COUNT', '1000')
+            check_equal(client.get('DBSIZE'), len(keys), 'DBSIZE of shard %d against its SCAN' % shard)
+            counts = {}
+            for key in keys:
+                counts[slot_of(key)] = counts.get(slot_of(key), 0) + 1
+            for slot in sorted(counts)[:400] + [slot for slot in range(0, 16384, 997) if slot not in counts]:
+                check_equal(client.get('CLUSTER', 'COUNTKEYSINSLOT', slot), counts.get(slot, 0), 'keys in slot %d' % slot)
+
+
+def crash(run, cluster, rng, writers, round_number):
+    """One or several servers die at a random moment of the load and come back."""
+    busy = sum(writer.acknowledged for writer in writers) + rng.randint(1, 4000)
+    wait_for(lambda: sum(writer.acknowledged for writer in writers) >= busy or any(w.wrong for w in writers),
+             'writes to be acknowledged', 60)
+    victims = rng.sample(cluster.backends, rng.choice([1, 1, 1, len(cluster.backends)]))
+    if round_number % 3 == 2:
+        victims = victims + [rng.choice(cluster.proxies)]
+    for victim in victims:
+        victim.kill9()
+    if rng.random() < 0.5:
+        refused = sum(writer.refused for writer in writers) + 20
+        wait_for(lambda: sum(writer.refused for writer in writers) >= refused or any(w.wrong for w in writers) or
+                 not any(unit.is_certain() for writer in writers for unit in writer.units),
+                 'errors while servers are down', 30)
+    for victim in victims:
+        victim.start()
+        if rng.random() < 0.2 and victim in cluster.backends:  # and again, while it is still young
+            victim.kill9()
+            victim.start()
+    run.debug('killed %s' % ', '.join(victim.name for victim in victims))
+
+
+def kill_loop(run, rounds, **cluster_options):
+    rng = random.Random(run.seed)
+    with Cluster(backends=2, partitions=2, proxies=2, **cluster_options) as cluster:
+        histories = []
+        for round_number in range(rounds):
+            writers = [Writer(cluster.proxies[i % 2].address, 'r%d-c%d' % (round_number, i), random.Random(rng.random()))
+                       for i in range(run.options.clients)]
+            counters = [unit for writer in writers for unit in writer.units if isinstance(unit, Counter)]
+            watcher = Watcher(cluster.proxies[round_number % 2].address, counters)
+            for thread in writers + [watcher]:
+                thread.may_lose_connection = round_number % 3 == 2  # a proxy dies in these rounds
+                thread.start()
+            crash(run, cluster, rng, writers, round_number)
+            all_answer(cluster)
+            for writer in writers:
+                writer.finish()
+            watcher.stopping.set()
+            watcher.join(90)
+            histories += [unit for writer in writers for unit in writer.units]
+            check_round(run, cluster, round_number, writers, watcher, histories)
+
+
+def check_round(run, cluster, round_number, writers, watcher, histories):
+    wrong = [text for thread in writers + [watcher] for text in thread.wrong]
+    with cluster.connect(round_number % 2, timeout=60) as client:
+        unsure = sum(1 for unit in histories if not unit.is_certain())
+        wrong += verify(histories, client)
+    run.debug('round %d: %d operations acknowledged, %d refused, %d unanswered; last error: %s'
+              % (round_number, sum(writer.acknowledged for writer in writers), sum(writer.refused for writer in writers),
+                 unsure, next((writer.last_error for writer in writers if writer.last_error), None)))
+    for unit in histories:
+        if isinstance(unit, Counter) and unit.state() < watcher.seen.get(unit.name, 0):
+            wrong.append('%s: a client saw %d, now it is %d' % (unit.name, watcher.seen[unit.name], unit.state()))
+    check(not wrong, 'round %d: %d wrong, the first: %s' % (round_number, len(wrong), (wrong or [''])[0]))
+    check_counts(cluster)
+
+
+@suite.case('durability = always: every acknowledged write survives kill -9, blocks are whole, counts are exact')
+def _(run):
+    kill_loop(run, run.options.rounds)
+
+
+@suite.case('the same with tiny memtables, so that flushes and compactions are interrupted too')
+def _(run):
+    kill_loop(run, max(1, run.options.rounds // 2),
+              backend_options={'store': {'memtable': '256kb', 'wal-limit': '1mb', 'block-cache': '4mb'}})
+
+
+@suite.case('durability = everysec: kill -9 of the process loses nothing either (only the machine may)')
+def _(run):
+    kill_loop(run, max(1, run.options.rounds // 3), backend_options={'backend': {'durability': 'everysec'}})
+
+
+if __name__ == '__main__':
+    suite.main()

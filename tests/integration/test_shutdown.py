@@ -1,0 +1,138 @@
+#!/usr/bin/python3
+"""SIGTERM under load: what was read is answered, what was acknowledged is there, nobody new is let in, exit code 0."""
+
+import os
+import random
+import signal
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster, metric
+from harness import Suite, check, check_equal, wait_for
+from load import Writer, verify
+from relay import DelayRelay
+from resp import Closed, Connection, value
+
+suite = Suite(__doc__)
+
+
+def stop_under_load(run, cluster, addresses, stop):
+    """Writers play against `addresses`; stop() ends a server; returns all units and what was wrong."""
+    writers = [Writer(addresses[i % len(addresses)], 'c%d' % i, random.Random(run.seed + i)) for i in range(8)]
+    for writer in writers:
+        writer.may_lose_connection = True
+        writer.start()
+    wait_for(lambda: sum(writer.acknowledged for writer in writers) > 2000 or any(w.wrong for w in writers),
+             'writes to be acknowledged', 60)
+    stop()
+    for writer in writers:
+        writer.finish()
+    wrong = [text for writer in writers for text in writer.wrong]
+    check(not wrong, '%d wrong, the first: %s' % (len(wrong), (wrong or [''])[0]))
+    run.note('%d operations acknowledged' % sum(writer.acknowledged for writer in writers))
+    return [unit for writer in writers for unit in writer.units]
+
+
+for durability in ('always', 'everysec', 'os'):
+    @suite.case('a backend with durability = %s stops cleanly and has every acknowledged write afterwards' % durability)
+    def _(run, durability=durability):
+        with Cluster(backends=1, partitions=2, proxies=0,
+                     backend_options={'backend': {'durability': durability}}) as cluster:
+            backend = cluster.backends[0]
+            units = stop_under_load(run, cluster, backend.addresses[:1], backend.stop)
+            backend.start()
+            with cluster.partition(0, 60) as client:
+                wrong = verify(units, client)
+            check(not wrong, '%d wrong, the first: %s' % (len(wrong), (wrong or [''])[0]))
+
+
+@suite.case('a backend behind a proxy stops and comes back; the proxy finds it again')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1) as cluster:
+        backend = cluster.backends[1]
+        units = stop_under_load(run, cluster, [cluster.proxies[0].address], backend.stop)
+        backend.start()
+        with cluster.connect() as client:
+            key = cluster.key_on(1)
+            wait_for(lambda: client.call('EXISTS', key)[0] != '-', 'the proxy to find the backend again', 30)
+            wrong = verify(units, client)
+        check(not wrong, '%d wrong, the first: %s' % (len(wrong), (wrong or [''])[0]))
+
+
+@suite.case('a proxy stops cleanly under load')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=2) as cluster:
+        units = stop_under_load(run, cluster, [cluster.proxies[0].address], cluster.proxies[0].stop)
+        with cluster.connect(1, timeout=60) as client:
+            wrong = verify(units, client)
+        check(not wrong, '%d wrong, the first: %s' % (len(wrong), (wrong or [''])[0]))
+
+
+@suite.case('a proxy answers what it has read, lets nobody new in, and ends')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1, relay=lambda address: DelayRelay(address, 700, 700)) as cluster:
+        proxy = cluster.proxies[0]
+        clients = [cluster.connect(timeout=30) for _ in range(10)]
+        idle = cluster.connect(timeout=30)
+        for client in clients + [idle]:
+            check_equal(client.get('PING'), b'PONG')
+        for number, client in enumerate(clients):
+            client.send_many([['SET', 'k%d:%d' % (number, i), 'v%d' % i] for i in range(20)] +
+                             [['GET', 'k%d:%d' % (number, i)] for i in range(20)])
+        wait_for(lambda: (metric(proxy.http('/metrics')[1], 'scree_proxy_inflight') or 0) >= 400,
+                 'all 400 requests to be in flight', 20)
+        proxy.signal(signal.SIGTERM)
+        wait_for(lambda: not admits(proxy.address), 'new connections to be refused', 10)
+        for client in clients:
+            replies = [value(client.read()) for _ in range(40)]
+            check_equal(replies, [b'OK'] * 20 + [b'v%d' % i for i in range(20)])
+            data, closed = client.read_until_closed(20)
+            check_equal((data, closed), (b'', True), 'after the last reply')
+        check_equal(idle.read_until_closed(20), (b'', True), 'an idle client')
+        check_equal(proxy.wait_exit(20), 0, 'exit code')
+        proxy.child = None
+
+
+def admits(address):
+    try:
+        with Connection(address, 2) as connection:
+            return connection.get('PING') == b'PONG'
+    except (OSError, Closed):
+        return False
+
+
+@suite.case('a proxy whose shard hangs ends within its drain-timeout')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1, proxy_options={'proxy': {'drain-timeout': '1s'},
+                                                                    'upstream': {'timeout': '60s'}}) as cluster:
+        with cluster.connect(timeout=30) as client:
+            client.call('SET', 'k', 'v')
+            cluster.backends[0].pause()
+            client.send('GET', 'k')
+            wait_for(lambda: (metric(cluster.proxies[0].http('/metrics')[1], 'scree_proxy_inflight') or 0) >= 1,
+                     'the request to be in flight')
+            started = time.monotonic()
+            cluster.proxies[0].stop(15)
+            run.note('ended after %.1f s' % (time.monotonic() - started))
+            cluster.backends[0].resume()
+
+
+@suite.case('SIGINT ends both programs as SIGTERM does, and starting again on the same ports works at once')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        with cluster.connect() as client:
+            client.call('SET', 'k', 'v')
+        for process in (cluster.proxies[0], cluster.backends[0]):
+            process.signal(signal.SIGINT)
+            check_equal(process.wait_exit(20), 0, 'exit code of %s' % process.name)
+        for process in (cluster.backends[0], cluster.proxies[0]):
+            process.start()
+        with cluster.connect() as client:
+            check_equal(client.get('GET', 'k'), b'v')
+
+
+if __name__ == '__main__':
+    suite.main()
