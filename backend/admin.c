@@ -41,7 +41,8 @@ static void reply_readyz(const struct server *server, struct http_reply *reply)
     reply->status = ready ? 200 : 503;
     out_printf(&reply->body, ready ? "ready\n" : "not ready\n");
     if (readonly)
-        out_printf(&reply->body, "%llu partitions refuse writes: see the log\n", (unsigned long long)readonly);
+        out_printf(&reply->body, "%llu partitions refuse writes: see the log\n",
+                   (unsigned long long)readonly);
 }
 
 static void hide(struct backend_config *config, const char *key)
@@ -101,7 +102,7 @@ bool admin_start(struct server *server, char *error, size_t size)
         return true;
     server->admin = http_start(address, on_request, server, reason, sizeof reason);
     if (!server->admin) {
-        snprintf(error, size, "admin %s: %s", address, reason);
+        (void)snprintf(error, size, "admin %s: %s", address, reason);
         return false;
     }
     log_event(LOG_INFO, "admin", "port=%d", http_port(server->admin));

@@ -107,6 +107,7 @@ static void try_recover(struct commit *commit)
     commit->unsynced = false;
     timer_stop(commit->timer);
     commit_set_durability(commit, commit->options.durability);
+    commit->options.on_recover(commit->options.owner);
 }
 
 static void on_timer(void *owner)

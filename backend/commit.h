@@ -22,11 +22,16 @@ typedef void commit_fn(void *owner, uint64_t ticket, int err);
 /* Called on the partition's thread right before a batch is sealed: last rows (counters) are added here. */
 typedef void commit_seal_fn(void *owner);
 
+/* After a failure writing works again: read anew what is cached from the store, since the batch that failed may be
+ * there after all. */
+typedef void commit_recover_fn(void *owner);
+
 struct commit_options {
     enum durability durability;
     uint64_t batch_bytes_max; /* commit_is_full above this: the partition stops reading */
     commit_seal_fn *on_seal;
     commit_fn *on_commit;
+    commit_recover_fn *on_recover;
     void *owner;
 };
 

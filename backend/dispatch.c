@@ -60,7 +60,8 @@ static bool gate_known(struct call *call)
     if (command && command_has_subs(command) && command->handlers & HANDLER_BACKEND)
         return true; /* a container alone: its arity is wrong */
     call->command = NULL;
-    if (command && command->parent != COMMAND_NONE && command_of(command->parent)->handlers & HANDLER_BACKEND)
+    if (command && command->parent != COMMAND_NONE &&
+        command_of(command->parent)->handlers & HANDLER_BACKEND)
         command_error_unknown_sub(&call->reply, command_of(command->parent), call->argv[1]);
     else if (command)
         command_error_unknown(&call->reply, call->argv, call->argc);
@@ -125,8 +126,8 @@ static bool gate_disk(struct call *call)
 
 static bool gates_pass(struct call *call)
 {
-    return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) && gate_no_multi(call) &&
-           gate_disk(call);
+    return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) &&
+           gate_no_multi(call) && gate_disk(call);
 }
 
 /* CLIENT PAUSE: does the request have to wait? */
@@ -135,7 +136,8 @@ static bool is_paused(const struct call *call)
     const struct partition *partition = call->partition;
     if (partition->paused_until_ms == 0)
         return false;
-    return !partition->paused_writes_only || effective_flags(call) & (CMD_WRITE | CMD_MAY_REPLICATE);
+    return !partition->paused_writes_only ||
+           effective_flags(call) & (CMD_WRITE | CMD_MAY_REPLICATE);
 }
 
 /* Inside MULTI all but these are queued. */
@@ -158,12 +160,29 @@ static bool is_queued(const struct call *call)
 
 /* ---- running ---- */
 
+/* Does the request carry a password? */
+static bool has_secret(const struct call *call)
+{
+    switch ((int)call->command->id) {
+    case COMMAND_auth:
+    case COMMAND_hello:
+    case COMMAND_scree_auth:
+        return call->argc > 1;
+    case COMMAND_config_set:
+        for (uint32_t i = 2; i < call->argc; i += 2)
+            if (bytes_is(call->argv[i], "requirepass") || bytes_is(call->argv[i], "masterauth"))
+                return true;
+        return false;
+    default:
+        return false;
+    }
+}
+
 static void log_slow(const struct call *call, uint64_t usec)
 {
-    static const struct bytes redacted[] = {{"AUTH", 4}, {"(redacted)", 10}};
-    bool is_secret = call->command->id == COMMAND_auth || call->command->id == COMMAND_scree_auth ||
-                     call->command->id == COMMAND_hello;
-    struct slow_command slow = {
+    bool is_secret = has_secret(call);
+    const struct bytes redacted[] = {call->argv[0], BYTES("(redacted)")};
+    const struct slow_command slow = {
         .at_s = call->now_ms / 1000,
         .usec = usec,
         .peer = bytes_of(stream_peer(call->session->stream)),
@@ -171,7 +190,8 @@ static void log_slow(const struct call *call, uint64_t usec)
         .argv = is_secret ? redacted : call->argv,
         .argc = is_secret ? 2 : call->argc,
     };
-    slowlog_push(call->partition->stats, &slow, (uint64_t)call->partition->settings->slowlog_len_max);
+    slowlog_push(call->partition->stats, &slow,
+                 (uint64_t)call->partition->settings->slowlog_len_max);
 }
 
 /* Counts and times the command that just ran. The end of one is the beginning of the next: one look at the
@@ -189,7 +209,8 @@ static void account(const struct call *call)
     stats->failed += call->failed;
     partition->stats->commands_total++;
     metric_add(partition->metrics, METRIC_BACKEND_COMMANDS, 1);
-    if (settings->slowlog_slower_than_us >= 0 && usec >= (uint64_t)settings->slowlog_slower_than_us &&
+    if (settings->slowlog_slower_than_us >= 0 &&
+        usec >= (uint64_t)settings->slowlog_slower_than_us &&
         !(call->command->flags & CMD_SKIP_SLOWLOG))
         log_slow(call, usec);
 }
@@ -214,7 +235,8 @@ static void run(struct call *call)
     account(call);
 }
 
-void dispatch_queued(struct call *exec, const struct command *command, const struct bytes *argv, uint32_t argc)
+void dispatch_queued(struct call *exec, const struct command *command, const struct bytes *argv,
+                     uint32_t argc)
 {
     struct call call = *exec;
     call.command = command;
@@ -266,6 +288,8 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         } else {
             run(&call);
         }
+    } else {
+        metric_add(partition->metrics, METRIC_BACKEND_ERRORS, 1);
     }
     session_reply_end(session, out, begun, overlay_observed(partition->overlay));
     return true;

@@ -15,4 +15,5 @@
  * given again (CLIENT PAUSE); nothing happened. */
 bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc);
 /* Runs a queued command of an EXEC: same time, same reply. */
-void dispatch_queued(struct call *exec, const struct command *command, const struct bytes *argv, uint32_t argc);
+void dispatch_queued(struct call *exec, const struct command *command, const struct bytes *argv,
+                     uint32_t argc);

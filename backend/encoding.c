@@ -73,10 +73,18 @@ static char *write_u32(char *to, uint32_t value)
     return to + sizeof value;
 }
 
-static char *write_u64(char *to, uint64_t value)
+char *write_u64(char *to, uint64_t value)
 {
     put_u64(to, value);
     return to + sizeof value;
+}
+
+/* 7 bits a byte, lowest first; all but the last have bit 7. */
+static char *write_varint(char *to, uint64_t value)
+{
+    for (; value >= 0x80; value >>= 7)
+        to = write_u8(to, (uint8_t)(value | 0x80));
+    return write_u8(to, (uint8_t)value);
 }
 
 static char *write_bytes(char *to, struct bytes data)
@@ -148,26 +156,28 @@ struct bytes encode_expire_key(struct arena *arena, uint64_t expire_ms, struct b
     return written(row, write_bytes(write_u64(row, expire_ms), metadata_key), size);
 }
 
-struct bytes encode_counter_key(struct arena *arena, struct bytes space, uint16_t slot)
+struct bytes encode_counter_key(struct arena *arena, struct bytes space, uint16_t first_slot)
 {
     size_t size = 1 + 1 + space.len + 2;
     char *row = arena_alloc(arena, size);
-    return written(row, write_u16(write_space(write_u8(row, 'c'), space), slot), size);
+    return written(row, write_u16(write_space(write_u8(row, 'c'), space), first_slot), size);
 }
 
-struct bytes encode_counter_prefix(struct arena *arena, struct bytes space)
+struct bytes encode_journal_key(struct arena *arena, uint8_t position)
 {
-    size_t size = 1 + 1 + space.len;
+    size_t size = 2;
     char *row = arena_alloc(arena, size);
-    return written(row, write_space(write_u8(row, 'c'), space), size);
+    return written(row, write_u8(write_u8(row, 'j'), position), size);
 }
 
-struct bytes encode_counter(struct arena *arena, uint64_t keys, uint64_t expires)
+char *write_slot_count(char *to, const struct slot_count *count)
 {
-    char *row = arena_alloc(arena, 2 * sizeof keys);
-    put_u64(row, keys);
-    put_u64(row + sizeof keys, expires);
-    return (struct bytes){row, 2 * sizeof keys};
+    return write_varint(write_varint(write_u16(to, count->slot), count->keys), count->expires);
+}
+
+char *write_journal_space(char *to, struct bytes space, uint16_t counts)
+{
+    return write_u16(write_space(to, space), counts);
 }
 
 struct bytes encode_database_map_key(struct arena *arena, struct bytes name)
@@ -308,12 +318,28 @@ static bool take_u32(struct bytes *row, uint32_t *value)
     return true;
 }
 
-static bool take_u64(struct bytes *row, uint64_t *value)
+bool take_u64(struct bytes *row, uint64_t *value)
 {
     struct bytes raw;
     if (!take_bytes(row, sizeof *value, &raw))
         return false;
     *value = get_u64(raw.data);
+    return true;
+}
+
+/* Refuses what write_varint does not make: more bits than 64, a last byte that adds nothing. */
+static bool take_varint(struct bytes *row, uint64_t *value)
+{
+    struct bytes rest = *row;
+    uint64_t bits = 0;
+    uint8_t byte = 0x80;
+    for (unsigned shift = 0; byte & 0x80; shift += 7) {
+        if (shift > 63 || !take_u8(&rest, &byte) || (shift == 63 && byte > 1) || (shift && !byte))
+            return false;
+        bits |= (uint64_t)(byte & 0x7f) << shift;
+    }
+    *row = rest;
+    *value = bits;
     return true;
 }
 
@@ -353,16 +379,28 @@ bool decode_expire_key(struct bytes row, uint64_t *expire_ms, struct bytes *meta
     return true;
 }
 
-bool decode_counter_key(struct bytes row, struct bytes *space, uint16_t *slot)
+bool decode_counter_key(struct bytes row, struct bytes *space, uint16_t *first_slot)
 {
     uint8_t kind;
-    return take_u8(&row, &kind) && kind == 'c' && take_space(&row, space) && take_u16(&row, slot) &&
-           row.len == 0;
+    return take_u8(&row, &kind) && kind == 'c' && take_space(&row, space) &&
+           take_u16(&row, first_slot) && row.len == 0;
 }
 
-bool decode_counter(struct bytes value, uint64_t *keys, uint64_t *expires)
+bool decode_journal_key(struct bytes row, uint8_t *position)
 {
-    return take_u64(&value, keys) && take_u64(&value, expires) && value.len == 0;
+    uint8_t kind;
+    return take_u8(&row, &kind) && kind == 'j' && take_u8(&row, position) && row.len == 0;
+}
+
+bool take_slot_count(struct bytes *row, struct slot_count *count)
+{
+    return take_u16(row, &count->slot) && take_varint(row, &count->keys) &&
+           take_varint(row, &count->expires);
+}
+
+bool take_journal_space(struct bytes *row, struct bytes *space, uint16_t *counts)
+{
+    return take_space(row, space) && take_u16(row, counts);
 }
 
 bool decode_database_map_key(struct bytes row, struct bytes *name)

@@ -6,7 +6,8 @@
  *   CF_ZSET_SCORE  … | u64 version | 8-byte score | member                                → (empty)
  *   CF_STREAM      … | u64 version | u64 ms | u64 seq                                     → entry
  *   CF_EXPIRE      u64 expire_ms | metadata key                                           → u8 type
- *   CF_SYSTEM      'c' | u8 ns_len | ns | u16 slot                                        → u64 keys | u64 keys with a TTL
+ *   CF_SYSTEM      'c' | u8 ns_len | ns | u16 first slot                                  → slot counts of 1024 slots
+ *                  'j' | u8 position                                                      → counts that a batch changed
  *                  'd' | u8 ns_len | ns                                                   → u8[16] database map
  *                  'h'                                                                    → batch header
  *                  'v'                                                                    → u64 data format version
@@ -22,6 +23,9 @@
  *                                 max deleted, first, last; then u64 entries added
  *   flags: bit 7 = 1 (this layout); 0 = the old layout (u32 expire seconds, u32 size), read but never written.
  *          low nibble = type.
+ *
+ *   slot count     u16 slot | varint keys | varint keys with a TTL      (varint: 7 bits a byte, lowest first)
+ *   journal row    u64 serial | per storage namespace: u8 ns_len | ns | u16 n | n slot counts
  *
  * A slot is a contiguous range of each column family, and so is a storage namespace.
  */
@@ -47,6 +51,12 @@ enum {
     DATABASES_MAX = 16,
     NAMESPACE_BYTES_MAX = 200, /* its storage namespaces have up to 2 bytes more */
     DATA_FORMAT = 1,
+};
+
+enum {
+    COUNTER_SLOTS = 1024,       /* slots of one row of counters */
+    JOURNAL_ROWS = 256,         /* a journal row's position is its serial modulo this */
+    SLOT_COUNT_BYTES_MAX = 22,  /* of one slot count */
 };
 
 struct stream_id {
@@ -75,6 +85,13 @@ struct batch_header {
     uint64_t version;   /* newest given out: versions never go back, whatever the clock does */
 };
 
+/* Keys of one slot of a storage namespace. */
+struct slot_count {
+    uint16_t slot;
+    uint64_t keys;
+    uint64_t expires; /* of them: keys with a TTL */
+};
+
 /* Does the type keep its value in the metadata row? */
 static inline bool type_is_inline(enum type type)
 {
@@ -95,10 +112,9 @@ struct bytes encode_collection_prefix(struct arena *arena, struct bytes space, u
 /* prefix | sub */
 struct bytes encode_sub_key(struct arena *arena, struct bytes prefix, struct bytes sub);
 struct bytes encode_expire_key(struct arena *arena, uint64_t expire_ms, struct bytes metadata_key);
-struct bytes encode_counter_key(struct arena *arena, struct bytes space, uint16_t slot);
+struct bytes encode_counter_key(struct arena *arena, struct bytes space, uint16_t first_slot);
+struct bytes encode_journal_key(struct arena *arena, uint8_t position);
 struct bytes encode_database_map_key(struct arena *arena, struct bytes name);
-/* The prefix all counter rows of a storage namespace share. */
-struct bytes encode_counter_prefix(struct arena *arena, struct bytes space);
 bool decode_database_map_key(struct bytes row, struct bytes *name);
 /* The smallest key greater than all keys with this prefix; empty when there is none. */
 struct bytes encode_prefix_end(struct arena *arena, struct bytes prefix);
@@ -108,13 +124,21 @@ bool decode_metadata_key(struct bytes row, struct bytes *space, uint16_t *slot, 
 bool decode_collection_key(struct bytes row, struct bytes *space, uint16_t *slot, struct bytes *key,
                            uint64_t *version, struct bytes *sub);
 bool decode_expire_key(struct bytes row, uint64_t *expire_ms, struct bytes *metadata_key);
-struct bytes encode_counter(struct arena *arena, uint64_t keys, uint64_t expires);
-bool decode_counter(struct bytes value, uint64_t *keys, uint64_t *expires);
-bool decode_counter_key(struct bytes row, struct bytes *space, uint16_t *slot);
+bool decode_counter_key(struct bytes row, struct bytes *space, uint16_t *first_slot);
+bool decode_journal_key(struct bytes row, uint8_t *position);
 
 /* Metadata values. decode_metadata fails on unknown types and short rows. */
 struct bytes encode_metadata(struct arena *arena, const struct metadata *metadata);
 bool decode_metadata(struct bytes value, struct metadata *metadata);
+
+/* Rows of counters are written and read piece by piece: write_* gives the end of what it wrote, take_* takes
+ * its bytes from the front of `row`, or says false. */
+char *write_slot_count(char *to, const struct slot_count *count);
+bool take_slot_count(struct bytes *row, struct slot_count *count);
+char *write_journal_space(char *to, struct bytes space, uint16_t counts);
+bool take_journal_space(struct bytes *row, struct bytes *space, uint16_t *counts);
+char *write_u64(char *to, uint64_t value);
+bool take_u64(struct bytes *row, uint64_t *value);
 
 /* Big-endian integers. */
 struct bytes encode_u64(struct arena *arena, uint64_t value);

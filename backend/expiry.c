@@ -21,25 +21,28 @@ struct due {
     uint64_t expire_ms;
 };
 
-/* Collects the due rows, at most CYCLE_ROWS_MAX. */
-static size_t collect_due(struct call *call, struct due *due)
+/* Collects the due rows, at most CYCLE_ROWS_MAX; false: the store failed. */
+static bool collect_due(struct call *call, struct due *due, size_t *count)
 {
+    struct bytes from = encode_u64(call->arena, call->partition->expiry_from_ms);
     struct bytes end = encode_u64(call->arena, call->now_ms); /* due: expire_ms < now */
-    struct overlay_iter *iter = overlay_iter_new(call->partition->overlay, CF_EXPIRE, (struct bytes){"", 0}, end);
-    size_t count = 0;
-    for (overlay_iter_seek_first(iter); count < CYCLE_ROWS_MAX && overlay_iter_valid(iter);
+    struct overlay_iter *iter = overlay_iter_new(call->partition->overlay, CF_EXPIRE, from, end);
+    *count = 0;
+    for (overlay_iter_seek_first(iter); *count < CYCLE_ROWS_MAX && overlay_iter_valid(iter);
          overlay_iter_next(iter)) {
-        struct due *row = &due[count];
+        struct due *row = &due[*count];
         row->index_key = arena_copy(call->arena, overlay_iter_key(iter));
         if (decode_expire_key(row->index_key, &row->expire_ms, &row->row_key))
-            count++;
+            ++*count;
     }
+    bool fine = !overlay_iter_failed(iter);
     overlay_iter_free(iter);
-    return count;
+    return fine;
 }
 
-/* Deletes the key when its metadata confirms the index row; else drops the stale index row. */
-static void expire_one(struct call *call, const struct due *due)
+/* Deletes the key when its metadata confirms the index row; else drops the stale index row. False: the store
+ * failed and the row stays. */
+static bool expire_one(struct call *call, const struct due *due)
 {
     struct partition *partition = call->partition;
     struct bytes space_name;
@@ -49,14 +52,14 @@ static void expire_one(struct call *call, const struct due *due)
     struct metadata meta;
     int err = overlay_get(partition->overlay, CF_METADATA, due->row_key, &value);
     if (err == ERR_STORE)
-        return;
+        return false;
     bool confirmed = err == OK && decode_metadata(slice_bytes(&value), &meta) && meta.expire_ms == due->expire_ms &&
                      decode_metadata_key(due->row_key, &space_name, &slot, &key);
     if (err == OK)
         slice_release(&value);
     if (!confirmed) {
         overlay_delete(partition->overlay, CF_EXPIRE, due->index_key);
-        return;
+        return true;
     }
     struct entry entry = {
         .key = key,
@@ -68,20 +71,24 @@ static void expire_one(struct call *call, const struct due *due)
     };
     entry_delete(call, &entry);
     metric_add(partition->metrics, METRIC_BACKEND_EXPIRED, 1);
+    return true;
 }
 
 bool expiry_cycle(struct partition *partition)
 {
-    if (commit_is_failed(partition->commit, NULL) || commit_is_full(partition->commit))
-        return false;
     struct call call;
     struct due due[CYCLE_ROWS_MAX];
+    size_t count = 0;
+    if (commit_is_failed(partition->commit, NULL) || commit_is_full(partition->commit))
+        return false;
     partition_call_begin(partition, &call);
-    size_t count = collect_due(&call, due);
+    bool fine = partition->expiry_from_ms < call.now_ms && collect_due(&call, due, &count);
     for (size_t i = 0; i < count; i++)
-        expire_one(&call, &due[i]);
+        fine = expire_one(&call, &due[i]) && fine;
+    if (fine && count < CYCLE_ROWS_MAX)
+        partition->expiry_from_ms = call.now_ms; /* what was due is gone: no walk over its remains */
     partition_call_end(partition, &call);
-    return count == CYCLE_ROWS_MAX;
+    return fine && count == CYCLE_ROWS_MAX;
 }
 
 bool expiry_is_orphan(void *owner, struct store *store, enum cf cf, struct bytes key)

@@ -127,6 +127,8 @@ static void index_expiry(struct call *call, struct entry *entry, uint64_t expire
                        encode_expire_key(call->arena, entry->stored_expire_ms, entry->row_key));
     if (expire_ms) {
         char type = (char)entry->meta.type;
+        if (expire_ms < call->partition->expiry_from_ms)
+            call->partition->expiry_from_ms = expire_ms;
         overlay_put(overlay, CF_EXPIRE, encode_expire_key(call->arena, expire_ms, entry->row_key),
                     (struct bytes){&type, 1});
     }
@@ -364,8 +366,11 @@ void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b)
 
 static void notice_expiry(void *owner, struct space *space, struct bytes key)
 {
+    struct call *call = owner;
     struct entry entry;
-    (void)keyspace_open_in(owner, space, key, OPEN_QUIET, &entry); /* deletes it and so marks the watcher */
+    if (call->failed)
+        return; /* the store failed for an earlier key */
+    (void)keyspace_open_in(call, space, key, OPEN_QUIET, &entry); /* deletes it and so marks the watcher */
 }
 
 bool keyspace_watch_dirty(struct call *call, struct watcher *watcher)

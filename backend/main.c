@@ -14,7 +14,7 @@ int main(int argc, char **argv)
         .name = "scree-backend",
         .schema = &backend_schema,
     };
-    struct backend_config config;
+    struct backend_config config = {0};
     int code;
     command_init();
     if (!program_parse(&program, argc, argv, &config.head, &code))

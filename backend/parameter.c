@@ -203,7 +203,8 @@ const struct parameter *parameter_find(struct bytes name)
         int order = name_compare(name, parameters[middle].name);
         if (order == 0) {
             const struct parameter *found = &parameters[middle];
-            return found->kind == PARAMETER_ALIAS ? parameter_find(bytes_of(found->initial)) : found;
+            return found->kind == PARAMETER_ALIAS ? parameter_find(bytes_of(found->initial))
+                                                  : found;
         }
         if (order < 0)
             high = middle;
@@ -218,8 +219,13 @@ bool parameter_bytes(struct bytes text, uint64_t *bytes)
     static const struct {
         const char *suffix;
         uint64_t factor;
-    } units[] = {{"b", 1},          {"k", 1000},        {"kb", 1024},           {"m", 1000000},
-                 {"mb", 1024 * 1024}, {"g", 1000000000}, {"gb", 1024 * 1024 * 1024}};
+    } units[] = {{"b", 1},
+                 {"k", 1000},
+                 {"kb", 1024},
+                 {"m", 1000000},
+                 {"mb", 1024 * 1024},
+                 {"g", 1000000000},
+                 {"gb", 1024 * 1024 * 1024}};
     size_t digits = 0;
     while (digits < text.len && text.data[digits] >= '0' && text.data[digits] <= '9')
         digits++;
@@ -245,21 +251,23 @@ static bool is_one_of(struct bytes value, const char *words)
     return false;
 }
 
-static bool check_int(const struct parameter *parameter, struct bytes value, char *error, size_t size)
+static bool check_int(const struct parameter *parameter, struct bytes value, char *error,
+                      size_t size)
 {
     int64_t number;
     if (!number_parse_int64(value, &number)) {
-        snprintf(error, size, "argument couldn't be parsed into an integer");
+        (void)snprintf(error, size, "argument couldn't be parsed into an integer");
         return false;
     }
     if (number >= parameter->min && number <= parameter->max)
         return true;
-    snprintf(error, size, "argument must be between %" PRId64 " and %" PRId64 " inclusive", parameter->min,
-             parameter->max);
+    (void)snprintf(error, size, "argument must be between %" PRId64 " and %" PRId64 " inclusive",
+                   parameter->min, parameter->max);
     return false;
 }
 
-bool parameter_check(const struct parameter *parameter, struct bytes value, char *error, size_t size)
+bool parameter_check(const struct parameter *parameter, struct bytes value, char *error,
+                     size_t size)
 {
     uint64_t number;
     switch (parameter->kind) {
@@ -268,27 +276,29 @@ bool parameter_check(const struct parameter *parameter, struct bytes value, char
     case PARAMETER_BYTES:
         if (parameter_bytes(value, &number))
             return true;
-        snprintf(error, size, "argument must be a memory value");
+        (void)snprintf(error, size, "argument must be a memory value");
         return false;
     case PARAMETER_BOOL:
         if (is_one_of(value, "yes, no"))
             return true;
-        snprintf(error, size, "argument must be 'yes' or 'no'");
+        (void)snprintf(error, size, "argument must be 'yes' or 'no'");
         return false;
     case PARAMETER_WORD:
         if (is_one_of(value, parameter->words))
             return true;
-        snprintf(error, size, "argument(s) must be one of the following: %s", parameter->words);
+        (void)snprintf(error, size, "argument(s) must be one of the following: %s",
+                       parameter->words);
         return false;
     case PARAMETER_TEXT:
         return true;
     case PARAMETER_FIXED:
-        snprintf(error, size, "can't set immutable config");
+        (void)snprintf(error, size, "can't set immutable config");
         return false;
     case PARAMETER_ALIAS:
     case PARAMETER_OWN:
         break;
     }
-    CHECK(!"an alias or an own option");
+    CHECK(parameter->kind != PARAMETER_ALIAS);
+    CHECK(parameter->kind != PARAMETER_OWN);
     return false;
 }

@@ -41,6 +41,7 @@ static inline size_t parameter_index(const struct parameter *parameter)
     return (size_t)(parameter - parameters);
 }
 /* May the parameter, not an OWN one, have this value? false: Redis' reason in error[size]. */
-bool parameter_check(const struct parameter *parameter, struct bytes value, char *error, size_t size);
+bool parameter_check(const struct parameter *parameter, struct bytes value, char *error,
+                     size_t size);
 /* A size as Redis reads it: 100, 1k (1000), 1kb (1024), 2m, 2mb, 3g, 3gb, 5b. */
 bool parameter_bytes(struct bytes text, uint64_t *bytes);

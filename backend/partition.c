@@ -13,6 +13,7 @@
 #include "backend/settings.h"
 #include "backend/stats.h"
 #include "backend/store/store.h"
+#include "backend/upkeep.h"
 #include "shared/block.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -35,7 +36,7 @@ static struct store *open_store(struct partition *partition, struct store_env *e
     static const char *const compressions[] = {"none", "lz4", "zstd"};
     char path[4096];
     if (snprintf(path, sizeof path, "%s/%s", config->data, partition->name) >= (int)sizeof path) {
-        snprintf(error, size, "data: the path is too long");
+        (void)snprintf(error, size, "data: the path is too long");
         return NULL;
     }
     const struct store_options options = {
@@ -71,18 +72,19 @@ static bool check_format(struct partition *partition, char *error, size_t size)
 {
     uint64_t format;
     if (!read_format(partition->store, &format)) {
-        snprintf(error, size, "%s: its data format cannot be read", partition->name);
+        (void)snprintf(error, size, "%s: its data format cannot be read", partition->name);
         return false;
     }
     if (format > DATA_FORMAT) {
-        snprintf(error, size, "%s: data format %" PRIu64 " is newer than this program's %d", partition->name, format,
-                 DATA_FORMAT);
+        (void)snprintf(error, size, "%s: data format %" PRIu64 " is newer than this program's %d",
+                       partition->name, format, DATA_FORMAT);
         return false;
     }
     if (format == DATA_FORMAT)
         return true;
     struct store_batch *batch = store_batch_new();
-    store_batch_put(batch, partition->store, CF_SYSTEM, format_key, encode_u64(&partition->arena, DATA_FORMAT));
+    store_batch_put(batch, partition->store, CF_SYSTEM, format_key,
+                    encode_u64(&partition->arena, DATA_FORMAT));
     bool good = store_write(partition->store, batch, true, error, size) == OK;
     store_batch_free(batch);
     arena_reset(&partition->arena);
@@ -95,7 +97,8 @@ static bool read_header(struct partition *partition)
     struct slice value;
     struct batch_header header = {0};
     int err = store_get(partition->store, CF_SYSTEM, header_key, &value);
-    bool good = err == ERR_NOT_FOUND || (err == OK && decode_batch_header(slice_bytes(&value), &header));
+    bool good =
+        err == ERR_NOT_FOUND || (err == OK && decode_batch_header(slice_bytes(&value), &header));
     if (err == OK)
         slice_release(&value);
     if (!good)
@@ -118,7 +121,8 @@ static void on_seal(void *owner)
         .origin_ms = loop_wall_ms(partition->loop),
         .version = partition->version,
     };
-    overlay_put(partition->overlay, CF_SYSTEM, header_key, encode_batch_header(&partition->arena, &header));
+    overlay_set_header(partition->overlay, header_key,
+                       encode_batch_header(&partition->arena, &header));
     arena_reset(&partition->arena);
     partition->sealed_us = clock_mono_us();
 }
@@ -137,16 +141,25 @@ static void resume_all(struct partition *partition)
     if (!partition->has_paused)
         return;
     partition->has_paused = false;
-    for (struct list *link = partition->sessions.next; link != &partition->sessions; link = link->next)
+    for (struct list *link = partition->sessions.next; link != &partition->sessions;
+         link = link->next)
         session_resume(container_of(link, struct session, link));
 }
 
-/* The layers were dropped: memory follows what the store holds. */
+/* commit_recover_fn, and after a failure: memory follows what the store holds. */
+static void read_anew(void *owner)
+{
+    struct partition *partition = owner;
+    partition->expiry_from_ms = 0;
+    if (!space_reload(partition->spaces) || !read_header(partition))
+        log_event(LOG_ERROR, "reload_failed", "partition=%u", partition->index);
+}
+
+/* The layers were dropped. */
 static void commit_failed(struct partition *partition, uint64_t ticket)
 {
     metric_add(partition->metrics, METRIC_BACKEND_COMMIT_FAILURES, 1);
-    if (!space_reload(partition->spaces) || !read_header(partition))
-        log_event(LOG_ERROR, "reload_failed", "partition=%u", partition->index);
+    read_anew(partition);
     int err = commit_error(partition->commit);
     release_all(partition, ticket & 1, err);
     release_all(partition, !(ticket & 1), err);
@@ -160,8 +173,10 @@ static void on_commit(void *owner, uint64_t ticket, int err)
         commit_failed(partition, ticket);
     } else {
         metric_add(partition->metrics, METRIC_BACKEND_COMMITS, 1);
+        metric_set(partition->metrics, METRIC_BACKEND_KEYS, space_keys_total(partition->spaces));
         metric_add(partition->metrics, METRIC_BACKEND_COMMIT_ROWS, commit_rows(partition->commit));
-        metric_add(partition->metrics, METRIC_BACKEND_COMMIT_US, clock_mono_us() - partition->sealed_us);
+        metric_add(partition->metrics, METRIC_BACKEND_COMMIT_US,
+                   clock_mono_us() - partition->sealed_us);
         release_all(partition, ticket & 1, OK);
     }
     if (!partition_is_full(partition))
@@ -196,7 +211,17 @@ static void tick_second(struct partition *partition)
     block_cache_decay();
     close_idle(partition);
     metric_set(partition->metrics, METRIC_BACKEND_KEYS, space_keys_total(partition->spaces));
-    metric_set(partition->metrics, METRIC_BACKEND_READONLY, commit_is_failed(partition->commit, NULL));
+    metric_set(partition->metrics, METRIC_BACKEND_READONLY,
+               commit_is_failed(partition->commit, NULL));
+}
+
+/* Deletes keys whose time has come, for as long as expire-effort allows. True: more are due. */
+static bool expire_due(struct partition *partition)
+{
+    bool more = partition->active_expire && !partition->is_stopping;
+    for (int i = 0; more && i < partition->settings->config.expire_effort; i++)
+        more = expiry_cycle(partition);
+    return more;
 }
 
 static void on_tick(void *owner)
@@ -211,7 +236,7 @@ static void on_tick(void *owner)
         resume_all(partition);
     if (++partition->ticks % TICKS_PER_SECOND == 0)
         tick_second(partition);
-    if (partition->active_expire && !partition->is_stopping && expiry_cycle(partition))
+    if (expire_due(partition))
         timer_start(partition->tick, TICK_SOON_MS, TICK_MS);
 }
 
@@ -240,7 +265,8 @@ void partition_refresh(struct partition *partition)
 /* ---- start and stop ---- */
 
 /* Closes them all with session_end or session_abort. */
-static void close_sessions(struct partition *partition, void (*session_close)(struct session *session))
+static void close_sessions(struct partition *partition,
+                           void (*session_close)(struct session *session))
 {
     struct list *next;
     for (struct list *link = partition->sessions.next; link != &partition->sessions; link = next) {
@@ -285,11 +311,13 @@ void partition_stop(struct partition *partition, void (*tell)(void *owner), void
     partition->on_stopped = tell;
     partition->stop_owner = owner;
     close_listeners(partition);
-    for (struct list *link = partition->sessions.next; link != &partition->sessions; link = link->next)
+    for (struct list *link = partition->sessions.next; link != &partition->sessions;
+         link = link->next)
         stream_pause(container_of(link, struct session, link)->stream);
 }
 
-static size_t on_refused_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+static size_t on_refused_data(void *owner, struct block *block, const char *data, size_t len,
+                              size_t *need)
 {
     (void)owner;
     (void)block;
@@ -307,7 +335,8 @@ static void on_refused_end(void *owner, int err)
 /* One connection too many: it gets an error and is closed. */
 static void refuse(struct partition *partition, struct stream *stream)
 {
-    static const struct stream_events events = {.on_data = on_refused_data, .on_end = on_refused_end};
+    static const struct stream_events events = {.on_data = on_refused_data,
+                                                .on_end = on_refused_end};
     struct reply reply = {.out = stream_out(stream), .resp = 2};
     stream_set_owner(stream, &events, partition);
     reply_code(&reply, ERR_MAXCLIENTS);
@@ -342,9 +371,11 @@ static bool build(struct partition *partition, const struct backend_config *conf
         .batch_bytes_max = config->commit_batch_limit_bytes,
         .on_seal = on_seal,
         .on_commit = on_commit,
+        .on_recover = read_anew,
         .owner = partition,
     };
     partition->commit = commit_new(partition->loop, partition->overlay, partition->store, &options);
+    partition->upkeep = upkeep_new(partition->loop, partition->store);
     partition->watches = watch_set_new();
     partition->cursors = cursor_cache_new();
     partition->stats = stats_new();
@@ -355,16 +386,17 @@ static bool build(struct partition *partition, const struct backend_config *conf
     return true;
 }
 
-struct partition *partition_new(struct server *server, uint32_t index, struct loop *loop, struct store_env *env,
-                                const struct backend_config *config, char *error, size_t size)
+struct partition *partition_new(struct server *server, uint32_t index, struct loop *loop,
+                                struct store_env *env, char *error, size_t size)
 {
     struct partition *partition = calloc(1, sizeof *partition);
     CHECK(partition);
     partition->index = index;
-    snprintf(partition->name, sizeof partition->name, "partition-%u", index);
+    (void)snprintf(partition->name, sizeof partition->name, "partition-%u", index);
     partition->server = server;
     partition->loop = loop;
     partition->settings = server_settings(server);
+    const struct backend_config *config = &partition->settings->config;
     partition->metrics = metrics_new();
     partition->active_expire = config->active_expire;
     partition->saved_s = clock_wall_us() / 1000000;
@@ -381,7 +413,7 @@ struct partition *partition_new(struct server *server, uint32_t index, struct lo
     if (!check_format(partition, error, size))
         goto failed;
     if (!read_header(partition) || !build(partition, config)) {
-        snprintf(error, size, "%s: its system rows cannot be read", partition->name);
+        (void)snprintf(error, size, "%s: its system rows cannot be read", partition->name);
         goto failed;
     }
     return partition;
@@ -398,6 +430,7 @@ void partition_free(struct partition *partition)
     close_listeners(partition);
     timer_free(partition->tick);
     commit_free(partition->commit);
+    upkeep_free(partition->upkeep);
     cursor_cache_free(partition->cursors);
     if (partition->watches)
         watch_set_free(partition->watches);

@@ -23,6 +23,7 @@
 
 struct call;
 struct cursor_cache;
+struct upkeep;
 struct server; /* the process: partitions, configuration, start time */
 struct settings;
 struct stats;
@@ -37,6 +38,8 @@ struct partition {
     struct commit *commit;
     struct space_set *spaces;
     struct watch_set *watches;
+    struct upkeep *upkeep;
+    uint64_t expiry_from_ms; /* the expiry index has no rows before this time */
     struct cursor_cache *cursors; /* where SCANs go on */
     struct metrics *metrics;
     struct arena arena;       /* of the command being run; reset after it */
@@ -49,7 +52,7 @@ struct partition {
     bool active_expire;       /* DEBUG SET-ACTIVE-EXPIRE */
     struct timer *tick;       /* 10 times a second: active expiry, idle clients, cache decay */
     struct turn_hook hook;    /* commit_turn */
-    char address[512]; /* "host:port" it listens on */
+    int port;                 /* it listens on */
     struct listener *listener;
     struct listener *unix_listener;
     struct list sessions;   /* all */
@@ -75,9 +78,9 @@ struct partition {
 };
 
 /* Opens the partition's store under `data`/partition-<index> and makes everything but the listeners.
- * Runs on the thread that calls; the loop must exist. NULL and a reason in error[size]. */
+ * The options are the server's. Runs on the thread that calls; the loop must exist. NULL and a reason in error[size]. */
 struct partition *partition_new(struct server *server, uint32_t index, struct loop *loop, struct store_env *env,
-                                const struct backend_config *config, char *error, size_t size);
+                                char *error, size_t size);
 /* Accepts streams as clients from now on; takes the listeners. */
 void partition_accept(void *owner, struct stream *stream); /* accept_fn; owner is the partition */
 /* Stops reading, answers what was read, commits, closes every session; then calls on_stopped. */

@@ -66,8 +66,8 @@ static void reload(struct server *server)
     if (*log_file && !log_set_file(log_file))
         log_event(LOG_ERROR, "log_file_failed", "path=" LOG_QUOTED, log_file);
     server_settings_publish(server, settings);
-    log_event(LOG_INFO, "reloaded", "changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED, report.changed,
-              report.needs_restart);
+    log_event(LOG_INFO, "reloaded", "changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED,
+              report.changed, report.needs_restart);
 }
 
 /* ---- clients ---- */
@@ -174,15 +174,15 @@ static void raise_file_limit(const struct backend_config *config)
         return;
     limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted)
-        log_event(LOG_WARN, "few_descriptors", "limit=%llu wanted=%llu", (unsigned long long)limit.rlim_cur,
-                  (unsigned long long)wanted);
+        log_event(LOG_WARN, "few_descriptors", "limit=%llu wanted=%llu",
+                  (unsigned long long)limit.rlim_cur, (unsigned long long)wanted);
 }
 
 static bool has_partition(const struct backend_config *config, int index)
 {
     char path[ADDRESS_MAX + 4096];
     struct stat found;
-    snprintf(path, sizeof path, "%s/partition-%d", config->data, index);
+    (void)snprintf(path, sizeof path, "%s/partition-%d", config->data, index);
     return stat(path, &found) == 0;
 }
 
@@ -194,13 +194,13 @@ static bool check_partitions(const struct backend_config *config, char *error, s
         found++;
     if (found == 0 || found == config->partitions)
         return true;
-    snprintf(error, size, "partitions: %s holds %d, the configuration says %d", config->data, found,
-             config->partitions);
+    (void)snprintf(error, size, "partitions: %s holds %d, the configuration says %d", config->data,
+                   found, config->partitions);
     return false;
 }
 
-static struct listener *listen_on(struct member *member, const char *address, const struct backend_config *config,
-                                  char *error, size_t size)
+static struct listener *listen_on(struct member *member, const char *address,
+                                  const struct backend_config *config, char *error, size_t size)
 {
     const struct listen_options options = {
         .address = address,
@@ -212,34 +212,37 @@ static struct listener *listen_on(struct member *member, const char *address, co
     char bound[ADDRESS_MAX];
     int fd = listen_bind(&options, reason, sizeof reason);
     if (fd < 0) {
-        snprintf(error, size, "%s: %s", address, reason);
+        (void)snprintf(error, size, "%s: %s", address, reason);
         return NULL;
     }
     listen_address(fd, bound, sizeof bound);
     log_event(LOG_INFO, "listening", "partition=%u address=%s", member->partition->index, bound);
-    if (strncmp(address, "unix:", 5) != 0)
-        snprintf(member->partition->address, sizeof member->partition->address, "%s", bound);
+    const char *colon = strrchr(bound, ':');
+    if (colon && strncmp(address, "unix:", 5) != 0)
+        member->partition->port = (int)strtol(colon + 1, NULL, 10);
     return listener_new(member->loop, fd, &options, partition_accept, member->partition);
 }
 
-static bool member_listen(struct member *member, const struct backend_config *config, char *error, size_t size)
+static bool member_listen(struct member *member, const struct backend_config *config, char *error,
+                          size_t size)
 {
     struct partition *partition = member->partition;
     char address[ADDRESS_MAX];
     int port = config->port ? config->port + (int)partition->index : 0;
     bool is_v6 = strchr(config->bind, ':') != NULL;
-    snprintf(address, sizeof address, is_v6 ? "[%s]:%d" : "%s:%d", config->bind, port);
+    (void)snprintf(address, sizeof address, is_v6 ? "[%s]:%d" : "%s:%d", config->bind, port);
     partition->listener = listen_on(member, address, config, error, size);
     if (!partition->listener)
         return false;
     if (!*config->unix_socket)
         return true;
-    snprintf(address, sizeof address, "unix:%s.%u", config->unix_socket, partition->index);
+    (void)snprintf(address, sizeof address, "unix:%s.%u", config->unix_socket, partition->index);
     partition->unix_listener = listen_on(member, address, config, error, size);
     return partition->unix_listener != NULL;
 }
 
-static bool open_members(struct server *server, const struct backend_config *config, char *error, size_t size)
+static bool open_members(struct server *server, const struct backend_config *config, char *error,
+                         size_t size)
 {
     for (int i = 0; i < config->partitions; i++) {
         struct member *member = &server->members[server->members_count++];
@@ -249,7 +252,8 @@ static bool open_members(struct server *server, const struct backend_config *con
             .stop = {.run = run_member_stop},
             .stopped = {.run = run_member_stopped},
         };
-        member->partition = partition_new(server, (uint32_t)i, member->loop, server->env, config, error, size);
+        member->partition =
+            partition_new(server, (uint32_t)i, member->loop, server->env, error, size);
         if (!member->partition)
             return false;
     }
@@ -285,11 +289,12 @@ static void server_serve(struct server *server)
     server->members_running = server->members_count;
     for (uint32_t i = 0; i < server->members_count; i++) {
         struct member *member = &server->members[i];
-        member->thread = loop_thread_start(member->loop, member->partition->name, NULL, NULL, member);
+        member->thread =
+            loop_thread_start(member->loop, member->partition->name, NULL, NULL, member);
     }
     atomic_store(&server->is_ready, true);
-    log_event(LOG_INFO, "started", "version=%s partitions=%u run_id=%s", SCREE_VERSION, server->members_count,
-              server->run_id);
+    log_event(LOG_INFO, "started", "version=%s partitions=%u run_id=%s", SCREE_VERSION,
+              server->members_count, server->run_id);
     loop_run(server->loop);
     for (uint32_t i = 0; i < server->members_count; i++)
         loop_thread_join(server->members[i].thread);

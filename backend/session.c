@@ -64,13 +64,21 @@ static void session_free(struct session *session)
     free(session);
 }
 
+/* For a session that is running: it is aborted when its command has ended. */
+static void abort_later(struct session *session)
+{
+    CHECK(session->is_running);
+    session->is_closing = true;
+    session->is_aborted = true;
+}
+
 void session_abort(struct session *session)
 {
     CHECK(session->magic == SESSION_MAGIC);
-    session->is_closing = true;
-    session->is_aborted = true;
-    if (session->is_running)
+    if (session->is_running) {
+        abort_later(session);
         return;
+    }
     stream_abort(session->stream);
     session_free(session);
 }
@@ -78,7 +86,8 @@ void session_abort(struct session *session)
 /* Closes when everything owed has been handed to the stream. */
 static void session_settle(struct session *session)
 {
-    if (!session->is_closing || session->is_running || session->held_count[0] || session->held_count[1])
+    if (!session->is_closing || session->is_running || session->held_count[0] ||
+        session->held_count[1])
         return;
     stream_close(session->stream);
     session_free(session);
@@ -152,7 +161,8 @@ void session_select(struct session *session, uint8_t db)
     session->space = NULL;
 }
 
-void session_use(struct session *session, struct bytes name, uint8_t db, const struct slot_rule *rule)
+void session_use(struct session *session, struct bytes name, uint8_t db,
+                 const struct slot_rule *rule)
 {
     session_select(session, db);
     if (!bytes_equal(name, session->namespace_name)) {
@@ -241,7 +251,7 @@ static void session_check_owed(struct session *session)
         return;
     log_event(LOG_WARN, "client_cut", "peer=%s reason=\"client-output-limit\" bytes=%zu",
               stream_peer(session->stream), session_owed_bytes(session));
-    session_abort(session);
+    abort_later(session);
 }
 
 void session_release(struct session *session, unsigned parity, int err)
@@ -343,8 +353,9 @@ static void check_query(struct session *session, size_t unfinished)
     uint64_t limit = session->partition->settings->config.client_query_limit_bytes;
     if (session->is_aborted || (unfinished <= limit && session->transaction.bytes <= limit))
         return;
-    log_event(LOG_WARN, "client_cut", "peer=%s reason=\"client-query-limit\"", stream_peer(session->stream));
-    session_abort(session);
+    log_event(LOG_WARN, "client_cut", "peer=%s reason=\"client-query-limit\"",
+              stream_peer(session->stream));
+    abort_later(session);
 }
 
 /* One frame at the front of data[0..len). Returns the bytes used; 0: no more for now. */

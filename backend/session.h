@@ -56,7 +56,7 @@ struct session {
     uint32_t held_count[2]; /* how many replies that are */
     struct resp_scan scan;
     uint64_t id;
-    uint64_t created_ms; /* monotonic */
+    uint64_t created_ms;           /* monotonic */
     const struct command *command; /* the last one; NULL: none yet */
     struct bytes namespace_name;   /* heap; empty: the default namespace */
     struct space *space;           /* cached; see session_space */
@@ -94,7 +94,8 @@ struct bytes session_namespace(const struct session *session);
 int session_databases(const struct session *session);
 void session_select(struct session *session, uint8_t db);
 /* Switches the namespace and the database; the rule may be NULL. All are copied. */
-void session_use(struct session *session, struct bytes name, uint8_t db, const struct slot_rule *rule);
+void session_use(struct session *session, struct bytes name, uint8_t db,
+                 const struct slot_rule *rule);
 /* Sets one of the texts name, lib_name, lib_version; empty: none. */
 void session_set_text(char **text, struct bytes value);
 /* RESET and a new session: everything a client can change is as at the beginning. */

@@ -75,7 +75,8 @@ int64_t settings_number(const struct settings *settings, const char *name)
     return number;
 }
 
-static const struct option *own_option(const struct settings *settings, const struct parameter *parameter)
+static const struct option *own_option(const struct settings *settings,
+                                       const struct parameter *parameter)
 {
     const struct option *option = config_find(&settings->config.head, bytes_of(parameter->initial));
     CHECK(option);
@@ -138,8 +139,8 @@ static struct bytes own_level(struct bytes word)
 }
 
 /* An own option under Redis' name: the value comes in Redis' units. */
-static bool parameter_own_set(struct settings *settings, const struct parameter *parameter, struct bytes value,
-                              char *error, size_t size)
+static bool parameter_own_set(struct settings *settings, const struct parameter *parameter,
+                              struct bytes value, char *error, size_t size)
 {
     const struct option *option = own_option(settings, parameter);
     char text[OPTION_TEXT_MAX];
@@ -153,7 +154,8 @@ static bool parameter_own_set(struct settings *settings, const struct parameter 
     return config_set(&settings->config.head, option, value, error, size);
 }
 
-static void parameter_keep(struct settings *settings, const struct parameter *parameter, struct bytes value)
+static void parameter_keep(struct settings *settings, const struct parameter *parameter,
+                           struct bytes value)
 {
     char **text = &settings->parameters[parameter_index(parameter)];
     uint64_t number;
@@ -169,7 +171,8 @@ static void parameter_keep(struct settings *settings, const struct parameter *pa
             *c = (char)(*c >= 'A' && *c <= 'Z' ? *c + 32 : *c);
 }
 
-bool settings_set(struct settings *settings, struct bytes name, struct bytes value, char *error, size_t size)
+bool settings_set(struct settings *settings, struct bytes name, struct bytes value, char *error,
+                  size_t size)
 {
     const struct parameter *parameter = parameter_find(name);
     if (!parameter) {

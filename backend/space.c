@@ -47,6 +47,7 @@ struct space_set {
     struct table *maps;     /* namespace → database_map */
     struct table *counters; /* holder address | slot → counter */
     struct counter *dirty;
+    uint64_t keys; /* of all namespaces */
     struct holder **order; /* all holders, oldest first */
     size_t order_count;
     uint64_t generation;
@@ -121,6 +122,7 @@ static bool load_counter(struct space_set *set, struct bytes key, struct bytes v
     counter->expires = expires;
     holder->space.keys += keys;
     holder->space.expires += expires;
+    set->keys += keys;
     return true;
 }
 
@@ -182,6 +184,7 @@ bool space_reload(struct space_set *set)
         memset(map->spaces, 0, sizeof map->spaces);
     }
     set->dirty = NULL;
+    set->keys = 0;
     set->undo_count = 0;
     set->generation++;
     return load_rows(set, 'c', load_counter) && load_rows(set, 'd', load_map);
@@ -280,10 +283,7 @@ struct space *space_next(struct space_set *set, size_t *cursor)
 
 uint64_t space_keys_total(const struct space_set *set)
 {
-    uint64_t total = 0;
-    for (size_t i = 0; i < set->order_count; i++)
-        total += set->order[i]->space.keys;
-    return total;
+    return set->keys;
 }
 
 /* ---- counters ---- */
@@ -293,6 +293,7 @@ static void counter_add(struct space_set *set, struct counter *counter, int64_t 
     counter->keys += (uint64_t)keys;
     counter->expires += (uint64_t)expires;
     counter->holder->space.keys += (uint64_t)keys;
+    set->keys += (uint64_t)keys;
     counter->holder->space.expires += (uint64_t)expires;
     CHECK((int64_t)counter->keys >= 0);
     CHECK((int64_t)counter->expires >= 0);
@@ -334,6 +335,7 @@ void space_clear(struct space_set *set, struct space *space)
 {
     for (struct counter *counter = holder_of(space)->counters; counter; counter = counter->next)
         counter->keys = counter->expires = 0;
+    set->keys -= space->keys;
     space->keys = space->expires = 0;
     set->undo_count = 0; /* a flush is never taken back */
     struct bytes prefix = encode_counter_prefix(&set->arena, space->name);

@@ -80,18 +80,21 @@ uint64_t stats_ops_per_second(const struct stats *stats)
 /* ---- slow log ---- */
 
 /* The text kept of argument i: all of it, its beginning with a note, or the note about missing ones. */
-static struct bytes slow_text(const struct slow_command *slow, uint32_t i, char note[SLOW_ARG_BYTES_MAX + SLOW_NOTE_MAX])
+static struct bytes slow_text(const struct slow_command *slow, uint32_t i,
+                              char note[SLOW_ARG_BYTES_MAX + SLOW_NOTE_MAX])
 {
     const struct bytes *arg = &slow->argv[i];
     int len;
     if (i == SLOW_ARGS_MAX - 1 && slow->argc > SLOW_ARGS_MAX) {
-        len = snprintf(note, SLOW_NOTE_MAX, "... (%u more arguments)", slow->argc - SLOW_ARGS_MAX + 1);
+        len = snprintf(note, SLOW_NOTE_MAX, "... (%u more arguments)",
+                       slow->argc - SLOW_ARGS_MAX + 1);
         return (struct bytes){note, (size_t)len};
     }
     if (arg->len <= SLOW_ARG_BYTES_MAX)
         return *arg;
     memcpy(note, arg->data, SLOW_ARG_BYTES_MAX);
-    len = snprintf(note + SLOW_ARG_BYTES_MAX, SLOW_NOTE_MAX, "... (%zu more bytes)", arg->len - SLOW_ARG_BYTES_MAX);
+    len = snprintf(note + SLOW_ARG_BYTES_MAX, SLOW_NOTE_MAX, "... (%zu more bytes)",
+                   arg->len - SLOW_ARG_BYTES_MAX);
     return (struct bytes){note, SLOW_ARG_BYTES_MAX + (size_t)len};
 }
 
@@ -126,7 +129,8 @@ void slowlog_push(struct stats *stats, const struct slow_command *slow, uint64_t
         bytes += slow_text(slow, i, note).len;
     struct slow_entry *entry = malloc(sizeof *entry + argc * sizeof *entry->argv + bytes);
     CHECK(entry);
-    *entry = (struct slow_entry){.id = stats->slow_next_id++, .at_s = slow->at_s, .usec = slow->usec, .argc = argc};
+    *entry = (struct slow_entry){
+        .id = stats->slow_next_id++, .at_s = slow->at_s, .usec = slow->usec, .argc = argc};
     char *at = (char *)&entry->argv[argc];
     entry->peer = put_text(&at, slow->peer);
     entry->name = put_text(&at, slow->name);

@@ -18,8 +18,8 @@ void transaction_begin(struct transaction *transaction)
     transaction->is_open = true;
 }
 
-void transaction_queue(struct transaction *transaction, const struct command *command, const struct bytes *argv,
-                       uint32_t argc)
+void transaction_queue(struct transaction *transaction, const struct command *command,
+                       const struct bytes *argv, uint32_t argc)
 {
     CHECK(transaction->is_open);
     struct queued *queued;

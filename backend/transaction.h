@@ -28,7 +28,7 @@ struct transaction {
 void transaction_init(struct transaction *transaction);
 void transaction_begin(struct transaction *transaction);
 /* Copies the command to the end of the queue. */
-void transaction_queue(struct transaction *transaction, const struct command *command, const struct bytes *argv,
-                       uint32_t argc);
+void transaction_queue(struct transaction *transaction, const struct command *command,
+                       const struct bytes *argv, uint32_t argc);
 /* Forgets the queue and that it was open. */
 void transaction_end(struct transaction *transaction);

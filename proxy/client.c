@@ -14,6 +14,8 @@
 
 #include <stdlib.h>
 
+enum { ARGS_KEEP = 256 }; /* arguments: room for more is given back */
+
 static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need);
 static void on_end(void *owner, int err);
 
@@ -43,7 +45,6 @@ struct client *client_new(struct proxy_worker *worker, struct stream *stream, st
     stream_set_owner(stream, &events, client);
     local_welcome(client, name);
     CHECK(client->session.place);
-    client->session.place->clients++;
     if (worker->is_memory_full)
         client_hold(client, HOLD_MEMORY);
     return client;
@@ -53,7 +54,8 @@ struct client *client_new(struct proxy_worker *worker, struct stream *stream, st
 static void leave_requests(struct client *client)
 {
     while (client->pipeline.front) {
-        struct request *request = container_of(pipeline_pop(&client->pipeline), struct request, link);
+        struct request *request =
+            container_of(pipeline_pop(&client->pipeline), struct request, link);
         request->client = NULL;
         request->is_queued = false;
         if (!request->is_async)
@@ -390,7 +392,8 @@ static inline bool send_one(struct client *client, const struct frame *frame,
     return true;
 }
 
-static bool send_all(struct client *client, const struct frame *frame, const struct command *command)
+static bool send_all(struct client *client, const struct frame *frame,
+                     const struct command *command)
 {
     struct pool *pool = &client->worker->pool;
     uint32_t count = (uint32_t)pool->count;
@@ -406,15 +409,16 @@ static bool send_all(struct client *client, const struct frame *frame, const str
     request_make_parts(request, count, 0);
     request_hold(request);
     for (uint32_t i = 0; i < count; i++)
-        upstream_send(client_upstream(client, i, command),
-                      request_part(request, i, pool->nodes[i]), client->session.place, frame->block,
-                      frame->data, frame->len, command->flags & CMD_READONLY);
+        upstream_send(client_upstream(client, i, command), request_part(request, i, pool->nodes[i]),
+                      client->session.place, frame->block, frame->data, frame->len,
+                      command->flags & CMD_READONLY);
     request_go(request);
     return true;
 }
 
 /* One frame for each shard that has keys of it. */
-static bool send_parts(struct client *client, const struct frame *frame, const struct command *command)
+static bool send_parts(struct client *client, const struct frame *frame,
+                       const struct command *command)
 {
     struct proxy_worker *worker = client->worker;
     struct upstream *upstreams[SHARD_COUNT_MAX];
@@ -439,9 +443,9 @@ static bool send_parts(struct client *client, const struct frame *frame, const s
     memcpy(request_order(request), worker->shards, split.keys->count * sizeof(uint16_t));
     request_hold(request);
     for (uint32_t i = 0; i < count; i++)
-        outs[i] = upstream_begin(upstreams[i],
-                                 request_part(request, i, worker->pool.nodes[shards[i]]),
-                                 client->session.place);
+        outs[i] =
+            upstream_begin(upstreams[i], request_part(request, i, worker->pool.nodes[shards[i]]),
+                           client->session.place);
     split_write(&split, worker->shards, count, outs);
     for (uint32_t i = 0; i < count; i++) {
         if (outs[i])
@@ -453,7 +457,8 @@ static bool send_parts(struct client *client, const struct frame *frame, const s
 
 /* ---- taking a frame -------------------------------------------------------------------------- */
 
-static bool run_local(struct client *client, const struct frame *frame, const struct command *command)
+static bool run_local(struct client *client, const struct frame *frame,
+                      const struct command *command)
 {
     local_fn *handler = local_handlers[command->id];
     bool asks_shards = command->route != ROUTE_LOCAL || command->merge != MERGE_ONE;
@@ -633,6 +638,8 @@ static size_t take_frames(struct client *client, struct block *block, const char
         if (client->pipeline.count >= pipeline_limit && !client->is_closed)
             client_hold(client, HOLD_PIPELINE);
     }
+    if (used == len && (scan->is_inline || scan->args_cap > ARGS_KEEP))
+        resp_scan_reset(scan);
     metric_add(worker->metrics, METRIC_PROXY_REQUESTS, taken);
     metric_add(worker->metrics, METRIC_PROXY_BYTES_IN, used);
     return used;

@@ -29,7 +29,12 @@ struct request;
 struct upstream;
 
 /* Bits of a label; above them the map's generation. */
-enum { LABEL_LONG = 1 << 0, LABEL_LEASE = 1 << 1, LABEL_RESP3 = 1 << 2, LABEL_GENERATION_SHIFT = 3 };
+enum {
+    LABEL_LONG = 1 << 0,
+    LABEL_LEASE = 1 << 1,
+    LABEL_RESP3 = 1 << 2,
+    LABEL_GENERATION_SHIFT = 3
+};
 
 /* Why a client's frames wait. */
 enum client_hold {
@@ -52,10 +57,10 @@ struct client {
     bool is_closed;    /* the stream is gone; freed at the turn's end */
     size_t kept_bytes; /* of replies whose turn has not come */
     size_t copied;     /* bytes it has in memory beside blocks, as last counted and added since */
-    struct list link;      /* in worker->clients; in worker->closed */
+    struct list link;  /* in worker->clients; in worker->closed */
     struct list full_link; /* in an upstream's list of those that wait for it */
     uint64_t id;
-    uint64_t created_ms; /* monotonic */
+    uint64_t created_ms;                /* monotonic */
     const struct command *last_command; /* NULL: none yet */
     struct client_session session;
 };
@@ -88,7 +93,8 @@ void client_move(struct client *client, struct bytes name, uint8_t db);
 void client_drain(struct client *client);
 
 /* A reply of the proxy's own, in its turn: begin, write, client_ready(). `command` may be NULL. */
-struct request *client_begin_reply(struct client *client, const struct command *command, struct reply *reply);
+struct request *client_begin_reply(struct client *client, const struct command *command,
+                                   struct reply *reply);
 void client_reply_text(struct client *client, const struct command *command, const char *error);
 void client_reply_code(struct client *client, const struct command *command, enum error error);
 void client_reply_status(struct client *client, const struct command *command, const char *status);
@@ -103,7 +109,8 @@ void client_reply_denied(struct client *client, const struct command *command);
 /* A request of this client at the end of its pipeline. */
 struct request *client_new_request(struct client *client, const struct command *command);
 /* A request's only reply: data[0..len) of `block` (NULL: elsewhere). The request may be gone after. */
-void client_answer(struct client *client, struct request *request, struct block *block, const char *data, size_t len);
+void client_answer(struct client *client, struct request *request, struct block *block,
+                   const char *data, size_t len);
 /* The request is complete: its reply was written where request_reply_out() said. It may be gone after. */
 void client_ready(struct client *client, struct request *request);
 void client_hold(struct client *client, uint8_t why);
@@ -114,7 +121,8 @@ bool client_may_send(struct client *client, uint32_t label);
 /* The label of a command's connections. */
 uint32_t client_label(const struct client *client, const struct command *command);
 /* The connection for a shard: its lease, or a shared one. */
-struct upstream *client_upstream(struct client *client, uint32_t shard, const struct command *command);
+struct upstream *client_upstream(struct client *client, uint32_t shard,
+                                 const struct command *command);
 /* Counts again what it has in memory beside blocks. */
 void client_count(struct client *client);
 /* Bytes of replies it has not read, and of its queue. */

@@ -34,9 +34,8 @@ local_fn local_randomkey;
 /* By id; NULL: none. local.c */
 extern local_fn *const local_handlers[COMMAND_COUNT];
 
-/* A connection was accepted: sets session.place (with a reference, not counted in its clients) and
- * is_authenticated. `name` is the
- * namespace its listener is bound to, empty: none. local_auth.c */
+/* A connection was accepted: puts the session in a place (client_session_move) and sets is_authenticated.
+ * `name` is the namespace its listener is bound to, empty: none. local_auth.c */
 void local_welcome(struct client *client, struct bytes name);
 /* The configuration changed: a session whose namespace is gone loses its authentication. */
 void local_reloaded(struct client *client);

@@ -22,7 +22,7 @@ static bool has_tokens(const struct namespaces *namespaces)
     return false;
 }
 
-bool local_needs_login(const struct proxy_snapshot *snapshot)
+static bool needs_login(const struct proxy_snapshot *snapshot)
 {
     return *snapshot->config.requirepass || has_tokens(snapshot->namespaces);
 }
@@ -31,7 +31,7 @@ static enum login login_default(struct client *client, bool by_name, struct byte
 {
     const struct proxy_snapshot *snapshot = client->worker->snapshot;
     const char *wanted = snapshot->config.requirepass;
-    if (*wanted ? !secret_equal(password, bytes_of(wanted)) : local_needs_login(snapshot))
+    if (*wanted ? !secret_equal(password, bytes_of(wanted)) : needs_login(snapshot))
         return LOGIN_WRONG;
     if (!*wanted && !by_name)
         return LOGIN_NO_PASSWORD;
@@ -79,8 +79,15 @@ void local_auth(struct client *client, struct request *request, struct reply *re
 void local_welcome(struct client *client, struct bytes name)
 {
     struct proxy_worker *worker = client->worker;
-    client->session.place = places_get(&worker->places, name, 0);
-    client->session.is_authenticated = name.len > 0 || !local_needs_login(worker->snapshot);
+    struct client_session *session = &client->session;
+    session->home = places_get(&worker->places, name, 0);
+    client_session_move(session, &worker->places, session->home);
+    session->is_authenticated = local_is_welcome(client);
+}
+
+bool local_is_welcome(const struct client *client)
+{
+    return client->session.home->name.len > 0 || !needs_login(client->worker->snapshot);
 }
 
 void local_reloaded(struct client *client)

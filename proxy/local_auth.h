@@ -3,7 +3,6 @@
  */
 #pragma once
 
-#include "config/reload.h"
 #include "proxy/client.h"
 
 /* How a login ended. */
@@ -11,5 +10,5 @@ enum login { LOGIN_OK, LOGIN_WRONG, LOGIN_NO_PASSWORD };
 
 /* AUTH password (user NULL) or AUTH user password. On success the client is in its namespace. */
 enum login local_login(struct client *client, const struct bytes *user, struct bytes password);
-/* Must clients show a password or a token before anything else? */
-bool local_needs_login(const struct proxy_snapshot *snapshot);
+/* Needs the client no login: its listener is bound to a namespace, or nothing is protected. */
+bool local_is_welcome(const struct client *client);

@@ -136,8 +136,8 @@ void local_reset(struct client *client, struct request *request, struct reply *r
     session->reply_wish = REPLY_WISH_ON;
     session->is_readonly = session->no_evict = session->no_touch = false;
     client_session_set_text(&session->name, (struct bytes){"", 0});
-    client_move(client, (struct bytes){"", 0}, 0);
-    session->is_authenticated = !local_needs_login(client->worker->snapshot);
+    client_move(client, session->home->name, 0);
+    session->is_authenticated = local_is_welcome(client);
     reply_status(reply, "RESET");
 }
 

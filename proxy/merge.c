@@ -29,7 +29,8 @@ static void merge_error(const struct merge *merge, const struct shard_reply *fir
     if (all_same || first->is_failure || !resp_value_next(first->frame, &pos, &value))
         pass(first, reply->out);
     else
-        reply_errorf(reply, "%.*s (shard '%s')", (int)value.text.len, value.text.data, first->shard);
+        reply_errorf(reply, "%.*s (shard '%s')", (int)value.text.len, value.text.data,
+                     first->shard);
 }
 
 /* A shard answered with something the rule cannot use. */

@@ -149,12 +149,17 @@ struct upstream *pool_lease(struct pool *pool, uint32_t shard, uint8_t resp)
     return upstream;
 }
 
+void pool_forget_places(struct pool *pool)
+{
+    for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)
+        upstream_forget_place(container_of(link, struct upstream, link));
+}
+
 static bool node_is_down(const struct node *node)
 {
     for (unsigned resp3 = 0; resp3 < 2; resp3++) {
         const struct upstream *upstream = node->shared[LANE_NORMAL][resp3];
-        if (upstream &&
-            (upstream->state == UPSTREAM_DOWN || upstream->state == UPSTREAM_RETRYING))
+        if (upstream && (upstream->state == UPSTREAM_DOWN || upstream->state == UPSTREAM_RETRYING))
             return true;
     }
     return false;

@@ -34,7 +34,7 @@ struct pool {
     struct proxy_worker *worker;
     struct node **nodes; /* by index in the snapshot's map */
     size_t count;
-    uint32_t any; /* next shard for commands that may go to any */
+    uint32_t any;          /* next shard for commands that may go to any */
     struct list upstreams; /* all; those that are closed leave it at the turn's end */
     bool has_closed;
 };
@@ -44,9 +44,13 @@ void pool_init(struct pool *pool, struct proxy_worker *worker, const struct shar
 void pool_fini(struct pool *pool);
 void pool_update(struct pool *pool, const struct shard_map *map);
 
+/* Every connection tells its backend anew where the next request belongs. */
+void pool_forget_places(struct pool *pool);
+
 /* The shared connection for a lane and protocol (2 or 3); opened by the first send. */
 struct upstream *pool_make(struct pool *pool, struct node *node, unsigned lane, uint8_t resp);
-static inline struct upstream *pool_pick(struct pool *pool, uint32_t shard, unsigned lane, uint8_t resp)
+static inline struct upstream *pool_pick(struct pool *pool, uint32_t shard, unsigned lane,
+                                         uint8_t resp)
 {
     struct node *node = pool->nodes[shard];
     struct upstream *upstream = node->shared[lane][resp == 3];

@@ -153,7 +153,8 @@ void request_make_parts(struct request *request, uint32_t count, uint32_t order_
 {
     CHECK(!request->parts);
     CHECK(count > 0 && count <= SHARD_COUNT_MAX);
-    size_t size = sizeof(struct parts) + count * (sizeof(struct part) + sizeof(struct shard_reply)) +
+    size_t size = sizeof(struct parts) +
+                  count * (sizeof(struct part) + sizeof(struct shard_reply)) +
                   order_count * sizeof(uint16_t);
     struct parts *parts = calloc(1, size);
     CHECK(parts);
@@ -470,10 +471,16 @@ void request_fan_out(struct request *request, struct place *place, int shard,
     struct proxy_worker *worker = request->worker;
     struct pool *pool = &worker->pool;
     struct client *client = request->client;
+    if (!pool->nodes) { /* the worker stops */
+        request_release(request);
+        return;
+    }
     struct parts *older = request->parts;
     bool older_is_done = request->linked == 0;
     bool was_running = request->is_running;
-    uint32_t first = shard == SHARDS_ALL ? 0 : shard == SHARDS_ANY ? pool_any(pool) : (uint32_t)shard;
+    uint32_t first = shard == SHARDS_ALL   ? 0
+                     : shard == SHARDS_ANY ? pool_any(pool)
+                                           : (uint32_t)shard;
     uint32_t count = shard == SHARDS_ALL ? (uint32_t)pool->count : 1;
     uint8_t resp = client ? client->session.resp : 2;
     if (!place)

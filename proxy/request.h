@@ -53,7 +53,7 @@ struct part {
 /* One part's answer, as callbacks and merges see it. */
 struct shard_reply {
     const char *shard;   /* its name */
-    struct bytes frame;  /* one complete RESP frame; an error of the proxy's own when the shard failed */
+    struct bytes frame;  /* one complete RESP frame; the proxy's own error when the shard failed */
     struct block *block; /* holds the frame */
     struct node *node;
     bool is_failure; /* the shard did not answer */
@@ -87,7 +87,7 @@ struct request {
     union {
         char kept_text[REQUEST_INLINE_MAX]; /* KEPT_INLINE */
         struct {
-            struct out kept_out; /* KEPT_OUT, and what a local handler writes */
+            struct out kept_out;       /* KEPT_OUT, and what a local handler writes */
             struct local_state *local; /* of a local command; NULL: none */
         };
     };
@@ -112,8 +112,8 @@ typedef void request_done_fn(struct client *client, struct request *request, str
 enum { SHARDS_ALL = -1, SHARDS_ANY = -2 };
 /* Sends argv (a complete command) to the shard with this index in worker->snapshot->map, to all, or to any
  * one, from `place`; NULL: the client's. */
-void request_fan_out(struct request *request, struct place *place, int shard, const struct bytes *argv,
-                     uint32_t argc, request_done_fn *done);
+void request_fan_out(struct request *request, struct place *place, int shard,
+                     const struct bytes *argv, uint32_t argc, request_done_fn *done);
 /* The answers, in the order of the map's shards; valid in `done` until it returns or sends again. */
 uint32_t request_reply_count(const struct request *request);
 const struct shard_reply *request_reply(const struct request *request, uint32_t i);

@@ -56,7 +56,8 @@ struct route route_keys(const struct route_rules *rules, const struct command *c
     struct route route = {.kind = ROUTE_KIND_ONE};
     if (keys_find(command, argv, argc, keys) == KEYS_INVALID || keys->count == 0 ||
         lacks_value(command, keys, argc)) {
-        route.kind = ROUTE_KIND_ANY; /* the backend has the words for arguments that make no sense */
+        route.kind =
+            ROUTE_KIND_ANY; /* the backend has the words for arguments that make no sense */
         return route;
     }
     bool one_shard = true;

@@ -47,8 +47,10 @@ static inline uint16_t route_slot(const struct route_rules *rules, struct bytes 
 
 /* Finds the keys of a request (arity checked) and decides. When they do, has_keys is set and `keys` and
  * shards[keys->count] are filled; *shards grows as needed (heap, *shards_cap). */
-struct route route_plan(const struct route_rules *rules, const struct command *command, const struct bytes *argv,
-                        uint32_t argc, struct key_list *keys, uint16_t **shards, uint32_t *shards_cap);
+struct route route_plan(const struct route_rules *rules, const struct command *command,
+                        const struct bytes *argv, uint32_t argc, struct key_list *keys,
+                        uint16_t **shards, uint32_t *shards_cap);
 /* The same whatever the row's route is, e.g. for WATCH. */
-struct route route_keys(const struct route_rules *rules, const struct command *command, const struct bytes *argv,
-                        uint32_t argc, struct key_list *keys, uint16_t **shards, uint32_t *shards_cap);
+struct route route_keys(const struct route_rules *rules, const struct command *command,
+                        const struct bytes *argv, uint32_t argc, struct key_list *keys,
+                        uint16_t **shards, uint32_t *shards_cap);

@@ -99,7 +99,8 @@ void client_session_fini(struct client_session *session, struct places *places)
     if (session->place)
         session->place->clients--;
     place_unref(places, session->place);
-    session->place = NULL;
+    place_unref(places, session->home);
+    session->place = session->home = NULL;
     client_transaction_fini(&session->transaction);
     free(session->name);
     free(session->lib_name);

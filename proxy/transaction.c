@@ -123,7 +123,8 @@ static bool check_queueable(struct client *client, const struct frame *frame,
     case ROUTE_KIND_ALL:
         if (one_shard)
             break;
-        refuse(client, command, "ERR Command not allowed inside a transaction: it concerns all shards");
+        refuse(client, command,
+               "ERR Command not allowed inside a transaction: it concerns all shards");
         return false;
     case ROUTE_KIND_ONE:
     case ROUTE_KIND_ANY:
@@ -209,8 +210,9 @@ void transaction_lease_lost(struct client *client, const char *reason)
     struct client_transaction *transaction = &client->session.transaction;
     const struct node *node = transaction->lease->node;
     char text[UPSTREAM_TEXT_MAX];
-    (void)snprintf(text, sizeof(text), "ERR shard '%s' (%s): connection lost while it watched keys: %s",
-                   node->name, node->address, reason);
+    (void)snprintf(text, sizeof(text),
+                   "ERR shard '%s' (%s): connection lost while it watched keys: %s", node->name,
+                   node->address, reason);
     free(transaction->lease_lost);
     transaction->lease_lost = strdup(text);
     CHECK(transaction->lease_lost);
@@ -229,7 +231,8 @@ static bool watch(struct client *client, const struct frame *frame, const struct
     }
     struct route route = route_keys(&rules, command, argv, frame->argc, &worker->keys,
                                     &worker->shards, &worker->shards_cap);
-    bool crosses = transaction->lease && transaction->lease->node != worker->pool.nodes[route.shard];
+    bool crosses =
+        transaction->lease && transaction->lease->node != worker->pool.nodes[route.shard];
     if (route.kind != ROUTE_KIND_ONE || crosses) {
         client_reply_code(client, command, ERR_CROSSSLOT);
         return true;

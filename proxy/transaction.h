@@ -26,7 +26,7 @@ struct client_transaction {
     bool is_aborted; /* a command was refused: EXEC discards */
     bool has_select; /* a SELECT is queued: `db` holds after EXEC */
     uint8_t db;
-    uint32_t count;  /* commands queued */
+    uint32_t count;   /* commands queued */
     struct out queue; /* their frames */
     uint16_t *slots;  /* of their keys, each slot once in a row; heap */
     uint32_t slot_count;
@@ -43,9 +43,11 @@ void client_transaction_clear(struct client_transaction *transaction);
 size_t client_transaction_bytes(const struct client_transaction *transaction);
 
 /* MULTI, EXEC, DISCARD, UNWATCH or WATCH. False: it must wait, nothing was done. */
-bool transaction_command(struct client *client, const struct frame *frame, const struct command *command);
+bool transaction_command(struct client *client, const struct frame *frame,
+                         const struct command *command);
 /* A command between MULTI and EXEC. */
-void transaction_queue_command(struct client *client, const struct frame *frame, const struct command *command);
+void transaction_queue_command(struct client *client, const struct frame *frame,
+                               const struct command *command);
 /* An error was replied between MULTI and EXEC. */
 void transaction_refused(struct client *client);
 /* The reply of EXEC came (or an error in its place). */

@@ -16,10 +16,10 @@
 #include <string.h>
 
 enum {
-    IDLE_MS = 1000,                /* silent for this long: the backend may have closed it */
-    RESEND_BYTES_MAX = 64 * 1024,  /* of reads kept for a second try */
-    SPARE_MS = 30 * 1000,          /* an unused private connection is closed */
-    SILENCE_FACTOR = 2,            /* times upstream-timeout without a byte: closed */
+    IDLE_MS = 1000,               /* silent for this long: the backend may have closed it */
+    RESEND_BYTES_MAX = 64 * 1024, /* of reads kept for a second try */
+    SPARE_MS = 30 * 1000,         /* an unused private connection is closed */
+    SILENCE_FACTOR = 2,           /* times upstream-timeout without a byte: closed */
     BACKOFF_DOUBLINGS_MAX = 20,
 };
 
@@ -133,7 +133,8 @@ static void push_own(struct upstream *upstream, enum part_kind kind)
     queue_push(upstream, &request->part);
 }
 
-static void fail_part(struct upstream *upstream, struct part *part, const char *what, const char *reason)
+static void fail_part(struct upstream *upstream, struct part *part, const char *what,
+                      const char *reason)
 {
     char text[UPSTREAM_TEXT_MAX];
     (void)snprintf(text, sizeof(text), "ERR shard '%s' (%s): %s%s", upstream->node->name,
@@ -208,9 +209,9 @@ static void upstream_open(struct upstream *upstream, enum upstream_state state)
     upstream->skip = (struct resp_skip){0};
     upstream->out = &upstream->early;
     set_place(upstream, upstream->worker->home);
-    upstream->stream =
-        stream_connect(upstream->worker->loop, upstream->node->address,
-                       config_of(upstream)->upstream_connect_timeout_ms, &events, on_open, upstream);
+    upstream->stream = stream_connect(upstream->worker->loop, upstream->node->address,
+                                      config_of(upstream)->upstream_connect_timeout_ms, &events,
+                                      on_open, upstream);
     write_greeting(upstream);
     proxy_worker_need_tick(upstream->worker);
 }
@@ -296,8 +297,8 @@ static void upstream_resend(struct upstream *upstream, struct part *part, struct
 static void upstream_lost(struct upstream *upstream, const char *reason)
 {
     bool was_idle = upstream->state == UPSTREAM_UP && !upstream->first && !upstream->is_fresh;
-    const char *what = upstream->state == UPSTREAM_UP ? "connection lost before the reply: "
-                                                      : "not reachable: ";
+    const char *what =
+        upstream->state == UPSTREAM_UP ? "connection lost before the reply: " : "not reachable: ";
     struct part *again = NULL;
     if (upstream->is_unproven && !upstream->is_private && !upstream->is_draining)
         take_resend(upstream, &again);
@@ -426,7 +427,8 @@ static void take_switch(struct upstream *upstream, const char *data, size_t len)
 }
 
 /* A reply that is swallowed on the way to a part's own; the first error is kept. */
-static void take_swallowed(struct upstream *upstream, struct part *part, const char *data, size_t len)
+static void take_swallowed(struct upstream *upstream, struct part *part, const char *data,
+                           size_t len)
 {
     part->swallow--;
     if (is_error(data) && !upstream->block_error)
@@ -459,7 +461,8 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
     if (data[0] == '>')
         return; /* nothing here subscribes or tracks */
     if (!part) {
-        upstream_lost(upstream, data[0] == '-' ? "an error nobody asked for" : "a reply nobody asked for");
+        upstream_lost(upstream,
+                      data[0] == '-' ? "an error nobody asked for" : "a reply nobody asked for");
         return;
     }
     if (part->swallow > 0) {
@@ -526,7 +529,8 @@ static void write_switch(struct upstream *upstream, struct place *place)
         size_t rule_len = slot_rule_format(place->entry ? &place->entry->slot_rule : &tag, rule);
         out_printf(out, "*5\r\n$5\r\nSCREE\r\n$3\r\nUSE\r\n$%zu\r\n", place->name.len);
         out_write(out, place->name.data, place->name.len);
-        out_printf(out, "\r\n$%d\r\n%s\r\n$%zu\r\n%.*s\r\n", len, db, rule_len, (int)rule_len, rule);
+        out_printf(out, "\r\n$%d\r\n%s\r\n$%zu\r\n%.*s\r\n", len, db, rule_len, (int)rule_len,
+                   rule);
     } else {
         out_printf(out, "*2\r\n$6\r\nSELECT\r\n$%d\r\n%s\r\n", len, db);
     }

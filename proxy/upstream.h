@@ -26,7 +26,13 @@
 
 enum { UPSTREAM_MAGIC = 0x0b5712ea, UPSTREAM_TEXT_MAX = 512 };
 
-enum upstream_state { UPSTREAM_IDLE, UPSTREAM_OPENING, UPSTREAM_UP, UPSTREAM_DOWN, UPSTREAM_RETRYING };
+enum upstream_state {
+    UPSTREAM_IDLE,
+    UPSTREAM_OPENING,
+    UPSTREAM_UP,
+    UPSTREAM_DOWN,
+    UPSTREAM_RETRYING
+};
 
 struct client;
 struct frame;
@@ -62,8 +68,8 @@ struct upstream {
     struct out early;           /* waits for the greeting's answer */
     struct out resend;          /* reads sent since is_unproven */
     struct place *resend_place; /* where they belong */
-    char *switch_error;         /* the last switch failed: what follows fails with this; NULL: fine */
-    char *block_error;          /* first error among swallowed replies; NULL: none */
+    char *switch_error; /* the last switch failed: what follows fails with this; NULL: fine */
+    char *block_error;  /* first error among swallowed replies; NULL: none */
 
     uint32_t failures; /* in a row */
     uint64_t retry_at_ms;
@@ -73,7 +79,8 @@ struct upstream {
     struct list full;  /* clients that wait for room */
 };
 
-struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, unsigned lane, uint8_t resp);
+struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, unsigned lane,
+                              uint8_t resp);
 /* Parts in flight fail with `reason`; freed at the turn's end. Again is harmless. */
 void upstream_close(struct upstream *upstream, const char *reason);
 /* Closes when its queue is empty. */
@@ -88,8 +95,8 @@ void upstream_free(struct upstream *upstream);
 bool upstream_is_full(struct upstream *upstream, struct client *client);
 /* Sends a frame as the request's part; `block` NULL: the bytes are copied. A shard that is down fails the part
  * before this returns. `is_read`: it may be sent twice. */
-void upstream_send(struct upstream *upstream, struct part *part, struct place *place, struct block *block,
-                   const char *data, size_t len, bool is_read);
+void upstream_send(struct upstream *upstream, struct part *part, struct place *place,
+                   struct block *block, const char *data, size_t len, bool is_read);
 /* The same in two steps, for frames that are made: write to what begin gives, then commit. NULL: it is down,
  * the part has failed. */
 struct out *upstream_begin(struct upstream *upstream, struct part *part, struct place *place);

@@ -16,6 +16,7 @@ enum {
     CUT_AFTER_MS = 1000,         /* memory stays full for this long: the greediest client is cut */
     CUT_BYTES_MIN = 1024 * 1024, /* but none that owes less */
     INLINE_BYTES_MAX = 64 * 1024,
+    SCRATCH_KEEP = 4096, /* entries */
 };
 
 static const char maxclients_error[] = "-ERR max number of clients reached\r\n";
@@ -100,7 +101,8 @@ void proxy_worker_free(struct proxy_worker *worker)
 /* ---- accepting ------------------------------------------------------------------------------- */
 
 /* Of a connection that is refused: there is nobody to tell. */
-static size_t drop_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+static size_t drop_data(void *owner, struct block *block, const char *data, size_t len,
+                        size_t *need)
 {
     (void)owner;
     (void)block;
@@ -170,11 +172,13 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
 {
     struct proxy_snapshot *before = worker->snapshot;
     worker->snapshot = snapshot;
-    if (!worker->is_stopped && !shard_map_equal(before->map, snapshot->map)) {
+    if (worker->pool.nodes && !shard_map_equal(before->map, snapshot->map)) {
         pool_update(&worker->pool, snapshot->map);
         worker->generation++;
     }
     places_update(&worker->places, snapshot->namespaces);
+    if (!namespaces_equal(before->namespaces, snapshot->namespaces))
+        pool_forget_places(&worker->pool); /* a slot rule may be another now */
     set_limits(worker);
     for (struct list *link = worker->clients.next; link != &worker->clients;) {
         struct client *client = container_of(link, struct client, link);
@@ -330,10 +334,29 @@ static void close_idle(struct proxy_worker *worker)
     }
 }
 
+/* Scratch that one huge request made goes back. */
+static void drop_scratch(struct proxy_worker *worker)
+{
+    if (worker->argv_cap > SCRATCH_KEEP) {
+        free(worker->argv);
+        worker->argv = NULL;
+        worker->argv_cap = 0;
+    }
+    if (worker->shards_cap > SCRATCH_KEEP) {
+        free(worker->shards);
+        worker->shards = NULL;
+        worker->shards_cap = 0;
+    }
+    if (worker->keys.cap > SCRATCH_KEEP)
+        keys_list_fini(&worker->keys);
+}
+
 /* What was free all the time is given back by halves. */
 static void decay(struct proxy_worker *worker)
 {
-    uint32_t spare = worker->free_least < worker->free_count ? worker->free_least : worker->free_count;
+    drop_scratch(worker);
+    uint32_t spare =
+        worker->free_least < worker->free_count ? worker->free_least : worker->free_count;
     free_requests(worker, (spare + 1) / 2);
     worker->free_least = worker->free_count;
     block_cache_decay();

@@ -55,7 +55,7 @@ struct proxy_worker {
     uint16_t *shards;     /* scratch: shard of each key */
     uint32_t shards_cap;
 
-    size_t copied;         /* sum of client->copied and the like */
+    size_t copied;             /* sum of client->copied and the like */
     uint64_t memory_published; /* our share of proxy->memory_used */
     bool is_memory_full;
     uint64_t memory_full_ms; /* since when */

@@ -18,5 +18,5 @@ bool cursor_parse(struct bytes text, uint64_t *cursor)
     char *end;
     errno = 0;
     *cursor = strtoul(digits, &end, 10);
-    return errno == 0 && end == digits + text.len;
+    return errno == 0 && *end == 0; /* a NUL ends the number, as Redis sees it */
 }

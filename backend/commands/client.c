@@ -44,20 +44,26 @@ static void describe(const struct session *session, struct out *out)
     uint64_t now_ms = loop_mono_ms(session->partition->loop);
     char flags[16];
     flags_of(session, flags);
-    out_printf(out, "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64 " flags=%s db=%u",
+    out_printf(out,
+               "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
+               " flags=%s db=%u",
                session->id, stream_peer(stream), stream_local(stream), stream_fd(stream),
                session->name ? session->name : "", (now_ms - session->created_ms) / 1000,
                (now_ms - stream_active_ms(stream)) / 1000, flags, session->db);
     size_t held = session->held[0].bytes + session->held[1].bytes;
     out_printf(out,
-               " sub=0 psub=0 ssub=0 multi=%d qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=%zu rbs=0 rbp=0 obl=%zu oll=%u"
+               " sub=0 psub=0 ssub=0 multi=%d qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=%zu rbs=0 "
+               "rbp=0 obl=%zu oll=%u"
                " omem=%zu tot-mem=%zu events=r",
-               transaction->is_open ? (int)transaction->count : -1, stream_held(stream), transaction->bytes,
-               stream_pending(stream), session->held_count[0] + session->held_count[1], held,
-               sizeof *session + stream_held(stream) + transaction->bytes + session_owed_bytes(session));
+               transaction->is_open ? (int)transaction->count : -1, stream_held(stream),
+               transaction->bytes, stream_pending(stream),
+               session->held_count[0] + session->held_count[1], held,
+               sizeof *session + stream_held(stream) + transaction->bytes +
+                   session_owed_bytes(session));
     out_printf(out, " cmd=%s user=default redir=-1 resp=%u lib-name=%s lib-ver=%s\n",
                session->command ? command_full_name(session->command) : "NULL", session->resp,
-               session->lib_name ? session->lib_name : "", session->lib_version ? session->lib_version : "");
+               session->lib_name ? session->lib_name : "",
+               session->lib_version ? session->lib_version : "");
 }
 
 /* Replies the collected text and empties the out. */
@@ -90,8 +96,8 @@ static struct session *find_id(struct partition *partition, uint64_t id)
 static bool parse_type(struct call *call, struct bytes name, bool *is_normal)
 {
     *is_normal = bytes_is(name, "normal");
-    if (*is_normal || bytes_is(name, "slave") || bytes_is(name, "replica") || bytes_is(name, "pubsub") ||
-        bytes_is(name, "master"))
+    if (*is_normal || bytes_is(name, "slave") || bytes_is(name, "replica") ||
+        bytes_is(name, "pubsub") || bytes_is(name, "master"))
         return true;
     call_errorf(call, "ERR Unknown client type '%.*s'", (int)name.len, name.data);
     return false;
@@ -159,7 +165,8 @@ struct kill {
     bool skip_me;
 };
 
-static bool kill_matches(const struct kill *kill, const struct session *session, const struct session *me)
+static bool kill_matches(const struct kill *kill, const struct session *session,
+                         const struct session *me)
 {
     if (session->is_closing || kill->no_type || (kill->skip_me && session == me))
         return false;
@@ -262,7 +269,8 @@ void cmd_client_pause(struct call *call)
         uint64_t until_ms = call->now_ms + (uint64_t)timeout_ms;
         if (partition->paused_until_ms) { /* a second pause can only be stricter and longer */
             writes_only = writes_only && partition->paused_writes_only;
-            until_ms = until_ms > partition->paused_until_ms ? until_ms : partition->paused_until_ms;
+            until_ms =
+                until_ms > partition->paused_until_ms ? until_ms : partition->paused_until_ms;
         }
         partition_pause(partition, until_ms, writes_only);
         reply_ok(&call->reply);

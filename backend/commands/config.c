@@ -9,7 +9,7 @@
 #include "backend/stats.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"
-#include "shared/log.h"
+#include "shared/number.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,11 +26,14 @@ static bool matches(const struct call *call, const char *name)
     return false;
 }
 
-/* The port is the partition's own, not that of the file. */
-static struct bytes port_text(const struct call *call)
+/* A parameter's value. The port is the partition's own, not that of the file. */
+static struct bytes value_of(const struct call *call, const struct parameter *parameter,
+                             char buffer[OPTION_TEXT_MAX])
 {
-    const char *colon = strrchr(call->partition->address, ':');
-    return bytes_of(colon ? colon + 1 : "0");
+    const struct partition *partition = call->partition;
+    if (strcmp(parameter->name, "port") != 0)
+        return settings_get(partition->settings, parameter, buffer);
+    return (struct bytes){buffer, number_format_int64(buffer, partition->port)};
 }
 
 /* Replies the parameters that match (`reply` NULL: counts them only). */
@@ -46,9 +49,7 @@ static int64_t get_parameters(struct call *call, struct reply *reply)
         if (!reply)
             continue;
         reply_bulk_text(reply, parameter->name);
-        reply_bulk(reply, strcmp(parameter->name, "port") == 0
-                              ? port_text(call)
-                              : settings_get(call->partition->settings, parameter, buffer));
+        reply_bulk(reply, value_of(call, parameter, buffer));
     }
     return count;
 }
@@ -85,8 +86,8 @@ void cmd_config_get(struct call *call)
 
 static void set_failed(struct call *call, struct bytes name, const char *reason)
 {
-    call_errorf(call, "ERR CONFIG SET failed (possibly related to argument '%.*s') - %s", (int)name.len, name.data,
-                reason);
+    call_errorf(call, "ERR CONFIG SET failed (possibly related to argument '%.*s') - %s",
+                (int)name.len, name.data, reason);
 }
 
 /* Looks at all names before any value is set. */
@@ -96,8 +97,8 @@ static bool check_names(struct call *call)
     for (uint32_t i = 2; i < call->argc; i += 2) {
         struct bytes name = call->argv[i];
         if (!settings_knows(settings, name)) {
-            call_errorf(call, "ERR Unknown option or number of arguments for CONFIG SET - '%.*s'", (int)name.len,
-                        name.data);
+            call_errorf(call, "ERR Unknown option or number of arguments for CONFIG SET - '%.*s'",
+                        (int)name.len, name.data);
             return false;
         }
         if (settings_is_fixed(settings, name)) {
@@ -105,7 +106,8 @@ static bool check_names(struct call *call)
             return false;
         }
         for (uint32_t j = 2; j < i; j += 2) {
-            if (call->argv[j].len == name.len && strncasecmp(call->argv[j].data, name.data, name.len) == 0) {
+            if (call->argv[j].len == name.len &&
+                strncasecmp(call->argv[j].data, name.data, name.len) == 0) {
                 set_failed(call, name, "duplicate parameter");
                 return false;
             }

@@ -31,8 +31,10 @@ void cmd_auth(struct call *call)
     bool has_user = call->argc == 3;
     switch (check_password(call, has_user ? &call->argv[1] : NULL, call->argv[call->argc - 1])) {
     case AUTH_NO_PASSWORD:
-        call_error_text(call, "ERR AUTH <password> called without any password configured for the default user. "
-                              "Are you sure your configuration is correct?");
+        call_error_text(
+            call,
+            "ERR AUTH <password> called without any password configured for the default user. "
+            "Are you sure your configuration is correct?");
         return;
     case AUTH_WRONG:
         call_error(call, ERR_WRONGPASS);
@@ -57,7 +59,8 @@ static bool is_printable(struct bytes text)
 static bool set_name(struct call *call, struct bytes name)
 {
     if (!is_printable(name)) {
-        call_error_text(call, "ERR Client names cannot contain spaces, newlines or special characters.");
+        call_error_text(call,
+                        "ERR Client names cannot contain spaces, newlines or special characters.");
         return false;
     }
     session_set_text(&call->session->name, name);
@@ -100,7 +103,8 @@ static bool hello_options(struct call *call)
                 return false;
             i += 2;
         } else {
-            call_errorf(call, "ERR Syntax error in HELLO option '%.*s'", (int)option->len, option->data);
+            call_errorf(call, "ERR Syntax error in HELLO option '%.*s'", (int)option->len,
+                        option->data);
             return false;
         }
     }
@@ -114,9 +118,11 @@ void cmd_hello(struct call *call)
     if (!hello_version(call, &resp) || !hello_options(call))
         return;
     if (!session->is_authenticated && settings_needs_password(call->partition->settings)) {
-        call_error_text(call, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
-                              "AUTH <user> <pass> option can be used to authenticate the client and select the "
-                              "RESP protocol version at the same time");
+        call_error_text(
+            call, "NOAUTH HELLO must be called with the client already authenticated, otherwise "
+                  "the HELLO "
+                  "AUTH <user> <pass> option can be used to authenticate the client and select the "
+                  "RESP protocol version at the same time");
         return;
     }
     session->resp = call->reply.resp = resp;
@@ -175,7 +181,8 @@ void cmd_select(struct call *call)
     if (!call_int64(call, 1, &db))
         return;
     if (db < INT_MIN || db > INT_MAX) {
-        call_errorf(call, "ERR value is out of range, value must between %d and %d", INT_MIN, INT_MAX);
+        call_errorf(call, "ERR value is out of range, value must between %d and %d", INT_MIN,
+                    INT_MAX);
     } else if (db < 0 || db >= session_databases(call->session)) {
         call_error(call, ERR_DB_INDEX);
     } else {
@@ -223,7 +230,8 @@ void cmd_client_setinfo(struct call *call)
     struct session *session = call->session;
     bool is_name = bytes_is(call->argv[2], "lib-name");
     if (!is_name && !bytes_is(call->argv[2], "lib-ver")) {
-        call_errorf(call, "ERR Unrecognized option '%.*s'", (int)call->argv[2].len, call->argv[2].data);
+        call_errorf(call, "ERR Unrecognized option '%.*s'", (int)call->argv[2].len,
+                    call->argv[2].data);
         return;
     }
     if (!is_printable(call->argv[3])) {

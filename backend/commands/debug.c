@@ -52,9 +52,10 @@ static void debug_object(struct call *call)
     }
     size_t bytes = entry.row_key.len + entry.meta.payload.len;
     char text[160];
-    snprintf(text, sizeof text,
-             "Value at:0x0 refcount:1 encoding:%s serializedlength:%zu lru:0 lru_seconds_idle:0 slot:%u",
-             type_name(entry.meta.type), bytes, entry.slot);
+    (void)snprintf(
+        text, sizeof text,
+        "Value at:0x0 refcount:1 encoding:%s serializedlength:%zu lru:0 lru_seconds_idle:0 slot:%u",
+        type_name(entry.meta.type), bytes, entry.slot);
     reply_status(&call->reply, text);
 }
 
@@ -116,11 +117,13 @@ void cmd_debug(struct call *call)
     };
     struct bytes word = call->argv[1];
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (bytes_is(word, words[i].name) && call->argc >= words[i].argc_min && call->argc <= words[i].argc_max) {
+        if (bytes_is(word, words[i].name) && call->argc >= words[i].argc_min &&
+            call->argc <= words[i].argc_max) {
             words[i].run(call);
             return;
         }
     }
-    call_errorf(call, "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try DEBUG HELP.",
+    call_errorf(call,
+                "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try DEBUG HELP.",
                 (int)(word.len < 128 ? word.len : 128), word.data);
 }

@@ -36,9 +36,9 @@ static const char *human(uint64_t bytes, char text[HUMAN_MAX])
         unit++;
     }
     if (unit < 0)
-        snprintf(text, HUMAN_MAX, "%" PRIu64 "B", bytes);
+        (void)snprintf(text, HUMAN_MAX, "%" PRIu64 "B", bytes);
     else
-        snprintf(text, HUMAN_MAX, "%.2f%c", value, units[unit]);
+        (void)snprintf(text, HUMAN_MAX, "%.2f%c", value, units[unit]);
     return text;
 }
 
@@ -48,7 +48,6 @@ static void print_server(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
     const struct server *server = partition->server;
-    const char *port = strrchr(partition->address, ':');
     const char *path = partition->settings->config.head.path;
     uint64_t uptime_s = (clock_mono_us() / 1000 - server->started_mono_ms) / 1000;
     struct utsname name;
@@ -57,15 +56,19 @@ static void print_server(const struct call *call, struct out *out)
     executable[len > 0 ? len : 0] = 0;
     if (uname(&name) != 0)
         memset(&name, 0, sizeof name);
-    out_printf(out, "redis_version:7.0.15\r\nredis_git_sha1:00000000\r\nredis_git_dirty:0\r\nredis_build_id:0\r\n");
-    out_printf(out, "redis_mode:standalone\r\nos:%s %s %s\r\narch_bits:64\r\n", name.sysname, name.release,
-               name.machine);
-    out_printf(out, "monotonic_clock:POSIX clock_gettime\r\nmultiplexing_api:epoll\r\n"
-                    "atomicvar_api:c11-builtin\r\ngcc_version:%d.%d.%d\r\n",
+    out_printf(out, "redis_version:7.0.15\r\nredis_git_sha1:00000000\r\nredis_git_dirty:0\r\nredis_"
+                    "build_id:0\r\n");
+    out_printf(out, "redis_mode:standalone\r\nos:%s %s %s\r\narch_bits:64\r\n", name.sysname,
+               name.release, name.machine);
+    out_printf(out,
+               "monotonic_clock:POSIX clock_gettime\r\nmultiplexing_api:epoll\r\n"
+               "atomicvar_api:c11-builtin\r\ngcc_version:%d.%d.%d\r\n",
                __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
-    out_printf(out, "process_id:%d\r\nprocess_supervised:no\r\nrun_id:%s\r\ntcp_port:%s\r\n", (int)getpid(),
-               server->run_id, port ? port + 1 : "0");
-    out_printf(out, "server_time_usec:%" PRIu64 "\r\nuptime_in_seconds:%" PRIu64 "\r\nuptime_in_days:%" PRIu64 "\r\n",
+    out_printf(out, "process_id:%d\r\nprocess_supervised:no\r\nrun_id:%s\r\ntcp_port:%d\r\n",
+               (int)getpid(), server->run_id, partition->port);
+    out_printf(out,
+               "server_time_usec:%" PRIu64 "\r\nuptime_in_seconds:%" PRIu64
+               "\r\nuptime_in_days:%" PRIu64 "\r\n",
                call->now_us, uptime_s, uptime_s / 86400);
     out_printf(out, "hz:10\r\nconfigured_hz:10\r\nlru_clock:%" PRIu64 "\r\nexecutable:%s\r\n",
                call->now_ms / 1000 & 0xffffff, executable);
@@ -75,23 +78,22 @@ static void print_server(const struct call *call, struct out *out)
 static void print_clients(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
-    out_printf(out, "connected_clients:%u\r\ncluster_connections:0\r\nmaxclients:%d\r\n", partition->clients,
-               partition->settings->config.maxclients);
+    out_printf(out, "connected_clients:%u\r\ncluster_connections:0\r\nmaxclients:%d\r\n",
+               partition->clients, partition->settings->config.maxclients);
     out_printf(out, "client_recent_max_input_buffer:0\r\nclient_recent_max_output_buffer:0\r\n"
                     "blocked_clients:0\r\ntracking_clients:0\r\nclients_in_timeout_table:0\r\n");
 }
 
 static uint64_t resident_bytes(void)
 {
-    unsigned long long total = 0;
-    unsigned long long resident = 0;
+    char line[256] = "";
     FILE *file = fopen("/proc/self/statm", "r");
     if (!file)
         return 0;
-    if (fscanf(file, "%llu %llu", &total, &resident) != 2)
-        resident = 0;
+    const char *pages =
+        fgets(line, sizeof line, file) ? strchr(line, ' ') : NULL; /* total resident … */
     (void)fclose(file);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+    return pages ? strtoull(pages, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 static void print_memory(const struct call *call, struct out *out)
@@ -110,28 +112,36 @@ static void print_memory(const struct call *call, struct out *out)
     struct bytes policy_name = settings_get(call->partition->settings, policy, buffer);
     out_printf(out, "used_memory:%" PRIu64 "\r\nused_memory_human:%s\r\n", used, human(used, text));
     out_printf(out, "used_memory_rss:%" PRIu64 "\r\nused_memory_rss_human:%s\r\n", used, text);
-    out_printf(out, "used_memory_peak:%" PRIu64 "\r\nused_memory_peak_human:%s\r\n", peak, human(peak, text));
-    out_printf(out, "used_memory_peak_perc:%.2f%%\r\n", peak ? 100.0 * (double)used / (double)peak : 0.0);
+    out_printf(out, "used_memory_peak:%" PRIu64 "\r\nused_memory_peak_human:%s\r\n", peak,
+               human(peak, text));
+    out_printf(out, "used_memory_peak_perc:%.2f%%\r\n",
+               peak ? 100.0 * (double)used / (double)peak : 0.0);
     out_printf(out, "total_system_memory:%" PRIu64 "\r\ntotal_system_memory_human:%s\r\n", system,
                human(system, text));
-    out_printf(out, "used_memory_lua:0\r\nused_memory_lua_human:0B\r\nnumber_of_cached_scripts:0\r\n"
-                    "number_of_functions:0\r\nnumber_of_libraries:0\r\n");
-    out_printf(out, "maxmemory:%" PRId64 "\r\nmaxmemory_human:%s\r\nmaxmemory_policy:%.*s\r\n", limit,
-               human((uint64_t)limit, text), (int)policy_name.len, policy_name.data);
-    out_printf(out, "mem_fragmentation_ratio:1.00\r\nmem_allocator:jemalloc\r\nactive_defrag_running:0\r\n"
-                    "lazyfree_pending_objects:0\r\nlazyfreed_objects:0\r\n");
+    out_printf(out,
+               "used_memory_lua:0\r\nused_memory_lua_human:0B\r\nnumber_of_cached_scripts:0\r\n"
+               "number_of_functions:0\r\nnumber_of_libraries:0\r\n");
+    out_printf(out, "maxmemory:%" PRId64 "\r\nmaxmemory_human:%s\r\nmaxmemory_policy:%.*s\r\n",
+               limit, human((uint64_t)limit, text), (int)policy_name.len, policy_name.data);
+    out_printf(
+        out, "mem_fragmentation_ratio:1.00\r\nmem_allocator:jemalloc\r\nactive_defrag_running:0\r\n"
+             "lazyfree_pending_objects:0\r\nlazyfreed_objects:0\r\n");
 }
 
 static void print_persistence(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
     const char *status = commit_is_failed(partition->commit, NULL) ? "err" : "ok";
-    out_printf(out, "loading:0\r\nasync_loading:0\r\nrdb_changes_since_last_save:0\r\nrdb_bgsave_in_progress:0\r\n");
-    out_printf(out, "rdb_last_save_time:%" PRIu64 "\r\nrdb_last_bgsave_status:%s\r\n", partition->saved_s, status);
-    out_printf(out, "rdb_last_bgsave_time_sec:-1\r\nrdb_current_bgsave_time_sec:-1\r\nrdb_saves:0\r\n");
-    out_printf(out, "aof_enabled:1\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\n"
-                    "aof_last_rewrite_time_sec:-1\r\naof_current_rewrite_time_sec:-1\r\n"
-                    "aof_last_bgrewrite_status:ok\r\naof_last_write_status:%s\r\n",
+    out_printf(out, "loading:0\r\nasync_loading:0\r\nrdb_changes_since_last_save:0\r\nrdb_bgsave_"
+                    "in_progress:0\r\n");
+    out_printf(out, "rdb_last_save_time:%" PRIu64 "\r\nrdb_last_bgsave_status:%s\r\n",
+               partition->saved_s, status);
+    out_printf(out,
+               "rdb_last_bgsave_time_sec:-1\r\nrdb_current_bgsave_time_sec:-1\r\nrdb_saves:0\r\n");
+    out_printf(out,
+               "aof_enabled:1\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\n"
+               "aof_last_rewrite_time_sec:-1\r\naof_current_rewrite_time_sec:-1\r\n"
+               "aof_last_bgrewrite_status:ok\r\naof_last_write_status:%s\r\n",
                status);
 }
 
@@ -140,33 +150,47 @@ static void print_stats(const struct call *call, struct out *out)
     const struct partition *partition = call->partition;
     const struct stats *stats = partition->stats;
     const struct metrics *metrics = partition->metrics;
-    out_printf(out, "total_connections_received:%" PRIu64 "\r\ntotal_commands_processed:%" PRIu64 "\r\n",
+    out_printf(out,
+               "total_connections_received:%" PRIu64 "\r\ntotal_commands_processed:%" PRIu64 "\r\n",
                stats->connections_total, stats->commands_total);
     out_printf(out, "instantaneous_ops_per_sec:%" PRIu64 "\r\n", stats_ops_per_second(stats));
-    out_printf(out, "total_net_input_bytes:%" PRIu64 "\r\ntotal_net_output_bytes:%" PRIu64 "\r\n", stats->input_bytes,
-               stats->output_bytes);
-    out_printf(out, "rejected_connections:%" PRIu64 "\r\nsync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0\r\n",
+    out_printf(out, "total_net_input_bytes:%" PRIu64 "\r\ntotal_net_output_bytes:%" PRIu64 "\r\n",
+               stats->input_bytes, stats->output_bytes);
+    out_printf(out,
+               "rejected_connections:%" PRIu64
+               "\r\nsync_full:0\r\nsync_partial_ok:0\r\nsync_partial_err:0\r\n",
                stats->connections_refused);
-    out_printf(out, "expired_keys:%" PRIu64 "\r\nexpired_stale_perc:0.00\r\nexpired_time_cap_reached_count:0\r\n"
-                    "evicted_keys:0\r\nevicted_clients:0\r\n",
+    out_printf(out,
+               "expired_keys:%" PRIu64
+               "\r\nexpired_stale_perc:0.00\r\nexpired_time_cap_reached_count:0\r\n"
+               "evicted_keys:0\r\nevicted_clients:0\r\n",
                stats_metric(metrics, METRIC_BACKEND_EXPIRED) - stats->expired_before);
     out_printf(out, "keyspace_hits:%" PRIu64 "\r\nkeyspace_misses:%" PRIu64 "\r\n",
                stats_metric(metrics, METRIC_BACKEND_HITS) - stats->hits_before,
                stats_metric(metrics, METRIC_BACKEND_MISSES) - stats->misses_before);
-    out_printf(out, "pubsub_channels:0\r\npubsub_patterns:0\r\npubsubshard_channels:0\r\nlatest_fork_usec:0\r\n"
-                    "total_forks:0\r\nmigrate_cached_sockets:0\r\nslave_expires_tracked_keys:0\r\n"
-                    "tracking_total_keys:0\r\ntracking_total_items:0\r\ntracking_total_prefixes:0\r\n");
-    out_printf(out, "unexpected_error_replies:0\r\ntotal_error_replies:%" PRIu64 "\r\n", stats->errors_total);
+    out_printf(
+        out,
+        "pubsub_channels:0\r\npubsub_patterns:0\r\npubsubshard_channels:0\r\nlatest_fork_usec:0\r\n"
+        "total_forks:0\r\nmigrate_cached_sockets:0\r\nslave_expires_tracked_keys:0\r\n"
+        "tracking_total_keys:0\r\ntracking_total_items:0\r\ntracking_total_prefixes:0\r\n");
+    out_printf(out, "unexpected_error_replies:0\r\ntotal_error_replies:%" PRIu64 "\r\n",
+               stats->errors_total);
 }
 
 static void print_replication(const struct call *call, struct out *out)
 {
-    out_printf(out, "role:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\nmaster_replid:%s\r\n",
+    out_printf(out,
+               "role:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\nmaster_"
+               "replid:%s\r\n",
                call->partition->server->run_id);
-    out_printf(out, "master_replid2:0000000000000000000000000000000000000000\r\nmaster_repl_offset:%" PRIu64 "\r\n",
-               call->partition->batch_index);
-    out_printf(out, "second_repl_offset:-1\r\nrepl_backlog_active:0\r\nrepl_backlog_size:%" PRId64 "\r\n"
-                    "repl_backlog_first_byte_offset:0\r\nrepl_backlog_histlen:0\r\n",
+    out_printf(
+        out,
+        "master_replid2:0000000000000000000000000000000000000000\r\nmaster_repl_offset:%" PRIu64
+        "\r\n",
+        call->partition->batch_index);
+    out_printf(out,
+               "second_repl_offset:-1\r\nrepl_backlog_active:0\r\nrepl_backlog_size:%" PRId64 "\r\n"
+               "repl_backlog_first_byte_offset:0\r\nrepl_backlog_histlen:0\r\n",
                settings_number(call->partition->settings, "repl-backlog-size"));
 }
 
@@ -174,8 +198,9 @@ static void print_times(struct out *out, int who, const char *suffix)
 {
     struct rusage usage;
     CHECK(getrusage(who, &usage) == 0);
-    out_printf(out, "used_cpu_sys%s:%ld.%06ld\r\nused_cpu_user%s:%ld.%06ld\r\n", suffix, usage.ru_stime.tv_sec,
-               usage.ru_stime.tv_usec, suffix, usage.ru_utime.tv_sec, usage.ru_utime.tv_usec);
+    out_printf(out, "used_cpu_sys%s:%ld.%06ld\r\nused_cpu_user%s:%ld.%06ld\r\n", suffix,
+               usage.ru_stime.tv_sec, usage.ru_stime.tv_usec, suffix, usage.ru_utime.tv_sec,
+               usage.ru_utime.tv_usec);
 }
 
 static void print_cpu(const struct call *call, struct out *out)
@@ -199,9 +224,11 @@ static void print_commandstats(const struct call *call, struct out *out)
         if (!stats->calls && !stats->rejected && !stats->failed)
             continue;
         double each = stats->calls ? (double)stats->usec / (double)stats->calls : 0;
-        out_printf(out, "cmdstat_%s:calls=%" PRIu64 ",usec=%" PRIu64 ",usec_per_call=%.2f,rejected_calls=%" PRIu64
-                        ",failed_calls=%" PRIu64 "\r\n",
-                   command_full_name(command_of(id)), stats->calls, stats->usec, each, stats->rejected, stats->failed);
+        out_printf(out,
+                   "cmdstat_%s:calls=%" PRIu64 ",usec=%" PRIu64
+                   ",usec_per_call=%.2f,rejected_calls=%" PRIu64 ",failed_calls=%" PRIu64 "\r\n",
+                   command_full_name(command_of(id)), stats->calls, stats->usec, each,
+                   stats->rejected, stats->failed);
     }
 }
 
@@ -209,7 +236,8 @@ static void print_errorstats(const struct call *call, struct out *out)
 {
     const struct stats *stats = call->partition->stats;
     for (uint32_t i = 0; i < stats->errors_count; i++)
-        out_printf(out, "errorstat_%s:count=%" PRIu64 "\r\n", stats->errors[i].name, stats->errors[i].count);
+        out_printf(out, "errorstat_%s:count=%" PRIu64 "\r\n", stats->errors[i].name,
+                   stats->errors[i].count);
 }
 
 static void print_cluster(const struct call *call, struct out *out)
@@ -224,8 +252,8 @@ static void print_keyspace(const struct call *call, struct out *out)
     for (int db = 0; db < session_databases(call->session); db++) {
         const struct space *space = space_open(call->partition->spaces, name, (uint8_t)db);
         if (space->keys)
-            out_printf(out, "db%d:keys=%" PRIu64 ",expires=%" PRIu64 ",avg_ttl=0\r\n", db, space->keys,
-                       space->expires);
+            out_printf(out, "db%d:keys=%" PRIu64 ",expires=%" PRIu64 ",avg_ttl=0\r\n", db,
+                       space->keys, space->expires);
     }
 }
 
@@ -243,15 +271,19 @@ static void print_scree(const struct call *call, struct out *out)
     const struct metrics *metrics = partition->metrics;
     const char *reason;
     bool failed = commit_is_failed(partition->commit, &reason);
-    out_printf(out, "scree_version:%s\r\npartition:%u\r\npartitions:%u\r\n", SCREE_VERSION, partition->index,
-               partition->server->members_count);
-    out_printf(out, "durability:%s\r\nbatch_index:%" PRIu64 "\r\nkeys_all_namespaces:%" PRIu64 "\r\n",
+    out_printf(out, "scree_version:%s\r\npartition:%u\r\npartitions:%u\r\n", SCREE_VERSION,
+               partition->index, partition->server->members_count);
+    out_printf(out,
+               "durability:%s\r\nbatch_index:%" PRIu64 "\r\nkeys_all_namespaces:%" PRIu64 "\r\n",
                durabilities[partition->settings->config.durability], partition->batch_index,
                space_keys_total(partition->spaces));
-    out_printf(out, "commits:%" PRIu64 "\r\ncommit_failures:%" PRIu64 "\r\ncommit_rows:%" PRIu64 "\r\ncommit_usec:%" PRIu64
-                    "\r\n",
-               stats_metric(metrics, METRIC_BACKEND_COMMITS), stats_metric(metrics, METRIC_BACKEND_COMMIT_FAILURES),
-               stats_metric(metrics, METRIC_BACKEND_COMMIT_ROWS), stats_metric(metrics, METRIC_BACKEND_COMMIT_US));
+    out_printf(out,
+               "commits:%" PRIu64 "\r\ncommit_failures:%" PRIu64 "\r\ncommit_rows:%" PRIu64
+               "\r\ncommit_usec:%" PRIu64 "\r\n",
+               stats_metric(metrics, METRIC_BACKEND_COMMITS),
+               stats_metric(metrics, METRIC_BACKEND_COMMIT_FAILURES),
+               stats_metric(metrics, METRIC_BACKEND_COMMIT_ROWS),
+               stats_metric(metrics, METRIC_BACKEND_COMMIT_US));
     out_printf(out, "read_only:%d\r\nread_only_reason:%s\r\n", failed, failed ? reason : "");
 }
 

@@ -4,6 +4,7 @@
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
 #include "backend/partition.h"
+#include "backend/settings.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"
 #include "shared/number.h"
@@ -417,9 +418,7 @@ void cmd_randomkey(struct call *call)
 /* ---- OBJECT ---- */
 
 enum {
-    EMBSTR_MAX = 44,       /* Redis: longer strings are "raw" */
-    LISTPACK_ENTRIES = 512, /* hash-max-listpack-entries */
-    LISTPACK_VALUE = 64,
+    EMBSTR_MAX = 44, /* Redis: longer strings are "raw" */
     SHARED_INTEGERS = 10000,
 };
 
@@ -444,13 +443,16 @@ static const char *string_encoding(struct bytes value)
 /* Would Redis keep the hash in a listpack? */
 static bool hash_is_small(struct call *call, struct entry *entry)
 {
-    bool is_small = entry->meta.size <= LISTPACK_ENTRIES;
+    const struct settings *settings = call->partition->settings;
+    uint64_t entries_max = (uint64_t)settings_number(settings, "hash-max-listpack-entries");
+    uint64_t value_max = (uint64_t)settings_number(settings, "hash-max-listpack-value");
+    bool is_small = entry->meta.size <= entries_max;
     struct sub_iter it;
     if (!is_small)
         return false;
     sub_iter_init(call, entry, CF_DATA, NOTHING, &it);
     while (is_small && sub_iter_next(&it))
-        is_small = it.sub.len <= LISTPACK_VALUE && it.value.len <= LISTPACK_VALUE;
+        is_small = it.sub.len <= value_max && it.value.len <= value_max;
     return sub_iter_fini(&it) && is_small;
 }
 

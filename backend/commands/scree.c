@@ -32,12 +32,14 @@ void cmd_scree_use(struct call *call)
     int64_t db;
     if (name.len && !namespace_name_valid(name)) {
         call_error_text(call, "ERR invalid namespace");
-    } else if (!number_parse_int64(call->argv[3], &db) || db < 0 || db >= session_databases(call->session)) {
+    } else if (!number_parse_int64(call->argv[3], &db) || db < 0 ||
+               db >= session_databases(call->session)) {
         call_error(call, ERR_DB_INDEX);
     } else if (has_rule && !slot_rule_parse(call->argv[4], &rule)) {
         call_error_text(call, "ERR invalid slot rule");
     } else {
-        session_use(call->session, name, (uint8_t)db, has_rule && rule.kind != SLOT_RULE_TAG ? &rule : NULL);
+        session_use(call->session, name, (uint8_t)db,
+                    has_rule && rule.kind != SLOT_RULE_TAG ? &rule : NULL);
         reply_ok(&call->reply);
     }
 }

@@ -1,10 +1,10 @@
 /*
  * server.c - the server's small commands: flushing, swapping, time, persistence, the command table, the slow log.
  */
+#include "backend/server.h"
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
 #include "backend/partition.h"
-#include "backend/server.h"
 #include "backend/session.h"
 #include "backend/stats.h"
 #include "shared/command_reply.h"
@@ -22,7 +22,8 @@ void cmd_dbsize(struct call *call)
 /* [ASYNC|SYNC]: it is always asynchronous. */
 static bool parse_flush(struct call *call)
 {
-    if (call->argc == 1 || (call->argc == 2 && (bytes_is(call->argv[1], "ASYNC") || bytes_is(call->argv[1], "SYNC"))))
+    if (call->argc == 1 ||
+        (call->argc == 2 && (bytes_is(call->argv[1], "ASYNC") || bytes_is(call->argv[1], "SYNC"))))
         return true;
     call_error(call, ERR_SYNTAX);
     return false;
@@ -48,8 +49,8 @@ void cmd_flushall(struct call *call)
     if (!parse_flush(call))
         return;
     struct bytes name = session_namespace(call->session);
-    for (uint8_t db = 0; db < DATABASES_MAX; db++)
-        flush(call, space_open(call->partition->spaces, name, db));
+    for (int db = 0; db < DATABASES_MAX; db++)
+        flush(call, space_open(call->partition->spaces, name, (uint8_t)db));
     reply_ok(&call->reply);
 }
 
@@ -210,12 +211,14 @@ void cmd_latency_help(struct call *call)
 enum { KEY_OVERHEAD = 48, ROW_OVERHEAD = 16, SAMPLES_DEFAULT = 5 };
 
 /* Bytes of the first rows, `samples` at most (0: all), projected on the whole collection. */
-static bool collection_bytes(struct call *call, struct entry *entry, int64_t samples, uint64_t *bytes)
+static bool collection_bytes(struct call *call, struct entry *entry, int64_t samples,
+                             uint64_t *bytes)
 {
     struct sub_iter it;
     uint64_t rows = 0;
     uint64_t sum = 0;
-    sub_iter_init(call, entry, entry->meta.type == TYPE_STREAM ? CF_STREAM : CF_DATA, BYTES(""), &it);
+    sub_iter_init(call, entry, entry->meta.type == TYPE_STREAM ? CF_STREAM : CF_DATA, BYTES(""),
+                  &it);
     while ((samples == 0 || rows < (uint64_t)samples) && sub_iter_next(&it)) {
         sum += it.sub.len + it.value.len + ROW_OVERHEAD;
         rows++;
@@ -287,8 +290,10 @@ void cmd_slowlog_get(struct call *call)
     const struct stats *stats = call->partition->stats;
     int64_t count = SLOWLOG_GET_DEFAULT;
     if (call->argc > 3) {
-        call_errorf(call, "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try SLOWLOG HELP.",
-                    (int)call->argv[1].len, call->argv[1].data);
+        call_errorf(
+            call,
+            "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try SLOWLOG HELP.",
+            (int)call->argv[1].len, call->argv[1].data);
         return;
     }
     if (call->argc == 3 && (!number_parse_int64(call->argv[2], &count) || count < -1)) {
@@ -298,7 +303,8 @@ void cmd_slowlog_get(struct call *call)
     if (count < 0 || count > (int64_t)stats->slow_count)
         count = (int64_t)stats->slow_count;
     reply_array(&call->reply, count);
-    for (const struct slow_entry *entry = stats->slow; entry && count > 0; entry = entry->next, count--)
+    for (const struct slow_entry *entry = stats->slow; entry && count > 0;
+         entry = entry->next, count--)
         reply_slow(&call->reply, entry);
 }
 

@@ -70,7 +70,7 @@ bool path_make(const char *path, char *error, size_t size)
         is_ok = false;
     }
     if (!is_ok)
-        snprintf(error, size, "%s: %s", path, strerror(errno));
+        (void)snprintf(error, size, "%s: %s", path, strerror(errno));
     return is_ok;
 }
 

@@ -73,14 +73,14 @@ int store_failure(char *reason, char *error, size_t size)
 {
     bool is_full =
         strstr(reason, "No space left on device") || strstr(reason, "Disk quota exceeded");
-    snprintf(error, size, "%s", reason);
+    (void)snprintf(error, size, "%s", reason);
     rocksdb_free(reason);
     return is_full ? ERR_DISK_FULL : ERR_STORE;
 }
 
 int store_lost(char *error, size_t size)
 {
-    snprintf(error, size, "the database could not be opened again");
+    (void)snprintf(error, size, "the database could not be opened again");
     return ERR_STORE;
 }
 
@@ -429,13 +429,13 @@ static int write_gate(struct store *store, char *error, size_t size)
     if (!store->db)
         return store_lost(error, size);
     if (atomic_load(&store->stopped))
-        snprintf(error, size, "%s", store->stopped_reason);
+        (void)snprintf(error, size, "%s", store->stopped_reason);
     return atomic_load(&store->stopped);
 }
 
 static int write_failed(struct store *store, char *reason, char *error, size_t size)
 {
-    snprintf(store->stopped_reason, sizeof store->stopped_reason, "%s", reason);
+    (void)snprintf(store->stopped_reason, sizeof store->stopped_reason, "%s", reason);
     int err = store_failure(reason, error, size);
     atomic_store(&store->stopped, err);
     return err;
@@ -482,9 +482,9 @@ static bool has_room(struct store *store, char *error, size_t size)
     uint64_t need_bytes = path_bytes(store->path, ".log") + RECOVER_BYTES_FREE;
     if (free_bytes >= need_bytes)
         return true;
-    snprintf(error, size,
-             "No space left on device: %llu bytes are free, %llu are needed to recover",
-             (unsigned long long)free_bytes, (unsigned long long)need_bytes);
+    (void)snprintf(error, size,
+                   "No space left on device: %llu bytes are free, %llu are needed to recover",
+                   (unsigned long long)free_bytes, (unsigned long long)need_bytes);
     return false;
 }
 

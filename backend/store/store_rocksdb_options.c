@@ -51,6 +51,7 @@ const char *store_cf_name(enum cf cf)
 }
 
 /* May RocksDB drop the row? Rows are kept while the database is being opened or closed. */
+// NOLINTNEXTLINE(readability-function-size): the signature is RocksDB's
 static unsigned char filter_drop(void *state, int level, const char *key, size_t key_len,
                                  const char *value, size_t value_len, char **new_value,
                                  size_t *new_value_len, unsigned char *is_changed)
@@ -158,7 +159,7 @@ static rocksdb_options_t *options_with_age(rocksdb_options_t *base)
 {
     char text[64], *reason = NULL;
     rocksdb_options_t *options = rocksdb_options_create();
-    snprintf(text, sizeof text, "%s=%s", store_age_option[0], store_age_option[1]);
+    (void)snprintf(text, sizeof text, "%s=%s", store_age_option[0], store_age_option[1]);
     rocksdb_get_options_from_string(base, text, options, &reason);
     CHECK(!reason);
     rocksdb_options_destroy(base);

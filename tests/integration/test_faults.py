@@ -316,7 +316,7 @@ def _(run):
             check(metric(text, 'scree_proxy_requests_total') >= 100, 'requests')
             check(metric(text, 'scree_proxy_clients') >= 1, 'clients')
             text = cluster.backends[0].http('/metrics')[1]
-            check_equal(metric(text, 'scree_backend_keys'), 100, 'keys')
+            wait_for(lambda: metric(cluster.backends[0].http('/metrics')[1], 'scree_backend_keys') == 100, 'the keys gauge')
             check(metric(text, 'scree_backend_commits_total') >= 1, 'commits')
             check_equal(metric(text, 'scree_backend_readonly_partitions'), 0)
 

@@ -22,14 +22,19 @@ def options(parser):
 suite = Suite(__doc__, options)
 
 
+def wait_shards(cluster, client):
+    """Until every shard serves again for this client. (Each worker of a proxy has connections of its own, and one more
+    for commands that may take long.)"""
+    for shard in range(len(cluster.slots)):
+        key = cluster.key_on(shard)
+        for words in (['EXISTS', key], ['HGETALL', key]):
+            wait_for(lambda: not isinstance(client.get(*words), ReplyError), 'shard %d to answer %s' % (shard, words[0]), 60)
+
+
 def all_answer(cluster):
-    """Every shard serves again through every proxy."""
     for index in range(len(cluster.proxies)):
         with cluster.connect(index) as client:
-            for shard in range(len(cluster.slots)):
-                key = cluster.key_on(shard)
-                wait_for(lambda: not isinstance(client.get('EXISTS', key), ReplyError),
-                         'shard %d to answer through proxy %d' % (shard, index), 60)
+            wait_shards(cluster, client)
 
 
 def check_counts(cluster):
@@ -53,10 +58,10 @@ def crash(run, cluster, rng, writers, round_number):
     victims = rng.sample(cluster.backends, rng.choice([1, 1, 1, len(cluster.backends)]))
     if round_number % 3 == 2:
         victims = victims + [rng.choice(cluster.proxies)]
+    refused = sum(writer.refused for writer in writers) + 20
     for victim in victims:
         victim.kill9()
     if rng.random() < 0.5:
-        refused = sum(writer.refused for writer in writers) + 20
         wait_for(lambda: sum(writer.refused for writer in writers) >= refused or any(w.wrong for w in writers) or
                  not any(unit.is_certain() for writer in writers for unit in writer.units),
                  'errors while servers are down', 30)
@@ -93,6 +98,7 @@ def kill_loop(run, rounds, **cluster_options):
 def check_round(run, cluster, round_number, writers, watcher, histories):
     wrong = [text for thread in writers + [watcher] for text in thread.wrong]
     with cluster.connect(round_number % 2, timeout=60) as client:
+        wait_shards(cluster, client)
         unsure = sum(1 for unit in histories if not unit.is_certain())
         wrong += verify(histories, client)
     run.debug('round %d: %d operations acknowledged, %d refused, %d unanswered; last error: %s'

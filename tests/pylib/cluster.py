@@ -256,7 +256,7 @@ class Process:
         except OSError:
             return b''
 
-    def log_tail(self, lines=15):
+    def log_tail(self, lines=6):
         return '\n'.join(self.log().decode('utf-8', 'replace').splitlines()[-lines:])
 
     def check_log(self):

@@ -7,7 +7,8 @@
  * Every client adds to its own two keys, always both in one transaction, reads those of others, and checks
  *   (1) replies come in the order of the requests, one each, whatever waits for a commit and whatever fails;
  *   (2) what anybody has seen of a key is never taken back, by a failed commit or a crash;
- *   (3) both keys of a client are always the same.
+ *   (3) both keys of a client are always the same;
+ *   (4) the counters of keys are right after every crash and at the end.
  */
 #include "backend/partition.h"
 #include "backend/server.h"
@@ -23,7 +24,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SEEDS = 200, CLIENTS = 6, PENDING_MAX = 64, ROUNDS = 60, ROUND_US = 20 * 1000, STEPS_MAX = 20000000 };
+enum {
+    SEEDS = 60,
+    CLIENTS = 6,
+    PENDING_MAX = 64,
+    ROUNDS = 60,
+    ROUND_US = 20 * 1000,
+    STEPS_MAX = 20000000
+};
 
 /* What a reply must be. */
 enum wanted { WANT_OK, WANT_QUEUED, WANT_PAIR, WANT_ECHO, WANT_VALUE };
@@ -125,7 +133,8 @@ static void check_reply(struct client *client, const struct request *request, st
     }
 }
 
-static size_t on_replies(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+static size_t on_replies(void *owner, struct block *block, const char *data, size_t len,
+                         size_t *need)
 {
     struct client *client = owner;
     size_t used = 0;
@@ -158,7 +167,7 @@ static void request(struct client *client, struct request wanted, const char *te
 static const char *about(const char *command, uint64_t number)
 {
     static char text[64];
-    snprintf(text, sizeof text, "%s%llu", command, (unsigned long long)number);
+    (void)snprintf(text, sizeof text, "%s%llu", command, (unsigned long long)number);
     return text;
 }
 
@@ -166,10 +175,14 @@ static void request_pair(struct client *client)
 {
     client->sent++;
     request(client, (struct request){.wanted = WANT_OK}, "MULTI");
-    request(client, (struct request){.wanted = WANT_QUEUED}, about("INCR a", (uint64_t)client->index));
-    request(client, (struct request){.wanted = WANT_QUEUED}, about("INCR b", (uint64_t)client->index));
-    request(client,
-            (struct request){.wanted = WANT_PAIR, .of = client->index, .floor = seen[client->index]}, "EXEC");
+    request(client, (struct request){.wanted = WANT_QUEUED},
+            about("INCR a", (uint64_t)client->index));
+    request(client, (struct request){.wanted = WANT_QUEUED},
+            about("INCR b", (uint64_t)client->index));
+    request(
+        client,
+        (struct request){.wanted = WANT_PAIR, .of = client->index, .floor = seen[client->index]},
+        "EXEC");
 }
 
 static void request_random(struct client *client)
@@ -230,17 +243,30 @@ static void on_client_timer(void *owner)
 
 /* ---- the backend ---- */
 
-static void backend_start(const struct backend_config *config)
+/* The counters say what the store holds, once nothing waits to be written. */
+static void check_counters(void)
+{
+    const struct bytes all = BYTES("");
+    uint64_t rows = 0;
+    struct store_iter *iter = store_iter_new(partition->store, CF_METADATA, all, all);
+    for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter))
+        rows++;
+    store_iter_free(iter);
+    CHECK(rows == space_keys_total(partition->spaces));
+}
+
+static void backend_start(void)
 {
     char error[256];
     sim_set_host("backend");
     backend_loop = loop_new();
-    partition = partition_new(server, 0, backend_loop, env, config, error, sizeof error);
+    partition = partition_new(server, 0, backend_loop, env, error, sizeof error);
     CHECK(partition);
     const struct listen_options options = {.address = "backend:7401", .backlog = 16};
     int fd = listen_bind(&options, error, sizeof error);
     CHECK(fd >= 0);
     partition->listener = listener_new(backend_loop, fd, &options, partition_accept, partition);
+    check_counters();
 }
 
 static void backend_free(void)
@@ -249,12 +275,12 @@ static void backend_free(void)
     loop_free(backend_loop);
 }
 
-static void backend_crash(const struct backend_config *config)
+static void backend_crash(void)
 {
     sim_crash_host("backend");
     store_mem_crash(partition->store);
     backend_free();
-    backend_start(config);
+    backend_start();
 }
 
 static void on_stopped(void *owner)
@@ -288,8 +314,9 @@ static void world_begin(struct backend_config *config, uint64_t seed)
     server = server_new(config);
     if (sim_random(2)) /* less than an option may be: every effect fills the batch */
         server->settings->config.commit_batch_limit_bytes = 1;
-    env = store_env_new(&(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
-    backend_start(config);
+    env = store_env_new(
+        &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
+    backend_start();
     sim_set_host("clients");
     client_loop = loop_new();
     for (int i = 0; i < CLIENTS; i++) {
@@ -307,6 +334,7 @@ static void world_end(struct backend_config *config)
         timer_stop(clients[i].timer);
     partition_stop(partition, on_stopped, NULL);
     CHECK(sim_run_until(is_over, NULL, STEPS_MAX));
+    check_counters();
     for (int i = 0; i < CLIENTS; i++)
         timer_free(clients[i].timer);
     backend_free();
@@ -324,9 +352,10 @@ static void run_world(uint64_t seed)
     for (int round = 0; round < ROUNDS; round++) {
         sim_run_for(1 + sim_random(ROUND_US));
         if (sim_chance(60000))
-            backend_crash(&config);
+            backend_crash();
         else if (sim_chance(60000))
-            store_mem_fail_next(partition->store, 1 + sim_random(3), sim_random(2) ? ERR_STORE : ERR_DISK_FULL);
+            store_mem_fail_next(partition->store, 1 + sim_random(3),
+                                sim_random(2) ? ERR_STORE : ERR_DISK_FULL);
         else if (sim_chance(20000))
             sim_run_for(1500 * 1000); /* long enough to recover from a failed write */
     }

@@ -54,9 +54,9 @@ static void test_sizes_are_read_as_redis_does(void)
     static const struct {
         const char *text;
         uint64_t bytes;
-    } good[] = {{"0", 0},           {"100", 100},       {"5b", 5},        {"1k", 1000},
-                {"1kb", 1024},      {"2m", 2000000},    {"2MB", 2097152}, {"1g", 1000000000},
-                {"1gb", 1073741824}};
+    } good[] = {{"0", 0},         {"100", 100},       {"5b", 5},
+                {"1k", 1000},     {"1kb", 1024},      {"2m", 2000000},
+                {"2MB", 2097152}, {"1g", 1000000000}, {"1gb", 1073741824}};
     uint64_t bytes;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         CHECK(parameter_bytes(bytes_of(good[i].text), &bytes));

@@ -9,8 +9,12 @@
 
 static void push(struct stats *stats, const struct bytes *argv, uint32_t argc, uint64_t len_max)
 {
-    const struct slow_command slow = {
-        .at_s = 100, .usec = 7, .peer = BYTES("1.2.3.4:5"), .name = BYTES("me"), .argv = argv, .argc = argc};
+    const struct slow_command slow = {.at_s = 100,
+                                      .usec = 7,
+                                      .peer = BYTES("1.2.3.4:5"),
+                                      .name = BYTES("me"),
+                                      .argv = argv,
+                                      .argc = argc};
     slowlog_push(stats, &slow, len_max);
 }
 
@@ -33,7 +37,7 @@ static void test_different_errors_are_bounded(void)
     struct stats *stats = stats_new();
     char text[64];
     for (int i = 0; i < 2 * STATS_ERRORS_MAX; i++) {
-        snprintf(text, sizeof text, "E%dxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", i);
+        (void)snprintf(text, sizeof text, "E%dxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", i);
         stats_error(stats, text);
     }
     CHECK(stats->errors_count == STATS_ERRORS_MAX && stats->errors_total == 2 * STATS_ERRORS_MAX);
@@ -49,7 +53,8 @@ static void test_the_slow_log_keeps_the_newest(void)
         push(stats, argv, 2, 3);
     CHECK(stats->slow_count == 3 && stats->slow->id == 4 && stats->slow->next->next->id == 2);
     CHECK(!stats->slow->next->next->next);
-    CHECK(bytes_equal(stats->slow->peer, BYTES("1.2.3.4:5")) && bytes_equal(stats->slow->name, BYTES("me")));
+    CHECK(bytes_equal(stats->slow->peer, BYTES("1.2.3.4:5")) &&
+          bytes_equal(stats->slow->name, BYTES("me")));
     CHECK(bytes_equal(stats->slow->argv[1], BYTES("k")));
     push(stats, argv, 2, 0);
     CHECK(stats->slow_count == 0 && !stats->slow);

@@ -340,7 +340,13 @@ static bool survive_failure_at(unsigned n, int reason)
         ck_assert_str_eq(get(CF_DATA, key), "v");
         ck_assert_str_eq(get(CF_METADATA, key), "v");
     }
-    store_batch_delete_range(batch, store, CF_DATA, BYTES(""), BYTES(""));
+    /* Rows one by one: RocksDB 7.8 with assertions aborts when a compaction that writes nothing but
+     * a deleted range fails. */
+    for (unsigned i = 0; i < 6; i++) {
+        snprintf(key, sizeof key, "%02u", i);
+        store_batch_delete(batch, store, CF_DATA, bytes_of(key));
+        store_batch_delete(batch, store, CF_METADATA, bytes_of(key));
+    }
     commit();
     reopen();
     ck_assert_str_eq(walk(CF_DATA, "", "", true), "");
@@ -451,6 +457,8 @@ START_TEST(a_full_disk_stops_writes_only_and_room_brings_them_back)
     check_rows(rows + 1);
     cases_end();
     close(ballast);
+    ck_assert_int_eq(umount(dir), 0);
+    remove_dir();
 }
 END_TEST
 

@@ -40,7 +40,8 @@ static void test_its_size_is_known_and_goes_with_it(void)
     CHECK(transaction.bytes == 2 * one);
     transaction.is_aborted = true;
     transaction_end(&transaction);
-    CHECK(!transaction.is_open && !transaction.is_aborted && !transaction.bytes && !transaction.first);
+    CHECK(!transaction.is_open && !transaction.is_aborted && !transaction.bytes &&
+          !transaction.first);
     transaction_end(&transaction);
     transaction_begin(&transaction);
     CHECK(transaction.is_open && transaction.count == 0);

@@ -1,0 +1,33 @@
+#include "tests/sim/sim_break.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum sim_break sim_broken = BREAK_NONE;
+
+const char *sim_break_name(enum sim_break broken)
+{
+    static const char *const names[BREAK_COUNT] = {
+        [BREAK_NONE] = "none",
+        [BREAK_LOST_SYNC] = "lost-sync",
+        [BREAK_TORN_BATCH] = "torn-batch",
+        [BREAK_EARLY_ACK] = "early-ack",
+        [BREAK_LOST_DONE] = "lost-done",
+        [BREAK_SWAPPED_REPLY] = "swapped-reply",
+        [BREAK_LOST_REPLY] = "lost-reply",
+        [BREAK_DOUBLE_SEND] = "double-send",
+        [BREAK_WRONG_BACKEND] = "wrong-backend",
+    };
+    return broken < BREAK_COUNT ? names[broken] : NULL;
+}
+
+bool sim_break_find(const char *name, enum sim_break *broken)
+{
+    for (int i = 0; i < BREAK_COUNT; i++) {
+        if (strcmp(sim_break_name((enum sim_break)i), name) == 0) {
+            *broken = (enum sim_break)i;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,378 @@
+#include "tests/sim/sim_cluster.h"
+
+#include "backend/partition.h"
+#include "backend/server.h"
+#include "backend/store/store.h"
+#include "config/reload.h"
+#include "proxy/proxy.h"
+#include "shared/check.h"
+#include "tests/sim/sim_audit.h"
+#include "tests/sim/sim_world.h"
+#include "tests/sim/store_mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TEXT_MAX = 2000, ERROR_MAX = 300, SIM_PORT = 7401 };
+
+static void note_wrong(struct sim_cluster *cluster, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void note_wrong(struct sim_cluster *cluster, const char *format, ...)
+{
+    va_list args;
+    if (cluster->why[0])
+        return;
+    va_start(args, format);
+    (void)vsnprintf(cluster->why, sizeof(cluster->why), format, args);
+    va_end(args);
+}
+
+/* ---- configuration ---------------------------------------------------------------------------- */
+
+static void parse(struct config *config, const struct config_schema *schema, const char *text)
+{
+    char error[ERROR_MAX];
+    config_init_defaults(config, schema);
+    if (!config_parse(config, "sim.ini", bytes_of(text), error, sizeof(error))) {
+        (void)fprintf(stderr, "%s\n", error);
+        CHECK(!"the simulation's configuration is accepted");
+    }
+}
+
+static void configure_backend(const struct sim_backend *backend, struct backend_config *config)
+{
+    static const char *const durabilities[] = {"always", "everysec", "os"};
+    const struct sim_plan *plan = &backend->cluster->plan;
+    char text[TEXT_MAX];
+    (void)snprintf(text, sizeof(text),
+                   "[backend]\ndata = /sim/%s\npartitions = %u\nsecret = %s\ndurability = %s\n"
+                   "active-expire = %s\nlog-level = error\n",
+                   backend->name, plan->partitions, plan->has_secret ? "secret" : "",
+                   durabilities[plan->durability], plan->active_expire ? "yes" : "no");
+    parse(&config->head, &backend_schema, text);
+}
+
+static void configure_proxy(const struct sim_proxy *proxy, struct proxy_config *config)
+{
+    const struct sim_cluster *cluster = proxy->cluster;
+    const struct sim_plan *plan = &cluster->plan;
+    char text[TEXT_MAX];
+    int len = snprintf(text, sizeof(text),
+                       "[proxy]\nlisten = %s\nadmin =\nworkers = %u\nlog-level = error\n"
+                       "client-pipeline-limit = %u\ndrain-timeout = %ums\n[upstream]\nsecret = %s\n"
+                       "timeout = %llums\nbackoff-max = 300ms\nkeepalive = 2s\n",
+                       proxy->address, plan->workers, sim_random(4) ? 4096 : 1 + (unsigned)sim_random(8),
+                       (unsigned)sim_random(300), plan->has_secret ? "secret" : "",
+                       (unsigned long long)plan->upstream_timeout_ms);
+    for (unsigned i = 0; plan->has_secret && i < plan->places; i++) {
+        if (cluster->places[i].name[0])
+            len += snprintf(text + len, sizeof(text) - (size_t)len, "[namespace %s]\ntoken = %s\n",
+                            cluster->places[i].name, cluster->places[i].name);
+    }
+    parse(&config->head, &proxy_schema, text);
+}
+
+/* ---- the map ---------------------------------------------------------------------------------- */
+
+unsigned sim_cluster_shard(const struct sim_cluster *cluster, uint16_t slot)
+{
+    return cluster->owners[slot / (SLOT_COUNT / SIM_RANGES)];
+}
+
+/* The shards in an order by chance, by names and addresses by chance. */
+static struct shard_map *make_map(struct sim_cluster *cluster)
+{
+    struct shard_map *map = shard_map_new(++cluster->epoch);
+    unsigned first = (unsigned)sim_random(cluster->shard_count);
+    bool is_renamed = sim_random(2);
+    for (unsigned i = 0; i < cluster->shard_count; i++) {
+        unsigned shard = (first + i) % cluster->shard_count;
+        char name[SIM_NAMES_MAX];
+        unsigned taken;
+        (void)snprintf(name, sizeof(name), "s%u-%u", shard, is_renamed ? (unsigned)map->epoch : 0);
+        int index = shard_map_add(map, bytes_of(name));
+        CHECK(index >= 0);
+        shard_map_add_address(map, index,
+                              bytes_of(cluster->shards[shard].addresses[sim_random(2)]));
+        for (unsigned range = 0; range < SIM_RANGES; range++) {
+            unsigned slots = SLOT_COUNT / SIM_RANGES;
+            if (cluster->owners[range] == shard)
+                CHECK(shard_map_claim(map, index, range * slots, range * slots + slots - 1,
+                                      &taken));
+        }
+    }
+    return map;
+}
+
+static struct proxy_snapshot *make_snapshot(struct sim_proxy *proxy)
+{
+    struct proxy_config config;
+    char error[ERROR_MAX];
+    configure_proxy(proxy, &config);
+    struct proxy_snapshot *snapshot =
+        snapshot_make(&config, make_map(proxy->cluster), error, sizeof(error));
+    CHECK(snapshot);
+    config_fini(&config.head);
+    return snapshot;
+}
+
+/* ---- backends --------------------------------------------------------------------------------- */
+
+static struct listener *listen_on(struct sim_seat *seat, const char *address)
+{
+    const struct listen_options options = {.address = address};
+    char error[ERROR_MAX];
+    int fd = listen_bind(&options, error, sizeof(error));
+    CHECK(fd >= 0);
+    return listener_new(seat->loop, fd, &options, partition_accept, seat->partition);
+}
+
+static void seat_start(struct sim_backend *backend, unsigned index)
+{
+    struct sim_cluster *cluster = backend->cluster;
+    struct sim_seat *seat = &backend->seats[index];
+    struct sim_shard *shard =
+        &cluster->shards[(unsigned)(backend - cluster->backends) * cluster->plan.partitions + index];
+    char error[ERROR_MAX];
+    *seat = (struct sim_seat){.loop = loop_new()};
+    seat->partition =
+        partition_new(backend->server, index, seat->loop, backend->env, error, sizeof(error));
+    CHECK(seat->partition);
+    if (!sim_audit_store(seat->partition->store, error, sizeof(error)))
+        note_wrong(cluster, "%s partition %u starts with %s", backend->name, index, error);
+    seat->partition->listener = listen_on(seat, shard->addresses[0]);
+    seat->partition->unix_listener = listen_on(seat, shard->addresses[1]);
+    seat->partition->port = SIM_PORT + (int)index;
+}
+
+void sim_backend_start(struct sim_backend *backend)
+{
+    struct backend_config config;
+    CHECK(backend->state == SIM_DOWN);
+    sim_set_host(backend->name);
+    sim_note("start", sim_now_us());
+    configure_backend(backend, &config);
+    const struct store_env_options options = {.block_cache_bytes = 1 << 20};
+    backend->server = server_new(&config);
+    backend->env = store_env_new(&options);
+    for (unsigned i = 0; i < backend->cluster->plan.partitions; i++)
+        seat_start(backend, i);
+    config_fini(&config.head);
+    backend->state = SIM_UP;
+    backend->back_us = 0;
+}
+
+static void backend_bury(struct sim_backend *backend)
+{
+    for (unsigned i = 0; i < backend->cluster->plan.partitions; i++) {
+        partition_free(backend->seats[i].partition);
+        loop_free(backend->seats[i].loop);
+    }
+    if (backend->server->clients != 0)
+        note_wrong(backend->cluster, "%s: %u clients are counted after the end", backend->name,
+                   backend->server->clients);
+    store_env_free(backend->env);
+    server_free(backend->server);
+    backend->state = SIM_DOWN;
+}
+
+static void on_stopped(void *owner)
+{
+    ((struct sim_seat *)owner)->has_stopped = true;
+}
+
+struct stop_order {
+    struct task task;
+    struct sim_seat *seat;
+};
+
+static void run_stop(struct task *task)
+{
+    struct stop_order *order = container_of(task, struct stop_order, task);
+    partition_stop(order->seat->partition, on_stopped, order->seat);
+    free(order);
+}
+
+void sim_backend_stop(struct sim_backend *backend)
+{
+    CHECK(backend->state == SIM_UP);
+    backend->state = SIM_STOPPING;
+    for (unsigned i = 0; i < backend->cluster->plan.partitions; i++) {
+        struct stop_order *order = calloc(1, sizeof(*order));
+        CHECK(order);
+        order->task.run = run_stop;
+        order->seat = &backend->seats[i];
+        loop_post(order->seat->loop, &order->task);
+    }
+}
+
+void sim_backend_crash(struct sim_backend *backend)
+{
+    CHECK(backend->state == SIM_UP);
+    backend->was_crashed = true;
+    sim_crash_host(backend->name);
+    for (unsigned i = 0; i < backend->cluster->plan.partitions; i++)
+        store_mem_crash(backend->seats[i].partition->store);
+    backend_bury(backend);
+}
+
+/* All that was acknowledged is in the store now, so it must agree with itself. */
+static void backend_tend(struct sim_backend *backend)
+{
+    char error[ERROR_MAX];
+    if (backend->state != SIM_STOPPING)
+        return;
+    for (unsigned i = 0; i < backend->cluster->plan.partitions; i++) {
+        if (!backend->seats[i].has_stopped)
+            return;
+    }
+    for (unsigned i = 0; i < backend->cluster->plan.partitions; i++) {
+        if (!sim_audit_store(backend->seats[i].partition->store, error, sizeof(error)))
+            note_wrong(backend->cluster, "%s partition %u ends with %s", backend->name, i, error);
+    }
+    backend_bury(backend);
+}
+
+/* ---- proxies ---------------------------------------------------------------------------------- */
+
+void sim_proxy_start(struct sim_proxy *proxy)
+{
+    char error[ERROR_MAX];
+    CHECK(proxy->state == SIM_DOWN);
+    sim_set_host(proxy->name);
+    proxy->loop = loop_new();
+    proxy->proxy = proxy_new(proxy->loop, make_snapshot(proxy));
+    if (!proxy_start(proxy->proxy, error, sizeof(error))) {
+        (void)fprintf(stderr, "%s\n", error);
+        CHECK(!"the proxy starts");
+    }
+    proxy->state = SIM_UP;
+    proxy->back_us = 0;
+}
+
+void sim_proxy_reload(struct sim_proxy *proxy)
+{
+    CHECK(proxy->state == SIM_UP);
+    proxy_publish(proxy->proxy, make_snapshot(proxy));
+}
+
+void sim_proxy_stop(struct sim_proxy *proxy)
+{
+    CHECK(proxy->state == SIM_UP);
+    proxy->state = SIM_STOPPING;
+    proxy_stop(proxy->proxy);
+}
+
+static void proxy_tend(struct sim_proxy *proxy)
+{
+    if (proxy->state != SIM_STOPPING || !proxy->loop->is_stopped)
+        return;
+    proxy_join(proxy->proxy);
+    if (proxy->proxy->clients != 0)
+        note_wrong(proxy->cluster, "%s: %lld clients are counted after the end", proxy->name,
+                   (long long)proxy->proxy->clients);
+    proxy_free(proxy->proxy);
+    loop_free(proxy->loop);
+    proxy->state = SIM_DOWN;
+}
+
+/* ---- the cluster ------------------------------------------------------------------------------ */
+
+static void name_places(struct sim_cluster *cluster)
+{
+    for (unsigned i = 0; i < cluster->plan.places; i++) {
+        struct sim_place *place = &cluster->places[i];
+        if (cluster->plan.has_secret && sim_random(3))
+            (void)snprintf(place->name, sizeof(place->name), "tenant%u", i);
+        place->db = i;
+    }
+}
+
+static void name_shards(struct sim_cluster *cluster)
+{
+    cluster->shard_count = cluster->plan.backends * cluster->plan.partitions;
+    for (unsigned i = 0; i < cluster->shard_count; i++) {
+        struct sim_shard *shard = &cluster->shards[i];
+        shard->backend = i / cluster->plan.partitions;
+        shard->partition = i % cluster->plan.partitions;
+        for (unsigned j = 0; j < 2; j++)
+            (void)snprintf(shard->addresses[j], sizeof(shard->addresses[j]), "b%u%s:%u",
+                           shard->backend, j ? "-alias" : "", SIM_PORT + shard->partition);
+    }
+    for (unsigned i = 0; i < SIM_RANGES; i++)
+        cluster->owners[i] =
+            (uint8_t)(i < cluster->shard_count ? i : sim_random(cluster->shard_count));
+}
+
+void sim_cluster_start(struct sim_cluster *cluster, const struct sim_plan *plan)
+{
+    *cluster = (struct sim_cluster){.plan = *plan};
+    name_places(cluster);
+    name_shards(cluster);
+    for (unsigned i = 0; i < plan->backends; i++) {
+        struct sim_backend *backend = &cluster->backends[i];
+        backend->cluster = cluster;
+        (void)snprintf(backend->name, sizeof(backend->name), "backend-%u", i);
+        sim_backend_start(backend);
+    }
+    for (unsigned i = 0; i < plan->proxies; i++) {
+        struct sim_proxy *proxy = &cluster->proxies[i];
+        proxy->cluster = cluster;
+        (void)snprintf(proxy->name, sizeof(proxy->name), "proxy-%u", i);
+        (void)snprintf(proxy->address, sizeof(proxy->address), "proxy-%u:7379", i);
+        sim_proxy_start(proxy);
+    }
+}
+
+void sim_cluster_fini(struct sim_cluster *cluster)
+{
+    CHECK(sim_cluster_is_down(cluster));
+}
+
+void sim_cluster_tend(struct sim_cluster *cluster)
+{
+    for (unsigned i = 0; i < cluster->plan.backends; i++)
+        backend_tend(&cluster->backends[i]);
+    for (unsigned i = 0; i < cluster->plan.proxies; i++)
+        proxy_tend(&cluster->proxies[i]);
+}
+
+void sim_cluster_revive(struct sim_cluster *cluster, bool at_once)
+{
+    uint64_t now_us = sim_now_us();
+    for (unsigned i = 0; i < cluster->plan.backends; i++) {
+        struct sim_backend *backend = &cluster->backends[i];
+        if (backend->state == SIM_DOWN && (at_once || backend->back_us <= now_us))
+            sim_backend_start(backend);
+    }
+    for (unsigned i = 0; i < cluster->plan.proxies; i++) {
+        struct sim_proxy *proxy = &cluster->proxies[i];
+        if (proxy->state == SIM_DOWN && (at_once || proxy->back_us <= now_us))
+            sim_proxy_start(proxy);
+    }
+}
+
+static bool all_are(const struct sim_cluster *cluster, enum sim_state state)
+{
+    for (unsigned i = 0; i < cluster->plan.backends; i++) {
+        if (cluster->backends[i].state != state)
+            return false;
+    }
+    for (unsigned i = 0; i < cluster->plan.proxies; i++) {
+        if (cluster->proxies[i].state != state)
+            return false;
+    }
+    return true;
+}
+
+bool sim_cluster_is_up(const struct sim_cluster *cluster)
+{
+    return all_are(cluster, SIM_UP);
+}
+
+bool sim_cluster_is_down(const struct sim_cluster *cluster)
+{
+    return all_are(cluster, SIM_DOWN);
+}

@@ -1,0 +1,168 @@
+/*
+ * test_space.c - key counters against a model: changes, rollbacks, flushes, seals, failed and durable batches; after
+ * every reload the counters are exactly those of the last durable batch.
+ */
+#include "backend/space.h"
+
+#include "shared/check.h"
+#include "shared/error.h"
+#include "tests/sim/store_mem.h"
+
+#include <stdio.h>
+
+enum { SPACES = 3, SLOTS = 6, SEEDS = 200, STEPS = 300 };
+
+struct counts {
+    uint64_t keys[SPACES][SLOTS];
+    uint64_t expires[SPACES][SLOTS];
+};
+
+struct world {
+    struct store *store;
+    struct overlay *overlay;
+    struct space_set *set;
+    struct store_batch *batch;
+    struct counts now;
+    struct counts durable;
+    uint64_t random;
+};
+
+static const char *const NAMES[SPACES] = {"", "shop", "test_1"};
+
+static uint32_t chance(struct world *world, uint32_t below)
+{
+    world->random = world->random * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (uint32_t)(world->random >> 33) % below;
+}
+
+static struct space *space_at(struct world *world, int index)
+{
+    return space_open(world->set, bytes_of(NAMES[index]), 0);
+}
+
+static void change_once(struct world *world)
+{
+    int space = (int)chance(world, SPACES);
+    uint16_t slot = (uint16_t)chance(world, SLOTS);
+    bool add = world->now.keys[space][slot] == 0 || chance(world, 2);
+    bool expires = add ? chance(world, 3) == 0 : world->now.expires[space][slot] == world->now.keys[space][slot];
+    int64_t sign = add ? 1 : -1;
+    space_count(world->set, space_at(world, space), slot, sign, expires ? sign : 0);
+    world->now.keys[space][slot] += (uint64_t)sign;
+    world->now.expires[space][slot] += expires ? (uint64_t)sign : 0;
+}
+
+static void step_command(struct world *world)
+{
+    struct counts before = world->now;
+    overlay_savepoint(world->overlay);
+    space_savepoint(world->set);
+    for (uint32_t i = 0, n = 1 + chance(world, 4); i < n; i++)
+        change_once(world);
+    if (chance(world, 4) == 0) {
+        overlay_rollback(world->overlay);
+        space_rollback(world->set);
+        world->now = before;
+    }
+}
+
+static void step_flush(struct world *world)
+{
+    int space = (int)chance(world, SPACES);
+    space_clear(world->set, space_at(world, space));
+    memset(world->now.keys[space], 0, sizeof world->now.keys[space]);
+    memset(world->now.expires[space], 0, sizeof world->now.expires[space]);
+}
+
+static void step_commit(struct world *world)
+{
+    char error[128];
+    space_seal(world->set);
+    if (!overlay_dirty(world->overlay))
+        return;
+    struct layer *layer = overlay_seal(world->overlay);
+    store_batch_clear(world->batch);
+    layer_write(layer, world->store, world->batch);
+    if (chance(world, 5) == 0) {
+        overlay_discard(world->overlay);
+        CHECK(space_reload(world->set));
+        world->now = world->durable;
+        return;
+    }
+    CHECK(store_write(world->store, world->batch, true, error, sizeof error) == OK);
+    overlay_retire(world->overlay);
+    world->durable = world->now;
+}
+
+/* Every key number 0 … keys - 1 leads to a slot that has it. */
+static void check_choice(struct world *world, int index)
+{
+    uint64_t seen[SLOTS] = {0};
+    const struct space *space = space_at(world, index);
+    for (uint64_t i = 0; i < space->keys; i++) {
+        uint64_t place = i;
+        uint16_t slot = space_slot_at(space, &place);
+        CHECK(place < world->now.keys[index][slot]);
+        seen[slot]++;
+    }
+    for (int slot = 0; slot < SLOTS; slot++)
+        CHECK(seen[slot] == world->now.keys[index][slot]);
+}
+
+static void check_all(struct world *world)
+{
+    uint64_t all = 0;
+    for (int i = 0; i < SPACES; i++) {
+        const struct space *space = space_at(world, i);
+        uint64_t keys = 0;
+        uint64_t expires = 0;
+        for (uint16_t slot = 0; slot < SLOTS; slot++) {
+            CHECK(space_slot_keys(world->set, space, slot) == world->now.keys[i][slot]);
+            keys += world->now.keys[i][slot];
+            expires += world->now.expires[i][slot];
+        }
+        CHECK(space->keys == keys);
+        CHECK(space->expires == expires);
+        check_choice(world, i);
+        all += keys;
+    }
+    CHECK(space_keys_total(world->set) == all);
+}
+
+static void run_seed(uint64_t seed)
+{
+    static const struct store_options OPTIONS = {.path = "space"};
+    char error[128];
+    struct world world = {.random = seed};
+    store_mem_reset();
+    store_mem_seed(seed);
+    struct store_env *env = store_env_new(&(struct store_env_options){0});
+    world.store = store_open(env, &OPTIONS, error, sizeof error);
+    CHECK(world.store);
+    world.overlay = overlay_new(world.store);
+    world.set = space_set_new(world.overlay, world.store);
+    world.batch = store_batch_new();
+    for (int i = 0; i < STEPS; i++) {
+        uint32_t kind = chance(&world, 20);
+        if (kind < 14)
+            step_command(&world);
+        else if (kind < 15)
+            step_flush(&world);
+        else
+            step_commit(&world);
+        check_all(&world);
+    }
+    store_batch_free(world.batch);
+    space_set_free(world.set);
+    overlay_free(world.overlay);
+    store_close(world.store);
+    store_env_free(env);
+}
+
+int main(void)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        run_seed(seed);
+    printf("%d passed, 0 failed\n", SEEDS);
+    return 0;
+}

@@ -1,0 +1,163 @@
+#include "proxy/route.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+enum { ARGS_MAX = 16 };
+
+static struct shard_map *map; /* a: 0-5461, b, c */
+static struct key_list keys;
+static uint16_t *shards;
+static uint32_t shards_cap;
+
+static void setup(void)
+{
+    const char *const addresses[] = {"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"};
+    command_init();
+    map = shard_map_even(addresses, 3);
+    keys_list_init(&keys);
+}
+
+static void teardown(void)
+{
+    shard_map_unref(map);
+    keys_list_fini(&keys);
+    free(shards);
+    shards = NULL;
+    shards_cap = 0;
+}
+
+/* Routes the words of `line`. */
+static struct route route_line(const char *line, bool is_strict, const struct namespace *entry)
+{
+    struct route_rules rules = {.map = map, .entry = entry, .is_strict = is_strict};
+    struct bytes argv[ARGS_MAX];
+    uint32_t argc = 0;
+    while (*line) {
+        size_t len = strcspn(line, " ");
+        argv[argc++] = (struct bytes){line, len};
+        line += len + (line[len] == ' ');
+    }
+    const struct command *command = command_find_argv(argv, argc);
+    ck_assert_ptr_nonnull(command);
+    ck_assert(command_arity_ok(command, argc));
+    return route_plan(&rules, command, argv, argc, &keys, &shards, &shards_cap);
+}
+
+static enum route_kind kind_of(const char *line)
+{
+    return route_line(line, false, NULL).kind;
+}
+
+/* Slots: a 15495 (c), b 3300 (a), c 7365 (b), {a}x as a. */
+
+START_TEST(one_key_goes_to_the_shard_of_its_slot)
+{
+    ck_assert_uint_eq(route_line("GET a", false, NULL).shard, 2);
+    ck_assert_uint_eq(route_line("GET b", false, NULL).shard, 0);
+    struct route route = route_line("SET c 1", false, NULL);
+    ck_assert_int_eq(route.kind, ROUTE_KIND_ONE);
+    ck_assert_uint_eq(route.shard, 1);
+    ck_assert_uint_eq(route.slot, 7365);
+}
+END_TEST
+
+START_TEST(split_commands_are_cut_only_when_they_must_be)
+{
+    ck_assert_int_eq(kind_of("MGET a {a}x {a}y"), ROUTE_KIND_ONE);
+    ck_assert_int_eq(kind_of("MGET a b a"), ROUTE_KIND_PARTS);
+    ck_assert_uint_eq(keys.count, 3);
+    ck_assert_uint_eq(shards[0], 2);
+    ck_assert_uint_eq(shards[1], 0);
+    ck_assert_uint_eq(shards[2], 2);
+    ck_assert_int_eq(kind_of("MSET a 1 b 2"), ROUTE_KIND_PARTS);
+    ck_assert_int_eq(kind_of("DEL a b"), ROUTE_KIND_PARTS);
+}
+END_TEST
+
+START_TEST(a_key_without_its_value_is_left_to_a_backend_to_refuse)
+{
+    ck_assert_int_eq(kind_of("MSET a 1 b"), ROUTE_KIND_ANY);
+}
+END_TEST
+
+START_TEST(several_keys_of_one_command_must_share_a_shard)
+{
+    ck_assert_int_eq(kind_of("RENAME a b"), ROUTE_KIND_CROSSSLOT);
+    ck_assert_int_eq(kind_of("RENAME a {a}b"), ROUTE_KIND_ONE);
+    ck_assert_int_eq(kind_of("MSETNX a 1 b 2"), ROUTE_KIND_CROSSSLOT);
+}
+END_TEST
+
+/* foo is slot 12182, a is 15495: both on shard c. */
+START_TEST(one_shard_is_enough_unless_the_rule_is_strict)
+{
+    ck_assert_int_eq(route_line("RENAME a foo", false, NULL).kind, ROUTE_KIND_ONE);
+    ck_assert_int_eq(route_line("RENAME a foo", true, NULL).kind, ROUTE_KIND_CROSSSLOT);
+    ck_assert_int_eq(route_line("RENAME a {a}b", true, NULL).kind, ROUTE_KIND_ONE);
+    ck_assert_int_eq(route_line("MGET a foo", true, NULL).kind, ROUTE_KIND_ONE);
+}
+END_TEST
+
+START_TEST(a_script_without_keys_may_go_anywhere)
+{
+    ck_assert_int_eq(kind_of("EVAL x 0"), ROUTE_KIND_ANY);
+    ck_assert_int_eq(kind_of("EVAL x 2 a"), ROUTE_KIND_ANY);
+    ck_assert_int_eq(kind_of("EVAL x 1 a"), ROUTE_KIND_ONE);
+    ck_assert_int_eq(kind_of("EVAL x 2 a b"), ROUTE_KIND_CROSSSLOT);
+}
+END_TEST
+
+START_TEST(rows_without_keys_say_where_they_go)
+{
+    ck_assert_int_eq(kind_of("PING"), ROUTE_KIND_LOCAL);
+    ck_assert_int_eq(kind_of("DBSIZE"), ROUTE_KIND_ALL);
+    ck_assert_int_eq(kind_of("SCAN 0"), ROUTE_KIND_LOCAL);
+    ck_assert_int_eq(kind_of("RANDOMKEY"), ROUTE_KIND_LOCAL);
+    ck_assert_int_eq(kind_of("MULTI"), ROUTE_KIND_TRANSACTION);
+    ck_assert_int_eq(kind_of("WATCH a"), ROUTE_KIND_TRANSACTION);
+    ck_assert_int_eq(kind_of("SHUTDOWN"), ROUTE_KIND_DENIED);
+    ck_assert_int_eq(kind_of("SCREE AUTH x"), ROUTE_KIND_UNKNOWN);
+}
+END_TEST
+
+START_TEST(every_row_has_a_kind)
+{
+    for (int id = COMMAND_NONE + 1; id < COMMAND_COUNT; id++) {
+        enum route_kind kind = route_by_row(command_of((enum command_id)id));
+        ck_assert(kind <= ROUTE_KIND_CROSSSLOT);
+        ck_assert(kind != ROUTE_KIND_PARTS && kind != ROUTE_KIND_CROSSSLOT);
+    }
+}
+END_TEST
+
+START_TEST(a_namespace_has_its_own_slot_rule)
+{
+    struct namespace fixed = {.slot_rule = {.kind = SLOT_RULE_FIXED, .slot = 0}};
+    ck_assert_uint_eq(route_line("GET a", false, &fixed).shard, 0);
+    ck_assert_int_eq(route_line("MGET a b c", false, &fixed).kind, ROUTE_KIND_ONE);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("route");
+    TCase *tests = tcase_create("route");
+    tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    suite_add_tcase(suite, tests);
+    tcase_add_test(tests, one_key_goes_to_the_shard_of_its_slot);
+    tcase_add_test(tests, split_commands_are_cut_only_when_they_must_be);
+    tcase_add_test(tests, a_key_without_its_value_is_left_to_a_backend_to_refuse);
+    tcase_add_test(tests, several_keys_of_one_command_must_share_a_shard);
+    tcase_add_test(tests, one_shard_is_enough_unless_the_rule_is_strict);
+    tcase_add_test(tests, a_script_without_keys_may_go_anywhere);
+    tcase_add_test(tests, rows_without_keys_say_where_they_go);
+    tcase_add_test(tests, every_row_has_a_kind);
+    tcase_add_test(tests, a_namespace_has_its_own_slot_rule);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,147 @@
+/*
+ * test_watcher.c - WATCH: marks reach the watchers of a key, and only those.
+ */
+#include "backend/watch.h"
+
+#include "backend/space.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+static struct space shop = {.name = {"shop", 4}};
+static struct space test = {.name = {"test", 4}};
+static struct watch_set *set;
+static struct watcher a;
+static struct watcher b;
+
+static void setup(void)
+{
+    set = watch_set_new();
+    watcher_init(&a);
+    watcher_init(&b);
+}
+
+static void teardown(void)
+{
+    watch_clear(set, &a);
+    watch_clear(set, &b);
+    watch_set_free(set);
+}
+
+START_TEST(a_change_marks_every_watcher_of_the_key)
+{
+    watch_add(set, &a, &shop, BYTES("k"));
+    watch_add(set, &b, &shop, BYTES("k"));
+    watch_touch(set, &shop, BYTES("k"));
+    ck_assert(a.dirty && b.dirty);
+}
+END_TEST
+
+START_TEST(other_keys_and_namespaces_mark_nobody)
+{
+    watch_add(set, &a, &shop, BYTES("k"));
+    watch_touch(set, &shop, BYTES("kk"));
+    watch_touch(set, &test, BYTES("k"));
+    watch_touch(set, &shop, BYTES(""));
+    ck_assert(!a.dirty);
+}
+END_TEST
+
+START_TEST(watching_twice_and_clearing_leaves_nothing)
+{
+    watch_add(set, &a, &shop, BYTES("k"));
+    watch_add(set, &a, &shop, BYTES("k"));
+    watch_clear(set, &a);
+    watch_touch(set, &shop, BYTES("k"));
+    ck_assert(!a.dirty);
+}
+END_TEST
+
+START_TEST(clearing_one_watcher_keeps_the_other)
+{
+    watch_add(set, &a, &shop, BYTES("k"));
+    watch_add(set, &b, &shop, BYTES("k"));
+    watch_clear(set, &a);
+    watch_touch(set, &shop, BYTES("k"));
+    ck_assert(!a.dirty && b.dirty);
+}
+END_TEST
+
+START_TEST(keys_may_be_empty_and_binary)
+{
+    watch_add(set, &a, &shop, BYTES(""));
+    watch_add(set, &b, &shop, BYTES("\0\xff"));
+    watch_touch(set, &shop, BYTES("\0\xff"));
+    ck_assert(!a.dirty && b.dirty);
+    watch_touch(set, &shop, BYTES(""));
+    ck_assert(a.dirty);
+}
+END_TEST
+
+static bool starts_with_x(void *owner, struct space *space, struct bytes key)
+{
+    (void)owner;
+    (void)space;
+    return key.data[0] == 'x';
+}
+
+START_TEST(a_flush_marks_watchers_of_keys_that_existed)
+{
+    watch_add(set, &a, &shop, BYTES("x1"));
+    watch_add(set, &b, &shop, BYTES("y1"));
+    watch_touch_space(set, &test, starts_with_x, NULL);
+    ck_assert(!a.dirty);
+    watch_touch_space(set, &shop, starts_with_x, NULL);
+    ck_assert(a.dirty && !b.dirty);
+}
+END_TEST
+
+START_TEST(a_swap_moves_watches_to_the_other_storage)
+{
+    watch_add(set, &a, &shop, BYTES("k"));
+    watch_swap(set, &shop, &test);
+    watch_touch(set, &shop, BYTES("k"));
+    ck_assert(!a.dirty);
+    watch_touch(set, &test, BYTES("k"));
+    ck_assert(a.dirty);
+}
+END_TEST
+
+static void count_visit(void *owner, struct space *space, struct bytes key)
+{
+    ck_assert_ptr_eq(space, &shop);
+    ck_assert_uint_eq(key.len, 2);
+    ++*(int *)owner;
+}
+
+START_TEST(each_watched_key_is_visited_once)
+{
+    int visits = 0;
+    watch_add(set, &a, &shop, BYTES("k1"));
+    watch_add(set, &a, &shop, BYTES("k2"));
+    watch_add(set, &b, &shop, BYTES("k3"));
+    watch_each(&a, count_visit, &visits);
+    ck_assert_int_eq(visits, 2);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tests = tcase_create("watcher");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, a_change_marks_every_watcher_of_the_key);
+    tcase_add_test(tests, other_keys_and_namespaces_mark_nobody);
+    tcase_add_test(tests, watching_twice_and_clearing_leaves_nothing);
+    tcase_add_test(tests, clearing_one_watcher_keeps_the_other);
+    tcase_add_test(tests, keys_may_be_empty_and_binary);
+    tcase_add_test(tests, a_flush_marks_watchers_of_keys_that_existed);
+    tcase_add_test(tests, a_swap_moves_watches_to_the_other_storage);
+    tcase_add_test(tests, each_watched_key_is_visited_once);
+    Suite *suite = suite_create("watcher");
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
