@@ -94,6 +94,7 @@ static void submit(struct commit *commit, const struct layer *layer)
 static void try_recover(struct commit *commit)
 {
     int err = store_recover(commit->store, commit->reason, sizeof commit->reason);
+    overlay_store_changed(commit->overlay);
     if (err == OK) {
         store_batch_clear(commit->batch);
         store_batch_log_data(commit->batch, BYTES("probe"));

@@ -73,7 +73,7 @@ static char *write_u32(char *to, uint32_t value)
     return to + sizeof value;
 }
 
-char *write_u64(char *to, uint64_t value)
+static char *write_u64(char *to, uint64_t value)
 {
     put_u64(to, value);
     return to + sizeof value;
@@ -318,7 +318,7 @@ static bool take_u32(struct bytes *row, uint32_t *value)
     return true;
 }
 
-bool take_u64(struct bytes *row, uint64_t *value)
+static bool take_u64(struct bytes *row, uint64_t *value)
 {
     struct bytes raw;
     if (!take_bytes(row, sizeof *value, &raw))

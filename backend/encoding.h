@@ -137,8 +137,6 @@ char *write_slot_count(char *to, const struct slot_count *count);
 bool take_slot_count(struct bytes *row, struct slot_count *count);
 char *write_journal_space(char *to, struct bytes space, uint16_t counts);
 bool take_journal_space(struct bytes *row, struct bytes *space, uint16_t *counts);
-char *write_u64(char *to, uint64_t value);
-bool take_u64(struct bytes *row, uint64_t *value);
 
 /* Big-endian integers. */
 struct bytes encode_u64(struct arena *arena, uint64_t value);

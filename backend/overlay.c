@@ -4,25 +4,34 @@
  * A row that is put again gets new value bytes; the old ones stay in the arena until the layer ends, which is
  * what lets rollback restore them and the commit thread read without locks.
  *
+ *   a layer:   every column family's rows in order (skip list), and all of them by hash for point reads
  *   undo log:  (row, its value before)  newest last; rollback walks it back
  *   row state: VALUE, DELETED, or ABSENT: made and rolled back, or wiped by a range; says nothing by itself
  */
 #include "backend/overlay.h"
 
+#include "backend/row_cache.h"
 #include "shared/arena.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/error.h"
+#include "shared/table.h"
 
 #include <stdlib.h>
 
-enum { HEIGHT_MAX = 12 };
+enum {
+    HEIGHT_MAX = 12,
+    INDEX_MIN = 64,    /* entries of a layer's index, at first */
+    INDEX_KEPT = 8192, /* a bigger one is given back when the layer ends */
+};
 
 enum row_state { ROW_ABSENT, ROW_DELETED, ROW_VALUE };
 
 struct row {
     struct bytes key;
     struct bytes value;
+    uint64_t hash; /* of cf and key */
+    enum cf cf;
     enum row_state state;
     struct row *next[]; /* one per level of the row's height */
 };
@@ -31,7 +40,6 @@ struct row {
 struct rows {
     struct row *head[HEIGHT_MAX];
     int height;
-    size_t count;
 };
 
 struct range {
@@ -46,9 +54,18 @@ struct undo {
     enum row_state state;
 };
 
+/* Open addressing, at most half full. */
+struct index_entry {
+    uint64_t hash;
+    struct row *row; /* NULL: free */
+};
+
 struct layer {
     struct arena arena;
     struct rows rows[CF_COUNT];
+    struct index_entry *index;
+    size_t index_cap; /* a power of two, or 0 */
+    size_t rows_count;
     struct range *ranges;
     size_t ranges_count;
     size_t ranges_cap;
@@ -59,6 +76,7 @@ struct layer {
 
 struct overlay {
     struct store *store;
+    struct row_cache *cache; /* of the store's rows; NULL: none */
     struct layer layers[2];
     struct layer *current;
     struct layer *in_flight; /* NULL: none */
@@ -87,15 +105,6 @@ static struct row *rows_search(struct rows *rows, struct bytes key, struct row *
         before[level] = links;
     }
     return rows->height ? links[0] : NULL;
-}
-
-static struct row *rows_find(struct rows *rows, struct bytes key)
-{
-    if (rows->count == 0)
-        return NULL;
-    struct row **before[HEIGHT_MAX];
-    struct row *row = rows_search(rows, key, before);
-    return row && bytes_equal(row->key, key) ? row : NULL;
 }
 
 /* The first row with key >= `key`. */
@@ -130,30 +139,75 @@ static int random_height(struct overlay *overlay)
     return height < HEIGHT_MAX ? height : HEIGHT_MAX;
 }
 
-/* The row of `key`, made ABSENT when it is new. */
-static struct row *rows_get_or_add(struct overlay *overlay, struct layer *layer, enum cf cf, struct bytes key)
+/* ---- layers ---- */
+
+static uint64_t hash_row(enum cf cf, struct bytes key)
 {
+    return hash_bytes(key) + (uint64_t)cf * 0x9e3779b97f4a7c15;
+}
+
+static struct row *layer_find(const struct layer *layer, enum cf cf, struct bytes key, uint64_t hash)
+{
+    if (layer->rows_count == 0)
+        return NULL;
+    size_t mask = layer->index_cap - 1;
+    for (size_t i = hash & mask; layer->index[i].row; i = (i + 1) & mask) {
+        struct row *row = layer->index[i].row;
+        if (layer->index[i].hash == hash && row->cf == cf && bytes_equal(row->key, key))
+            return row;
+    }
+    return NULL;
+}
+
+static void index_add(struct layer *layer, struct row *row)
+{
+    size_t mask = layer->index_cap - 1;
+    size_t i = row->hash & mask;
+    while (layer->index[i].row)
+        i = (i + 1) & mask;
+    layer->index[i] = (struct index_entry){row->hash, row};
+}
+
+static void index_grow(struct layer *layer)
+{
+    free(layer->index);
+    layer->index_cap = layer->index_cap ? layer->index_cap * 2 : INDEX_MIN;
+    layer->index = calloc(layer->index_cap, sizeof *layer->index);
+    CHECK(layer->index);
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        for (struct row *row = layer->rows[cf].head[0]; row; row = row->next[0])
+            index_add(layer, row);
+}
+
+/* The row of `key`, made ABSENT when it is new. */
+static struct row *layer_get_or_add(struct overlay *overlay, struct layer *layer, enum cf cf, struct bytes key)
+{
+    uint64_t hash = hash_row(cf, key);
+    struct row *row = layer_find(layer, cf, key, hash);
+    if (row)
+        return row;
+    if (layer->rows_count * 2 >= layer->index_cap)
+        index_grow(layer);
     struct rows *rows = &layer->rows[cf];
     struct row **before[HEIGHT_MAX];
-    struct row *row = rows_search(rows, key, before);
-    if (row && bytes_equal(row->key, key))
-        return row;
+    (void)rows_search(rows, key, before);
     int height = random_height(overlay);
     for (; rows->height < height; rows->height++)
         before[rows->height] = rows->head;
     row = arena_alloc(&layer->arena, sizeof *row + (size_t)height * sizeof row->next[0]);
     row->key = arena_copy(&layer->arena, key);
     row->value = (struct bytes){NULL, 0};
+    row->hash = hash;
+    row->cf = cf;
     row->state = ROW_ABSENT;
     for (int level = 0; level < height; level++) {
         row->next[level] = before[level][level];
         before[level][level] = row;
     }
-    rows->count++;
+    layer->rows_count++;
+    index_add(layer, row);
     return row;
 }
-
-/* ---- layers ---- */
 
 static void layer_init(struct layer *layer)
 {
@@ -165,6 +219,14 @@ static void layer_reset(struct layer *layer, uint64_t ticket)
 {
     arena_reset(&layer->arena);
     memset(layer->rows, 0, sizeof layer->rows);
+    if (layer->index_cap > INDEX_KEPT) {
+        free(layer->index);
+        layer->index = NULL;
+        layer->index_cap = 0;
+    } else if (layer->rows_count) {
+        memset(layer->index, 0, layer->index_cap * sizeof *layer->index);
+    }
+    layer->rows_count = 0;
     layer->ranges_count = 0;
     layer->header = (struct bytes){NULL, 0};
     layer->effects = 0;
@@ -174,6 +236,7 @@ static void layer_reset(struct layer *layer, uint64_t ticket)
 static void layer_fini(struct layer *layer)
 {
     arena_fini(&layer->arena);
+    free(layer->index);
     free(layer->ranges);
 }
 
@@ -233,8 +296,20 @@ void overlay_free(struct overlay *overlay)
         return;
     layer_fini(&overlay->layers[0]);
     layer_fini(&overlay->layers[1]);
+    row_cache_free(overlay->cache);
     free(overlay->undo);
     free(overlay);
+}
+
+void overlay_use_cache(struct overlay *overlay, size_t bytes)
+{
+    CHECK(!overlay->cache);
+    overlay->cache = row_cache_new(bytes);
+}
+
+static bool is_cached(const struct overlay *overlay, enum cf cf)
+{
+    return overlay->cache && (cf == CF_METADATA || cf == CF_DATA);
 }
 
 static void observe_read(struct overlay *overlay, const struct layer *layer)
@@ -245,9 +320,9 @@ static void observe_read(struct overlay *overlay, const struct layer *layer)
 
 /* What one layer says of a key: ROW_VALUE (then *value), ROW_DELETED, or ROW_ABSENT (ask below). */
 static enum row_state layer_look(struct overlay *overlay, struct layer *layer, enum cf cf, struct bytes key,
-                                 struct slice *value)
+                                 uint64_t hash, struct slice *value)
 {
-    struct row *row = rows_find(&layer->rows[cf], key);
+    struct row *row = layer_find(layer, cf, key, hash);
     enum row_state state = row ? row->state : ROW_ABSENT;
     if (state == ROW_ABSENT && layer->ranges_count && layer_range_of(layer, cf, key))
         state = ROW_DELETED;
@@ -258,16 +333,33 @@ static enum row_state layer_look(struct overlay *overlay, struct layer *layer, e
     return state;
 }
 
+/* From the store, through the cache. */
+static int cached_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash, struct slice *value)
+{
+    struct bytes found;
+    if (!is_cached(overlay, cf))
+        return store_get(overlay->store, cf, key, value);
+    if (row_cache_get(overlay->cache, cf, key, hash, &found)) {
+        *value = (struct slice){found.data, found.len, NULL};
+        return OK;
+    }
+    int err = store_get(overlay->store, cf, key, value);
+    if (err == OK)
+        row_cache_put(overlay->cache, cf, key, hash, slice_bytes(value));
+    return err;
+}
+
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value)
 {
-    enum row_state state = layer_look(overlay, overlay->current, cf, key, value);
+    uint64_t hash = hash_row(cf, key);
+    enum row_state state = layer_look(overlay, overlay->current, cf, key, hash, value);
     if (state == ROW_ABSENT && overlay->in_flight)
-        state = layer_look(overlay, overlay->in_flight, cf, key, value);
+        state = layer_look(overlay, overlay->in_flight, cf, key, hash, value);
     if (state == ROW_VALUE)
         return OK;
     if (state == ROW_DELETED)
         return ERR_NOT_FOUND;
-    return store_get(overlay->store, cf, key, value);
+    return cached_get(overlay, cf, key, hash, value);
 }
 
 /* Remembers the row as it is, then counts one effect. */
@@ -285,7 +377,7 @@ static void log_effect(struct overlay *overlay, struct row *row)
 
 void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes head, struct bytes tail)
 {
-    struct row *row = rows_get_or_add(overlay, overlay->current, cf, key);
+    struct row *row = layer_get_or_add(overlay, overlay->current, cf, key);
     log_effect(overlay, row);
     char *data = arena_alloc(&overlay->current->arena, head.len + tail.len);
     if (head.len)
@@ -303,7 +395,7 @@ void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct b
 
 void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key)
 {
-    struct row *row = rows_get_or_add(overlay, overlay->current, cf, key);
+    struct row *row = layer_get_or_add(overlay, overlay->current, cf, key);
     log_effect(overlay, row);
     row->value = (struct bytes){NULL, 0};
     row->state = ROW_DELETED;
@@ -337,6 +429,8 @@ void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from
 
 void overlay_savepoint(struct overlay *overlay)
 {
+    if (overlay->cache)
+        row_cache_turn(overlay->cache);
     overlay->undo_count = 0;
     overlay->savepoint.ranges_count = overlay->current->ranges_count;
     overlay->savepoint.effects = overlay->current->effects;
@@ -401,17 +495,48 @@ struct layer *overlay_seal(struct overlay *overlay)
     return overlay->in_flight;
 }
 
+/* The layer is in the store: what the cache says of its rows follows. */
+static void cache_layer(struct overlay *overlay, const struct layer *layer)
+{
+    if (layer->ranges_count && overlay->cache)
+        row_cache_clear(overlay->cache);
+    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
+        if (!is_cached(overlay, cf))
+            continue;
+        for (const struct row *row = layer->rows[cf].head[0]; row; row = row->next[0]) {
+            row_cache_turn(overlay->cache);
+            if (row->state == ROW_VALUE)
+                row_cache_put(overlay->cache, cf, row->key, row->hash, row->value);
+            else if (row->state == ROW_DELETED)
+                row_cache_remove(overlay->cache, cf, row->key, row->hash);
+        }
+    }
+}
+
+void overlay_store_changed(struct overlay *overlay)
+{
+    if (overlay->cache)
+        row_cache_clear(overlay->cache);
+}
+
+static void drop_in_flight(struct overlay *overlay)
+{
+    layer_reset(overlay->in_flight, 0);
+    overlay->in_flight = NULL;
+}
+
 void overlay_retire(struct overlay *overlay)
 {
     CHECK(overlay->in_flight);
-    layer_reset(overlay->in_flight, 0);
-    overlay->in_flight = NULL;
+    cache_layer(overlay, overlay->in_flight);
+    drop_in_flight(overlay);
 }
 
 void overlay_discard(struct overlay *overlay)
 {
     if (overlay->in_flight)
-        overlay_retire(overlay);
+        drop_in_flight(overlay);
+    overlay_store_changed(overlay);
     layer_reset(overlay->current, overlay->current->ticket + 1);
     overlay->undo_count = 0;
 }

@@ -23,7 +23,12 @@ struct overlay;
 struct overlay *overlay_new(struct store *store);
 void overlay_free(struct overlay *overlay);
 
-/* 0 and the value (borrowed: until the next overlay_retire/discard, and slice_release when pinned),
+/* Keeps rows of the store that were read or written lately in so much memory. At most once, at the beginning. */
+void overlay_use_cache(struct overlay *overlay, size_t bytes);
+/* The store may hold other rows than it did (it was recovered): nothing remembered of it is right. */
+void overlay_store_changed(struct overlay *overlay);
+
+/* 0 and the value (borrowed: until the next overlay_savepoint/retire/discard, and slice_release when pinned),
  * ERR_NOT_FOUND, or ERR_STORE. */
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value);
 /* Key and value are copied. */

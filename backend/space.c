@@ -1,30 +1,49 @@
 /*
- * space.c - storage namespaces, their counters and the database maps, in memory; rows of what changed.
+ * space.c - storage namespaces, their counters and the database maps, in memory; rows of what changed
+ * (count_rows.h).
  */
 #include "backend/space.h"
 
-#include "backend/encoding.h"
+#include "backend/count_rows.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/table.h"
 
 #include <stdlib.h>
 
+enum {
+    GROUPS = 16384 / COUNTER_SLOTS,
+    MANY_COUNTERS = 1024, /* a namespace with so many gets them by slot too */
+};
+
 /* Keys of one slot of one storage namespace. */
 struct counter {
     struct holder *holder;
     struct counter *next;       /* of the same namespace */
-    struct counter *next_dirty; /* in set->dirty */
+    struct counter *next_dirty; /* in holder->dirty */
     uint64_t keys;
     uint64_t expires;
     uint16_t slot;
     bool dirty;
 };
 
+/* The slots of one counter row. */
+struct group {
+    struct holder *holder;
+    struct group *next_stale;
+    uint64_t stale_since; /* serial of the oldest journal row that the counter row needs; 0: none */
+};
+
 /* A storage namespace with what only this file knows of it. */
 struct holder {
     struct space space;
     struct counter *counters;
+    size_t counters_count;
+    struct counter **by_slot; /* NULL while there are few */
+    struct counter *dirty;    /* changed since the last seal */
+    uint16_t dirty_count;
+    struct holder *next_dirty; /* in set->dirty */
+    struct group groups[GROUPS];
     char name[];
 };
 
@@ -46,8 +65,11 @@ struct space_set {
     struct table *holders;  /* storage namespace → holder */
     struct table *maps;     /* namespace → database_map */
     struct table *counters; /* holder address | slot → counter */
-    struct counter *dirty;
-    uint64_t keys; /* of all namespaces */
+    struct holder *dirty;
+    struct group *stale; /* oldest first */
+    struct group **stale_end;
+    uint64_t serial; /* of the newest journal row */
+    uint64_t keys;   /* of all namespaces */
     struct holder **order; /* all holders, oldest first */
     size_t order_count;
     uint64_t generation;
@@ -86,8 +108,18 @@ static struct holder *holder_open(struct space_set *set, struct bytes name)
 
 static struct counter *counter_find(const struct space_set *set, struct holder *holder, uint16_t slot)
 {
+    if (holder->by_slot)
+        return holder->by_slot[slot];
     struct counter_name name = {holder, slot};
     return table_get(set->counters, (struct bytes){(const char *)&name, sizeof name});
+}
+
+static void index_by_slot(struct holder *holder)
+{
+    holder->by_slot = calloc(GROUPS * COUNTER_SLOTS, sizeof(struct counter *));
+    CHECK(holder->by_slot);
+    for (struct counter *counter = holder->counters; counter; counter = counter->next)
+        holder->by_slot[counter->slot] = counter;
 }
 
 static struct counter *counter_open(struct space_set *set, struct holder *holder, uint16_t slot)
@@ -103,26 +135,51 @@ static struct counter *counter_open(struct space_set *set, struct holder *holder
     holder->counters = counter;
     struct counter_name name = {holder, slot};
     table_put(set->counters, (struct bytes){(const char *)&name, sizeof name}, counter);
+    if (holder->by_slot)
+        holder->by_slot[slot] = counter;
+    else if (++holder->counters_count == MANY_COUNTERS)
+        index_by_slot(holder);
     return counter;
+}
+
+/* Sets it, and the sums above it. */
+static void counter_set(struct space_set *set, struct counter *counter, uint64_t keys, uint64_t expires)
+{
+    struct space *space = &counter->holder->space;
+    set->keys += keys - counter->keys;
+    space->keys += keys - counter->keys;
+    space->expires += expires - counter->expires;
+    counter->keys = keys;
+    counter->expires = expires;
+    CHECK((int64_t)keys >= 0);
+    CHECK((int64_t)expires >= 0);
+}
+
+/* The journal row `serial` says more than the counter row of the slot. */
+static void group_outdated(struct space_set *set, struct holder *holder, uint16_t slot, uint64_t serial)
+{
+    struct group *group = &holder->groups[slot / COUNTER_SLOTS];
+    if (group->stale_since)
+        return;
+    group->holder = holder;
+    group->stale_since = serial;
+    group->next_stale = NULL;
+    *set->stale_end = group;
+    set->stale_end = &group->next_stale;
 }
 
 /* ---- reading what is stored ---- */
 
-static bool load_counter(struct space_set *set, struct bytes key, struct bytes value)
+/* stored_count_fn */
+static bool load_count(void *owner, struct bytes space, const struct slot_count *count, uint64_t serial)
 {
-    struct bytes name;
-    uint16_t slot;
-    uint64_t keys;
-    uint64_t expires;
-    if (!decode_counter_key(key, &name, &slot) || !decode_counter(value, &keys, &expires))
+    struct space_set *set = owner;
+    if (count->slot >= GROUPS * COUNTER_SLOTS)
         return false;
-    struct holder *holder = holder_open(set, name);
-    struct counter *counter = counter_open(set, holder, slot);
-    counter->keys = keys;
-    counter->expires = expires;
-    holder->space.keys += keys;
-    holder->space.expires += expires;
-    set->keys += keys;
+    struct holder *holder = holder_open(set, space);
+    counter_set(set, counter_open(set, holder, count->slot), count->keys, count->expires);
+    if (serial)
+        group_outdated(set, holder, count->slot, serial);
     return true;
 }
 
@@ -150,30 +207,39 @@ static bool load_map(struct space_set *set, struct bytes key, struct bytes value
     return true;
 }
 
-/* Reads all rows that begin with `first`. False when the store fails or a row is damaged. */
-static bool load_rows(struct space_set *set, char first, bool (*load)(struct space_set *, struct bytes, struct bytes))
+/* Reads all database maps. False when the store fails or a row is damaged. */
+static bool load_maps(struct space_set *set)
 {
-    char end = (char)(first + 1);
-    struct store_iter *iter =
-        store_iter_new(set->store, CF_SYSTEM, (struct bytes){&first, 1}, (struct bytes){&end, 1});
+    struct store_iter *iter = store_iter_new(set->store, CF_SYSTEM, BYTES("d"), BYTES("e"));
     bool fine = true;
     for (store_iter_seek_first(iter); fine && store_iter_valid(iter); store_iter_next(iter))
-        fine = load(set, store_iter_key(iter), store_iter_value(iter));
+        fine = load_map(set, store_iter_key(iter), store_iter_value(iter));
     fine = fine && !store_iter_failed(iter);
     store_iter_free(iter);
     return fine;
 }
 
-bool space_reload(struct space_set *set)
+static void forget_counts(struct space_set *set)
 {
     for (size_t i = 0; i < set->order_count; i++) {
         struct holder *holder = set->order[i];
-        holder->space.keys = holder->space.expires = 0;
         for (struct counter *counter = holder->counters; counter; counter = counter->next) {
-            counter->keys = counter->expires = 0;
+            counter_set(set, counter, 0, 0);
             counter->dirty = false;
         }
+        holder->dirty = NULL;
+        holder->dirty_count = 0;
+        memset(holder->groups, 0, sizeof holder->groups);
     }
+    set->dirty = NULL;
+    set->stale = NULL;
+    set->stale_end = &set->stale;
+    set->undo_count = 0;
+}
+
+bool space_reload(struct space_set *set)
+{
+    forget_counts(set);
     size_t cursor = 0;
     struct bytes name;
     void *value;
@@ -183,11 +249,8 @@ bool space_reload(struct space_set *set)
             map->storage[i] = i;
         memset(map->spaces, 0, sizeof map->spaces);
     }
-    set->dirty = NULL;
-    set->keys = 0;
-    set->undo_count = 0;
     set->generation++;
-    return load_rows(set, 'c', load_counter) && load_rows(set, 'd', load_map);
+    return count_rows_read(set->store, load_count, set, &set->serial) && load_maps(set);
 }
 
 struct space_set *space_set_new(struct overlay *overlay, struct store *store)
@@ -216,6 +279,7 @@ void space_set_free(struct space_set *set)
             next = counter->next;
             free(counter);
         }
+        free(set->order[i]->by_slot);
         free(set->order[i]);
     }
     size_t cursor = 0;
@@ -290,18 +354,18 @@ uint64_t space_keys_total(const struct space_set *set)
 
 static void counter_add(struct space_set *set, struct counter *counter, int64_t keys, int64_t expires)
 {
-    counter->keys += (uint64_t)keys;
-    counter->expires += (uint64_t)expires;
-    counter->holder->space.keys += (uint64_t)keys;
-    set->keys += (uint64_t)keys;
-    counter->holder->space.expires += (uint64_t)expires;
-    CHECK((int64_t)counter->keys >= 0);
-    CHECK((int64_t)counter->expires >= 0);
+    struct holder *holder = counter->holder;
+    counter_set(set, counter, counter->keys + (uint64_t)keys, counter->expires + (uint64_t)expires);
     if (counter->dirty)
         return;
+    if (!holder->dirty) {
+        holder->next_dirty = set->dirty;
+        set->dirty = holder;
+    }
     counter->dirty = true;
-    counter->next_dirty = set->dirty;
-    set->dirty = counter;
+    counter->next_dirty = holder->dirty;
+    holder->dirty = counter;
+    holder->dirty_count++;
 }
 
 void space_count(struct space_set *set, struct space *space, uint16_t slot, int64_t keys, int64_t expires)
@@ -334,13 +398,9 @@ uint16_t space_slot_at(const struct space *space, uint64_t *index)
 void space_clear(struct space_set *set, struct space *space)
 {
     for (struct counter *counter = holder_of(space)->counters; counter; counter = counter->next)
-        counter->keys = counter->expires = 0;
-    set->keys -= space->keys;
-    space->keys = space->expires = 0;
+        if (counter->keys)
+            counter_add(set, counter, -(int64_t)counter->keys, -(int64_t)counter->expires);
     set->undo_count = 0; /* a flush is never taken back */
-    struct bytes prefix = encode_counter_prefix(&set->arena, space->name);
-    overlay_delete_range(set->overlay, CF_SYSTEM, prefix, encode_prefix_end(&set->arena, prefix));
-    arena_reset(&set->arena);
 }
 
 void space_savepoint(struct space_set *set)
@@ -356,17 +416,87 @@ void space_rollback(struct space_set *set)
     }
 }
 
+/* ---- rows of what changed ---- */
+
+static char *write_count(char *to, const struct counter *counter)
+{
+    return write_slot_count(to, &(struct slot_count){counter->slot, counter->keys, counter->expires});
+}
+
+/* What changed in a namespace since the last seal; it is clean then. */
+static char *write_changes(struct space_set *set, struct holder *holder, char *to)
+{
+    to = write_journal_space(to, holder->space.name, holder->dirty_count);
+    for (struct counter *counter = holder->dirty; counter; counter = counter->next_dirty) {
+        to = write_count(to, counter);
+        counter->dirty = false;
+        group_outdated(set, holder, counter->slot, set->serial);
+    }
+    holder->dirty = NULL;
+    holder->dirty_count = 0;
+    return to;
+}
+
+static void put_journal_row(struct space_set *set)
+{
+    size_t room = sizeof set->serial;
+    for (const struct holder *holder = set->dirty; holder; holder = holder->next_dirty)
+        room += 1 + holder->space.name.len + 2 + (size_t)holder->dirty_count * SLOT_COUNT_BYTES_MAX;
+    char *row = arena_alloc(&set->arena, room);
+    put_u64(row, ++set->serial);
+    char *to = row + sizeof set->serial;
+    for (struct holder *holder = set->dirty; holder; holder = holder->next_dirty)
+        to = write_changes(set, holder, to);
+    set->dirty = NULL;
+    overlay_put(set->overlay, CF_SYSTEM,
+                encode_journal_key(&set->arena, (uint8_t)(set->serial % JOURNAL_ROWS)),
+                (struct bytes){row, (size_t)(to - row)});
+}
+
+/* All counters of a group that are not zero. */
+static char *write_group(const struct holder *holder, uint16_t first_slot, char *to)
+{
+    const struct counter *counter = holder->counters;
+    if (!holder->by_slot) {
+        for (; counter; counter = counter->next)
+            if (counter->slot / COUNTER_SLOTS == first_slot / COUNTER_SLOTS && counter->keys)
+                to = write_count(to, counter);
+        return to;
+    }
+    for (int slot = first_slot; slot < first_slot + COUNTER_SLOTS; slot++) {
+        counter = holder->by_slot[slot];
+        if (counter && counter->keys)
+            to = write_count(to, counter);
+    }
+    return to;
+}
+
+static void put_counter_row(struct space_set *set, struct group *group)
+{
+    struct holder *holder = group->holder;
+    uint16_t first_slot = (uint16_t)((group - holder->groups) * COUNTER_SLOTS);
+    char *row = arena_alloc(&set->arena, COUNTER_SLOTS * SLOT_COUNT_BYTES_MAX);
+    const char *to = write_group(holder, first_slot, row);
+    struct bytes key = encode_counter_key(&set->arena, holder->space.name, first_slot);
+    if (to > row)
+        overlay_put(set->overlay, CF_SYSTEM, key, (struct bytes){row, (size_t)(to - row)});
+    else
+        overlay_delete(set->overlay, CF_SYSTEM, key);
+    group->stale_since = 0;
+}
+
 void space_seal(struct space_set *set)
 {
-    for (struct counter *counter = set->dirty; counter; counter = counter->next_dirty) {
-        struct bytes key = encode_counter_key(&set->arena, counter->holder->space.name, counter->slot);
-        if (counter->keys)
-            overlay_put(set->overlay, CF_SYSTEM, key,
-                        encode_counter(&set->arena, counter->keys, counter->expires));
-        else
-            overlay_delete(set->overlay, CF_SYSTEM, key);
-        counter->dirty = false;
+    if (!set->dirty)
+        return;
+    put_journal_row(set);
+    while (set->stale && set->stale->stale_since + JOURNAL_ROWS <= set->serial) {
+        struct group *group = set->stale;
+        set->stale = group->next_stale;
+        if (!set->stale)
+            set->stale_end = &set->stale;
+        put_counter_row(set, group);
+        arena_reset(&set->arena);
     }
-    set->dirty = NULL;
     arena_reset(&set->arena);
 }

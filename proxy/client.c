@@ -387,8 +387,8 @@ static inline bool send_one(struct client *client, const struct frame *frame,
         return false;
     struct request *request = client_new_request(client, command);
     request->waiting = 1;
-    upstream_send(upstream, &request->part, client->session.place, frame->block, frame->data,
-                  frame->len, command->flags & CMD_READONLY);
+    upstream_send(upstream, &request->part, client->session.place, frame,
+                  command->flags & CMD_READONLY);
     return true;
 }
 
@@ -410,8 +410,7 @@ static bool send_all(struct client *client, const struct frame *frame,
     request_hold(request);
     for (uint32_t i = 0; i < count; i++)
         upstream_send(client_upstream(client, i, command), request_part(request, i, pool->nodes[i]),
-                      client->session.place, frame->block, frame->data, frame->len,
-                      command->flags & CMD_READONLY);
+                      client->session.place, frame, command->flags & CMD_READONLY);
     request_go(request);
     return true;
 }
@@ -428,11 +427,11 @@ static bool send_parts(struct client *client, const struct frame *frame,
                           .base = frame->base,
                           .args = frame->args,
                           .argc = frame->argc,
-                          .keys = &worker->keys,
-                          .shards = worker->shards};
+                          .keys = &worker->keys.list,
+                          .shards = worker->keys.shards};
     if (!client_may_send(client, client_label(client, command)))
         return false;
-    uint32_t count = split_group(&split, worker->shards, shards);
+    uint32_t count = split_group(&split, worker->keys.shards, shards);
     for (uint32_t i = 0; i < count; i++) {
         upstreams[i] = client_upstream(client, shards[i], command);
         if (upstream_is_full(upstreams[i], client))
@@ -440,13 +439,13 @@ static bool send_parts(struct client *client, const struct frame *frame,
     }
     struct request *request = client_new_request(client, command);
     request_make_parts(request, count, split.keys->count);
-    memcpy(request_order(request), worker->shards, split.keys->count * sizeof(uint16_t));
+    memcpy(request_order(request), worker->keys.shards, split.keys->count * sizeof(uint16_t));
     request_hold(request);
     for (uint32_t i = 0; i < count; i++)
         outs[i] =
             upstream_begin(upstreams[i], request_part(request, i, worker->pool.nodes[shards[i]]),
                            client->session.place);
-    split_write(&split, worker->shards, count, outs);
+    split_write(&split, worker->keys.shards, count, outs);
     for (uint32_t i = 0; i < count; i++) {
         if (outs[i])
             upstream_commit(upstreams[i], request_part_at(request, i));
@@ -479,8 +478,8 @@ static bool take_planned(struct client *client, const struct frame *frame,
     struct route_rules rules = {.map = snapshot->map,
                                 .entry = client->session.place->entry,
                                 .is_strict = snapshot->config.cross_slot == CROSS_SLOT_STRICT};
-    struct route route = route_plan(&rules, command, argv_of(worker, frame), frame->argc,
-                                    &worker->keys, &worker->shards, &worker->shards_cap);
+    struct route route =
+        route_plan(&rules, command, argv_of(worker, frame), frame->argc, &worker->keys);
     switch (route.kind) {
     case ROUTE_KIND_ONE:
         return send_one(client, frame, command, route.shard);
@@ -523,27 +522,51 @@ static bool acts_in_transaction(const struct command *command)
     }
 }
 
-/* The gates before a command runs, in Redis' order. False: it was refused, and the client told. */
-static bool pass_gates(struct client *client, const struct frame *frame,
-                       const struct command *command)
+/* EXEC itself is refused: the transaction ends with it. */
+static void refuse_exec(struct client *client, const struct command *command, const char *why)
 {
-    if (command && command_arity_ok(command, frame->argc) &&
-        (client->session.is_authenticated || (command->flags & CMD_NO_AUTH)))
-        return true;
-    transaction_refused(client);
-    if (!command) {
-        client_reply_unknown(client, frame);
-        return false;
-    }
-    if (command_arity_ok(command, frame->argc)) {
-        client_reply_code(client, command, ERR_NOAUTH);
-        return false;
-    }
+    char text[256];
+    (void)snprintf(text, sizeof(text), "EXECABORT Transaction discarded because of: %s", why);
+    client_transaction_clear(&client->session.transaction);
+    client_transaction_release(client);
+    client_reply_text(client, command, text);
+}
+
+static void reply_arity(struct client *client, const struct command *command)
+{
     struct reply reply;
     struct request *request = client_begin_reply(client, command, &reply);
     metric_add(client->worker->metrics, METRIC_PROXY_ERRORS, 1);
     command_error_arity(&reply, command);
     client_ready(client, request);
+}
+
+/* A web page made a browser talk to us: it gets no second line in. */
+static bool is_http(const struct frame *frame)
+{
+    return bytes_is(frame_arg(frame, 0), "post") || bytes_is(frame_arg(frame, 0), "host:");
+}
+
+/* The gates before a command runs, in Redis' order. False: it was refused, and the client told. */
+static bool pass_gates(struct client *client, const struct frame *frame,
+                       const struct command *command)
+{
+    bool is_arity_ok = command && command_arity_ok(command, frame->argc);
+    if (is_arity_ok && (client->session.is_authenticated || (command->flags & CMD_NO_AUTH)))
+        return true;
+    transaction_refused(client);
+    if (!command && is_http(frame))
+        client_kill(client, "it speaks HTTP");
+    else if (!command)
+        client_reply_unknown(client, frame);
+    else if (command->id == COMMAND_exec)
+        refuse_exec(client, command,
+                    is_arity_ok ? error_text(ERR_NOAUTH)
+                                : "wrong number of arguments for 'exec' command");
+    else if (is_arity_ok)
+        client_reply_code(client, command, ERR_NOAUTH);
+    else
+        reply_arity(client, command);
     return false;
 }
 

@@ -77,7 +77,7 @@ void local_hello(struct client *client, struct request *request, struct reply *r
         !hello_options(client, request_argv(request), request_argc(request), reply))
         return;
     if (!client->session.is_authenticated) {
-        reply_error(reply, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> "
+        reply_error(reply, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
                            "AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol "
                            "version at the same time");
         return;
@@ -141,6 +141,46 @@ void local_reset(struct client *client, struct request *request, struct reply *r
     reply_status(reply, "RESET");
 }
 
+/* Goes to a database of the same namespace. */
+static void select_move(struct client *client, uint8_t db, struct reply *reply)
+{
+    client_move(client, client->session.place->name, db);
+    reply_ok(reply);
+}
+
+/* Every shard was asked from there: a Redis may have fewer databases than we allow. */
+static void select_done(struct client *client, struct request *request, struct reply *reply)
+{
+    const uint8_t *db = request_state(request, sizeof(*db));
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        struct bytes answer = request_reply(request, i)->frame;
+        if (answer.data[0] == '-') {
+            out_write(reply->out, answer.data, answer.len);
+            return;
+        }
+    }
+    select_move(client, *db, reply);
+    client->session.place->is_proven = true;
+}
+
+/* The first client of a worker that wants a database waits until all shards have it. */
+static void select_try(struct client *client, struct request *request, uint8_t db,
+                       struct reply *reply)
+{
+    struct places *places = &client->worker->places;
+    struct place *place = places_get(places, client->session.place->name, db);
+    if (place->is_proven || db == 0) {
+        select_move(client, db, reply);
+    } else {
+        const struct bytes ping = BYTES("PING");
+        uint8_t *kept = request_state(request, sizeof(*kept));
+        *kept = db;
+        request_fan_out(request, place, SHARDS_ALL, &ping, 1, select_done);
+        client_hold(client, HOLD_ORDER); /* what follows belongs there */
+    }
+    place_unref(places, place);
+}
+
 void local_select(struct client *client, struct request *request, struct reply *reply)
 {
     enum { DATABASES = 16 };
@@ -152,8 +192,7 @@ void local_select(struct client *client, struct request *request, struct reply *
     } else if (db < 0 || db >= DATABASES) {
         reply_code(reply, ERR_DB_INDEX);
     } else {
-        client_move(client, client->session.place->name, (uint8_t)db);
-        reply_ok(reply);
+        select_try(client, request, (uint8_t)db, reply);
     }
 }
 

@@ -159,7 +159,7 @@ static void merge_and(const struct merge *merge, struct reply *reply)
     int64_t elements = 0;
     const struct shard_reply *bad = NULL;
     for (uint32_t i = 0; i < merge->count && !bad; i++) {
-        int64_t count;
+        int64_t count = 0;
         if (!open_array(&merge->replies[i], &at[i], &count) || (i > 0 && count != elements))
             bad = &merge->replies[i];
         elements = count;

@@ -84,7 +84,7 @@ void pool_update(struct pool *pool, const struct shard_map *map)
 {
     struct node **before = pool->nodes;
     size_t count = pool->count;
-    pool->nodes = calloc(map->shard_count, sizeof(*pool->nodes));
+    pool->nodes = calloc(map->shard_count, sizeof(struct node *));
     CHECK(pool->nodes);
     pool->count = map->shard_count;
     for (size_t i = 0; i < pool->count; i++) {

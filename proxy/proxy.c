@@ -31,6 +31,7 @@ struct address_row {
 
 struct proxy_run {
     struct seat *seats;
+    uint32_t seat_count;
     struct address_row *rows;
     size_t row_count;
     uint32_t stopped; /* workers that are done */
@@ -191,10 +192,9 @@ static void list_addresses(struct proxy_run *run, const struct proxy_config *con
         add_row(run, bytes_of(config->listeners[i].address), config->listeners[i].namespace);
 }
 
-static struct listen_options listen_options_of(const struct proxy *proxy,
+static struct listen_options listen_options_of(const struct proxy_config *config,
                                                const struct address_row *row)
 {
-    const struct proxy_config *config = &proxy->snapshot->config;
     return (struct listen_options){.address = row->address,
                                    .backlog = config->tcp_backlog,
                                    .keepalive_s = (uint32_t)(config->tcp_keepalive_ms / 1000),
@@ -222,7 +222,7 @@ static bool bind_all(struct proxy *proxy, uint32_t workers, char *error, size_t 
         struct address_row *row = &run->rows[i];
         for (uint32_t worker = 0; worker < workers; worker++) {
             char reason[REASON_MAX];
-            struct listen_options options = listen_options_of(proxy, row);
+            struct listen_options options = listen_options_of(&proxy->snapshot->config, row);
             int fd = listen_bind(&options, reason, sizeof(reason));
             if (fd < 0) {
                 (void)snprintf(error, size, "cannot listen on %s: %s", options.address, reason);
@@ -241,7 +241,8 @@ static void on_thread_start(void *owner)
     struct seat *seat = owner;
     struct proxy_run *run = seat->proxy->run;
     for (size_t row = 0; row < run->row_count; row++) {
-        struct listen_options options = listen_options_of(seat->proxy, &run->rows[row]);
+        struct listen_options options =
+            listen_options_of(&seat->worker->snapshot->config, &run->rows[row]);
         proxy_worker_listen(seat->worker, seat->fds[row], &options, run->rows[row].name);
         seat->fds[row] = -1;
     }
@@ -264,8 +265,7 @@ static uint32_t count_workers(const struct proxy_config *config)
 static void run_free(struct proxy *proxy)
 {
     struct proxy_run *run = proxy->run;
-    uint32_t workers = count_workers(&proxy->snapshot->config);
-    for (uint32_t i = 0; run->seats && i < workers; i++) {
+    for (uint32_t i = 0; i < run->seat_count; i++) {
         for (size_t row = 0; row < run->row_count; row++) {
             if (run->seats[i].fds[row] >= 0)
                 close(run->seats[i].fds[row]);
@@ -287,6 +287,7 @@ static void take_seats(struct proxy *proxy, uint32_t workers)
     struct proxy_run *run = proxy->run;
     run->seats = calloc(workers, sizeof(*run->seats));
     CHECK(run->seats);
+    run->seat_count = workers;
     for (uint32_t i = 0; i < workers; i++) {
         struct seat *seat = &run->seats[i];
         seat->proxy = proxy;

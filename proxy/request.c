@@ -310,9 +310,8 @@ void part_unlinked(struct part *part)
     struct request *request = part->request;
     CHECK(request->linked > 0);
     request->linked--;
-    if (!request->client && !request->is_async)
-        request_release(request);
-    else if (!request->is_queued && request->waiting == 0 && !request->is_async)
+    bool is_done = !request->is_queued && request->waiting == 0;
+    if (!request->is_async && (is_done || !request->client))
         request_release(request);
 }
 
@@ -405,6 +404,7 @@ static void local_continue(struct request *request)
 {
     while (request->is_async && request->waiting == 0) {
         struct client *client = request->client;
+        CHECK(request->local);
         request->is_async = false;
         if (!client && !request->is_internal)
             break;
@@ -568,6 +568,7 @@ static void on_visit(struct task *task)
 static struct gather *gather_new(struct request *request, uint32_t count, const void *data,
                                  size_t size, request_done_fn *done)
 {
+    CHECK(count > 0);
     struct gather *gather = calloc(1, sizeof(*gather) + count * sizeof(struct visit));
     CHECK(gather);
     gather->request = request;

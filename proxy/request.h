@@ -59,7 +59,7 @@ struct shard_reply {
     bool is_failure; /* the shard did not answer */
 };
 
-enum { REQUEST_INLINE_MAX = 40 };
+enum { REQUEST_INLINE_MAX = 32 };
 
 /* How a reply is kept until its turn. */
 enum request_kept { KEPT_NOTHING, KEPT_INLINE, KEPT_OUT };

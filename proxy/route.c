@@ -32,14 +32,30 @@ enum route_kind route_by_row(const struct command *command)
     return ROUTE_KIND_UNKNOWN;
 }
 
-static void shards_reserve(uint16_t **shards, uint32_t *cap, uint32_t count)
+void route_keys_init(struct route_keys *keys)
 {
-    if (count <= *cap)
+    keys_list_init(&keys->list);
+    keys->shards = NULL;
+    keys->shards_cap = 0;
+}
+
+void route_keys_fini(struct route_keys *keys)
+{
+    keys_list_fini(&keys->list);
+    free(keys->shards);
+    keys->shards = NULL;
+    keys->shards_cap = 0;
+}
+
+static void reserve_shards(struct route_keys *keys)
+{
+    uint32_t count = keys->list.count;
+    if (count <= keys->shards_cap)
         return;
-    uint32_t larger = count < 32 ? 32 : count;
-    *shards = realloc(*shards, larger * sizeof(**shards));
-    CHECK(*shards);
-    *cap = larger;
+    uint32_t cap = count < KEYS_INLINE ? KEYS_INLINE : count;
+    keys->shards = realloc(keys->shards, cap * sizeof(*keys->shards));
+    CHECK(keys->shards);
+    keys->shards_cap = cap;
 }
 
 /* MSET a 1 b: the last key lacks its value. */
@@ -49,28 +65,27 @@ static bool lacks_value(const struct command *command, const struct key_list *ke
     return command->route == ROUTE_SPLIT && keys->refs[keys->count - 1].index + step > argc;
 }
 
-struct route route_keys(const struct route_rules *rules, const struct command *command,
-                        const struct bytes *argv, uint32_t argc, struct key_list *keys,
-                        uint16_t **shards, uint32_t *shards_cap)
+struct route route_by_keys(const struct route_rules *rules, const struct command *command,
+                           const struct bytes *argv, uint32_t argc, struct route_keys *keys)
 {
     struct route route = {.kind = ROUTE_KIND_ONE};
-    if (keys_find(command, argv, argc, keys) == KEYS_INVALID || keys->count == 0 ||
-        lacks_value(command, keys, argc)) {
-        route.kind =
-            ROUTE_KIND_ANY; /* the backend has the words for arguments that make no sense */
+    struct key_list *list = &keys->list;
+    if (keys_find(command, argv, argc, list) == KEYS_INVALID || list->count == 0 ||
+        lacks_value(command, list, argc)) {
+        route.kind = ROUTE_KIND_ANY; /* a backend has the words for arguments that make no sense */
         return route;
     }
     bool one_shard = true;
     bool one_slot = true;
-    shards_reserve(shards, shards_cap, keys->count);
-    for (uint32_t i = 0; i < keys->count; i++) {
-        uint16_t slot = route_slot(rules, argv[keys->refs[i].index]);
+    reserve_shards(keys);
+    for (uint32_t i = 0; i < list->count; i++) {
+        uint16_t slot = route_slot(rules, argv[list->refs[i].index]);
         uint16_t shard = shard_map_find(rules->map, slot);
         if (i == 0) {
             route.slot = slot;
             route.shard = shard;
         }
-        (*shards)[i] = shard;
+        keys->shards[i] = shard;
         one_shard &= shard == route.shard;
         one_slot &= slot == route.slot;
     }
@@ -82,11 +97,10 @@ struct route route_keys(const struct route_rules *rules, const struct command *c
 }
 
 struct route route_plan(const struct route_rules *rules, const struct command *command,
-                        const struct bytes *argv, uint32_t argc, struct key_list *keys,
-                        uint16_t **shards, uint32_t *shards_cap)
+                        const struct bytes *argv, uint32_t argc, struct route_keys *keys)
 {
     enum route_kind kind = route_by_row(command);
     if (kind != ROUTE_KIND_ONE)
         return (struct route){.kind = kind};
-    return route_keys(rules, command, argv, argc, keys, shards, shards_cap);
+    return route_by_keys(rules, command, argv, argc, keys);
 }

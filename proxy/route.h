@@ -45,12 +45,20 @@ static inline uint16_t route_slot(const struct route_rules *rules, struct bytes 
     return rules->entry ? namespace_slot(rules->entry, key) : slot_of(key);
 }
 
-/* Finds the keys of a request (arity checked) and decides. When they do, has_keys is set and `keys` and
- * shards[keys->count] are filled; *shards grows as needed (heap, *shards_cap). */
+/* The keys that were found, for reuse. */
+struct route_keys {
+    struct key_list list;
+    uint16_t *shards; /* of each key; heap */
+    uint32_t shards_cap;
+};
+
+void route_keys_init(struct route_keys *keys);
+/* Gives the memory back; usable again. */
+void route_keys_fini(struct route_keys *keys);
+
+/* Decides where a request goes (arity checked). When its keys do, has_keys is set and `keys` is filled. */
 struct route route_plan(const struct route_rules *rules, const struct command *command,
-                        const struct bytes *argv, uint32_t argc, struct key_list *keys,
-                        uint16_t **shards, uint32_t *shards_cap);
-/* The same whatever the row's route is, e.g. for WATCH. */
-struct route route_keys(const struct route_rules *rules, const struct command *command,
-                        const struct bytes *argv, uint32_t argc, struct key_list *keys,
-                        uint16_t **shards, uint32_t *shards_cap);
+                        const struct bytes *argv, uint32_t argc, struct route_keys *keys);
+/* The same by its keys alone, whatever the row's route is, e.g. for WATCH. */
+struct route route_by_keys(const struct route_rules *rules, const struct command *command,
+                           const struct bytes *argv, uint32_t argc, struct route_keys *keys);

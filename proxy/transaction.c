@@ -161,8 +161,7 @@ void transaction_queue_command(struct client *client, const struct frame *frame,
     struct client_transaction *transaction = &client->session.transaction;
     const struct bytes *argv = argv_of(worker, frame);
     struct route_rules rules = rules_of(client);
-    struct route route = route_plan(&rules, command, argv, frame->argc, &worker->keys,
-                                    &worker->shards, &worker->shards_cap);
+    struct route route = route_plan(&rules, command, argv, frame->argc, &worker->keys);
     if (!check_queueable(client, frame, command, &route))
         return;
     if (client_transaction_bytes(transaction) + frame->len >
@@ -170,8 +169,8 @@ void transaction_queue_command(struct client *client, const struct frame *frame,
         client_kill(client, "its transaction exceeds client-query-limit");
         return;
     }
-    for (uint32_t i = 0; route.has_keys && i < worker->keys.count; i++)
-        add_slot(transaction, route_slot(&rules, argv[worker->keys.refs[i].index]));
+    for (uint32_t i = 0; route.has_keys && i < worker->keys.list.count; i++)
+        add_slot(transaction, route_slot(&rules, argv[worker->keys.list.refs[i].index]));
     if (command->id == COMMAND_select)
         note_select(transaction, frame);
     if (frame->block && frame->len >= REFERENCE_MIN)
@@ -229,8 +228,7 @@ static bool watch(struct client *client, const struct frame *frame, const struct
         client_reply_text(client, command, transaction->lease_lost);
         return true;
     }
-    struct route route = route_keys(&rules, command, argv, frame->argc, &worker->keys,
-                                    &worker->shards, &worker->shards_cap);
+    struct route route = route_by_keys(&rules, command, argv, frame->argc, &worker->keys);
     bool crosses =
         transaction->lease && transaction->lease->node != worker->pool.nodes[route.shard];
     if (route.kind != ROUTE_KIND_ONE || crosses) {
@@ -247,7 +245,7 @@ static bool watch(struct client *client, const struct frame *frame, const struct
     struct request *request = client_new_request(client, command);
     request->waiting = 1;
     upstream_send(client_upstream(client, route.shard, command), &request->part,
-                  client->session.place, frame->block, frame->data, frame->len, false);
+                  client->session.place, frame, false);
     return true;
 }
 

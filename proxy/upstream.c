@@ -415,6 +415,7 @@ static void take_greeting(struct upstream *upstream, const char *data, size_t le
         upstream_up(upstream);
 }
 
+/* What follows a refused switch fails; a place that may be refused is tried with a PING first (SELECT). */
 static void take_switch(struct upstream *upstream, const char *data, size_t len)
 {
     forget(&upstream->switch_error);
@@ -422,7 +423,7 @@ static void take_switch(struct upstream *upstream, const char *data, size_t len)
         return;
     upstream->switch_error = error_of(data, len);
     set_place(upstream, NULL);
-    log_event(LOG_WARN, "switch_refused", "shard=%s reason=" LOG_QUOTED, upstream->node->name,
+    log_event(LOG_DEBUG, "switch_refused", "shard=%s reason=" LOG_QUOTED, upstream->node->name,
               upstream->switch_error);
 }
 
@@ -590,7 +591,7 @@ void upstream_commit(struct upstream *upstream, struct part *part)
     struct proxy_worker *worker = upstream->worker;
     queue_push(upstream, part);
     metric_add(worker->metrics, METRIC_PROXY_UPSTREAM_REQUESTS, 1);
-    if (upstream->out != &upstream->early)
+    if (upstream->state == UPSTREAM_UP)
         stream_send(upstream->stream);
     if (!worker->is_ticking)
         proxy_worker_need_tick(worker);
@@ -598,27 +599,27 @@ void upstream_commit(struct upstream *upstream, struct part *part)
 
 /* Keeps a read for a second try. */
 static void keep_for_resend(struct upstream *upstream, struct part *part, struct place *place,
-                            const char *data, size_t len)
+                            const struct frame *frame)
 {
-    if (place != upstream->resend_place || upstream->resend.bytes + len > RESEND_BYTES_MAX)
+    if (place != upstream->resend_place || upstream->resend.bytes + frame->len > RESEND_BYTES_MAX)
         return;
-    out_write(&upstream->resend, data, len);
-    part->resend_bytes = (uint32_t)len;
+    out_write(&upstream->resend, frame->data, frame->len);
+    part->resend_bytes = (uint32_t)frame->len;
 }
 
 void upstream_send(struct upstream *upstream, struct part *part, struct place *place,
-                   struct block *block, const char *data, size_t len, bool is_read)
+                   const struct frame *frame, bool is_read)
 {
     struct out *out = upstream_begin(upstream, part, place);
     if (!out)
         return;
-    if (block)
-        out_write_block(out, block, data, len);
+    if (frame->block)
+        out_write_block(out, frame->block, frame->data, frame->len);
     else
-        out_write(out, data, len);
+        out_write(out, frame->data, frame->len);
     upstream_commit(upstream, part);
     if (upstream->is_unproven && is_read)
-        keep_for_resend(upstream, part, place, data, len);
+        keep_for_resend(upstream, part, place, frame);
 }
 
 /* ---- leases ---------------------------------------------------------------------------------- */
@@ -627,7 +628,7 @@ static void send_own(struct upstream *upstream, enum part_kind kind, const char 
 {
     write_command(upstream->out, &word, 1);
     push_own(upstream, kind);
-    if (upstream->out != &upstream->early)
+    if (upstream->state == UPSTREAM_UP)
         stream_send(upstream->stream);
     proxy_worker_need_tick(upstream->worker);
 }

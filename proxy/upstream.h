@@ -16,6 +16,10 @@
  *     preceded by SCREE USE (or SELECT), whose reply is swallowed.
  * (4) Losing the connection answers every part in flight with an error, with one exception: reads that met a
  *     connection which the backend closed because it was idle are sent once more.
+ *
+ * What clients see:  -ERR shard 'b' (host:port): not reachable: REASON                    it was not sent
+ *                    -ERR shard 'b' (host:port): connection lost before the reply: REASON  a write may have been
+ *                    -ERR shard 'b' (host:port): no reply within N ms                      applied, or not
  */
 #pragma once
 
@@ -93,10 +97,10 @@ void upstream_free(struct upstream *upstream);
 
 /* True when it holds more than queue-limit: then the client waits for room (HOLD_UPSTREAM). */
 bool upstream_is_full(struct upstream *upstream, struct client *client);
-/* Sends a frame as the request's part; `block` NULL: the bytes are copied. A shard that is down fails the part
- * before this returns. `is_read`: it may be sent twice. */
+/* Sends a frame as the request's part. A shard that is down fails the part before this returns.
+ * `is_read`: it may be sent twice. */
 void upstream_send(struct upstream *upstream, struct part *part, struct place *place,
-                   struct block *block, const char *data, size_t len, bool is_read);
+                   const struct frame *frame, bool is_read);
 /* The same in two steps, for frames that are made: write to what begin gives, then commit. NULL: it is down,
  * the part has failed. */
 struct out *upstream_begin(struct upstream *upstream, struct part *part, struct place *place);

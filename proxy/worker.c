@@ -57,9 +57,10 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     list_init(&worker->leaving);
     list_init(&worker->clients);
     list_init(&worker->closed);
-    keys_list_init(&worker->keys);
+    route_keys_init(&worker->keys);
     places_init(&worker->places, snapshot->namespaces);
     worker->home = places_get(&worker->places, (struct bytes){"", 0}, 0);
+    worker->home->is_proven = true;
     pool_init(&worker->pool, worker, snapshot->map);
     set_limits(worker);
     worker->tick = timer_new(loop, on_tick, worker);
@@ -91,9 +92,8 @@ void proxy_worker_free(struct proxy_worker *worker)
     timer_free(worker->slow);
     place_unref(&worker->places, worker->home);
     places_fini(&worker->places);
-    keys_list_fini(&worker->keys);
+    route_keys_fini(&worker->keys);
     free(worker->argv);
-    free(worker->shards);
     snapshot_unref(worker->snapshot);
     free(worker);
 }
@@ -342,13 +342,8 @@ static void drop_scratch(struct proxy_worker *worker)
         worker->argv = NULL;
         worker->argv_cap = 0;
     }
-    if (worker->shards_cap > SCRATCH_KEEP) {
-        free(worker->shards);
-        worker->shards = NULL;
-        worker->shards_cap = 0;
-    }
-    if (worker->keys.cap > SCRATCH_KEEP)
-        keys_list_fini(&worker->keys);
+    if (worker->keys.shards_cap > SCRATCH_KEEP)
+        route_keys_fini(&worker->keys);
 }
 
 /* What was free all the time is given back by halves. */

@@ -11,8 +11,8 @@
 
 #include "config/reload.h"
 #include "proxy/pool.h"
+#include "proxy/route.h"
 #include "proxy/session.h"
-#include "shared/keys.h"
 #include "shared/list.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"
@@ -51,9 +51,7 @@ struct proxy_worker {
     struct bytes *argv; /* scratch of argv_of() */
     uint32_t argc;      /* of the local command that runs */
     uint32_t argv_cap;
-    struct key_list keys; /* scratch of routing */
-    uint16_t *shards;     /* scratch: shard of each key */
-    uint32_t shards_cap;
+    struct route_keys keys; /* scratch of routing */
 
     size_t copied;             /* sum of client->copied and the like */
     uint64_t memory_published; /* our share of proxy->memory_used */

@@ -19,6 +19,9 @@ static void check_keys(struct arena *arena, struct bytes row)
         CHECK(bytes_equal(encode_metadata_key(arena, space, slot, key), row));
     if (decode_counter_key(row, &space, &slot))
         CHECK(bytes_equal(encode_counter_key(arena, space, slot), row));
+    uint8_t position;
+    if (decode_journal_key(row, &position))
+        CHECK(bytes_equal(encode_journal_key(arena, position), row));
     if (decode_expire_key(row, &number, &metadata_key))
         CHECK(bytes_equal(encode_expire_key(arena, number, metadata_key), row));
     if (decode_u64(row, &number))
@@ -26,6 +29,24 @@ static void check_keys(struct arena *arena, struct bytes row)
     if (decode_collection_key(row, &space, &slot, &key, &number, &sub)) {
         struct bytes prefix = encode_collection_prefix(arena, space, slot, key, number);
         CHECK(bytes_equal(encode_sub_key(arena, prefix, sub), row));
+    }
+}
+
+/* A counter row's counts, and a journal row's section. */
+static void check_counts(struct bytes row)
+{
+    struct slot_count count;
+    struct bytes rest = row;
+    struct bytes space;
+    uint16_t counts;
+    char made[SLOT_COUNT_BYTES_MAX + UINT8_MAX];
+    while (take_slot_count(&rest, &count)) {
+        size_t size = (size_t)(write_slot_count(made, &count) - made);
+        CHECK(bytes_equal((struct bytes){made, size}, (struct bytes){rest.data - size, size}));
+    }
+    if (take_journal_space(&row, &space, &counts)) {
+        size_t size = (size_t)(write_journal_space(made, space, counts) - made);
+        CHECK(bytes_equal((struct bytes){made, size}, (struct bytes){row.data - size, size}));
     }
 }
 
@@ -80,6 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct bytes row = {copy, size};
     arena_init(&arena);
     check_keys(&arena, row);
+    check_counts(row);
     check_metadata(&arena, row);
     check_numbers(&arena, row);
     check_prefix(&arena, row);

@@ -119,13 +119,13 @@ def _(run):
         for name, address, process in both(cluster):
             before = process.rss_bytes()
             connections = []
-            for _ in range(20):
+            for _ in range(20 if harness.SLOW == 1 else 2):  # a sanitizer marks every byte of a new block
                 connection = Connection(address, 5)
                 connection.send_raw(b'*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nabc')
                 connections.append(connection)
             check_alive(cluster)
             grown = process.rss_bytes() - before
-            run.note('%s: %.1f MB for 20 connections' % (name, grown / MB))
+            run.note('%s: %.1f MB for %d connections' % (name, grown / MB, len(connections)))
             check(grown < 100 * MB * harness.SLOW, '%s grew by %.0f MB' % (name, grown / MB))
             for connection in connections:
                 connection.close()

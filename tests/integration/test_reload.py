@@ -51,6 +51,12 @@ def replace_file(path, text):
     os.rename(path + '.new', path)
 
 
+def let_play(crowd):
+    """Lets the clients play some hundred commands on the map there is."""
+    wanted = crowd.commands + 400
+    wait_for(lambda: crowd.commands >= wanted or crowd.failures, 'the load to go on')
+
+
 def check_crowd(run, crowd):
     run.note('%d commands, slowest pipeline %.2f s' % (crowd.commands, crowd.slowest))
     check(not crowd.failures, '%d clients failed, the first: %s' % (len(crowd.failures), (crowd.failures or [''])[0]))
@@ -66,6 +72,7 @@ def _(run):
                 replace_file(cluster.shards_path, same_places_text(cluster, i))
                 proxy.reload()
                 wait_epoch(proxy, cluster.epoch)
+                let_play(crowd)
         check_crowd(run, crowd)
 
 
@@ -77,6 +84,7 @@ def _(run):
             for i in range(run.options.rounds):
                 replace_file(cluster.shards_path, same_places_text(cluster, i))
                 wait_epoch(proxy, cluster.epoch)
+                let_play(crowd)
             with open(cluster.shards_path, 'w') as file:  # written in place, too
                 file.write(same_places_text(cluster, 1))
             wait_epoch(proxy, cluster.epoch)
@@ -107,6 +115,7 @@ def _(run):
             for i in range(run.options.rounds):
                 publish(same_places_text(cluster, i))
                 wait_epoch(proxy, cluster.epoch)
+                let_play(crowd)
         check_crowd(run, crowd)
 
 
@@ -120,6 +129,7 @@ def _(run):
                 reply = admin.get('SCREE', 'RELOAD')
                 check(not isinstance(reply, ReplyError), 'SCREE RELOAD: %r' % reply)
                 check_equal(epoch_of(proxy), cluster.epoch, 'epoch right after SCREE RELOAD')
+                let_play(crowd)
             shards, text = repr(admin.get('SCREE', 'SHARDS')), repr(admin.get('SCREE', 'MAP'))
             for _, address, _ in cluster.shard_addresses():
                 check(str(address[1]) in shards, 'SCREE SHARDS lacks port %d: %s' % (address[1], shards))
@@ -167,6 +177,7 @@ def _(run):
                 replace_file(cluster.shards_path, text)
                 proxy.reload()
                 wait_epoch(proxy, cluster.epoch)
+                let_play(crowd)
         check_crowd(run, crowd)
 
 

@@ -61,10 +61,12 @@ static void configure_proxy(const struct sim_proxy *proxy, struct proxy_config *
     char text[TEXT_MAX];
     int len = snprintf(text, sizeof(text),
                        "[proxy]\nlisten = %s\nadmin =\nworkers = %u\nlog-level = error\n"
-                       "client-pipeline-limit = %u\ndrain-timeout = %ums\n[upstream]\nsecret = %s\n"
+                       "client-pipeline-limit = %u\ndrain-timeout = %ums\n%s[upstream]\nsecret = %s\n"
                        "timeout = %llums\nbackoff-max = 300ms\nkeepalive = 2s\n",
                        proxy->address, plan->workers, sim_random(4) ? 4096 : 1 + (unsigned)sim_random(8),
-                       (unsigned)sim_random(300), plan->has_secret ? "secret" : "",
+                       (unsigned)sim_random(300),
+                       plan->has_secret ? "requirepass = default\n" : "",
+                       plan->has_secret ? "secret" : "",
                        (unsigned long long)plan->upstream_timeout_ms);
     for (unsigned i = 0; plan->has_secret && i < plan->places; i++) {
         if (cluster->places[i].name[0])

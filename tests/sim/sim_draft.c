@@ -561,23 +561,21 @@ void draft_greeting(struct sim_client *client)
 {
     const struct sim_cluster *cluster = client->work->cluster;
     const struct sim_place *place = &cluster->places[client->place];
+    bool has_secret = cluster->plan.has_secret;
     char line[SIM_NAMES_MAX * 3];
-    if (client->wants_resp3)
-        (void)push_plain(client, REPLY_ANY, "HELLO 3");
-    if (client->proxy < 0 && cluster->plan.has_secret) {
+    if (client->proxy < 0 && has_secret) {
         (void)push_plain(client, REPLY_DONE, "SCREE AUTH secret");
         (void)snprintf(line, sizeof(line), "SCREE USE %s %u tag", place->name, place->db);
-        (void)push_plain(client, REPLY_DONE, line);
-        return;
-    }
-    if (place->name[0]) {
-        (void)snprintf(line, sizeof(line), "AUTH %s %s", place->name, place->name);
-        (void)push_plain(client, REPLY_DONE, line);
-    }
-    if (place->db > 0) {
+    } else {
+        const char *name = place->name[0] ? place->name : "default";
+        (void)snprintf(line, sizeof(line), "AUTH %s %s", name, name);
+        if (has_secret)
+            (void)push_plain(client, REPLY_DONE, line);
         (void)snprintf(line, sizeof(line), "SELECT %u", place->db);
-        (void)push_plain(client, REPLY_DONE, line);
     }
+    (void)push_plain(client, REPLY_DONE, line);
+    if (client->wants_resp3)
+        (void)push_plain(client, REPLY_ANY, "HELLO 3");
 }
 
 static void audit_key(struct sim_client *client, unsigned key)

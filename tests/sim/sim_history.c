@@ -317,8 +317,9 @@ static uint64_t searches;
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15;
-    return hash ^ (hash >> 29);
+    hash = (hash + value + 0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9;
+    hash = (hash ^ (hash >> 31)) * 0x94d049bb133111eb;
+    return hash ^ (hash >> 30);
 }
 
 static uint64_t model_hash(const struct model *model)

@@ -21,6 +21,7 @@
 #include "shared/command.h"
 #include "shared/error.h"
 #include "shared/log.h"
+#include "shared/table.h"
 #include "tests/sim/sim_break.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/store_mem.h"
@@ -41,7 +42,7 @@ enum {
     FAULT_EVERY = 20, /* steps between two chances of a fault */
     HEAL_STEPS = 400000,
     HEAL_US = 60 * 1000 * 1000,
-    EXPIRY_US = 3 * 1000 * 1000, /* more than the longest TTL */
+    REST_US = 3 * 1000 * 1000, /* more than the longest TTL, or any byte's way */
     SEED_SECONDS_MAX = 60,
     PROGRESS_SEEDS = 500,
 };
@@ -444,8 +445,8 @@ static void audit_compare(const struct sim_client *client)
 static void run_audits(void)
 {
     const struct sim_plan *plan = &world.cluster.plan;
-    uint64_t end_us = sim_now_us() + EXPIRY_US;
-    while (world.work.has_expiry && sim_now_us() < end_us && sim_step())
+    uint64_t end_us = sim_now_us() + REST_US;
+    while (sim_now_us() < end_us && sim_step())
         sim_cluster_tend(&world.cluster);
     for (unsigned place = 0; place < plan->places; place++) {
         for (unsigned shard = 0; shard < world.cluster.shard_count; shard++)
@@ -676,13 +677,16 @@ static void run_control(enum sim_break broken, struct tally *tally)
     options.is_breaking = false;
 }
 
-static void run_alone(struct tally *tally)
+/* In this process, for a look at it. */
+static void run_here(struct tally *tally)
 {
-    struct result result;
+    struct result result = {.has_passed = true};
     (void)log_set_file(options.is_verbose ? NULL : "/dev/null");
-    run_seed(options.seed, &result);
-    printf("hash %016" PRIx64 "\n", result.hash);
-    count_result(&result, tally);
+    for (uint64_t i = 0; i < options.seeds && result.has_passed; i++) {
+        run_seed(options.seed + i, &result);
+        printf("seed %" PRIu64 ": hash %016" PRIx64 "\n", result.seed, result.hash);
+        count_result(&result, tally);
+    }
 }
 
 _Noreturn static void usage(void)
@@ -730,16 +734,27 @@ static void parse(int argc, char **argv)
     options.is_default = argc == 1;
 }
 
+/* Chance that a process draws once must not be a world's. */
+static void draw_seed_of_tables(void)
+{
+    sim_init(0);
+    struct table *table = table_new();
+    (void)table_get(table, BYTES("key"));
+    table_free(table);
+    sim_fini();
+}
+
 int main(int argc, char **argv)
 {
     struct tally tally = {0};
     parse(argc, argv);
     command_init();
+    draw_seed_of_tables();
     (void)log_set_file("/dev/null");
     if (options.is_default)
         run_known(&tally);
-    if (options.seeds == 1)
-        run_alone(&tally);
+    if (options.seeds == 1 || options.is_verbose)
+        run_here(&tally);
     else
         run_seeds(options.seed, options.seeds, &tally);
     if (tally.undecided > 0)

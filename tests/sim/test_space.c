@@ -10,7 +10,14 @@
 
 #include <stdio.h>
 
-enum { SPACES = 3, SLOTS = 6, SEEDS = 200, STEPS = 300 };
+enum {
+    SPACES = 3,
+    SLOTS = 6,
+    SEEDS = 200,
+    STEPS = 300,
+    STEPS_LONG = 4000, /* some seeds: the journal's rows are used again and again */
+    CROWD = 1200,      /* and have counters in so many slots */
+};
 
 struct counts {
     uint64_t keys[SPACES][SLOTS];
@@ -35,6 +42,12 @@ static uint32_t chance(struct world *world, uint32_t below)
     return (uint32_t)(world->random >> 33) % below;
 }
 
+/* Slots of several counter rows. */
+static uint16_t slot_at(int index)
+{
+    return (uint16_t)(index * 2999);
+}
+
 static struct space *space_at(struct world *world, int index)
 {
     return space_open(world->set, bytes_of(NAMES[index]), 0);
@@ -43,11 +56,11 @@ static struct space *space_at(struct world *world, int index)
 static void change_once(struct world *world)
 {
     int space = (int)chance(world, SPACES);
-    uint16_t slot = (uint16_t)chance(world, SLOTS);
+    int slot = (int)chance(world, SLOTS);
     bool add = world->now.keys[space][slot] == 0 || chance(world, 2);
     bool expires = add ? chance(world, 3) == 0 : world->now.expires[space][slot] == world->now.keys[space][slot];
     int64_t sign = add ? 1 : -1;
-    space_count(world->set, space_at(world, space), slot, sign, expires ? sign : 0);
+    space_count(world->set, space_at(world, space), slot_at(slot), sign, expires ? sign : 0);
     world->now.keys[space][slot] += (uint64_t)sign;
     world->now.expires[space][slot] += expires ? (uint64_t)sign : 0;
 }
@@ -101,7 +114,7 @@ static void check_choice(struct world *world, int index)
     const struct space *space = space_at(world, index);
     for (uint64_t i = 0; i < space->keys; i++) {
         uint64_t place = i;
-        uint16_t slot = space_slot_at(space, &place);
+        int slot = space_slot_at(space, &place) / slot_at(1);
         CHECK(place < world->now.keys[index][slot]);
         seen[slot]++;
     }
@@ -116,8 +129,8 @@ static void check_all(struct world *world)
         const struct space *space = space_at(world, i);
         uint64_t keys = 0;
         uint64_t expires = 0;
-        for (uint16_t slot = 0; slot < SLOTS; slot++) {
-            CHECK(space_slot_keys(world->set, space, slot) == world->now.keys[i][slot]);
+        for (int slot = 0; slot < SLOTS; slot++) {
+            CHECK(space_slot_keys(world->set, space, slot_at(slot)) == world->now.keys[i][slot]);
             keys += world->now.keys[i][slot];
             expires += world->now.expires[i][slot];
         }
@@ -127,6 +140,16 @@ static void check_all(struct world *world)
         all += keys;
     }
     CHECK(space_keys_total(world->set) == all);
+}
+
+/* A key in many slots, and it goes again. */
+static void crowd(struct world *world)
+{
+    for (uint16_t slot = 0; slot < CROWD; slot++)
+        for (int i = 0; i < SPACES; i++) {
+            space_count(world->set, space_at(world, i), slot, 1, 1);
+            space_count(world->set, space_at(world, i), slot, -1, -1);
+        }
 }
 
 static void run_seed(uint64_t seed)
@@ -142,7 +165,10 @@ static void run_seed(uint64_t seed)
     world.overlay = overlay_new(world.store);
     world.set = space_set_new(world.overlay, world.store);
     world.batch = store_batch_new();
-    for (int i = 0; i < STEPS; i++) {
+    bool is_long = seed % 20 == 0;
+    if (is_long)
+        crowd(&world);
+    for (int i = 0; i < (is_long ? STEPS_LONG : STEPS); i++) {
         uint32_t kind = chance(&world, 20);
         if (kind < 14)
             step_command(&world);

@@ -44,6 +44,7 @@ START_TEST(keys_have_these_bytes)
     check_row(encode_expire_key(&arena, 0x0000019000000001, BYTES("\0\0\1k")),
               BYTES("\0\0\1\x90\0\0\0\1\0\0\1k"));
     check_row(encode_counter_key(&arena, space, 0x1234), BYTES("c\6shop\0\3\x12\x34"));
+    check_row(encode_journal_key(&arena, 0xfe), BYTES("j\xfe"));
     check_row(encode_database_map_key(&arena, BYTES("shop")), BYTES("d\4shop"));
     check_row(encode_u64(&arena, 0x0102030405060708), BYTES("\1\2\3\4\5\6\7\10"));
 }
@@ -126,6 +127,28 @@ START_TEST(a_batch_header_has_these_bytes)
 }
 END_TEST
 
+/* The bytes that a writer put between `row` and `end`. */
+static void check_written(const char *row, const char *end, struct bytes expected)
+{
+    check_row((struct bytes){row, (size_t)(end - row)}, expected);
+}
+
+START_TEST(counts_have_these_bytes)
+{
+    char row[SLOT_COUNT_BYTES_MAX];
+    const struct slot_count small = {.slot = 0x1234, .keys = 127, .expires = 0};
+    const struct slot_count middle = {.slot = 1, .keys = 128, .expires = 300};
+    const struct slot_count big = {.slot = 16383, .keys = UINT64_MAX, .expires = UINT64_MAX};
+    check_written(row, write_slot_count(row, &small), BYTES("\x12\x34\x7f\0"));
+    check_written(row, write_slot_count(row, &middle), BYTES("\0\1\x80\1\xac\2"));
+    check_written(row, write_slot_count(row, &big),
+                  BYTES("\x3f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\1"
+                        "\xff\xff\xff\xff\xff\xff\xff\xff\xff\1"));
+    check_written(row, write_journal_space(row, BYTES("shop\0\3"), 0x0102),
+                  BYTES("\6shop\0\3\1\2"));
+}
+END_TEST
+
 START_TEST(scores_have_these_bits)
 {
     ck_assert_uint_eq(encode_score(0.0), 0x8000000000000000);
@@ -172,6 +195,25 @@ START_TEST(keys_come_apart_again)
     ck_assert(decode_counter_key(BYTES("c\1a\0\7"), &space, &slot));
     ck_assert(bytes_equal(space, BYTES("a")) && slot == 7);
     ck_assert(decode_u64(BYTES("\0\0\0\0\0\0\1\1"), &number) && number == 257);
+    uint8_t position;
+    ck_assert(decode_journal_key(BYTES("j\xfe"), &position) && position == 0xfe);
+}
+END_TEST
+
+START_TEST(counts_come_apart_again)
+{
+    const uint64_t numbers[] = {0, 1, 127, 128, 16383, 16384, UINT32_MAX, UINT64_MAX - 1, UINT64_MAX};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        char row[SLOT_COUNT_BYTES_MAX];
+        struct slot_count count = {(uint16_t)i, numbers[i], numbers[i] / 2}, again;
+        struct bytes rest = {row, (size_t)(write_slot_count(row, &count) - row)};
+        ck_assert(take_slot_count(&rest, &again) && rest.len == 0);
+        ck_assert(again.slot == i && again.keys == count.keys && again.expires == count.expires);
+    }
+    struct bytes rest = BYTES("\6shop\0\3\1\2rest"), space;
+    uint16_t counts;
+    ck_assert(take_journal_space(&rest, &space, &counts) && counts == 0x0102);
+    ck_assert(bytes_equal(space, BYTES("shop\0\3")) && bytes_equal(rest, BYTES("rest")));
 }
 END_TEST
 
@@ -377,6 +419,27 @@ static bool is_counter_key(struct bytes row)
     return decode_counter_key(at_page_end(row), &space, &slot);
 }
 
+static bool is_journal_key(struct bytes row)
+{
+    uint8_t position;
+    return decode_journal_key(at_page_end(row), &position);
+}
+
+static bool is_slot_count(struct bytes row)
+{
+    struct slot_count count;
+    struct bytes rest = at_page_end(row);
+    return take_slot_count(&rest, &count);
+}
+
+static bool is_journal_space(struct bytes row)
+{
+    struct bytes space;
+    uint16_t counts;
+    struct bytes rest = at_page_end(row);
+    return take_journal_space(&rest, &space, &counts);
+}
+
 static bool is_metadata(struct bytes row)
 {
     struct metadata metadata;
@@ -419,6 +482,9 @@ START_TEST(truncated_keys_are_refused)
     struct bytes prefix = encode_collection_prefix(&arena, space, 1, key, 1);
     check_cuts(is_collection_key, encode_sub_key(&arena, prefix, BYTES("sub")), prefix.len);
     check_exact(is_counter_key, encode_counter_key(&arena, space, 1));
+    check_exact(is_journal_key, encode_journal_key(&arena, 1));
+    check_cuts(is_journal_space, BYTES("\6shop\0\3\1\2"), 9);
+    check_cuts(is_slot_count, BYTES("\0\1\x80\1\xac\2"), 6);
     check_exact(is_u64, encode_u64(&arena, 1));
     check_exact(is_batch_header, encode_batch_header(&arena, &(struct batch_header){.epoch = 1}));
 }
@@ -465,6 +531,9 @@ START_TEST(keys_of_another_kind_are_refused)
     ck_assert(!is_metadata_key((struct bytes){row, sizeof row}));
     ck_assert(!is_counter_key(BYTES("d\1a\0\7")));
     ck_assert(!is_counter_key(BYTES("h")));
+    ck_assert(!is_journal_key(BYTES("c\1")));
+    ck_assert(!is_slot_count(BYTES("\0\1\x80\0\0")));   /* a last byte that adds nothing */
+    ck_assert(!is_slot_count(BYTES("\0\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\2\0")));
     ck_assert(!is_collection_key(BYTES("\0\0\0\xff\xff\xff\xff\0\0\0\0\0\0\0\0")));
 }
 END_TEST
@@ -477,9 +546,11 @@ static void add_all(TCase *tests)
     tcase_add_test(tests, a_list_has_these_bytes);
     tcase_add_test(tests, a_stream_has_these_bytes);
     tcase_add_test(tests, a_batch_header_has_these_bytes);
+    tcase_add_test(tests, counts_have_these_bytes);
     tcase_add_test(tests, scores_have_these_bits);
     tcase_add_test(tests, types_have_names);
     tcase_add_test(tests, keys_come_apart_again);
+    tcase_add_test(tests, counts_come_apart_again);
     tcase_add_test(tests, every_type_comes_back_as_it_was);
     tcase_add_test(tests, the_old_layout_is_read);
     tcase_add_test(tests, scores_order_as_numbers);

@@ -6,25 +6,20 @@
 enum { ARGS_MAX = 16 };
 
 static struct shard_map *map; /* a: 0-5461, b, c */
-static struct key_list keys;
-static uint16_t *shards;
-static uint32_t shards_cap;
+static struct route_keys keys;
 
 static void setup(void)
 {
     const char *const addresses[] = {"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"};
     command_init();
     map = shard_map_even(addresses, 3);
-    keys_list_init(&keys);
+    route_keys_init(&keys);
 }
 
 static void teardown(void)
 {
     shard_map_unref(map);
-    keys_list_fini(&keys);
-    free(shards);
-    shards = NULL;
-    shards_cap = 0;
+    route_keys_fini(&keys);
 }
 
 /* Routes the words of `line`. */
@@ -41,7 +36,7 @@ static struct route route_line(const char *line, bool is_strict, const struct na
     const struct command *command = command_find_argv(argv, argc);
     ck_assert_ptr_nonnull(command);
     ck_assert(command_arity_ok(command, argc));
-    return route_plan(&rules, command, argv, argc, &keys, &shards, &shards_cap);
+    return route_plan(&rules, command, argv, argc, &keys);
 }
 
 static enum route_kind kind_of(const char *line)
@@ -66,10 +61,10 @@ START_TEST(split_commands_are_cut_only_when_they_must_be)
 {
     ck_assert_int_eq(kind_of("MGET a {a}x {a}y"), ROUTE_KIND_ONE);
     ck_assert_int_eq(kind_of("MGET a b a"), ROUTE_KIND_PARTS);
-    ck_assert_uint_eq(keys.count, 3);
-    ck_assert_uint_eq(shards[0], 2);
-    ck_assert_uint_eq(shards[1], 0);
-    ck_assert_uint_eq(shards[2], 2);
+    ck_assert_uint_eq(keys.list.count, 3);
+    ck_assert_uint_eq(keys.shards[0], 2);
+    ck_assert_uint_eq(keys.shards[1], 0);
+    ck_assert_uint_eq(keys.shards[2], 2);
     ck_assert_int_eq(kind_of("MSET a 1 b 2"), ROUTE_KIND_PARTS);
     ck_assert_int_eq(kind_of("DEL a b"), ROUTE_KIND_PARTS);
 }
