@@ -16,6 +16,7 @@ void call_error_text(struct call *call, const char *text)
 {
     call->failed = true;
     stats_error(call->partition->stats, text);
+    out_truncate(call->reply.out, call->begun);
     reply_error(&call->reply, text);
 }
 
@@ -38,6 +39,7 @@ void call_error_arity(struct call *call)
 {
     call->failed = true;
     stats_error(call->partition->stats, "ERR");
+    out_truncate(call->reply.out, call->begun);
     command_error_arity(&call->reply, call->command);
 }
 

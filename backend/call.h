@@ -23,6 +23,7 @@ struct call {
     const struct bytes *argv; /* argv[0] is the command's name; for a subcommand argv[1] is its name */
     uint32_t argc;
     struct reply reply;
+    size_t begun; /* reply.out->bytes before this command's reply */
     struct space *space; /* storage namespace of the session's namespace and database */
     const struct slot_rule *slot_rule; /* of the session's namespace; NULL: the {tag} rule */
     struct arena *arena;
@@ -32,7 +33,8 @@ struct call {
     bool failed;   /* an error was replied through call_error*: effects are rolled back */
 };
 
-/* Reply an error and mark the call as failed: dispatch rolls its effects back. */
+/* Reply an error, in place of what the command has replied so far, and mark the call as failed: dispatch rolls its
+ * effects back. */
 void call_error(struct call *call, enum error error);
 void call_error_text(struct call *call, const char *text);
 void call_errorf(struct call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -243,6 +243,7 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
     call.argv = argv;
     call.argc = argc;
     call.reply.resp = exec->session->resp;
+    call.begun = call.reply.out->bytes;
     call.in_exec = true;
     call.failed = false;
     run(&call);
@@ -269,6 +270,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         .argv = argv,
         .argc = argc,
         .reply = {.out = out, .resp = session->resp},
+        .begun = begun,
         .arena = &partition->arena,
         .now_us = loop_wall_us(partition->loop),
         .now_ms = loop_wall_ms(partition->loop),

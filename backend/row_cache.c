@@ -13,11 +13,12 @@
 #include "shared/check.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 enum {
     UNIT = 8,         /* bytes of one step of a place */
     BUCKET_SLOTS = 8, /* a cache line */
-    ROW_BYTES = 80,   /* of an average row: decides how many slots there are */
+    ROW_BYTES = 80,   /* of a small row: decides how many slots there are */
     ROW_BYTES_MAX = 16 * 1024,
     LOG_BYTES_MIN = 8 * ROW_BYTES_MAX,
     PLACE_BITS = 48,
@@ -45,17 +46,26 @@ struct row_cache {
     uint64_t room; /* units that may be written before the next turn */
 };
 
+/* Zeroed, and memory only when it is used. Places are visited at random: few big pages are found faster. */
+static void *map_bytes(size_t size)
+{
+    void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(bytes != MAP_FAILED);
+    (void)madvise(bytes, size, MADV_HUGEPAGE);
+    return bytes;
+}
+
 struct row_cache *row_cache_new(size_t bytes)
 {
     struct row_cache *cache = calloc(1, sizeof *cache);
     CHECK(cache);
     cache->bucket_count = 1;
-    while (cache->bucket_count * 2 * BUCKET_SLOTS * ROW_BYTES <= bytes)
+    while (cache->bucket_count * BUCKET_SLOTS * ROW_BYTES < bytes)
         cache->bucket_count *= 2;
-    cache->log_units = (bytes < LOG_BYTES_MIN ? LOG_BYTES_MIN : bytes) / UNIT;
-    cache->buckets = calloc(cache->bucket_count, sizeof(struct bucket));
-    cache->log = calloc(cache->log_units, UNIT); /* not touched before it is used */
-    CHECK(cache->buckets && cache->log);
+    size_t index_bytes = cache->bucket_count * sizeof(struct bucket);
+    cache->log_units = (bytes < index_bytes + LOG_BYTES_MIN ? LOG_BYTES_MIN : bytes - index_bytes) / UNIT;
+    cache->buckets = map_bytes(index_bytes);
+    cache->log = map_bytes(cache->log_units * UNIT);
     row_cache_clear(cache);
     return cache;
 }
@@ -64,8 +74,8 @@ void row_cache_free(struct row_cache *cache)
 {
     if (!cache)
         return;
-    free(cache->buckets);
-    free(cache->log);
+    (void)munmap(cache->buckets, cache->bucket_count * sizeof(struct bucket));
+    (void)munmap(cache->log, cache->log_units * UNIT);
     free(cache);
 }
 
@@ -158,7 +168,7 @@ static struct log_row *refresh(struct row_cache *cache, uint64_t *slot, uint64_t
     struct log_row *newer = append(cache, units, &place);
     if (!newer)
         return NULL;
-    memcpy(newer, row, units * UNIT);
+    memmove(newer, row, units * UNIT); /* the oldest row of all may lie right there */
     set_slot(slot, hash, place);
     return newer;
 }

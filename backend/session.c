@@ -18,7 +18,9 @@ enum { ARGV_KEEP = 1024, ARGS_MAX_UNAUTHENTICATED = 10, INLINE_BYTES_MAX = 64 * 
 
 static receive_fn on_data;
 static void on_end(void *owner, int err);
-static const struct stream_events events = {.on_data = on_data, .on_end = on_end};
+static void on_drain(void *owner);
+static const struct stream_events events = {
+    .on_data = on_data, .on_end = on_end, .on_drain = on_drain};
 
 /* ---- life ---- */
 
@@ -108,6 +110,11 @@ static void on_end(void *owner, int err)
         session_abort(session);
     else
         session_end(session);
+}
+
+static void on_drain(void *owner)
+{
+    session_resume(owner);
 }
 
 void session_reset(struct session *session)
@@ -321,7 +328,7 @@ static bool run_request(struct session *session, const char *frame)
     return done;
 }
 
-/* Reads nothing more until partition.c calls session_resume. */
+/* Runs nothing more until session_resume: when a batch was committed, or the client has read its replies. */
 static void session_throttle(struct session *session)
 {
     session->is_throttled = true;
@@ -394,7 +401,7 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
     session->is_running = true;
     size_t used = 0;
     while (used < len && !session->is_closing) {
-        if (partition_is_full(partition)) {
+        if (partition_is_full(partition) || session_owed_bytes(session) > STREAM_HIGH_WATER) {
             session_throttle(session);
             break;
         }

@@ -113,6 +113,29 @@ void out_write_block(struct out *out, struct block *block, const char *data, siz
     out->bytes += len;
 }
 
+void out_truncate(struct out *out, size_t bytes)
+{
+    CHECK(bytes <= out->bytes);
+    size_t kept = 0;
+    struct out_piece *piece = out->head;
+    if (bytes == out->bytes)
+        return;
+    if (bytes == 0) {
+        out_clear(out);
+        return;
+    }
+    for (; kept + piece->len < bytes; piece = piece->next)
+        kept += piece->len;
+    if (!piece->block)
+        piece->left += kept + piece->len - bytes;
+    piece->len = bytes - kept;
+    struct out rest = {.head = piece->next};
+    piece->next = NULL;
+    out->tail = piece;
+    out->bytes = bytes;
+    out_clear(&rest);
+}
+
 char *out_reserve(struct out *out, size_t len)
 {
     CHECK(len <= OUT_COPY_MAX);

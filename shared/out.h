@@ -36,6 +36,8 @@ void out_write_block(struct out *out, struct block *block, const char *data, siz
 /* A place to write up to `len` (<= OUT_COPY_MAX) bytes at the end; out_commit says how many were. */
 char *out_reserve(struct out *out, size_t len);
 void out_commit(struct out *out, size_t len);
+/* Drops bytes from the end until `bytes` are left. */
+void out_truncate(struct out *out, size_t bytes);
 /* Moves everything from `from` to the end of `to`; `from` is empty after. */
 void out_move(struct out *to, struct out *from);
 /* Fills at most `max` iovecs from the front; returns how many. The bytes stay valid until consumed. */

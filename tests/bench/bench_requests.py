@@ -231,13 +231,14 @@ def version(words):
 def machine():
     with open('/proc/cpuinfo') as file:
         models = [line.split(':')[1].strip() for line in file if line.startswith('model name')]
-    return '%d × %s, Linux %s' % (os.cpu_count(), models[0] if models else platform.machine(), platform.release())
+    kernel = '.'.join(platform.release().split('.')[:2])
+    return '%d × %s, Linux %s' % (os.cpu_count(), models[0] if models else platform.machine(), kernel)
 
 
 def markdown(results, options):
     lines = ['# Benchmarks', '',
              'Written by `tests/run bench` (tests/bench/bench_requests.py), which says what is measured and how.', '',
-             '- %s' % datetime.date.today().isoformat(), '- %s' % machine()]
+             '- %s, load average before the run %.1f' % (datetime.date.today().isoformat(), options.load), '- %s' % machine()]
     for words in (['redis-server', '--version'], ['redis-benchmark', '--version'], ['haproxy', '-v'],
                   ['nutcracker', '--version'], [binary('scree-proxy'), '--version'],
                   [binary('scree-backend'), '--version']):
@@ -266,8 +267,8 @@ def main():
     parser.add_argument('--output', default=os.path.join(ROOT, 'docs', 'benchmarks.md'))
     options = parser.parse_args()
     options.sizes, options.depths = ([64], [1, 16, 64]) if options.quick else ([64, 1024], [1, 16, 64])
-    options.repeat, options.run_seconds = (1, 0.7) if options.quick else (3, 1.5)
-    wanted = options.systems.split(',')
+    options.repeat, options.run_seconds = (1, 0.7) if options.quick else (3, 1.0)
+    wanted, options.load = options.systems.split(','), os.getloadavg()[0]
     if any(name in wanted for name in ('scree-proxy', 'backend', 'scree')) and is_sanitized(binary('scree-proxy')):
         print('these programs were built with a sanitizer: the figures below are of no use')
     with tempfile.TemporaryDirectory(prefix='scree-bench-') as folder:

@@ -127,7 +127,9 @@ for case in CASES:
 
 
 def raw_replies(address, data, closes):
-    """What `data` is answered with. Without an expected close a last PING marks the end."""
+    """What `data` is answered with by an empty server. Without an expected close a last PING marks the end."""
+    with Connection(address, 10) as connection:
+        connection.call('FLUSHALL')
     with Connection(address, 10) as connection:
         if closes:
             connection.send_raw(data)

@@ -418,13 +418,16 @@ static bool is_fault(struct bytes text)
 }
 
 /* True: the reply is an error, which had to be expected or is a failure. */
-static bool take_error(struct sim_client *client, struct bytes frame, size_t pos)
+static bool take_error(struct sim_client *client, const struct sim_request *request,
+                       struct bytes frame, size_t pos)
 {
+    struct sim_workload *work = client->work;
     struct resp_value value;
     if (frame.data[pos] != '-')
         return false;
-    client->work->errors++;
-    if (resp_value_next(frame, &pos, &value) && client->work->may_fail && is_fault(value.text))
+    work->errors++;
+    bool may_fail = work->may_fail || (request->is_watch && work->has_reloaded);
+    if (resp_value_next(frame, &pos, &value) && may_fail && is_fault(value.text))
         return true;
     fail(client, "got an error without a fault: %.*s", (int)value.text.len, value.text.data);
     return true;
@@ -463,7 +466,7 @@ static void take_exec(struct sim_client *client, const struct sim_request *reque
     }
     bool has_errors = false;
     for (unsigned i = 0; i < request->wanted_count && !client->work->why[0]; i++) {
-        if (take_error(client, frame, answer.pos)) {
+        if (take_error(client, request, frame, answer.pos)) {
             has_errors = true;
             (void)resp_value_skip(frame, &answer.pos);
         } else {
@@ -489,9 +492,8 @@ static void take_reply(struct sim_client *client, struct bytes frame)
     }
     client->work->answered++;
     sim_note("reply", frame.len);
-    if (take_error(client, frame, 0)) {
-        if (client->mode == SIM_AUDIT)
-            client->sight.is_done = false;
+    if (take_error(client, request, frame, 0)) {
+        client->must_leave |= !client->is_greeted || client->mode == SIM_AUDIT;
     } else if (request->kind == REPLY_EXEC) {
         take_exec(client, request, frame);
     } else {
@@ -577,13 +579,11 @@ static void on_open(void *owner, int err)
         return;
     }
     client->is_open = true;
+    client->is_greeted = client->must_leave = false;
     client->skip = (struct resp_skip){0};
     client->connection = ++client->work->connections;
+    client->sight = (struct sim_sight){0};
     draft_greeting(client);
-    if (client->mode == SIM_AUDIT) {
-        client->sight = (struct sim_sight){.is_done = true};
-        draft_audit(client);
-    }
 }
 
 static void connect_now(struct sim_client *client)
@@ -646,8 +646,34 @@ static bool misbehave(struct sim_client *client)
 static bool wants_more(const struct sim_client *client)
 {
     if (client->mode == SIM_AUDIT)
-        return !client->sight.is_done || client->first < client->last;
+        return !client->sight.is_done;
     return !client->is_ending && client->quota > 0;
+}
+
+/* The greeting was answered; requests sent with it could end up in another place. */
+static void arrive(struct sim_client *client)
+{
+    client->is_greeted = true;
+    if (client->mode == SIM_AUDIT)
+        draft_audit(client);
+}
+
+static void go_on(struct sim_client *client)
+{
+    bool is_answered = client->first == client->last;
+    if (client->must_leave) {
+        disconnect(client, false);
+        return;
+    }
+    if (client->is_ending)
+        stream_resume(client->stream);
+    if (!client->is_greeted && is_answered)
+        arrive(client);
+    else if (client->mode == SIM_AUDIT && is_answered)
+        client->sight.is_done = true;
+    else if (client->mode == SIM_LOAD && client->is_greeted && !client->is_ending)
+        make_requests(client);
+    send_requests(client);
 }
 
 static void on_act(void *owner)
@@ -658,16 +684,8 @@ static void on_act(void *owner)
         client->work->reconnects++;
         connect_now(client);
     }
-    if (!client->is_open || misbehave(client))
-        return;
-    if (client->is_ending)
-        stream_resume(client->stream);
-    else if (client->mode == SIM_LOAD)
-        make_requests(client);
-    else if (client->first == client->last && !client->sight.is_done)
-        disconnect(client, false); /* again */
-    if (client->is_open)
-        send_requests(client);
+    if (client->is_open && !misbehave(client))
+        go_on(client);
 }
 
 static void start(struct sim_client *client, struct sim_workload *work, unsigned number,

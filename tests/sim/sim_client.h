@@ -46,6 +46,7 @@ struct sim_workload {
     uint32_t commands;    /* bit set of enum draft_kind that clients draw from */
     bool has_expiry;
     bool may_fail;        /* a fault has happened: errors and lost connections are no surprise */
+    bool has_reloaded;    /* a proxy got a new map: it may have lost what it watched */
     uint32_t connections; /* numbers of connections */
     uint32_t tags;
     uint64_t answered;
@@ -90,6 +91,7 @@ struct sim_request {
     enum sim_reply_kind kind;
     uint32_t operations[SIM_OPERATIONS_MAX]; /* that its reply is the answer of */
     unsigned operation_count;
+    bool is_watch;   /* WATCH, or the EXEC after it */
     unsigned copies; /* replies to swallow (sim_break.h) */
 };
 
@@ -113,6 +115,8 @@ struct sim_client {
     struct timer *timer;
     struct stream *stream; /* NULL: not connected */
     bool is_open;
+    bool is_greeted;       /* it is in its place */
+    bool must_leave;       /* it did not get there */
     bool is_ending;        /* nothing new any more */
     bool wants_resp3;
     unsigned place;

@@ -44,13 +44,15 @@ static void parse(struct config *config, const struct config_schema *schema, con
 static void configure_backend(const struct sim_backend *backend, struct backend_config *config)
 {
     static const char *const durabilities[] = {"always", "everysec", "os"};
+    static const char *const row_caches[] = {"0", "4kb", "1mb"};
     const struct sim_plan *plan = &backend->cluster->plan;
     char text[TEXT_MAX];
     (void)snprintf(text, sizeof(text),
                    "[backend]\ndata = /sim/%s\npartitions = %u\nsecret = %s\ndurability = %s\n"
-                   "active-expire = %s\nlog-level = error\n",
+                   "active-expire = %s\nlog-level = error\n[store]\nrow-cache = %s\n",
                    backend->name, plan->partitions, plan->has_secret ? "secret" : "",
-                   durabilities[plan->durability], plan->active_expire ? "yes" : "no");
+                   durabilities[plan->durability], plan->active_expire ? "yes" : "no",
+                   row_caches[sim_random(3)]);
     parse(&config->head, &backend_schema, text);
 }
 
@@ -231,7 +233,9 @@ static void backend_tend(struct sim_backend *backend)
             return;
     }
     for (unsigned i = 0; i < backend->cluster->plan.partitions; i++) {
-        if (!sim_audit_store(backend->seats[i].partition->store, error, sizeof(error)))
+        struct store *store = backend->seats[i].partition->store;
+        store_mem_fail_read(store, 0);
+        if (!sim_audit_store(store, error, sizeof(error)))
             note_wrong(backend->cluster, "%s partition %u ends with %s", backend->name, i, error);
     }
     backend_bury(backend);

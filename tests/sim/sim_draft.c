@@ -510,16 +510,17 @@ static unsigned draft_queued(struct sim_client *client, struct sim_request *exec
     return 1;
 }
 
-/* A key to watch, before MULTI. */
-static void draft_watch(struct sim_client *client, unsigned shard)
+/* A key to watch, before MULTI; false: there is none. */
+static bool draft_watch(struct sim_client *client, unsigned shard)
 {
     struct draft draft = {.client = client, .shard = shard};
     char line[SIM_NAMES_MAX * 2];
     int key = pick_key(&draft, ~0u);
     if (key < 0)
-        return;
+        return false;
     (void)snprintf(line, sizeof(line), "WATCH %s", text_of(&draft, (unsigned)key));
-    (void)push_plain(client, REPLY_DONE, line);
+    push_plain(client, REPLY_DONE, line)->is_watch = true;
+    return true;
 }
 
 static void draft_block(struct sim_client *client)
@@ -530,8 +531,7 @@ static void draft_block(struct sim_client *client)
     uint32_t group = new_group(client);
     unsigned wanted = 1 + (unsigned)sim_random(BLOCK_COMMANDS_MAX - 1);
     unsigned count = 0;
-    if (sim_random(5) == 0)
-        draft_watch(client, shard);
+    exec.is_watch = sim_random(5) == 0 && draft_watch(client, shard);
     (void)push_plain(client, REPLY_DONE, "MULTI");
     for (unsigned i = 0; i < wanted && count < wanted; i++)
         count += draft_queued(client, &exec, shard, group);

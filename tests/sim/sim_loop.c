@@ -13,11 +13,12 @@
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/net/worker.h"
+#include "tests/sim/sim_break.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOOK_ROUNDS_MAX = 10000, MAIL_DELAY_US_MAX = 100, WATCH_DELAY_US_MAX = 3000000 };
+enum { LOST_DONE_ONE_IN = 40, HOOK_ROUNDS_MAX = 10000, MAIL_DELAY_US_MAX = 100, WATCH_DELAY_US_MAX = 3000000 };
 
 struct timer {
     struct sim_event event;
@@ -427,6 +428,8 @@ static void on_work(struct sim_event *event)
 {
     struct worker *worker = container_of(event, struct worker, work);
     struct job *job = job_pop(&worker->waiting, &worker->waiting_end);
+    if (sim_broken == BREAK_EARLY_ACK)
+        job->done(job);
     job->work(job);
     job_push(&worker->finished_end, job);
     if (!sim_is_scheduled(&worker->done))
@@ -438,8 +441,12 @@ static void on_work(struct sim_event *event)
 static void on_done(struct sim_event *event)
 {
     struct worker *worker = container_of(event, struct worker, done);
-    for (struct job *job; (job = job_pop(&worker->finished, &worker->finished_end));)
-        job->done(job);
+    for (struct job *job; (job = job_pop(&worker->finished, &worker->finished_end));) {
+        bool is_lost = sim_broken == BREAK_EARLY_ACK ||
+                       (sim_broken == BREAK_LOST_DONE && sim_random(LOST_DONE_ONE_IN) == 0);
+        if (!is_lost)
+            job->done(job);
+    }
 }
 
 struct worker *worker_new(struct loop *loop, const char *name)

@@ -12,6 +12,7 @@
 #include "tests/sim/sim_world.h"
 
 #include "shared/check.h"
+#include "tests/sim/sim_break.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@ enum {
     CLOSE_WAIT_US = 5000000,
     READ_ROOM_MAX = 8192,
     FLUSH_IOVECS_MAX = 64,
+    ASTRAY_ONE_IN = 10,
 };
 
 enum stream_state { STREAM_CONNECTING, STREAM_OPEN, STREAM_CLOSING, STREAM_CLOSED };
@@ -487,9 +489,10 @@ static struct listener *listener_find(const char *address)
 {
     struct listener *found = NULL;
     uint64_t count = 0;
+    bool is_astray = sim_broken == BREAK_WRONG_BACKEND && sim_random(ASTRAY_ONE_IN) == 0;
     for (struct list *link = sim_listeners.next; link != &sim_listeners; link = link->next) {
         struct listener *listener = container_of(link, struct listener, link);
-        if (listener->loop->is_dead || strcmp(listener->address, address) != 0)
+        if (listener->loop->is_dead || (strcmp(listener->address, address) != 0 && !is_astray))
             continue;
         if (sim_random(++count) == 0)
             found = listener;

@@ -9,6 +9,7 @@
 
 #include "shared/check.h"
 #include "shared/error.h"
+#include "tests/sim/sim_break.h"
 #include "tests/sim/tree.h"
 
 #include <stdio.h>
@@ -32,6 +33,7 @@ struct disk {
     struct state durable;
     struct state unsynced[UNSYNCED_MAX]; /* oldest first */
     size_t unsynced_count;
+    struct state lie; /* what a crash leaves of the last write under sim_break.h's control */
 };
 
 struct store_env {
@@ -132,6 +134,7 @@ void store_mem_reset(void)
         disks = disk->next;
         disk_settle(disk, 0);
         state_drop(&disk->durable);
+        state_drop(&disk->lie);
         free(disk->path);
         free(disk);
     }
@@ -151,6 +154,8 @@ void store_mem_crash(struct store *store)
     disk_settle(disk, kept);
     if (store->has_doubtful && is_complete && chance(2))
         state_set(&disk->durable, &store->doubtful);
+    if (sim_broken == BREAK_LOST_SYNC || sim_broken == BREAK_TORN_BATCH)
+        state_set(&disk->durable, &disk->lie);
     disk->is_open = false;
     store->disk = NULL;
     store->stopped = ERR_STORE;
@@ -458,6 +463,25 @@ static void state_apply(struct state *state, const struct store_batch *batch)
     }
 }
 
+/* A crash will leave half of the batch, or nothing of it. */
+static void disk_lie(struct disk *disk, const struct state *state, struct store_batch *batch)
+{
+    size_t kept = 0;
+    state_set(&disk->lie, state);
+    if (sim_broken == BREAK_LOST_SYNC)
+        return;
+    for (const struct operation *op = batch->first; op; op = op->next)
+        kept++;
+    kept = chance(kept + 1);
+    struct operation **cut = &batch->first;
+    while (kept-- > 0)
+        cut = &(*cut)->next;
+    struct operation *rest = *cut;
+    *cut = NULL;
+    state_apply(&disk->lie, batch);
+    *cut = rest;
+}
+
 /* ---- writes ------------------------------------------------------------------------------ */
 
 static int refuse(int err, char *error, size_t size)
@@ -481,6 +505,8 @@ int store_write(struct store *store, struct store_batch *batch, bool sync, char 
     int err = write_gate(store);
     if (err && (was_stopped || err == ERR_DISK_FULL))
         return refuse(err, error, size);
+    if (sim_broken == BREAK_LOST_SYNC || sim_broken == BREAK_TORN_BATCH)
+        disk_lie(store->disk, &store->state, batch);
     struct state next;
     state_share(&next, &store->state);
     state_apply(&next, batch);

@@ -235,6 +235,7 @@ static void fault_proxy(enum fault fault)
         return;
     if (fault == FAULT_RELOAD) {
         say("reload", which);
+        world.work.has_reloaded = true;
         sim_proxy_reload(proxy);
         return;
     }
@@ -366,6 +367,7 @@ static void heal(void)
     heal_stores();
     come_back(true);
     world.cluster.plan.upstream_timeout_ms = 5000;
+    world.work.has_reloaded = true;
     for (unsigned i = 0; i < world.cluster.plan.proxies; i++) {
         if (world.cluster.proxies[i].state == SIM_UP)
             sim_proxy_reload(&world.cluster.proxies[i]);

@@ -207,6 +207,8 @@ static void run_seed(uint64_t seed, int steps)
     world.store = store_open(env, &OPTIONS, error, sizeof error);
     CHECK(world.store);
     world.overlay = overlay_new(world.store);
+    if (seed % 2)
+        overlay_use_cache(world.overlay, 1);
     world.batch = store_batch_new();
     state_clear(&world.now);
     state_clear(&world.durable);

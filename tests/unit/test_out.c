@@ -169,6 +169,28 @@ START_TEST(a_reserved_place_takes_up_to_its_size)
 }
 END_TEST
 
+START_TEST(truncating_to_any_number_of_bytes_leaves_the_first)
+{
+    struct block *block = alphabet();
+    for (size_t kept = 0; kept <= 3400; kept += 17) {
+        struct out out;
+        out_init(&out);
+        out_write(&out, block->data, 200);
+        out_write_block(&out, block, block->data + 200, 2000);
+        out_write(&out, block->data + 2200, 1200);
+        out_truncate(&out, kept);
+        out_write(&out, block->data + kept, 30);
+        char *got = flatten(&out);
+        ck_assert_uint_eq(out.bytes, kept + 30);
+        ck_assert_mem_eq(got, block->data, kept + 30);
+        free(got);
+        out_clear(&out);
+        ck_assert_uint_eq(block->refs, 1);
+    }
+    block_unref(block);
+}
+END_TEST
+
 START_TEST(an_unused_place_is_not_seen_and_does_not_disturb)
 {
     struct block *block = alphabet();
@@ -268,6 +290,7 @@ int main(void)
     tcase_add_test(tests, a_reference_keeps_the_block_alive);
     tcase_add_test(tests, consuming_any_number_of_bytes_leaves_the_rest);
     tcase_add_test(tests, a_reserved_place_takes_up_to_its_size);
+    tcase_add_test(tests, truncating_to_any_number_of_bytes_leaves_the_first);
     tcase_add_test(tests, an_unused_place_is_not_seen_and_does_not_disturb);
     tcase_add_test(tests, move_appends_everything_and_empties_the_source);
     tcase_add_test(tests, iov_gives_no_more_than_asked_for);

@@ -1,0 +1,185 @@
+/*
+ * test_row_cache.c - the row cache: what it answers is what was put last, whatever was forgotten since.
+ */
+#include "backend/row_cache.h"
+#include "shared/table.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CACHE_BYTES = 256 * 1024, KEYS = 3000, VALUE_MAX = 400 };
+
+static struct row_cache *cache;
+
+static void setup(void)
+{
+    cache = row_cache_new(CACHE_BYTES);
+}
+
+static void teardown(void)
+{
+    row_cache_free(cache);
+}
+
+static struct bytes key_of(int number, char text[16])
+{
+    return (struct bytes){text, (size_t)sprintf(text, "key:%d", number)};
+}
+
+static void put(int number, struct bytes value)
+{
+    char text[16];
+    struct bytes key = key_of(number, text);
+    row_cache_put(cache, CF_METADATA, key, hash_bytes(key), value);
+}
+
+static bool get(int number, struct bytes *value)
+{
+    char text[16];
+    struct bytes key = key_of(number, text);
+    return row_cache_get(cache, CF_METADATA, key, hash_bytes(key), value);
+}
+
+static void put_stream(int from, int count)
+{
+    char value[100] = {0};
+    for (int i = 0; i < count; i++) {
+        row_cache_turn(cache);
+        put(from + i, (struct bytes){value, sizeof value});
+    }
+}
+
+START_TEST(a_row_that_was_put_is_there)
+{
+    struct bytes value;
+    ck_assert(!get(1, &value));
+    put(1, BYTES("one"));
+    put(2, BYTES(""));
+    ck_assert(get(1, &value) && bytes_equal(value, BYTES("one")));
+    ck_assert(get(2, &value) && value.len == 0);
+    put(1, BYTES("longer than before"));
+    ck_assert(get(1, &value) && bytes_equal(value, BYTES("longer than before")));
+}
+END_TEST
+
+START_TEST(column_families_are_apart)
+{
+    struct bytes value, key = BYTES("key");
+    row_cache_put(cache, CF_DATA, key, 7, BYTES("data"));
+    ck_assert(!row_cache_get(cache, CF_METADATA, key, 7, &value));
+    ck_assert(row_cache_get(cache, CF_DATA, key, 7, &value));
+}
+END_TEST
+
+START_TEST(a_removed_row_is_gone)
+{
+    struct bytes value, key = BYTES("key:1");
+    put(1, BYTES("one"));
+    row_cache_remove(cache, CF_METADATA, key, hash_bytes(key));
+    ck_assert(!get(1, &value));
+    put(1, BYTES("again"));
+    row_cache_clear(cache);
+    ck_assert(!get(1, &value));
+}
+END_TEST
+
+START_TEST(a_big_row_is_not_kept_and_takes_the_old_one_away)
+{
+    static char big[64 * 1024];
+    struct bytes value;
+    put(1, BYTES("small"));
+    put(1, (struct bytes){big, sizeof big});
+    ck_assert(!get(1, &value));
+}
+END_TEST
+
+START_TEST(old_rows_are_forgotten_and_used_ones_stay)
+{
+    struct bytes value;
+    put(1, BYTES("unused"));
+    put(2, BYTES("used"));
+    for (int i = 0; i < 100; i++) {
+        put_stream(10 + i * 100, 100);
+        row_cache_turn(cache);
+        ck_assert(get(2, &value) && bytes_equal(value, BYTES("used")));
+    }
+    ck_assert(!get(1, &value));
+    ck_assert(get(10 + 99 * 100 + 99, &value));
+}
+END_TEST
+
+START_TEST(a_borrowed_value_stays_until_the_turn_ends)
+{
+    struct bytes value;
+    put(1, BYTES("borrowed"));
+    for (int round = 0; round < 50; round++) {
+        put_stream(1000 * round + 10, 600);
+        row_cache_turn(cache);
+        if (!get(1, &value)) {
+            put(1, BYTES("borrowed"));
+            continue;
+        }
+        for (int i = 0; i < 5000; i++)
+            put(100000 + i, BYTES("more than the cache holds, without a turn"));
+        ck_assert(bytes_equal(value, BYTES("borrowed")));
+    }
+}
+END_TEST
+
+START_TEST(every_answer_is_the_last_value_put)
+{
+    static char model[KEYS][VALUE_MAX];
+    static int lens[KEYS]; /* -1: removed */
+    unsigned random = 1;
+    size_t hits = 0;
+    memset(lens, 0xff, sizeof lens);
+    for (int i = 0; i < 300000; i++) {
+        int number = rand_r(&random) % KEYS;
+        struct bytes value;
+        char text[16];
+        struct bytes key = key_of(number, text);
+        if (i % 7 == 0)
+            row_cache_turn(cache);
+        switch (rand_r(&random) % 8) {
+        case 0:
+            lens[number] = -1;
+            row_cache_remove(cache, CF_METADATA, key, hash_bytes(key));
+            break;
+        case 1:
+        case 2:
+            lens[number] = rand_r(&random) % VALUE_MAX;
+            memset(model[number], i, (size_t)lens[number]);
+            put(number, (struct bytes){model[number], (size_t)lens[number]});
+            break;
+        default:
+            if (!get(number, &value))
+                break;
+            hits++;
+            ck_assert_int_eq(lens[number], (int)value.len);
+            ck_assert(memcmp(model[number], value.data, value.len) == 0);
+        }
+    }
+    ck_assert_uint_gt(hits, 10000);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("row_cache");
+    TCase *tests = tcase_create("row_cache");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, a_row_that_was_put_is_there);
+    tcase_add_test(tests, column_families_are_apart);
+    tcase_add_test(tests, a_removed_row_is_gone);
+    tcase_add_test(tests, a_big_row_is_not_kept_and_takes_the_old_one_away);
+    tcase_add_test(tests, old_rows_are_forgotten_and_used_ones_stay);
+    tcase_add_test(tests, a_borrowed_value_stays_until_the_turn_ends);
+    tcase_add_test(tests, every_answer_is_the_last_value_put);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
