@@ -18,8 +18,14 @@ enum { ARGS_KEEP = 256 }; /* arguments: room for more is given back */
 
 static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need);
 static void on_end(void *owner, int err);
+static void on_drain(void *owner);
 
-static const struct stream_events events = {on_data, on_end, NULL};
+static const struct stream_events events = {on_data, on_end, on_drain};
+
+enum {
+    WINDOW_FIRST = 16,
+    OUTPUT_SHARE = 4, /* 1/4 of client-output-limit unread: the client waits */
+};
 
 static const struct proxy_config *config_of(const struct client *client)
 {
@@ -37,6 +43,7 @@ struct client *client_new(struct proxy_worker *worker, struct stream *stream, st
     client->stream = stream;
     client->id = atomic_fetch_add(&worker->proxy->next_client_id, 1);
     client->created_ms = loop_mono_ms(worker->loop);
+    client->window = WINDOW_FIRST;
     resp_scan_init(&client->scan);
     client_session_init(&client->session);
     list_init(&client->full_link);
@@ -225,17 +232,52 @@ void client_count(struct client *client)
     client->copied = owed;
 }
 
+/* A reply left: the window grows while it is what holds the client, and replies like the last one would
+ * stay within the client's share. */
+static void widen(struct client *client)
+{
+    const struct proxy_config *config = config_of(client);
+    uint64_t share = config->client_output_limit_bytes / OUTPUT_SHARE;
+    if (client->window < (uint32_t)config->client_pipeline_limit &&
+        client->window * client->reply_bytes < share)
+        client->window++;
+    if (client->pipeline.count <= client->window / 2)
+        client_unhold(client, HOLD_PIPELINE);
+}
+
 /* The pipeline has moved: what waited for that may go on. */
 static void look_again(struct client *client)
 {
-    uint32_t limit = (uint32_t)config_of(client)->client_pipeline_limit;
-    uint32_t count = client->pipeline.count;
-    if ((client->held_by & HOLD_ORDER) && count == 0)
+    if ((client->held_by & HOLD_ORDER) && client->pipeline.count == 0)
         client_unhold(client, HOLD_ORDER);
-    if ((client->held_by & HOLD_PIPELINE) && count <= limit / 2)
-        client_unhold(client, HOLD_PIPELINE);
+    if (client->held_by & HOLD_PIPELINE)
+        widen(client);
     if (client->is_ending || (client->is_draining && !client->held_by))
         close_when_done(client);
+}
+
+/* It reads slower than replies come: takes nothing more from it until it has caught up. */
+static void hold_output(struct client *client, size_t unread)
+{
+    client_hold(client, HOLD_OUTPUT);
+    client->unread = unread;
+    client->window = client->window / 2 > WINDOW_FIRST ? client->window / 2 : WINDOW_FIRST;
+}
+
+void client_look_stalled(struct client *client)
+{
+    size_t unread = stream_pending(client->stream);
+    if (unread == client->unread) {
+        client->is_stalled = true;
+        client_unhold(client, HOLD_OUTPUT);
+    }
+    client->unread = unread;
+}
+
+static inline bool is_behind(const struct client *client, size_t pending)
+{
+    return pending > STREAM_HIGH_WATER &&
+           pending > config_of(client)->client_output_limit_bytes / OUTPUT_SHARE;
 }
 
 static inline bool is_over_limit(const struct client *client, size_t pending)
@@ -259,9 +301,13 @@ static void client_advance(struct client *client)
         request_release(request);
     }
     stream_send(client->stream);
-    if (is_over_limit(client, out->bytes))
+    if (is_over_limit(client, out->bytes)) {
         client_kill(client, "unread replies exceed client-output-limit");
-    else if (client->held_by || client->is_ending || client->is_draining)
+        return;
+    }
+    if (is_behind(client, out->bytes) && !client->is_stalled && !(client->held_by & HOLD_OUTPUT))
+        hold_output(client, out->bytes);
+    if (client->held_by || client->is_ending || client->is_draining)
         look_again(client);
 }
 
@@ -272,6 +318,7 @@ void client_answer(struct client *client, struct request *request, struct block 
         transaction_executed(client, request, data);
     if (request->is_silent)
         len = 0;
+    client->reply_bytes = len;
     if (len <= OUT_COPY_MAX)
         client_add(client, len);
     metric_add(client->worker->metrics, METRIC_PROXY_BYTES_OUT, len);
@@ -632,6 +679,8 @@ static size_t take_frames(struct client *client, struct block *block, const char
     uint32_t pipeline_limit = (uint32_t)config_of(client)->client_pipeline_limit;
     uint64_t taken = 0;
     size_t used = 0;
+    if (client->window > pipeline_limit)
+        client->window = pipeline_limit;
     while (used < len && !client->held_by && !client->is_ending) {
         struct resp_limits limits = worker->limits;
         limits.unauthenticated = !client->session.is_authenticated;
@@ -658,7 +707,7 @@ static size_t take_frames(struct client *client, struct block *block, const char
             taken++;
         }
         used += scan->size;
-        if (client->pipeline.count >= pipeline_limit && !client->is_closed)
+        if (client->pipeline.count >= client->window && !client->is_closed)
             client_hold(client, HOLD_PIPELINE);
     }
     if (used == len && (scan->is_inline || scan->args_cap > ARGS_KEEP))
@@ -690,4 +739,13 @@ static void on_end(void *owner, int err)
         client_kill(client, NULL);
     else
         client_end(client);
+}
+
+/* It has read what was pending. */
+static void on_drain(void *owner)
+{
+    struct client *client = owner;
+    CHECK(client->magic == CLIENT_MAGIC);
+    client->is_stalled = false;
+    client_unhold(client, HOLD_OUTPUT);
 }

@@ -10,7 +10,10 @@
  *
  * (1) `label` names the set of upstream connections that carry what is in flight. A request that would need
  *     others waits until the pipeline is empty, so order is kept across lanes, leases, HELLO and map changes.
- * (2) Reading pauses while `held_by` is not 0; unconsumed frames are scanned again afterwards.
+ * (2) Nobody knows how long replies will be. So a client may have few requests in its pipeline at first, and
+ *     more as it shows that it reads what comes (`window`, as TCP does). One that does not read at all is read
+ *     from until it is cut at client-output-limit: it may be one that writes everything before it reads.
+ * (3) Reading pauses while `held_by` is not 0; unconsumed frames are scanned again afterwards.
  */
 #pragma once
 
@@ -38,10 +41,11 @@ enum {
 
 /* Why a client's frames wait. */
 enum client_hold {
-    HOLD_PIPELINE = 1 << 0, /* client-pipeline-limit */
+    HOLD_PIPELINE = 1 << 0, /* its window, at most client-pipeline-limit */
     HOLD_ORDER = 1 << 1,    /* until the pipeline is empty */
     HOLD_UPSTREAM = 1 << 2, /* a backend's queue is full */
     HOLD_MEMORY = 1 << 3,   /* memory-limit */
+    HOLD_OUTPUT = 1 << 4,   /* it reads its replies, but slower than they come */
 };
 
 struct client {
@@ -51,13 +55,17 @@ struct client {
     struct stream *stream;
     struct pipeline pipeline;
     struct resp_scan scan;
-    uint8_t held_by;   /* enum client_hold, a set */
-    bool is_ending;    /* reads no more; closed when the pipeline is empty */
-    bool is_draining;  /* takes what was read, reads no more, then ends */
-    bool is_closed;    /* the stream is gone; freed at the turn's end */
-    size_t kept_bytes; /* of replies whose turn has not come */
-    size_t copied;     /* bytes it has in memory beside blocks, as last counted and added since */
-    struct list link;  /* in worker->clients; in worker->closed */
+    uint8_t held_by;    /* enum client_hold, a set */
+    bool is_ending;     /* reads no more; closed when the pipeline is empty */
+    bool is_draining;   /* takes what was read, reads no more, then ends */
+    bool is_closed;     /* the stream is gone; freed at the turn's end */
+    bool is_stalled;    /* it does not read its replies: no HOLD_OUTPUT until it does */
+    uint32_t window;    /* requests it may have in the pipeline */
+    size_t reply_bytes; /* of the last reply of a shard */
+    size_t unread;      /* bytes it had not read when last looked at, under HOLD_OUTPUT */
+    size_t kept_bytes;  /* of replies whose turn has not come */
+    size_t copied;      /* bytes it has in memory beside blocks, as last counted and added since */
+    struct list link;   /* in worker->clients; in worker->closed */
     struct list full_link; /* in an upstream's list of those that wait for it */
     uint64_t id;
     uint64_t created_ms;                /* monotonic */
@@ -125,6 +133,8 @@ struct upstream *client_upstream(struct client *client, uint32_t shard,
                                  const struct command *command);
 /* Counts again what it has in memory beside blocks. */
 void client_count(struct client *client);
+/* Once a second, under HOLD_OUTPUT: goes on when it has not read a byte since. */
+void client_look_stalled(struct client *client);
 /* Bytes of replies it has not read, and of its queue. */
 size_t client_owed_bytes(const struct client *client);
 /* After the turn in which it was closed. */

@@ -148,19 +148,22 @@ static void select_move(struct client *client, uint8_t db, struct reply *reply)
     reply_ok(reply);
 }
 
-/* Every shard was asked from there: a Redis may have fewer databases than we allow. */
+/* Every shard was asked from there: a Redis may have fewer databases than we allow. A shard that is down fails
+ * its own requests only. */
 static void select_done(struct client *client, struct request *request, struct reply *reply)
 {
     const uint8_t *db = request_state(request, sizeof(*db));
+    bool is_proven = true;
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
-        struct bytes answer = request_reply(request, i)->frame;
-        if (answer.data[0] == '-') {
-            out_write(reply->out, answer.data, answer.len);
+        const struct shard_reply *answer = request_reply(request, i);
+        is_proven &= !answer->is_failure;
+        if (answer->frame.data[0] == '-' && !answer->is_failure) {
+            out_write(reply->out, answer->frame.data, answer->frame.len);
             return;
         }
     }
     select_move(client, *db, reply);
-    client->session.place->is_proven = true;
+    client->session.place->is_proven |= is_proven;
 }
 
 /* The first client of a worker that wants a database waits until all shards have it. */

@@ -218,10 +218,21 @@ void transaction_lease_lost(struct client *client, const char *reason)
     transaction->lease = NULL;
 }
 
+/* A new map has no place for the shard that watches. */
+static void lose_removed_lease(struct client *client)
+{
+    struct upstream *lease = client->session.transaction.lease;
+    if (!lease || !lease->node->is_removed)
+        return;
+    transaction_lease_lost(client, "the shard is no longer in the map");
+    upstream_release(lease, false);
+}
+
 static bool watch(struct client *client, const struct frame *frame, const struct command *command)
 {
     struct proxy_worker *worker = client->worker;
     struct client_transaction *transaction = &client->session.transaction;
+    lose_removed_lease(client);
     const struct bytes *argv = argv_of(worker, frame);
     struct route_rules rules = rules_of(client);
     if (transaction->lease_lost) {
@@ -283,7 +294,8 @@ static bool find_shard(struct client *client, uint32_t *shard)
     }
     if (transaction->slot_count == 0)
         *shard = pool_any(&worker->pool);
-    return !transaction->lease; /* else the map has lost the shard that watches */
+    CHECK(!transaction->lease); /* exec() has looked whether its node is still in the map */
+    return true;
 }
 
 /* The block goes out in one run. */
@@ -311,6 +323,7 @@ static bool exec(struct client *client, const struct command *command)
 {
     struct client_transaction *transaction = &client->session.transaction;
     uint32_t shard = 0;
+    lose_removed_lease(client);
     if (transaction->is_aborted)
         return discard(client, command, error_text(ERR_EXECABORT));
     if (transaction->lease_lost) {

@@ -357,10 +357,21 @@ static void decay(struct proxy_worker *worker)
     block_cache_decay();
 }
 
+static void look_for_stalled(struct proxy_worker *worker)
+{
+    for (struct list *link = worker->clients.next; link != &worker->clients;) {
+        struct client *client = container_of(link, struct client, link);
+        link = link->next;
+        if (client->held_by & HOLD_OUTPUT)
+            client_look_stalled(client);
+    }
+}
+
 static void on_slow(void *owner)
 {
     struct proxy_worker *worker = owner;
     close_idle(worker);
+    look_for_stalled(worker);
     count_clients(worker);
     check_memory(worker);
     if (worker->pool.nodes)
