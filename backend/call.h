@@ -20,17 +20,18 @@ struct call {
     struct partition *partition;
     struct session *session; /* NULL: internal (active expiry) */
     const struct command *command;
-    const struct bytes *argv; /* argv[0] is the command's name; for a subcommand argv[1] is its name */
+    const struct bytes
+        *argv; /* argv[0] is the command's name; for a subcommand argv[1] is its name */
     uint32_t argc;
     struct reply reply;
-    size_t begun; /* reply.out->bytes before this command's reply */
+    size_t begun;        /* reply.out->bytes before this command's reply */
     struct space *space; /* storage namespace of the session's namespace and database */
     const struct slot_rule *slot_rule; /* of the session's namespace; NULL: the {tag} rule */
     struct arena *arena;
     uint64_t now_ms; /* wall clock, fixed for the command (for all commands of an EXEC) */
     uint64_t now_us;
-    bool in_exec;  /* inside EXEC: never block */
-    bool failed;   /* an error was replied through call_error*: effects are rolled back */
+    bool in_exec; /* inside EXEC: never block */
+    bool failed;  /* an error was replied through call_error*: effects are rolled back */
 };
 
 /* Reply an error, in place of what the command has replied so far, and mark the call as failed: dispatch rolls its

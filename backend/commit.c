@@ -52,8 +52,8 @@ static void write_layer(struct job *job)
     }
     store_batch_clear(commit->batch);
     commit->rows = layer_write(commit->layer, commit->store, commit->batch);
-    commit->result =
-        store_write(commit->store, commit->batch, commit->sync, commit->reason, sizeof commit->reason);
+    commit->result = store_write(commit->store, commit->batch, commit->sync, commit->reason,
+                                 sizeof commit->reason);
 }
 
 static void commit_fail(struct commit *commit)
@@ -98,7 +98,8 @@ static void try_recover(struct commit *commit)
     if (err == OK) {
         store_batch_clear(commit->batch);
         store_batch_log_data(commit->batch, BYTES("probe"));
-        err = store_write(commit->store, commit->batch, true, commit->reason, sizeof commit->reason);
+        err =
+            store_write(commit->store, commit->batch, true, commit->reason, sizeof commit->reason);
     }
     commit->result = err;
     if (err != OK)

@@ -73,7 +73,8 @@ static struct cursor_entry *entry_new(struct bytes scope, uint64_t cursor, struc
     return entry;
 }
 
-static struct cursor_entry *entry_find(struct cursor_cache *cache, struct bytes scope, uint64_t cursor)
+static struct cursor_entry *entry_find(struct cursor_cache *cache, struct bytes scope,
+                                       uint64_t cursor)
 {
     struct cursor_entry *name = entry_new(scope, cursor, (struct bytes){"", 0});
     struct cursor_entry *entry = table_get(cache->entries, entry_name(name));
@@ -90,7 +91,8 @@ static void forget(struct cursor_cache *cache, struct cursor_entry *entry)
     free(entry);
 }
 
-uint64_t cursor_after(struct cursor_cache *cache, struct bytes scope, uint16_t slot, struct bytes last)
+uint64_t cursor_after(struct cursor_cache *cache, struct bytes scope, uint16_t slot,
+                      struct bytes last)
 {
     uint64_t cursor = cursor_at_slot(slot) | fingerprint(scope, last);
     forget(cache, cache->ring[cache->next]);
@@ -101,7 +103,8 @@ uint64_t cursor_after(struct cursor_cache *cache, struct bytes scope, uint16_t s
     return cursor;
 }
 
-bool cursor_recall(struct cursor_cache *cache, struct bytes scope, uint64_t cursor, struct bytes *last)
+bool cursor_recall(struct cursor_cache *cache, struct bytes scope, uint64_t cursor,
+                   struct bytes *last)
 {
     const struct cursor_entry *entry = entry_find(cache, scope, cursor);
     if (!entry)

@@ -20,8 +20,10 @@ struct cursor_cache *cursor_cache_new(void);
 void cursor_cache_free(struct cursor_cache *cache); /* NULL is allowed */
 /* The cursor that goes on behind `last` in the slot; `scope` (a namespace, or a collection with its version)
  * keeps equal keys of different places apart. Remembers it. */
-uint64_t cursor_after(struct cursor_cache *cache, struct bytes scope, uint16_t slot, struct bytes last);
+uint64_t cursor_after(struct cursor_cache *cache, struct bytes scope, uint16_t slot,
+                      struct bytes last);
 /* The key behind the cursor, when the cache still has it; borrowed until the next cursor_after. */
-bool cursor_recall(struct cursor_cache *cache, struct bytes scope, uint64_t cursor, struct bytes *last);
+bool cursor_recall(struct cursor_cache *cache, struct bytes scope, uint64_t cursor,
+                   struct bytes *last);
 /* Is `key` one that the cursor may stand for? */
 bool cursor_matches(struct bytes scope, uint64_t cursor, struct bytes key);

@@ -54,9 +54,9 @@ enum {
 };
 
 enum {
-    COUNTER_SLOTS = 1024,       /* slots of one row of counters */
-    JOURNAL_ROWS = 256,         /* a journal row's position is its serial modulo this */
-    SLOT_COUNT_BYTES_MAX = 22,  /* of one slot count */
+    COUNTER_SLOTS = 1024,      /* slots of one row of counters */
+    JOURNAL_ROWS = 256,        /* a journal row's position is its serial modulo this */
+    SLOT_COUNT_BYTES_MAX = 22, /* of one slot count */
 };
 
 struct stream_id {

@@ -10,7 +10,7 @@
 #include "shared/error.h"
 
 enum {
-    CYCLE_ROWS_MAX = 200,           /* index rows looked at in one go: bounds the pause for clients */
+    CYCLE_ROWS_MAX = 200, /* index rows looked at in one go: bounds the pause for clients */
     ORPHAN_GRACE_MS = 5 * 60 * 1000 /* an expired collection's rows stay this much longer */
 };
 
@@ -53,7 +53,8 @@ static bool expire_one(struct call *call, const struct due *due)
     int err = overlay_get(partition->overlay, CF_METADATA, due->row_key, &value);
     if (err == ERR_STORE)
         return false;
-    bool confirmed = err == OK && decode_metadata(slice_bytes(&value), &meta) && meta.expire_ms == due->expire_ms &&
+    bool confirmed = err == OK && decode_metadata(slice_bytes(&value), &meta) &&
+                     meta.expire_ms == due->expire_ms &&
                      decode_metadata_key(due->row_key, &space_name, &slot, &key);
     if (err == OK)
         slice_release(&value);
@@ -86,7 +87,8 @@ bool expiry_cycle(struct partition *partition)
     for (size_t i = 0; i < count; i++)
         fine = expire_one(&call, &due[i]) && fine;
     if (fine && count < CYCLE_ROWS_MAX)
-        partition->expiry_from_ms = call.now_ms; /* what was due is gone: no walk over its remains */
+        partition->expiry_from_ms =
+            call.now_ms; /* what was due is gone: no walk over its remains */
     partition_call_end(partition, &call);
     return fine && count == CYCLE_ROWS_MAX;
 }
@@ -106,7 +108,8 @@ bool expiry_is_orphan(void *owner, struct store *store, enum cf cf, struct bytes
     arena_init(&arena);
     struct slice value;
     bool orphan = false;
-    int err = store_get(store, CF_METADATA, encode_metadata_key(&arena, space, slot, user_key), &value);
+    int err =
+        store_get(store, CF_METADATA, encode_metadata_key(&arena, space, slot, user_key), &value);
     if (err == ERR_NOT_FOUND) {
         orphan = true;
     } else if (err == OK) {

@@ -53,7 +53,8 @@ static int row_get(struct call *call, enum cf cf, struct bytes key, struct bytes
 static void count_lookup(struct call *call, enum open_flag flags, bool found)
 {
     if (flags == OPEN_READ)
-        metric_add(call->partition->metrics, found ? METRIC_BACKEND_HITS : METRIC_BACKEND_MISSES, 1);
+        metric_add(call->partition->metrics, found ? METRIC_BACKEND_HITS : METRIC_BACKEND_MISSES,
+                   1);
 }
 
 /* The key's time has come: it is deleted, or only hidden while writes are refused. */
@@ -68,8 +69,8 @@ static void entry_expire(struct call *call, struct entry *entry)
     entry->meta = (struct metadata){0};
 }
 
-bool keyspace_open_in(struct call *call, struct space *space, struct bytes key, enum open_flag flags,
-                      struct entry *entry)
+bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
+                      enum open_flag flags, struct entry *entry)
 {
     memset(entry, 0, sizeof *entry);
     entry->key = key;
@@ -140,8 +141,8 @@ static void entry_write(struct call *call, struct entry *entry)
     struct bytes payload = type_is_inline(entry->meta.type) ? entry->meta.payload : NOTHING;
     struct metadata head = entry->meta;
     head.payload = NOTHING;
-    overlay_put_parts(call->partition->overlay, CF_METADATA, entry->row_key, encode_metadata(call->arena, &head),
-                      payload);
+    overlay_put_parts(call->partition->overlay, CF_METADATA, entry->row_key,
+                      encode_metadata(call->arena, &head), payload);
     index_expiry(call, entry, entry->meta.expire_ms);
     int keys = entry->exists ? 0 : 1;
     int expires = (entry->meta.expire_ms != 0) - (entry->stored_expire_ms != 0);
@@ -186,7 +187,8 @@ void entry_delete(struct call *call, struct entry *entry)
     CHECK(entry->exists);
     index_expiry(call, entry, 0);
     overlay_delete(call->partition->overlay, CF_METADATA, entry->row_key);
-    space_count(call->partition->spaces, entry->space, entry->slot, -1, entry->stored_expire_ms ? -1 : 0);
+    space_count(call->partition->spaces, entry->space, entry->slot, -1,
+                entry->stored_expire_ms ? -1 : 0);
     entry->exists = false;
     entry->stored_expire_ms = 0;
     entry->meta = (struct metadata){0};
@@ -205,8 +207,8 @@ void entry_set_expire(struct call *call, struct entry *entry, uint64_t expire_ms
 static struct bytes collection_prefix(struct call *call, struct entry *entry)
 {
     if (!entry->prefix.data || entry->prefix_version != entry->meta.version) {
-        entry->prefix =
-            encode_collection_prefix(call->arena, entry->space->name, entry->slot, entry->key, entry->meta.version);
+        entry->prefix = encode_collection_prefix(call->arena, entry->space->name, entry->slot,
+                                                 entry->key, entry->meta.version);
         entry->prefix_version = entry->meta.version;
     }
     return entry->prefix;
@@ -217,12 +219,14 @@ static struct bytes sub_key(struct call *call, struct entry *entry, struct bytes
     return encode_sub_key(call->arena, collection_prefix(call, entry), sub);
 }
 
-int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub, struct bytes *value)
+int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
+            struct bytes *value)
 {
     return row_get(call, cf, sub_key(call, entry, sub), value);
 }
 
-void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub, struct bytes value)
+void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
+             struct bytes value)
 {
     overlay_put(call->partition->overlay, cf, sub_key(call, entry, sub), value);
 }
@@ -236,16 +240,19 @@ static void sub_iter_open(struct call *call, struct entry *entry, enum cf cf, st
 {
     struct bytes prefix = collection_prefix(call, entry);
     *it = (struct sub_iter){.call = call, .prefix_len = prefix.len};
-    it->iter = overlay_iter_new(call->partition->overlay, cf, prefix, encode_prefix_end(call->arena, prefix));
+    it->iter = overlay_iter_new(call->partition->overlay, cf, prefix,
+                                encode_prefix_end(call->arena, prefix));
 }
 
-void sub_iter_init(struct call *call, struct entry *entry, enum cf cf, struct bytes from, struct sub_iter *it)
+void sub_iter_init(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
+                   struct sub_iter *it)
 {
     sub_iter_open(call, entry, cf, it);
     overlay_iter_seek(it->iter, sub_key(call, entry, from));
 }
 
-void sub_iter_init_reverse(struct call *call, struct entry *entry, enum cf cf, struct bytes from, struct sub_iter *it)
+void sub_iter_init_reverse(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
+                           struct sub_iter *it)
 {
     sub_iter_open(call, entry, cf, it);
     it->reverse = true;
@@ -291,8 +298,10 @@ void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, s
 {
     *it = (struct key_iter){.call = call};
     struct bytes prefix = encode_space_prefix(call->arena, space->name);
-    it->iter = overlay_iter_new(call->partition->overlay, CF_METADATA, prefix, encode_prefix_end(call->arena, prefix));
-    struct bytes from = encode_metadata_key(call->arena, space->name, slot_from, after.data ? after : NOTHING);
+    it->iter = overlay_iter_new(call->partition->overlay, CF_METADATA, prefix,
+                                encode_prefix_end(call->arena, prefix));
+    struct bytes from =
+        encode_metadata_key(call->arena, space->name, slot_from, after.data ? after : NOTHING);
     overlay_iter_seek(it->iter, from);
     if (after.data && overlay_iter_valid(it->iter) && bytes_equal(overlay_iter_key(it->iter), from))
         overlay_iter_next(it->iter);
@@ -355,7 +364,8 @@ static bool exists_in_either(void *owner, struct space *space, struct bytes key)
 void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b)
 {
     struct partition *partition = call->partition;
-    struct swap swap = {call, space_open(partition->spaces, name, a), space_open(partition->spaces, name, b)};
+    struct swap swap = {call, space_open(partition->spaces, name, a),
+                        space_open(partition->spaces, name, b)};
     if (a == b)
         return;
     watch_touch_space(partition->watches, swap.a, exists_in_either, &swap);
@@ -370,7 +380,8 @@ static void notice_expiry(void *owner, struct space *space, struct bytes key)
     struct entry entry;
     if (call->failed)
         return; /* the store failed for an earlier key */
-    (void)keyspace_open_in(call, space, key, OPEN_QUIET, &entry); /* deletes it and so marks the watcher */
+    (void)keyspace_open_in(call, space, key, OPEN_QUIET,
+                           &entry); /* deletes it and so marks the watcher */
 }
 
 bool keyspace_watch_dirty(struct call *call, struct watcher *watcher)

@@ -24,29 +24,30 @@ struct entry {
     uint64_t prefix_version;
     uint16_t slot;
     bool exists;
-    bool fresh;                    /* made by entry_create in this command: has no rows on disk */
-    uint64_t stored_expire_ms;     /* expiry the index has a row for; 0 = none */
+    bool fresh;                /* made by entry_create in this command: has no rows on disk */
+    uint64_t stored_expire_ms; /* expiry the index has a row for; 0 = none */
     struct space *space;
     struct metadata meta; /* type TYPE_NONE when it does not exist */
 };
 
 enum open_flag {
     OPEN_READ = 0,
-    OPEN_WRITE = 1,   /* counts no hit or miss */
-    OPEN_QUIET = 2,   /* counts no hit or miss, does not touch */
+    OPEN_WRITE = 1, /* counts no hit or miss */
+    OPEN_QUIET = 2, /* counts no hit or miss, does not touch */
 };
 
 /* Opens the key in call->space (or another one). False: the store failed and an error was replied. A missing key
  * gives exists = false. */
 bool keyspace_open(struct call *call, struct bytes key, enum open_flag flags, struct entry *entry);
-bool keyspace_open_in(struct call *call, struct space *space, struct bytes key, enum open_flag flags,
-                      struct entry *entry);
+bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
+                      enum open_flag flags, struct entry *entry);
 /* Also false, with WRONGTYPE replied, when the key exists with another type. TYPE_STRING accepts a bitmap too. */
 bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enum open_flag flags,
                         struct entry *entry);
 
 /* Makes the key a string (or JSON) with this payload, whatever it was; expire_ms 0 = none. */
-void entry_set_payload(struct call *call, struct entry *entry, enum type type, struct bytes payload, uint64_t expire_ms);
+void entry_set_payload(struct call *call, struct entry *entry, enum type type, struct bytes payload,
+                       uint64_t expire_ms);
 /* Makes the key an empty collection with a new version and no TTL, whatever it was. Follow with entry_save. */
 void entry_create(struct call *call, struct entry *entry, enum type type);
 /* Writes the metadata row (size and the like changed); size 0 deletes the key, except streams. */
@@ -59,8 +60,10 @@ void entry_set_expire(struct call *call, struct entry *entry, uint64_t expire_ms
 /* Rows of a collection. `sub` is a field or member; `cf` CF_DATA unless the type says otherwise.
  * sub_get: 0, ERR_NOT_FOUND, or ERR_STORE (then the error was replied). The value is borrowed until the
  * command ends. */
-int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub, struct bytes *value);
-void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub, struct bytes value);
+int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
+            struct bytes *value);
+void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
+             struct bytes value);
 void sub_delete(struct call *call, struct entry *entry, enum cf cf, struct bytes sub);
 
 /* Ordered walk over a collection's rows from `from` (empty: the first), forwards or backwards.
@@ -77,8 +80,10 @@ struct sub_iter {
     struct bytes sub;
     struct bytes value;
 };
-void sub_iter_init(struct call *call, struct entry *entry, enum cf cf, struct bytes from, struct sub_iter *it);
-void sub_iter_init_reverse(struct call *call, struct entry *entry, enum cf cf, struct bytes from, struct sub_iter *it);
+void sub_iter_init(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
+                   struct sub_iter *it);
+void sub_iter_init_reverse(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
+                           struct sub_iter *it);
 bool sub_iter_next(struct sub_iter *it);
 bool sub_iter_fini(struct sub_iter *it);
 
@@ -93,7 +98,8 @@ struct key_iter {
     bool started;
 };
 /* slot_from: first slot to visit; `after` (data NULL: none): only keys behind it in that slot. */
-void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, struct bytes after, struct key_iter *it);
+void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, struct bytes after,
+                   struct key_iter *it);
 bool key_iter_next(struct key_iter *it);
 bool key_iter_fini(struct key_iter *it);
 

@@ -81,7 +81,7 @@ struct overlay {
     struct layer *current;
     struct layer *in_flight; /* NULL: none */
     uint64_t random;
-    uint64_t observed_reads;  /* tickets, since observe_begin */
+    uint64_t observed_reads; /* tickets, since observe_begin */
     uint64_t observed_writes;
     struct undo *undo;
     size_t undo_count;
@@ -146,7 +146,8 @@ static uint64_t hash_row(enum cf cf, struct bytes key)
     return hash_bytes(key) + (uint64_t)cf * 0x9e3779b97f4a7c15;
 }
 
-static struct row *layer_find(const struct layer *layer, enum cf cf, struct bytes key, uint64_t hash)
+static struct row *layer_find(const struct layer *layer, enum cf cf, struct bytes key,
+                              uint64_t hash)
 {
     if (layer->rows_count == 0)
         return NULL;
@@ -180,7 +181,8 @@ static void index_grow(struct layer *layer)
 }
 
 /* The row of `key`, made ABSENT when it is new. */
-static struct row *layer_get_or_add(struct overlay *overlay, struct layer *layer, enum cf cf, struct bytes key)
+static struct row *layer_get_or_add(struct overlay *overlay, struct layer *layer, enum cf cf,
+                                    struct bytes key)
 {
     uint64_t hash = hash_row(cf, key);
     struct row *row = layer_find(layer, cf, key, hash);
@@ -260,7 +262,8 @@ size_t layer_write(const struct layer *layer, struct store *store, struct store_
     if (layer->header.len)
         store_batch_log_data(batch, layer->header);
     for (size_t i = 0; i < layer->ranges_count; i++)
-        store_batch_delete_range(batch, store, layer->ranges[i].cf, layer->ranges[i].from, layer->ranges[i].to);
+        store_batch_delete_range(batch, store, layer->ranges[i].cf, layer->ranges[i].from,
+                                 layer->ranges[i].to);
     size_t count = layer->ranges_count;
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
         for (const struct row *row = layer->rows[cf].head[0]; row; row = row->next[0]) {
@@ -319,8 +322,8 @@ static void observe_read(struct overlay *overlay, const struct layer *layer)
 }
 
 /* What one layer says of a key: ROW_VALUE (then *value), ROW_DELETED, or ROW_ABSENT (ask below). */
-static enum row_state layer_look(struct overlay *overlay, struct layer *layer, enum cf cf, struct bytes key,
-                                 uint64_t hash, struct slice *value)
+static enum row_state layer_look(struct overlay *overlay, struct layer *layer, enum cf cf,
+                                 struct bytes key, uint64_t hash, struct slice *value)
 {
     struct row *row = layer_find(layer, cf, key, hash);
     enum row_state state = row ? row->state : ROW_ABSENT;
@@ -334,7 +337,8 @@ static enum row_state layer_look(struct overlay *overlay, struct layer *layer, e
 }
 
 /* From the store, through the cache. */
-static int cached_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash, struct slice *value)
+static int cached_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
+                      struct slice *value)
 {
     struct bytes found;
     if (!is_cached(overlay, cf))
@@ -375,7 +379,8 @@ static void log_effect(struct overlay *overlay, struct row *row)
     overlay->observed_writes = overlay->current->ticket;
 }
 
-void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes head, struct bytes tail)
+void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes head,
+                       struct bytes tail)
 {
     struct row *row = layer_get_or_add(overlay, overlay->current, cf, key);
     log_effect(overlay, row);
@@ -405,8 +410,8 @@ void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from
 {
     struct layer *layer = overlay->current;
     struct range range = {cf, from, to};
-    for (struct row *row = rows_at_or_after(&layer->rows[cf], from); row && range_has(&range, cf, row->key);
-         row = row->next[0])
+    for (struct row *row = rows_at_or_after(&layer->rows[cf], from);
+         row && range_has(&range, cf, row->key); row = row->next[0])
         if (row->state != ROW_ABSENT) {
             log_effect(overlay, row);
             row->state = ROW_ABSENT;
@@ -456,7 +461,8 @@ void overlay_observe_begin(struct overlay *overlay)
 
 uint64_t overlay_observed(const struct overlay *overlay)
 {
-    return overlay->observed_reads > overlay->observed_writes ? overlay->observed_reads : overlay->observed_writes;
+    return overlay->observed_reads > overlay->observed_writes ? overlay->observed_reads
+                                                              : overlay->observed_writes;
 }
 
 uint64_t overlay_ticket(const struct overlay *overlay)
@@ -489,7 +495,8 @@ struct layer *overlay_seal(struct overlay *overlay)
 {
     CHECK(!overlay->in_flight);
     overlay->in_flight = overlay->current;
-    overlay->current = overlay->in_flight == &overlay->layers[0] ? &overlay->layers[1] : &overlay->layers[0];
+    overlay->current =
+        overlay->in_flight == &overlay->layers[0] ? &overlay->layers[1] : &overlay->layers[0];
     layer_reset(overlay->current, overlay->in_flight->ticket + 1);
     overlay->undo_count = 0;
     return overlay->in_flight;
@@ -560,7 +567,8 @@ struct overlay_iter {
     char bounds[];
 };
 
-struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower, struct bytes upper)
+struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower,
+                                      struct bytes upper)
 {
     struct overlay_iter *iter = calloc(1, sizeof *iter + lower.len + upper.len);
     CHECK(iter);
@@ -589,7 +597,8 @@ void overlay_iter_free(struct overlay_iter *iter)
 
 static bool in_bounds(const struct overlay_iter *iter, struct bytes key)
 {
-    return bytes_compare(key, iter->lower) >= 0 && (iter->upper.len == 0 || bytes_compare(key, iter->upper) < 0);
+    return bytes_compare(key, iter->lower) >= 0 &&
+           (iter->upper.len == 0 || bytes_compare(key, iter->upper) < 0);
 }
 
 /* From `row` on in the walk's direction: the first row that says something and lies within the bounds. */
@@ -642,7 +651,8 @@ static int nearest_source(struct overlay_iter *iter)
     for (int source = 0; source < 3; source++) {
         if (!source_valid(iter, source))
             continue;
-        int order = winner < 0 ? -1 : bytes_compare(source_key(iter, source), source_key(iter, winner));
+        int order =
+            winner < 0 ? -1 : bytes_compare(source_key(iter, source), source_key(iter, winner));
         if (winner >= 0 && order == 0)
             source_step(iter, source);
         else if (winner < 0 || (iter->reverse ? order > 0 : order < 0))
@@ -656,7 +666,8 @@ static const struct range *covered(struct overlay_iter *iter, int source, struct
 {
     for (int newer = 0; newer < source && newer < 2; newer++) {
         const struct layer *layer = iter->layers[newer];
-        const struct range *range = layer && layer->ranges_count ? layer_range_of(layer, iter->cf, key) : NULL;
+        const struct range *range =
+            layer && layer->ranges_count ? layer_range_of(layer, iter->cf, key) : NULL;
         if (range) {
             observe_read(iter->overlay, layer);
             return range;
@@ -673,7 +684,8 @@ static void store_jump(struct overlay_iter *iter, const struct range *range)
         store_iter_seek_for_prev(iter->store, from);
         if (store_iter_valid(iter->store) && bytes_equal(store_iter_key(iter->store), from))
             store_iter_prev(iter->store);
-    } else if (range->to.len == 0 || (iter->upper.len && bytes_compare(range->to, iter->upper) >= 0)) {
+    } else if (range->to.len == 0 ||
+               (iter->upper.len && bytes_compare(range->to, iter->upper) >= 0)) {
         store_iter_seek_last(iter->store);
         if (store_iter_valid(iter->store))
             store_iter_next(iter->store);
@@ -709,8 +721,8 @@ void overlay_iter_seek(struct overlay_iter *iter, struct bytes key)
     iter->reverse = false;
     for (int i = 0; i < 2; i++)
         if (iter->layers[i])
-            iter->rows[i] =
-                layer_settle(iter, iter->layers[i], rows_at_or_after(&iter->layers[i]->rows[iter->cf], key));
+            iter->rows[i] = layer_settle(iter, iter->layers[i],
+                                         rows_at_or_after(&iter->layers[i]->rows[iter->cf], key));
     store_iter_seek(iter->store, key);
     iter_settle(iter);
 }
@@ -726,7 +738,8 @@ static void seek_back(struct overlay_iter *iter, struct bytes key, bool or_equal
     for (int i = 0; i < 2; i++)
         if (iter->layers[i])
             iter->rows[i] = layer_settle(
-                iter, iter->layers[i], rows_before(&iter->layers[i]->rows[iter->cf], key, or_equal, unbounded));
+                iter, iter->layers[i],
+                rows_before(&iter->layers[i]->rows[iter->cf], key, or_equal, unbounded));
 }
 
 void overlay_iter_seek_last(struct overlay_iter *iter)

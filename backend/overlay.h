@@ -35,7 +35,8 @@ int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct sl
 void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value);
 void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key);
 /* The same with a value in two parts, so that a header in front of a payload costs no copy. */
-void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes head, struct bytes tail);
+void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes head,
+                       struct bytes tail);
 /* Deletes every row from <= k < to (empty `to`: to the end) that exists now. */
 void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from, struct bytes to);
 
@@ -53,8 +54,9 @@ bool overlay_in_flight(const struct overlay *overlay);
 /* Ordered iteration over all layers and the store: keys in [lower, upper), deleted rows skipped. A walk goes one
  * way: seek and seek_first are followed by next, seek_last and seek_for_prev by prev. It must be closed before the overlay changes (collect first, then act) and within the turn. */
 struct overlay_iter;
-struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower, struct bytes upper);
-void overlay_iter_free(struct overlay_iter *iter); /* NULL is allowed */
+struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower,
+                                      struct bytes upper);
+void overlay_iter_free(struct overlay_iter *iter);                   /* NULL is allowed */
 void overlay_iter_seek(struct overlay_iter *iter, struct bytes key); /* first k >= key */
 void overlay_iter_seek_first(struct overlay_iter *iter);
 void overlay_iter_seek_last(struct overlay_iter *iter);

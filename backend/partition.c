@@ -364,7 +364,8 @@ static bool build(struct partition *partition, const struct backend_config *conf
 {
     partition->overlay = overlay_new(partition->store);
     if (config->store_row_cache_bytes)
-        overlay_use_cache(partition->overlay, config->store_row_cache_bytes / (uint64_t)config->partitions);
+        overlay_use_cache(partition->overlay,
+                          config->store_row_cache_bytes / (uint64_t)config->partitions);
     partition->spaces = space_set_new(partition->overlay, partition->store);
     if (!partition->spaces)
         return false;

@@ -39,11 +39,11 @@ struct partition {
     struct space_set *spaces;
     struct watch_set *watches;
     struct upkeep *upkeep;
-    uint64_t expiry_from_ms; /* the expiry index has no rows before this time */
+    uint64_t expiry_from_ms;      /* the expiry index has no rows before this time */
     struct cursor_cache *cursors; /* where SCANs go on */
     struct metrics *metrics;
-    struct arena arena;       /* of the command being run; reset after it */
-    struct slice *pins;       /* values borrowed by the command being run; keyspace_end releases them */
+    struct arena arena; /* of the command being run; reset after it */
+    struct slice *pins; /* values borrowed by the command being run; keyspace_end releases them */
     size_t pins_count;
     size_t pins_cap;
     uint64_t random_state[4]; /* of call_random */
@@ -61,17 +61,18 @@ struct partition {
     uint32_t clients;         /* in `sessions` */
     uint64_t paused_until_ms; /* CLIENT PAUSE; 0 = not */
     bool paused_writes_only;
-    bool has_paused;          /* some session may wait for the end of a pause or of a full batch */
+    bool has_paused; /* some session may wait for the end of a pause or of a full batch */
     bool is_stopping;
-    struct settings *settings; /* the process' settings in force here; partition_refresh renews them */
+    struct settings
+        *settings; /* the process' settings in force here; partition_refresh renews them */
     struct stats *stats;
-    struct bytes *argv;       /* of the request being run */
+    struct bytes *argv; /* of the request being run */
     uint32_t argv_cap;
-    uint64_t started_us;      /* monotonic: when the command being run began */
+    uint64_t started_us; /* monotonic: when the command being run began */
     uint64_t ticks;
-    uint64_t saved_s;         /* LASTSAVE, wall clock */
-    uint64_t sealed_us;       /* monotonic: when the batch in flight was sealed */
-    struct out scrap; /* replies nobody wants (CLIENT REPLY OFF) */
+    uint64_t saved_s;          /* LASTSAVE, wall clock */
+    uint64_t sealed_us;        /* monotonic: when the batch in flight was sealed */
+    struct out scrap;          /* replies nobody wants (CLIENT REPLY OFF) */
     _Atomic uint64_t alive_ms; /* monotonic: the last tick, read by the admin port */
     void (*on_stopped)(void *owner);
     void *stop_owner;
@@ -79,8 +80,8 @@ struct partition {
 
 /* Opens the partition's store under `data`/partition-<index> and makes everything but the listeners.
  * The options are the server's. Runs on the thread that calls; the loop must exist. NULL and a reason in error[size]. */
-struct partition *partition_new(struct server *server, uint32_t index, struct loop *loop, struct store_env *env,
-                                char *error, size_t size);
+struct partition *partition_new(struct server *server, uint32_t index, struct loop *loop,
+                                struct store_env *env, char *error, size_t size);
 /* Accepts streams as clients from now on; takes the listeners. */
 void partition_accept(void *owner, struct stream *stream); /* accept_fn; owner is the partition */
 /* Stops reading, answers what was read, commits, closes every session; then calls on_stopped. */

@@ -19,7 +19,8 @@ enum {
     INTEGER_TEXT_MAX = 11, /* longer texts are no 32-bit integers */
     COMPRESS_MIN = 20,     /* shorter texts are not worth it */
     FOOTER = 10,           /* version and checksum */
-    LZF_RATIO_MAX = 300,   /* no LZF stream grows more: bounds what a damaged length can make us allocate */
+    LZF_RATIO_MAX =
+        300, /* no LZF stream grows more: bounds what a damaged length can make us allocate */
 };
 
 /* ---- checksum ---- */
@@ -31,7 +32,8 @@ static void crc_table_fill(void)
     for (uint64_t i = 0; i < 256; i++) {
         uint64_t crc = i;
         for (int bit = 0; bit < 8; bit++)
-            crc = crc & 1 ? crc >> 1 ^ 0x95ac9329ac4bc9b5ULL : crc >> 1; /* Jones' polynomial, reflected */
+            crc = crc & 1 ? crc >> 1 ^ 0x95ac9329ac4bc9b5ULL
+                          : crc >> 1; /* Jones' polynomial, reflected */
         crc_table[i] = crc;
     }
 }
@@ -253,8 +255,9 @@ static bool read_compressed(struct rdb_reader *reader, struct bytes *text)
     uint64_t packed_len;
     uint64_t len;
     struct bytes packed;
-    if (!rdb_read_length(reader, &packed_len) || !rdb_read_length(reader, &len) || !take(reader, packed_len, &packed) ||
-        len == 0 || len > packed_len * LZF_RATIO_MAX || len > UINT32_MAX)
+    if (!rdb_read_length(reader, &packed_len) || !rdb_read_length(reader, &len) ||
+        !take(reader, packed_len, &packed) || len == 0 || len > packed_len * LZF_RATIO_MAX ||
+        len > UINT32_MAX)
         return false;
     char *data = arena_alloc(reader->arena, (size_t)len);
     if (lzf_decompress(packed.data, (unsigned)packed.len, data, (unsigned)len) != len)
@@ -307,7 +310,8 @@ static bool listpack_element(struct bytes rest, struct packed *packed)
     else if (first < 0xc0)
         *packed = (struct packed){1, first & 0x3f, false, 0};
     else if (first < 0xe0)
-        *packed = (struct packed){2, 0, true, (int64_t)((uint64_t)((first & 0x1f) << 8 | second) << 51) >> 51};
+        *packed = (struct packed){2, 0, true,
+                                  (int64_t)((uint64_t)((first & 0x1f) << 8 | second) << 51) >> 51};
     else if (first < 0xf0)
         *packed = (struct packed){2, (size_t)(first & 0x0f) << 8 | second, false, 0};
     else if (first == 0xf0 && rest.len >= 5)
@@ -349,19 +353,22 @@ static bool ziplist_element(struct bytes rest, struct packed *packed)
 }
 
 /* The element at the front of `rest`; false when it does not fit. */
-static bool packed_value(struct arena *arena, struct bytes rest, const struct packed *packed, struct bytes *element)
+static bool packed_value(struct arena *arena, struct bytes rest, const struct packed *packed,
+                         struct bytes *element)
 {
     if (packed->header > rest.len || packed->len > rest.len - packed->header)
         return false;
     const char *content = rest.data + packed->header;
     if (packed->is_integer)
-        *element = integer_text(arena, packed->len ? little_signed(content, packed->len) : packed->value);
+        *element =
+            integer_text(arena, packed->len ? little_signed(content, packed->len) : packed->value);
     else
         *element = (struct bytes){content, packed->len};
     return true;
 }
 
-enum rdb_pack rdb_listpack_next(struct arena *arena, struct bytes pack, size_t *at, struct bytes *element)
+enum rdb_pack rdb_listpack_next(struct arena *arena, struct bytes pack, size_t *at,
+                                struct bytes *element)
 {
     enum { HEADER = 6 };
     struct packed packed;
@@ -372,7 +379,8 @@ enum rdb_pack rdb_listpack_next(struct arena *arena, struct bytes pack, size_t *
     struct bytes rest = {pack.data + *at, pack.len - *at};
     if (rest.len > 0 && (uint8_t)rest.data[0] == 0xff)
         return rest.len == 1 ? RDB_PACK_END : RDB_PACK_BAD;
-    if (rest.len == 0 || !listpack_element(rest, &packed) || !packed_value(arena, rest, &packed, element))
+    if (rest.len == 0 || !listpack_element(rest, &packed) ||
+        !packed_value(arena, rest, &packed, element))
         return RDB_PACK_BAD;
     size_t size = packed.header + packed.len;
     size += backlen_size(size);
@@ -382,7 +390,8 @@ enum rdb_pack rdb_listpack_next(struct arena *arena, struct bytes pack, size_t *
     return RDB_PACK_ELEMENT;
 }
 
-enum rdb_pack rdb_ziplist_next(struct arena *arena, struct bytes pack, size_t *at, struct bytes *element)
+enum rdb_pack rdb_ziplist_next(struct arena *arena, struct bytes pack, size_t *at,
+                               struct bytes *element)
 {
     enum { HEADER = 10 };
     struct packed packed;

@@ -56,5 +56,7 @@ bool rdb_read_string(struct rdb_reader *reader, struct bytes *text);
 /* Walks the elements of a listpack or a ziplist that came as one string. *at starts at 0; RDB_PACK_END behind the
  * last element, RDB_PACK_BAD for damaged bytes. Integers come as text. */
 enum rdb_pack { RDB_PACK_ELEMENT, RDB_PACK_END, RDB_PACK_BAD };
-enum rdb_pack rdb_listpack_next(struct arena *arena, struct bytes pack, size_t *at, struct bytes *element);
-enum rdb_pack rdb_ziplist_next(struct arena *arena, struct bytes pack, size_t *at, struct bytes *element);
+enum rdb_pack rdb_listpack_next(struct arena *arena, struct bytes pack, size_t *at,
+                                struct bytes *element);
+enum rdb_pack rdb_ziplist_next(struct arena *arena, struct bytes pack, size_t *at,
+                               struct bytes *element);

@@ -63,7 +63,8 @@ struct row_cache *row_cache_new(size_t bytes)
     while (cache->bucket_count * BUCKET_SLOTS * ROW_BYTES < bytes)
         cache->bucket_count *= 2;
     size_t index_bytes = cache->bucket_count * sizeof(struct bucket);
-    cache->log_units = (bytes < index_bytes + LOG_BYTES_MIN ? LOG_BYTES_MIN : bytes - index_bytes) / UNIT;
+    cache->log_units =
+        (bytes < index_bytes + LOG_BYTES_MIN ? LOG_BYTES_MIN : bytes - index_bytes) / UNIT;
     cache->buckets = map_bytes(index_bytes);
     cache->log = map_bytes(cache->log_units * UNIT);
     row_cache_clear(cache);

@@ -68,8 +68,8 @@ struct space_set {
     struct holder *dirty;
     struct group *stale; /* oldest first */
     struct group **stale_end;
-    uint64_t serial; /* of the newest journal row */
-    uint64_t keys;   /* of all namespaces */
+    uint64_t serial;       /* of the newest journal row */
+    uint64_t keys;         /* of all namespaces */
     struct holder **order; /* all holders, oldest first */
     size_t order_count;
     uint64_t generation;
@@ -106,7 +106,8 @@ static struct holder *holder_open(struct space_set *set, struct bytes name)
     return holder;
 }
 
-static struct counter *counter_find(const struct space_set *set, struct holder *holder, uint16_t slot)
+static struct counter *counter_find(const struct space_set *set, struct holder *holder,
+                                    uint16_t slot)
 {
     if (holder->by_slot)
         return holder->by_slot[slot];
@@ -143,7 +144,8 @@ static struct counter *counter_open(struct space_set *set, struct holder *holder
 }
 
 /* Sets it, and the sums above it. */
-static void counter_set(struct space_set *set, struct counter *counter, uint64_t keys, uint64_t expires)
+static void counter_set(struct space_set *set, struct counter *counter, uint64_t keys,
+                        uint64_t expires)
 {
     struct space *space = &counter->holder->space;
     set->keys += keys - counter->keys;
@@ -156,7 +158,8 @@ static void counter_set(struct space_set *set, struct counter *counter, uint64_t
 }
 
 /* The journal row `serial` says more than the counter row of the slot. */
-static void group_outdated(struct space_set *set, struct holder *holder, uint16_t slot, uint64_t serial)
+static void group_outdated(struct space_set *set, struct holder *holder, uint16_t slot,
+                           uint64_t serial)
 {
     struct group *group = &holder->groups[slot / COUNTER_SLOTS];
     if (group->stale_since)
@@ -171,7 +174,8 @@ static void group_outdated(struct space_set *set, struct holder *holder, uint16_
 /* ---- reading what is stored ---- */
 
 /* stored_count_fn */
-static bool load_count(void *owner, struct bytes space, const struct slot_count *count, uint64_t serial)
+static bool load_count(void *owner, struct bytes space, const struct slot_count *count,
+                       uint64_t serial)
 {
     struct space_set *set = owner;
     if (count->slot >= GROUPS * COUNTER_SLOTS)
@@ -352,7 +356,8 @@ uint64_t space_keys_total(const struct space_set *set)
 
 /* ---- counters ---- */
 
-static void counter_add(struct space_set *set, struct counter *counter, int64_t keys, int64_t expires)
+static void counter_add(struct space_set *set, struct counter *counter, int64_t keys,
+                        int64_t expires)
 {
     struct holder *holder = counter->holder;
     counter_set(set, counter, counter->keys + (uint64_t)keys, counter->expires + (uint64_t)expires);
@@ -368,7 +373,8 @@ static void counter_add(struct space_set *set, struct counter *counter, int64_t 
     holder->dirty_count++;
 }
 
-void space_count(struct space_set *set, struct space *space, uint16_t slot, int64_t keys, int64_t expires)
+void space_count(struct space_set *set, struct space *space, uint16_t slot, int64_t keys,
+                 int64_t expires)
 {
     struct counter *counter = counter_open(set, holder_of(space), slot);
     counter_add(set, counter, keys, expires);
@@ -420,7 +426,8 @@ void space_rollback(struct space_set *set)
 
 static char *write_count(char *to, const struct counter *counter)
 {
-    return write_slot_count(to, &(struct slot_count){counter->slot, counter->keys, counter->expires});
+    return write_slot_count(to,
+                            &(struct slot_count){counter->slot, counter->keys, counter->expires});
 }
 
 /* What changed in a namespace since the last seal; it is clean then. */

@@ -20,7 +20,8 @@ struct space {
     struct bytes name; /* storage namespace bytes */
     uint64_t keys;     /* all slots */
     uint64_t expires;  /* of them: keys with a TTL */
-    uint64_t used_ms;  /* wall clock of the last command here; set by dispatch, 0 = not since start-up */
+    uint64_t
+        used_ms; /* wall clock of the last command here; set by dispatch, 0 = not since start-up */
 };
 
 /* Reads counters and database maps. NULL when the store fails. */
@@ -33,7 +34,8 @@ struct space *space_find(struct space_set *set, struct bytes storage_name);
 /* Changes with every space_swap: whoever keeps a space_open result compares it and opens anew. */
 uint64_t space_generation(const struct space_set *set);
 /* Changes the counters of a slot; taken back by space_rollback. */
-void space_count(struct space_set *set, struct space *space, uint16_t slot, int64_t keys, int64_t expires);
+void space_count(struct space_set *set, struct space *space, uint16_t slot, int64_t keys,
+                 int64_t expires);
 uint64_t space_slot_keys(const struct space_set *set, const struct space *space, uint16_t slot);
 /* The slot of the index-th key (0 <= index < space->keys) in some order of slots; *index becomes its place among
  * the slot's keys. For a uniform choice. */

@@ -66,7 +66,8 @@ void watcher_init(struct watcher *watcher)
     watcher->dirty = false;
 }
 
-static struct watched *watched_get(struct watch_set *set, const struct space *space, struct bytes key)
+static struct watched *watched_get(struct watch_set *set, const struct space *space,
+                                   struct bytes key)
 {
     if (table_count(set->keys) == 0)
         return NULL;
@@ -104,7 +105,8 @@ static void watched_remove(struct watch_set *set, struct watched *watched)
     free(watched);
 }
 
-void watch_add(struct watch_set *set, struct watcher *watcher, struct space *space, struct bytes key)
+void watch_add(struct watch_set *set, struct watcher *watcher, struct space *space,
+               struct bytes key)
 {
     struct watched *watched = watched_get(set, space, key);
     if (!watched)
@@ -146,7 +148,8 @@ void watch_touch(struct watch_set *set, const struct space *space, struct bytes 
         mark(watched);
 }
 
-void watch_touch_space(struct watch_set *set, const struct space *space, watch_key_fn *touched, void *owner)
+void watch_touch_space(struct watch_set *set, const struct space *space, watch_key_fn *touched,
+                       void *owner)
 {
     size_t cursor = 0;
     struct bytes name;
@@ -176,8 +179,8 @@ void watch_swap(struct watch_set *set, struct space *a, struct space *b)
     table_free(old);
 }
 
-void watch_each(struct watcher *watcher, void (*visit)(void *owner, struct space *space, struct bytes key),
-                void *owner)
+void watch_each(struct watcher *watcher,
+                void (*visit)(void *owner, struct space *space, struct bytes key), void *owner)
 {
     for (struct list *node = watcher->watches.next; node != &watcher->watches; node = node->next) {
         struct watched *watched = container_of(node, struct watch, watcher_link)->watched;

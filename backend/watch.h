@@ -26,15 +26,18 @@ void watch_set_free(struct watch_set *set);
 void watcher_init(struct watcher *watcher);
 /* Adds the key (of the storage namespace); watching twice is harmless. Open the key first, so that one whose
  * time has come is deleted before it is watched. */
-void watch_add(struct watch_set *set, struct watcher *watcher, struct space *space, struct bytes key);
+void watch_add(struct watch_set *set, struct watcher *watcher, struct space *space,
+               struct bytes key);
 /* Forgets all watches and the dirty mark. */
 void watch_clear(struct watch_set *set, struct watcher *watcher);
 /* The key changed: marks its watchers. Cheap when nobody watches anything. */
 void watch_touch(struct watch_set *set, const struct space *space, struct bytes key);
 /* Marks the watchers of every watched key of the storage namespace for which touched() says so. */
 typedef bool watch_key_fn(void *owner, struct space *space, struct bytes key);
-void watch_touch_space(struct watch_set *set, const struct space *space, watch_key_fn *touched, void *owner);
+void watch_touch_space(struct watch_set *set, const struct space *space, watch_key_fn *touched,
+                       void *owner);
 /* SWAPDB: what was watched in `a` is watched in `b` from now on, and the other way round. */
 void watch_swap(struct watch_set *set, struct space *a, struct space *b);
 /* Calls visit for each key of the watcher, e.g. to let expired keys be noticed before EXEC asks for `dirty`. */
-void watch_each(struct watcher *watcher, void (*visit)(void *owner, struct space *space, struct bytes key), void *owner);
+void watch_each(struct watcher *watcher,
+                void (*visit)(void *owner, struct space *space, struct bytes key), void *owner);

@@ -26,8 +26,8 @@ struct admin {
     struct proxy_snapshot *snapshot; /* guarded by mutex */
 
     /* on the HTTP thread */
-    uint64_t probed_us;       /* when shards were asked last; 0: never */
-    bool is_up[HEALTH_MAX];   /* by shard index of the map they were asked with */
+    uint64_t probed_us;     /* when shards were asked last; 0: never */
+    bool is_up[HEALTH_MAX]; /* by shard index of the map they were asked with */
     uint64_t probed_epoch;
 };
 
@@ -90,7 +90,8 @@ static void probe_all(struct admin *admin, const struct proxy_snapshot *snapshot
     uint64_t now_us = clock_mono_us();
     uint64_t interval_us = snapshot->config.upstream_health_interval_ms * 1000;
     const struct shard_map *map = snapshot->map;
-    if (admin->probed_us && admin->probed_epoch == map->epoch && now_us - admin->probed_us < interval_us)
+    if (admin->probed_us && admin->probed_epoch == map->epoch &&
+        now_us - admin->probed_us < interval_us)
         return;
     for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++)
         admin->is_up[i] = map->shards[i].address_count && probe(map->shards[i].addresses[0]);
@@ -100,7 +101,8 @@ static void probe_all(struct admin *admin, const struct proxy_snapshot *snapshot
 
 /* ---- pages ---- */
 
-static void reply_readyz(struct admin *admin, const struct proxy_snapshot *snapshot, struct http_reply *reply)
+static void reply_readyz(struct admin *admin, const struct proxy_snapshot *snapshot,
+                         struct http_reply *reply)
 {
     const struct shard_map *map = snapshot->map;
     if (atomic_load(&admin->proxy->is_stopping)) {
@@ -119,7 +121,8 @@ static void reply_readyz(struct admin *admin, const struct proxy_snapshot *snaps
 }
 
 /* Runs print into the reply's body. */
-static void reply_printed(struct http_reply *reply, void (*print)(const void *what, FILE *to), const void *what)
+static void reply_printed(struct http_reply *reply, void (*print)(const void *what, FILE *to),
+                          const void *what)
 {
     char *text = NULL;
     size_t len = 0;

@@ -71,8 +71,10 @@ void local_auth(struct client *client, struct request *request, struct reply *re
         reply_code(reply, ERR_WRONGPASS);
         return;
     case LOGIN_NO_PASSWORD:
-        reply_error(reply, "ERR AUTH <password> called without any password configured for the default user. "
-                           "Are you sure your configuration is correct?");
+        reply_error(
+            reply,
+            "ERR AUTH <password> called without any password configured for the default user. "
+            "Are you sure your configuration is correct?");
     }
 }
 

@@ -13,9 +13,9 @@
 
 /* Which clients are meant. Travels by value, ids behind it. */
 struct filter {
-    uint64_t asker;      /* id of the client that asks */
-    uint64_t id;         /* 0: any */
-    bool is_nobody;      /* a type that no client has */
+    uint64_t asker; /* id of the client that asks */
+    uint64_t id;    /* 0: any */
+    bool is_nobody; /* a type that no client has */
     bool skip_me;
     bool has_addr;
     bool has_laddr;
@@ -49,8 +49,8 @@ static bool parse_type(struct bytes name, struct filter *filter, struct reply *r
 {
     bool is_normal = bytes_is(name, "normal");
     filter->is_nobody |= !is_normal;
-    if (is_normal || bytes_is(name, "slave") || bytes_is(name, "replica") || bytes_is(name, "pubsub") ||
-        bytes_is(name, "master"))
+    if (is_normal || bytes_is(name, "slave") || bytes_is(name, "replica") ||
+        bytes_is(name, "pubsub") || bytes_is(name, "master"))
         return true;
     reply_errorf(reply, "ERR Unknown client type '%.*s'", (int)name.len, name.data);
     return false;
@@ -88,26 +88,33 @@ static void describe(const struct client *client, struct out *out)
     struct bytes namespace = session->place->name;
     char flags[16];
     flags_of(client, flags);
-    out_printf(out, "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64 " flags=%s db=%u",
+    out_printf(out,
+               "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
+               " flags=%s db=%u",
                client->id, stream_peer(stream), stream_local(stream), stream_fd(stream),
                session->name ? session->name : "", (now_ms - client->created_ms) / 1000,
                (now_ms - stream_active_ms(stream)) / 1000, flags, session->place->db);
     out_printf(out,
-               " sub=0 psub=0 ssub=0 multi=%d qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=%zu rbs=0 rbp=0 obl=%zu oll=%u"
+               " sub=0 psub=0 ssub=0 multi=%d qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=%zu rbs=0 "
+               "rbp=0 obl=%zu oll=%u"
                " omem=%zu tot-mem=%zu events=r",
                transaction->is_open ? (int)transaction->count : -1, stream_held(stream),
-               client_transaction_bytes(transaction), stream_pending(stream), client->pipeline.count,
-               client->kept_bytes, sizeof *client + stream_held(stream) + stream_pending(stream) + client->kept_bytes);
+               client_transaction_bytes(transaction), stream_pending(stream),
+               client->pipeline.count, client->kept_bytes,
+               sizeof *client + stream_held(stream) + stream_pending(stream) + client->kept_bytes);
     out_printf(out, " cmd=%s user=%.*s redir=-1 resp=%u lib-name=%s lib-ver=%s\n",
                client->last_command ? command_full_name(client->last_command) : "NULL",
-               namespace.len ? (int)namespace.len : (int)strlen("default"), namespace.len ? namespace.data : "default",
-               session->resp, session->lib_name ? session->lib_name : "",
+               namespace.len ? (int)namespace.len : (int)strlen("default"),
+               namespace.len ? namespace.data : "default", session->resp,
+               session->lib_name ? session->lib_name : "",
                session->lib_version ? session->lib_version : "");
 }
 
 /* Calls `each` for the worker's clients that match; it may close them. */
 static void for_matching(struct proxy_worker *worker, const struct filter *filter,
-                         void (*each)(struct client *client, const struct filter *filter, void *owner), void *owner)
+                         void (*each)(struct client *client, const struct filter *filter,
+                                      void *owner),
+                         void *owner)
 {
     struct list *next;
     for (struct list *node = worker->clients.next; node != &worker->clients; node = next) {
@@ -152,7 +159,8 @@ static void list_done(struct client *client, struct request *request, struct rep
 }
 
 /* LIST ID id id …; false: an error was replied. */
-static bool parse_ids(const struct bytes *argv, uint32_t argc, struct filter *filter, struct reply *reply)
+static bool parse_ids(const struct bytes *argv, uint32_t argc, struct filter *filter,
+                      struct reply *reply)
 {
     for (uint32_t i = 3; i < argc; i++) {
         int64_t id;
@@ -263,7 +271,8 @@ static void set_address(struct bytes value, char to[256], bool *has)
 }
 
 /* One option and its value; false: an error was replied. */
-static bool kill_option(struct bytes option, struct bytes value, struct filter *filter, struct reply *reply)
+static bool kill_option(struct bytes option, struct bytes value, struct filter *filter,
+                        struct reply *reply)
 {
     int64_t id;
     if (bytes_is(option, "ID")) {

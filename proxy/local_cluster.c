@@ -77,17 +77,20 @@ static void ask_owner(struct client *client, struct request *request, struct rep
     } else if (slot < 0 || slot >= SLOT_COUNT) {
         reply_error(reply, "ERR Invalid slot");
     } else {
-        request_fan_out(request, NULL, shard_map_find(client->worker->snapshot->map, (uint16_t)slot),
+        request_fan_out(request, NULL,
+                        shard_map_find(client->worker->snapshot->map, (uint16_t)slot),
                         request_argv(request), request_argc(request), pass_through);
     }
 }
 
-void local_cluster_countkeysinslot(struct client *client, struct request *request, struct reply *reply)
+void local_cluster_countkeysinslot(struct client *client, struct request *request,
+                                   struct reply *reply)
 {
     ask_owner(client, request, reply);
 }
 
-void local_cluster_getkeysinslot(struct client *client, struct request *request, struct reply *reply)
+void local_cluster_getkeysinslot(struct client *client, struct request *request,
+                                 struct reply *reply)
 {
     ask_owner(client, request, reply);
 }

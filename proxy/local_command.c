@@ -42,7 +42,8 @@ void local_command_getkeys(struct client *client, struct request *request, struc
     command_reply_getkeys(reply, request_argv(request), request_argc(request));
 }
 
-void local_command_getkeysandflags(struct client *client, struct request *request, struct reply *reply)
+void local_command_getkeysandflags(struct client *client, struct request *request,
+                                   struct reply *reply)
 {
     (void)client;
     command_reply_getkeysandflags(reply, request_argv(request), request_argc(request));

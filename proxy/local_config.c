@@ -26,7 +26,8 @@ static bool is_secret(const struct option *option)
 /* ---- GET ---- */
 
 /* Adds name and value of the own options that match and were not added yet; returns how many. */
-static int64_t write_own(struct client *client, struct reply *pairs, const struct bytes *patterns, uint32_t count)
+static int64_t write_own(struct client *client, struct reply *pairs, const struct bytes *patterns,
+                         uint32_t count)
 {
     const struct config *config = &client->worker->snapshot->config.head;
     int64_t found = 0;
@@ -92,7 +93,8 @@ void local_config_get(struct client *client, struct request *request, struct rep
     (void)client;
     (void)reply;
     request_keep(request);
-    request_fan_out(request, NULL, SHARDS_ANY, request_argv(request), request_argc(request), get_done);
+    request_fan_out(request, NULL, SHARDS_ANY, request_argv(request), request_argc(request),
+                    get_done);
 }
 
 /* ---- SET ---- */
@@ -112,7 +114,8 @@ static const char *take_text(const char *at, struct bytes *text)
 }
 
 /* Sets all pairs in a copy of the config; false: reason in error[size], and which name. */
-static bool apply_pairs(struct proxy_config *config, const struct pairs *pairs, struct bytes *name, char *error, size_t size)
+static bool apply_pairs(struct proxy_config *config, const struct pairs *pairs, struct bytes *name,
+                        char *error, size_t size)
 {
     const char *at = pairs->bytes;
     for (uint32_t i = 0; i < pairs->count; i++) {
@@ -144,8 +147,8 @@ static void set_work(struct proxy *proxy, const void *data, struct out *out)
     if (snapshot)
         proxy_publish(proxy, snapshot);
     else
-        out_printf(out, "ERR CONFIG SET failed (possibly related to argument '%.*s') - %s", (int)name.len, name.data,
-                   error);
+        out_printf(out, "ERR CONFIG SET failed (possibly related to argument '%.*s') - %s",
+                   (int)name.len, name.data, error);
 }
 
 static void set_done(struct client *client, struct request *request, struct reply *reply)
@@ -211,7 +214,9 @@ void local_config_set(struct client *client, struct request *request, struct rep
     if (own && is_tenant(client))
         reply_error(reply, "NOPERM a namespace cannot change the proxy's configuration");
     else if (own && own != (argc - 2) / 2)
-        reply_error(reply, "ERR CONFIG SET failed - options of the proxy and of the backends need a command each");
+        reply_error(
+            reply,
+            "ERR CONFIG SET failed - options of the proxy and of the backends need a command each");
     else if (own)
         set_own(request);
     else

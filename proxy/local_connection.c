@@ -22,7 +22,8 @@ static bool is_printable(struct bytes text)
 static bool set_name(struct client *client, struct bytes name, struct reply *reply)
 {
     if (!is_printable(name)) {
-        reply_error(reply, "ERR Client names cannot contain spaces, newlines or special characters.");
+        reply_error(reply,
+                    "ERR Client names cannot contain spaces, newlines or special characters.");
         return false;
     }
     client_session_set_text(&client->session.name, name);
@@ -30,7 +31,8 @@ static bool set_name(struct client *client, struct bytes name, struct reply *rep
 }
 
 /* The version in argument 1; without one it stays as it is. False: an error was replied. */
-static bool hello_version(const struct bytes *argv, uint32_t argc, uint8_t *resp, struct reply *reply)
+static bool hello_version(const struct bytes *argv, uint32_t argc, uint8_t *resp,
+                          struct reply *reply)
 {
     int64_t version;
     if (argc < 2)
@@ -48,7 +50,8 @@ static bool hello_version(const struct bytes *argv, uint32_t argc, uint8_t *resp
 }
 
 /* Obeys the options one by one, as Redis does. False: an error was replied. */
-static bool hello_options(struct client *client, const struct bytes *argv, uint32_t argc, struct reply *reply)
+static bool hello_options(struct client *client, const struct bytes *argv, uint32_t argc,
+                          struct reply *reply)
 {
     for (uint32_t i = 2; i < argc;) {
         uint32_t more = argc - i - 1;
@@ -63,7 +66,8 @@ static bool hello_options(struct client *client, const struct bytes *argv, uint3
                 return false;
             i += 2;
         } else {
-            reply_errorf(reply, "ERR Syntax error in HELLO option '%.*s'", (int)argv[i].len, argv[i].data);
+            reply_errorf(reply, "ERR Syntax error in HELLO option '%.*s'", (int)argv[i].len,
+                         argv[i].data);
             return false;
         }
     }
@@ -77,8 +81,10 @@ void local_hello(struct client *client, struct request *request, struct reply *r
         !hello_options(client, request_argv(request), request_argc(request), reply))
         return;
     if (!client->session.is_authenticated) {
-        reply_error(reply, "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
-                           "AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol "
+        reply_error(reply, "NOAUTH HELLO must be called with the client already authenticated, "
+                           "otherwise the HELLO "
+                           "AUTH <user> <pass> option can be used to authenticate the client and "
+                           "select the RESP protocol "
                            "version at the same time");
         return;
     }
@@ -191,7 +197,8 @@ void local_select(struct client *client, struct request *request, struct reply *
     if (!number_parse_int64(request_argv(request)[1], &db)) {
         reply_code(reply, ERR_NOT_INTEGER);
     } else if (db < INT_MIN || db > INT_MAX) {
-        reply_errorf(reply, "ERR value is out of range, value must between %d and %d", INT_MIN, INT_MAX);
+        reply_errorf(reply, "ERR value is out of range, value must between %d and %d", INT_MIN,
+                     INT_MAX);
     } else if (db < 0 || db >= DATABASES) {
         reply_code(reply, ERR_DB_INDEX);
     } else {
@@ -253,7 +260,8 @@ void local_client_setinfo(struct client *client, struct request *request, struct
         reply_errorf(reply, "ERR %s cannot contain spaces, newlines or special characters.",
                      is_name ? "lib-name" : "lib-ver");
     } else {
-        client_session_set_text(is_name ? &client->session.lib_name : &client->session.lib_version, argv[3]);
+        client_session_set_text(is_name ? &client->session.lib_name : &client->session.lib_version,
+                                argv[3]);
         reply_ok(reply);
     }
 }

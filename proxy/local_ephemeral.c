@@ -130,7 +130,8 @@ static void drop_due(struct proxy_worker *worker, uint64_t now_ms)
         if (leaving->due_ms > now_ms)
             continue;
         if (!has_clients(worker, leaving_name(leaving)) &&
-            namespaces_find(worker->snapshot->namespaces, leaving_name(leaving), &match) && match.entry->ephemeral)
+            namespaces_find(worker->snapshot->namespaces, leaving_name(leaving), &match) &&
+            match.entry->ephemeral)
             drop(worker, leaving_name(leaving), match.entry->ephemeral_after_ms);
         leaving_free(leaving);
     }

@@ -88,8 +88,9 @@ static struct section *section_open(struct info *info, struct bytes name)
         const char *name;
         enum merge_rule rule;
     } RULES[] = {
-        {"Memory", RULE_SUM_PROCESS},  {"CPU", RULE_SUM_PROCESS}, {"Stats", RULE_SUM},   {"Commandstats", RULE_SUM},
-        {"Errorstats", RULE_SUM}, {"Keyspace", RULE_SUM},    {"Rocksdb", RULE_SUM},
+        {"Memory", RULE_SUM_PROCESS}, {"CPU", RULE_SUM_PROCESS}, {"Stats", RULE_SUM},
+        {"Commandstats", RULE_SUM},   {"Errorstats", RULE_SUM},  {"Keyspace", RULE_SUM},
+        {"Rocksdb", RULE_SUM},
     };
     for (struct section *section = info->first; section; section = section->next)
         if (bytes_equal(section->name, name))
@@ -113,7 +114,8 @@ static struct field *field_find(struct section *section, struct bytes name)
     return NULL;
 }
 
-static void field_set(struct info *info, struct section *section, struct bytes name, struct bytes value)
+static void field_set(struct info *info, struct section *section, struct bytes name,
+                      struct bytes value)
 {
     struct field *field = field_find(section, name);
     if (!field) {
@@ -175,8 +177,10 @@ static struct bytes add_lists(struct info *info, struct bytes a, struct bytes b)
         (void)cut(b, ',', &item_b, &rest_b);
         if (!cut(item_a, '=', &name, &value_a) || !cut(item_b, '=', &name, &value_b))
             break;
-        struct bytes sum = is_average(name) ? larger_number(value_a, value_b) : add_numbers(info, value_a, value_b);
-        out_printf(&out, "%s%.*s=%.*s", is_first ? "" : ",", (int)name.len, name.data, (int)sum.len, sum.data);
+        struct bytes sum = is_average(name) ? larger_number(value_a, value_b)
+                                            : add_numbers(info, value_a, value_b);
+        out_printf(&out, "%s%.*s=%.*s", is_first ? "" : ",", (int)name.len, name.data, (int)sum.len,
+                   sum.data);
         is_first = false;
         a = rest_a;
         b = rest_b;
@@ -187,8 +191,8 @@ static struct bytes add_lists(struct info *info, struct bytes a, struct bytes b)
     return sum;
 }
 
-static void field_merge(struct info *info, struct section *section, struct bytes name, struct bytes value,
-                        bool is_new_process)
+static void field_merge(struct info *info, struct section *section, struct bytes name,
+                        struct bytes value, bool is_new_process)
 {
     const struct field *field = field_find(section, name);
     bool adds = section->rule == RULE_SUM || (section->rule == RULE_SUM_PROCESS && is_new_process);
@@ -230,7 +234,8 @@ static void info_merge(struct info *info, struct bytes text, bool is_new_process
 
 /* ---- what is the proxy's own ---- */
 
-static void set_number(struct info *info, struct section *section, const char *name, uint64_t number)
+static void set_number(struct info *info, struct section *section, const char *name,
+                       uint64_t number)
 {
     char text[INT64_TEXT_MAX + 1];
     int len = snprintf(text, sizeof text, "%" PRIu64, number);
@@ -257,7 +262,8 @@ static void info_own(struct info *info, const struct client *client)
         set_number(info, section, "uptime_in_days", uptime_s / 86400);
         set_number(info, section, "maxclients", (uint64_t)config->maxclients);
         set_number(info, section, "connected_clients", (uint64_t)atomic_load(&proxy->clients));
-        set_number(info, section, "total_connections_received", metrics_sum(METRIC_PROXY_CLIENTS_ACCEPTED));
+        set_number(info, section, "total_connections_received",
+                   metrics_sum(METRIC_PROXY_CLIENTS_ACCEPTED));
         set_text(info, section, "run_id", proxy->run_id);
         set_text(info, section, "tcp_port", port ? port + 1 : "0");
         set_text(info, section, "config_file", config->head.path ? config->head.path : "");
@@ -283,33 +289,35 @@ static bool is_default_document(const struct request *request)
     if (request_argc(request) == 1)
         return true;
     for (uint32_t i = 1; i < request_argc(request); i++)
-        if (bytes_is(argv[i], "all") || bytes_is(argv[i], "everything") || bytes_is(argv[i], "default") ||
-            bytes_is(argv[i], "shards"))
+        if (bytes_is(argv[i], "all") || bytes_is(argv[i], "everything") ||
+            bytes_is(argv[i], "default") || bytes_is(argv[i], "shards"))
             return true;
     return false;
 }
 
-static void print_shards(const struct client *client, const struct request *request, struct out *out)
+static void print_shards(const struct client *client, const struct request *request,
+                         struct out *out)
 {
     const struct shard_map *map = client->worker->snapshot->map;
-    out_printf(out, "%s# Shards\r\nshards:%u\r\nmap_epoch:%" PRIu64 "\r\n", out->bytes ? "\r\n" : "",
-               request_reply_count(request), map->epoch);
+    out_printf(out, "%s# Shards\r\nshards:%u\r\nmap_epoch:%" PRIu64 "\r\n",
+               out->bytes ? "\r\n" : "", request_reply_count(request), map->epoch);
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         const struct shard_reply *answer = request_reply(request, i);
         int shard = shard_map_named(map, bytes_of(answer->node->name));
-        out_printf(out, "shard_%s:address=%s,slots=%u,state=%s\r\n", answer->node->name, answer->node->address,
-                   shard >= 0 ? map->shards[shard].slot_count : 0, answer->is_failure ? "down" : "up");
+        out_printf(out, "shard_%s:address=%s,slots=%u,state=%s\r\n", answer->node->name,
+                   answer->node->address, shard >= 0 ? map->shards[shard].slot_count : 0,
+                   answer->is_failure ? "down" : "up");
     }
 }
 
 static void print_document(const struct info *info, struct out *out)
 {
     for (const struct section *section = info->first; section; section = section->next) {
-        out_printf(out, "%s# %.*s\r\n", section == info->first ? "" : "\r\n", (int)section->name.len,
-                   section->name.data);
+        out_printf(out, "%s# %.*s\r\n", section == info->first ? "" : "\r\n",
+                   (int)section->name.len, section->name.data);
         for (const struct field *field = section->first; field; field = field->next)
-            out_printf(out, "%.*s:%.*s\r\n", (int)field->name.len, field->name.data, (int)field->value.len,
-                       field->value.data);
+            out_printf(out, "%.*s:%.*s\r\n", (int)field->name.len, field->name.data,
+                       (int)field->value.len, field->value.data);
     }
 }
 
@@ -350,5 +358,6 @@ void local_info(struct client *client, struct request *request, struct reply *re
     (void)client;
     (void)reply;
     request_keep(request);
-    request_fan_out(request, NULL, SHARDS_ALL, request_argv(request), request_argc(request), info_done);
+    request_fan_out(request, NULL, SHARDS_ALL, request_argv(request), request_argc(request),
+                    info_done);
 }

@@ -55,8 +55,9 @@ static void scan_done(struct client *client, struct request *request, struct rep
     struct resp_value value;
     struct resp_value cursor;
     size_t pos = 0;
-    bool is_page = !answer->is_failure && resp_value_next(answer->frame, &pos, &value) && value.type == '*' &&
-                   value.count == 2 && resp_value_next(answer->frame, &pos, &cursor) && cursor.type == '$';
+    bool is_page = !answer->is_failure && resp_value_next(answer->frame, &pos, &value) &&
+                   value.type == '*' && value.count == 2 &&
+                   resp_value_next(answer->frame, &pos, &cursor) && cursor.type == '$';
     if (!is_page) { /* an error: the shard's, or ours about it */
         out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
         return;
@@ -65,8 +66,10 @@ static void scan_done(struct client *client, struct request *request, struct rep
     struct bytes next_cursor = cursor.text;
     if (bytes_equal(cursor.text, BYTES("0"))) {
         unsigned first_slot = 0;
-        bool more = shard_behind(client->worker->snapshot->map, state->first_slot, &first_slot) >= 0;
-        int len = snprintf(text, sizeof text, "%llu", more ? (unsigned long long)cursor_at_slot((uint16_t)first_slot) : 0ULL);
+        bool more =
+            shard_behind(client->worker->snapshot->map, state->first_slot, &first_slot) >= 0;
+        int len = snprintf(text, sizeof text, "%llu",
+                           more ? (unsigned long long)cursor_at_slot((uint16_t)first_slot) : 0ULL);
         next_cursor = (struct bytes){text, (size_t)len};
     }
     reply_array(reply, 2);
@@ -89,7 +92,8 @@ void local_scan(struct client *client, struct request *request, struct reply *re
     else
         state->shard = shard_map_find(map, cursor_slot(cursor));
     state->first_slot = first_slot_of(map, state->shard);
-    request_fan_out(request, client->session.place, state->shard, request_argv(request), request_argc(request), scan_done);
+    request_fan_out(request, client->session.place, state->shard, request_argv(request),
+                    request_argc(request), scan_done);
 }
 
 /* ---- RANDOMKEY ---- */

@@ -123,8 +123,9 @@ static void reload_work(struct proxy *proxy, const void *data, struct out *out)
         out_printf(out, "-ERR reload refused, the old configuration stays: %s", error);
         return;
     }
-    out_printf(out, "+OK epoch=%llu map=%s namespaces=%s", (unsigned long long)proxy->snapshot->map->epoch,
-               report.map_changed ? "changed" : "same", report.namespaces_changed ? "changed" : "same");
+    out_printf(
+        out, "+OK epoch=%llu map=%s namespaces=%s", (unsigned long long)proxy->snapshot->map->epoch,
+        report.map_changed ? "changed" : "same", report.namespaces_changed ? "changed" : "same");
     if (*report.changed)
         out_printf(out, " options=%s", report.changed);
     if (*report.needs_restart)

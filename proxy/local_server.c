@@ -27,7 +27,9 @@ void local_lolwut(struct client *client, struct request *request, struct reply *
 {
     (void)client;
     (void)request;
-    reply_verbatim(reply, "txt", BYTES("A scree is a slope of loose stones: many, each on its own.\nRedis ver. 7.0.15\n"));
+    reply_verbatim(
+        reply, "txt",
+        BYTES("A scree is a slope of loose stones: many, each on its own.\nRedis ver. 7.0.15\n"));
 }
 
 void local_module_list(struct client *client, struct request *request, struct reply *reply)

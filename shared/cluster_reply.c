@@ -43,8 +43,9 @@ void cluster_reply_info(struct reply *reply, const struct cluster_node *node)
 void cluster_reply_nodes(struct reply *reply, const struct cluster_node *node)
 {
     char line[512];
-    int len = snprintf(line, sizeof line, "%s %s:%d@%d myself,master - 0 0 %" PRIu64 " connected 0-%d\n", node->id,
-                       node->host, node->port, node->port, node->epoch, SLOT_COUNT - 1);
+    int len =
+        snprintf(line, sizeof line, "%s %s:%d@%d myself,master - 0 0 %" PRIu64 " connected 0-%d\n",
+                 node->id, node->host, node->port, node->port, node->epoch, SLOT_COUNT - 1);
     reply_verbatim(reply, "txt", (struct bytes){line, (size_t)len});
 }
 

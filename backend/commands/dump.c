@@ -93,7 +93,8 @@ static bool options_parse(struct call *call, struct restore_options *options)
     return true;
 }
 
-static bool restore_field(struct call *call, struct entry *entry, struct bytes field, struct bytes value)
+static bool restore_field(struct call *call, struct entry *entry, struct bytes field,
+                          struct bytes value)
 {
     struct bytes old;
     int err = sub_get(call, entry, CF_DATA, field, &old);
@@ -119,9 +120,11 @@ static bool restore_hash(struct call *call, struct entry *entry, struct rdb_read
     return true;
 }
 
-typedef enum rdb_pack pack_next_fn(struct arena *arena, struct bytes pack, size_t *at, struct bytes *element);
+typedef enum rdb_pack pack_next_fn(struct arena *arena, struct bytes pack, size_t *at,
+                                   struct bytes *element);
 
-static bool restore_packed_hash(struct call *call, struct entry *entry, struct rdb_reader *reader, pack_next_fn *next)
+static bool restore_packed_hash(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                                pack_next_fn *next)
 {
     struct bytes pack;
     size_t at = 0;
@@ -133,14 +136,16 @@ static bool restore_packed_hash(struct call *call, struct entry *entry, struct r
         enum rdb_pack result = next(call->arena, pack, &at, &field);
         if (result == RDB_PACK_END)
             return true;
-        if (result != RDB_PACK_ELEMENT || next(call->arena, pack, &at, &value) != RDB_PACK_ELEMENT ||
+        if (result != RDB_PACK_ELEMENT ||
+            next(call->arena, pack, &at, &value) != RDB_PACK_ELEMENT ||
             !restore_field(call, entry, field, value))
             return false;
     }
 }
 
 /* Makes the key from the payload; false: bad data, or a store error (already replied). */
-static bool restore_value(struct call *call, struct entry *entry, struct rdb_reader *reader, uint64_t expire_ms)
+static bool restore_value(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                          uint64_t expire_ms)
 {
     uint8_t type;
     struct bytes text;

@@ -29,13 +29,15 @@ static bool hash_open_read(struct call *call, struct entry *entry)
 }
 
 /* A field's value: OK, ERR_NOT_FOUND (also when there is no hash), or ERR_STORE (replied). */
-static int field_get(struct call *call, struct entry *entry, struct bytes field, struct bytes *value)
+static int field_get(struct call *call, struct entry *entry, struct bytes field,
+                     struct bytes *value)
 {
     return entry->exists ? sub_get(call, entry, CF_DATA, field, value) : ERR_NOT_FOUND;
 }
 
 /* Sets a field and counts it when it is new. False: the store failed. */
-static bool field_set(struct call *call, struct entry *entry, struct bytes field, struct bytes value, bool *is_new)
+static bool field_set(struct call *call, struct entry *entry, struct bytes field,
+                      struct bytes value, bool *is_new)
 {
     struct bytes old;
     int err = sub_get(call, entry, CF_DATA, field, &old);
@@ -125,7 +127,8 @@ void cmd_hdel(struct call *call)
     reply_int(&call->reply, deleted);
 }
 
-static void set_number(struct call *call, struct entry *entry, struct bytes field, struct bytes text)
+static void set_number(struct call *call, struct entry *entry, struct bytes field,
+                       struct bytes text)
 {
     bool is_new;
     if (field_set(call, entry, field, text, &is_new))
@@ -302,7 +305,8 @@ void cmd_hscan(struct call *call)
 
 enum { REPEATS_MAX = 1 << 20 }; /* of a negative count: what one request may make the server hold */
 
-static void reply_random(struct call *call, struct bytes field, struct bytes value, bool with_values)
+static void reply_random(struct call *call, struct bytes field, struct bytes value,
+                         bool with_values)
 {
     if (with_values && call->reply.resp >= 3)
         reply_array(&call->reply, 2);
@@ -313,7 +317,8 @@ static void reply_random(struct call *call, struct bytes field, struct bytes val
 
 /* Different fields, chosen while walking: each row is taken with probability needed / remaining (Knuth's
  * algorithm S), so that every subset is equally likely. */
-static void random_distinct(struct call *call, struct entry *entry, uint64_t needed, bool with_values)
+static void random_distinct(struct call *call, struct entry *entry, uint64_t needed,
+                            bool with_values)
 {
     struct sub_iter it;
     uint64_t remaining = entry->meta.size;
@@ -371,7 +376,8 @@ static bool fetch_picks(struct call *call, struct entry *entry, struct pick *pic
     return true;
 }
 
-static void random_repeated(struct call *call, struct entry *entry, uint64_t count, bool with_values)
+static void random_repeated(struct call *call, struct entry *entry, uint64_t count,
+                            bool with_values)
 {
     struct pick *picks = arena_alloc(call->arena, count * sizeof *picks);
     for (uint64_t i = 0; i < count; i++)
@@ -388,8 +394,8 @@ static bool random_arguments(struct call *call, int64_t *count, bool *with_value
     if (!call_int64(call, 2, count))
         return false;
     if (*count < -INT64_MAX) {
-        call_errorf(call, "ERR value is out of range, value must between %lld and %lld", (long long)-INT64_MAX,
-                    (long long)INT64_MAX);
+        call_errorf(call, "ERR value is out of range, value must between %lld and %lld",
+                    (long long)-INT64_MAX, (long long)INT64_MAX);
         return false;
     }
     *with_values = call->argc == 4;
@@ -424,7 +430,8 @@ void cmd_hrandfield(struct call *call)
         return;
     }
     if (call->argc > 2)
-        reply_array(&call->reply, (int64_t)(with_values && call->reply.resp < 3 ? count * 2 : count));
+        reply_array(&call->reply,
+                    (int64_t)(with_values && call->reply.resp < 3 ? count * 2 : count));
     else if (!entry.exists)
         reply_null(&call->reply);
     if (count > 0 && repeat)

@@ -90,13 +90,15 @@ static bool expire_flags(struct call *call, unsigned *flags)
             if (bytes_is(call->argv[i], WORDS[w].word))
                 flag = WORDS[w].flag;
         if (!flag) {
-            call_errorf(call, "ERR Unsupported option %.*s", (int)call->argv[i].len, call->argv[i].data);
+            call_errorf(call, "ERR Unsupported option %.*s", (int)call->argv[i].len,
+                        call->argv[i].data);
             return false;
         }
         *flags |= flag;
     }
     if ((*flags & EXPIRE_NX) && (*flags & (EXPIRE_XX | EXPIRE_GT | EXPIRE_LT)))
-        call_error_text(call, "ERR NX and XX, GT or LT options at the same time are not compatible");
+        call_error_text(call,
+                        "ERR NX and XX, GT or LT options at the same time are not compatible");
     else if ((*flags & EXPIRE_GT) && (*flags & EXPIRE_LT))
         call_error_text(call, "ERR GT and LT options at the same time are not compatible");
     return !call->failed;
@@ -213,7 +215,8 @@ void cmd_persist(struct call *call)
 enum { COPY_CHUNK = 1024 }; /* rows copied between two looks at the store */
 
 /* Copies up to COPY_CHUNK rows behind *last (data NULL: from the start). True when rows may follow. */
-static bool copy_chunk(struct call *call, struct entry *from, struct entry *to, enum cf cf, struct bytes *last)
+static bool copy_chunk(struct call *call, struct entry *from, struct entry *to, enum cf cf,
+                       struct bytes *last)
 {
     struct bytes subs[COPY_CHUNK];
     struct bytes values[COPY_CHUNK];
@@ -299,10 +302,12 @@ static struct space *database_argument(struct call *call, uint32_t index)
     if (!call_int64(call, index, &database))
         return NULL;
     if (database < INT_MIN || database > INT_MAX) {
-        call_errorf(call, "ERR value is out of range, value must between %d and %d", INT_MIN, INT_MAX);
+        call_errorf(call, "ERR value is out of range, value must between %d and %d", INT_MIN,
+                    INT_MAX);
         return NULL;
     }
-    struct space *space = database >= 0 && database < DATABASES_MAX ? call_space(call, (uint8_t)database) : NULL;
+    struct space *space =
+        database >= 0 && database < DATABASES_MAX ? call_space(call, (uint8_t)database) : NULL;
     if (!space)
         call_error(call, ERR_DB_INDEX);
     return space;
@@ -481,8 +486,9 @@ void cmd_object_refcount(struct call *call)
     int64_t number;
     if (!object_open(call, &entry))
         return;
-    bool is_shared = entry.meta.type == TYPE_STRING && number_parse_int64(entry.meta.payload, &number) &&
-                     number >= 0 && number < SHARED_INTEGERS;
+    bool is_shared = entry.meta.type == TYPE_STRING &&
+                     number_parse_int64(entry.meta.payload, &number) && number >= 0 &&
+                     number < SHARED_INTEGERS;
     reply_int(&call->reply, is_shared ? INT32_MAX : 1);
 }
 
@@ -497,7 +503,10 @@ void cmd_object_freq(struct call *call)
 {
     struct entry entry;
     if (object_open(call, &entry))
-        call_error_text(call, "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note "
-                              "that when switching between policies at runtime LRU and LFU data will take some time "
-                              "to adjust.");
+        call_error_text(
+            call,
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please "
+            "note "
+            "that when switching between policies at runtime LRU and LFU data will take some time "
+            "to adjust.");
 }

@@ -87,7 +87,8 @@ static bool table_fill(struct call *call, struct lcs *lcs)
     size_t columns = lcs->b.len + 1;
     if (rows > LCS_TABLE_BYTES_MAX / sizeof *lcs->length / columns ||
         !(lcs->length = malloc(rows * columns * sizeof *lcs->length))) {
-        call_error_text(call, "ERR Insufficient memory, failed allocating transient memory for LCS");
+        call_error_text(call,
+                        "ERR Insufficient memory, failed allocating transient memory for LCS");
         return false;
     }
     for (size_t i = 0; i < rows; i++)
@@ -167,7 +168,8 @@ static bool long_enough(const struct lcs_match *match, const struct lcs_options 
     return (int64_t)match->a_to - match->a_from + 1 >= options->min_match_len;
 }
 
-static void reply_matches(struct call *call, const struct lcs *lcs, const struct lcs_options *options)
+static void reply_matches(struct call *call, const struct lcs *lcs,
+                          const struct lcs_options *options)
 {
     struct lcs_match match;
     size_t i = lcs->a.len;

@@ -34,7 +34,8 @@ static bool cursor_argument(struct call *call, uint32_t index, struct scan_optio
 }
 
 /* Reads MATCH, COUNT and TYPE from argument `from` on. */
-static bool options_parse(struct call *call, uint32_t from, bool may_type, struct scan_options *options)
+static bool options_parse(struct call *call, uint32_t from, bool may_type,
+                          struct scan_options *options)
 {
     options->count = DEFAULT_COUNT;
     options->pattern = options->type = NONE;
@@ -117,7 +118,8 @@ static void resume_key(struct call *call, uint64_t cursor, struct bytes *last)
     *last = NONE;
     if (cursor_fingerprint(cursor) == 0)
         return;
-    if (!cursor_recall(call->partition->cursors, call->space->name, cursor, last) && !find_key(call, cursor, last))
+    if (!cursor_recall(call->partition->cursors, call->space->name, cursor, last) &&
+        !find_key(call, cursor, last))
         *last = NONE;
 }
 
@@ -153,7 +155,8 @@ void cmd_scan(struct call *call)
     if (!key_iter_fini(&it))
         return;
     if (cursor)
-        cursor = cursor_after(call->partition->cursors, call->space->name, cursor_slot(options.cursor), last);
+        cursor = cursor_after(call->partition->cursors, call->space->name,
+                              cursor_slot(options.cursor), last);
     reply_page(call, cursor, &found);
 }
 
@@ -168,8 +171,8 @@ static struct bytes collection_scope(struct call *call, const struct entry *entr
     return (struct bytes){scope, sizeof(uint64_t) + entry->row_key.len};
 }
 
-static bool find_sub(struct call *call, struct entry *entry, enum cf cf, struct bytes scope, uint64_t cursor,
-                     struct bytes *last)
+static bool find_sub(struct call *call, struct entry *entry, enum cf cf, struct bytes scope,
+                     uint64_t cursor, struct bytes *last)
 {
     struct sub_iter it;
     bool found = false;
@@ -184,8 +187,9 @@ static bool find_sub(struct call *call, struct entry *entry, enum cf cf, struct 
 
 /* Collects a page behind *last (data NULL: from the start); true when more rows follow. *last becomes the page's
  * last row. */
-static bool scan_rows(struct call *call, struct entry *entry, enum cf cf, const struct scan_options *options,
-                      bool with_values, struct bytes *last, struct found *found)
+static bool scan_rows(struct call *call, struct entry *entry, enum cf cf,
+                      const struct scan_options *options, bool with_values, struct bytes *last,
+                      struct found *found)
 {
     struct sub_iter it;
     bool more = false;
@@ -213,7 +217,8 @@ void scan_collection(struct call *call, enum type type, enum cf cf, bool with_va
     struct scan_options options;
     struct entry entry;
     struct found found = {.arena = call->arena};
-    if (!cursor_argument(call, 2, &options) || !keyspace_open_type(call, call->argv[1], type, OPEN_READ, &entry))
+    if (!cursor_argument(call, 2, &options) ||
+        !keyspace_open_type(call, call->argv[1], type, OPEN_READ, &entry))
         return;
     if (!entry.exists) {
         reply_page(call, 0, &found);
@@ -225,7 +230,8 @@ void scan_collection(struct call *call, enum type type, enum cf cf, bool with_va
     struct bytes last = {NULL, 0};
     if (entry.meta.size <= SMALL_COLLECTION)
         options.count = SMALL_COLLECTION;
-    else if (options.cursor && !cursor_recall(call->partition->cursors, scope, options.cursor, &last) &&
+    else if (options.cursor &&
+             !cursor_recall(call->partition->cursors, scope, options.cursor, &last) &&
              !find_sub(call, &entry, cf, scope, options.cursor, &last))
         last = NONE;
     if (call->failed)

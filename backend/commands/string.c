@@ -69,13 +69,15 @@ static const struct set_word SET_WORDS[] = {
 static const struct set_word *set_word_find(struct bytes text, bool is_set)
 {
     for (size_t i = 0; i < sizeof SET_WORDS / sizeof SET_WORDS[0]; i++)
-        if ((is_set ? SET_WORDS[i].of_set : SET_WORDS[i].of_getex) && bytes_is(text, SET_WORDS[i].word))
+        if ((is_set ? SET_WORDS[i].of_set : SET_WORDS[i].of_getex) &&
+            bytes_is(text, SET_WORDS[i].word))
             return &SET_WORDS[i];
     return NULL;
 }
 
 /* Reads options from argument `from` on; replies a syntax error. */
-static bool set_options_parse(struct call *call, uint32_t from, bool is_set, struct set_options *options)
+static bool set_options_parse(struct call *call, uint32_t from, bool is_set,
+                              struct set_options *options)
 {
     *options = (struct set_options){0};
     for (uint32_t i = from; i < call->argc; i++) {
@@ -106,7 +108,8 @@ static bool expire_argument(struct call *call, uint32_t index, unsigned flag, ui
     if (fine && relative)
         fine = !__builtin_add_overflow(value, (int64_t)call->now_ms, &value);
     if (!fine) {
-        call_errorf(call, "ERR invalid expire time in '%s' command", command_full_name(call->command));
+        call_errorf(call, "ERR invalid expire time in '%s' command",
+                    command_full_name(call->command));
         return false;
     }
     *expire_ms = (uint64_t)value;
@@ -128,7 +131,8 @@ void cmd_set(struct call *call)
     if (get ? !keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry)
             : !keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
         return;
-    bool skip = ((options.flags & SET_NX) && entry.exists) || ((options.flags & SET_XX) && !entry.exists);
+    bool skip =
+        ((options.flags & SET_NX) && entry.exists) || ((options.flags & SET_XX) && !entry.exists);
     if (get && entry.exists)
         reply_bulk(&call->reply, entry.meta.payload);
     else if (get || skip)
@@ -157,7 +161,8 @@ static void set_with_ttl(struct call *call, unsigned flag)
 {
     struct entry entry;
     uint64_t expire_ms;
-    if (!expire_argument(call, 2, flag, &expire_ms) || !keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
+    if (!expire_argument(call, 2, flag, &expire_ms) ||
+        !keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
         return;
     entry_set_payload(call, &entry, TYPE_STRING, call->argv[3], expire_ms);
     reply_ok(&call->reply);

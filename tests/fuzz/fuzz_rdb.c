@@ -27,7 +27,8 @@ static void check_round_trip(struct arena *arena, struct bytes text)
     struct bytes back;
     rdb_writer_init(&writer, arena);
     rdb_write_string(&writer, text);
-    if (!rdb_open(&reader, arena, rdb_finish(&writer)) || !rdb_read_string(&reader, &back) || !bytes_equal(back, text))
+    if (!rdb_open(&reader, arena, rdb_finish(&writer)) || !rdb_read_string(&reader, &back) ||
+        !bytes_equal(back, text))
         abort();
 }
 

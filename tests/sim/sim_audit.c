@@ -27,7 +27,8 @@ struct audit {
     bool holds;
 };
 
-static void fail(struct audit *audit, const char *what, struct bytes key, uint64_t is, uint64_t should)
+static void fail(struct audit *audit, const char *what, struct bytes key, uint64_t is,
+                 uint64_t should)
 {
     if (audit->holds)
         (void)snprintf(audit->why, audit->size, "%s: %.*s: %" PRIu64 ", not %" PRIu64, what,

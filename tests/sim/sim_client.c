@@ -207,7 +207,8 @@ static void take_value(struct sim_client *client, uint32_t key, unsigned field,
     if (value->is_null)
         return;
     bool is_text = value->type == '$' && value_parse(value->text, number);
-    if (!is_text || !history_may_read(&client->work->history, key, field, *number, why, sizeof(why)))
+    if (!is_text ||
+        !history_may_read(&client->work->history, key, field, *number, why, sizeof(why)))
         fail(client, "%s: got '%c%.*s': %s", client->work->keys[key].text, value->type,
              (int)(value->text.len < 40 ? value->text.len : 40), value->text.data, why);
 }
@@ -448,6 +449,13 @@ static void unsend(struct sim_client *client, const struct sim_request *request)
         history_operation(&client->work->history, request->operations[i])->is_sent = false;
 }
 
+/* A command of a block failed: it did nothing, the others did. */
+static void forget_steps(struct sim_client *client, const struct sim_wanted *wanted)
+{
+    for (unsigned i = 0; i < wanted->count; i++)
+        step_of(client, wanted, i)->kind = STEP_NOTHING;
+}
+
 static void take_exec(struct sim_client *client, const struct sim_request *request,
                       struct bytes frame)
 {
@@ -464,17 +472,15 @@ static void take_exec(struct sim_client *client, const struct sim_request *reque
              header.type, header.count);
         return;
     }
-    bool has_errors = false;
     for (unsigned i = 0; i < request->wanted_count && !client->work->why[0]; i++) {
         if (take_error(client, request, frame, answer.pos)) {
-            has_errors = true;
+            forget_steps(client, &request->wanted[i]);
             (void)resp_value_skip(frame, &answer.pos);
         } else {
             take_answer(client, &request->wanted[i], &answer);
         }
     }
-    if (!has_errors)
-        answered(client, request);
+    answered(client, request);
 }
 
 static void take_reply(struct sim_client *client, struct bytes frame)

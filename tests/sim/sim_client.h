@@ -42,8 +42,8 @@ struct sim_workload {
     struct history history;
     struct sim_key keys[SIM_KEYS_MAX];
     unsigned key_count;
-    unsigned names;       /* given to keys so far */
-    uint32_t commands;    /* bit set of enum draft_kind that clients draw from */
+    unsigned names;    /* given to keys so far */
+    uint32_t commands; /* bit set of enum draft_kind that clients draw from */
     bool has_expiry;
     bool may_fail;        /* a fault has happened: errors and lost connections are no surprise */
     bool has_reloaded;    /* a proxy got a new map: it may have lost what it watched */
@@ -52,23 +52,23 @@ struct sim_workload {
     uint64_t answered;
     uint64_t errors;
     uint64_t reconnects;
-    FILE *trace;          /* NULL: quiet */
-    char why[512];        /* first thing that was wrong; empty: nothing */
+    FILE *trace;   /* NULL: quiet */
+    char why[512]; /* first thing that was wrong; empty: nothing */
 };
 
 /* What one reply, or one element of an EXEC's, must look like. */
 enum sim_reply_kind {
-    REPLY_TAG,     /* the tag of a PING or ECHO */
-    REPLY_DONE,    /* +OK */
-    REPLY_QUEUED,  /* +QUEUED */
-    REPLY_VALUES,  /* GET, MGET: values of the steps */
-    REPLY_NUMBER,  /* INCR, EXPIRE, HSET */
-    REPLY_COUNT,   /* DEL, EXISTS: a sum over the steps */
-    REPLY_FIELD,   /* HGET */
-    REPLY_FIELDS,  /* HGETALL */
-    REPLY_ANY,     /* no error */
+    REPLY_TAG,    /* the tag of a PING or ECHO */
+    REPLY_DONE,   /* +OK */
+    REPLY_QUEUED, /* +QUEUED */
+    REPLY_VALUES, /* GET, MGET: values of the steps */
+    REPLY_NUMBER, /* INCR, EXPIRE, HSET */
+    REPLY_COUNT,  /* DEL, EXISTS: a sum over the steps */
+    REPLY_FIELD,  /* HGET */
+    REPLY_FIELDS, /* HGETALL */
+    REPLY_ANY,    /* no error */
     REPLY_EXEC,
-    REPLY_DBSIZE,  /* of an audit, as the next two */
+    REPLY_DBSIZE, /* of an audit, as the next two */
     REPLY_KEYS,
     REPLY_IN_SLOT,
 };
@@ -115,18 +115,18 @@ struct sim_client {
     struct timer *timer;
     struct stream *stream; /* NULL: not connected */
     bool is_open;
-    bool is_greeted;       /* it is in its place */
-    bool must_leave;       /* it did not get there */
-    bool is_ending;        /* nothing new any more */
+    bool is_greeted; /* it is in its place */
+    bool must_leave; /* it did not get there */
+    bool is_ending;  /* nothing new any more */
     bool wants_resp3;
     unsigned place;
-    int proxy;             /* its entrance; -1: a partition */
-    unsigned shard;        /* of the partition */
+    int proxy;      /* its entrance; -1: a partition */
+    unsigned shard; /* of the partition */
     uint32_t connection;
-    unsigned quota;        /* requests it may still make */
+    unsigned quota;                          /* requests it may still make */
     struct sim_request queue[SIM_QUEUE_MAX]; /* a ring */
-    uint64_t first;        /* oldest without a reply */
-    uint64_t sent;         /* next to be sent */
+    uint64_t first;                          /* oldest without a reply */
+    uint64_t sent;                           /* next to be sent */
     uint64_t last;
     struct resp_skip skip;
     struct sim_sight sight;

@@ -61,15 +61,14 @@ static void configure_proxy(const struct sim_proxy *proxy, struct proxy_config *
     const struct sim_cluster *cluster = proxy->cluster;
     const struct sim_plan *plan = &cluster->plan;
     char text[TEXT_MAX];
-    int len = snprintf(text, sizeof(text),
-                       "[proxy]\nlisten = %s\nadmin =\nworkers = %u\nlog-level = error\n"
-                       "client-pipeline-limit = %u\ndrain-timeout = %ums\n%s[upstream]\nsecret = %s\n"
-                       "timeout = %llums\nbackoff-max = 300ms\nkeepalive = 2s\n",
-                       proxy->address, plan->workers, sim_random(4) ? 4096 : 1 + (unsigned)sim_random(8),
-                       (unsigned)sim_random(300),
-                       plan->has_secret ? "requirepass = default\n" : "",
-                       plan->has_secret ? "secret" : "",
-                       (unsigned long long)plan->upstream_timeout_ms);
+    int len =
+        snprintf(text, sizeof(text),
+                 "[proxy]\nlisten = %s\nadmin =\nworkers = %u\nlog-level = error\n"
+                 "client-pipeline-limit = %u\ndrain-timeout = %ums\n%s[upstream]\nsecret = %s\n"
+                 "timeout = %llums\nbackoff-max = 300ms\nkeepalive = 2s\n",
+                 proxy->address, plan->workers, sim_random(4) ? 4096 : 1 + (unsigned)sim_random(8),
+                 (unsigned)sim_random(300), plan->has_secret ? "requirepass = default\n" : "",
+                 plan->has_secret ? "secret" : "", (unsigned long long)plan->upstream_timeout_ms);
     for (unsigned i = 0; plan->has_secret && i < plan->places; i++) {
         if (cluster->places[i].name[0])
             len += snprintf(text + len, sizeof(text) - (size_t)len, "[namespace %s]\ntoken = %s\n",
@@ -103,8 +102,8 @@ static struct shard_map *make_map(struct sim_cluster *cluster)
         for (unsigned range = 0; range < SIM_RANGES; range++) {
             unsigned slots = SLOT_COUNT / SIM_RANGES;
             if (cluster->owners[range] == shard)
-                CHECK(shard_map_claim(map, index, range * slots, range * slots + slots - 1,
-                                      &taken));
+                CHECK(
+                    shard_map_claim(map, index, range * slots, range * slots + slots - 1, &taken));
         }
     }
     return map;
@@ -138,7 +137,8 @@ static void seat_start(struct sim_backend *backend, unsigned index)
     struct sim_cluster *cluster = backend->cluster;
     struct sim_seat *seat = &backend->seats[index];
     struct sim_shard *shard =
-        &cluster->shards[(unsigned)(backend - cluster->backends) * cluster->plan.partitions + index];
+        &cluster
+             ->shards[(unsigned)(backend - cluster->backends) * cluster->plan.partitions + index];
     char error[ERROR_MAX];
     *seat = (struct sim_seat){.loop = loop_new()};
     seat->partition =

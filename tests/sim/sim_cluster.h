@@ -95,7 +95,7 @@ struct sim_cluster {
     unsigned shard_count;
     uint8_t owners[SIM_RANGES]; /* shard of each range of slots */
     uint64_t epoch;             /* of the newest map */
-    char why[512]; /* first thing that was wrong; empty: nothing */
+    char why[512];              /* first thing that was wrong; empty: nothing */
 };
 
 /* Everything is up afterwards. */

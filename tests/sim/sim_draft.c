@@ -112,7 +112,8 @@ static int pick_key(const struct draft *draft, unsigned kinds)
         unsigned key = (first + i) % work->key_count;
         const struct sim_key *candidate = &work->keys[key];
         if (kinds & 1u << candidate->kind && candidate->place == draft->client->place &&
-            (draft->shard == SIM_ANY_SHARD || draft->shard == candidate->shard) && !candidate->is_second)
+            (draft->shard == SIM_ANY_SHARD || draft->shard == candidate->shard) &&
+            !candidate->is_second)
             return (int)key;
     }
     return -1;
@@ -145,8 +146,7 @@ static struct step *add_step(struct draft *draft, unsigned key, enum step_kind k
     CHECK(step);
     CHECK(wanted->count < SIM_REFS_MAX);
     wanted->refs[wanted->count].operation = index;
-    wanted->refs[wanted->count].step =
-        (uint8_t)(history_operation(history, index)->step_count - 1);
+    wanted->refs[wanted->count].step = (uint8_t)(history_operation(history, index)->step_count - 1);
     wanted->count++;
     return step;
 }

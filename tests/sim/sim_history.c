@@ -238,6 +238,8 @@ static bool apply_step(struct model *model, const struct operation *operation,
         return !step->has_result || fields_fit(model, step, step->fields);
     case STEP_HGETALL:
         return !step->has_result || fields_fit(model, step, ~0u);
+    case STEP_NOTHING:
+        return true;
     }
     return false;
 }
@@ -334,8 +336,7 @@ static uint64_t model_hash(const struct model *model)
 /* Remembers where the search is; false: it was there before. */
 static bool visit(struct search *search)
 {
-    uint64_t hash =
-        mix(search->placed_hash, model_hash(&search->moments[search->depth].model));
+    uint64_t hash = mix(search->placed_hash, model_hash(&search->moments[search->depth].model));
     for (size_t at = hash % VISITED_SIZE;; at = (at + 1) % VISITED_SIZE) {
         if (visited[at].search != searches) {
             visited[at].search = searches;
@@ -577,9 +578,10 @@ bool history_check(struct history *history, char *why, size_t size)
 static void step_print(const struct step *step, FILE *to)
 {
     static const char *const names[] = {
-        [STEP_SET] = "SET",       [STEP_GET] = "GET",       [STEP_DEL] = "DEL",
-        [STEP_EXISTS] = "EXISTS", [STEP_INCR] = "INCR",     [STEP_EXPIRE] = "EXPIRE",
-        [STEP_HSET] = "HSET",     [STEP_HGET] = "HGET",     [STEP_HGETALL] = "HGETALL",
+        [STEP_SET] = "SET",          [STEP_GET] = "GET",   [STEP_DEL] = "DEL",
+        [STEP_EXISTS] = "EXISTS",    [STEP_INCR] = "INCR", [STEP_EXPIRE] = "EXPIRE",
+        [STEP_HSET] = "HSET",        [STEP_HGET] = "HGET", [STEP_HGETALL] = "HGETALL",
+        [STEP_NOTHING] = "(failed)",
     };
     fprintf(to, " %s", names[step->kind]);
     if (step->kind == STEP_SET || step->kind == STEP_GET || step->kind == STEP_INCR)

@@ -32,15 +32,16 @@ enum step_kind {
     STEP_HSET,
     STEP_HGET,
     STEP_HGETALL,
+    STEP_NOTHING, /* the command failed, and so has no effects */
 };
 
 struct step {
     enum step_kind kind;
-    bool has_result; /* false: answered as part of a sum */
-    uint8_t fields;  /* HSET, HGET: a bit for each field */
-    int64_t number;  /* SET: the value; GET, INCR: what came back, 0 = nothing */
-    int64_t result;  /* DEL, EXISTS, EXPIRE: 0 or 1; HSET: new fields */
-    uint64_t ttl_ms; /* SET: 0 = none; EXPIRE */
+    bool has_result;                 /* false: answered as part of a sum */
+    uint8_t fields;                  /* HSET, HGET: a bit for each field */
+    int64_t number;                  /* SET: the value; GET, INCR: what came back, 0 = nothing */
+    int64_t result;                  /* DEL, EXISTS, EXPIRE: 0 or 1; HSET: new fields */
+    uint64_t ttl_ms;                 /* SET: 0 = none; EXPIRE */
     uint32_t values[HISTORY_FIELDS]; /* HSET: written; HGET, HGETALL: read; 0 = nothing */
 };
 

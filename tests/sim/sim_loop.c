@@ -18,7 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOST_DONE_ONE_IN = 40, HOOK_ROUNDS_MAX = 10000, MAIL_DELAY_US_MAX = 100, WATCH_DELAY_US_MAX = 3000000 };
+enum {
+    LOST_DONE_ONE_IN = 40,
+    HOOK_ROUNDS_MAX = 10000,
+    MAIL_DELAY_US_MAX = 100,
+    WATCH_DELAY_US_MAX = 3000000
+};
 
 struct timer {
     struct sim_event event;

@@ -77,8 +77,8 @@ struct world {
     struct sim_workload work;
     struct sim_client clients[SIM_CLIENTS_MAX];
     unsigned client_count;
-    uint32_t faults;    /* bit set of enum fault */
-    unsigned fault_ppm; /* at every chance */
+    uint32_t faults;                  /* bit set of enum fault */
+    unsigned fault_ppm;               /* at every chance */
     uint64_t up_us[SIM_BACKENDS_MAX]; /* an unreachable host is back then; 0: it is reachable */
     char why[600];
 };
@@ -138,8 +138,8 @@ static struct sim_plan draw_plan(void)
         .places = sim_random(2) ? 1 : 1 + (unsigned)sim_random(SIM_PLACES_MAX),
         .has_secret = sim_random(2),
         .active_expire = sim_random(4),
-        .durability = sim_random(4) ? DURABILITY_ALWAYS
-                                    : (enum durability)sim_random(DURABILITY_OS + 1),
+        .durability =
+            sim_random(4) ? DURABILITY_ALWAYS : (enum durability)sim_random(DURABILITY_OS + 1),
         .upstream_timeout_ms = sim_random(4) ? 5000 : 20 + sim_random(200),
     };
     return plan;
@@ -437,8 +437,8 @@ static void audit_compare(const struct sim_client *client)
         for (unsigned other = 0; other < world.work.key_count; other++)
             count += sight->has_key[other] && world.work.keys[other].slot == one->slot;
         if (count != sight->in_slot[key]) {
-            (void)snprintf(text, sizeof(text), "COUNTKEYSINSLOT %u says %u, there are %u", one->slot,
-                           sight->in_slot[key], count);
+            (void)snprintf(text, sizeof(text), "COUNTKEYSINSLOT %u says %u, there are %u",
+                           one->slot, sight->in_slot[key], count);
             fail(text);
         }
     }

@@ -77,7 +77,8 @@ static void step_delete_range(struct world *world)
     bool to_the_end = b >= KEYS;
     for (int i = a; i < KEYS && i < b; i++)
         world->now.values[i] = -1;
-    overlay_delete_range(world->overlay, CF_DATA, key_of(a, from), to_the_end ? (struct bytes){"", 0} : key_of(b, to));
+    overlay_delete_range(world->overlay, CF_DATA, key_of(a, from),
+                         to_the_end ? (struct bytes){"", 0} : key_of(b, to));
 }
 
 /* A command: a few effects, sometimes taken back. */
@@ -159,7 +160,8 @@ static void check_walk(struct world *world, bool reverse)
     int high = low + 1 + (int)chance(world, KEYS);
     int from = low + (int)chance(world, (uint32_t)(high - low));
     struct bytes upper = high >= KEYS ? (struct bytes){"", 0} : key_of(high, high_text);
-    struct overlay_iter *iter = overlay_iter_new(world->overlay, CF_DATA, key_of(low, low_text), upper);
+    struct overlay_iter *iter =
+        overlay_iter_new(world->overlay, CF_DATA, key_of(low, low_text), upper);
     if (reverse) {
         overlay_iter_seek_for_prev(iter, key_of(from, from_text));
         for (int i = from < KEYS ? from : KEYS - 1; i >= low; i--)

@@ -58,7 +58,8 @@ static void change_once(struct world *world)
     int space = (int)chance(world, SPACES);
     int slot = (int)chance(world, SLOTS);
     bool add = world->now.keys[space][slot] == 0 || chance(world, 2);
-    bool expires = add ? chance(world, 3) == 0 : world->now.expires[space][slot] == world->now.keys[space][slot];
+    bool expires = add ? chance(world, 3) == 0
+                       : world->now.expires[space][slot] == world->now.keys[space][slot];
     int64_t sign = add ? 1 : -1;
     space_count(world->set, space_at(world, space), slot_at(slot), sign, expires ? sign : 0);
     world->now.keys[space][slot] += (uint64_t)sign;

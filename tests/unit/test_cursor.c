@@ -59,9 +59,15 @@ START_TEST(cursors_are_read_as_redis_reads_them)
         bool ok;
         uint64_t value;
     } cases[] = {
-        {"0", true, 0},   {"00", true, 0},   {"+1", true, 1},
-        {"", true, 0},    {" 1", false, 0},  {"1a", false, 0},
-        {"0x1", false, 0}, {"18446744073709551615", true, UINT64_MAX}, {"18446744073709551616", false, 0},
+        {"0", true, 0},
+        {"00", true, 0},
+        {"+1", true, 1},
+        {"", true, 0},
+        {" 1", false, 0},
+        {"1a", false, 0},
+        {"0x1", false, 0},
+        {"18446744073709551615", true, UINT64_MAX},
+        {"18446744073709551616", false, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t cursor = 77;

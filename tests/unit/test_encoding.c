@@ -202,7 +202,8 @@ END_TEST
 
 START_TEST(counts_come_apart_again)
 {
-    const uint64_t numbers[] = {0, 1, 127, 128, 16383, 16384, UINT32_MAX, UINT64_MAX - 1, UINT64_MAX};
+    const uint64_t numbers[] = {0,         1, 127, 128, 16383, 16384, UINT32_MAX, UINT64_MAX - 1,
+                                UINT64_MAX};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         char row[SLOT_COUNT_BYTES_MAX];
         struct slot_count count = {(uint16_t)i, numbers[i], numbers[i] / 2}, again;
@@ -532,7 +533,7 @@ START_TEST(keys_of_another_kind_are_refused)
     ck_assert(!is_counter_key(BYTES("d\1a\0\7")));
     ck_assert(!is_counter_key(BYTES("h")));
     ck_assert(!is_journal_key(BYTES("c\1")));
-    ck_assert(!is_slot_count(BYTES("\0\1\x80\0\0")));   /* a last byte that adds nothing */
+    ck_assert(!is_slot_count(BYTES("\0\1\x80\0\0"))); /* a last byte that adds nothing */
     ck_assert(!is_slot_count(BYTES("\0\1\xff\xff\xff\xff\xff\xff\xff\xff\xff\2\0")));
     ck_assert(!is_collection_key(BYTES("\0\0\0\xff\xff\xff\xff\0\0\0\0\0\0\0\0")));
 }

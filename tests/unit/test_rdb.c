@@ -24,13 +24,17 @@ static void teardown(void)
 
 /* DUMPs of redis-server 7.0.15. */
 static const char dump_int[] = "\x00\xc0\x05\x0a\x00\x63\x2f\x5f\x66\x83\x2f\xb3\x51";
-static const char dump_text[] = "\x00\x05\x68\x65\x6c\x6c\x6f\x0a\x00\x63\x72\xdf\x76\x65\x34\x20\x0a";
-static const char dump_lzf[] = "\x00\xc3\x09\x40\x64\x01\x78\x78\xe0\x57\x00\x01\x78\x78\x0a\x00\x5d\xb7\xf6\x63\xbb\x08"
-                               "\x62\x5f";
-static const char dump_listpack[] =
-    "\x10\xc3\x40\x42\x40\x63\x1f\x63\x00\x00\x00\x0c\x00\x82\x66\x31\x03\x82\x76\x31\x03\x81\x6e\x02\xf2\x40\xe2\x01\x04"
-    "\x83\x6e\x65\x67\x04\xdf\xfb\x02\x81\x6c\x02\x02\xa8\x79\xe0\x1e\x00\x06\x29\x83\x62\x69\x67\x04\xf4\x20\x4f\x01\x00"
-    "\x01\x20\x03\x09\x09\x83\x69\x31\x36\x04\xd4\x48\x02\xff\x0a\x00\xe0\xdb\x16\x0d\xc6\xe0\x8a\x24";
+static const char dump_text[] =
+    "\x00\x05\x68\x65\x6c\x6c\x6f\x0a\x00\x63\x72\xdf\x76\x65\x34\x20\x0a";
+static const char dump_lzf[] =
+    "\x00\xc3\x09\x40\x64\x01\x78\x78\xe0\x57\x00\x01\x78\x78\x0a\x00\x5d\xb7\xf6\x63\xbb\x08"
+    "\x62\x5f";
+static const char dump_listpack[] = "\x10\xc3\x40\x42\x40\x63\x1f\x63\x00\x00\x00\x0c\x00\x82\x66"
+                                    "\x31\x03\x82\x76\x31\x03\x81\x6e\x02\xf2\x40\xe2\x01\x04"
+                                    "\x83\x6e\x65\x67\x04\xdf\xfb\x02\x81\x6c\x02\x02\xa8\x79\xe0"
+                                    "\x1e\x00\x06\x29\x83\x62\x69\x67\x04\xf4\x20\x4f\x01\x00"
+                                    "\x01\x20\x03\x09\x09\x83\x69\x31\x36\x04\xd4\x48\x02\xff\x0a"
+                                    "\x00\xe0\xdb\x16\x0d\xc6\xe0\x8a\x24";
 
 static struct bytes read_string_dump(struct bytes payload)
 {
@@ -95,8 +99,10 @@ END_TEST
 
 START_TEST(every_string_reads_back)
 {
-    static const char *const texts[] = {"",    "0",      "-128",   "128",         "32768",        "-2147483648", "2147483648",
-                                        "007", "+1",     "-0",     "12345678901", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "abc"};
+    static const char *const texts[] = {
+        "",           "0",   "-128", "128", "32768",       "-2147483648",
+        "2147483648", "007", "+1",   "-0",  "12345678901", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "abc"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct rdb_writer writer;
         rdb_writer_init(&writer, &arena);
@@ -109,7 +115,8 @@ END_TEST
 
 START_TEST(lengths_of_every_form_read_back)
 {
-    static const uint64_t lengths[] = {0, 63, 64, 16383, 16384, UINT32_MAX, UINT64_C(1) << 32, UINT64_MAX};
+    static const uint64_t lengths[] = {
+        0, 63, 64, 16383, 16384, UINT32_MAX, UINT64_C(1) << 32, UINT64_MAX};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         struct rdb_writer writer;
         struct rdb_reader reader;
@@ -153,7 +160,8 @@ START_TEST(a_cut_listpack_is_refused_without_reading_behind_it)
         struct bytes element;
         size_t at = 0;
         enum rdb_pack result;
-        while ((result = rdb_listpack_next(&arena, (struct bytes){guard.data, len}, &at, &element)) == RDB_PACK_ELEMENT)
+        while ((result = rdb_listpack_next(&arena, (struct bytes){guard.data, len}, &at,
+                                           &element)) == RDB_PACK_ELEMENT)
             continue;
         ck_assert_int_eq(result, RDB_PACK_BAD);
         guard_fini(&guard);
