@@ -1,0 +1,43 @@
+# packages.sh - the Debian packages Scree needs, and how they get installed; sourced by quickstart and tests/run.
+# shellcheck shell=bash disable=SC2034
+
+# g++ brings the C++ library that RocksDB needs.
+build_packages=(gcc g++ cmake ninja-build libuv1-dev libmicrohttpd-dev libinih-dev librocksdb-dev
+    libsnappy-dev liblz4-dev libzstd-dev libbz2-dev zlib1g-dev libjemalloc-dev liblzf-dev libhiredis-dev)
+test_packages=(check clang libclang-rt-14-dev clang-format cppcheck shellcheck ccache git pkg-config
+    python3 python3-redis redis-server redis-tools)
+bench_packages=(nutcracker haproxy)
+
+# packages_install yes|no package... - installs what is missing; with "no", or without the right to, says in one
+# line which packages are missing and returns 1.
+packages_install() {
+    local may=$1 missing=() package sudo=()
+    shift
+    command -v dpkg-query >/dev/null || {
+        echo "expected a Debian system (dpkg)" >&2
+        return 1
+    }
+    for package in "$@"; do
+        # shellcheck disable=SC2016
+        [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+    done
+    ((${#missing[@]})) || return 0
+    if [[ $may != yes ]]; then
+        echo "missing packages: ${missing[*]} (without --no-install they are installed)" >&2
+        return 1
+    fi
+    if ((EUID != 0)); then
+        command -v sudo >/dev/null || {
+            echo "missing packages: ${missing[*]}; install them as root: apt-get install ${missing[*]}" >&2
+            return 1
+        }
+        sudo=(sudo)
+    fi
+    echo "installing Debian packages: ${missing[*]}"
+    "${sudo[@]}" apt-get -qq update >/dev/null || echo "apt-get update failed, going on with the lists there are" >&2
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
+        "${missing[@]}" >/dev/null || {
+        echo "apt-get could not install ${missing[*]}" >&2
+        return 1
+    }
+}

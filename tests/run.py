@@ -1,0 +1,273 @@
+#!/usr/bin/python3
+"""Builds what the tests need and runs them: tests/run [KIND ...] [--sanitize address|thread]
+
+  unit          programs of tests/unit and tests/fault
+  sim           seeded simulations, tests/sim
+  integration   real processes, tests/integration
+  differential  the same commands to Scree and to redis-server, tests/differential
+  fuzz          libFuzzer targets, some seconds each, tests/fuzz
+  lint          rooms, format, cppcheck, function length, generated pages, tests/lint
+  bench         measurements, tests/bench; only when it is asked for
+
+Without a kind all but bench. One line per test as it ends, one line per kind at the end, then `N passed, M failed`.
+Scripts whose last line says `N passed, M failed` are counted by their cases. Builds are in build/, one directory
+per way of building; logs are in build/<way>/logs.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+KINDS = ['lint', 'unit', 'sim', 'fuzz', 'integration', 'differential', 'bench']
+LIMIT_S = 600
+TAIL_LINES = 40
+WAYS = {None: 'test', 'address': 'asan', 'thread': 'tsan'}
+COUNTS = re.compile(r'^(\d+) passed, (\d+) failed')
+
+
+class Test:
+    def __init__(self, kind, name, command, env=None, limit=LIMIT_S, cwd=ROOT):
+        self.kind, self.name, self.command, self.env, self.limit, self.cwd = kind, name, command, env or {}, limit, cwd
+
+
+class Runner:
+    def __init__(self, options):
+        self.options = options
+        self.way = WAYS[options.sanitize]
+        self.passed = dict.fromkeys(KINDS, 0)
+        self.failed = dict.fromkeys(KINDS, 0)
+        self.ran = []
+        self.lock = threading.Lock()
+        self.children = set()
+        self.is_stopping = False
+        self.has_built = {}
+
+    # ---- building ------------------------------------------------------------------------------------------------
+
+    def folder(self, way=None):
+        return os.path.join(self.options.build_root, way or self.way)
+
+    def build(self, kind, way, targets):
+        """Configures and builds; a failure is one failed test of the kind."""
+        key = (way, tuple(targets))
+        if key in self.has_built:
+            return self.has_built[key]
+        folder = self.folder(way)
+        configure = ['cmake', '--preset', way, '-B', folder]
+        if shutil.which('ccache'):
+            configure.append('-DCMAKE_C_COMPILER_LAUNCHER=ccache')
+        build = ['cmake', '--build', folder, '-j', str(self.options.jobs), '--target'] + targets
+        ok = self.run_one(Test(kind, 'configure-' + way, configure)) and \
+            self.run_one(Test(kind, 'build-%s-%s' % (way, '+'.join(targets)), build, limit=3600))
+        self.has_built[key] = ok
+        return ok
+
+    # ---- running -------------------------------------------------------------------------------------------------
+
+    def environment(self, test):
+        env = dict(os.environ, SCREE_BIN=self.folder(), SCREE_ROOT=ROOT)
+        env.setdefault('ASAN_OPTIONS', 'detect_leaks=1:allocator_may_return_null=1')
+        env.setdefault('UBSAN_OPTIONS', 'print_stacktrace=1')
+        env.setdefault('TSAN_OPTIONS', 'suppressions=%s:halt_on_error=1:second_deadlock_stack=1'
+                       % os.path.join(ROOT, 'tests/lint/tsan.supp'))
+        if self.options.sanitize:
+            env.setdefault('SCREE_TEST_SLOW', '4')
+        env.update(test.env)
+        return env
+
+    def run_one(self, test):
+        """Runs a test, prints its line and counts it. Builds are counted only when they fail."""
+        logs = os.path.join(self.options.build_root, self.way, 'logs')
+        os.makedirs(logs, exist_ok=True)
+        path = os.path.join(logs, '%s-%s.log' % (test.kind, re.sub(r'[^\w.+-]', '_', test.name)[:120]))
+        start = time.monotonic()
+        with open(path, 'wb') as log:
+            try:
+                child = subprocess.Popen(test.command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                         cwd=test.cwd, env=self.environment(test), start_new_session=True)
+            except OSError as error:
+                log.write(('%s: %s\n' % (test.command[0], error)).encode())
+                child = None
+            code, verdict = self.wait(child, test.limit) if child else (1, 'FAIL')
+        took = time.monotonic() - start
+        self.count(test, code, path)
+        with self.lock:
+            if self.is_stopping:
+                return False
+            print('%-5s %s/%s  %.1f s' % (verdict, test.kind, test.name, took), flush=True)
+            if code != 0:
+                print_tail(path)
+        return code == 0
+
+    def wait(self, child, limit):
+        with self.lock:
+            self.children.add(child)
+        try:
+            code = child.wait(limit)
+            verdict = 'ok' if code == 0 else 'FAIL'
+        except subprocess.TimeoutExpired:
+            code, verdict = 1, 'LATE'
+        kill_group(child)
+        with self.lock:
+            self.children.discard(child)
+        return code, verdict
+
+    def count(self, test, code, path):
+        is_build = test.name.startswith(('configure-', 'build-'))
+        passed, failed = (0 if is_build else 1, 0) if code == 0 else (0, 1)
+        match = COUNTS.match(last_line(path)) if test.kind in ('integration', 'differential', 'bench') else None
+        if match:
+            passed, failed = int(match.group(1)), int(match.group(2))
+            if code != 0 and failed == 0:
+                failed = 1
+        with self.lock:
+            self.passed[test.kind] += passed
+            self.failed[test.kind] += failed
+
+    def run_all(self, tests, jobs):
+        wanted = [test for test in tests if not self.options.filter or self.options.filter in test.name]
+        with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
+            list(pool.map(self.run_one, wanted))
+
+    def stop(self):
+        with self.lock:
+            self.is_stopping = True
+            children = list(self.children)
+        for child in children:
+            kill_group(child)
+
+    # ---- kinds ---------------------------------------------------------------------------------------------------
+
+    def programs(self, kind, subfolder):
+        """The test_* programs a build put into a folder, those that still have a source."""
+        folder = os.path.join(self.folder(), subfolder)
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        return [Test(kind, name, [os.path.join(folder, name)]) for name in names
+                if name.startswith('test_') and os.path.exists(os.path.join(ROOT, 'tests', subfolder, name + '.c'))]
+
+    def scripts(self, kind, folder, prefix='test_'):
+        path = os.path.join(ROOT, 'tests', folder)
+        names = sorted(os.listdir(path)) if os.path.isdir(path) else []
+        return [Test(kind, name[:-3], [sys.executable, os.path.join(path, name)]) for name in names
+                if name.startswith(prefix) and name.endswith('.py')]
+
+    def run_unit(self):
+        if self.build('unit', self.way, ['unit_tests', 'fault_tests']):
+            self.run_all(self.programs('unit', 'unit') + self.programs('unit', 'fault'), self.options.jobs)
+
+    def run_sim(self):
+        if self.build('sim', self.way, ['sim_tests']):
+            self.run_all(self.programs('sim', 'sim'), self.options.jobs)
+
+    def run_integration(self):
+        if self.build('integration', self.way, ['scree-proxy', 'scree-backend']):
+            self.run_all(self.scripts('integration', 'integration') + self.scripts('integration', 'fault'), 1)
+
+    def run_differential(self):
+        if self.build('differential', self.way, ['scree-proxy', 'scree-backend']):
+            self.run_all(self.scripts('differential', 'differential'), 1)
+
+    def run_bench(self):
+        if self.build('bench', self.way, ['scree-proxy', 'scree-backend', 'bench_programs']):
+            folder = os.path.join(self.folder(), 'bench')
+            micro = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+            tests = [Test('bench', name, [os.path.join(folder, name)]) for name in micro if name.startswith('micro_')]
+            self.run_all(tests + self.scripts('bench', 'bench', 'bench_'), 1)
+
+    def run_fuzz(self):
+        if not self.build('fuzz', 'fuzz', ['fuzz_tests']):
+            return
+        folder = os.path.join(self.folder('fuzz'), 'fuzz')
+        tests = []
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+            if not os.path.exists(os.path.join(ROOT, 'tests/fuzz', name + '.c')):
+                continue
+            corpus = os.path.join(self.folder('fuzz'), 'corpus', name)
+            os.makedirs(corpus, exist_ok=True)
+            command = [os.path.join(folder, name), '-max_total_time=%d' % self.options.fuzz_seconds, '-timeout=30',
+                       '-rss_limit_mb=4096', '-print_final_stats=1', '-artifact_prefix=%s/' % corpus, corpus]
+            seeds = os.path.join(ROOT, 'tests/fuzz/corpus', name)
+            tests.append(Test('fuzz', name, command + ([seeds] if os.path.isdir(seeds) else [])))
+        self.run_all(tests, self.options.jobs)
+
+    def run_lint(self):
+        lint = os.path.join(ROOT, 'tests/lint')
+        tests = [Test('lint', name, [sys.executable, os.path.join(lint, name + '.py')])
+                 for name in ('rooms', 'functions', 'options', 'format')]
+        tests.append(Test('lint', 'cppcheck', [os.path.join(lint, 'cppcheck'), os.path.join(self.folder(), 'cppcheck')]))
+        if shutil.which('shellcheck'):
+            tests.append(Test('lint', 'shell', [os.path.join(lint, 'shell')]))
+        self.run_all(tests, self.options.jobs)
+        if self.build('lint', self.way, ['scree-proxy', 'scree-backend']):
+            self.run_all([Test('lint', page, [sys.executable, os.path.join(lint, 'pages.py'), page])
+                          for page in ('configuration', 'commands')], 1)
+
+
+def kill_group(child):
+    """Ends a test and whatever it left behind."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    child.wait()
+
+
+def last_line(path):
+    with open(path, 'rb') as file:
+        file.seek(max(0, os.path.getsize(path) - 4096))
+        lines = file.read().decode('utf-8', 'replace').strip().splitlines()
+    return lines[-1] if lines else ''
+
+
+def print_tail(path):
+    with open(path, 'rb') as file:
+        lines = file.read().decode('utf-8', 'replace').splitlines()
+    print('      --- %s, the last lines' % path)
+    for line in lines[-TAIL_LINES:]:
+        print('      ' + line[:400])
+    sys.stdout.flush()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('kinds', nargs='*', metavar='KIND')
+    parser.add_argument('--sanitize', choices=['address', 'thread'], help='build and run under ASan and UBSan, or TSan')
+    parser.add_argument('--filter', default='', help='only tests whose name contains this')
+    parser.add_argument('--jobs', type=int, default=os.cpu_count() or 2)
+    parser.add_argument('--fuzz-seconds', type=int, default=20, help='for each fuzz target (default 20)')
+    parser.add_argument('--build-root', default=os.path.join(ROOT, 'build'), help='where to build (default build/)')
+    options = parser.parse_args()
+    for kind in options.kinds:
+        if kind not in KINDS:
+            parser.error('unknown kind %s: expected %s' % (kind, ', '.join(KINDS)))
+    options.build_root = os.path.abspath(options.build_root)
+    runner = Runner(options)
+    wanted = [kind for kind in KINDS if kind in options.kinds or (not options.kinds and kind != 'bench')]
+    start = time.monotonic()
+    try:
+        for kind in wanted:
+            print('---- %s' % kind, flush=True)
+            getattr(runner, 'run_' + kind)()
+            runner.ran.append(kind)
+    except KeyboardInterrupt:
+        runner.stop()
+        print('interrupted')
+        return 130
+    print('---- %.0f s' % (time.monotonic() - start))
+    for kind in wanted:
+        print('%s: %d passed, %d failed' % (kind, runner.passed[kind], runner.failed[kind]))
+    failed = sum(runner.failed.values())
+    print('%d passed, %d failed' % (sum(runner.passed.values()), failed))
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
