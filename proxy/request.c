@@ -404,13 +404,14 @@ static void local_continue(struct request *request)
 {
     while (request->is_async && request->waiting == 0) {
         struct client *client = request->client;
-        CHECK(request->local);
+        const struct local_state *local = local_of(request);
+        CHECK(local->done);
         request->is_async = false;
         if (!client && !request->is_internal)
             break;
         struct reply reply = {.out = kept_out(request), .resp = client ? client->session.resp : 2};
         request->is_running = true;
-        request->local->done(client, request, client ? &reply : NULL);
+        local->done(client, request, client ? &reply : NULL);
         request->is_running = false;
     }
     if (!request->is_async)
