@@ -14,9 +14,13 @@ prints one line per case and `N passed, M failed` at the end; the exit code is 0
 import argparse
 import os
 import random
+import signal
 import sys
 import time
 import traceback
+
+# A shell that starts us in the background has Ctrl-C ignored, and programs under test would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOW = float(os.environ.get('SCREE_TEST_SLOW', '1'))
 
