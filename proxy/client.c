@@ -137,7 +137,7 @@ void client_end(struct client *client)
 void client_drain(struct client *client)
 {
     client->is_draining = true;
-    if (client->held_by)
+    if (client->held_by || client->is_resuming)
         return; /* frames wait to be taken */
     stream_pause(client->stream);
     close_when_done(client);
@@ -171,7 +171,8 @@ void client_unhold(struct client *client, uint8_t why)
     client->held_by &= (uint8_t)~why;
     if (client->is_closed || client->held_by || !was_held)
         return;
-    if (client->is_draining && stream_held(client->stream) == 0)
+    client->is_resuming = stream_held(client->stream) > 0;
+    if (client->is_draining && !client->is_resuming)
         close_when_done(client);
     else
         stream_resume(client->stream);
@@ -252,7 +253,8 @@ static void look_again(struct client *client)
         client_unhold(client, HOLD_ORDER);
     if (client->held_by & HOLD_PIPELINE)
         widen(client);
-    if (client->is_ending || (client->is_draining && !client->held_by))
+    bool is_drained = client->is_draining && !client->held_by && !client->is_resuming;
+    if (client->is_ending || is_drained)
         close_when_done(client);
 }
 
@@ -721,6 +723,7 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
 {
     struct client *client = owner;
     CHECK(client->magic == CLIENT_MAGIC);
+    client->is_resuming = false;
     size_t used = take_frames(client, block, data, len, need);
     if (client->is_closed || client->is_ending)
         return len;

@@ -58,6 +58,7 @@ struct client {
     uint8_t held_by;    /* enum client_hold, a set */
     bool is_ending;     /* reads no more; closed when the pipeline is empty */
     bool is_draining;   /* takes what was read, reads no more, then ends */
+    bool is_resuming;   /* bytes that were kept will be shown to on_data again */
     bool is_closed;     /* the stream is gone; freed at the turn's end */
     bool is_stalled;    /* it does not read its replies: no HOLD_OUTPUT until it does */
     uint32_t window;    /* requests it may have in the pipeline */

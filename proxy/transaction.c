@@ -247,6 +247,10 @@ static bool watch(struct client *client, const struct frame *frame, const struct
         return true;
     }
     uint32_t label = client_label(client, command) | LABEL_LEASE;
+    if (!transaction->lease && client->pipeline.count > 0) { /* perhaps on another lease */
+        client_hold(client, HOLD_ORDER);
+        return false;
+    }
     if (!client_may_send(client, label))
         return false;
     if (!transaction->lease) {

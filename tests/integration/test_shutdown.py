@@ -82,8 +82,8 @@ def _(run):
         for number, client in enumerate(clients):
             client.send_many([['SET', 'k%d:%d' % (number, i), 'v%d' % i] for i in range(20)] +
                              [['GET', 'k%d:%d' % (number, i)] for i in range(20)])
-        wait_for(lambda: (metric(proxy.http('/metrics')[1], 'scree_proxy_inflight') or 0) >= 400,
-                 'all 400 requests to be in flight', 20)
+        wait_for(lambda: (metric(proxy.http('/metrics')[1], 'scree_proxy_inflight') or 0) >= 160,
+                 'a first window of 16 requests of each client to be in flight', 20)
         proxy.signal(signal.SIGTERM)
         wait_for(lambda: not admits(proxy.address), 'new connections to be refused', 10)
         for client in clients:
