@@ -17,7 +17,6 @@ enum {
     CONNECT_TIMEOUT_MS = 1000,
     IN_FLIGHT_MAX = 60,
     BURST_MAX = 12,
-    ACT_MS_MAX = 3,
     BREAK_ONE_IN = 40,
 };
 
@@ -98,6 +97,8 @@ void sim_workload_init(struct sim_workload *work, struct sim_cluster *cluster, b
             work->keys[work->key_count - 1].is_second = true;
         }
     }
+    static const unsigned paces_ms[] = {3, 3, 30, 1500};
+    work->pace_ms = paces_ms[sim_random(4)];
     work->commands = 1u << DRAFT_PING;
     for (unsigned kind = 0; kind < DRAFT_KINDS; kind++) {
         if (sim_random(3))
@@ -590,6 +591,9 @@ static void on_open(void *owner, int err)
     client->connection = ++client->work->connections;
     client->sight = (struct sim_sight){0};
     draft_greeting(client);
+    if (client->wants_resp3)
+        draft_hello(client);
+    client->is_greeted = client->work->is_calm && client->mode == SIM_LOAD;
 }
 
 static void connect_now(struct sim_client *client)
@@ -685,7 +689,8 @@ static void go_on(struct sim_client *client)
 static void on_act(void *owner)
 {
     struct sim_client *client = owner;
-    timer_start(client->timer, sim_random(ACT_MS_MAX + 1), 0);
+    uint64_t pace_ms = client->is_ending || client->mode == SIM_AUDIT ? 3 : client->work->pace_ms;
+    timer_start(client->timer, sim_random(pace_ms + 1), 0);
     if (!client->stream && wants_more(client)) {
         client->work->reconnects++;
         connect_now(client);
@@ -702,7 +707,7 @@ static void start(struct sim_client *client, struct sim_workload *work, unsigned
     sim_set_host(client->name);
     client->loop = loop_new();
     client->timer = timer_new(client->loop, on_act, client);
-    timer_start(client->timer, sim_random(ACT_MS_MAX + 1), 0);
+    timer_start(client->timer, sim_random(4), 0);
 }
 
 void sim_client_start(struct sim_client *client, struct sim_workload *work, unsigned number,

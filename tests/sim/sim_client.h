@@ -45,8 +45,10 @@ struct sim_workload {
     unsigned names;    /* given to keys so far */
     uint32_t commands; /* bit set of enum draft_kind that clients draw from */
     bool has_expiry;
-    bool may_fail;        /* a fault has happened: errors and lost connections are no surprise */
-    bool has_reloaded;    /* a proxy got a new map: it may have lost what it watched */
+    bool is_calm;      /* no fault will ever come: nothing needs to wait for a greeting's reply */
+    unsigned pace_ms;  /* a client acts about so often */
+    bool may_fail;     /* a fault has happened: errors and lost connections are no surprise */
+    bool has_reloaded; /* a proxy got a new map: it may have lost what it watched */
     uint32_t connections; /* numbers of connections */
     uint32_t tags;
     uint64_t answered;

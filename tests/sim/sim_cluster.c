@@ -47,12 +47,13 @@ static void configure_backend(const struct sim_backend *backend, struct backend_
     static const char *const row_caches[] = {"0", "4kb", "1mb"};
     const struct sim_plan *plan = &backend->cluster->plan;
     char text[TEXT_MAX];
-    (void)snprintf(text, sizeof(text),
-                   "[backend]\ndata = /sim/%s\npartitions = %u\nsecret = %s\ndurability = %s\n"
-                   "active-expire = %s\nlog-level = error\n[store]\nrow-cache = %s\n",
-                   backend->name, plan->partitions, plan->has_secret ? "secret" : "",
-                   durabilities[plan->durability], plan->active_expire ? "yes" : "no",
-                   row_caches[sim_random(3)]);
+    (void)snprintf(
+        text, sizeof(text),
+        "[backend]\ndata = /sim/%s\npartitions = %u\nsecret = %s\ndurability = %s\n"
+        "active-expire = %s\nidle-timeout = %s\nlog-level = error\n[store]\nrow-cache = %s\n",
+        backend->name, plan->partitions, plan->has_secret ? "secret" : "",
+        durabilities[plan->durability], plan->active_expire ? "yes" : "no",
+        plan->has_idle_timeout ? "2s" : "0", row_caches[sim_random(3)]);
     parse(&config->head, &backend_schema, text);
 }
 

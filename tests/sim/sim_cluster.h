@@ -43,6 +43,7 @@ struct sim_plan {
     unsigned places;     /* namespaces or databases that clients are in */
     bool has_secret;     /* and so namespaces */
     bool active_expire;
+    bool has_idle_timeout; /* backends close silent connections */
     enum durability durability;
     uint64_t upstream_timeout_ms;
 };

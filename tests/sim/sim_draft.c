@@ -409,6 +409,7 @@ static bool draft_command(struct draft *draft, enum draft_kind kind)
     case DRAFT_BROAD:
         return draft_broad(draft);
     case DRAFT_MULTI:
+    case DRAFT_MOVE:
     case DRAFT_KINDS:
         break;
     }
@@ -546,15 +547,6 @@ static void draft_block(struct sim_client *client)
     out_printf(&request->frame, "*1\r\n$4\r\nEXEC\r\n");
 }
 
-void draft_random(struct sim_client *client)
-{
-    enum draft_kind kind = pick_kind(client->work);
-    if (kind == DRAFT_MULTI)
-        draft_block(client);
-    else
-        draft_single(client, kind);
-}
-
 /* ---- greetings and audits --------------------------------------------------------------------- */
 
 void draft_greeting(struct sim_client *client)
@@ -574,8 +566,32 @@ void draft_greeting(struct sim_client *client)
         (void)snprintf(line, sizeof(line), "SELECT %u", place->db);
     }
     (void)push_plain(client, REPLY_DONE, line);
-    if (client->wants_resp3)
-        (void)push_plain(client, REPLY_ANY, "HELLO 3");
+}
+
+void draft_hello(struct sim_client *client)
+{
+    (void)push_plain(client, REPLY_ANY, "HELLO 3");
+}
+
+/* What follows belongs to another place. */
+static void draft_move(struct sim_client *client)
+{
+    const struct sim_workload *work = client->work;
+    if (!work->is_calm || sim_random(4))
+        return;
+    client->place = (unsigned)sim_random(work->cluster->plan.places);
+    draft_greeting(client);
+}
+
+void draft_random(struct sim_client *client)
+{
+    enum draft_kind kind = pick_kind(client->work);
+    if (kind == DRAFT_MULTI)
+        draft_block(client);
+    else if (kind == DRAFT_MOVE)
+        draft_move(client);
+    else
+        draft_single(client, kind);
 }
 
 static void audit_key(struct sim_client *client, unsigned key)

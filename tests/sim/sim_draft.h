@@ -24,13 +24,15 @@ enum draft_kind {
     DRAFT_TWIN_DEL,
     DRAFT_BROAD, /* answered by all shards, or by any */
     DRAFT_MULTI,
+    DRAFT_MOVE, /* to another place */
     DRAFT_KINDS,
 };
 
 /* Puts a request, or a whole MULTI block, at the end of the queue. */
 void draft_random(struct sim_client *client);
-/* The way to its place, right after connecting. */
+/* The way to its place, after connecting. */
 void draft_greeting(struct sim_client *client);
+void draft_hello(struct sim_client *client);
 /* Everything an audit asks. */
 void draft_audit(struct sim_client *client);
 /* How much of the queue one draft may need. */

@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { TRIES_MAX = 30000, VISITED_SIZE = 1 << 16 };
+enum { TRIES_MAX = 100000, VISITED_SIZE = 1 << 18 };
 
 /* ---- recording -------------------------------------------------------------------------------- */
 
@@ -301,7 +301,7 @@ struct moment {
 };
 
 struct search {
-    struct item *items; /* by begin */
+    struct item *items; /* by end */
     size_t count;
     size_t needed; /* not placed yet */
     struct moment *moments;
@@ -358,12 +358,11 @@ static bool is_candidate(const struct search *search, const struct item *item, u
 /* An answered read that fits as it is. */
 static bool find_read(struct search *search, struct moment *moment)
 {
-    if (moment->model.has_expiry)
-        return false;
     for (size_t i = 0; i < search->count; i++) {
         struct item *item = &search->items[i];
         struct model model = moment->model;
-        if (!item->is_read || !is_candidate(search, item, moment->end_min))
+        bool is_sure = !model.has_expiry || item->operation->end_ms <= model.expire_ms_min;
+        if (!item->is_read || !is_sure || !is_candidate(search, item, moment->end_min))
             continue;
         if (apply(&model, item->operation, false)) {
             moment->next = 2 * i;
@@ -418,8 +417,6 @@ static bool step_on(struct search *search)
         struct item *item = &search->items[choice / 2];
         struct model model = moment->model;
         moment->next = moment->is_forced ? 2 * search->count : choice + 1;
-        if (item->operation->begin > moment->end_min)
-            break;
         if (!is_candidate(search, item, moment->end_min) ||
             !apply(&model, item->operation, choice % 2))
             continue;
@@ -449,11 +446,28 @@ static enum verdict search_run(struct search *search)
     return HOLDS;
 }
 
-static int by_begin(const void *a, const void *b)
+/* Answers come nearly in the order in which things happened. */
+static int by_end(const void *a, const void *b)
 {
-    const struct item *one = a;
-    const struct item *other = b;
-    return one->operation->begin < other->operation->begin ? -1 : 1;
+    const struct operation *one = ((const struct item *)a)->operation;
+    const struct operation *other = ((const struct item *)b)->operation;
+    if (one->end != other->end)
+        return one->end < other->end ? -1 : 1;
+    return one->begin < other->begin ? -1 : 1;
+}
+
+/* The last answered one before it on the same connection. */
+static void find_before(struct search *search, struct item *item)
+{
+    const struct operation *before = NULL;
+    for (size_t i = 0; i < search->count; i++) {
+        const struct operation *other = search->items[i].operation;
+        if (!other->is_answered || other->connection != item->operation->connection ||
+            other->begin >= item->operation->begin || (before && other->begin < before->begin))
+            continue;
+        before = other;
+        item->before = i + 1;
+    }
 }
 
 /* The items of a key, in order; with or without those nobody noticed. */
@@ -477,15 +491,9 @@ static void search_init(struct search *search, const struct history *history,
         };
         search->needed += is_needed;
     }
-    qsort(search->items, search->count, sizeof(struct item), by_begin);
-    for (size_t i = 0; i < search->count; i++) {
-        for (size_t j = i; j > 0 && !search->items[i].before; j--) {
-            const struct operation *earlier = search->items[j - 1].operation;
-            if (earlier->is_answered &&
-                earlier->connection == search->items[i].operation->connection)
-                search->items[i].before = j;
-        }
-    }
+    qsort(search->items, search->count, sizeof(struct item), by_end);
+    for (size_t i = 0; i < search->count; i++)
+        find_before(search, &search->items[i]);
 }
 
 static void search_fini(struct search *search)

@@ -112,9 +112,9 @@ static void say(const char *what, unsigned number)
 
 static void draw_faults(void)
 {
-    static const unsigned rates[] = {0, 2000, 10000, 40000};
+    static const unsigned rates[] = {0, 5000, 20000, 60000};
     world.fault_ppm = rates[sim_random(4)];
-    world.faults = 0;
+    world.faults = 1u << sim_random(FAULT_KINDS);
     for (unsigned fault = 0; fault < FAULT_KINDS; fault++) {
         if (sim_random(2))
             world.faults |= 1u << fault;
@@ -138,6 +138,7 @@ static struct sim_plan draw_plan(void)
         .places = sim_random(2) ? 1 : 1 + (unsigned)sim_random(SIM_PLACES_MAX),
         .has_secret = sim_random(2),
         .active_expire = sim_random(4),
+        .has_idle_timeout = sim_random(5) == 0,
         .durability =
             sim_random(4) ? DURABILITY_ALWAYS : (enum durability)sim_random(DURABILITY_OS + 1),
         .upstream_timeout_ms = sim_random(4) ? 5000 : 20 + sim_random(200),
@@ -161,6 +162,8 @@ static void world_start(uint64_t seed)
     /* A short timeout, or a network that cuts by itself, is a fault from the beginning. */
     world.work.may_fail = plan.upstream_timeout_ms < 5000 || sim_knobs()->cut_ppm ||
                           sim_knobs()->refuse_ppm || sim_knobs()->slow_ppm;
+    world.work.may_fail |= plan.has_idle_timeout;
+    world.work.is_calm = !world.work.may_fail && world.fault_ppm == 0;
     world.client_count = 3 + (unsigned)sim_random(CLIENTS_MAX - 2);
     for (unsigned i = 0; i < world.client_count; i++)
         sim_client_start(&world.clients[i], &world.work, i, 1 + (unsigned)sim_random(QUOTA_MAX));
@@ -315,9 +318,10 @@ static void chance_of_fault(void)
     come_back(false);
     if (!sim_chance(world.fault_ppm))
         return;
-    enum fault fault = (enum fault)sim_random(FAULT_KINDS);
-    if (world.faults & 1u << fault)
-        make_fault(fault);
+    unsigned fault = (unsigned)sim_random(FAULT_KINDS);
+    while (!(world.faults & 1u << fault))
+        fault = (fault + 1) % FAULT_KINDS;
+    make_fault((enum fault)fault);
 }
 
 /* ---- the course of a world -------------------------------------------------------------------- */
