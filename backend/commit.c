@@ -101,6 +101,10 @@ static void try_recover(struct commit *commit)
         err =
             store_write(commit->store, commit->batch, true, commit->reason, sizeof commit->reason);
     }
+    if (err == OK && !commit->options.on_recover(commit->options.owner)) {
+        (void)snprintf(commit->reason, sizeof commit->reason, "the store cannot be read");
+        err = ERR_STORE;
+    }
     commit->result = err;
     if (err != OK)
         return;
@@ -109,7 +113,6 @@ static void try_recover(struct commit *commit)
     commit->unsynced = false;
     timer_stop(commit->timer);
     commit_set_durability(commit, commit->options.durability);
-    commit->options.on_recover(commit->options.owner);
 }
 
 static void on_timer(void *owner)

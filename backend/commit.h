@@ -22,9 +22,9 @@ typedef void commit_fn(void *owner, uint64_t ticket, int err);
 /* Called on the partition's thread right before a batch is sealed: last rows (counters) are added here. */
 typedef void commit_seal_fn(void *owner);
 
-/* After a failure writing works again: read anew what is cached from the store, since the batch that failed may be
- * there after all. */
-typedef void commit_recover_fn(void *owner);
+/* After a failure writing works again: read anew what is cached from the store, since the batch that
+ * failed may be there after all. False: that failed, writes stay refused and it is tried again. */
+typedef bool commit_recover_fn(void *owner);
 
 struct commit_options {
     enum durability durability;

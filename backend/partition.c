@@ -147,19 +147,21 @@ static void resume_all(struct partition *partition)
 }
 
 /* commit_recover_fn, and after a failure: memory follows what the store holds. */
-static void read_anew(void *owner)
+static bool read_anew(void *owner)
 {
     struct partition *partition = owner;
     partition->expiry_from_ms = 0;
-    if (!space_reload(partition->spaces) || !read_header(partition))
-        log_event(LOG_ERROR, "reload_failed", "partition=%u", partition->index);
+    if (space_reload(partition->spaces) && read_header(partition))
+        return true;
+    log_event(LOG_ERROR, "reload_failed", "partition=%u", partition->index);
+    return false;
 }
 
 /* The layers were dropped. */
 static void commit_failed(struct partition *partition, uint64_t ticket)
 {
     metric_add(partition->metrics, METRIC_BACKEND_COMMIT_FAILURES, 1);
-    read_anew(partition);
+    (void)read_anew(partition); /* done again before writes are let in */
     int err = commit_error(partition->commit);
     release_all(partition, ticket & 1, err);
     release_all(partition, !(ticket & 1), err);
