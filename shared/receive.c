@@ -7,7 +7,7 @@
  *
  * A private block that is full slides its bytes to the front only when at least half of it is free
  * by then, or is replaced by one of 1.5 times the bytes: each byte is copied a bounded number of
- * times.
+ * times. What is announced and not sent costs no more than TRUST.
  */
 #include "shared/receive.h"
 
@@ -18,6 +18,8 @@
 enum {
     PRIVATE_MIN = 2048,       /* smallest private block */
     PIN_MIN = BLOCK_SIZE / 4, /* a shorter rest does not keep a shared block */
+    TRUST = 1024 * 1024,      /* an announced size beyond it gets room only as bytes really come */
+    GROWTH = 4,               /* times the bytes that came */
 };
 
 void receive_init(struct receive *receive)
@@ -36,14 +38,22 @@ size_t receive_held(const struct receive *receive)
     return receive->end - receive->start;
 }
 
+/* How big a block the announced need gets, given the bytes that came so far. */
+static size_t trusted_need(const struct receive *receive)
+{
+    size_t shown = receive_held(receive) * GROWTH;
+    size_t most = shown > TRUST ? shown : TRUST;
+    return receive->need < most ? receive->need : most;
+}
+
 /* Moves the kept bytes to a private block with room for more. A sender that fills what it is given
  * (`is_busy`) gets a standard block at least. False: no memory for what the frame needs. */
 static bool move_to_private(struct receive *receive, bool is_busy)
 {
     size_t held = receive_held(receive);
     size_t size = held + held / 2;
-    if (size < receive->need)
-        size = receive->need;
+    if (size < trusted_need(receive))
+        size = trusted_need(receive);
     if (size < PRIVATE_MIN)
         size = PRIVATE_MIN;
     struct block *block = is_busy ? block_new(size) : block_new_exact(size);
@@ -65,7 +75,8 @@ static struct block *private_room(struct receive *receive)
     bool is_full = block->used == block->size;
     if (!receive->is_shared) {
         CHECK(block->used == receive->end);
-        if (!is_full && receive->need <= block->size - receive->start)
+        size_t room = block->size - receive->start;
+        if (!is_full && (receive->need <= room || room >= TRUST))
             return block;
         if (block->refs == 1 && receive->start >= block->size / 2 && receive->need <= block->size) {
             memmove(block->data, block->data + receive->start, receive_held(receive));

@@ -202,11 +202,13 @@ START_TEST(frames_of_a_private_block_that_are_referred_to_stay_in_place)
 }
 END_TEST
 
-START_TEST(a_need_beyond_memory_gives_no_room)
+START_TEST(what_is_announced_and_not_sent_gets_a_megabyte)
 {
     struct reader *reader = reader_new(1 << 20);
     feed(reader, "18446744073709551600 x", 22);
-    ck_assert_ptr_null(receive_room(&reader->receive, &reader->shared, 1024));
+    struct block *block = receive_room(&reader->receive, &reader->shared, 1024);
+    ck_assert_ptr_nonnull(block);
+    ck_assert_uint_eq(block->size, 1024 * 1024);
     reader_free(reader);
 }
 END_TEST
@@ -375,7 +377,7 @@ int main(void)
     tcase_add_test(tests, a_known_need_sizes_the_private_block_exactly);
     tcase_add_test(tests, a_need_that_becomes_known_later_gets_its_room_at_once);
     tcase_add_test(tests, frames_of_a_private_block_that_are_referred_to_stay_in_place);
-    tcase_add_test(tests, a_need_beyond_memory_gives_no_room);
+    tcase_add_test(tests, what_is_announced_and_not_sent_gets_a_megabyte);
     tcase_add_test(tests, a_long_frame_of_unknown_size_is_copied_a_bounded_number_of_times);
     tcase_add_test(tests, every_cut_gives_the_same_frames);
     tcase_add_test(tests, a_paused_reader_gets_a_long_rest_again_from_where_it_lay);
