@@ -142,7 +142,8 @@ static void fail_part(struct upstream *upstream, struct part *part, const char *
     part_failed(part, text);
 }
 
-/* Takes what may be sent again out of the queue; the others stay in it. */
+/* Takes what may be sent again out of the queue, in the order of upstream->resend: also what has timed out
+ * meanwhile, whose reply will be swallowed. The others stay in it. */
 static void take_resend(struct upstream *upstream, struct part **first)
 {
     struct part **end = first;
@@ -150,7 +151,7 @@ static void take_resend(struct upstream *upstream, struct part **first)
     *first = NULL;
     while (*link) {
         struct part *part = *link;
-        if (part->resend_bytes && !part->is_answered) {
+        if (part->resend_bytes) {
             *link = part->next;
             part->next = NULL;
             *end = part;

@@ -61,6 +61,8 @@ void sim_note(const char *what, uint64_t value);
 void sim_set_host(const char *name);
 /* Resets all streams from or to it. The host stays reachable. */
 void sim_cut(const char *name);
+/* The host does nothing for this long; connections to it stay, bytes wait. */
+void sim_freeze(const char *name, uint64_t us);
 /* Resets its streams; connects to it are refused or hang until it is up. Its loops go on. */
 void sim_host_down(const char *name);
 void sim_host_up(const char *name);

@@ -532,7 +532,7 @@ static void draft_block(struct sim_client *client)
     uint32_t group = new_group(client);
     unsigned wanted = 1 + (unsigned)sim_random(BLOCK_COMMANDS_MAX - 1);
     unsigned count = 0;
-    exec.is_watch = sim_random(5) == 0 && draft_watch(client, shard);
+    exec.is_watch = sim_random(3) == 0 && draft_watch(client, shard);
     (void)push_plain(client, REPLY_DONE, "MULTI");
     for (unsigned i = 0; i < wanted && count < wanted; i++)
         count += draft_queued(client, &exec, shard, group);

@@ -205,6 +205,10 @@ bool sim_step(void)
         sim_schedule(event, 1000);
         return true;
     }
+    if (loop && loop->host->frozen_until_us > world.now_us) {
+        sim_schedule(event, loop->host->frozen_until_us - world.now_us + sim_random(100));
+        return true;
+    }
     sim_note(event->name, event->id);
     mix(world.now_us);
     world.is_stepping = true;
@@ -345,6 +349,12 @@ void sim_cut(const char *name)
 {
     sim_note("cut", 0);
     sim_streams_reset(sim_host_find(name));
+}
+
+void sim_freeze(const char *name, uint64_t us)
+{
+    sim_note("freeze", us);
+    sim_host_find(name)->frozen_until_us = world.now_us + us;
 }
 
 void sim_host_down(const char *name)

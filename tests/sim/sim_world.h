@@ -17,6 +17,7 @@ struct sim_host {
     char name[SIM_NAME_MAX];
     unsigned number;
     bool is_down;
+    uint64_t frozen_until_us;
 };
 
 struct sim_event {

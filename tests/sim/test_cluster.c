@@ -49,7 +49,8 @@ enum {
 
 enum fault {
     FAULT_CUT,
-    FAULT_DOWN, /* a host is unreachable for a while */
+    FAULT_DOWN,   /* a host is unreachable for a while */
+    FAULT_FREEZE, /* a host does nothing for a while */
     FAULT_CRASH,
     FAULT_RESTART_BACKEND,
     FAULT_DISK, /* writes fail until the store has recovered */
@@ -141,7 +142,7 @@ static struct sim_plan draw_plan(void)
         .has_idle_timeout = sim_random(5) == 0,
         .durability =
             sim_random(4) ? DURABILITY_ALWAYS : (enum durability)sim_random(DURABILITY_OS + 1),
-        .upstream_timeout_ms = sim_random(4) ? 5000 : 20 + sim_random(200),
+        .upstream_timeout_ms = sim_random(3) ? 5000 : 20 + sim_random(200),
     };
     return plan;
 }
@@ -171,18 +172,32 @@ static void world_start(uint64_t seed)
 
 /* ---- faults ----------------------------------------------------------------------------------- */
 
+/* A backend, a proxy, or a client. */
+static const char *any_host(void)
+{
+    unsigned backends = world.cluster.plan.backends;
+    unsigned proxies = world.cluster.plan.proxies;
+    unsigned which = (unsigned)sim_random(backends + proxies + 1);
+    if (which < backends)
+        return world.cluster.backends[which].name;
+    if (which < backends + proxies)
+        return world.cluster.proxies[which - backends].name;
+    return world.clients[sim_random(world.client_count)].name;
+}
+
 static void cut(void)
 {
-    unsigned which =
-        (unsigned)sim_random(world.cluster.plan.backends + world.cluster.plan.proxies + 1);
     world.work.may_fail = true;
-    say("cut", which);
-    if (which < world.cluster.plan.backends)
-        sim_cut(world.cluster.backends[which].name);
-    else if (which < world.cluster.plan.backends + world.cluster.plan.proxies)
-        sim_cut(world.cluster.proxies[which - world.cluster.plan.backends].name);
-    else
-        sim_cut(world.clients[sim_random(world.client_count)].name);
+    say("cut", 0);
+    sim_cut(any_host());
+}
+
+static void freeze(void)
+{
+    uint64_t us = sim_random(sim_random(4) ? 500000 : 12000000);
+    world.work.may_fail = true;
+    say("freeze", (unsigned)us);
+    sim_freeze(any_host(), us);
 }
 
 static void take_down(unsigned which)
@@ -268,6 +283,9 @@ static void make_fault(enum fault fault)
     switch (fault) {
     case FAULT_CUT:
         cut();
+        break;
+    case FAULT_FREEZE:
+        freeze();
         break;
     case FAULT_DOWN:
         take_down(which);
