@@ -217,17 +217,28 @@ static void layer_init(struct layer *layer)
     arena_init(&layer->arena);
 }
 
-static void layer_reset(struct layer *layer, uint64_t ticket)
+/* Empty again. The index may be much bigger than what is in it: a small batch after a big one. Every entry
+ * lies in an unbroken run that begins at its row's place. */
+static void index_clear(struct layer *layer)
 {
-    arena_reset(&layer->arena);
-    memset(layer->rows, 0, sizeof layer->rows);
+    size_t mask = layer->index_cap - 1;
     if (layer->index_cap > INDEX_KEPT) {
         free(layer->index);
         layer->index = NULL;
         layer->index_cap = 0;
-    } else if (layer->rows_count) {
-        memset(layer->index, 0, layer->index_cap * sizeof *layer->index);
+        return;
     }
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        for (const struct row *row = layer->rows[cf].head[0]; row; row = row->next[0])
+            for (size_t i = row->hash & mask; layer->index[i].row; i = (i + 1) & mask)
+                layer->index[i].row = NULL;
+}
+
+static void layer_reset(struct layer *layer, uint64_t ticket)
+{
+    index_clear(layer);
+    arena_reset(&layer->arena);
+    memset(layer->rows, 0, sizeof layer->rows);
     layer->rows_count = 0;
     layer->ranges_count = 0;
     layer->header = (struct bytes){NULL, 0};
