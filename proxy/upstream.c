@@ -142,16 +142,32 @@ static void fail_part(struct upstream *upstream, struct part *part, const char *
     part_failed(part, text);
 }
 
-/* Takes what may be sent again out of the queue, in the order of upstream->resend: also what has timed out
- * meanwhile, whose reply will be swallowed. The others stay in it. */
+/* Has its client sent more that may have been done already? Then the read would see its own future. */
+static bool has_later_write(const struct part *part)
+{
+    for (const struct part *later = part->next; later; later = later->next) {
+        if (!later->resend_bytes && later->request->client == part->request->client)
+            return true;
+    }
+    return false;
+}
+
+/* Takes what is to be sent again out of the queue, and leaves only its frames in upstream->resend. The others
+ * stay in the queue. */
 static void take_resend(struct upstream *upstream, struct part **first)
 {
     struct part **end = first;
     struct part **link = &upstream->first;
+    char *frames = malloc(upstream->resend.bytes + 1);
+    size_t at = 0;
+    CHECK(frames);
+    out_copy(&upstream->resend, frames);
+    out_clear(&upstream->resend);
     *first = NULL;
     while (*link) {
         struct part *part = *link;
-        if (part->resend_bytes) {
+        if (part->resend_bytes && !part->is_answered && !has_later_write(part)) {
+            out_write(&upstream->resend, frames + at, part->resend_bytes);
             *link = part->next;
             part->next = NULL;
             *end = part;
@@ -159,7 +175,9 @@ static void take_resend(struct upstream *upstream, struct part **first)
         } else {
             link = &part->next;
         }
+        at += part->resend_bytes;
     }
+    free(frames);
 }
 
 /* Fails all parts of a list that has left the queue. */
