@@ -138,6 +138,10 @@ struct sim_client {
 void sim_workload_init(struct sim_workload *work, struct sim_cluster *cluster, bool has_expiry);
 void sim_workload_fini(struct sim_workload *work);
 
+/* Something is wrong with what the client got: the world ends. The first one is kept. */
+void sim_client_fail(struct sim_client *client, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 void sim_client_start(struct sim_client *client, struct sim_workload *work, unsigned number,
                       unsigned quota);
 /* Reads all keys of a place through an entrance, again and again until it has succeeded. */
