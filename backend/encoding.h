@@ -5,6 +5,7 @@
  *   CF_DATA        u8 ns_len | ns | u16 slot | u32 key_len | user key | u64 version | sub → value
  *   CF_ZSET_SCORE  … | u64 version | 8-byte score | member                                → (empty)
  *   CF_STREAM      … | u64 version | u64 ms | u64 seq                                     → entry
+ *   CF_RANK        … | u64 version | u8 level | sub                                        → counts (rank.h)
  *   CF_EXPIRE      u64 expire_ms | metadata key                                           → u8 type
  *   CF_SYSTEM      'c' | u8 ns_len | ns | u16 first slot                                  → slot counts of 1024 slots
  *                  'j' | u8 position                                                      → counts that a batch changed
@@ -106,7 +107,7 @@ struct bytes encode_metadata_key(struct arena *arena, struct bytes space, uint16
 /* The prefix all metadata keys of a storage namespace (or of one slot in it) share. */
 struct bytes encode_space_prefix(struct arena *arena, struct bytes space);
 struct bytes encode_slot_prefix(struct arena *arena, struct bytes space, uint16_t slot);
-/* The prefix of a collection's rows in CF_DATA, CF_ZSET_SCORE, CF_STREAM: up to and with the version. */
+/* The prefix of a collection's rows in CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK: up to and with the version. */
 struct bytes encode_collection_prefix(struct arena *arena, struct bytes space, uint16_t slot,
                                       struct bytes key, uint64_t version);
 /* prefix | sub */

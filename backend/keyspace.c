@@ -338,7 +338,7 @@ static bool key_exists(void *owner, struct space *space, struct bytes key)
 
 void keyspace_flush(struct call *call, struct space *space)
 {
-    static const enum cf FLUSHED[] = {CF_METADATA, CF_DATA, CF_ZSET_SCORE, CF_STREAM};
+    static const enum cf FLUSHED[] = {CF_METADATA, CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
     watch_touch_space(call->partition->watches, space, key_exists, call);
     struct bytes prefix = encode_space_prefix(call->arena, space->name);
     struct bytes end = encode_prefix_end(call->arena, prefix);

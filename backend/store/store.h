@@ -21,6 +21,7 @@ enum cf {
     CF_DATA,       /* rows of collections */
     CF_ZSET_SCORE, /* score | member */
     CF_STREAM,     /* stream entries */
+    CF_RANK,       /* counts of blocks of rows */
     CF_EXPIRE,     /* expiry index */
     CF_COUNT,
 };

@@ -42,6 +42,7 @@ static const struct cf_traits cf_traits[CF_COUNT] = {
     [CF_DATA] = {.name = "data", .has_point_reads = true, .has_orphans = true, .has_values = true},
     [CF_ZSET_SCORE] = {.name = "zset_score", .has_orphans = true},
     [CF_STREAM] = {.name = "stream", .has_point_reads = true, .has_orphans = true},
+    [CF_RANK] = {.name = "rank", .has_point_reads = true, .has_orphans = true},
     [CF_EXPIRE] = {.name = "expire"},
 };
 

@@ -568,7 +568,7 @@ static void drop_orphans(struct store *store, enum cf cf, struct bytes from, str
 
 void store_compact(struct store *store, enum cf cf, struct bytes from, struct bytes to)
 {
-    bool has_orphans = cf == CF_DATA || cf == CF_ZSET_SCORE || cf == CF_STREAM;
+    bool has_orphans = cf == CF_DATA || cf == CF_ZSET_SCORE || cf == CF_STREAM || cf == CF_RANK;
     if (!store->disk || store->stopped)
         return;
     disk_settle(store->disk, store->disk->unsynced_count);
@@ -582,6 +582,7 @@ void store_maintain(struct store *store)
     store_compact(store, CF_DATA, BYTES(""), BYTES(""));
     store_compact(store, CF_ZSET_SCORE, BYTES(""), BYTES(""));
     store_compact(store, CF_STREAM, BYTES(""), BYTES(""));
+    store_compact(store, CF_RANK, BYTES(""), BYTES(""));
 }
 
 uint64_t store_figure(struct store *store, const char *name)

@@ -265,7 +265,7 @@ static void fault_proxy(enum fault fault)
 
 static void fault_store(enum fault fault, struct sim_backend *backend)
 {
-    static const enum cf families[] = {CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_METADATA};
+    static const enum cf families[] = {CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK, CF_METADATA};
     if (backend->state != SIM_UP)
         return;
     struct store *store =

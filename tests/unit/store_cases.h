@@ -460,7 +460,7 @@ static bool drop_unknown(void *owner, struct store *from, enum cf cf, struct byt
 {
     struct slice value;
     ck_assert_ptr_eq(owner, &store_path);
-    ck_assert(cf == CF_DATA || cf == CF_ZSET_SCORE || cf == CF_STREAM);
+    ck_assert(cf == CF_DATA || cf == CF_ZSET_SCORE || cf == CF_STREAM || cf == CF_RANK);
     int err = store_get(from, CF_METADATA, (struct bytes){key.data, 1}, &value);
     if (err == OK)
         slice_release(&value);
