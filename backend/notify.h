@@ -8,6 +8,7 @@
 #include "shared/bytes.h"
 
 struct call;
+struct space;
 
 /* The classes of `notify-keyspace-events`, by their letters. */
 enum notify_class {
@@ -30,3 +31,6 @@ enum notify_class {
 /* The event `name` ("lpush") happened to the key, in the call's database. A handler says so where Redis does,
  * behind its effects. Cheap when nobody asked for the class. */
 void notify(struct call *call, enum notify_class class, const char *name, struct bytes key);
+/* The same for a key of another storage namespace (COPY DB, MOVE, active expiry). */
+void notify_in(struct call *call, const struct space *space, enum notify_class class,
+               const char *name, struct bytes key);

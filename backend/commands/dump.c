@@ -3,6 +3,7 @@
  */
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
+#include "backend/notify.h"
 #include "backend/rdb.h"
 #include "shared/number.h"
 
@@ -197,12 +198,18 @@ void cmd_restore(struct call *call)
     int64_t base = options.ttl && !options.absolute ? (int64_t)call->now_ms : 0;
     if (__builtin_add_overflow(options.ttl, base, &expire_ms))
         expire_ms = INT64_MAX;
+    bool replaced = entry.exists;
     if (!restore_value(call, &entry, &reader, (uint64_t)expire_ms)) {
         if (!call->failed)
             call_error_text(call, "ERR Bad data format");
         return;
     }
-    if (expire_ms && (uint64_t)expire_ms <= call->now_ms)
+    bool is_over = expire_ms && (uint64_t)expire_ms <= call->now_ms;
+    if (is_over)
         entry_delete(call, &entry);
+    else if (replaced)
+        notify(call, NOTIFY_NEW, "new", call->argv[1]);
+    if (!is_over || replaced)
+        notify(call, NOTIFY_GENERIC, is_over ? "del" : "restore", call->argv[1]);
     reply_ok(&call->reply);
 }

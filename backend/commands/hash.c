@@ -6,6 +6,7 @@
 #include "backend/commands/scan.h"
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
+#include "backend/notify.h"
 #include "shared/number.h"
 
 #include <math.h>
@@ -70,6 +71,7 @@ static int64_t set_pairs(struct call *call)
         added += is_new;
     }
     entry_save(call, &entry);
+    notify(call, NOTIFY_HASH, "hset", call->argv[1]);
     return added;
 }
 
@@ -103,6 +105,7 @@ void cmd_hsetnx(struct call *call)
     sub_put(call, &entry, CF_DATA, call->argv[2], call->argv[3]);
     entry.meta.size++;
     entry_save(call, &entry);
+    notify(call, NOTIFY_HASH, "hset", call->argv[1]);
 }
 
 void cmd_hdel(struct call *call)
@@ -122,8 +125,12 @@ void cmd_hdel(struct call *call)
         entry.meta.size--;
         deleted++;
     }
-    if (deleted)
+    if (deleted) {
         entry_save(call, &entry);
+        notify(call, NOTIFY_HASH, "hdel", call->argv[1]);
+        if (!entry.exists)
+            notify(call, NOTIFY_GENERIC, "del", call->argv[1]);
+    }
     reply_int(&call->reply, deleted);
 }
 
@@ -156,6 +163,7 @@ void cmd_hincrby(struct call *call)
     }
     char text[INT64_TEXT_MAX];
     set_number(call, &entry, call->argv[2], (struct bytes){text, number_format_int64(text, value)});
+    notify(call, NOTIFY_HASH, "hincrby", call->argv[1]);
     reply_int(&call->reply, value);
 }
 
@@ -190,6 +198,7 @@ void cmd_hincrbyfloat(struct call *call)
     char *text = arena_alloc(call->arena, LONG_DOUBLE_TEXT_MAX);
     struct bytes result = {text, number_format_long_double(text, value)};
     set_number(call, &entry, call->argv[2], result);
+    notify(call, NOTIFY_HASH, "hincrbyfloat", call->argv[1]);
     reply_bulk(&call->reply, result);
 }
 

@@ -3,6 +3,7 @@
  */
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
+#include "backend/notify.h"
 #include "backend/partition.h"
 #include "backend/settings.h"
 #include "shared/command_reply.h"
@@ -26,6 +27,7 @@ static void delete_keys(struct call *call)
         if (!entry.exists)
             continue;
         entry_delete(call, &entry);
+        notify(call, NOTIFY_GENERIC, "del", call->argv[i]);
         deleted++;
     }
     reply_int(&call->reply, deleted);
@@ -140,10 +142,13 @@ static void expire_key(struct call *call, enum time_unit unit, enum time_base ba
         return;
     bool change = entry.exists && expire_allowed(flags, entry.meta.expire_ms, when);
     reply_int(&call->reply, change);
-    if (change && when <= (int64_t)call->now_ms)
+    if (change && when <= (int64_t)call->now_ms) {
         entry_delete(call, &entry);
-    else if (change)
+        notify(call, NOTIFY_GENERIC, "del", call->argv[1]);
+    } else if (change) {
         entry_set_expire(call, &entry, (uint64_t)when);
+        notify(call, NOTIFY_GENERIC, "expire", call->argv[1]);
+    }
 }
 
 void cmd_expire(struct call *call)
@@ -205,8 +210,10 @@ void cmd_persist(struct call *call)
     if (!keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
         return;
     bool change = entry.exists && entry.meta.expire_ms;
-    if (change)
+    if (change) {
         entry_set_expire(call, &entry, 0);
+        notify(call, NOTIFY_GENERIC, "persist", call->argv[1]);
+    }
     reply_int(&call->reply, change);
 }
 
@@ -275,10 +282,16 @@ static void rename_key(struct call *call, bool only_new)
     if (!same && !keyspace_open(call, call->argv[2], OPEN_WRITE, &to))
         return;
     bool move = !same && !(only_new && to.exists);
+    bool is_new = move && to.exists; /* Redis adds the key anew; else entry_copy says so */
     if (move && !entry_copy(call, &from, &to))
         return;
-    if (move)
+    if (is_new)
+        notify(call, NOTIFY_NEW, "new", call->argv[2]);
+    if (move) {
         entry_delete(call, &from);
+        notify(call, NOTIFY_GENERIC, "rename_from", call->argv[1]);
+        notify(call, NOTIFY_GENERIC, "rename_to", call->argv[2]);
+    }
     if (only_new)
         reply_int(&call->reply, move);
     else
@@ -338,8 +351,14 @@ void cmd_copy(struct call *call)
         !keyspace_open_in(call, space, call->argv[2], OPEN_WRITE, &to))
         return;
     bool copy = from.exists && (replace || !to.exists);
-    if (!copy || entry_copy(call, &from, &to))
-        reply_int(&call->reply, copy);
+    bool is_new = copy && to.exists; /* as in rename_key */
+    if (copy && !entry_copy(call, &from, &to))
+        return;
+    if (is_new)
+        notify_in(call, space, NOTIFY_NEW, "new", call->argv[2]);
+    if (copy)
+        notify_in(call, space, NOTIFY_GENERIC, "copy_to", call->argv[2]);
+    reply_int(&call->reply, copy);
 }
 
 void cmd_move(struct call *call)
@@ -359,8 +378,11 @@ void cmd_move(struct call *call)
     bool move = from.exists && !to.exists;
     if (move && !entry_copy(call, &from, &to))
         return;
-    if (move)
+    if (move) {
         entry_delete(call, &from);
+        notify(call, NOTIFY_GENERIC, "move_from", call->argv[1]);
+        notify_in(call, space, NOTIFY_GENERIC, "move_to", call->argv[1]);
+    }
     reply_int(&call->reply, move);
 }
 

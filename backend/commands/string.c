@@ -6,6 +6,7 @@
  */
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
+#include "backend/notify.h"
 #include "backend/partition.h"
 #include "shared/number.h"
 
@@ -144,6 +145,9 @@ void cmd_set(struct call *call)
     if (options.flags & SET_KEEPTTL)
         expire_ms = entry.meta.expire_ms;
     entry_set_payload(call, &entry, TYPE_STRING, call->argv[2], expire_ms);
+    notify(call, NOTIFY_STRING, "set", call->argv[1]);
+    if (options.expire_at)
+        notify(call, NOTIFY_GENERIC, "expire", call->argv[1]);
 }
 
 void cmd_setnx(struct call *call)
@@ -152,8 +156,10 @@ void cmd_setnx(struct call *call)
     if (!keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
         return;
     bool set = !entry.exists;
-    if (set)
+    if (set) {
         entry_set_payload(call, &entry, TYPE_STRING, call->argv[2], 0);
+        notify(call, NOTIFY_STRING, "set", call->argv[1]);
+    }
     reply_int(&call->reply, set);
 }
 
@@ -165,6 +171,8 @@ static void set_with_ttl(struct call *call, unsigned flag)
         !keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
         return;
     entry_set_payload(call, &entry, TYPE_STRING, call->argv[3], expire_ms);
+    notify(call, NOTIFY_STRING, "set", call->argv[1]);
+    notify(call, NOTIFY_GENERIC, "expire", call->argv[1]);
     reply_ok(&call->reply);
 }
 
@@ -185,6 +193,7 @@ static bool set_pairs(struct call *call)
         if (!keyspace_open(call, call->argv[i], OPEN_WRITE, &entry))
             return false;
         entry_set_payload(call, &entry, TYPE_STRING, call->argv[i + 1], 0);
+        notify(call, NOTIFY_STRING, "set", call->argv[i]);
     }
     return true;
 }
@@ -226,6 +235,7 @@ void cmd_getset(struct call *call)
     else
         reply_null(&call->reply);
     entry_set_payload(call, &entry, TYPE_STRING, call->argv[2], 0);
+    notify(call, NOTIFY_STRING, "set", call->argv[1]);
 }
 
 /* ---- getting ---- */
@@ -266,6 +276,7 @@ void cmd_getdel(struct call *call)
     }
     reply_bulk(&call->reply, entry.meta.payload);
     entry_delete(call, &entry);
+    notify(call, NOTIFY_GENERIC, "del", call->argv[1]);
 }
 
 void cmd_getex(struct call *call)
@@ -283,12 +294,16 @@ void cmd_getex(struct call *call)
     if (options.expire_at && !expire_argument(call, options.expire_at, options.flags, &expire_ms))
         return;
     reply_bulk(&call->reply, entry.meta.payload);
-    if ((options.flags & (SET_EXAT | SET_PXAT)) && expire_ms <= call->now_ms)
+    if ((options.flags & (SET_EXAT | SET_PXAT)) && expire_ms <= call->now_ms) {
         entry_delete(call, &entry);
-    else if (options.expire_at)
+        notify(call, NOTIFY_GENERIC, "del", call->argv[1]);
+    } else if (options.expire_at) {
         entry_set_expire(call, &entry, expire_ms);
-    else if ((options.flags & SET_PERSIST) && entry.meta.expire_ms)
+        notify(call, NOTIFY_GENERIC, "expire", call->argv[1]);
+    } else if ((options.flags & SET_PERSIST) && entry.meta.expire_ms) {
         entry_set_expire(call, &entry, 0);
+        notify(call, NOTIFY_GENERIC, "persist", call->argv[1]);
+    }
 }
 
 void cmd_strlen(struct call *call)
@@ -350,6 +365,7 @@ void cmd_append(struct call *call)
     memcpy(data, old.data, old.len);
     memcpy(data + old.len, more.data, more.len);
     string_change(call, &entry, (struct bytes){data, old.len + more.len});
+    notify(call, NOTIFY_STRING, "append", call->argv[1]);
     reply_int(&call->reply, (int64_t)(old.len + more.len));
 }
 
@@ -380,6 +396,7 @@ void cmd_setrange(struct call *call)
     memset(data + old.len, 0, size - old.len);
     memcpy(data + offset, patch.data, patch.len);
     string_change(call, &entry, (struct bytes){data, size});
+    notify(call, NOTIFY_STRING, "setrange", call->argv[1]);
     reply_int(&call->reply, (int64_t)size);
 }
 
@@ -399,6 +416,7 @@ static void increment(struct call *call, int64_t amount)
     }
     char text[INT64_TEXT_MAX];
     string_change(call, &entry, (struct bytes){text, number_format_int64(text, value)});
+    notify(call, NOTIFY_STRING, "incrby", call->argv[1]);
     reply_int(&call->reply, value);
 }
 
@@ -450,5 +468,6 @@ void cmd_incrbyfloat(struct call *call)
     char *text = arena_alloc(call->arena, LONG_DOUBLE_TEXT_MAX);
     struct bytes result = {text, number_format_long_double(text, value)};
     string_change(call, &entry, result);
+    notify(call, NOTIFY_STRING, "incrbyfloat", call->argv[1]);
     reply_bulk(&call->reply, result);
 }
