@@ -25,6 +25,7 @@ DOORS = [
     (re.compile(r'uv(\.h|/)'), re.compile(r'.*_uv\.[ch]$')),
     (re.compile(r'rocksdb/'), re.compile(r'backend/store/')),
     (re.compile(r'microhttpd\.h'), re.compile(r'shared/net/http_mhd\.c$')),
+    (re.compile(r'openssl/'), re.compile(r'shared/digest\.c$')),
     (re.compile(r'ini\.h'), re.compile(r'config/ini_file\.c$')),
     (re.compile(r'(lua|lualib|lauxlib)\.h'), re.compile(r'backend/script/')),
 ]

@@ -1,0 +1,12 @@
+/*
+ * digest.h - message digests as lower-case hex, from OpenSSL.
+ */
+#pragma once
+
+#include "shared/bytes.h"
+
+enum { SHA1_HEX_LEN = 40, SHA256_HEX_LEN = 64 };
+
+/* Writes the digest's digits, without a zero byte. */
+void sha1_hex(struct bytes data, char to[SHA1_HEX_LEN]);
+void sha256_hex(struct bytes data, char to[SHA256_HEX_LEN]);
