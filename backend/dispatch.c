@@ -1,5 +1,6 @@
 #include "backend/dispatch.h"
 
+#include "backend/blocking.h"
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
 #include "backend/partition.h"
@@ -195,7 +196,7 @@ static void log_slow(const struct call *call, uint64_t usec)
 }
 
 /* Counts and times the command that just ran. The end of one is the beginning of the next: one look at the
- * clock each. */
+ * clock each. A command that waits is counted among its kind when its wait ends. */
 static void account(const struct call *call)
 {
     struct partition *partition = call->partition;
@@ -204,11 +205,15 @@ static void account(const struct call *call)
     uint64_t usec = now_us - partition->started_us;
     partition->started_us = now_us;
     struct command_stats *stats = &partition->stats->commands[call->command->id];
-    stats->calls++;
     stats->usec += usec;
+    if (!call->ready_key) {
+        partition->stats->commands_total++;
+        metric_add(partition->metrics, METRIC_BACKEND_COMMANDS, 1);
+    }
+    if (call->is_waiting)
+        return;
+    stats->calls++;
     stats->failed += call->failed;
-    partition->stats->commands_total++;
-    metric_add(partition->metrics, METRIC_BACKEND_COMMANDS, 1);
     if (settings->slowlog_slower_than_us >= 0 &&
         usec >= (uint64_t)settings->slowlog_slower_than_us &&
         !(call->command->flags & CMD_SKIP_SLOWLOG))
@@ -225,6 +230,7 @@ static void run(struct call *call)
     overlay_savepoint(partition->overlay);
     space_savepoint(partition->spaces);
     handlers[call->command->id](call);
+    CHECK(!(call->is_waiting && call->failed));
     if (call->failed) {
         overlay_rollback(partition->overlay);
         space_rollback(partition->spaces);
@@ -246,7 +252,41 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
     call.begun = call.reply.out->bytes;
     call.in_exec = true;
     call.failed = false;
+    call.ready_key = NULL;
     run(&call);
+}
+
+/* Gives the reply to the session, when there is one. */
+static void finish(struct call *call)
+{
+    if (call->is_waiting)
+        session_reply_later(call->session);
+    else
+        session_reply_end(call->session, call->reply.out, call->begun,
+                          overlay_observed(call->partition->overlay));
+}
+
+void dispatch_again(struct session *session, const struct command *command,
+                    const struct bytes *argv, uint32_t argc, const struct bytes *ready_key)
+{
+    struct partition *partition = session->partition;
+    struct out *out = session_reply_begin(session, true);
+    struct call call = {
+        .partition = partition,
+        .session = session,
+        .command = command,
+        .argv = argv,
+        .argc = argc,
+        .reply = {.out = out, .resp = session->resp},
+        .begun = out->bytes,
+        .arena = &partition->arena,
+        .now_us = loop_wall_us(partition->loop),
+        .now_ms = loop_wall_ms(partition->loop),
+        .ready_key = ready_key,
+    };
+    overlay_observe_begin(partition->overlay);
+    run(&call);
+    finish(&call);
 }
 
 /* A web page made a browser talk to us: it gets no second line in. */
@@ -293,6 +333,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     } else {
         metric_add(partition->metrics, METRIC_BACKEND_ERRORS, 1);
     }
-    session_reply_end(session, out, begun, overlay_observed(partition->overlay));
+    finish(&call);
+    blocking_serve(partition->blocking);
     return true;
 }

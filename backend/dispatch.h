@@ -5,6 +5,7 @@
  *                 │                            └─ failed: rolled back
  *                 └─ inside MULTI: queued
  *
+ * Between two requests those are served who wait for keys that changed (blocking.h).
  * EXEC runs its queue through dispatch_queued: each command has a savepoint of its own.
  */
 #pragma once
@@ -14,6 +15,9 @@
 /* Runs one request of a session (argc > 0) and gives its reply to the session. False: it must wait and be
  * given again (CLIENT PAUSE); nothing happened. */
 bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc);
+/* Runs a command that waited again, for this key. It replies, or goes on waiting (call->is_waiting). */
+void dispatch_again(struct session *session, const struct command *command,
+                    const struct bytes *argv, uint32_t argc, const struct bytes *ready_key);
 /* Runs a queued command of an EXEC: same time, same reply. */
 void dispatch_queued(struct call *exec, const struct command *command, const struct bytes *argv,
                      uint32_t argc);

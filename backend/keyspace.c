@@ -4,6 +4,7 @@
  */
 #include "backend/keyspace.h"
 
+#include "backend/blocking.h"
 #include "backend/partition.h"
 #include "shared/check.h"
 #include "shared/namespace.h"
@@ -151,6 +152,7 @@ static void entry_write(struct call *call, struct entry *entry)
     entry->exists = true;
     entry->stored_expire_ms = entry->meta.expire_ms;
     watch_touch(call->partition->watches, entry->space, entry->key);
+    blocking_key_written(call->partition->blocking, entry->space, entry->key, entry->meta.type);
 }
 
 void entry_set_payload(struct call *call, struct entry *entry, enum type type, struct bytes payload,
@@ -193,6 +195,7 @@ void entry_delete(struct call *call, struct entry *entry)
     entry->stored_expire_ms = 0;
     entry->meta = (struct metadata){0};
     watch_touch(call->partition->watches, entry->space, entry->key);
+    blocking_key_deleted(call->partition->blocking, entry->space, entry->key);
 }
 
 void entry_set_expire(struct call *call, struct entry *entry, uint64_t expire_ms)
@@ -234,6 +237,13 @@ void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes su
 void sub_delete(struct call *call, struct entry *entry, enum cf cf, struct bytes sub)
 {
     overlay_delete(call->partition->overlay, cf, sub_key(call, entry, sub));
+}
+
+void sub_delete_range(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
+                      struct bytes to)
+{
+    overlay_delete_range(call->partition->overlay, cf, sub_key(call, entry, from),
+                         sub_key(call, entry, to));
 }
 
 static void sub_iter_open(struct call *call, struct entry *entry, enum cf cf, struct sub_iter *it)
@@ -340,6 +350,7 @@ void keyspace_flush(struct call *call, struct space *space)
 {
     static const enum cf FLUSHED[] = {CF_METADATA, CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
     watch_touch_space(call->partition->watches, space, key_exists, call);
+    blocking_space_flushed(call->partition->blocking, space);
     struct bytes prefix = encode_space_prefix(call->arena, space->name);
     struct bytes end = encode_prefix_end(call->arena, prefix);
     for (size_t i = 0; i < sizeof FLUSHED / sizeof FLUSHED[0]; i++)
@@ -372,6 +383,7 @@ void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b)
     watch_touch_space(partition->watches, swap.b, exists_in_either, &swap);
     space_swap(partition->spaces, name, a, b);
     watch_swap(partition->watches, swap.a, swap.b);
+    blocking_renew(partition->blocking);
 }
 
 static void notice_expiry(void *owner, struct space *space, struct bytes key)

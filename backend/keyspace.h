@@ -65,6 +65,9 @@ int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub
 void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
              struct bytes value);
 void sub_delete(struct call *call, struct entry *entry, enum cf cf, struct bytes sub);
+/* Every row from <= sub < to, at once; for very many. */
+void sub_delete_range(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
+                      struct bytes to);
 
 /* Ordered walk over a collection's rows from `from` (empty: the first), forwards or backwards.
  *     struct sub_iter it;

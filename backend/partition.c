@@ -3,6 +3,7 @@
  */
 #include "backend/partition.h"
 
+#include "backend/blocking.h"
 #include "backend/call.h"
 #include "backend/cursor.h"
 #include "backend/encoding.h"
@@ -165,6 +166,7 @@ static void commit_failed(struct partition *partition, uint64_t ticket)
     int err = commit_error(partition->commit);
     release_all(partition, ticket & 1, err);
     release_all(partition, !(ticket & 1), err);
+    blocking_renew(partition->blocking);
 }
 
 /* commit_fn */
@@ -203,7 +205,7 @@ static void close_idle(struct partition *partition)
         struct session *session = container_of(link, struct session, link);
         next = link->next;
         if (!session->is_internal && !session->is_closing && !session->is_throttled &&
-            stream_active_ms(session->stream) + limit_ms < now_ms)
+            !session->waiter && stream_active_ms(session->stream) + limit_ms < now_ms)
             session_end(session);
     }
 }
@@ -240,6 +242,8 @@ static void on_tick(void *owner)
         tick_second(partition);
     if (expire_due(partition))
         timer_start(partition->tick, TICK_SOON_MS, TICK_MS);
+    partition->started_us = clock_mono_us();
+    blocking_serve(partition->blocking); /* keys that expired, or that a failed commit gave back */
 }
 
 void partition_pause(struct partition *partition, uint64_t until_ms, bool writes_only)
@@ -382,6 +386,7 @@ static bool build(struct partition *partition, const struct backend_config *conf
     partition->commit = commit_new(partition->loop, partition->overlay, partition->store, &options);
     partition->upkeep = upkeep_new(partition->loop, partition->store);
     partition->watches = watch_set_new();
+    partition->blocking = blocking_new(partition);
     partition->cursors = cursor_cache_new();
     partition->stats = stats_new();
     partition->tick = timer_new(partition->loop, on_tick, partition);
@@ -437,6 +442,7 @@ void partition_free(struct partition *partition)
     commit_free(partition->commit);
     upkeep_free(partition->upkeep);
     cursor_cache_free(partition->cursors);
+    blocking_free(partition->blocking);
     if (partition->watches)
         watch_set_free(partition->watches);
     if (partition->spaces)

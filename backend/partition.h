@@ -21,6 +21,7 @@
 #include "shared/net/loop.h"
 #include "shared/net/stream.h"
 
+struct blocking_set;
 struct call;
 struct cursor_cache;
 struct upkeep;
@@ -38,6 +39,7 @@ struct partition {
     struct commit *commit;
     struct space_set *spaces;
     struct watch_set *watches;
+    struct blocking_set *blocking;
     struct upkeep *upkeep;
     uint64_t expiry_from_ms;      /* the expiry index has no rows before this time */
     struct cursor_cache *cursors; /* where SCANs go on */

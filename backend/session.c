@@ -1,5 +1,6 @@
 #include "backend/session.h"
 
+#include "backend/blocking.h"
 #include "backend/dispatch.h"
 #include "backend/encoding.h"
 #include "backend/overlay.h"
@@ -48,10 +49,17 @@ struct session *session_new(struct partition *partition, struct stream *stream, 
     return session;
 }
 
+static void stop_waiting(struct session *session)
+{
+    if (session->waiter)
+        blocking_cancel(session->waiter);
+}
+
 /* Everything but the stream. */
 static void session_free(struct session *session)
 {
     struct partition *partition = session->partition;
+    stop_waiting(session);
     session_reset(session);
     for (int i = 0; i < 2; i++) {
         list_remove(&session->waiting[i]);
@@ -99,6 +107,7 @@ void session_end(struct session *session)
 {
     CHECK(session->magic == SESSION_MAGIC);
     session->is_closing = true;
+    stop_waiting(session);
     stream_pause(session->stream);
     session_settle(session);
 }
@@ -246,6 +255,12 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
         session->reply_mode = REPLY_MODE_ON;
 }
 
+void session_reply_later(struct session *session)
+{
+    if (session->reply_mode == REPLY_MODE_SKIP)
+        session->reply_mode = REPLY_MODE_SKIP_NEXT;
+}
+
 size_t session_owed_bytes(const struct session *session)
 {
     return stream_pending(session->stream) + session->held[0].bytes + session->held[1].bytes;
@@ -390,17 +405,48 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
     return size;
 }
 
+void session_go_on(struct session *session)
+{
+    CHECK(session->magic == SESSION_MAGIC);
+    CHECK(!session->waiter);
+    if (session->is_running || session->is_closing)
+        return;
+    session->is_running = true;
+    session_check_owed(session);
+    session->is_running = false;
+    if (session->is_aborted) {
+        session_abort(session);
+    } else if (!session->partition->is_stopping) {
+        stream_pause(session->stream); /* what was kept is presented when it is resumed */
+        stream_resume(session->stream);
+    }
+}
+
+/* Bytes that come behind a request that waits stay where they are. */
+static size_t keep_unread(struct session *session, size_t len)
+{
+    session->is_running = true;
+    check_query(session, len);
+    session->is_running = false;
+    if (!session->is_aborted)
+        return 0;
+    session_abort(session);
+    return len;
+}
+
 static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
 {
     (void)block;
     struct session *session = owner;
     CHECK(session->magic == SESSION_MAGIC);
     struct partition *partition = session->partition;
+    if (session->waiter)
+        return keep_unread(session, len);
     partition_refresh(partition);
     partition->started_us = clock_mono_us();
     session->is_running = true;
     size_t used = 0;
-    while (used < len && !session->is_closing) {
+    while (used < len && !session->is_closing && !session->waiter) {
         if (partition_is_full(partition) || session_owed_bytes(session) > STREAM_HIGH_WATER) {
             session_throttle(session);
             break;

@@ -12,6 +12,9 @@
  *       └──killed, limit exceeded, connection broken──► stream_abort, freed
  *
  * A session that is running a command is never freed: closing it then only marks it.
+ *
+ * While `waiter` is set the last request waits for a key (blocking.h): what comes behind it is kept unread, up to
+ * client-query-limit, so that the end of the connection is noticed at once.
  */
 #pragma once
 
@@ -25,6 +28,7 @@ enum { SESSION_MAGIC = 0x5e5510f1 };
 
 struct partition;
 struct space;
+struct waiter;
 
 /* CLIENT REPLY. */
 enum reply_mode {
@@ -58,6 +62,7 @@ struct session {
     uint64_t id;
     uint64_t created_ms;           /* monotonic */
     const struct command *command; /* the last one; NULL: none yet */
+    struct waiter *waiter;         /* it waits for a key; NULL: it does not */
     struct bytes namespace_name;   /* heap; empty: the default namespace */
     struct space *space;           /* cached; see session_space */
     uint64_t space_generation;
@@ -85,6 +90,11 @@ struct out *session_reply_begin(struct session *session, bool is_write);
 /* It is complete. `begun` is out->bytes as it was then (nothing was written: no reply), `observed` the newest
  * ticket it observed, 0 = none. */
 void session_reply_end(struct session *session, struct out *out, size_t begun, uint64_t observed);
+
+/* In place of session_reply_end: the reply comes when the command has run again. */
+void session_reply_later(struct session *session);
+/* Its wait is over, and what was to be replied was: runs what came behind. It may be gone afterwards. */
+void session_go_on(struct session *session);
 
 /* The storage namespace of its namespace and database. */
 struct space *session_space(struct session *session);

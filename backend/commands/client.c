@@ -1,6 +1,7 @@
 /*
  * client.c - CLIENT about all connections of the partition: listing, killing, pausing.
  */
+#include "backend/blocking.h"
 #include "backend/handlers.h"
 #include "backend/partition.h"
 #include "backend/session.h"
@@ -19,6 +20,8 @@ static void flags_of(const struct session *session, char flags[16])
     char *at = flags;
     if (session->transaction.is_open)
         *at++ = 'x';
+    if (session->waiter)
+        *at++ = 'b';
     if (session->is_readonly)
         *at++ = 'r';
     if (session->is_closing)
@@ -248,6 +251,31 @@ void cmd_client_kill(struct call *call)
             return;
     }
     reply_int(&call->reply, kill_all(call, &kill));
+}
+
+/* ---- waking ---- */
+
+void cmd_client_unblock(struct call *call)
+{
+    int64_t id;
+    bool with_error = call->argc == 4 && bytes_is(call->argv[3], "ERROR");
+    if (call->argc > 4) {
+        call_errorf(
+            call,
+            "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try CLIENT HELP.",
+            (int)(call->argv[1].len < 128 ? call->argv[1].len : 128), call->argv[1].data);
+        return;
+    }
+    if (call->argc == 4 && !with_error && !bytes_is(call->argv[3], "TIMEOUT")) {
+        call_error_text(call, "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+        return;
+    }
+    if (!call_int64(call, 2, &id))
+        return;
+    const struct session *session = find_id(call->partition, (uint64_t)id);
+    reply_int(&call->reply, session && session->waiter);
+    if (session && session->waiter)
+        blocking_unblock(session->waiter, with_error);
 }
 
 /* ---- pausing ---- */

@@ -4,6 +4,7 @@
  * A partition is a server of its own to its clients, so the figures are the partition's; memory and CPU are
  * those of the process.
  */
+#include "backend/blocking.h"
 #include "backend/handlers.h"
 #include "backend/partition.h"
 #include "backend/server.h"
@@ -80,8 +81,10 @@ static void print_clients(const struct call *call, struct out *out)
     const struct partition *partition = call->partition;
     out_printf(out, "connected_clients:%u\r\ncluster_connections:0\r\nmaxclients:%d\r\n",
                partition->clients, partition->settings->config.maxclients);
-    out_printf(out, "client_recent_max_input_buffer:0\r\nclient_recent_max_output_buffer:0\r\n"
-                    "blocked_clients:0\r\ntracking_clients:0\r\nclients_in_timeout_table:0\r\n");
+    out_printf(out,
+               "client_recent_max_input_buffer:0\r\nclient_recent_max_output_buffer:0\r\n"
+               "blocked_clients:%u\r\ntracking_clients:0\r\nclients_in_timeout_table:%u\r\n",
+               blocking_clients(partition->blocking), blocking_timeouts(partition->blocking));
 }
 
 static uint64_t resident_bytes(void)

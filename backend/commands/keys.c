@@ -498,6 +498,8 @@ void cmd_object_encoding(struct call *call)
         encoding = string_encoding(entry.meta.payload);
     else if (entry.meta.type == TYPE_HASH)
         encoding = hash_is_small(call, &entry) ? "listpack" : "hashtable";
+    else if (entry.meta.type == TYPE_LIST)
+        encoding = "quicklist";
     if (!call->failed)
         reply_bulk_text(&call->reply, encoding);
 }

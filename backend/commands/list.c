@@ -1,0 +1,318 @@
+/*
+ * list.c - list commands that work at the ends of a list or at an index.
+ */
+#include "backend/commands/list.h"
+
+#include "backend/handlers.h"
+#include "backend/notify.h"
+#include "shared/number.h"
+
+enum {
+    POINT_READS_MAX = 4,    /* more elements are read by a walk */
+    ROW_DELETES_MAX = 4096, /* more rows are deleted as a range */
+};
+
+/* ---- what list.h promises ---- */
+
+bool list_end_parse(struct call *call, uint32_t index, enum list_end *end)
+{
+    *end = bytes_is(call->argv[index], "RIGHT") ? LIST_TAIL : LIST_HEAD;
+    if (*end == LIST_TAIL || bytes_is(call->argv[index], "LEFT"))
+        return true;
+    call_error(call, ERR_SYNTAX);
+    return false;
+}
+
+struct bytes list_row(struct call *call, uint64_t index)
+{
+    return encode_u64(call->arena, index);
+}
+
+bool list_get(struct call *call, struct entry *entry, uint64_t index, struct bytes *value)
+{
+    int err = sub_get(call, entry, CF_DATA, list_row(call, index), value);
+    if (err == ERR_NOT_FOUND)
+        call_error(call, ERR_STORE);
+    return err == OK;
+}
+
+void list_push_end(struct call *call, struct entry *entry, enum list_end end, struct bytes value)
+{
+    uint64_t index = end == LIST_HEAD ? --entry->meta.head : entry->meta.tail++;
+    sub_put(call, entry, CF_DATA, list_row(call, index), value);
+    entry->meta.size++;
+}
+
+void list_drop_rows(struct call *call, struct entry *entry, uint64_t first, uint64_t count)
+{
+    if (count > ROW_DELETES_MAX) {
+        sub_delete_range(call, entry, CF_DATA, list_row(call, first),
+                         list_row(call, first + count));
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++)
+        sub_delete(call, entry, CF_DATA, list_row(call, first + i));
+}
+
+void list_cut(struct call *call, struct entry *entry, enum list_end end, uint64_t count)
+{
+    struct metadata *meta = &entry->meta;
+    if (count < meta->size) /* else the whole list goes with its metadata row */
+        list_drop_rows(call, entry, end == LIST_HEAD ? meta->head : meta->tail - count, count);
+    if (end == LIST_HEAD)
+        meta->head += count;
+    else
+        meta->tail -= count;
+    meta->size -= count;
+}
+
+static bool reply_point_reads(struct call *call, struct entry *entry, enum list_end end,
+                              uint64_t count)
+{
+    struct bytes value;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t index = end == LIST_HEAD ? entry->meta.head + i : entry->meta.tail - 1 - i;
+        if (!list_get(call, entry, index, &value))
+            return false;
+        reply_bulk(&call->reply, value);
+    }
+    return true;
+}
+
+/* Replies the elements of the rows first, first + 1 … */
+static bool reply_walk(struct call *call, struct entry *entry, uint64_t first, uint64_t count,
+                       bool is_reverse)
+{
+    struct sub_iter it;
+    if (is_reverse)
+        sub_iter_init_reverse(call, entry, CF_DATA, list_row(call, first), &it);
+    else
+        sub_iter_init(call, entry, CF_DATA, list_row(call, first), &it);
+    for (; count > 0 && sub_iter_next(&it); count--)
+        reply_bulk(&call->reply, it.value);
+    if (!sub_iter_fini(&it))
+        return false;
+    if (count)
+        call_error(call, ERR_STORE);
+    return count == 0;
+}
+
+bool list_reply(struct call *call, struct entry *entry, enum list_end end, uint64_t count)
+{
+    if (count <= POINT_READS_MAX)
+        return reply_point_reads(call, entry, end, count);
+    uint64_t first = end == LIST_HEAD ? entry->meta.head : entry->meta.tail - 1;
+    return reply_walk(call, entry, first, count, end == LIST_TAIL);
+}
+
+void list_taken(struct call *call, struct entry *entry, enum list_end end)
+{
+    bool is_empty = entry->meta.size == 0;
+    entry_save(call, entry);
+    notify(call, NOTIFY_LIST, end == LIST_HEAD ? "lpop" : "rpop", entry->key);
+    if (is_empty)
+        notify(call, NOTIFY_GENERIC, "del", entry->key);
+}
+
+/* ---- pushing ---- */
+
+static void push(struct call *call, enum list_end end, bool must_exist)
+{
+    struct entry entry;
+    if (!keyspace_open_type(call, call->argv[1], TYPE_LIST, OPEN_WRITE, &entry))
+        return;
+    if (!entry.exists && must_exist) {
+        reply_int(&call->reply, 0);
+        return;
+    }
+    if (!entry.exists)
+        entry_create(call, &entry, TYPE_LIST);
+    for (uint32_t i = 2; i < call->argc; i++)
+        list_push_end(call, &entry, end, call->argv[i]);
+    entry_save(call, &entry);
+    reply_int(&call->reply, (int64_t)entry.meta.size);
+    notify(call, NOTIFY_LIST, end == LIST_HEAD ? "lpush" : "rpush", call->argv[1]);
+}
+
+void cmd_lpush(struct call *call)
+{
+    push(call, LIST_HEAD, false);
+}
+
+void cmd_rpush(struct call *call)
+{
+    push(call, LIST_TAIL, false);
+}
+
+void cmd_lpushx(struct call *call)
+{
+    push(call, LIST_HEAD, true);
+}
+
+void cmd_rpushx(struct call *call)
+{
+    push(call, LIST_TAIL, true);
+}
+
+/* ---- popping ---- */
+
+/* Reads the count of LPOP; replies what is wrong with it. */
+static bool parse_count(struct call *call, int64_t *count)
+{
+    if (call->argc > 3) {
+        call_error_arity(call);
+        return false;
+    }
+    if (call->argc == 2 || (number_parse_int64(call->argv[2], count) && *count >= 0))
+        return true;
+    call_error_text(call, "ERR value is out of range, must be positive");
+    return false;
+}
+
+static void pop(struct call *call, enum list_end end)
+{
+    struct entry entry;
+    int64_t wanted = 1;
+    bool has_count = call->argc > 2;
+    if (!parse_count(call, &wanted) ||
+        !keyspace_open_type(call, call->argv[1], TYPE_LIST, OPEN_WRITE, &entry))
+        return;
+    if (!entry.exists) {
+        if (has_count)
+            reply_null_array(&call->reply);
+        else
+            reply_null(&call->reply);
+        return;
+    }
+    uint64_t count = (uint64_t)wanted < entry.meta.size ? (uint64_t)wanted : entry.meta.size;
+    if (has_count)
+        reply_array(&call->reply, (int64_t)count);
+    if (count == 0 || !list_reply(call, &entry, end, count))
+        return;
+    list_cut(call, &entry, end, count);
+    list_taken(call, &entry, end);
+}
+
+void cmd_lpop(struct call *call)
+{
+    pop(call, LIST_HEAD);
+}
+
+void cmd_rpop(struct call *call)
+{
+    pop(call, LIST_TAIL);
+}
+
+/* ---- by index ---- */
+
+void cmd_llen(struct call *call)
+{
+    struct entry entry;
+    if (keyspace_open_type(call, call->argv[1], TYPE_LIST, OPEN_READ, &entry))
+        reply_int(&call->reply, (int64_t)entry.meta.size);
+}
+
+/* The row of an index, which counts from the end when it is negative. False: there is none. */
+static bool row_at(const struct entry *entry, int64_t index, uint64_t *row)
+{
+    uint64_t size = entry->meta.size;
+    uint64_t distance = index < 0 ? -(uint64_t)index : (uint64_t)index;
+    if (!entry->exists || (index < 0 ? distance > size : distance >= size))
+        return false;
+    *row = index < 0 ? entry->meta.tail - distance : entry->meta.head + distance;
+    return true;
+}
+
+void cmd_lindex(struct call *call)
+{
+    struct entry entry;
+    struct bytes value;
+    int64_t index;
+    uint64_t row;
+    if (!keyspace_open_type(call, call->argv[1], TYPE_LIST, OPEN_READ, &entry))
+        return;
+    if (!entry.exists)
+        reply_null(&call->reply);
+    else if (!call_int64(call, 2, &index))
+        return;
+    else if (!row_at(&entry, index, &row))
+        reply_null(&call->reply);
+    else if (list_get(call, &entry, row, &value))
+        reply_bulk(&call->reply, value);
+}
+
+void cmd_lset(struct call *call)
+{
+    struct entry entry;
+    int64_t index;
+    uint64_t row;
+    if (!keyspace_open_type(call, call->argv[1], TYPE_LIST, OPEN_WRITE, &entry))
+        return;
+    if (!entry.exists) {
+        call_error(call, ERR_NO_SUCH_KEY);
+        return;
+    }
+    if (!call_int64(call, 2, &index))
+        return;
+    if (!row_at(&entry, index, &row)) {
+        call_error(call, ERR_INDEX);
+        return;
+    }
+    sub_put(call, &entry, CF_DATA, list_row(call, row), call->argv[3]);
+    entry_save(call, &entry);
+    reply_ok(&call->reply);
+    notify(call, NOTIFY_LIST, "lset", call->argv[1]);
+}
+
+/* Makes start and end (inclusive, negative from the end) a place and a number of elements. */
+static void clamp_range(uint64_t size, int64_t start, int64_t end, uint64_t *first, uint64_t *count)
+{
+    int64_t length = (int64_t)size;
+    start = start < 0 ? (start + length < 0 ? 0 : start + length) : start;
+    end = end < 0 ? end + length : end;
+    end = end >= length ? length - 1 : end;
+    *first = (uint64_t)start;
+    *count = start > end || start >= length ? 0 : (uint64_t)(end - start) + 1;
+}
+
+void cmd_lrange(struct call *call)
+{
+    struct entry entry;
+    int64_t start;
+    int64_t end;
+    uint64_t first;
+    uint64_t count;
+    if (!call_int64(call, 2, &start) || !call_int64(call, 3, &end) ||
+        !keyspace_open_type(call, call->argv[1], TYPE_LIST, OPEN_READ, &entry))
+        return;
+    clamp_range(entry.meta.size, start, end, &first, &count);
+    reply_array(&call->reply, (int64_t)count);
+    if (count)
+        (void)reply_walk(call, &entry, entry.meta.head + first, count, false);
+}
+
+void cmd_ltrim(struct call *call)
+{
+    struct entry entry;
+    int64_t start;
+    int64_t end;
+    uint64_t first;
+    uint64_t count;
+    if (!call_int64(call, 2, &start) || !call_int64(call, 3, &end) ||
+        !keyspace_open_type(call, call->argv[1], TYPE_LIST, OPEN_WRITE, &entry))
+        return;
+    reply_ok(&call->reply);
+    if (!entry.exists)
+        return;
+    clamp_range(entry.meta.size, start, end, &first, &count);
+    if (count) {
+        list_cut(call, &entry, LIST_TAIL, entry.meta.size - first - count);
+        list_cut(call, &entry, LIST_HEAD, first);
+    } else {
+        entry.meta.size = 0;
+    }
+    entry_save(call, &entry);
+    notify(call, NOTIFY_LIST, "ltrim", call->argv[1]);
+    if (!count)
+        notify(call, NOTIFY_GENERIC, "del", call->argv[1]);
+}

@@ -1,0 +1,227 @@
+/*
+ * list_move.c - commands that take from one list of several, or from one into another; and those that wait.
+ *
+ * The waiting forms are the same commands: they take what is there, or else wait (blocking.h) and run again.
+ */
+#include "backend/blocking.h"
+#include "backend/commands/list.h"
+#include "backend/handlers.h"
+#include "backend/notify.h"
+#include "shared/number.h"
+
+/* ---- from one list into another ---- */
+
+static void notify_push(struct call *call, enum list_end end, struct bytes key)
+{
+    notify(call, NOTIFY_LIST, end == LIST_HEAD ? "lpush" : "rpush", key);
+}
+
+/* Both ends are of one list, which stays the same key even when it has one element. */
+static void rotate(struct call *call, struct entry *entry, enum list_end from, enum list_end to,
+                   struct bytes value)
+{
+    if (from != to && entry->meta.size > 1) {
+        list_cut(call, entry, from, 1);
+        list_push_end(call, entry, to, value);
+    }
+    notify_push(call, to, entry->key);
+    list_taken(call, entry, from);
+}
+
+/* Moves an element of an existing list and replies it. */
+static void move(struct call *call, struct entry *source, enum list_end from, enum list_end to)
+{
+    struct entry target;
+    struct bytes value;
+    uint64_t index = from == LIST_HEAD ? source->meta.head : source->meta.tail - 1;
+    if (!keyspace_open_type(call, call->argv[2], TYPE_LIST, OPEN_WRITE, &target) ||
+        !list_get(call, source, index, &value))
+        return;
+    reply_bulk(&call->reply, value);
+    if (bytes_equal(call->argv[1], call->argv[2])) {
+        rotate(call, source, from, to, value);
+        return;
+    }
+    if (!target.exists)
+        entry_create(call, &target, TYPE_LIST);
+    list_push_end(call, &target, to, value);
+    entry_save(call, &target);
+    notify_push(call, to, target.key);
+    list_cut(call, source, from, 1);
+    list_taken(call, source, from);
+}
+
+static void move_now(struct call *call, enum list_end from, enum list_end to)
+{
+    struct entry source;
+    if (!keyspace_open_type(call, call->argv[1], TYPE_LIST, OPEN_WRITE, &source))
+        return;
+    if (source.exists)
+        move(call, &source, from, to);
+    else
+        reply_null(&call->reply);
+}
+
+static void move_waiting(struct call *call, enum list_end from, enum list_end to,
+                         uint32_t timeout_at)
+{
+    struct entry source;
+    uint64_t timeout_ms;
+    if (!blocking_timeout(call, timeout_at, &timeout_ms) ||
+        !keyspace_open_type(call, call->argv[1], TYPE_LIST, OPEN_WRITE, &source))
+        return;
+    if (source.exists)
+        move(call, &source, from, to);
+    else if (!blocking_wait(call, &call->argv[1], 1, timeout_ms))
+        reply_null(&call->reply);
+}
+
+void cmd_lmove(struct call *call)
+{
+    enum list_end from;
+    enum list_end to;
+    if (list_end_parse(call, 3, &from) && list_end_parse(call, 4, &to))
+        move_now(call, from, to);
+}
+
+void cmd_rpoplpush(struct call *call)
+{
+    move_now(call, LIST_TAIL, LIST_HEAD);
+}
+
+void cmd_blmove(struct call *call)
+{
+    enum list_end from;
+    enum list_end to;
+    if (list_end_parse(call, 3, &from) && list_end_parse(call, 4, &to))
+        move_waiting(call, from, to, 5);
+}
+
+void cmd_brpoplpush(struct call *call)
+{
+    move_waiting(call, LIST_TAIL, LIST_HEAD, 3);
+}
+
+/* ---- from the first list that has any ---- */
+
+/* What to take, and where from. */
+struct take {
+    const struct bytes *keys;
+    uint32_t keys_count;
+    enum list_end end;
+    bool is_many; /* an array of up to `count` elements, else one element */
+    uint64_t count;
+};
+
+/* Replies key and elements, and removes them. */
+static void take_from(struct call *call, const struct take *take, struct entry *entry)
+{
+    uint64_t count = take->count < entry->meta.size ? take->count : entry->meta.size;
+    reply_array(&call->reply, 2);
+    reply_bulk(&call->reply, entry->key);
+    if (take->is_many)
+        reply_array(&call->reply, (int64_t)count);
+    if (!list_reply(call, entry, take->end, count))
+        return;
+    list_cut(call, entry, take->end, count);
+    list_taken(call, entry, take->end);
+}
+
+/* True: it replied, elements or an error. */
+static bool take_any(struct call *call, const struct take *take)
+{
+    struct entry entry;
+    for (uint32_t i = 0; i < take->keys_count; i++) {
+        if (call->ready_key && !bytes_equal(take->keys[i], *call->ready_key))
+            continue;
+        if (!keyspace_open_type(call, take->keys[i], TYPE_LIST, OPEN_WRITE, &entry))
+            return true;
+        if (entry.exists) {
+            take_from(call, take, &entry);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void take_waiting(struct call *call, const struct take *take, uint32_t timeout_at)
+{
+    uint64_t timeout_ms;
+    if (!blocking_timeout(call, timeout_at, &timeout_ms) || take_any(call, take))
+        return;
+    if (!blocking_wait(call, take->keys, take->keys_count, timeout_ms))
+        reply_null_array(&call->reply);
+}
+
+static void pop_waiting(struct call *call, enum list_end end)
+{
+    const struct take take = {
+        .keys = &call->argv[1], .keys_count = call->argc - 2, .end = end, .count = 1};
+    take_waiting(call, &take, call->argc - 1);
+}
+
+void cmd_blpop(struct call *call)
+{
+    pop_waiting(call, LIST_HEAD);
+}
+
+void cmd_brpop(struct call *call)
+{
+    pop_waiting(call, LIST_TAIL);
+}
+
+/* Reads a number that must be positive; replies the error. */
+static bool parse_positive(struct call *call, uint32_t index, const char *error, uint64_t *number)
+{
+    int64_t value;
+    if (number_parse_int64(call->argv[index], &value) && value > 0) {
+        *number = (uint64_t)value;
+        return true;
+    }
+    call_error_text(call, error);
+    return false;
+}
+
+/* numkeys key … LEFT|RIGHT [COUNT n] from argument `at` on. */
+static bool parse_take(struct call *call, uint32_t at, struct take *take)
+{
+    uint64_t keys;
+    *take = (struct take){.keys = &call->argv[at + 1], .is_many = true, .count = 1};
+    if (!parse_positive(call, at, "ERR numkeys should be greater than 0", &keys))
+        return false;
+    uint64_t options = call->argc - at - 1; /* arguments behind numkeys */
+    if (keys >= options) {
+        call_error(call, ERR_SYNTAX);
+        return false;
+    }
+    take->keys_count = (uint32_t)keys;
+    uint32_t end_at = at + 1 + take->keys_count;
+    if (!list_end_parse(call, end_at, &take->end))
+        return false;
+    if (end_at + 1 == call->argc)
+        return true;
+    if (!bytes_is(call->argv[end_at + 1], "COUNT") || end_at + 2 == call->argc) {
+        call_error(call, ERR_SYNTAX);
+        return false;
+    }
+    if (!parse_positive(call, end_at + 2, "ERR count should be greater than 0", &take->count))
+        return false;
+    if (end_at + 3 == call->argc)
+        return true;
+    call_error(call, ERR_SYNTAX);
+    return false;
+}
+
+void cmd_lmpop(struct call *call)
+{
+    struct take take;
+    if (parse_take(call, 1, &take) && !take_any(call, &take))
+        reply_null_array(&call->reply);
+}
+
+void cmd_blmpop(struct call *call)
+{
+    struct take take;
+    if (parse_take(call, 2, &take))
+        take_waiting(call, &take, 1);
+}
