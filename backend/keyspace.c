@@ -184,6 +184,12 @@ void entry_save(struct call *call, struct entry *entry)
         entry_delete(call, entry);
 }
 
+void entry_touch(struct call *call, struct entry *entry)
+{
+    CHECK(entry->exists);
+    watch_touch(call->partition->watches, entry->space, entry->key);
+}
+
 void entry_delete(struct call *call, struct entry *entry)
 {
     CHECK(entry->exists);

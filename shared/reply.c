@@ -70,6 +70,21 @@ void reply_bulk(struct reply *reply, struct bytes value)
     out_commit(reply->out, len);
 }
 
+void reply_bulk_begin(struct reply *reply, int64_t len)
+{
+    write_header(reply, '$', len);
+}
+
+void reply_bulk_part(struct reply *reply, struct bytes part)
+{
+    out_write(reply->out, part.data, part.len);
+}
+
+void reply_bulk_end(struct reply *reply)
+{
+    out_write(reply->out, "\r\n", 2);
+}
+
 void reply_bulk_text(struct reply *reply, const char *text)
 {
     reply_bulk(reply, bytes_of(text));

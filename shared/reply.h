@@ -18,6 +18,10 @@ void reply_status(struct reply *reply, const char *text); /* +text */
 void reply_ok(struct reply *reply);                       /* +OK */
 void reply_int(struct reply *reply, int64_t value);
 void reply_bulk(struct reply *reply, struct bytes value);
+/* A bulk string of `len` bytes piece by piece; the pieces must add up. */
+void reply_bulk_begin(struct reply *reply, int64_t len);
+void reply_bulk_part(struct reply *reply, struct bytes part);
+void reply_bulk_end(struct reply *reply);
 void reply_bulk_text(struct reply *reply, const char *text);
 void reply_bulk_int(struct reply *reply, int64_t value); /* the integer as a bulk string */
 void reply_null(struct reply *reply);                    /* $-1 | _ */

@@ -5,6 +5,7 @@
 #include "backend/keyspace.h"
 #include "backend/notify.h"
 #include "backend/rdb.h"
+#include "backend/text.h"
 #include "shared/number.h"
 
 static const struct bytes NOTHING = {"", 0};
@@ -35,9 +36,12 @@ void cmd_dump(struct call *call)
         return;
     }
     rdb_writer_init(&writer, call->arena);
-    if (entry.meta.type == TYPE_STRING) {
+    if (text_is(&entry)) {
+        struct bytes text;
+        if (!text_value(call, &entry, &text))
+            return;
         rdb_write_byte(&writer, RDB_TYPE_STRING);
-        rdb_write_string(&writer, entry.meta.payload);
+        rdb_write_string(&writer, text);
     } else if (entry.meta.type != TYPE_HASH) {
         call_error(call, ERR_WRONGTYPE);
         return;

@@ -7,7 +7,7 @@
  * far corner gives the sequence and the ranges where both strings run in parallel, last range first.
  */
 #include "backend/handlers.h"
-#include "backend/keyspace.h"
+#include "backend/text.h"
 #include "shared/number.h"
 
 #include <stdlib.h>
@@ -63,34 +63,37 @@ static bool options_parse(struct call *call, struct lcs_options *options)
 }
 
 /* Opens both keys; a missing one is an empty string. */
-static bool open_strings(struct call *call, struct lcs *lcs)
+static bool open_strings(struct call *call, struct entry entries[2])
 {
-    struct bytes values[2];
     for (uint32_t i = 0; i < 2; i++) {
-        struct entry entry;
-        if (!keyspace_open(call, call->argv[1 + i], OPEN_READ, &entry))
+        if (!keyspace_open(call, call->argv[1 + i], OPEN_READ, &entries[i]))
             return false;
-        if (entry.exists && entry.meta.type != TYPE_STRING) {
+        if (entries[i].exists && !text_is(&entries[i])) {
             call_error_text(call, "ERR The specified keys must contain string values");
             return false;
         }
-        values[i] = entry.exists ? entry.meta.payload : (struct bytes){"", 0};
     }
-    lcs->a = values[0];
-    lcs->b = values[1];
     return true;
 }
 
-static bool table_fill(struct call *call, struct lcs *lcs)
+/* Takes room for the table, then reads the strings. */
+static bool table_make(struct call *call, struct entry entries[2], struct lcs *lcs)
 {
-    size_t rows = lcs->a.len + 1;
-    size_t columns = lcs->b.len + 1;
+    uint64_t rows = text_len(&entries[0]) + 1;
+    uint64_t columns = text_len(&entries[1]) + 1;
     if (rows > LCS_TABLE_BYTES_MAX / sizeof *lcs->length / columns ||
         !(lcs->length = malloc(rows * columns * sizeof *lcs->length))) {
         call_error_text(call,
                         "ERR Insufficient memory, failed allocating transient memory for LCS");
         return false;
     }
+    return text_value(call, &entries[0], &lcs->a) && text_value(call, &entries[1], &lcs->b);
+}
+
+static void table_fill(struct lcs *lcs)
+{
+    size_t rows = lcs->a.len + 1;
+    size_t columns = lcs->b.len + 1;
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < columns; j++) {
             uint32_t best = 0;
@@ -103,7 +106,6 @@ static bool table_fill(struct call *call, struct lcs *lcs)
             }
             *cell(lcs, i, j) = best;
         }
-    return true;
 }
 
 /* Steps back over (i, j) cells; returns true and the byte when both strings have it in the sequence. */
@@ -193,13 +195,17 @@ void cmd_lcs(struct call *call)
 {
     struct lcs lcs = {0};
     struct lcs_options options;
-    if (!open_strings(call, &lcs) || !options_parse(call, &options) || !table_fill(call, &lcs))
+    struct entry entries[2];
+    if (!open_strings(call, entries) || !options_parse(call, &options))
         return;
-    if (options.idx)
-        reply_matches(call, &lcs, &options);
-    else if (options.only_len)
-        reply_int(&call->reply, *cell(&lcs, lcs.a.len, lcs.b.len));
-    else
-        reply_sequence(call, &lcs);
+    if (table_make(call, entries, &lcs)) {
+        table_fill(&lcs);
+        if (options.idx)
+            reply_matches(call, &lcs, &options);
+        else if (options.only_len)
+            reply_int(&call->reply, *cell(&lcs, lcs.a.len, lcs.b.len));
+        else
+            reply_sequence(call, &lcs);
+    }
     free(lcs.length);
 }

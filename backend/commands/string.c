@@ -1,29 +1,33 @@
 /*
  * string.c - string commands.
  *
- * A string lives in its metadata row. Every command opens the key, computes the new payload in the call's arena
- * and sets it: commands that change a value keep its TTL, commands that replace it drop the TTL.
+ * text.h knows the two forms a string has. Commands that change a value keep its TTL, commands that replace it drop
+ * the TTL.
  */
 #include "backend/handlers.h"
-#include "backend/keyspace.h"
 #include "backend/notify.h"
-#include "backend/partition.h"
+#include "backend/text.h"
 #include "shared/number.h"
 
 #include <math.h>
 
 static const struct bytes NOTHING = {"", 0};
 
-/* The value of an open string; empty when the key does not exist. */
-static struct bytes string_value(const struct entry *entry)
+/* The value, or null when the key does not exist. False: the store failed. */
+static bool reply_value(struct call *call, struct entry *entry)
 {
-    return entry->exists ? entry->meta.payload : NOTHING;
+    if (entry->exists)
+        return text_reply(call, entry);
+    reply_null(&call->reply);
+    return true;
 }
 
-/* Replaces the payload and keeps the TTL. */
-static void string_change(struct call *call, struct entry *entry, struct bytes payload)
+/* Sets the key with what watchers and listeners hear of it; expire_ms 0 = no TTL. */
+static void string_set(struct call *call, struct entry *entry, struct bytes value,
+                       uint64_t expire_ms)
 {
-    entry_set_payload(call, entry, TYPE_STRING, payload, entry->meta.expire_ms);
+    entry_set_payload(call, entry, TYPE_STRING, value, expire_ms);
+    notify(call, NOTIFY_STRING, "set", entry->key);
 }
 
 /* ---- options of SET and GETEX ---- */
@@ -134,20 +138,19 @@ void cmd_set(struct call *call)
         return;
     bool skip =
         ((options.flags & SET_NX) && entry.exists) || ((options.flags & SET_XX) && !entry.exists);
-    if (get && entry.exists)
-        reply_bulk(&call->reply, entry.meta.payload);
-    else if (get || skip)
+    if (get && !reply_value(call, &entry))
+        return;
+    if (!get && skip)
         reply_null(&call->reply);
-    else
+    else if (!get)
         reply_ok(&call->reply);
     if (skip)
         return;
     if (options.flags & SET_KEEPTTL)
         expire_ms = entry.meta.expire_ms;
-    entry_set_payload(call, &entry, TYPE_STRING, call->argv[2], expire_ms);
-    notify(call, NOTIFY_STRING, "set", call->argv[1]);
+    string_set(call, &entry, call->argv[2], expire_ms);
     if (options.expire_at)
-        notify(call, NOTIFY_GENERIC, "expire", call->argv[1]);
+        notify(call, NOTIFY_GENERIC, "expire", entry.key);
 }
 
 void cmd_setnx(struct call *call)
@@ -156,10 +159,8 @@ void cmd_setnx(struct call *call)
     if (!keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
         return;
     bool set = !entry.exists;
-    if (set) {
-        entry_set_payload(call, &entry, TYPE_STRING, call->argv[2], 0);
-        notify(call, NOTIFY_STRING, "set", call->argv[1]);
-    }
+    if (set)
+        string_set(call, &entry, call->argv[2], 0);
     reply_int(&call->reply, set);
 }
 
@@ -170,9 +171,8 @@ static void set_with_ttl(struct call *call, unsigned flag)
     if (!expire_argument(call, 2, flag, &expire_ms) ||
         !keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
         return;
-    entry_set_payload(call, &entry, TYPE_STRING, call->argv[3], expire_ms);
-    notify(call, NOTIFY_STRING, "set", call->argv[1]);
-    notify(call, NOTIFY_GENERIC, "expire", call->argv[1]);
+    string_set(call, &entry, call->argv[3], expire_ms);
+    notify(call, NOTIFY_GENERIC, "expire", entry.key);
     reply_ok(&call->reply);
 }
 
@@ -192,8 +192,7 @@ static bool set_pairs(struct call *call)
         struct entry entry;
         if (!keyspace_open(call, call->argv[i], OPEN_WRITE, &entry))
             return false;
-        entry_set_payload(call, &entry, TYPE_STRING, call->argv[i + 1], 0);
-        notify(call, NOTIFY_STRING, "set", call->argv[i]);
+        string_set(call, &entry, call->argv[i + 1], 0);
     }
     return true;
 }
@@ -228,14 +227,9 @@ void cmd_msetnx(struct call *call)
 void cmd_getset(struct call *call)
 {
     struct entry entry;
-    if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry))
-        return;
-    if (entry.exists)
-        reply_bulk(&call->reply, entry.meta.payload);
-    else
-        reply_null(&call->reply);
-    entry_set_payload(call, &entry, TYPE_STRING, call->argv[2], 0);
-    notify(call, NOTIFY_STRING, "set", call->argv[1]);
+    if (keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry) &&
+        reply_value(call, &entry))
+        string_set(call, &entry, call->argv[2], 0);
 }
 
 /* ---- getting ---- */
@@ -243,12 +237,8 @@ void cmd_getset(struct call *call)
 void cmd_get(struct call *call)
 {
     struct entry entry;
-    if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry))
-        return;
-    if (entry.exists)
-        reply_bulk(&call->reply, entry.meta.payload);
-    else
-        reply_null(&call->reply);
+    if (keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry))
+        reply_value(call, &entry);
 }
 
 void cmd_mget(struct call *call)
@@ -258,10 +248,10 @@ void cmd_mget(struct call *call)
         struct entry entry;
         if (!keyspace_open(call, call->argv[i], OPEN_READ, &entry))
             return;
-        if (entry.meta.type == TYPE_STRING)
-            reply_bulk(&call->reply, entry.meta.payload);
-        else
+        if (!text_is(&entry))
             reply_null(&call->reply);
+        else if (!text_reply(call, &entry))
+            return;
     }
 }
 
@@ -270,13 +260,10 @@ void cmd_getdel(struct call *call)
     struct entry entry;
     if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry))
         return;
-    if (!entry.exists) {
-        reply_null(&call->reply);
+    if (!reply_value(call, &entry) || !entry.exists)
         return;
-    }
-    reply_bulk(&call->reply, entry.meta.payload);
     entry_delete(call, &entry);
-    notify(call, NOTIFY_GENERIC, "del", call->argv[1]);
+    notify(call, NOTIFY_GENERIC, "del", entry.key);
 }
 
 void cmd_getex(struct call *call)
@@ -293,16 +280,17 @@ void cmd_getex(struct call *call)
     }
     if (options.expire_at && !expire_argument(call, options.expire_at, options.flags, &expire_ms))
         return;
-    reply_bulk(&call->reply, entry.meta.payload);
+    if (!text_reply(call, &entry))
+        return;
     if ((options.flags & (SET_EXAT | SET_PXAT)) && expire_ms <= call->now_ms) {
         entry_delete(call, &entry);
-        notify(call, NOTIFY_GENERIC, "del", call->argv[1]);
+        notify(call, NOTIFY_GENERIC, "del", entry.key);
     } else if (options.expire_at) {
         entry_set_expire(call, &entry, expire_ms);
-        notify(call, NOTIFY_GENERIC, "expire", call->argv[1]);
+        notify(call, NOTIFY_GENERIC, "expire", entry.key);
     } else if ((options.flags & SET_PERSIST) && entry.meta.expire_ms) {
         entry_set_expire(call, &entry, 0);
-        notify(call, NOTIFY_GENERIC, "persist", call->argv[1]);
+        notify(call, NOTIFY_GENERIC, "persist", entry.key);
     }
 }
 
@@ -310,7 +298,7 @@ void cmd_strlen(struct call *call)
 {
     struct entry entry;
     if (keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry))
-        reply_int(&call->reply, (int64_t)string_value(&entry).len);
+        reply_int(&call->reply, (int64_t)text_len(&entry));
 }
 
 void cmd_getrange(struct call *call)
@@ -321,8 +309,7 @@ void cmd_getrange(struct call *call)
     if (!call_int64(call, 2, &start) || !call_int64(call, 3, &end) ||
         !keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry))
         return;
-    struct bytes value = string_value(&entry);
-    int64_t len = (int64_t)value.len;
+    int64_t len = (int64_t)text_len(&entry);
     bool empty = len == 0 || (start < 0 && end < 0 && start > end);
     if (start < 0)
         start = start + len < 0 ? 0 : start + len;
@@ -333,7 +320,7 @@ void cmd_getrange(struct call *call)
     if (empty || start > end)
         reply_bulk(&call->reply, NOTHING);
     else
-        reply_bulk(&call->reply, (struct bytes){value.data + start, (size_t)(end - start + 1)});
+        text_reply_range(call, &entry, (uint64_t)start, (uint64_t)(end - start + 1));
 }
 
 void cmd_substr(struct call *call)
@@ -357,16 +344,13 @@ void cmd_append(struct call *call)
     struct entry entry;
     if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_WRITE, &entry))
         return;
-    struct bytes old = string_value(&entry);
-    struct bytes more = call->argv[2];
-    if (entry.exists && !string_size_ok(call, old.len + more.len))
+    uint64_t old_len = text_len(&entry);
+    uint64_t len = old_len + call->argv[2].len;
+    if ((entry.exists && !string_size_ok(call, len)) ||
+        !text_write(call, &entry, old_len, call->argv[2]))
         return;
-    char *data = arena_alloc(call->arena, old.len + more.len);
-    memcpy(data, old.data, old.len);
-    memcpy(data + old.len, more.data, more.len);
-    string_change(call, &entry, (struct bytes){data, old.len + more.len});
-    notify(call, NOTIFY_STRING, "append", call->argv[1]);
-    reply_int(&call->reply, (int64_t)(old.len + more.len));
+    notify(call, NOTIFY_STRING, "append", entry.key);
+    reply_int(&call->reply, (int64_t)len);
 }
 
 void cmd_setrange(struct call *call)
@@ -381,32 +365,36 @@ void cmd_setrange(struct call *call)
     }
     if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_WRITE, &entry))
         return;
-    struct bytes old = string_value(&entry);
     struct bytes patch = call->argv[3];
     if (patch.len == 0) {
-        reply_int(&call->reply, (int64_t)old.len);
+        reply_int(&call->reply, (int64_t)text_len(&entry));
         return;
     }
-    if (!string_size_ok(call, (uint64_t)offset + patch.len))
+    if (!string_size_ok(call, (uint64_t)offset + patch.len) ||
+        !text_write(call, &entry, (uint64_t)offset, patch))
         return;
-    size_t end = (size_t)offset + patch.len;
-    size_t size = end > old.len ? end : old.len;
-    char *data = arena_alloc(call->arena, size);
-    memcpy(data, old.data, old.len);
-    memset(data + old.len, 0, size - old.len);
-    memcpy(data + offset, patch.data, patch.len);
-    string_change(call, &entry, (struct bytes){data, size});
-    notify(call, NOTIFY_STRING, "setrange", call->argv[1]);
-    reply_int(&call->reply, (int64_t)size);
+    notify(call, NOTIFY_STRING, "setrange", entry.key);
+    reply_int(&call->reply, (int64_t)text_len(&entry));
+}
+
+/* ---- numbers ---- */
+
+/* The value if it is short enough for a number, else a text that is none. False: the store failed. */
+static bool number_text(struct call *call, struct entry *entry, struct bytes *text)
+{
+    *text = BYTES("long");
+    return text_len(entry) >= LONG_DOUBLE_TEXT_MAX || text_value(call, entry, text);
 }
 
 static void increment(struct call *call, int64_t amount)
 {
     struct entry entry;
+    struct bytes old;
     int64_t value = 0;
-    if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_WRITE, &entry))
+    if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_WRITE, &entry) ||
+        !number_text(call, &entry, &old))
         return;
-    if (entry.exists && !number_parse_int64(entry.meta.payload, &value)) {
+    if (entry.exists && !number_parse_int64(old, &value)) {
         call_error(call, ERR_NOT_INTEGER);
         return;
     }
@@ -415,8 +403,8 @@ static void increment(struct call *call, int64_t amount)
         return;
     }
     char text[INT64_TEXT_MAX];
-    string_change(call, &entry, (struct bytes){text, number_format_int64(text, value)});
-    notify(call, NOTIFY_STRING, "incrby", call->argv[1]);
+    text_replace(call, &entry, (struct bytes){text, number_format_int64(text, value)});
+    notify(call, NOTIFY_STRING, "incrby", entry.key);
     reply_int(&call->reply, value);
 }
 
@@ -453,9 +441,11 @@ void cmd_incrbyfloat(struct call *call)
     struct entry entry;
     long double value = 0;
     long double amount;
-    if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_WRITE, &entry))
+    struct bytes old;
+    if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_WRITE, &entry) ||
+        !number_text(call, &entry, &old))
         return;
-    if ((entry.exists && !number_parse_long_double(entry.meta.payload, &value)) ||
+    if ((entry.exists && !number_parse_long_double(old, &value)) ||
         !number_parse_long_double(call->argv[2], &amount)) {
         call_error(call, ERR_NOT_FLOAT);
         return;
@@ -467,7 +457,7 @@ void cmd_incrbyfloat(struct call *call)
     }
     char *text = arena_alloc(call->arena, LONG_DOUBLE_TEXT_MAX);
     struct bytes result = {text, number_format_long_double(text, value)};
-    string_change(call, &entry, result);
-    notify(call, NOTIFY_STRING, "incrbyfloat", call->argv[1]);
+    text_replace(call, &entry, result);
+    notify(call, NOTIFY_STRING, "incrbyfloat", entry.key);
     reply_bulk(&call->reply, result);
 }
