@@ -58,7 +58,10 @@ def setrange(c):
     if c.chance(0.1):
         offset = c.pick([b'-1', b'abc', b'536870912', b'9223372036854775807'])
         return ['SETRANGE', key, offset, c.pick([b'', b'xy'])]
-    offset = c.number(0, 60) if b'small' in key or c.chance(0.7) else c.pick([1000, 1023, 1024, 1025, 20000])
+    if b'small' in key or c.chance(0.5):
+        return ['SETRANGE', key, c.number(0, 60), c.value(key)]
+    # around the edges of fragments, and far enough that the value is kept in them
+    offset = c.pick([1000, 1023, 1024, 1025, 2047, 4090, 4096, 5000, 8191, 8192, 20000])
     return ['SETRANGE', key, offset, c.value(key)]
 
 
@@ -83,6 +86,14 @@ def lcs(c):
     return words
 
 
+def getrange(c):
+    words = [c.pick(['GETRANGE', 'SUBSTR']), c.key()]
+    if c.chance(0.5):
+        return words + [c.index(), c.index()]
+    start = c.pick([0, 1, 1023, 1024, 1025, 3000, 4095, 8190, -1024, -1025, -5000])
+    return words + [start, start + c.pick([0, 1, 2, 1022, 1023, 1024, 1025, 9000, 30000])]
+
+
 COMMANDS = [
     (8, lambda c: ['GET', c.key()]),
     (10, set_),
@@ -93,7 +104,7 @@ COMMANDS = [
     (3, getex),
     (3, with_value('APPEND')),
     (2, lambda c: ['STRLEN', c.key()]),
-    (3, lambda c: [c.pick(['GETRANGE', 'SUBSTR']), c.key(), c.index(), c.index()]),
+    (4, getrange),
     (3, setrange),
     (3, lambda c: [c.pick(['INCR', 'DECR']), c.key()]),
     (3, lambda c: [c.pick(['INCRBY', 'DECRBY']), c.key(), c.integer()]),

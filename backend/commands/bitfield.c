@@ -1,0 +1,168 @@
+/*
+ * bitfield.c - BITFIELD: integers of any width inside a string.
+ *
+ * All operations are read before the first one runs, so that a wrong argument changes nothing. As in Redis, a value
+ * that is too short grows to the farthest bit to be written, even if that write then fails by its overflow policy.
+ */
+#include "backend/bits.h"
+#include "backend/handlers.h"
+#include "backend/notify.h"
+#include "backend/text.h"
+
+enum verb { VERB_GET, VERB_SET, VERB_INCRBY };
+
+struct operation {
+    enum verb verb;
+    enum field_overflow policy;
+    struct field_type type;
+    uint64_t offset;
+    int64_t amount;
+};
+
+struct plan {
+    struct operation *operations;
+    uint32_t count;
+    bool writes;
+    bool grows;   /* the value was too short */
+    bool changes; /* something was written that was not there */
+    uint64_t len; /* bytes the value must have for all that is written */
+};
+
+static bool policy_argument(struct call *call, uint32_t index, enum field_overflow *policy)
+{
+    if (bytes_is(call->argv[index], "wrap"))
+        *policy = FIELD_WRAP;
+    else if (bytes_is(call->argv[index], "sat"))
+        *policy = FIELD_SAT;
+    else if (bytes_is(call->argv[index], "fail"))
+        *policy = FIELD_FAIL;
+    else
+        call_error_text(call, "ERR Invalid OVERFLOW type specified");
+    return !call->failed;
+}
+
+/* Which operation begins at the argument, and are its own arguments there? */
+static bool verb_argument(struct call *call, uint32_t index, enum verb *verb)
+{
+    uint32_t behind = call->argc - index - 1;
+    struct bytes word = call->argv[index];
+    if (bytes_is(word, "get") && behind >= 2)
+        *verb = VERB_GET;
+    else if (bytes_is(word, "set") && behind >= 3)
+        *verb = VERB_SET;
+    else if (bytes_is(word, "incrby") && behind >= 3)
+        *verb = VERB_INCRBY;
+    else
+        call_error(call, ERR_SYNTAX);
+    return !call->failed;
+}
+
+/* Reads the operation whose word is at `index`; its type, offset and amount follow. */
+static bool operation_parse(struct call *call, uint32_t index, struct operation *operation)
+{
+    if (!verb_argument(call, index, &operation->verb))
+        return false;
+    if (!field_type_parse(call->argv[index + 1], &operation->type)) {
+        call_error_text(call, "ERR Invalid bitfield type. Use something like i16 u8. Note that "
+                              "u64 is not supported but i64 is.");
+        return false;
+    }
+    if (!bit_offset_parse(call->argv[index + 2], operation->type.bits, call_bulk_bytes_max(call),
+                          &operation->offset)) {
+        call_error_text(call, "ERR bit offset is not an integer or out of range");
+        return false;
+    }
+    return operation->verb == VERB_GET || call_int64(call, index + 3, &operation->amount);
+}
+
+static bool plan_parse(struct call *call, struct plan *plan)
+{
+    enum field_overflow policy = FIELD_WRAP;
+    *plan = (struct plan){0};
+    plan->operations = arena_alloc(call->arena, call->argc * sizeof *plan->operations);
+    for (uint32_t i = 2; i < call->argc;) {
+        struct operation *operation = &plan->operations[plan->count];
+        if (bytes_is(call->argv[i], "overflow") && i + 1 < call->argc) {
+            if (!policy_argument(call, i + 1, &policy))
+                return false;
+            i += 2;
+            continue;
+        }
+        if (!operation_parse(call, i, operation))
+            return false;
+        operation->policy = policy;
+        plan->count++;
+        i += operation->verb == VERB_GET ? 3 : 4;
+        if (operation->verb == VERB_GET)
+            continue;
+        uint64_t end = (operation->offset + operation->type.bits + 7) / 8;
+        plan->writes = true;
+        plan->len = end > plan->len ? end : plan->len;
+    }
+    return true;
+}
+
+/* Runs one operation and replies. False: the store failed. */
+static bool operation_run(struct call *call, struct entry *entry, const struct operation *operation,
+                          struct plan *plan)
+{
+    char data[FIELD_BYTES_MAX];
+    unsigned at = (unsigned)(operation->offset % 8);
+    int64_t value;
+    if (!text_copy(call, entry, operation->offset / 8, sizeof data, data))
+        return false;
+    int64_t old = field_read(data, at, operation->type);
+    if (operation->verb == VERB_GET) {
+        reply_int(&call->reply, old);
+        return true;
+    }
+    bool is_set = operation->verb == VERB_SET;
+    if (!field_add(operation->type, operation->policy, is_set ? operation->amount : old,
+                   is_set ? 0 : operation->amount, &value)) {
+        reply_null(&call->reply);
+        return true;
+    }
+    reply_int(&call->reply, is_set ? old : value);
+    plan->changes = plan->changes || plan->grows || value != old;
+    if (value == old)
+        return true;
+    field_write(data, at, operation->type, value);
+    return text_write(call, entry, operation->offset / 8,
+                      (struct bytes){data, (at + operation->type.bits + 7) / 8});
+}
+
+static void plan_run(struct call *call, struct entry *entry, struct plan *plan)
+{
+    plan->grows = plan->len > text_len(entry);
+    if (!text_grow(call, entry, plan->len))
+        return;
+    reply_array(&call->reply, plan->count);
+    for (uint32_t i = 0; i < plan->count; i++)
+        if (!operation_run(call, entry, &plan->operations[i], plan))
+            return;
+    if (plan->changes)
+        notify(call, NOTIFY_STRING, "setbit", entry->key);
+}
+
+void cmd_bitfield(struct call *call)
+{
+    struct plan plan;
+    struct entry entry;
+    if (plan_parse(call, &plan) && keyspace_open_type(call, call->argv[1], TYPE_STRING,
+                                                      plan.writes ? OPEN_WRITE : OPEN_READ, &entry))
+        plan_run(call, &entry, &plan);
+}
+
+void cmd_bitfield_ro(struct call *call)
+{
+    struct plan plan;
+    struct entry entry;
+    if (!plan_parse(call, &plan))
+        return;
+    if (plan.writes) {
+        call_error_text(call, "ERR BITFIELD_RO only supports the GET subcommand");
+        return;
+    }
+    if (keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry))
+        plan_run(call, &entry, &plan);
+}

@@ -1,0 +1,210 @@
+/*
+ * bitmap.c - strings as runs of bits: SETBIT, GETBIT, BITCOUNT, BITPOS.
+ *
+ * Bits that no row holds are zeros, so counting and searching visit only the fragments that exist.
+ */
+#include "backend/bits.h"
+#include "backend/handlers.h"
+#include "backend/notify.h"
+#include "backend/text.h"
+
+static bool offset_argument(struct call *call, uint32_t index, uint64_t *offset)
+{
+    if (bit_offset_parse(call->argv[index], 0, call_bulk_bytes_max(call), offset))
+        return true;
+    call_error_text(call, "ERR bit offset is not an integer or out of range");
+    return false;
+}
+
+void cmd_setbit(struct call *call)
+{
+    struct entry entry;
+    uint64_t offset;
+    char byte;
+    if (!offset_argument(call, 2, &offset))
+        return;
+    bool on = bytes_equal(call->argv[3], BYTES("1"));
+    if (!on && !bytes_equal(call->argv[3], BYTES("0"))) {
+        call_error_text(call, "ERR bit is not an integer or out of range");
+        return;
+    }
+    if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_WRITE, &entry) ||
+        !text_copy(call, &entry, offset / 8, 1, &byte))
+        return;
+    bool old = bits_get(&byte, offset % 8);
+    reply_int(&call->reply, old);
+    if (old == on && offset / 8 < text_len(&entry))
+        return;
+    char mask = (char)(0x80 >> offset % 8);
+    byte = (char)(on ? byte | mask : byte & ~mask);
+    if (text_write(call, &entry, offset / 8, (struct bytes){&byte, 1}))
+        notify(call, NOTIFY_STRING, "setbit", entry.key);
+}
+
+void cmd_getbit(struct call *call)
+{
+    struct entry entry;
+    uint64_t offset;
+    char byte;
+    if (offset_argument(call, 2, &offset) &&
+        keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry) &&
+        text_copy(call, &entry, offset / 8, 1, &byte))
+        reply_int(&call->reply, bits_get(&byte, offset % 8));
+}
+
+/* ---- ranges ---- */
+
+enum unit { UNIT_BYTE = 8, UNIT_BIT = 1 };
+
+/* BYTE or BIT; replies a syntax error. */
+static bool unit_argument(struct call *call, uint32_t index, enum unit *unit)
+{
+    if (bytes_is(call->argv[index], "bit"))
+        *unit = UNIT_BIT;
+    else if (bytes_is(call->argv[index], "byte"))
+        *unit = UNIT_BYTE;
+    else
+        call_error(call, ERR_SYNTAX);
+    return !call->failed;
+}
+
+/* Makes start and end of a value of `len` bytes first and last bit. False: the range is empty. */
+static bool range_settle(uint64_t len, enum unit unit, int64_t *start, int64_t *end)
+{
+    int64_t units = (int64_t)(len * 8 / unit);
+    if (*start < 0)
+        *start = *start + units < 0 ? 0 : *start + units;
+    if (*end < 0)
+        *end = *end + units < 0 ? 0 : *end + units;
+    if (*end >= units)
+        *end = units - 1;
+    if (*start > *end)
+        return false;
+    *start *= unit;
+    *end = *end * unit + unit - 1;
+    return true;
+}
+
+/* Ones among bits first to last, which lie in the value. False: the store failed. */
+static bool count_range(struct call *call, struct entry *entry, uint64_t first, uint64_t last,
+                        uint64_t *count)
+{
+    char before = (char)~(0xff >> first % 8); /* bits of the first byte that are not in the range */
+    char behind = (char)(0xff >> (last % 8 + 1));
+    struct text_walk walk;
+    *count = 0;
+    text_walk_init(call, entry, first / 8, last / 8 + 1, &walk);
+    while (text_walk_next(&walk)) {
+        *count += bits_count(walk.piece);
+        if (walk.at == first / 8) {
+            char out = walk.piece.data[0] & before;
+            *count -= bits_count((struct bytes){&out, 1});
+        }
+        if (walk.at + walk.piece.len == last / 8 + 1) {
+            char out = walk.piece.data[walk.piece.len - 1] & behind;
+            *count -= bits_count((struct bytes){&out, 1});
+        }
+    }
+    return text_walk_fini(&walk);
+}
+
+void cmd_bitcount(struct call *call)
+{
+    struct entry entry;
+    int64_t start = 0;
+    int64_t end = -1;
+    enum unit unit = UNIT_BYTE;
+    uint64_t count = 0;
+    if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry))
+        return;
+    if (!entry.exists) {
+        reply_int(&call->reply, 0);
+        return;
+    }
+    if (call->argc == 4 || call->argc == 5) {
+        if (!call_int64(call, 2, &start) || !call_int64(call, 3, &end))
+            return;
+    } else if (call->argc != 2) {
+        call_error(call, ERR_SYNTAX);
+        return;
+    }
+    bool empty = start < 0 && end < 0 && start > end;
+    if (!empty && call->argc == 5 && !unit_argument(call, 4, &unit))
+        return;
+    if (empty || !range_settle(text_len(&entry), unit, &start, &end) ||
+        count_range(call, &entry, (uint64_t)start, (uint64_t)end, &count))
+        reply_int(&call->reply, (int64_t)count);
+}
+
+/* ---- BITPOS ---- */
+
+/* The first bit of this value among bits first to last, which lie in the value; -1: none. False: the store failed. */
+static bool find_in_range(struct call *call, struct entry *entry, uint64_t first, uint64_t last,
+                          bool bit, int64_t *place)
+{
+    struct text_walk walk;
+    uint64_t seen = first / 8; /* bytes before this one hold no such bit in the range */
+    uint64_t found = UINT64_MAX;
+    text_walk_init(call, entry, seen, last / 8 + 1, &walk);
+    while (found == UINT64_MAX && text_walk_next(&walk)) {
+        if (!bit && walk.at > seen)
+            break;
+        uint64_t from = first > walk.at * 8 ? first - walk.at * 8 : 0;
+        int64_t in_piece = bits_find(walk.piece, from, bit);
+        if (in_piece >= 0)
+            found = walk.at * 8 + (uint64_t)in_piece;
+        seen = walk.at + walk.piece.len;
+    }
+    if (!text_walk_fini(&walk))
+        return false;
+    if (found == UINT64_MAX && !bit && seen <= last / 8)
+        found = seen * 8 > first ? seen * 8 : first; /* a hole: zeros */
+    *place = found <= last ? (int64_t)found : -1;
+    return true;
+}
+
+/* Reads the optional start, end and unit. */
+static bool position_arguments(struct call *call, int64_t *start, int64_t *end, enum unit *unit)
+{
+    *start = 0;
+    *end = -1;
+    *unit = UNIT_BYTE;
+    if (call->argc > 6) {
+        call_error(call, ERR_SYNTAX);
+        return false;
+    }
+    return (call->argc < 4 || call_int64(call, 3, start)) &&
+           (call->argc < 6 || unit_argument(call, 5, unit)) &&
+           (call->argc < 5 || call_int64(call, 4, end));
+}
+
+void cmd_bitpos(struct call *call)
+{
+    struct entry entry;
+    int64_t bit;
+    int64_t start;
+    int64_t end;
+    int64_t place = -1;
+    enum unit unit;
+    if (!call_int64(call, 2, &bit))
+        return;
+    if (bit != 0 && bit != 1) {
+        call_error_text(call, "ERR The bit argument must be 1 or 0.");
+        return;
+    }
+    if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry))
+        return;
+    if (!entry.exists) {
+        reply_int(&call->reply, bit ? -1 : 0);
+        return;
+    }
+    if (!position_arguments(call, &start, &end, &unit))
+        return;
+    bool has_range = range_settle(text_len(&entry), unit, &start, &end);
+    if (has_range && !find_in_range(call, &entry, (uint64_t)start, (uint64_t)end, bit == 1, &place))
+        return;
+    /* without an end the value counts as followed by zeros */
+    if (has_range && place < 0 && bit == 0 && call->argc < 5)
+        place = (int64_t)text_len(&entry) * 8;
+    reply_int(&call->reply, place);
+}
