@@ -10,6 +10,8 @@
 #include "shared/check.h"
 #include "shared/clock.h"
 
+#include <stdio.h>
+
 static handler_fn *const handlers[COMMAND_COUNT] = {
 #define COMMAND(id, ...)       [COMMAND_##id] = cmd_##id,
 #define COMMAND_LOCAL(id, ...) [COMMAND_##id] = cmd_##id,
@@ -102,6 +104,45 @@ static bool gate_internal(struct call *call)
     return false;
 }
 
+static void deny(struct call *call, enum acl_denied denied, uint32_t index)
+{
+    struct session *session = call->session;
+    const char *text = denied == ACL_DENIED_KEY
+                           ? "NOPERM this user has no permissions to access one of the keys used "
+                             "as arguments"
+                           : "NOPERM this user has no permissions to access one of the channels "
+                             "used as arguments";
+    char command[128];
+    struct bytes object = bytes_of(call->command->full_name);
+    if (denied == ACL_DENIED_COMMAND) {
+        (void)snprintf(command, sizeof command,
+                       "NOPERM this user has no permissions to run the '%s' command",
+                       call->command->full_name);
+        text = command;
+    } else {
+        object = call->argv[index];
+    }
+    acl_log_add(call, denied, session->transaction.is_open ? ACL_MULTI : ACL_TOPLEVEL,
+                session_user_name(session), object);
+    refuse(call, text);
+}
+
+static bool gate_acl(struct call *call)
+{
+    uint32_t index;
+    const struct acl_user *user = session_user(call->session);
+    if (call->session->is_internal)
+        return true;
+    if (!user) {
+        session_abort(call->session);
+        return false;
+    }
+    enum acl_denied denied = acl_check(user, call->command, call->argv, call->argc, &index);
+    if (denied != ACL_ALLOWED)
+        deny(call, denied, index);
+    return denied == ACL_ALLOWED;
+}
+
 static bool gate_no_multi(struct call *call)
 {
     if (!(call->command->flags & CMD_NO_MULTI) || !call->session->transaction.is_open)
@@ -128,7 +169,7 @@ static bool gate_disk(struct call *call)
 static bool gates_pass(struct call *call)
 {
     return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) &&
-           gate_no_multi(call) && gate_disk(call);
+           gate_acl(call) && gate_no_multi(call) && gate_disk(call);
 }
 
 /* CLIENT PAUSE: does the request have to wait? */
@@ -169,6 +210,8 @@ static bool has_secret(const struct call *call)
     case COMMAND_hello:
     case COMMAND_scree_auth:
         return call->argc > 1;
+    case COMMAND_acl_setuser:
+        return call->argc > 3;
     case COMMAND_config_set:
         for (uint32_t i = 2; i < call->argc; i += 2)
             if (bytes_is(call->argv[i], "requirepass") || bytes_is(call->argv[i], "masterauth"))
@@ -241,6 +284,30 @@ static void run(struct call *call)
     account(call);
 }
 
+/* The user's rules may have changed since the command was queued. */
+static bool may_still_run(struct call *call)
+{
+    uint32_t index;
+    struct session *session = call->session;
+    const struct acl_user *user = session_user(session);
+    enum acl_denied denied = session->is_internal ? ACL_ALLOWED
+                             : user ? acl_check(user, call->command, call->argv, call->argc, &index)
+                                    : ACL_DENIED_COMMAND;
+    if (denied == ACL_ALLOWED)
+        return true;
+    acl_log_add(call, denied, ACL_MULTI, session_user_name(session),
+                denied == ACL_DENIED_COMMAND ? bytes_of(call->command->full_name)
+                                             : call->argv[index]);
+    call_errorf(call,
+                "NOPERM ACLs rules changed between the moment the transaction was accumulated and "
+                "the EXEC call. This command is no longer allowed for the following reason: %s",
+                denied == ACL_DENIED_COMMAND ? "no permission to execute the command or subcommand"
+                : denied == ACL_DENIED_KEY   ? "no permission to touch the specified keys"
+                                             : "no permission to access one of the channels used "
+                                               "as arguments to the command");
+    return false;
+}
+
 void dispatch_queued(struct call *exec, const struct command *command, const struct bytes *argv,
                      uint32_t argc)
 {
@@ -253,7 +320,8 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
     call.in_exec = true;
     call.failed = false;
     call.ready_key = NULL;
-    run(&call);
+    if (may_still_run(&call))
+        run(&call);
 }
 
 /* Gives the reply to the session, when there is one. */
@@ -320,10 +388,11 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         return true;
     }
     overlay_observe_begin(partition->overlay);
+    if (command)
+        session->command = command;
     if (gates_pass(&call)) {
         if (is_paused(&call))
             return false;
-        session->command = command;
         if (is_queued(&call)) {
             transaction_queue(&session->transaction, command, argv, argc);
             reply_status(&call.reply, "QUEUED");

@@ -210,8 +210,21 @@ static void close_idle(struct partition *partition)
     }
 }
 
+/* Connections of users that were removed. */
+static void close_removed(struct partition *partition)
+{
+    struct list *next;
+    for (struct list *link = partition->sessions.next; link != &partition->sessions; link = next) {
+        struct session *session = container_of(link, struct session, link);
+        next = link->next;
+        if (session->user_name && !session->is_closing && !session_user(session))
+            session_abort(session);
+    }
+}
+
 static void tick_second(struct partition *partition)
 {
+    close_removed(partition);
     block_cache_decay();
     close_idle(partition);
     metric_set(partition->metrics, METRIC_BACKEND_KEYS, space_keys_total(partition->spaces));
@@ -412,6 +425,7 @@ struct partition *partition_new(struct server *server, uint32_t index, struct lo
     partition->saved_s = clock_wall_us() / 1000000;
     arena_init(&partition->arena);
     out_init(&partition->scrap);
+    acl_log_init(&partition->acl_log);
     list_init(&partition->sessions);
     for (int i = 0; i < 2; i++)
         list_init(&partition->waiting[i]);
@@ -445,6 +459,7 @@ void partition_free(struct partition *partition)
     blocking_free(partition->blocking);
     if (partition->watches)
         watch_set_free(partition->watches);
+    acl_log_clear(&partition->acl_log);
     if (partition->spaces)
         space_set_free(partition->spaces);
     if (partition->overlay)

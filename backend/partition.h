@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "backend/acl_log.h"
 #include "backend/commit.h"
 #include "backend/space.h"
 #include "backend/watch.h"
@@ -68,6 +69,7 @@ struct partition {
     struct settings
         *settings; /* the process' settings in force here; partition_refresh renews them */
     struct stats *stats;
+    struct acl_log acl_log;
     struct bytes *argv; /* of the request being run */
     uint32_t argv_cap;
     uint64_t started_us; /* monotonic: when the command being run began */

@@ -65,6 +65,7 @@ static void reload(struct server *server)
     const char *log_file = settings->config.log_file;
     if (*log_file && !log_set_file(log_file))
         log_event(LOG_ERROR, "log_file_failed", "path=" LOG_QUOTED, log_file);
+    settings_settle(settings);
     server_settings_publish(server, settings);
     log_event(LOG_INFO, "reloaded", "changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED,
               report.changed, report.needs_restart);
@@ -268,7 +269,8 @@ static bool server_open(struct server *server, char *error, size_t size)
     const struct backend_config *config = &server->settings->config;
     (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write like others */
     raise_file_limit(config);
-    if (!check_partitions(config, error, size))
+    if (!check_partitions(config, error, size) ||
+        !settings_load_users(server->settings, error, size))
         return false;
     const struct store_env_options options = {
         .block_cache_bytes = config->store_block_cache_bytes,

@@ -137,6 +137,8 @@ void session_reset(struct session *session)
     session_set_text(&session->name, (struct bytes){"", 0});
     session_set_text(&session->lib_name, (struct bytes){"", 0});
     session_set_text(&session->lib_version, (struct bytes){"", 0});
+    session_set_text(&session->user_name, (struct bytes){"", 0});
+    session->user = NULL;
     transaction_end(&session->transaction);
     watch_clear(session->partition->watches, &session->watcher);
 }
@@ -145,6 +147,30 @@ void session_set_text(char **text, struct bytes value)
 {
     free(*text);
     *text = value.len ? strndup(value.data, value.len) : NULL;
+}
+
+/* ---- who it is ---- */
+
+const struct acl_user *session_user(struct session *session)
+{
+    const struct settings *settings = session->partition->settings;
+    if (!session->user || session->user_epoch != settings->epoch) {
+        session->user = acl_user_find(settings->acl, session_user_name(session));
+        session->user_epoch = settings->epoch;
+    }
+    return session->user;
+}
+
+struct bytes session_user_name(const struct session *session)
+{
+    return session->user_name ? bytes_of(session->user_name) : BYTES("default");
+}
+
+void session_log_in(struct session *session, struct bytes name)
+{
+    session_set_text(&session->user_name, name);
+    session->user = NULL;
+    session->is_authenticated = true;
 }
 
 /* ---- namespace and database ---- */
@@ -299,7 +325,8 @@ void session_release(struct session *session, unsigned parity, int err)
 static struct resp_limits limits_of(const struct session *session)
 {
     const struct backend_config *config = &session->partition->settings->config;
-    bool known = session->is_authenticated || !*config->requirepass;
+    bool known =
+        session->is_authenticated || !settings_needs_password(session->partition->settings);
     uint64_t bulk = config->proto_max_bulk_len_bytes;
     return (struct resp_limits){
         .bulk_bytes_max = bulk < UINT32_MAX ? (uint32_t)bulk : UINT32_MAX,

@@ -26,6 +26,7 @@
 
 enum { SESSION_MAGIC = 0x5e5510f1 };
 
+struct acl_user;
 struct partition;
 struct space;
 struct waiter;
@@ -70,6 +71,9 @@ struct session {
     char *name;                  /* CLIENT SETNAME; heap, NULL: none */
     char *lib_name;
     char *lib_version;
+    char *user_name;             /* heap; NULL: "default" */
+    const struct acl_user *user; /* cached; see session_user */
+    uint64_t user_epoch;         /* of the settings it is from */
     struct transaction transaction;
     struct watcher watcher;
 };
@@ -106,6 +110,11 @@ void session_select(struct session *session, uint8_t db);
 /* Switches the namespace and the database; the rule may be NULL. All are copied. */
 void session_use(struct session *session, struct bytes name, uint8_t db,
                  const struct slot_rule *rule);
+/* Who it is, as the users are now; NULL: the user was removed. */
+const struct acl_user *session_user(struct session *session);
+struct bytes session_user_name(const struct session *session);
+/* The client has shown that it is this user. */
+void session_log_in(struct session *session, struct bytes name);
 /* Sets one of the texts name, lib_name, lib_version; empty: none. */
 void session_set_text(char **text, struct bytes value);
 /* RESET and a new session: everything a client can change is as at the beginning. */

@@ -3,16 +3,48 @@
 #include "shared/check.h"
 #include "shared/number.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { ACL_FILE_BYTES_MAX = 4 << 20, ACL_REASON_MAX = 512 };
+
 /* Our log levels in Redis' words, by enum log_level. */
 static const char *const redis_levels[] = {"debug", "notice", "warning", "warning"};
 
-static void settle(struct settings *settings)
+struct acl *settings_acl_edit(struct settings *settings)
 {
+    struct acl *shared = settings->acl;
+    settings->acl = acl_copy(shared);
+    acl_unref(shared);
+    return settings->acl;
+}
+
+bool settings_needs_password(const struct settings *settings)
+{
+    const struct acl_user *user = acl_user_find(settings->acl, BYTES("default"));
+    return acl_user_needs_password(user) || !acl_user_is_enabled(user);
+}
+
+/* A changed requirepass is the default user's new password. */
+static void settle_password(struct settings *settings)
+{
+    const char *password = settings->config.requirepass;
+    const char *known = settings->acl_password ? settings->acl_password : "";
+    if (strcmp(password, known) == 0)
+        return;
+    struct acl_user *user = acl_user_find(settings_acl_edit(settings), BYTES("default"));
+    acl_user_set_password(user, bytes_of(password));
+    free(settings->acl_password);
+    settings->acl_password = strdup(password);
+    CHECK(settings->acl_password);
+}
+
+void settings_settle(struct settings *settings)
+{
+    settle_password(settings);
     settings->slowlog_slower_than_us = settings_number(settings, "slowlog-log-slower-than");
     settings->slowlog_len_max = settings_number(settings, "slowlog-max-len");
 }
@@ -23,7 +55,8 @@ struct settings *settings_new(const struct backend_config *config)
     CHECK(settings);
     settings->refs = 1;
     config_copy(&settings->config.head, &config->head);
-    settle(settings);
+    settings->acl = acl_new();
+    settings_settle(settings);
     return settings;
 }
 
@@ -37,7 +70,9 @@ struct settings *settings_copy(const struct settings *from)
             CHECK(settings->parameters[i]);
         }
     }
-    settle(settings);
+    acl_unref(settings->acl);
+    settings->acl = acl_ref(from->acl);
+    settings_settle(settings);
     return settings;
 }
 
@@ -54,6 +89,8 @@ void settings_unref(struct settings *settings)
     for (size_t i = 0; i < parameters_count; i++)
         free(settings->parameters[i]);
     config_fini(&settings->config.head);
+    acl_unref(settings->acl);
+    free(settings->acl_password);
     free(settings);
 }
 
@@ -180,11 +217,64 @@ bool settings_set(struct settings *settings, struct bytes name, struct bytes val
         CHECK(option);
         return config_set(&settings->config.head, option, value, error, size);
     }
-    if (parameter->kind == PARAMETER_OWN)
-        return parameter_own_set(settings, parameter, value, error, size);
+    if (parameter->kind == PARAMETER_OWN) {
+        bool good = parameter_own_set(settings, parameter, value, error, size);
+        settings_settle(settings);
+        return good;
+    }
     if (!parameter_check(parameter, value, error, size))
         return false;
     parameter_keep(settings, parameter, value);
-    settle(settings);
+    settings_settle(settings);
+    return true;
+}
+
+/* ---- users ---- */
+
+bool settings_all_channels(const struct settings *settings)
+{
+    return strcmp(text_of(settings, parameter_find(BYTES("acl-pubsub-default"))), "allchannels") ==
+           0;
+}
+
+/* The whole file; NULL: the reason in error[size]. */
+static char *read_file(const char *path, size_t *len, char *error, size_t size)
+{
+    char *text = malloc(ACL_FILE_BYTES_MAX);
+    CHECK(text);
+    FILE *file = fopen(path, "r");
+    *len = file ? fread(text, 1, ACL_FILE_BYTES_MAX, file) : 0;
+    bool good = file && !ferror(file);
+    if (!good)
+        (void)snprintf(error, size, "%s: %s", path, strerror(errno));
+    else if (*len == ACL_FILE_BYTES_MAX)
+        (void)snprintf(error, size, "%s: is too long", path);
+    if (file)
+        (void)fclose(file);
+    if (good && *len < ACL_FILE_BYTES_MAX)
+        return text;
+    free(text);
+    return NULL;
+}
+
+bool settings_load_users(struct settings *settings, char *error, size_t size)
+{
+    const char *path = settings->config.acl_file;
+    char reason[ACL_REASON_MAX];
+    size_t len;
+    if (!*path)
+        return true;
+    char *text = read_file(path, &len, error, size);
+    if (!text)
+        return false;
+    struct acl *acl = acl_parse((struct bytes){text, len}, settings_all_channels(settings), reason,
+                                sizeof reason);
+    free(text);
+    if (!acl) {
+        (void)snprintf(error, size, "%s: %s", path, reason);
+        return false;
+    }
+    acl_unref(settings->acl);
+    settings->acl = acl;
     return true;
 }

@@ -12,12 +12,16 @@
 
 #include "backend/parameter.h"
 #include "config/config.h"
+#include "shared/acl.h"
 
 struct settings {
     _Atomic uint32_t refs;
     uint64_t epoch;
     struct backend_config config;
     char *parameters[PARAMETER_MAX]; /* by place in the parameter table; NULL: the default */
+
+    struct acl *acl;    /* users; shared with other settings until one is changed */
+    char *acl_password; /* the requirepass that the default user has; NULL: not looked at yet */
 
     /* taken from parameters[] for the hot path */
     int64_t slowlog_slower_than_us; /* negative: off */
@@ -30,11 +34,17 @@ struct settings *settings_copy(const struct settings *settings);
 struct settings *settings_ref(struct settings *settings);
 void settings_unref(struct settings *settings);
 
-static inline bool settings_needs_password(const struct settings *settings)
-{
-    return *settings->config.requirepass != 0;
-}
+/* Must a client say who it is, because the default user has a password or is off? */
+bool settings_needs_password(const struct settings *settings);
+/* The users of private settings, to be changed. */
+struct acl *settings_acl_edit(struct settings *settings);
+/* Reads the users' file, if there is one configured. False: the reason in error[size]. */
+bool settings_load_users(struct settings *settings, char *error, size_t size);
+/* acl-pubsub-default: may new users use all channels? */
+bool settings_all_channels(const struct settings *settings);
 
+/* Takes over what other parts are made of, when config or parameters were changed from outside. */
+void settings_settle(struct settings *settings);
 /* A parameter's number by Redis' name, e.g. "hash-max-listpack-entries"; it must be one of numbers or sizes. */
 int64_t settings_number(const struct settings *settings, const char *name);
 /* A value as CONFIG GET shows it, borrowed from `buffer` or from the settings. */

@@ -1,10 +1,13 @@
 /*
  * client.c - CLIENT about all connections of the partition: listing, killing, pausing.
  */
+#include "backend/commands/client.h"
+
 #include "backend/blocking.h"
 #include "backend/handlers.h"
 #include "backend/partition.h"
 #include "backend/session.h"
+#include "backend/settings.h"
 #include "shared/check.h"
 #include "shared/command_reply.h"
 #include "shared/number.h"
@@ -39,8 +42,7 @@ static void flags_of(const struct session *session, char flags[16])
     *at = 0;
 }
 
-/* One line of CLIENT LIST. */
-static void describe(const struct session *session, struct out *out)
+void client_line(const struct session *session, struct out *out)
 {
     const struct stream *stream = session->stream;
     const struct transaction *transaction = &session->transaction;
@@ -63,10 +65,18 @@ static void describe(const struct session *session, struct out *out)
                session->held_count[0] + session->held_count[1], held,
                sizeof *session + stream_held(stream) + transaction->bytes +
                    session_owed_bytes(session));
-    out_printf(out, " cmd=%s user=default redir=-1 resp=%u lib-name=%s lib-ver=%s\n",
-               session->command ? command_full_name(session->command) : "NULL", session->resp,
-               session->lib_name ? session->lib_name : "",
+    struct bytes user = session_user_name(session);
+    out_printf(out, " cmd=%s user=%.*s redir=-1 resp=%u lib-name=%s lib-ver=%s",
+               session->command ? command_full_name(session->command) : "NULL", (int)user.len,
+               user.data, session->resp, session->lib_name ? session->lib_name : "",
                session->lib_version ? session->lib_version : "");
+}
+
+/* One line of CLIENT LIST. */
+static void describe(const struct session *session, struct out *out)
+{
+    client_line(session, out);
+    out_write(out, "\n", 1);
 }
 
 /* Replies the collected text and empties the out. */
@@ -164,6 +174,7 @@ struct kill {
     uint64_t id;
     const struct bytes *addr;
     const struct bytes *laddr;
+    const struct bytes *user;
     bool no_type; /* a type that no connection has */
     bool skip_me;
 };
@@ -174,6 +185,7 @@ static bool kill_matches(const struct kill *kill, const struct session *session,
     if (session->is_closing || kill->no_type || (kill->skip_me && session == me))
         return false;
     return (!kill->id || kill->id == session->id) &&
+           (!kill->user || bytes_equal(*kill->user, session_user_name(session))) &&
            (!kill->addr || bytes_equal(*kill->addr, bytes_of(stream_peer(session->stream)))) &&
            (!kill->laddr || bytes_equal(*kill->laddr, bytes_of(stream_local(session->stream))));
 }
@@ -218,7 +230,8 @@ static bool kill_option(struct call *call, const struct bytes *option, struct ki
     } else if (bytes_is(*option, "LADDR")) {
         kill->laddr = value;
     } else if (bytes_is(*option, "USER")) {
-        if (!bytes_equal(*value, BYTES("default"))) {
+        kill->user = value;
+        if (!acl_user_find(call->partition->settings->acl, *value)) {
             call_errorf(call, "ERR No such user '%.*s'", (int)value->len, value->data);
             return false;
         }

@@ -1,6 +1,7 @@
 /*
  * connection.c - what a client says about its own connection: who it is, which protocol and database it uses.
  */
+#include "backend/acl_log.h"
 #include "backend/handlers.h"
 #include "backend/partition.h"
 #include "backend/session.h"
@@ -9,40 +10,35 @@
 
 #include <limits.h>
 
-enum auth { AUTH_OK, AUTH_WRONG, AUTH_NO_PASSWORD };
+static const struct bytes DEFAULT_USER = {"default", 7};
 
-/* The only user is "default"; without a password it takes any. */
-static enum auth check_password(struct call *call, const struct bytes *user, struct bytes password)
+/* Makes the connection this user's when the password is right; what is not goes to the ACL log. */
+static bool log_in(struct call *call, struct bytes name, struct bytes password)
 {
-    const char *wanted = call->partition->settings->config.requirepass;
-    if (user && !bytes_equal(*user, BYTES("default")))
-        return AUTH_WRONG;
-    if (!*wanted)
-        return user ? AUTH_OK : AUTH_NO_PASSWORD;
-    return secret_equal(password, bytes_of(wanted)) ? AUTH_OK : AUTH_WRONG;
+    const struct acl_user *user = acl_user_find(call->partition->settings->acl, name);
+    if (user && acl_user_accepts(user, password)) {
+        session_log_in(call->session, name);
+        return true;
+    }
+    acl_log_add(call, ACL_DENIED_AUTH, call->in_exec ? ACL_MULTI : ACL_TOPLEVEL, name,
+                bytes_of(command_full_name(call->command)));
+    call_error(call, ERR_WRONGPASS);
+    return false;
 }
 
 void cmd_auth(struct call *call)
 {
-    if (call->argc > 3) {
+    const struct acl_user *user = acl_user_find(call->partition->settings->acl, DEFAULT_USER);
+    if (call->argc > 3)
         call_error(call, ERR_SYNTAX);
-        return;
-    }
-    bool has_user = call->argc == 3;
-    switch (check_password(call, has_user ? &call->argv[1] : NULL, call->argv[call->argc - 1])) {
-    case AUTH_NO_PASSWORD:
+    else if (call->argc == 2 && !acl_user_needs_password(user))
         call_error_text(
             call,
             "ERR AUTH <password> called without any password configured for the default user. "
             "Are you sure your configuration is correct?");
-        return;
-    case AUTH_WRONG:
-        call_error(call, ERR_WRONGPASS);
-        return;
-    case AUTH_OK:
-        call->session->is_authenticated = true;
+    else if (log_in(call, call->argc == 3 ? call->argv[1] : DEFAULT_USER,
+                    call->argv[call->argc - 1]))
         reply_ok(&call->reply);
-    }
 }
 
 /* ---- HELLO ---- */
@@ -92,11 +88,8 @@ static bool hello_options(struct call *call)
         const struct bytes *option = &call->argv[i];
         uint32_t more = call->argc - i - 1;
         if (bytes_is(*option, "AUTH") && more >= 2) {
-            if (check_password(call, option + 1, option[2]) != AUTH_OK) {
-                call_error(call, ERR_WRONGPASS);
+            if (!log_in(call, option[1], option[2]))
                 return false;
-            }
-            call->session->is_authenticated = true;
             i += 3;
         } else if (bytes_is(*option, "SETNAME") && more >= 1) {
             if (!set_name(call, option[1]))

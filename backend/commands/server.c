@@ -181,11 +181,6 @@ void cmd_wait(struct call *call)
         reply_int(&call->reply, 0);
 }
 
-void cmd_acl_whoami(struct call *call)
-{
-    reply_bulk_text(&call->reply, "default");
-}
-
 void cmd_module_list(struct call *call)
 {
     reply_array(&call->reply, 0);

@@ -1,0 +1,253 @@
+#!/usr/bin/python3
+"""ACL: users, what they may do, what is logged about them; the same conversation with redis-server and with Scree.
+
+A line of SCRIPT is a connection's number and a command. Compared as sets of words: lists of rules, since Redis tells
+single commands in the order of a hash table. What is left out of client descriptions differs by nature.
+"""
+
+import os
+import re
+import shlex
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
+
+from cluster import Cluster, Oracle
+from harness import Failure, Suite, check, check_equal, wait_for
+from resp import Closed, Connection, ReplyError, value
+
+VOLATILE = (rb'(id|addr|laddr|fd|age|idle|flags|qbuf|qbuf-free|argv-mem|multi|multi-mem|rbs|rbp|obl|oll|omem|tot-mem|'
+            rb'lib-name|lib-ver)=\S*')
+
+SCRIPT = """
+1 acl list
+1 acl setuser bob
+1 acl list
+1 acl getuser bob
+1 acl getuser default
+1 acl getuser nobody
+1 acl setuser bob on >pw ~a* %R~r:* &ch* +@all -@dangerous "(~x* +get)" "(+@hash %W~w)"
+1 acl getuser bob
+1 acl list
+1 acl setuser bob +foo
+1 acl setuser bob +@foo
+1 acl setuser bob ~* ~b
+1 acl setuser bob foo
+1 acl setuser bob <nopw
+1 acl setuser bob #abc
+1 acl setuser bob +config|nosub
+1 acl setuser bob +config|get|x
+1 acl setuser bob +select|0
+1 acl setuser bob %X~a
+1 acl setuser bob "(~a"
+1 acl setuser bob "(foo)"
+1 acl setuser bob "(~a" "+get" "+set)" 
+1 acl getuser bob
+1 acl setuser bob "(~a" "+get" "+set" 
+1 acl setuser bob "" 
+1 acl cat
+1 acl cat foo
+1 acl cat a b
+1 acl dryrun bob set a 1
+1 acl dryrun bob get zz
+1 acl dryrun nobody get a
+1 acl dryrun bob foo
+1 acl dryrun bob get
+1 acl dryrun bob publish zz 1
+1 acl dryrun bob config get x
+1 acl genpass 0
+1 acl genpass x
+1 acl genpass 1 2
+1 acl deluser default
+1 acl deluser a b
+1 acl whoami
+1 acl load
+1 acl save
+1 acl log 1 2
+1 acl log x
+1 acl setuser 'a b' on
+1 acl users
+1 acl setuser bob reset on >pw ~a* &ch* +@read +multi +exec +config|get +publish +select|0
+2 auth bob pw
+2 set a 1
+2 get b
+2 get a
+2 config set maxmemory 1
+2 config get maxmemory
+2 config
+2 select 0
+2 select 1
+2 multi
+2 set a 1
+2 exec
+2 mget a1 a2 b
+2 acl whoami
+2 auth bob bad
+2 auth nobody bad
+2 auth bad
+2 hello 3 auth bob bad
+2 multi
+2 get a
+1 acl setuser bob -@read
+2 exec
+1 acl setuser bob +@read
+2 multi
+2 get a
+1 acl setuser bob resetkeys ~b*
+2 exec
+1 acl log
+1 acl log 1
+1 acl log reset
+1 acl log
+1 acl setuser bob off
+3 auth bob pw
+2 get b1
+1 acl deluser bob
+2 get b1
+1 acl setuser t reset
+1 acl setuser t +@all -@write
+1 acl list
+1 acl setuser t reset -@all +@read +@write
+1 acl list
+1 acl setuser t reset +@read +set
+1 acl list
+1 acl setuser t reset +@all -get -set
+1 acl list
+1 acl setuser t reset +config -config|set
+1 acl list
+1 acl setuser t reset +@all -config|set
+1 acl list
+1 acl setuser t reset +@string +@hash -get
+1 acl list
+1 acl setuser t reset +select|0 +select|1
+1 acl list
+1 acl setuser t reset +select|0 +select
+1 acl list
+1 acl setuser t reset allkeys allchannels nopass
+1 acl list
+1 acl getuser t
+1 acl setuser t skip-sanitize-payload on +@all -@admin
+1 acl list
+1 acl getuser t
+1 acl setuser t clearselectors resetpass ~a %R~b %W~b %RW~c
+1 acl list
+1 acl setuser t reset %R~a %R~b %W~c on nopass +@all
+4 auth t x
+4 get a
+4 set a 1
+4 set c 1
+4 get c
+4 getset c 1
+4 copy a c
+4 copy c a
+4 object encoding a
+4 exists c
+4 del a
+4 expire c 10
+4 ttl c
+4 setrange c 0 x
+4 append c x
+4 set c 1 get
+1 acl setuser u on nopass +@all "(~x +set)" "(~y +get)" 
+5 auth u ""
+5 set x 1
+5 get x
+5 get y
+5 ping
+1 config set requirepass foo
+6 get a
+6 acl whoami
+6 hello 2
+6 auth default foo
+6 acl whoami
+6 acl list
+6 config set requirepass ""
+7 ping
+"""
+
+suite = Suite(__doc__)
+
+
+def comparable(reply):
+    if isinstance(reply, list):
+        return sorted((comparable(item) for item in reply), key=repr)
+    if isinstance(reply, bytes) and re.fullmatch(rb'[0-9]+\.[0-9]+', reply):
+        return repr(b'0')  # age-seconds
+    if isinstance(reply, bytes) and (b'cmd=' in reply or b'@' in reply or b'resetchannels' in reply):
+        return sorted(re.sub(VOLATILE, b'', reply).split())
+    return repr(reply)
+
+
+def answers(address):
+    """What the server at this address says to each line; its closing of a connection is an answer too."""
+    connections, said = {}, []
+    for line in SCRIPT.split('\n'):
+        if not line:
+            continue
+        name, command = line.split(' ', 1)
+        connection = connections.setdefault(name, None) or Connection(address, 10)
+        connections[name] = connection
+        try:
+            said.append((line, value(connection.call(*shlex.split(command)))))
+        except (Closed, OSError):
+            said.append((line, 'closed'))
+    return said
+
+
+def backend(**options):
+    return Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': options})
+
+
+@suite.case('users, rules, refusals and their log are told as redis-server tells them')
+def _(run):
+    differences = []
+    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
+        oracle = Oracle(folder)
+        oracle.start()
+        try:
+            theirs = answers(oracle.address)
+        finally:
+            oracle.stop()
+    with backend() as cluster:
+        ours = answers(cluster.backends[0].addresses[0])
+    check(len(ours) > 100, 'the whole script was played')
+    for (line, mine), (_, other) in zip(ours, theirs):
+        if comparable(mine) != comparable(other):
+            differences.append('%s\n       redis: %r\n       scree: %r' % (line, other, mine))
+    if differences:
+        raise Failure('%d differences\n     %s' % (len(differences), '\n     '.join(differences[:10])))
+
+
+@suite.case('users come from their file, go back to it, and a bad file changes nothing')
+def _(run):
+    with tempfile.TemporaryDirectory(prefix='scree-acl-') as folder:
+        path = os.path.join(folder, 'users.acl')
+        with open(path, 'w') as file:
+            file.write('# who may what\nuser default on nopass ~* &* +@all\n\nuser reader on >pw ~r:* +@read\n')
+        with backend(**{'acl-file': path}) as cluster:
+            admin = Connection(cluster.backends[0].addresses[0], 20)
+            reader = Connection(cluster.backends[0].addresses[0], 20)
+            check_equal(reader.get('AUTH', 'reader', 'pw'), b'OK', 'login')
+            check_equal(reader.get('GET', 'r:1'), None, 'an allowed read')
+            check(isinstance(reader.get('SET', 'r:1', 'x'), ReplyError), 'a write is refused')
+            check_equal(admin.get('ACL', 'SETUSER', 'writer', 'on', 'nopass', '~w:*', '+set'), b'OK', 'SETUSER')
+            check_equal(admin.get('ACL', 'SAVE'), b'OK', 'SAVE')
+            with open(path) as file:
+                text = file.read()
+            check('user writer on nopass ~w:* resetchannels -@all +set\n' in text, 'the new user is in the file')
+            with open(path, 'w') as file:
+                file.write('user default on nopass ~* &* +@all\nuser x +nonsense\n')
+            error = admin.get('ACL', 'LOAD')
+            check(isinstance(error, ReplyError) and 'line 2' in str(error), 'a bad file is refused with its line: %r' % error)
+            check_equal(admin.get('ACL', 'USERS'), [b'default', b'reader', b'writer'], 'nothing changed')
+            with open(path, 'w') as file:
+                file.write('user default on nopass ~* &* +@all\n')
+            check_equal(admin.get('ACL', 'LOAD'), b'OK', 'LOAD')
+            check_equal(admin.get('ACL', 'USERS'), [b'default'], 'only the file counts')
+            wait_for(lambda: b'user=reader' not in admin.get('CLIENT', 'LIST'), 'the removed user to be cut off')
+
+
+if __name__ == '__main__':
+    suite.main()
