@@ -1,0 +1,434 @@
+#!/usr/bin/python3
+"""Commands that wait: who is served, when, with what, and what ends a wait. Each scene is played on redis-server and on a
+partition, and must look the same on both."""
+
+import os
+import resource
+import socket
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster, Oracle
+from harness import Skip, Suite, check, check_equal, wait_for
+from resp import Closed, Connection, value
+
+
+def options(parser):
+    parser.add_argument('--waiters', type=int, default=5000, help='connections that wait at once')
+
+
+suite = Suite(__doc__, options)
+
+
+class Scene:
+    """One server with its connections; what was read is kept for the comparison."""
+
+    def __init__(self, address):
+        self.address, self.connections, self.seen = address, {}, []
+        self.call('boss', 'FLUSHALL')
+        self.seen.clear()
+
+    def __getitem__(self, name):
+        if name not in self.connections:
+            self.connections[name] = Connection(self.address, 20)
+        return self.connections[name]
+
+    def call(self, name, *args):
+        self[name].send(*args)
+        return self.read(name)
+
+    def read(self, name):
+        reply = self[name].read(20)
+        self.seen.append((name, reply))
+        return value(reply)
+
+    def info(self, field):
+        text = self['boss'].get('INFO', 'everything').decode()
+        for line in text.split('\r\n'):
+            if line.startswith(field + ':'):
+                return line[len(field) + 1:]
+        return None
+
+    def blocked(self):
+        return int(self.info('blocked_clients'))
+
+    def wait(self, name, *args):
+        """Sends a command that has to wait, and returns when it does."""
+        before = self.blocked()
+        self[name].send(*args)
+        wait_for(lambda: self.blocked() == before + 1, '%r to wait' % (args,))
+
+    def client_id(self, name):
+        return self[name].get('CLIENT', 'ID')
+
+    def close(self, name):
+        self.connections.pop(name).close()
+
+    def end(self):
+        for connection in self.connections.values():
+            connection.close()
+        with Connection(self.address, 20) as connection:
+            wait_for(lambda: b'blocked_clients:0\r\n' in connection.get('INFO', 'clients'), 'no wait to be left')
+
+
+class World:
+    started = False
+
+    def start(self):
+        if self.started:
+            return
+        self.folder = tempfile.TemporaryDirectory(prefix='scree-oracle-')
+        self.oracle = Oracle(self.folder.name)
+        self.oracle.start()
+        self.cluster = Cluster(backends=1, partitions=1, proxies=0)
+        self.cluster.__enter__()
+        self.started = True
+
+    def stop(self):
+        if self.started:
+            self.started = False
+            self.cluster.__exit__(None, None, None)
+            self.oracle.stop()
+            self.folder.cleanup()
+
+
+WORLD = World()
+
+
+def scene(title):
+    """The function plays on both servers and what they reply must be the same."""
+    def keep(function):
+        @suite.case(title)
+        def _(run):
+            WORLD.start()
+            seen = []
+            for address in (WORLD.oracle.address, WORLD.cluster.backends[0].addresses[0]):
+                stage = Scene(address)
+                function(stage)
+                stage.end()
+                seen.append(stage.seen)
+            check_equal(seen[1], seen[0], 'replies')
+        return function
+    return keep
+
+
+@scene('waiters of a key are served in the order they came')
+def _(s):
+    for name in 'abc':
+        s.wait(name, 'BLPOP', 'k', 0)
+    s.call('boss', 'RPUSH', 'k', 1, 2)
+    check_equal([s.read('a'), s.read('b')], [[b'k', b'1'], [b'k', b'2']])
+    s.call('boss', 'EXISTS', 'k')
+    s.call('boss', 'RPUSH', 'k', 3, 4)
+    check_equal(s.read('c'), [b'k', b'3'])
+    s.call('boss', 'LRANGE', 'k', 0, -1)
+
+
+@scene('different commands wait in one queue, and each takes what it wants')
+def _(s):
+    s.wait('a', 'BRPOP', 'k', 0)
+    s.wait('b', 'BLMPOP', 0, 2, 'other', 'k', 'LEFT', 'COUNT', 2)
+    s.wait('c', 'BRPOPLPUSH', 'k', 'to', 0)
+    s.wait('d', 'BLPOP', 'to', 'k', 0)
+    s.call('boss', 'RPUSH', 'k', 1, 2, 3, 4, 5, 6)
+    for name in 'abcd':
+        s.read(name)
+    s.call('boss', 'LRANGE', 'k', 0, -1)
+    s.call('boss', 'LRANGE', 'to', 0, -1)
+
+
+@scene('of several keys the one that was ready first is taken, not the first argument')
+def _(s):
+    s.wait('a', 'BLPOP', 'k1', 'k2', 'k1', 0)
+    s['boss'].send_many([['MULTI'], ['LPUSH', 'k2', 'second'], ['LPUSH', 'k1', 'first'], ['EXEC']])
+    for _ in range(4):
+        s.read('boss')
+    check_equal(s.read('a'), [b'k2', b'second'])
+    s.call('boss', 'LRANGE', 'k1', 0, -1)
+
+
+@scene('serving waits for the end of EXEC, and finds what is left then')
+def _(s):
+    s.wait('a', 'BLPOP', 'k', 0)
+    for block in ([['LPUSH', 'k', 1], ['LPOP', 'k']], [['LPUSH', 'k', 1], ['DEL', 'k'], ['SET', 'k', 'text'], ['DEL', 'k']],
+                  [['LPUSH', 'k', 1], ['LPUSH', 'k', 2], ['RPUSH', 'k', 3]]):
+        s['boss'].send_many([['MULTI']] + block + [['EXEC']])
+        for _ in range(len(block) + 2):
+            s.read('boss')
+    check_equal(s.read('a'), [b'k', b'2'])
+
+
+@scene('a key of another type is passed over, also when it is the first of several')
+def _(s):
+    s.wait('a', 'BLPOP', 'k1', 'k2', 0)
+    s.call('boss', 'SET', 'k1', 'text')
+    s.call('boss', 'HSET', 'k2', 'f', 'v')
+    s.call('boss', 'DEL', 'k2')
+    check_equal(s.blocked(), 1)
+    s.call('boss', 'RPUSH', 'k2', 'x')
+    check_equal(s.read('a'), [b'k2', b'x'])
+
+
+@scene('BLMOVE serves the next, and the next')
+def _(s):
+    s.wait('a', 'BLMOVE', 'k1', 'k2', 'LEFT', 'RIGHT', 0)
+    s.wait('c', 'BLPOP', 'k3', 0)
+    s.wait('b', 'BRPOPLPUSH', 'k2', 'k3', 0)
+    s.call('boss', 'RPUSH', 'k1', 'x', 'y')
+    for name in 'abc':
+        s.read(name)
+    s.call('boss', 'EXISTS', 'k1', 'k2', 'k3')
+    s.wait('a', 'BLMOVE', 'r', 'r', 'LEFT', 'RIGHT', 0)
+    s.wait('b', 'BLMOVE', 'r', 'r', 'LEFT', 'LEFT', 0)
+    s.wait('c', 'BRPOP', 'r', 0)
+    s.call('boss', 'RPUSH', 'r', 'x')
+    for name in 'abc':
+        s.read(name)
+
+
+@scene('BLMOVE into a key of another type gets the error when it is served')
+def _(s):
+    s.call('boss', 'SET', 'to', 'text')
+    s.wait('a', 'BLMOVE', 'k', 'to', 'LEFT', 'RIGHT', 0)
+    s.wait('b', 'BLPOP', 'k', 0)
+    s.call('boss', 'RPUSH', 'k', 'x')
+    check('WRONGTYPE' in str(s.read('a')), 'no WRONGTYPE')
+    check_equal(s.read('b'), [b'k', b'x'])
+
+
+@scene('a key may become ready by RENAME, COPY, MOVE and SWAPDB')
+def _(s):
+    s.call('boss', 'RPUSH', 'other', 'x')
+    s.wait('a', 'BLPOP', 'k', 0)
+    s.call('boss', 'RENAME', 'other', 'k')
+    check_equal(s.read('a'), [b'k', b'x'])
+    s.call('boss', 'RPUSH', 'other', 'y')
+    s.wait('a', 'BLPOP', 'k', 0)
+    s.call('boss', 'COPY', 'other', 'k')
+    check_equal(s.read('a'), [b'k', b'y'])
+    s.call('one', 'SELECT', 1)
+    s.wait('one', 'BLPOP', 'other', 0)
+    s.call('boss', 'MOVE', 'other', 1)
+    check_equal(s.read('one'), [b'other', b'y'])
+    s.call('boss', 'RPUSH', 'k', 'z')
+    s.wait('one', 'BLPOP', 'k', 0)
+    s.call('boss', 'SWAPDB', 0, 1)
+    check_equal(s.read('one'), [b'k', b'z'])
+    s.wait('one', 'BLPOP', 'k', 0)
+    s.call('boss', 'FLUSHALL')
+    s.call('boss', 'SWAPDB', 0, 1)
+    s.call('boss', 'RPUSH', 'k', 'zero')
+    s.call('boss', 'SELECT', 1)
+    s.call('boss', 'RPUSH', 'k', 'one')
+    check_equal(s.read('one'), [b'k', b'one'])
+    s.call('boss', 'SELECT', 0)
+
+
+@scene('a wait ends in time with a null array, in each protocol')
+def _(s):
+    s.call('three', 'HELLO', 3)
+    s.seen.clear()
+    for name in ('two', 'three'):
+        for words in (['BLPOP', 'k', 0.05], ['BRPOP', 'k', 'j', 0.02], ['BLMOVE', 'k', 'j', 'LEFT', 'LEFT', 0.01],
+                      ['BRPOPLPUSH', 'k', 'j', 0.001], ['BLMPOP', 0.03, 1, 'k', 'LEFT']):
+            started = time.monotonic()
+            s.call(name, *words)
+            took = time.monotonic() - started
+            timeout = words[1] if words[0] == 'BLMPOP' else words[-1]
+            check(took >= timeout * 0.9, '%r ended after %.4f s' % (words, took))
+    check_equal(s.info('clients_in_timeout_table'), '0')
+
+
+@scene('timeouts end in their order whatever the order they came in')
+def _(s):
+    for name, seconds in (('a', 0.3), ('b', 0.1), ('c', 0.2), ('d', 0), ('e', 100)):
+        s.wait(name, 'BLPOP', 'k', seconds)
+    check_equal(s.info('clients_in_timeout_table'), '4')
+    ends = []
+    for name in 'bca':
+        s.read(name)
+        ends.append(time.monotonic())
+    check_equal(ends, sorted(ends))
+    check_equal(s.blocked(), 2)
+
+
+@scene('requests behind one that waits run when it has been answered')
+def _(s):
+    s.wait('a', 'BLPOP', 'k', 0)
+    more = [['SET', 's:%d' % i, 'x' * 1000] for i in range(2000)]
+    s['a'].send_many([['BLPOP', 'k', 0], ['RPUSH', 'after', 1]] + more + [['PING']])
+    check_equal(s.call('boss', 'EXISTS', 'after', 's:0'), 0)
+    s.call('boss', 'RPUSH', 'k', 1)
+    s.read('a')
+    check_equal(s.call('boss', 'EXISTS', 'after'), 0)
+    s.call('boss', 'RPUSH', 'k', 2)
+    for _ in range(len(more) + 3):
+        s.read('a')
+    s.call('boss', 'DBSIZE')
+
+
+@scene('inside MULTI nothing waits')
+def _(s):
+    words = [['BLPOP', 'k', 0], ['BLMOVE', 'k', 'j', 'LEFT', 'LEFT', 0], ['BLMPOP', 0, 1, 'k', 'LEFT'],
+             ['BRPOPLPUSH', 'k', 'j', 0], ['RPUSH', 'k', 1, 2], ['BLPOP', 'k', 0], ['BRPOP', 'j', 'k', 0]]
+    s['a'].send_many([['MULTI']] + words + [['EXEC']])
+    for _ in range(len(words) + 2):
+        s.read('a')
+
+
+@scene('a connection that ends does not take anything')
+def _(s):
+    for how in ('close', 'half', 'reset', 'busy'):
+        s.wait(how, 'BLPOP', 'k', 0)
+        if how == 'busy':
+            s[how].send_many([['PING']] * 3000)
+        if how == 'half':
+            s[how].sock.shutdown(socket.SHUT_WR)
+            try:
+                s[how].read(20)
+                check(False, 'a reply after the end')
+            except Closed:
+                pass
+        elif how == 'reset':
+            s[how].sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\1\0\0\0\0\0\0\0')
+        s.close(how)
+        wait_for(lambda: s.blocked() == 0, 'the wait to end (%s)' % how)
+        s.call('boss', 'RPUSH', 'k', how)
+        check_equal(s.call('boss', 'LPOP', 'k'), how.encode())
+
+
+@scene('CLIENT UNBLOCK and CLIENT KILL')
+def _(s):
+    one = s.client_id('a')
+    check_equal(s.call('boss', 'CLIENT', 'UNBLOCK', one), 0)
+    for words in (['UNBLOCK', one], ['UNBLOCK', one, 'TIMEOUT'], ['UNBLOCK', one, 'error']):
+        s.wait('a', 'BLPOP', 'k', 0)
+        check_equal(s.call('boss', 'CLIENT', *words), 1)
+        s.read('a')
+        s.call('a', 'PING')
+    for words in (['UNBLOCK', one, 'NOPE'], ['UNBLOCK', 'x'], ['UNBLOCK', 10 ** 9], ['UNBLOCK', one, 'ERROR', 'x']):
+        s.call('boss', 'CLIENT', *words)
+    s.wait('a', 'BLPOP', 'k', 0)
+    line = [line for line in s['boss'].get('CLIENT', 'LIST').decode().split('\n') if line.startswith('id=%d ' % one)][0]
+    check(' flags=b ' in line and ' cmd=blpop ' in line, line)
+    check_equal(s.call('boss', 'CLIENT', 'KILL', 'ID', one), 1)
+    wait_for(lambda: s.blocked() == 0, 'the killed to be gone')
+    s.close('a')
+    s.call('boss', 'RPUSH', 'k', 1)
+    s.call('boss', 'LLEN', 'k')
+
+
+@scene('CLIENT REPLY SKIP and OFF hold for the reply that comes late')
+def _(s):
+    s['a'].send('CLIENT', 'REPLY', 'SKIP')
+    s.wait('a', 'BLPOP', 'k', 0)
+    s.call('boss', 'RPUSH', 'k', 1)
+    s.call('a', 'PING')
+    s['a'].send('CLIENT', 'REPLY', 'OFF')
+    s.wait('a', 'BLPOP', 'k', 0)
+    s.call('boss', 'RPUSH', 'k', 1)
+    s.call('a', 'CLIENT', 'REPLY', 'ON')
+
+
+@scene('a wait counts once among the calls, and its failure too')
+def _(s):
+    one = s.client_id('a')
+    s.call('boss', 'CONFIG', 'RESETSTAT')
+    s.call('a', 'BLPOP', 'k', 0.01)
+    s.wait('a', 'BLPOP', 'k', 0)
+    s.call('boss', 'RPUSH', 'k', 1)
+    s.read('a')
+    s.wait('a', 'BLPOP', 'k', 0)
+    s.call('boss', 'CLIENT', 'UNBLOCK', one, 'ERROR')
+    s.read('a')
+    s.wait('a', 'BLPOP', 'k', 0)
+    s.call('boss', 'CLIENT', 'UNBLOCK', one)
+    s.read('a')
+    figures = dict(pair.split('=') for pair in s.info('cmdstat_blpop').split(','))
+    s.seen.append({name: figures[name] for name in ('calls', 'rejected_calls', 'failed_calls')})
+    s.seen.append(s.info('errorstat_UNBLOCKED'))
+
+
+@scene('CLIENT PAUSE holds commands that would wait, and timeouts go on')
+def _(s):
+    s.wait('a', 'BLPOP', 'k', 0.1)
+    s.call('boss', 'CLIENT', 'PAUSE', 100000, 'WRITE')
+    s['b'].send('BLPOP', 'j', 0)
+    s.read('a')
+    s.call('boss', 'CLIENT', 'UNPAUSE')
+    wait_for(lambda: s.blocked() == 1, 'the held command to wait')
+    s.call('boss', 'RPUSH', 'j', 1)
+    s.read('b')
+
+
+@scene('a transaction of pushes serves everybody at once')
+def _(s):
+    names = ['w%d' % i for i in range(20)]
+    for name in names:
+        s.wait(name, 'BLPOP', 'k%d' % (int(name[1:]) % 3), 0)
+    block = [['RPUSH', 'k%d' % (i % 3), i] for i in range(20)]
+    s['boss'].send_many([['MULTI']] + block + [['EXEC']])
+    for _ in range(len(block) + 2):
+        s.read('boss')
+    for name in names:
+        s.read(name)
+
+
+@suite.case('many wait for one key, and each gets its element in turn')
+def _(run):
+    count = run.options.waiters
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2 * count + 200:
+        raise Skip('only %d descriptors' % hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        backend = cluster.backends[0]
+        waiters = []
+        with Connection(backend.addresses[0], 60) as boss:
+            for i in range(count):
+                waiters.append(Connection(backend.addresses[0], 60))
+                waiters[-1].call('PING')
+                waiters[-1].send('BLPOP', 'k', 0 if i % 2 else 1000 + i)
+                boss.call('PING')  # when this is answered the one before was read
+            wait_for(lambda: b'blocked_clients:%d\r\n' % count in boss.get('INFO', 'clients'), 'all to wait', 60)
+            before = backend.cpu_seconds()
+            for i in range(200):
+                check_equal(boss.call('RPUSH', 'k', i), (':', b'1'))
+            one_by_one = backend.cpu_seconds() - before
+            order = [value(waiter.read()) for waiter in waiters[:200]]
+            started = time.monotonic()
+            boss.call('RPUSH', 'k', *range(200, count))
+            order += [value(waiter.read()) for waiter in waiters[200:]]
+            run.note('%.0f us of CPU to serve one of %d, %.2f s for all the rest at once'
+                     % (one_by_one / 200 * 1e6, count, time.monotonic() - started))
+            check_equal([int(element) for _, element in order], list(range(count)), 'order')
+            check_equal(boss.call('EXISTS', 'k'), (':', b'0'))
+        for waiter in waiters:
+            waiter.close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@suite.case('a backend with waiting clients stops cleanly')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        clients = [Connection(cluster.backends[0].addresses[0], 20) for _ in range(20)]
+        for i, client in enumerate(clients):
+            client.send('BLPOP', 'k', i % 2 * 60)
+        with Connection(cluster.backends[0].addresses[0], 20) as boss:
+            wait_for(lambda: b'blocked_clients:20\r\n' in boss.get('INFO', 'clients'), 'all to wait')
+        cluster.backends[0].stop()
+        for client in clients:
+            check_equal(client.read_until_closed(20), (b'', True))
+
+
+@suite.case('(the servers of these cases end cleanly)')
+def _(run):
+    WORLD.stop()
+
+
+if __name__ == '__main__':
+    suite.main()
