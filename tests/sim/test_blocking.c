@@ -1,0 +1,484 @@
+/*
+ * test_blocking.c - clients push to, take from and wait for three lists, while the network cuts, the store fails and
+ * the process crashes.
+ *
+ *   test_blocking [seed]      one world, or SEEDS
+ *
+ * Every element is pushed once. It is checked that
+ *   (1) replies come in the order of the requests, whatever waits for a key or for a commit;
+ *   (2) no element is given to two clients, and none that nobody pushed;
+ *   (3) a wait ends with null only after its time;
+ *   (4) in the end nobody waits for a list that has elements, and the server knows who waits;
+ *   (5) in the end every element that was acknowledged was given to somebody, or is in a list, or was in a reply
+ *       that a fault took away.
+ */
+#include "backend/blocking.h"
+#include "backend/keyspace.h"
+#include "backend/partition.h"
+#include "backend/server.h"
+#include "backend/store/store.h"
+#include "shared/check.h"
+#include "shared/command.h"
+#include "shared/error.h"
+#include "shared/log.h"
+#include "shared/resp.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/store_mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    SEEDS = 60,
+    CLIENTS = 8,
+    KEYS = 3,
+    PENDING_MAX = 16,
+    ROUNDS = 200,
+    ROUND_US = 20 * 1000,
+    ELEMENTS_MAX = 1 << 16,
+    STEPS_MAX = 20000000
+};
+
+/* What a reply must be: an integer, +OK or +QUEUED, an array of integers; an element alone, or with its key. */
+enum wanted { WANT_INT, WANT_STATUS, WANT_INTS, WANT_ELEMENT, WANT_PAIR };
+
+struct request {
+    enum wanted wanted;
+    bool is_waiting;       /* a command that waits */
+    unsigned keys;         /* it may take from these, a bit each */
+    uint64_t until_us;     /* null is no answer before; 0 = for ever */
+    uint64_t first, count; /* elements it pushes */
+};
+
+struct client {
+    struct stream *stream;
+    struct timer *timer;
+    struct resp_skip skip;
+    struct request pending[PENDING_MAX]; /* a ring, oldest at `first` */
+    uint64_t first;
+    uint64_t last;
+};
+
+enum fate { UNKNOWN, ACKED, TAKEN };
+
+static struct server *server;
+static struct store_env *env;
+static struct loop *backend_loop;
+static struct loop *client_loop;
+static struct partition *partition;
+static struct client clients[CLIENTS];
+static uint8_t fates[ELEMENTS_MAX];
+static uint64_t elements; /* pushed so far */
+static uint64_t taken;
+static uint64_t nulls;
+static uint64_t lost; /* elements that replies nobody got may have had */
+static bool is_ending;
+static bool has_stopped;
+
+/* ---- clients: replies ---- */
+
+static struct resp_value next_value(struct bytes frame, size_t *pos)
+{
+    struct resp_value value;
+    CHECK(resp_value_next(frame, pos, &value));
+    return value;
+}
+
+static void take(struct bytes text)
+{
+    char copy[32] = "";
+    CHECK(text.len < sizeof copy);
+    memcpy(copy, text.data, text.len);
+    uint64_t element = strtoull(copy, NULL, 10);
+    CHECK(element < elements);
+    CHECK(fates[element] != TAKEN);
+    fates[element] = TAKEN;
+    taken++;
+    sim_note("took", element);
+}
+
+static void check_null(const struct request *request)
+{
+    nulls++;
+    if (request->is_waiting)
+        CHECK(request->until_us && sim_now_us() >= request->until_us);
+}
+
+static void check_reply(const struct request *request, struct bytes frame)
+{
+    size_t pos = 0;
+    struct resp_value value = next_value(frame, &pos);
+    if (value.type == '-') { /* the store failed: it may have happened after all */
+        CHECK(strncmp(value.text.data, "MISCONF", 7) == 0 ||
+              strncmp(value.text.data, "EXECABORT", 9) == 0);
+        lost += request->wanted >= WANT_ELEMENT;
+        return;
+    }
+    switch (request->wanted) {
+    case WANT_STATUS:
+        CHECK(value.type == '+');
+        break;
+    case WANT_INTS:
+        CHECK(value.type == '*' && value.count == (int64_t)request->count);
+        break;
+    case WANT_INT:
+        CHECK(value.type == ':');
+        break;
+    case WANT_PAIR:
+    case WANT_ELEMENT:
+        if (value.is_null) {
+            check_null(request);
+            break;
+        }
+        if (request->wanted == WANT_PAIR) {
+            CHECK(value.type == '*' && value.count == 2);
+            value = next_value(frame, &pos);
+            CHECK(value.text.len == 2 && value.text.data[0] == 'k');
+            CHECK(request->keys & 1U << (value.text.data[1] - '0'));
+            value = next_value(frame, &pos);
+        }
+        CHECK(value.type == '$');
+        take(value.text);
+        break;
+    }
+    for (uint64_t i = 0; i < request->count; i++)
+        if (fates[request->first + i] == UNKNOWN && value.type != '+')
+            fates[request->first + i] = ACKED;
+}
+
+static size_t on_replies(void *owner, struct block *block, const char *data, size_t len,
+                         size_t *need)
+{
+    struct client *client = owner;
+    size_t used = 0;
+    (void)block;
+    while (used < len) {
+        enum resp_result result = resp_skip(&client->skip, data + used, len - used);
+        CHECK(result != RESP_BAD);
+        if (result == RESP_MORE) {
+            *need = client->skip.need;
+            break;
+        }
+        CHECK(client->first < client->last);
+        check_reply(&client->pending[client->first++ % PENDING_MAX],
+                    (struct bytes){data + used, client->skip.size});
+        used += client->skip.size;
+    }
+    return used;
+}
+
+/* ---- clients: requests ---- */
+
+static void add(struct client *client, struct request request)
+{
+    CHECK(client->last - client->first < PENDING_MAX);
+    client->pending[client->last++ % PENDING_MAX] = request;
+}
+
+static struct request push_of(uint64_t count)
+{
+    struct request request = {.wanted = WANT_INT, .first = elements, .count = count};
+    elements += count;
+    CHECK(elements <= ELEMENTS_MAX);
+    return request;
+}
+
+static void send_push(struct client *client)
+{
+    struct request push = push_of(1 + sim_random(3));
+    out_printf(stream_out(client->stream), "%s k%d", sim_random(2) ? "LPUSH" : "RPUSH",
+               (int)sim_random(KEYS));
+    for (uint64_t i = 0; i < push.count; i++)
+        out_printf(stream_out(client->stream), " %d", (int)(push.first + i));
+    out_printf(stream_out(client->stream), "\r\n");
+    add(client, push);
+}
+
+/* A transaction that pushes to several lists, one element each. */
+static void send_transaction(struct client *client)
+{
+    struct out *out = stream_out(client->stream);
+    struct request push = push_of(KEYS);
+    push.wanted = WANT_INTS;
+    out_printf(out, "MULTI\r\n");
+    add(client, (struct request){.wanted = WANT_STATUS});
+    for (uint64_t i = 0; i < push.count; i++) {
+        out_printf(out, "RPUSH k%d %d\r\n", (int)sim_random(KEYS), (int)(push.first + i));
+        add(client, (struct request){.wanted = WANT_STATUS});
+    }
+    out_printf(out, "EXEC\r\n");
+    add(client, push);
+}
+
+static void send_wait(struct client *client)
+{
+    struct out *out = stream_out(client->stream);
+    int a = (int)sim_random(KEYS);
+    int b = (int)sim_random(KEYS);
+    int timeout_ms = sim_random(3) ? (int)sim_random(40) : 0;
+    const char *name = sim_random(2) ? "BLPOP" : "BRPOP";
+    out_printf(out, "%s k%d k%d %d.%03d\r\n", name, a, b, timeout_ms / 1000, timeout_ms % 1000);
+    add(client, (struct request){
+                    .wanted = WANT_PAIR,
+                    .is_waiting = true,
+                    .keys = 1U << a | 1U << b,
+                    .until_us = timeout_ms ? sim_now_us() + (uint64_t)timeout_ms * 1000 : 0,
+                });
+}
+
+static void send_random(struct client *client)
+{
+    switch (sim_random(10)) {
+    case 0:
+    case 1:
+        send_push(client);
+        break;
+    case 2:
+        if (client->last - client->first + KEYS + 2 <= PENDING_MAX)
+            send_transaction(client);
+        break;
+    case 3: /* what it moves is not taken: the reply is checked by (1) only */
+        out_printf(stream_out(client->stream), "LLEN k%d\r\n", (int)sim_random(KEYS));
+        add(client, (struct request){.wanted = WANT_INT});
+        break;
+    case 4:
+        out_printf(stream_out(client->stream), "LPOP k%d\r\n", (int)sim_random(KEYS));
+        add(client, (struct request){.wanted = WANT_ELEMENT});
+        break;
+    default:
+        send_wait(client);
+    }
+}
+
+static void on_client_end(void *owner, int err);
+static const struct stream_events client_events = {.on_data = on_replies, .on_end = on_client_end};
+
+static void on_client_open(void *owner, int err)
+{
+    if (err)
+        on_client_end(owner, err);
+}
+
+static void client_connect(struct client *client)
+{
+    client->skip = (struct resp_skip){0};
+    client->first = client->last = 0;
+    client->stream =
+        stream_connect(client_loop, "backend:7401", 1000, &client_events, on_client_open, client);
+}
+
+/* What was asked for and not answered may have been given. */
+static void client_drop(struct client *client)
+{
+    for (; client->first < client->last; client->first++)
+        lost += client->pending[client->first % PENDING_MAX].wanted >= WANT_ELEMENT;
+    client->stream = NULL;
+}
+
+static void on_client_end(void *owner, int err)
+{
+    struct client *client = owner;
+    (void)err;
+    stream_close(client->stream);
+    client_drop(client);
+}
+
+static void on_client_timer(void *owner)
+{
+    struct client *client = owner;
+    if (!client->stream) {
+        if (!is_ending)
+            client_connect(client);
+        return;
+    }
+    if (sim_chance(1500)) { /* it goes away, perhaps while it waits */
+        stream_abort(client->stream);
+        client_drop(client);
+        return;
+    }
+    for (uint64_t i = sim_random(3) == 0; i > 0 && client->last - client->first + 2 < PENDING_MAX;
+         i--)
+        send_random(client);
+    stream_send(client->stream);
+}
+
+/* ---- the backend ---- */
+
+static void backend_start(void)
+{
+    char error[256];
+    sim_set_host("backend");
+    backend_loop = loop_new();
+    partition = partition_new(server, 0, backend_loop, env, error, sizeof error);
+    CHECK(partition);
+    const struct listen_options options = {.address = "backend:7401", .backlog = 16};
+    int fd = listen_bind(&options, error, sizeof error);
+    CHECK(fd >= 0);
+    partition->listener = listener_new(backend_loop, fd, &options, partition_accept, partition);
+}
+
+static void backend_free(void)
+{
+    partition_free(partition);
+    loop_free(backend_loop);
+}
+
+static void backend_crash(void)
+{
+    sim_crash_host("backend");
+    store_mem_crash(partition->store);
+    backend_free();
+    backend_start();
+}
+
+/* How many elements a list has; those that are acknowledged and not taken count as found. */
+static uint64_t look_at(int key, uint64_t *found)
+{
+    struct call call;
+    struct entry entry;
+    struct sub_iter it;
+    uint64_t size = 0;
+    const char name[] = {'k', (char)('0' + key)};
+    partition_call_begin(partition, &call);
+    call.space = space_open(partition->spaces, BYTES(""), 0);
+    CHECK(keyspace_open(&call, (struct bytes){name, 2}, OPEN_QUIET, &entry));
+    if (entry.exists) {
+        sub_iter_init(&call, &entry, CF_DATA, BYTES(""), &it);
+        for (; sub_iter_next(&it); size++) {
+            char copy[32] = "";
+            memcpy(copy, it.value.data, it.value.len);
+            uint64_t element = strtoull(copy, NULL, 10);
+            CHECK(fates[element] != TAKEN);
+            *found += fates[element] == ACKED;
+        }
+        CHECK(sub_iter_fini(&it));
+        CHECK(size == entry.meta.size);
+    }
+    partition_call_end(partition, &call);
+    return size;
+}
+
+/* (4) and (5), when all is quiet. */
+static void audit(void)
+{
+    uint64_t sizes[KEYS];
+    uint64_t found = 0;
+    uint64_t acked = 0;
+    uint32_t waiting = 0;
+    for (int i = 0; i < KEYS; i++)
+        sizes[i] = look_at(i, &found);
+    for (int i = 0; i < CLIENTS; i++) {
+        struct client *client = &clients[i];
+        if (!client->stream || client->first == client->last)
+            continue;
+        struct request *front = &client->pending[client->first % PENDING_MAX];
+        CHECK(front->is_waiting && !front->until_us);
+        for (int key = 0; key < KEYS; key++)
+            CHECK(sizes[key] == 0 || !(front->keys & 1U << key));
+        waiting++;
+    }
+    CHECK(blocking_clients(partition->blocking) == waiting);
+    for (uint64_t i = 0; i < elements; i++)
+        acked += fates[i] == ACKED;
+    CHECK(acked <= found + lost);
+}
+
+static void on_stopped(void *owner)
+{
+    (void)owner;
+    has_stopped = true;
+}
+
+static bool is_over(void *owner)
+{
+    (void)owner;
+    for (int i = 0; i < CLIENTS; i++)
+        if (clients[i].stream)
+            return false;
+    return has_stopped;
+}
+
+/* ---- the world ---- */
+
+static void world_begin(struct backend_config *config, uint64_t seed)
+{
+    sim_init(seed);
+    sim_knobs_shuffle();
+    store_mem_reset();
+    store_mem_seed(seed);
+    memset(clients, 0, sizeof clients);
+    memset(fates, UNKNOWN, sizeof fates);
+    elements = taken = nulls = lost = 0;
+    is_ending = has_stopped = false;
+    config_init_defaults(&config->head, &backend_schema);
+    config->durability = DURABILITY_ALWAYS;
+    server = server_new(config);
+    if (sim_random(2)) /* less than an option may be: every effect fills the batch */
+        server->settings->config.commit_batch_limit_bytes = 1;
+    env = store_env_new(
+        &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
+    backend_start();
+    sim_set_host("clients");
+    client_loop = loop_new();
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i].timer = timer_new(client_loop, on_client_timer, &clients[i]);
+        timer_start(clients[i].timer, 1 + sim_random(5), 1 + sim_random(10));
+        client_connect(&clients[i]);
+    }
+}
+
+static void world_end(struct backend_config *config)
+{
+    is_ending = true;
+    for (int i = 0; i < CLIENTS; i++)
+        timer_stop(clients[i].timer);
+    sim_run_for(10 * 1000 * 1000);
+    audit();
+    partition_stop(partition, on_stopped, NULL);
+    CHECK(sim_run_until(is_over, NULL, STEPS_MAX));
+    for (int i = 0; i < CLIENTS; i++)
+        timer_free(clients[i].timer);
+    backend_free();
+    loop_free(client_loop);
+    store_env_free(env);
+    server_free(server);
+    config_fini(&config->head);
+    sim_fini();
+}
+
+static void run_world(uint64_t seed)
+{
+    struct backend_config config;
+    world_begin(&config, seed);
+    bool is_faulty = seed % 3 != 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        sim_run_for(1 + sim_random(ROUND_US));
+        if (is_faulty && sim_chance(40000))
+            backend_crash();
+        else if (is_faulty && sim_chance(60000))
+            store_mem_fail_next(partition->store, 1 + sim_random(3),
+                                sim_random(2) ? ERR_STORE : ERR_DISK_FULL);
+        else if (sim_chance(20000))
+            sim_run_for(1500 * 1000); /* long enough to recover from a failed write */
+    }
+    world_end(&config);
+    CHECK(taken > 0);
+}
+
+int main(int argc, char **argv)
+{
+    command_init();
+    log_set_level(LOG_ERROR + 1);
+    if (argc > 1) {
+        run_world(strtoull(argv[1], NULL, 0));
+        printf("elements %llu taken %llu nulls %llu lost %llu\n", (unsigned long long)elements,
+               (unsigned long long)taken, (unsigned long long)nulls, (unsigned long long)lost);
+        return 0;
+    }
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        fprintf(stderr, "\rseed %llu ", (unsigned long long)seed);
+        run_world(seed);
+    }
+    fprintf(stderr, "\rall seeds hold\n");
+    return 0;
+}
