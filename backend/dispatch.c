@@ -166,10 +166,38 @@ static bool gate_disk(struct call *call)
     return false;
 }
 
+/* A RESP2 client with subscriptions reads messages, which only few replies can stand between. */
+static bool gate_subscriber(struct call *call)
+{
+    if (!session_is_subscriber(call->session))
+        return true;
+    switch ((int)call->command->id) {
+    case COMMAND_subscribe:
+    case COMMAND_unsubscribe:
+    case COMMAND_psubscribe:
+    case COMMAND_punsubscribe:
+    case COMMAND_ssubscribe:
+    case COMMAND_sunsubscribe:
+    case COMMAND_ping:
+    case COMMAND_quit:
+    case COMMAND_reset:
+        return true;
+    default:
+        break;
+    }
+    char text[256];
+    (void)snprintf(text, sizeof text,
+                   "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / "
+                   "RESET are allowed in this context",
+                   command_full_name(call->command));
+    refuse(call, text);
+    return false;
+}
+
 static bool gates_pass(struct call *call)
 {
     return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) &&
-           gate_acl(call) && gate_no_multi(call) && gate_disk(call);
+           gate_acl(call) && gate_no_multi(call) && gate_disk(call) && gate_subscriber(call);
 }
 
 /* CLIENT PAUSE: does the request have to wait? */
@@ -272,11 +300,13 @@ static void run(struct call *call)
     call->slot_rule = call->session->slot_rule;
     overlay_savepoint(partition->overlay);
     space_savepoint(partition->spaces);
+    uint32_t messages = partition->messages.count;
     handlers[call->command->id](call);
     CHECK(!(call->is_waiting && call->failed));
     if (call->failed) {
         overlay_rollback(partition->overlay);
         space_rollback(partition->spaces);
+        messages_cut(&partition->messages, messages);
         metric_add(partition->metrics, METRIC_BACKEND_ERRORS, 1);
     }
     keyspace_end(partition);

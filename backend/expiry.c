@@ -4,6 +4,7 @@
 #include "backend/expiry.h"
 
 #include "backend/keyspace.h"
+#include "backend/notify.h"
 #include "backend/partition.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -72,6 +73,7 @@ static bool expire_one(struct call *call, const struct due *due)
     };
     entry_delete(call, &entry);
     metric_add(partition->metrics, METRIC_BACKEND_EXPIRED, 1);
+    notify_in(call, entry.space, NOTIFY_EXPIRED, "expired", key);
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include "backend/keyspace.h"
 
 #include "backend/blocking.h"
+#include "backend/notify.h"
 #include "backend/partition.h"
 #include "shared/check.h"
 #include "shared/namespace.h"
@@ -51,11 +52,14 @@ static int row_get(struct call *call, enum cf cf, struct bytes key, struct bytes
 
 /* ---- opening ---- */
 
-static void count_lookup(struct call *call, enum open_flag flags, bool found)
+static void count_lookup(struct call *call, enum open_flag flags, const struct entry *entry)
 {
-    if (flags == OPEN_READ)
-        metric_add(call->partition->metrics, found ? METRIC_BACKEND_HITS : METRIC_BACKEND_MISSES,
-                   1);
+    if (flags != OPEN_READ)
+        return;
+    metric_add(call->partition->metrics,
+               entry->exists ? METRIC_BACKEND_HITS : METRIC_BACKEND_MISSES, 1);
+    if (!entry->exists)
+        notify_in(call, entry->space, NOTIFY_MISS, "keymiss", entry->key);
 }
 
 /* The key's time has come: it is deleted, or only hidden while writes are refused. */
@@ -64,6 +68,7 @@ static void entry_expire(struct call *call, struct entry *entry)
     if (!commit_is_failed(call->partition->commit, NULL)) {
         entry_delete(call, entry);
         metric_add(call->partition->metrics, METRIC_BACKEND_EXPIRED, 1);
+        notify_in(call, entry->space, NOTIFY_EXPIRED, "expired", entry->key);
     }
     entry->exists = false;
     entry->stored_expire_ms = 0;
@@ -92,7 +97,7 @@ bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
         if (keyspace_expired(call, entry->meta.expire_ms))
             entry_expire(call, entry);
     }
-    count_lookup(call, flags, entry->exists);
+    count_lookup(call, flags, entry);
     return true;
 }
 
@@ -145,7 +150,8 @@ static void entry_write(struct call *call, struct entry *entry)
     overlay_put_parts(call->partition->overlay, CF_METADATA, entry->row_key,
                       encode_metadata(call->arena, &head), payload);
     index_expiry(call, entry, entry->meta.expire_ms);
-    int keys = entry->exists ? 0 : 1;
+    bool is_new = !entry->exists;
+    int keys = is_new ? 1 : 0;
     int expires = (entry->meta.expire_ms != 0) - (entry->stored_expire_ms != 0);
     if (keys || expires)
         space_count(call->partition->spaces, entry->space, entry->slot, keys, expires);
@@ -153,6 +159,8 @@ static void entry_write(struct call *call, struct entry *entry)
     entry->stored_expire_ms = entry->meta.expire_ms;
     watch_touch(call->partition->watches, entry->space, entry->key);
     blocking_key_written(call->partition->blocking, entry->space, entry->key, entry->meta.type);
+    if (is_new)
+        notify_in(call, entry->space, NOTIFY_NEW, "new", entry->key);
 }
 
 void entry_set_payload(struct call *call, struct entry *entry, enum type type, struct bytes payload,

@@ -28,6 +28,13 @@ enum notify_class {
     NOTIFY_NEW = 1 << 13,     /* n; not part of A */
 };
 
+enum { NOTIFY_TEXT_MAX = 16 };
+
+/* Letters as classes; false: an unknown letter. */
+bool notify_parse(struct bytes text, unsigned *classes);
+/* Classes as Redis shows them, with a zero byte; returns the length. */
+size_t notify_format(unsigned classes, char text[NOTIFY_TEXT_MAX]);
+
 /* The event `name` ("lpush") happened to the key, in the call's database. A handler says so where Redis does,
  * behind its effects. Cheap when nobody asked for the class. */
 void notify(struct call *call, enum notify_class class, const char *name, struct bytes key);

@@ -1,5 +1,6 @@
 #include "backend/parameter.h"
 
+#include "backend/notify.h"
 #include "shared/check.h"
 #include "shared/number.h"
 
@@ -110,7 +111,7 @@ const struct parameter parameters[] = {
     {"min-slaves-max-lag", PARAMETER_ALIAS, .initial = "min-replicas-max-lag"},
     {"min-slaves-to-write", PARAMETER_ALIAS, .initial = "min-replicas-to-write"},
     {"no-appendfsync-on-rewrite", PARAMETER_BOOL, .initial = "no"},
-    {"notify-keyspace-events", PARAMETER_TEXT, .initial = ""},
+    {"notify-keyspace-events", PARAMETER_EVENTS, .initial = ""},
     {"oom-score-adj", PARAMETER_WORD, "no", .words = "no, yes, relative, absolute"},
     {"oom-score-adj-values", PARAMETER_TEXT, .initial = "0 200 800"},
     {"pidfile", PARAMETER_FIXED, .initial = ""},
@@ -270,6 +271,7 @@ bool parameter_check(const struct parameter *parameter, struct bytes value, char
                      size_t size)
 {
     uint64_t number;
+    unsigned classes;
     switch (parameter->kind) {
     case PARAMETER_INT:
         return check_int(parameter, value, error, size);
@@ -291,6 +293,11 @@ bool parameter_check(const struct parameter *parameter, struct bytes value, char
         return false;
     case PARAMETER_TEXT:
         return true;
+    case PARAMETER_EVENTS:
+        if (notify_parse(value, &classes))
+            return true;
+        (void)snprintf(error, size, "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
+        return false;
     case PARAMETER_FIXED:
         (void)snprintf(error, size, "can't set immutable config");
         return false;

@@ -9,14 +9,15 @@
 #include "shared/bytes.h"
 
 enum parameter_kind {
-    PARAMETER_INT,   /* min to max */
-    PARAMETER_BYTES, /* a size such as 64mb; shown as a number */
-    PARAMETER_BOOL,  /* yes, no */
-    PARAMETER_WORD,  /* one of `words` */
-    PARAMETER_TEXT,  /* anything */
-    PARAMETER_FIXED, /* cannot be changed */
-    PARAMETER_ALIAS, /* `initial` is the name that has the value */
-    PARAMETER_OWN,   /* `initial` is the key of our own option */
+    PARAMETER_INT,    /* min to max */
+    PARAMETER_BYTES,  /* a size such as 64mb; shown as a number */
+    PARAMETER_BOOL,   /* yes, no */
+    PARAMETER_WORD,   /* one of `words` */
+    PARAMETER_TEXT,   /* anything */
+    PARAMETER_EVENTS, /* classes of notify-keyspace-events */
+    PARAMETER_FIXED,  /* cannot be changed */
+    PARAMETER_ALIAS,  /* `initial` is the name that has the value */
+    PARAMETER_OWN,    /* `initial` is the key of our own option */
 };
 
 enum { PARAMETER_MAX = 192 }; /* rows of the table, at most */

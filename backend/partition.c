@@ -9,6 +9,7 @@
 #include "backend/encoding.h"
 #include "backend/expiry.h"
 #include "backend/keyspace.h"
+#include "backend/pubsub.h"
 #include "backend/server.h"
 #include "backend/session.h"
 #include "backend/settings.h"
@@ -400,6 +401,7 @@ static bool build(struct partition *partition, const struct backend_config *conf
     partition->upkeep = upkeep_new(partition->loop, partition->store);
     partition->watches = watch_set_new();
     partition->blocking = blocking_new(partition);
+    partition->pubsub = pubsub_new();
     partition->cursors = cursor_cache_new();
     partition->stats = stats_new();
     partition->tick = timer_new(partition->loop, on_tick, partition);
@@ -460,6 +462,8 @@ void partition_free(struct partition *partition)
     if (partition->watches)
         watch_set_free(partition->watches);
     acl_log_clear(&partition->acl_log);
+    pubsub_free(partition->pubsub);
+    messages_free(&partition->messages);
     if (partition->spaces)
         space_set_free(partition->spaces);
     if (partition->overlay)
@@ -505,7 +509,10 @@ void partition_call_end(struct partition *partition, struct call *call)
     if (call->failed) {
         overlay_rollback(partition->overlay);
         space_rollback(partition->spaces);
+        messages_cut(&partition->messages, 0);
     }
+    if (partition->messages.count)
+        messages_deliver(&partition->messages, NULL, overlay_ticket(partition->overlay));
     keyspace_end(partition);
     out_clear(&partition->scrap);
     arena_reset(&partition->arena);

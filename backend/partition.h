@@ -14,6 +14,7 @@
 
 #include "backend/acl_log.h"
 #include "backend/commit.h"
+#include "backend/message.h"
 #include "backend/space.h"
 #include "backend/watch.h"
 #include "config/config.h"
@@ -41,6 +42,8 @@ struct partition {
     struct space_set *spaces;
     struct watch_set *watches;
     struct blocking_set *blocking;
+    struct pubsub *pubsub;
+    struct messages messages; /* of the command being run */
     struct upkeep *upkeep;
     uint64_t expiry_from_ms;      /* the expiry index has no rows before this time */
     struct cursor_cache *cursors; /* where SCANs go on */

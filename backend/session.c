@@ -41,6 +41,7 @@ struct session *session_new(struct partition *partition, struct stream *stream, 
     resp_scan_init(&session->scan);
     transaction_init(&session->transaction);
     watcher_init(&session->watcher);
+    subscriber_init(&session->subscriber);
     session_reset(session);
     list_push(&partition->sessions, &session->link);
     partition->clients++;
@@ -61,6 +62,7 @@ static void session_free(struct session *session)
     struct partition *partition = session->partition;
     stop_waiting(session);
     session_reset(session);
+    messages_forget(&partition->messages, session);
     for (int i = 0; i < 2; i++) {
         list_remove(&session->waiting[i]);
         out_clear(&session->held[i]);
@@ -93,11 +95,16 @@ void session_abort(struct session *session)
     session_free(session);
 }
 
+/* Does anything wait for a ticket of this parity? */
+static bool is_held(const struct session *session, unsigned parity)
+{
+    return !list_empty(&session->waiting[parity]);
+}
+
 /* Closes when everything owed has been handed to the stream. */
 static void session_settle(struct session *session)
 {
-    if (!session->is_closing || session->is_running || session->held_count[0] ||
-        session->held_count[1])
+    if (!session->is_closing || session->is_running || is_held(session, 0) || is_held(session, 1))
         return;
     stream_close(session->stream);
     session_free(session);
@@ -141,6 +148,7 @@ void session_reset(struct session *session)
     session->user = NULL;
     transaction_end(&session->transaction);
     watch_clear(session->partition->watches, &session->watcher);
+    subscriber_clear(&session->subscriber);
 }
 
 void session_set_text(char **text, struct bytes value)
@@ -239,52 +247,107 @@ struct out *session_reply_begin(struct session *session, bool is_write)
     if (session->reply_mode != REPLY_MODE_ON)
         return &partition->scrap;
     unsigned parity = ticket_parity(session);
-    if (session->held_count[parity] == 0 && !is_write && commit_is_idle(partition->commit))
+    if (!is_held(session, parity) && !is_write && commit_is_idle(partition->commit))
         return stream_out(session->stream);
     return &session->held[parity];
 }
 
-static void reply_hold(struct session *session, struct out *out, unsigned parity)
+/* The ticket that something waits for when it observed this one (0: none) and stands behind all that is held;
+ * 0: none. */
+static uint64_t wait_ticket(const struct session *session, uint64_t observed)
 {
-    if (out != &session->held[parity])
-        out_move(&session->held[parity], out);
-    if (session->held_count[parity]++ == 0)
+    uint64_t current = overlay_ticket(session->partition->overlay);
+    if (is_held(session, current & 1) || observed == current)
+        return current;
+    return is_held(session, !(current & 1)) || observed ? current - 1 : 0;
+}
+
+static struct out *hold(struct session *session, uint64_t ticket)
+{
+    unsigned parity = ticket & 1;
+    if (!is_held(session, parity))
         list_push(&session->partition->waiting[parity], &session->waiting[parity]);
+    return &session->held[parity];
 }
 
 /* Puts a reply where it must wait, behind all replies before it. */
 static void reply_place(struct session *session, struct out *out, uint64_t observed)
 {
-    unsigned parity = ticket_parity(session);
-    if (session->held_count[parity] || observed == overlay_ticket(session->partition->overlay)) {
-        reply_hold(session, out, parity);
-    } else if (session->held_count[!parity] || observed) {
-        reply_hold(session, out, !parity);
+    uint64_t ticket = wait_ticket(session, observed);
+    if (ticket) {
+        struct out *held = hold(session, ticket);
+        if (out != held)
+            out_move(held, out);
+        session->held_count[ticket & 1]++;
     } else {
         out_move(stream_out(session->stream), out);
         stream_send(session->stream);
     }
 }
 
+/* The same when its command sent the session itself messages: they go first. */
+static void reply_place_behind(struct session *session, struct out *out, size_t begun,
+                               uint64_t observed)
+{
+    struct out reply;
+    struct out both;
+    out_init(&reply);
+    out_init(&both);
+    out_cut(out, begun, &reply);
+    messages_take_before(&session->partition->messages, session, &both);
+    out_move(&both, &reply);
+    reply_place(session, &both, observed);
+}
+
 void session_reply_end(struct session *session, struct out *out, size_t begun, uint64_t observed)
 {
+    struct messages *messages = &session->partition->messages;
+    uint64_t ticket = messages->count ? wait_ticket(session, observed) : 0;
     session->partition->stats->output_bytes += out->bytes - begun;
     if (out == &session->partition->scrap && session->reply_mode != REPLY_MODE_ON)
         out_clear(out);
     else if (out->bytes == begun)
         ; /* no reply */
+    else if (messages->count)
+        reply_place_behind(session, out, begun, observed);
     else if (out == stream_out(session->stream))
         stream_send(session->stream);
     else
         reply_place(session, out, observed);
     if (session->reply_mode == REPLY_MODE_SKIP)
         session->reply_mode = REPLY_MODE_ON;
+    if (messages->count)
+        messages_deliver(messages, session, ticket);
+}
+
+/* ---- messages ---- */
+
+void session_push(struct session *session, struct block *frames, uint64_t ticket)
+{
+    CHECK(session->magic == SESSION_MAGIC);
+    if (session->is_closing)
+        return;
+    ticket = wait_ticket(session, ticket);
+    struct out *out = ticket ? hold(session, ticket) : stream_out(session->stream);
+    out_write_block(out, frames, frames->data, frames->used);
+    session->partition->stats->output_bytes += frames->used;
+    if (!ticket)
+        stream_send(session->stream);
+}
+
+bool session_is_subscriber(const struct session *session)
+{
+    return session->resp == 2 && subscriber_count(&session->subscriber) > 0;
 }
 
 void session_reply_later(struct session *session)
 {
+    struct partition *partition = session->partition;
     if (session->reply_mode == REPLY_MODE_SKIP)
         session->reply_mode = REPLY_MODE_SKIP_NEXT;
+    if (partition->messages.count)
+        messages_deliver(&partition->messages, session,
+                         wait_ticket(session, overlay_observed(partition->overlay)));
 }
 
 size_t session_owed_bytes(const struct session *session)
@@ -292,14 +355,27 @@ size_t session_owed_bytes(const struct session *session)
     return stream_pending(session->stream) + session->held[0].bytes + session->held[1].bytes;
 }
 
-static void session_check_owed(struct session *session)
+/* True: it owes more than a client may. */
+static bool owes_too_much(const struct session *session)
 {
     if (session->is_aborted || session_owed_bytes(session) <=
                                    session->partition->settings->config.client_output_limit_bytes)
-        return;
+        return false;
     log_event(LOG_WARN, "client_cut", "peer=%s reason=\"client-output-limit\" bytes=%zu",
               stream_peer(session->stream), session_owed_bytes(session));
-    abort_later(session);
+    return true;
+}
+
+static void session_check_owed(struct session *session)
+{
+    if (owes_too_much(session))
+        abort_later(session);
+}
+
+void session_check_pushed(struct session *session)
+{
+    if (owes_too_much(session))
+        session_abort(session);
 }
 
 void session_release(struct session *session, unsigned parity, int err)

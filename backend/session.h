@@ -6,7 +6,8 @@
  *
  * Replies leave in the order of the requests, so a reply behind a held one is held too. Two tickets can be
  * open, the batch in flight and the one that collects, and the replies of the first are all older than those
- * of the second. When a batch fails, every reply held becomes one error.
+ * of the second. When a batch fails, every reply held becomes one error. Messages (session_push) stand between
+ * the replies; those that are held with a batch that fails are dropped.
  *
  *     OPEN ──QUIT, error, end of input──► is_closing ──nothing held──► stream_close, freed
  *       └──killed, limit exceeded, connection broken──► stream_abort, freed
@@ -18,6 +19,7 @@
  */
 #pragma once
 
+#include "backend/pubsub.h"
 #include "backend/transaction.h"
 #include "backend/watch.h"
 #include "shared/namespace.h"
@@ -56,9 +58,9 @@ struct session {
     struct partition *partition;
     struct stream *stream;
     struct list link;       /* in partition->sessions */
-    struct list waiting[2]; /* in partition->waiting */
+    struct list waiting[2]; /* in partition->waiting while something is held */
     struct out held[2];     /* replies that wait for a ticket, by its parity */
-    uint32_t held_count[2]; /* how many replies that are */
+    uint32_t held_count[2]; /* how many replies that are, messages not counted */
     struct resp_scan scan;
     uint64_t id;
     uint64_t created_ms;           /* monotonic */
@@ -76,6 +78,7 @@ struct session {
     uint64_t user_epoch;         /* of the settings it is from */
     struct transaction transaction;
     struct watcher watcher;
+    struct subscriber subscriber;
 };
 
 /* Takes an accepted stream. */
@@ -99,6 +102,13 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
 void session_reply_later(struct session *session);
 /* Its wait is over, and what was to be replied was: runs what came behind. It may be gone afterwards. */
 void session_go_on(struct session *session);
+/* A message (message.h): whole frames that leave when the ticket is durable (0: at once), behind everything owed,
+ * and are dropped when its batch fails. */
+void session_push(struct session *session, struct block *frames, uint64_t ticket);
+/* Cuts the session off (it may be gone then) when it owes too much. */
+void session_check_pushed(struct session *session);
+/* In RESP2 with a subscription: few commands are allowed. */
+bool session_is_subscriber(const struct session *session);
 
 /* The storage namespace of its namespace and database. */
 struct space *session_space(struct session *session);

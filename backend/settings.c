@@ -1,5 +1,6 @@
 #include "backend/settings.h"
 
+#include "backend/notify.h"
 #include "shared/check.h"
 #include "shared/number.h"
 
@@ -13,6 +14,12 @@ enum { ACL_FILE_BYTES_MAX = 4 << 20, ACL_REASON_MAX = 512 };
 
 /* Our log levels in Redis' words, by enum log_level. */
 static const char *const redis_levels[] = {"debug", "notice", "warning", "warning"};
+
+static const char *text_of(const struct settings *settings, const struct parameter *parameter)
+{
+    const char *text = settings->parameters[parameter_index(parameter)];
+    return text ? text : parameter->initial;
+}
 
 struct acl *settings_acl_edit(struct settings *settings)
 {
@@ -47,6 +54,8 @@ void settings_settle(struct settings *settings)
     settle_password(settings);
     settings->slowlog_slower_than_us = settings_number(settings, "slowlog-log-slower-than");
     settings->slowlog_len_max = settings_number(settings, "slowlog-max-len");
+    CHECK(notify_parse(bytes_of(text_of(settings, parameter_find(BYTES("notify-keyspace-events")))),
+                       &settings->notify_classes));
 }
 
 struct settings *settings_new(const struct backend_config *config)
@@ -96,12 +105,6 @@ void settings_unref(struct settings *settings)
 
 /* ---- reading ---- */
 
-static const char *text_of(const struct settings *settings, const struct parameter *parameter)
-{
-    const char *text = settings->parameters[parameter_index(parameter)];
-    return text ? text : parameter->initial;
-}
-
 int64_t settings_number(const struct settings *settings, const char *name)
 {
     const struct parameter *parameter = parameter_find(bytes_of(name));
@@ -144,6 +147,8 @@ struct bytes settings_get(const struct settings *settings, const struct paramete
         parameter = parameter_find(bytes_of(parameter->initial));
     if (parameter->kind == PARAMETER_OWN)
         return own_get(settings, parameter, buffer);
+    if (parameter->kind == PARAMETER_EVENTS)
+        return (struct bytes){buffer, notify_format(settings->notify_classes, buffer)};
     return bytes_of(text_of(settings, parameter));
 }
 

@@ -26,6 +26,7 @@ struct settings {
     /* taken from parameters[] for the hot path */
     int64_t slowlog_slower_than_us; /* negative: off */
     int64_t slowlog_len_max;
+    unsigned notify_classes; /* enum notify_class */
 };
 
 struct settings *settings_new(const struct backend_config *config);

@@ -326,6 +326,21 @@ struct space *space_find(struct space_set *set, struct bytes storage_name)
     return &holder_open(set, storage_name)->space;
 }
 
+void space_place(struct space_set *set, const struct space *space, struct bytes *name,
+                 uint8_t *database)
+{
+    uint8_t storage = 0;
+    *name = space->name;
+    if (name->len >= 2 && name->data[name->len - 2] == 0) {
+        storage = (uint8_t)name->data[name->len - 1];
+        name->len -= 2;
+    }
+    const struct database_map *map = map_open(set, *name);
+    for (*database = 0; *database < DATABASES_MAX - 1; ++*database)
+        if (map->storage[*database] == storage)
+            return;
+}
+
 uint64_t space_generation(const struct space_set *set)
 {
     return set->generation;

@@ -31,6 +31,9 @@ void space_set_free(struct space_set *set);
 struct space *space_open(struct space_set *set, struct bytes name, uint8_t database);
 /* The storage namespace with these very bytes; made when it is new. */
 struct space *space_find(struct space_set *set, struct bytes storage_name);
+/* The namespace and database a storage namespace stands for at present; the name is borrowed from the space. */
+void space_place(struct space_set *set, const struct space *space, struct bytes *name,
+                 uint8_t *database);
 /* Changes with every space_swap: whoever keeps a space_open result compares it and opens anew. */
 uint64_t space_generation(const struct space_set *set);
 /* Changes the counters of a slot; taken back by space_rollback. */

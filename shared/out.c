@@ -176,6 +176,34 @@ void out_move(struct out *to, struct out *from)
     out_init(from);
 }
 
+void out_cut(struct out *from, size_t at, struct out *to)
+{
+    CHECK(from != to);
+    CHECK(at <= from->bytes);
+    struct out_piece *piece = from->head;
+    size_t before = 0;
+    if (at == from->bytes)
+        return;
+    if (at == 0) {
+        out_move(to, from);
+        return;
+    }
+    for (; before + piece->len < at; piece = piece->next)
+        before += piece->len;
+    size_t kept = at - before;
+    struct out rest = {.head = piece->next, .tail = piece->next ? from->tail : NULL};
+    rest.bytes = from->bytes - before - piece->len;
+    if (piece->block)
+        out_write_block(to, piece->block, piece->data + kept, piece->len - kept);
+    else
+        out_write(to, piece->data + kept, piece->len - kept);
+    piece->next = NULL;
+    from->tail = piece;
+    from->bytes = before + piece->len;
+    out_truncate(from, at);
+    out_move(to, &rest);
+}
+
 int out_iov(const struct out *out, struct iovec *iov, int max)
 {
     int count = 0;

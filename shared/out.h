@@ -40,6 +40,8 @@ void out_commit(struct out *out, size_t len);
 void out_truncate(struct out *out, size_t bytes);
 /* Moves everything from `from` to the end of `to`; `from` is empty after. */
 void out_move(struct out *to, struct out *from);
+/* Moves what lies behind the first `at` bytes of `from` to the end of `to`. */
+void out_cut(struct out *from, size_t at, struct out *to);
 /* Fills at most `max` iovecs from the front; returns how many. The bytes stay valid until consumed. */
 int out_iov(const struct out *out, struct iovec *iov, int max);
 /* Drops `len` bytes from the front. */

@@ -21,6 +21,8 @@
 static void flags_of(const struct session *session, char flags[16])
 {
     char *at = flags;
+    if (subscriber_count(&session->subscriber))
+        *at++ = 'P';
     if (session->transaction.is_open)
         *at++ = 'x';
     if (session->waiter)
@@ -46,6 +48,7 @@ void client_line(const struct session *session, struct out *out)
 {
     const struct stream *stream = session->stream;
     const struct transaction *transaction = &session->transaction;
+    const struct follower *kinds = session->subscriber.kinds;
     uint64_t now_ms = loop_mono_ms(session->partition->loop);
     char flags[16];
     flags_of(session, flags);
@@ -56,15 +59,16 @@ void client_line(const struct session *session, struct out *out)
                session->name ? session->name : "", (now_ms - session->created_ms) / 1000,
                (now_ms - stream_active_ms(stream)) / 1000, flags, session->db);
     size_t held = session->held[0].bytes + session->held[1].bytes;
-    out_printf(out,
-               " sub=0 psub=0 ssub=0 multi=%d qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=%zu rbs=0 "
-               "rbp=0 obl=%zu oll=%u"
-               " omem=%zu tot-mem=%zu events=r",
-               transaction->is_open ? (int)transaction->count : -1, stream_held(stream),
-               transaction->bytes, stream_pending(stream),
-               session->held_count[0] + session->held_count[1], held,
-               sizeof *session + stream_held(stream) + transaction->bytes +
-                   session_owed_bytes(session));
+    out_printf(
+        out,
+        " sub=%u psub=%u ssub=%u multi=%d qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=%zu rbs=0 "
+        "rbp=0 obl=%zu oll=%u"
+        " omem=%zu tot-mem=%zu events=r",
+        kinds[CHANNEL_PLAIN].count, kinds[CHANNEL_PATTERN].count, kinds[CHANNEL_SHARD].count,
+        transaction->is_open ? (int)transaction->count : -1, stream_held(stream),
+        transaction->bytes, stream_pending(stream), session->held_count[0] + session->held_count[1],
+        held,
+        sizeof *session + stream_held(stream) + transaction->bytes + session_owed_bytes(session));
     struct bytes user = session_user_name(session);
     out_printf(out, " cmd=%s user=%.*s redir=-1 resp=%u lib-name=%s lib-ver=%s",
                session->command ? command_full_name(session->command) : "NULL", (int)user.len,

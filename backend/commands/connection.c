@@ -143,6 +143,10 @@ void cmd_ping(struct call *call)
 {
     if (call->argc > 2) {
         call_error_arity(call);
+    } else if (session_is_subscriber(call->session)) {
+        reply_array(&call->reply, 2);
+        reply_bulk_text(&call->reply, "pong");
+        reply_bulk(&call->reply, call->argc == 2 ? call->argv[1] : BYTES(""));
     } else if (call->argc == 2) {
         reply_bulk(&call->reply, call->argv[1]);
     } else {

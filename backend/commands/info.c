@@ -148,6 +148,12 @@ static void print_persistence(const struct call *call, struct out *out)
                status);
 }
 
+static size_t channels(const struct call *call, enum channel_kind kind)
+{
+    struct bytes name = session_namespace(call->session);
+    return interest_topics(pubsub_set(call->partition->pubsub, name, kind));
+}
+
 static void print_stats(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
@@ -171,11 +177,13 @@ static void print_stats(const struct call *call, struct out *out)
     out_printf(out, "keyspace_hits:%" PRIu64 "\r\nkeyspace_misses:%" PRIu64 "\r\n",
                stats_metric(metrics, METRIC_BACKEND_HITS) - stats->hits_before,
                stats_metric(metrics, METRIC_BACKEND_MISSES) - stats->misses_before);
-    out_printf(
-        out,
-        "pubsub_channels:0\r\npubsub_patterns:0\r\npubsubshard_channels:0\r\nlatest_fork_usec:0\r\n"
-        "total_forks:0\r\nmigrate_cached_sockets:0\r\nslave_expires_tracked_keys:0\r\n"
-        "tracking_total_keys:0\r\ntracking_total_items:0\r\ntracking_total_prefixes:0\r\n");
+    out_printf(out,
+               "pubsub_channels:%zu\r\npubsub_patterns:%zu\r\npubsubshard_channels:%zu\r\n"
+               "latest_fork_usec:0\r\n"
+               "total_forks:0\r\nmigrate_cached_sockets:0\r\nslave_expires_tracked_keys:0\r\n"
+               "tracking_total_keys:0\r\ntracking_total_items:0\r\ntracking_total_prefixes:0\r\n",
+               channels(call, CHANNEL_PLAIN), channels(call, CHANNEL_PATTERN),
+               channels(call, CHANNEL_SHARD));
     out_printf(out, "unexpected_error_replies:0\r\ntotal_error_replies:%" PRIu64 "\r\n",
                stats->errors_total);
 }

@@ -191,6 +191,38 @@ START_TEST(truncating_to_any_number_of_bytes_leaves_the_first)
 }
 END_TEST
 
+START_TEST(cutting_anywhere_moves_the_rest_behind_what_is_there)
+{
+    struct block *block = alphabet();
+    for (size_t at = 0; at <= 7004; at += at < 8 || at > 6990 ? 1 : 97) {
+        struct out from;
+        struct out to;
+        out_init(&from);
+        out_init(&to);
+        out_write(&from, "abcd", 4);
+        out_write_block(&from, block, block->data, 3000);
+        out_write(&from, block->data, 2000);
+        out_write_block(&from, block, block->data + 26, 2000);
+        out_write(&to, "->", 2);
+        char *whole = flatten(&from);
+        out_cut(&from, at, &to);
+        char *first = flatten(&from);
+        char *rest = flatten(&to);
+        ck_assert_uint_eq(from.bytes, at);
+        ck_assert_mem_eq(first, whole, at);
+        ck_assert_str_eq(rest + 2, whole + at);
+        out_write(&from, "x", 1); /* both can still be written to */
+        out_write(&to, "y", 1);
+        free(whole);
+        free(first);
+        free(rest);
+        out_clear(&from);
+        out_clear(&to);
+    }
+    block_unref(block);
+}
+END_TEST
+
 START_TEST(an_unused_place_is_not_seen_and_does_not_disturb)
 {
     struct block *block = alphabet();
@@ -291,6 +323,7 @@ int main(void)
     tcase_add_test(tests, consuming_any_number_of_bytes_leaves_the_rest);
     tcase_add_test(tests, a_reserved_place_takes_up_to_its_size);
     tcase_add_test(tests, truncating_to_any_number_of_bytes_leaves_the_first);
+    tcase_add_test(tests, cutting_anywhere_moves_the_rest_behind_what_is_there);
     tcase_add_test(tests, an_unused_place_is_not_seen_and_does_not_disturb);
     tcase_add_test(tests, move_appends_everything_and_empties_the_source);
     tcase_add_test(tests, iov_gives_no_more_than_asked_for);

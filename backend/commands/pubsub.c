@@ -1,0 +1,207 @@
+/*
+ * pubsub.c - SUBSCRIBE and its sisters, PUBLISH, PUBSUB.
+ *
+ * Every channel of a SUBSCRIBE is confirmed by a frame of its own, an array in RESP2 and a push in RESP3. The
+ * confirmations are part of the command's reply, but CLIENT REPLY OFF does not silence them.
+ */
+#include "backend/handlers.h"
+#include "backend/partition.h"
+#include "backend/session.h"
+#include "shared/command_reply.h"
+#include "shared/glob.h"
+
+/* What a kind of channel is called, and which kinds are counted together in its confirmations. */
+static const struct {
+    const char *subscribed;
+    const char *unsubscribed;
+} WORDS[CHANNEL_KINDS] = {
+    [CHANNEL_PLAIN] = {"subscribe", "unsubscribe"},
+    [CHANNEL_PATTERN] = {"psubscribe", "punsubscribe"},
+    [CHANNEL_SHARD] = {"ssubscribe", "sunsubscribe"},
+};
+
+static struct interest_set *set_of(struct call *call, enum channel_kind kind)
+{
+    return pubsub_set(call->partition->pubsub, session_namespace(call->session), kind);
+}
+
+static int64_t confirmed_count(const struct subscriber *subscriber, enum channel_kind kind)
+{
+    if (kind == CHANNEL_SHARD)
+        return subscriber->kinds[CHANNEL_SHARD].count;
+    return subscriber->kinds[CHANNEL_PLAIN].count + subscriber->kinds[CHANNEL_PATTERN].count;
+}
+
+/* A NULL channel: there was none to end. */
+static void confirm(struct call *call, const char *word, enum channel_kind kind,
+                    const struct bytes *channel)
+{
+    struct out out;
+    bool is_silent = call->session->reply_mode != REPLY_MODE_ON;
+    struct reply reply = {.out = is_silent ? &out : call->reply.out, .resp = call->reply.resp};
+    out_init(&out);
+    reply_push(&reply, 3);
+    reply_bulk_text(&reply, word);
+    if (channel)
+        reply_bulk(&reply, *channel);
+    else
+        reply_null(&reply);
+    reply_int(&reply, confirmed_count(&call->session->subscriber, kind));
+    if (is_silent) {
+        struct block *frames = message_of(&out);
+        message_send(&call->partition->messages, call->session, frames, MESSAGE_BEFORE);
+        block_unref(frames);
+    }
+}
+
+/* ---- subscribing ---- */
+
+static void subscribe(struct call *call, enum channel_kind kind)
+{
+    struct follower *follower = &call->session->subscriber.kinds[kind];
+    for (uint32_t i = 1; i < call->argc; i++) {
+        (void)interest_add(set_of(call, kind), follower, call->argv[i]);
+        confirm(call, WORDS[kind].subscribed, kind, &call->argv[i]);
+    }
+}
+
+static void unsubscribe_all(struct call *call, enum channel_kind kind)
+{
+    struct follower *follower = &call->session->subscriber.kinds[kind];
+    struct interest *first = follower_interest_next(follower, NULL);
+    if (!first)
+        confirm(call, WORDS[kind].unsubscribed, kind, NULL);
+    for (; first; first = follower_interest_next(follower, NULL)) {
+        struct bytes name = arena_copy(call->arena, topic_name(first->topic));
+        (void)interest_remove(first->topic->set, follower, name);
+        confirm(call, WORDS[kind].unsubscribed, kind, &name);
+    }
+}
+
+static void unsubscribe(struct call *call, enum channel_kind kind)
+{
+    struct follower *follower = &call->session->subscriber.kinds[kind];
+    if (call->argc == 1) {
+        unsubscribe_all(call, kind);
+        return;
+    }
+    for (uint32_t i = 1; i < call->argc; i++) {
+        (void)interest_remove(set_of(call, kind), follower, call->argv[i]);
+        confirm(call, WORDS[kind].unsubscribed, kind, &call->argv[i]);
+    }
+}
+
+void cmd_subscribe(struct call *call)
+{
+    subscribe(call, CHANNEL_PLAIN);
+}
+
+void cmd_psubscribe(struct call *call)
+{
+    subscribe(call, CHANNEL_PATTERN);
+}
+
+void cmd_ssubscribe(struct call *call)
+{
+    subscribe(call, CHANNEL_SHARD);
+}
+
+void cmd_unsubscribe(struct call *call)
+{
+    unsubscribe(call, CHANNEL_PLAIN);
+}
+
+void cmd_punsubscribe(struct call *call)
+{
+    unsubscribe(call, CHANNEL_PATTERN);
+}
+
+void cmd_sunsubscribe(struct call *call)
+{
+    unsubscribe(call, CHANNEL_SHARD);
+}
+
+/* ---- publishing ---- */
+
+static void publish(struct call *call, enum channel_kind kind)
+{
+    reply_int(&call->reply, pubsub_publish(call->partition, session_namespace(call->session), kind,
+                                           call->argv[1], call->argv[2]));
+}
+
+void cmd_publish(struct call *call)
+{
+    publish(call, CHANNEL_PLAIN);
+}
+
+void cmd_spublish(struct call *call)
+{
+    publish(call, CHANNEL_SHARD);
+}
+
+/* ---- PUBSUB ---- */
+
+static void list_channels(struct call *call, enum channel_kind kind)
+{
+    const struct interest_set *set = set_of(call, kind);
+    int64_t count = 0;
+    if (call->argc > 3) {
+        call_errorf(call,
+                    "ERR unknown subcommand or wrong number of arguments for '%.*s'. "
+                    "Try PUBSUB HELP.",
+                    (int)call->argv[1].len, call->argv[1].data);
+        return;
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass == 1)
+            reply_array(&call->reply, count);
+        for (const struct topic *topic = NULL; (topic = topic_next(set, topic));) {
+            if (call->argc == 3 && !glob_match(call->argv[2], topic_name(topic)))
+                continue;
+            count++;
+            if (pass == 1)
+                reply_bulk(&call->reply, topic_name(topic));
+        }
+    }
+}
+
+static void count_listeners(struct call *call, enum channel_kind kind)
+{
+    const struct interest_set *set = set_of(call, kind);
+    reply_array(&call->reply, 2 * ((int64_t)call->argc - 2));
+    for (uint32_t i = 2; i < call->argc; i++) {
+        const struct topic *topic = interest_find(set, call->argv[i]);
+        reply_bulk(&call->reply, call->argv[i]);
+        reply_int(&call->reply, topic ? topic->count : 0);
+    }
+}
+
+void cmd_pubsub_channels(struct call *call)
+{
+    list_channels(call, CHANNEL_PLAIN);
+}
+
+void cmd_pubsub_shardchannels(struct call *call)
+{
+    list_channels(call, CHANNEL_SHARD);
+}
+
+void cmd_pubsub_numsub(struct call *call)
+{
+    count_listeners(call, CHANNEL_PLAIN);
+}
+
+void cmd_pubsub_shardnumsub(struct call *call)
+{
+    count_listeners(call, CHANNEL_SHARD);
+}
+
+void cmd_pubsub_numpat(struct call *call)
+{
+    reply_int(&call->reply, (int64_t)interest_topics(set_of(call, CHANNEL_PATTERN)));
+}
+
+void cmd_pubsub_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(COMMAND_pubsub), HANDLER_BACKEND);
+}

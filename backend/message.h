@@ -1,0 +1,52 @@
+/*
+ * message.h - out-of-band messages of the command being run: to whom they go, and when they may leave.
+ *
+ *   PUBLISH, notify, tracking, MONITOR ─► message_send ─► messages ──the command failed──► dropped
+ *                                                            │ its reply has a place
+ *                                                            ▼
+ *                                                     messages_deliver ─► session_push(…, ticket)
+ *
+ * A message leaves no earlier than the reply of the command that caused it: it waits for the same ticket, and
+ * is dropped when that batch fails. Receivers share the bytes of one formatted message.
+ */
+#pragma once
+
+#include "shared/block.h"
+#include "shared/bytes.h"
+
+struct out;
+struct session;
+
+/* Where the message stands when the receiver is the sender: before its reply or after it. */
+enum message_place { MESSAGE_BEFORE, MESSAGE_AFTER };
+
+struct message {
+    struct session *session; /* NULL: it has gone */
+    struct block *frames;    /* whole frames: data[0..used) */
+    enum message_place place;
+};
+
+/* All of a partition, in order. */
+struct messages {
+    struct message *items;
+    uint32_t count;
+    uint32_t cap;
+};
+
+void messages_free(struct messages *messages);
+/* Takes its own reference of the frames; NULL frames (no memory for them) are not sent. */
+void message_send(struct messages *messages, struct session *to, struct block *frames,
+                  enum message_place place);
+/* Drops all but the first `count`: what a failed command wanted to say. */
+void messages_cut(struct messages *messages, uint32_t count);
+/* The session is about to be freed. */
+void messages_forget(struct messages *messages, const struct session *session);
+/* Moves the session's messages that stand before its reply into `to`. */
+void messages_take_before(struct messages *messages, struct session *session, struct out *to);
+/* Hands everything to the receivers; `sender` (NULL: none) is not cut for what it owes. */
+void messages_deliver(struct messages *messages, struct session *sender, uint64_t ticket);
+
+/* A frame of bulk strings, an array or in RESP3 a push; one reference. NULL: no memory for it. */
+struct block *message_frame(uint8_t resp, const struct bytes *parts, uint32_t count);
+/* The out's bytes as a message; the out is emptied. */
+struct block *message_of(struct out *out);

@@ -1,0 +1,43 @@
+/*
+ * pubsub.h - channels, shard channels and patterns of a partition, and who listens to them.
+ *
+ *   namespace ─► tables ─┬─ channels ──name──► listeners ──┐
+ *                        ├─ patterns ──glob──► listeners ──┼─ PUBLISH ─► messages
+ *                        └─ shard channels ──► listeners ◄─┘ SPUBLISH
+ *
+ * Channels belong to a namespace and not to a database. A session that has a subscription in RESP2 is in
+ * subscriber mode: dispatch lets few commands through.
+ */
+#pragma once
+
+#include "backend/interest.h"
+
+struct call;
+struct out;
+struct partition;
+struct pubsub; /* all of a partition */
+struct reply;
+struct session;
+
+enum channel_kind { CHANNEL_PLAIN, CHANNEL_PATTERN, CHANNEL_SHARD, CHANNEL_KINDS };
+
+/* One session's subscriptions. */
+struct subscriber {
+    struct follower kinds[CHANNEL_KINDS];
+};
+
+struct pubsub *pubsub_new(void);
+void pubsub_free(struct pubsub *pubsub);
+void subscriber_init(struct subscriber *subscriber);
+/* Ends all subscriptions, without a word. */
+void subscriber_clear(struct subscriber *subscriber);
+/* Of all kinds. */
+uint32_t subscriber_count(const struct subscriber *subscriber);
+
+/* The table of a namespace; made when it is new. */
+struct interest_set *pubsub_set(struct pubsub *pubsub, struct bytes namespace_name,
+                                enum channel_kind kind);
+/* Sends the payload to the listeners of the channel (plain: and of patterns that match it) in the namespace.
+ * Returns how many messages that are. */
+int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
+                       enum channel_kind kind, struct bytes channel, struct bytes payload);

@@ -1,0 +1,290 @@
+#!/usr/bin/python3
+"""Pub/sub and keyspace events: the frames of every connection are those of redis-server."""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from duel import Duel
+from harness import Suite, check, check_equal, wait_for
+from resp import Connection, value
+
+suite = Suite(__doc__)
+
+SCRIPTS = {
+    'subscriptions are confirmed and counted, one frame each': '''
+a: SUBSCRIBE x y x
+a: PSUBSCRIBE p* q*
+a: SSUBSCRIBE s x
+b: PUBSUB NUMSUB x y none
+b~: PUBSUB CHANNELS
+b: PUBSUB CHANNELS y*
+b: PUBSUB SHARDCHANNELS s*
+b: PUBSUB SHARDNUMSUB s x none
+b: PUBSUB NUMPAT
+b: PUBSUB NUMSUB
+b: PUBSUB SHARDNUMSUB
+b: PUBSUB CHANNELS a b
+b: PUBSUB SHARDCHANNELS a b
+b: PUBSUB nosuch
+b: PUBSUB
+b: PUBSUB NUMPAT extra
+b: SUBSCRIBE
+b: PUBLISH x
+a: UNSUBSCRIBE y nothing
+a: PUNSUBSCRIBE p*
+a: PUNSUBSCRIBE
+a: PUNSUBSCRIBE
+a: SUNSUBSCRIBE s
+a: SUNSUBSCRIBE
+a: SUNSUBSCRIBE
+a: UNSUBSCRIBE
+a: UNSUBSCRIBE
+a: GET k
+b: PUBSUB NUMPAT
+b: PUBSUB CHANNELS
+''',
+    'messages reach channels, patterns and shard channels': '''
+a: SUBSCRIBE news
+b: PSUBSCRIBE n*s
+c: SSUBSCRIBE news
+d: HELLO 3
+d: SUBSCRIBE news
+d: PSUBSCRIBE n?ws [n]ews
+d: SSUBSCRIBE news
+e~: PUBLISH news hello
+e: PUBLISH nes hello
+e: SPUBLISH news shard
+e: PUBLISH nobody hello
+e: SPUBLISH nobody hello
+d~: PUBLISH news own
+d: SPUBLISH news own
+e~: PUBLISH news a | PUBLISH news b | SPUBLISH news c | PUBLISH news d
+e: MULTI
+e: PUBLISH news in-exec
+e: SET k v
+e: PUBLISH news in-exec-2
+e~: EXEC
+e: MULTI
+e: PUBLISH news never
+e: DISCARD
+''',
+    'subscriber mode of RESP2 lets few commands through; RESP3 has none': '''
+a: SUBSCRIBE x
+a: GET k
+a: PING
+a: PING hello
+a: PING a b
+a: HELLO 3
+a: CLIENT LIST
+a: MULTI
+a: EXEC
+a: NOSUCH
+a: CONFIG GET save
+a: SSUBSCRIBE s
+a: UNSUBSCRIBE
+a: GET k
+a: SUNSUBSCRIBE
+a: GET k
+a: PSUBSCRIBE p
+a: RESET
+a: GET k
+b: PUBLISH p gone
+b: HELLO 3
+b: SUBSCRIBE x
+b: GET k
+b: PING
+b: PING hello
+b: UNSUBSCRIBE none
+b: UNSUBSCRIBE
+b: UNSUBSCRIBE
+b: SUNSUBSCRIBE
+b: PUNSUBSCRIBE
+''',
+    'the protocol can be switched while subscribed': '''
+a: HELLO 3
+a: SUBSCRIBE x
+b: PUBLISH x three
+a: HELLO 2
+b: PUBLISH x two
+a: HELLO 3
+a: GET k
+a: PING
+a: UNSUBSCRIBE
+a: HELLO 3
+a: SUBSCRIBE x
+b: PUBLISH x three
+a: RESET
+b: PUBLISH x gone
+''',
+    'SUBSCRIBE inside MULTI takes effect at EXEC': '''
+a: MULTI
+a: SUBSCRIBE x y
+a: GET k
+a: UNSUBSCRIBE x
+a: EXEC
+a: GET k
+b: PUBLISH y hi
+a: RESET
+a: MULTI
+a: SUBSCRIBE x
+a: SUBSCRIBE
+a: EXEC
+a: GET k
+''',
+    'events: strings, hashes, keys and their time': '''
+w: CONFIG SET notify-keyspace-events KEAn
+s: PSUBSCRIBE __key*
+w: SET k v
+w: SET k v EX 100
+w: SET k v NX
+w: SET k v XX KEEPTTL
+w: SET k v GET PX 100000
+w: SETNX k v
+w: SETNX new v
+w: SETEX k 100 v
+w: PSETEX k 100000 v
+w: MSET a 1 b 2 a 3
+w: MSETNX c 1 d 2
+w: MSETNX c 1 e 2
+w: GETSET k w
+w: GETDEL k
+w: GETDEL k
+w: SET k v
+w: GETEX k EX 100
+w: GETEX k PERSIST
+w: GETEX k PERSIST
+w: GETEX k
+w: GETEX k PXAT 1
+w: APPEND k x
+w: SETRANGE k 3 yy
+w: SETRANGE k 3
+w: SETRANGE none 0
+w: INCR n
+w: DECR n
+w: INCRBY n 5
+w: DECRBY n 5
+w: INCRBYFLOAT n 1.5
+w: INCR n
+w: HSET h f v g w
+w: HSET h f v
+w: HMSET h f v
+w: HSETNX h f x
+w: HSETNX h x x
+w: HINCRBY h n 1
+w: HINCRBYFLOAT h n 1.5
+w: HINCRBY h f 1
+w: HDEL h f none
+w: HDEL h none
+w: HDEL h g x n
+w: HSET h f v
+w: GET h
+w: EXPIRE h 100
+w: EXPIRE h 100 NX
+w: PEXPIRE h 100000
+w: EXPIREAT h 99999999999
+w: PERSIST h
+w: PERSIST h
+w: EXPIRE h -1
+w: EXPIRE h 100
+w: DEL a b none
+w: UNLINK c d
+w: SET a 1
+w: RENAME a b
+w: RENAME b b
+w: RENAME none b
+w: SET a 1
+w: RENAME a b
+w: SET a 1
+w: RENAMENX a b
+w: RENAMENX a c
+w: COPY b x
+w: COPY b x
+w: COPY b x REPLACE
+w: COPY b y DB 2
+w: COPY none y
+w: MOVE b 2
+w: MOVE b 2
+w: SELECT 2
+w: MOVE b 3
+w: MULTI
+w: SET k v
+w: DEL k
+w: EXEC
+w: FLUSHALL
+w: SWAPDB 0 2
+''',
+    'events: classes are chosen by their letters': '''
+s: PSUBSCRIBE *
+w: CONFIG SET notify-keyspace-events Kg
+w: SET k v
+w: EXPIRE k 100
+w: CONFIG SET notify-keyspace-events E$
+w: SET k v
+w: DEL k
+w: CONFIG SET notify-keyspace-events $
+w: SET k v
+w: CONFIG SET notify-keyspace-events Em
+w: GET none
+w: EXISTS none
+w: TTL none
+w: TOUCH none
+w: STRLEN none
+w: HGET none f
+w: MGET none k none
+w: DEL none
+w: OBJECT ENCODING none
+w: GETDEL none
+w: HGETALL none
+w: GETRANGE none 0 1
+w: PTTL none
+w: GETEX none
+w: SET none v XX GET
+w: SET k v EX 100
+w: CONFIG SET notify-keyspace-events En
+w: SET k v
+w: SET new v
+w: HSET newer f v
+w: CONFIG SET notify-keyspace-events nK$
+w: SET newest v
+w: CONFIG SET notify-keyspace-events KEh
+w: HSET newer f v
+w: HDEL newer f
+''',
+    'the letters of notify-keyspace-events are read and shown as Redis does': '\n'.join(
+        'a: CONFIG SET notify-keyspace-events %s\na: CONFIG GET notify-keyspace-events' % letters for letters in (
+            'KEA', 'AKE', 'KEg$lshzxetd', 'KEg$lshzxetmdn', 'g', 'mn', 'q', 'AKEm', 'Kgq', 'KKK', 'Etdx', 'nA', 'K$nm')),
+    'a connection can subscribe to the events of its own commands': '''
+a: HELLO 3
+a: CONFIG SET notify-keyspace-events KEA
+a: PSUBSCRIBE __key*
+a: SET k v
+a: GET k
+a: DEL k none
+a: SET k v | INCR n | DEL k
+a: SET k v | GET k
+''',
+    'CLIENT LIST shows subscriptions': '''
+a: SUBSCRIBE x y
+a: PSUBSCRIBE p
+b: HELLO 3
+b: SSUBSCRIBE s
+''',
+}
+
+
+def add_script(title, text):
+    @suite.case(title)
+    def _(run):
+        with Duel() as duel:
+            duel.script(text)
+
+
+for title, text in SCRIPTS.items():
+    add_script(title, text)
+
+
+if __name__ == '__main__':
+    suite.main()
