@@ -3,6 +3,7 @@
 #include "backend/blocking.h"
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
+#include "backend/monitor.h"
 #include "backend/partition.h"
 #include "backend/session.h"
 #include "backend/settings.h"
@@ -194,10 +195,21 @@ static bool gate_subscriber(struct call *call)
     return false;
 }
 
+/* Who monitors looks on: Redis takes it for a replica. */
+static bool gate_monitor(struct call *call)
+{
+    if (!monitor_is(call->session) ||
+        !(effective_flags(call) & (CMD_WRITE | CMD_READONLY | CMD_MAY_REPLICATE)))
+        return true;
+    refuse(call, "ERR Replica can't interact with the keyspace");
+    return false;
+}
+
 static bool gates_pass(struct call *call)
 {
     return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) &&
-           gate_acl(call) && gate_no_multi(call) && gate_disk(call) && gate_subscriber(call);
+           gate_acl(call) && gate_no_multi(call) && gate_disk(call) && gate_subscriber(call) &&
+           gate_monitor(call);
 }
 
 /* CLIENT PAUSE: does the request have to wait? */
@@ -300,6 +312,11 @@ static void run(struct call *call)
     call->slot_rule = call->session->slot_rule;
     overlay_savepoint(partition->overlay);
     space_savepoint(partition->spaces);
+    bool is_shown = !list_empty(&partition->monitors) && !call->ready_key;
+    bool is_shown_first =
+        is_shown && call->command->flags & CMD_SKIP_MONITOR; /* then its script's */
+    if (is_shown_first)
+        monitor_show(call);
     uint32_t messages = partition->messages.count;
     handlers[call->command->id](call);
     CHECK(!(call->is_waiting && call->failed));
@@ -309,6 +326,8 @@ static void run(struct call *call)
         messages_cut(&partition->messages, messages);
         metric_add(partition->metrics, METRIC_BACKEND_ERRORS, 1);
     }
+    if (is_shown && !is_shown_first)
+        monitor_show(call);
     keyspace_end(partition);
     arena_reset(call->arena);
     account(call);

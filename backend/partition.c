@@ -429,6 +429,7 @@ struct partition *partition_new(struct server *server, uint32_t index, struct lo
     out_init(&partition->scrap);
     acl_log_init(&partition->acl_log);
     list_init(&partition->sessions);
+    list_init(&partition->monitors);
     for (int i = 0; i < 2; i++)
         list_init(&partition->waiting[i]);
     for (int i = 0; i < 4; i++)

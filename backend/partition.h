@@ -43,6 +43,7 @@ struct partition {
     struct watch_set *watches;
     struct blocking_set *blocking;
     struct pubsub *pubsub;
+    struct list monitors;     /* of sessions that gave MONITOR */
     struct messages messages; /* of the command being run */
     struct upkeep *upkeep;
     uint64_t expiry_from_ms;      /* the expiry index has no rows before this time */

@@ -3,6 +3,7 @@
 #include "backend/blocking.h"
 #include "backend/dispatch.h"
 #include "backend/encoding.h"
+#include "backend/monitor.h"
 #include "backend/overlay.h"
 #include "backend/partition.h"
 #include "backend/server.h"
@@ -42,6 +43,7 @@ struct session *session_new(struct partition *partition, struct stream *stream, 
     transaction_init(&session->transaction);
     watcher_init(&session->watcher);
     subscriber_init(&session->subscriber);
+    list_init(&session->monitor);
     session_reset(session);
     list_push(&partition->sessions, &session->link);
     partition->clients++;
@@ -149,6 +151,7 @@ void session_reset(struct session *session)
     transaction_end(&session->transaction);
     watch_clear(session->partition->watches, &session->watcher);
     subscriber_clear(&session->subscriber);
+    monitor_remove(session);
 }
 
 void session_set_text(char **text, struct bytes value)

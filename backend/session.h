@@ -79,6 +79,7 @@ struct session {
     struct transaction transaction;
     struct watcher watcher;
     struct subscriber subscriber;
+    struct list monitor; /* in partition->monitors */
 };
 
 /* Takes an accepted stream. */

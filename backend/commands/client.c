@@ -5,6 +5,7 @@
 
 #include "backend/blocking.h"
 #include "backend/handlers.h"
+#include "backend/monitor.h"
 #include "backend/partition.h"
 #include "backend/session.h"
 #include "backend/settings.h"
@@ -21,6 +22,8 @@
 static void flags_of(const struct session *session, char flags[16])
 {
     char *at = flags;
+    if (monitor_is(session))
+        *at++ = 'O';
     if (subscriber_count(&session->subscriber))
         *at++ = 'P';
     if (session->transaction.is_open)

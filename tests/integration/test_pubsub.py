@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Pub/sub and keyspace events: the frames of every connection are those of redis-server."""
+"""Pub/sub, keyspace events and MONITOR: the frames of every connection are those of redis-server."""
 
 import os
 import sys
@@ -78,7 +78,6 @@ a: PING
 a: PING hello
 a: PING a b
 a: HELLO 3
-a: CLIENT LIST
 a: MULTI
 a: EXEC
 a: NOSUCH
@@ -271,6 +270,46 @@ a: SUBSCRIBE x y
 a: PSUBSCRIBE p
 b: HELLO 3
 b: SSUBSCRIBE s
+''',
+    'MONITOR shows commands as they came': '''
+m: MONITOR
+m: MONITOR | PING
+m: GET x
+m: SET x y
+m: PING
+m: ECHO hi
+a: SET a b
+a: SELECT 2
+a: get a
+a: MULTI
+a: SET x 1
+a: NOSUCH
+a: GET
+a: EXEC
+a: MULTI
+a: SET x 1
+a: HSET x f v
+a: EXEC
+a: HSET x f v
+a: AUTH secret
+a: AUTH default secret
+a: HELLO 2 AUTH default secret
+a: HELLO 3 SETNAME me AUTH default secret
+a: HELLO 2
+a: CONFIG GET save
+a: DEBUG SLEEP 0
+a: SUBSCRIBE f
+a: UNSUBSCRIBE
+a: PUBLISH x y
+m: SUBSCRIBE y
+a: PUBLISH y z
+m: UNSUBSCRIBE
+m: RESET
+a: SET a b
+m: GET a
+m: MULTI
+m: MONITOR
+m: EXEC
 ''',
 }
 
