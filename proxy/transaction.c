@@ -161,7 +161,9 @@ void transaction_queue_command(struct client *client, const struct frame *frame,
     struct client_transaction *transaction = &client->session.transaction;
     const struct bytes *argv = argv_of(worker, frame);
     struct route_rules rules = rules_of(client);
-    struct route route = route_plan(&rules, command, argv, frame->argc, &worker->keys);
+    struct route route = command->flags & CMD_BLOCKING /* there it does not wait */
+                             ? route_by_keys(&rules, command, argv, frame->argc, &worker->keys)
+                             : route_plan(&rules, command, argv, frame->argc, &worker->keys);
     if (!check_queueable(client, frame, command, &route))
         return;
     if (client_transaction_bytes(transaction) + frame->len >
@@ -400,9 +402,11 @@ bool transaction_command(struct client *client, const struct frame *frame,
         }
         client_transaction_clear(transaction);
         break;
-    default:
-        CHECK(command->id == COMMAND_unwatch);
+    case COMMAND_unwatch:
         break;
+    default: /* a command that needs a connection of its own for as long as it waits */
+        client_reply_denied(client, command);
+        return true;
     }
     client_transaction_release(client);
     client_reply_status(client, command, "OK");

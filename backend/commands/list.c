@@ -8,7 +8,7 @@
 #include "shared/number.h"
 
 enum {
-    POINT_READS_MAX = 4,    /* more elements are read by a walk */
+    POINT_READS_MAX = 16,   /* more elements are read by a walk */
     ROW_DELETES_MAX = 4096, /* more rows are deleted as a range */
 };
 
@@ -66,24 +66,25 @@ void list_cut(struct call *call, struct entry *entry, enum list_end end, uint64_
     meta->size -= count;
 }
 
-static bool reply_point_reads(struct call *call, struct entry *entry, enum list_end end,
-                              uint64_t count)
+static bool reply_point_reads(struct call *call, struct entry *entry, uint64_t first,
+                              uint64_t count, bool is_reverse)
 {
     struct bytes value;
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t index = end == LIST_HEAD ? entry->meta.head + i : entry->meta.tail - 1 - i;
-        if (!list_get(call, entry, index, &value))
+        if (!list_get(call, entry, is_reverse ? first - i : first + i, &value))
             return false;
         reply_bulk(&call->reply, value);
     }
     return true;
 }
 
-/* Replies the elements of the rows first, first + 1 … */
-static bool reply_walk(struct call *call, struct entry *entry, uint64_t first, uint64_t count,
+/* Replies the elements of the rows first, first + 1 …, or first - 1 … */
+static bool reply_rows(struct call *call, struct entry *entry, uint64_t first, uint64_t count,
                        bool is_reverse)
 {
     struct sub_iter it;
+    if (count <= POINT_READS_MAX)
+        return reply_point_reads(call, entry, first, count, is_reverse);
     if (is_reverse)
         sub_iter_init_reverse(call, entry, CF_DATA, list_row(call, first), &it);
     else
@@ -99,10 +100,8 @@ static bool reply_walk(struct call *call, struct entry *entry, uint64_t first, u
 
 bool list_reply(struct call *call, struct entry *entry, enum list_end end, uint64_t count)
 {
-    if (count <= POINT_READS_MAX)
-        return reply_point_reads(call, entry, end, count);
     uint64_t first = end == LIST_HEAD ? entry->meta.head : entry->meta.tail - 1;
-    return reply_walk(call, entry, first, count, end == LIST_TAIL);
+    return reply_rows(call, entry, first, count, end == LIST_TAIL);
 }
 
 void list_taken(struct call *call, struct entry *entry, enum list_end end)
@@ -288,7 +287,7 @@ void cmd_lrange(struct call *call)
     clamp_range(entry.meta.size, start, end, &first, &count);
     reply_array(&call->reply, (int64_t)count);
     if (count)
-        (void)reply_walk(call, &entry, entry.meta.head + first, count, false);
+        (void)reply_rows(call, &entry, entry.meta.head + first, count, false);
 }
 
 void cmd_ltrim(struct call *call)

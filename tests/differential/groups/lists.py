@@ -73,7 +73,8 @@ def mpop_words(c):
     keys = c.keys_together(c.number(1, 3))
     count = len(keys)
     if c.chance(0.06):
-        count = c.pick([b'0', b'-1', b'x', b'', count + 1, count + 2, b'9223372036854775807', max(count - 1, 1)])
+        count = c.pick([b'0', b'-1', b'x', b'', b'9223372036854775807'] +
+                       ([] if c.through_proxy else [count + 1, count + 2, max(count - 1, 1)]))
     words = [count] + keys + [end(c)]
     if c.chance(0.5):
         words += [c.case('COUNT'), c.pick([b'0', b'-1', b'x']) if c.chance(0.08) else c.number(1, 6)]
@@ -89,7 +90,10 @@ def timeout(c):
 
 
 def waiting(c):
-    """Never mangled: a stream must not wait for ever."""
+    """Never mangled: a stream must not wait for ever. The proxy lets them through inside MULTI only, which a command
+    of a block need not be."""
+    if c.through_proxy:
+        return None
     kind = c.pick(['BLPOP', 'BRPOP', 'BLMOVE', 'BRPOPLPUSH', 'BLMPOP'])
     if kind in ('BLPOP', 'BRPOP'):
         words = [kind] + c.keys_together(c.number(1, 3)) + [timeout(c)]
@@ -118,4 +122,5 @@ COMMANDS = [
     (4, waiting),
 ]
 
+MANY_KEYS = {'LMOVE', 'RPOPLPUSH', 'LMPOP'}
 READERS = {b'list': (['LRANGE', None, '0', '-1'], 'exact')}
