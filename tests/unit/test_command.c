@@ -149,7 +149,6 @@ static void check_route(const struct command *row)
     switch (row->route) {
     case ROUTE_LOCAL:
         CHECK(!has_keys);
-        CHECK(row->handlers == 0 || (row->handlers & HANDLER_PROXY));
         CHECK(row->merge == MERGE_ONE || row->merge == MERGE_INFO);
         return;
     case ROUTE_BY_KEY:
