@@ -3,6 +3,7 @@
 #include "backend/blocking.h"
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
+#include "backend/latency.h"
 #include "backend/monitor.h"
 #include "backend/partition.h"
 #include "backend/session.h"
@@ -297,6 +298,12 @@ static void account(const struct call *call)
         return;
     stats->calls++;
     stats->failed += call->failed;
+    if (settings->latency_tracking)
+        latency_add_command(partition->latency, call->command->id, usec);
+    if (settings->latency_threshold_ms && usec >= (uint64_t)settings->latency_threshold_ms * 1000)
+        latency_add_event(partition->latency,
+                          call->command->flags & CMD_FAST ? LATENCY_FAST_COMMAND : LATENCY_COMMAND,
+                          call->now_ms / 1000, usec / 1000);
     if (settings->slowlog_slower_than_us >= 0 &&
         usec >= (uint64_t)settings->slowlog_slower_than_us &&
         !(call->command->flags & CMD_SKIP_SLOWLOG))

@@ -9,6 +9,7 @@
 #include "backend/encoding.h"
 #include "backend/expiry.h"
 #include "backend/keyspace.h"
+#include "backend/latency.h"
 #include "backend/pubsub.h"
 #include "backend/server.h"
 #include "backend/session.h"
@@ -170,6 +171,15 @@ static void commit_failed(struct partition *partition, uint64_t ticket)
     blocking_renew(partition->blocking);
 }
 
+/* latency-monitor-threshold: keeps what took long. */
+static void note_latency(struct partition *partition, enum latency_kind kind, uint64_t usec)
+{
+    uint64_t threshold_ms = (uint64_t)partition->settings->latency_threshold_ms;
+    if (threshold_ms && usec >= threshold_ms * 1000)
+        latency_add_event(partition->latency, kind, loop_wall_ms(partition->loop) / 1000,
+                          usec / 1000);
+}
+
 /* commit_fn */
 static void on_commit(void *owner, uint64_t ticket, int err)
 {
@@ -180,8 +190,9 @@ static void on_commit(void *owner, uint64_t ticket, int err)
         metric_add(partition->metrics, METRIC_BACKEND_COMMITS, 1);
         metric_set(partition->metrics, METRIC_BACKEND_KEYS, space_keys_total(partition->spaces));
         metric_add(partition->metrics, METRIC_BACKEND_COMMIT_ROWS, commit_rows(partition->commit));
-        metric_add(partition->metrics, METRIC_BACKEND_COMMIT_US,
-                   clock_mono_us() - partition->sealed_us);
+        uint64_t usec = clock_mono_us() - partition->sealed_us;
+        metric_add(partition->metrics, METRIC_BACKEND_COMMIT_US, usec);
+        note_latency(partition, LATENCY_COMMIT, usec);
         release_all(partition, ticket & 1, OK);
     }
     if (!partition_is_full(partition))
@@ -237,8 +248,12 @@ static void tick_second(struct partition *partition)
 static bool expire_due(struct partition *partition)
 {
     bool more = partition->active_expire && !partition->is_stopping;
+    uint64_t begun_us = clock_mono_us();
     for (int i = 0; more && i < partition->settings->config.expire_effort; i++)
         more = expiry_cycle(partition);
+    uint64_t usec = clock_mono_us() - begun_us;
+    partition->stats->expire_us += usec;
+    note_latency(partition, LATENCY_EXPIRE_CYCLE, usec);
     return more;
 }
 
@@ -427,6 +442,7 @@ struct partition *partition_new(struct server *server, uint32_t index, struct lo
     partition->saved_s = clock_wall_us() / 1000000;
     arena_init(&partition->arena);
     out_init(&partition->scrap);
+    partition->latency = latency_new();
     acl_log_init(&partition->acl_log);
     list_init(&partition->sessions);
     list_init(&partition->monitors);
@@ -465,6 +481,7 @@ void partition_free(struct partition *partition)
     acl_log_clear(&partition->acl_log);
     pubsub_free(partition->pubsub);
     messages_free(&partition->messages);
+    latency_free(partition->latency);
     if (partition->spaces)
         space_set_free(partition->spaces);
     if (partition->overlay)

@@ -26,6 +26,7 @@
 struct blocking_set;
 struct call;
 struct cursor_cache;
+struct latency;
 struct upkeep;
 struct server; /* the process: partitions, configuration, start time */
 struct settings;
@@ -73,6 +74,7 @@ struct partition {
     struct settings
         *settings; /* the process' settings in force here; partition_refresh renews them */
     struct stats *stats;
+    struct latency *latency;
     struct acl_log acl_log;
     struct bytes *argv; /* of the request being run */
     uint32_t argv_cap;

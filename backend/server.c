@@ -1,6 +1,7 @@
 #include "backend/server.h"
 
 #include "backend/admin.h"
+#include "backend/memory.h"
 #include "backend/partition.h"
 #include "backend/store/store.h"
 #include "config/reload.h"
@@ -294,6 +295,7 @@ static void server_serve(struct server *server)
         member->thread =
             loop_thread_start(member->loop, member->partition->name, NULL, NULL, member);
     }
+    memory_started();
     atomic_store(&server->is_ready, true);
     log_event(LOG_INFO, "started", "version=%s partitions=%u run_id=%s", SCREE_VERSION,
               server->members_count, server->run_id);

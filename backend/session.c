@@ -307,6 +307,7 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
     struct messages *messages = &session->partition->messages;
     uint64_t ticket = messages->count ? wait_ticket(session, observed) : 0;
     session->partition->stats->output_bytes += out->bytes - begun;
+    session->partition->stats->replies_total++;
     if (out == &session->partition->scrap && session->reply_mode != REPLY_MODE_ON)
         out_clear(out);
     else if (out->bytes == begun)
@@ -564,6 +565,7 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
     }
     session->is_running = false;
     partition->stats->input_bytes += used;
+    partition->stats->reads_total++;
     if (!session->is_closing)
         return used;
     if (session->is_aborted)

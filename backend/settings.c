@@ -56,6 +56,9 @@ void settings_settle(struct settings *settings)
     settings->slowlog_len_max = settings_number(settings, "slowlog-max-len");
     CHECK(notify_parse(bytes_of(text_of(settings, parameter_find(BYTES("notify-keyspace-events")))),
                        &settings->notify_classes));
+    settings->latency_threshold_ms = settings_number(settings, "latency-monitor-threshold");
+    settings->latency_tracking =
+        strcmp(text_of(settings, parameter_find(BYTES("latency-tracking"))), "yes") == 0;
 }
 
 struct settings *settings_new(const struct backend_config *config)

@@ -26,7 +26,9 @@ struct settings {
     /* taken from parameters[] for the hot path */
     int64_t slowlog_slower_than_us; /* negative: off */
     int64_t slowlog_len_max;
-    unsigned notify_classes; /* enum notify_class */
+    unsigned notify_classes;      /* enum notify_class */
+    int64_t latency_threshold_ms; /* 0: off */
+    bool latency_tracking;
 };
 
 struct settings *settings_new(const struct backend_config *config);

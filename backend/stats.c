@@ -60,20 +60,25 @@ void stats_error(struct stats *stats, const char *text)
 
 void stats_sample(struct stats *stats, uint64_t now_ms)
 {
+    const uint64_t totals[STATS_RATES] = {stats->commands_total, stats->input_bytes,
+                                          stats->output_bytes};
     uint64_t took_ms = now_ms - stats->sampled_ms;
     if (took_ms == 0)
         return;
-    stats->samples[stats->samples_next++ % STATS_SAMPLES] =
-        (stats->commands_total - stats->sampled_commands) * 1000 / took_ms;
-    stats->sampled_commands = stats->commands_total;
+    for (int rate = 0; rate < STATS_RATES; rate++) {
+        stats->samples[rate][stats->samples_next % STATS_SAMPLES] =
+            (totals[rate] - stats->sampled[rate]) * 1000 / took_ms;
+        stats->sampled[rate] = totals[rate];
+    }
+    stats->samples_next++;
     stats->sampled_ms = now_ms;
 }
 
-uint64_t stats_ops_per_second(const struct stats *stats)
+uint64_t stats_rate(const struct stats *stats, enum stats_rate rate)
 {
     uint64_t sum = 0;
     for (int i = 0; i < STATS_SAMPLES; i++)
-        sum += stats->samples[i];
+        sum += stats->samples[rate][i];
     return sum / STATS_SAMPLES;
 }
 

@@ -11,8 +11,11 @@
 enum {
     STATS_ERRORS_MAX = 128,    /* different error codes counted */
     STATS_ERROR_NAME_MAX = 32, /* a longer code is cut */
-    STATS_SAMPLES = 16,        /* of instantaneous_ops_per_sec */
+    STATS_SAMPLES = 16,        /* of each rate */
 };
+
+/* What INFO tells a rate of: instantaneous_ops_per_sec and the like. */
+enum stats_rate { STATS_COMMANDS, STATS_INPUT_BYTES, STATS_OUTPUT_BYTES, STATS_RATES };
 
 struct command_stats {
     uint64_t calls;
@@ -51,9 +54,12 @@ struct stats {
     uint64_t expired_before; /* METRIC_BACKEND_EXPIRED and so on, at the last RESETSTAT */
     uint64_t hits_before;
     uint64_t misses_before;
-    uint64_t sampled_commands; /* commands_total at the last sample */
+    uint64_t reads_total;          /* times a connection had bytes for us */
+    uint64_t replies_total;        /* replies handed to connections */
+    uint64_t expire_us;            /* spent on deleting keys whose time had come */
+    uint64_t sampled[STATS_RATES]; /* totals at the last sample */
     uint64_t sampled_ms;
-    uint64_t samples[STATS_SAMPLES]; /* commands a second */
+    uint64_t samples[STATS_RATES][STATS_SAMPLES]; /* a second */
     uint32_t samples_next;
     struct slow_entry *slow; /* newest first */
     uint64_t slow_count;
@@ -70,9 +76,10 @@ static inline uint64_t stats_metric(const struct metrics *metrics, enum metric m
 }
 /* Counts an error by its first word ("ERR", "WRONGTYPE"). */
 void stats_error(struct stats *stats, const char *text);
-/* Takes a sample of the command rate. */
+/* Takes a sample of the rates. */
 void stats_sample(struct stats *stats, uint64_t now_ms);
-uint64_t stats_ops_per_second(const struct stats *stats);
+/* So many a second, on average of the last samples. */
+uint64_t stats_rate(const struct stats *stats, enum stats_rate rate);
 
 /* What goes into the slow log. */
 struct slow_command {

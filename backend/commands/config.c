@@ -2,6 +2,7 @@
  * config.c - CONFIG: our own options and Redis' parameters, by Redis' rules: several at once, all or none.
  */
 #include "backend/handlers.h"
+#include "backend/latency.h"
 #include "backend/partition.h"
 #include "backend/server.h"
 #include "backend/session.h"
@@ -143,6 +144,7 @@ void cmd_config_set(struct call *call)
 void cmd_config_resetstat(struct call *call)
 {
     stats_reset(call->partition->stats, call->partition->metrics);
+    latency_reset_commands(call->partition->latency);
     reply_ok(&call->reply);
 }
 

@@ -177,6 +177,11 @@ static bool restore_value(struct call *call, struct entry *entry, struct rdb_rea
     return true;
 }
 
+void cmd_restore_asking(struct call *call)
+{
+    cmd_restore(call);
+}
+
 void cmd_restore(struct call *call)
 {
     struct restore_options options;

@@ -6,6 +6,8 @@
  */
 #include "backend/blocking.h"
 #include "backend/handlers.h"
+#include "backend/latency.h"
+#include "backend/memory.h"
 #include "backend/partition.h"
 #include "backend/server.h"
 #include "backend/session.h"
@@ -41,6 +43,11 @@ static const char *human(uint64_t bytes, char text[HUMAN_MAX])
     else
         (void)snprintf(text, HUMAN_MAX, "%.2f%c", value, units[unit]);
     return text;
+}
+
+static double ratio(uint64_t part, uint64_t whole)
+{
+    return whole ? (double)part / (double)whole : 0;
 }
 
 /* ---- Redis' sections ---- */
@@ -87,38 +94,61 @@ static void print_clients(const struct call *call, struct out *out)
                blocking_clients(partition->blocking), blocking_timeouts(partition->blocking));
 }
 
-static uint64_t resident_bytes(void)
+static void print_allocator(const struct memory *memory, struct out *out)
 {
-    char line[256] = "";
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file)
-        return 0;
-    const char *pages =
-        fgets(line, sizeof line, file) ? strchr(line, ' ') : NULL; /* total resident … */
-    (void)fclose(file);
-    return pages ? strtoull(pages, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+    uint64_t overhead = memory->startup + memory->clients + memory->batches;
+    uint64_t dataset = memory->allocated > overhead ? memory->allocated - overhead : 0;
+    out_printf(out,
+               "used_memory_overhead:%" PRIu64 "\r\nused_memory_startup:%" PRIu64
+               "\r\nused_memory_dataset:%" PRIu64 "\r\nused_memory_dataset_perc:%.2f%%\r\n",
+               overhead, memory->startup, dataset,
+               memory->allocated ? 100.0 * (double)dataset / (double)memory->allocated : 0.0);
+    out_printf(out,
+               "allocator_allocated:%" PRIu64 "\r\nallocator_active:%" PRIu64
+               "\r\nallocator_resident:%" PRIu64 "\r\n",
+               memory->allocated, memory->active, memory->resident);
+    out_printf(out,
+               "allocator_frag_ratio:%.2f\r\nallocator_frag_bytes:%" PRIu64
+               "\r\nallocator_rss_ratio:%.2f\r\nallocator_rss_bytes:%" PRId64 "\r\n",
+               ratio(memory->active, memory->allocated), memory->active - memory->allocated,
+               ratio(memory->resident, memory->active),
+               (int64_t)(memory->resident - memory->active));
+    out_printf(out,
+               "rss_overhead_ratio:%.2f\r\nrss_overhead_bytes:%" PRId64
+               "\r\nmem_fragmentation_ratio:%.2f\r\nmem_fragmentation_bytes:%" PRId64 "\r\n",
+               ratio(memory->rss, memory->resident), (int64_t)(memory->rss - memory->resident),
+               ratio(memory->rss, memory->allocated), (int64_t)(memory->rss - memory->allocated));
+    out_printf(out,
+               "mem_not_counted_for_evict:0\r\nmem_replication_backlog:0\r\n"
+               "mem_total_replication_buffers:0\r\nmem_clients_slaves:0\r\n"
+               "mem_clients_normal:%" PRIu64 "\r\nmem_cluster_links:0\r\nmem_aof_buffer:%" PRIu64
+               "\r\n",
+               memory->clients, memory->batches);
+    out_printf(out,
+               "mem_block_cache:%" PRIu64 "\r\nmem_memtables:%" PRIu64
+               "\r\nmem_table_readers:%" PRIu64 "\r\n",
+               memory->block_cache, memory->memtables, memory->table_readers);
 }
 
 static void print_memory(const struct call *call, struct out *out)
 {
     char text[HUMAN_MAX];
-    struct rusage usage;
-    uint64_t used = resident_bytes();
+    struct memory memory;
+    memory_read(call->partition, &memory);
+    uint64_t used = memory.allocated;
+    uint64_t peak = memory.peak_rss;
     uint64_t system = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
-    uint64_t peak = (uint64_t)usage.ru_maxrss * 1024;
-    if (peak < used)
-        peak = used;
     int64_t limit = settings_number(call->partition->settings, "maxmemory");
     const struct parameter *policy = parameter_find(BYTES("maxmemory-policy"));
     char buffer[OPTION_TEXT_MAX];
     struct bytes policy_name = settings_get(call->partition->settings, policy, buffer);
     out_printf(out, "used_memory:%" PRIu64 "\r\nused_memory_human:%s\r\n", used, human(used, text));
-    out_printf(out, "used_memory_rss:%" PRIu64 "\r\nused_memory_rss_human:%s\r\n", used, text);
+    out_printf(out, "used_memory_rss:%" PRIu64 "\r\nused_memory_rss_human:%s\r\n", memory.rss,
+               human(memory.rss, text));
     out_printf(out, "used_memory_peak:%" PRIu64 "\r\nused_memory_peak_human:%s\r\n", peak,
                human(peak, text));
     out_printf(out, "used_memory_peak_perc:%.2f%%\r\n",
-               peak ? 100.0 * (double)used / (double)peak : 0.0);
+               peak ? 100.0 * (double)memory.rss / (double)peak : 0.0);
     out_printf(out, "total_system_memory:%" PRIu64 "\r\ntotal_system_memory_human:%s\r\n", system,
                human(system, text));
     out_printf(out,
@@ -126,25 +156,31 @@ static void print_memory(const struct call *call, struct out *out)
                "number_of_functions:0\r\nnumber_of_libraries:0\r\n");
     out_printf(out, "maxmemory:%" PRId64 "\r\nmaxmemory_human:%s\r\nmaxmemory_policy:%.*s\r\n",
                limit, human((uint64_t)limit, text), (int)policy_name.len, policy_name.data);
-    out_printf(
-        out, "mem_fragmentation_ratio:1.00\r\nmem_allocator:jemalloc\r\nactive_defrag_running:0\r\n"
-             "lazyfree_pending_objects:0\r\nlazyfreed_objects:0\r\n");
+    print_allocator(&memory, out);
+    out_printf(out, "mem_allocator:jemalloc\r\nactive_defrag_running:0\r\n"
+                    "lazyfree_pending_objects:0\r\nlazyfreed_objects:0\r\n");
 }
 
 static void print_persistence(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
     const char *status = commit_is_failed(partition->commit, NULL) ? "err" : "ok";
-    out_printf(out, "loading:0\r\nasync_loading:0\r\nrdb_changes_since_last_save:0\r\nrdb_bgsave_"
-                    "in_progress:0\r\n");
+    out_printf(out, "loading:0\r\nasync_loading:0\r\ncurrent_cow_peak:0\r\ncurrent_cow_size:0\r\n"
+                    "current_cow_size_age:0\r\ncurrent_fork_perc:0.00\r\n"
+                    "current_save_keys_processed:0\r\ncurrent_save_keys_total:0\r\n"
+                    "rdb_changes_since_last_save:0\r\nrdb_bgsave_in_progress:0\r\n");
     out_printf(out, "rdb_last_save_time:%" PRIu64 "\r\nrdb_last_bgsave_status:%s\r\n",
                partition->saved_s, status);
     out_printf(out,
-               "rdb_last_bgsave_time_sec:-1\r\nrdb_current_bgsave_time_sec:-1\r\nrdb_saves:0\r\n");
+               "rdb_last_bgsave_time_sec:-1\r\nrdb_current_bgsave_time_sec:-1\r\nrdb_saves:0\r\n"
+               "rdb_last_cow_size:0\r\nrdb_last_load_keys_expired:0\r\n"
+               "rdb_last_load_keys_loaded:0\r\n");
     out_printf(out,
                "aof_enabled:1\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\n"
                "aof_last_rewrite_time_sec:-1\r\naof_current_rewrite_time_sec:-1\r\n"
-               "aof_last_bgrewrite_status:ok\r\naof_last_write_status:%s\r\n",
+               "aof_last_bgrewrite_status:ok\r\naof_last_write_status:%s\r\naof_rewrites:0\r\n"
+               "aof_rewrites_consecutive_failures:0\r\naof_last_cow_size:0\r\n"
+               "module_fork_in_progress:0\r\nmodule_fork_last_cow_size:0\r\n",
                status);
 }
 
@@ -162,7 +198,7 @@ static void print_stats(const struct call *call, struct out *out)
     out_printf(out,
                "total_connections_received:%" PRIu64 "\r\ntotal_commands_processed:%" PRIu64 "\r\n",
                stats->connections_total, stats->commands_total);
-    out_printf(out, "instantaneous_ops_per_sec:%" PRIu64 "\r\n", stats_ops_per_second(stats));
+    out_printf(out, "instantaneous_ops_per_sec:%" PRIu64 "\r\n", stats_rate(stats, STATS_COMMANDS));
     out_printf(out, "total_net_input_bytes:%" PRIu64 "\r\ntotal_net_output_bytes:%" PRIu64 "\r\n",
                stats->input_bytes, stats->output_bytes);
     out_printf(out,
@@ -184,6 +220,24 @@ static void print_stats(const struct call *call, struct out *out)
                "tracking_total_keys:0\r\ntracking_total_items:0\r\ntracking_total_prefixes:0\r\n",
                channels(call, CHANNEL_PLAIN), channels(call, CHANNEL_PATTERN),
                channels(call, CHANNEL_SHARD));
+    out_printf(out,
+               "total_net_repl_input_bytes:0\r\ntotal_net_repl_output_bytes:0\r\n"
+               "instantaneous_input_kbps:%.2f\r\ninstantaneous_output_kbps:%.2f\r\n"
+               "instantaneous_input_repl_kbps:0.00\r\ninstantaneous_output_repl_kbps:0.00\r\n",
+               (double)stats_rate(stats, STATS_INPUT_BYTES) / 1024,
+               (double)stats_rate(stats, STATS_OUTPUT_BYTES) / 1024);
+    out_printf(out,
+               "expire_cycle_cpu_milliseconds:%" PRIu64
+               "\r\ntotal_eviction_exceeded_time:0\r\ncurrent_eviction_exceeded_time:0\r\n"
+               "active_defrag_hits:0\r\nactive_defrag_misses:0\r\nactive_defrag_key_hits:0\r\n"
+               "active_defrag_key_misses:0\r\ntotal_active_defrag_time:0\r\n"
+               "current_active_defrag_time:0\r\ndump_payload_sanitizations:0\r\n",
+               stats->expire_us / 1000);
+    out_printf(out,
+               "total_reads_processed:%" PRIu64 "\r\ntotal_writes_processed:%" PRIu64
+               "\r\nio_threaded_reads_processed:0\r\nio_threaded_writes_processed:0\r\n"
+               "reply_buffer_shrinks:0\r\nreply_buffer_expands:0\r\n",
+               stats->reads_total, stats->replies_total);
     out_printf(out, "unexpected_error_replies:0\r\ntotal_error_replies:%" PRIu64 "\r\n",
                stats->errors_total);
 }
@@ -240,6 +294,39 @@ static void print_commandstats(const struct call *call, struct out *out)
                    ",usec_per_call=%.2f,rejected_calls=%" PRIu64 ",failed_calls=%" PRIu64 "\r\n",
                    command_full_name(command_of(id)), stats->calls, stats->usec, each,
                    stats->rejected, stats->failed);
+    }
+}
+
+/* "50 99 99.9" of latency-tracking-info-percentiles, each as a field. */
+static void print_percentiles(const struct histogram *histogram, struct bytes percents,
+                              struct out *out)
+{
+    const char *comma = "";
+    while (percents.len) {
+        const char *space = memchr(percents.data, ' ', percents.len);
+        size_t len = space ? (size_t)(space - percents.data) : percents.len;
+        if (len)
+            out_printf(out, "%sp%.*s=%.3f", comma, (int)len, percents.data,
+                       histogram_percentile(histogram, strtod(percents.data, NULL)));
+        comma = len ? "," : comma;
+        len += space != NULL;
+        percents = (struct bytes){percents.data + len, percents.len - len};
+    }
+}
+
+static void print_latencystats(const struct call *call, struct out *out)
+{
+    char buffer[OPTION_TEXT_MAX];
+    struct bytes percents =
+        settings_get(call->partition->settings,
+                     parameter_find(BYTES("latency-tracking-info-percentiles")), buffer);
+    for (enum command_id id = COMMAND_NONE + 1; id < COMMAND_COUNT; id++) {
+        const struct histogram *histogram = call->partition->latency->commands[id];
+        if (!histogram)
+            continue;
+        out_printf(out, "latency_percentiles_usec_%s:", command_full_name(command_of(id)));
+        print_percentiles(histogram, percents, out);
+        out_printf(out, "\r\n");
     }
 }
 
@@ -318,6 +405,7 @@ static const struct section {
     {"Modules", "modules", BY_DEFAULT, print_modules},
     {"Commandstats", "commandstats", IN_ALL, print_commandstats},
     {"Errorstats", "errorstats", BY_DEFAULT, print_errorstats},
+    {"Latencystats", "latencystats", IN_ALL, print_latencystats},
     {"Cluster", "cluster", BY_DEFAULT, print_cluster},
     {"Scree", "scree", BY_DEFAULT, print_scree},
     {"Rocksdb", "rocksdb", IN_ALL, print_rocksdb},

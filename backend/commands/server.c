@@ -186,81 +186,38 @@ void cmd_module_list(struct call *call)
     reply_array(&call->reply, 0);
 }
 
+/* There are none, as in a redis-server with its default configuration. */
+static void refuse_modules(struct call *call)
+{
+    call_error_text(call,
+                    "ERR MODULE command not allowed. If the enable-module-command option is set to "
+                    "\"local\", you can run it from a local connection, otherwise you need to set "
+                    "this option in the configuration file, and then restart the server.");
+}
+
+void cmd_module_load(struct call *call)
+{
+    refuse_modules(call);
+}
+
+void cmd_module_loadex(struct call *call)
+{
+    refuse_modules(call);
+}
+
+void cmd_module_unload(struct call *call)
+{
+    refuse_modules(call);
+}
+
+void cmd_module_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(COMMAND_module), HANDLER_BACKEND);
+}
+
 void cmd_lolwut(struct call *call)
 {
     reply_verbatim(&call->reply, "txt", BYTES("Redis ver. 7.0.15\n"));
-}
-
-void cmd_latency_reset(struct call *call)
-{
-    reply_int(&call->reply, 0);
-}
-
-void cmd_latency_help(struct call *call)
-{
-    command_reply_help(&call->reply, command_of(COMMAND_latency), HANDLER_BACKEND);
-}
-
-/* ---- MEMORY ---- */
-
-enum { KEY_OVERHEAD = 48, ROW_OVERHEAD = 16, SAMPLES_DEFAULT = 5 };
-
-/* Bytes of the first rows, `samples` at most (0: all), projected on the whole collection. */
-static bool collection_bytes(struct call *call, struct entry *entry, int64_t samples,
-                             uint64_t *bytes)
-{
-    struct sub_iter it;
-    uint64_t rows = 0;
-    uint64_t sum = 0;
-    sub_iter_init(call, entry, entry->meta.type == TYPE_STREAM ? CF_STREAM : CF_DATA, BYTES(""),
-                  &it);
-    while ((samples == 0 || rows < (uint64_t)samples) && sub_iter_next(&it)) {
-        sum += it.sub.len + it.value.len + ROW_OVERHEAD;
-        rows++;
-    }
-    *bytes = rows ? (entry->meta.size > rows ? sum * entry->meta.size / rows : sum) : 0;
-    return sub_iter_fini(&it);
-}
-
-static bool parse_samples(struct call *call, int64_t *samples)
-{
-    *samples = SAMPLES_DEFAULT;
-    for (uint32_t i = 3; i < call->argc; i += 2) {
-        if (i + 1 == call->argc || !bytes_is(call->argv[i], "SAMPLES")) {
-            call_error(call, ERR_SYNTAX);
-            return false;
-        }
-        if (!call_int64(call, i + 1, samples))
-            return false;
-        if (*samples < 0) {
-            call_error(call, ERR_SYNTAX);
-            return false;
-        }
-    }
-    return true;
-}
-
-void cmd_memory_usage(struct call *call)
-{
-    struct entry entry;
-    int64_t samples;
-    uint64_t bytes;
-    if (!parse_samples(call, &samples) || !keyspace_open(call, call->argv[2], OPEN_QUIET, &entry))
-        return;
-    if (!entry.exists) {
-        reply_null(&call->reply);
-        return;
-    }
-    if (type_is_inline(entry.meta.type))
-        bytes = entry.meta.payload.len;
-    else if (!collection_bytes(call, &entry, samples, &bytes))
-        return;
-    reply_int(&call->reply, (int64_t)(bytes + entry.row_key.len + KEY_OVERHEAD));
-}
-
-void cmd_memory_help(struct call *call)
-{
-    command_reply_help(&call->reply, command_of(COMMAND_memory), HANDLER_BACKEND);
 }
 
 /* ---- SLOWLOG ---- */

@@ -89,13 +89,13 @@ static void test_long_commands_are_cut_with_a_note(void)
 static void test_the_rate_is_an_average_of_samples(void)
 {
     struct stats *stats = stats_new();
-    CHECK(stats_ops_per_second(stats) == 0);
+    CHECK(stats_rate(stats, STATS_COMMANDS) == 0);
     for (uint64_t i = 1; i <= STATS_SAMPLES; i++) {
         stats->commands_total += 50;
         stats_sample(stats, i * 100);
         stats_sample(stats, i * 100);
     }
-    CHECK(stats_ops_per_second(stats) == 500);
+    CHECK(stats_rate(stats, STATS_COMMANDS) == 500);
     stats_free(stats);
 }
 
