@@ -12,6 +12,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
 
+import behaviours_bitmaps
 import behaviours_connection
 import behaviours_keys
 import behaviours_protocol
@@ -25,7 +26,7 @@ from resp import Closed, Connection, value
 for name in groups.NAMES:
     groups.load(name)
 
-CASES = behaviours_values.CASES + behaviours_keys.CASES + behaviours_connection.CASES
+CASES = behaviours_values.CASES + behaviours_bitmaps.CASES + behaviours_keys.CASES + behaviours_connection.CASES
 
 
 class World:

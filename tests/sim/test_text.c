@@ -1,0 +1,269 @@
+/*
+ * test_text.c - strings in both forms against plain bytes: random writes, reads, walks and replacements, some of them
+ * rolled back, with commits between them; and the rows of a known value, byte by byte.
+ *
+ *   test_text [seed]      one seed, or SEEDS
+ */
+#include "backend/text.h"
+
+#include "backend/partition.h"
+#include "backend/server.h"
+#include "shared/check.h"
+#include "shared/command.h"
+#include "shared/log.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/store_mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SEEDS = 30, STEPS = 300, MODEL_BYTES = 40 * 1000, STEPS_MAX = 20000000 };
+
+static struct server *server;
+static struct store_env *env;
+static struct loop *loop;
+static struct partition *partition;
+static struct backend_config config;
+static char model[MODEL_BYTES];
+static size_t model_len;
+static bool has_stopped;
+
+static void world_begin(uint64_t seed)
+{
+    char error[256];
+    sim_init(seed);
+    store_mem_reset();
+    store_mem_seed(seed);
+    has_stopped = false;
+    model_len = 0;
+    config_init_defaults(&config.head, &backend_schema);
+    server = server_new(&config);
+    env = store_env_new(
+        &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
+    sim_set_host("backend");
+    loop = loop_new();
+    partition = partition_new(server, 0, loop, env, error, sizeof error);
+    CHECK(partition);
+}
+
+static void on_stopped(void *owner)
+{
+    (void)owner;
+    has_stopped = true;
+}
+
+static bool is_over(void *owner)
+{
+    (void)owner;
+    return has_stopped;
+}
+
+static void world_end(void)
+{
+    partition_stop(partition, on_stopped, NULL);
+    CHECK(sim_run_until(is_over, NULL, STEPS_MAX));
+    partition_free(partition);
+    loop_free(loop);
+    store_env_free(env);
+    server_free(server);
+    config_fini(&config.head);
+    sim_fini();
+}
+
+static void call_begin(struct call *call, struct entry *entry)
+{
+    partition_call_begin(partition, call);
+    call->space = space_open(partition->spaces, BYTES(""), 0);
+    CHECK(keyspace_open_type(call, BYTES("k"), TYPE_STRING, OPEN_WRITE, entry));
+}
+
+/* ---- random changes ---- */
+
+/* Near an edge of a fragment, or anywhere. */
+static size_t some_offset(void)
+{
+    size_t at = sim_random(2) ? sim_random(30) * FRAGMENT_BYTES + sim_random(3) : sim_random(30000);
+    return at > 0 ? at - 1 : 0;
+}
+
+static size_t some_bytes(char *to)
+{
+    size_t len = sim_random(4) ? 1 + sim_random(12) : 1 + sim_random(5000);
+    bool zeros = sim_random(3) == 0;
+    for (size_t i = 0; i < len; i++)
+        to[i] = zeros ? 0 : (char)sim_random(256);
+    return len;
+}
+
+static void change(struct call *call, struct entry *entry)
+{
+    char patch[8192];
+    size_t offset = some_offset();
+    size_t len = some_bytes(patch);
+    if (sim_random(20) == 0) {
+        text_replace(call, entry, (struct bytes){patch, len});
+        memcpy(model, patch, len);
+        model_len = len;
+        return;
+    }
+    CHECK(text_write(call, entry, offset, (struct bytes){patch, len}));
+    if (offset > model_len)
+        memset(model + model_len, 0, offset - model_len);
+    memcpy(model + offset, patch, len);
+    if (offset + len > model_len)
+        model_len = offset + len;
+}
+
+/* A change that fails afterwards leaves nothing. */
+static void change_in_vain(void)
+{
+    static char saved[MODEL_BYTES];
+    size_t saved_len = model_len;
+    struct call call;
+    struct entry entry;
+    memcpy(saved, model, model_len);
+    call_begin(&call, &entry);
+    change(&call, &entry);
+    call.failed = true;
+    partition_call_end(partition, &call);
+    memcpy(model, saved, saved_len);
+    model_len = saved_len;
+}
+
+/* ---- looking ---- */
+
+static void compare_range(struct call *call, struct entry *entry, size_t from, size_t len)
+{
+    static char copy[MODEL_BYTES];
+    struct bytes read;
+    struct text_walk walk;
+    size_t done = from;
+    CHECK(text_read(call, entry, from, len, &read));
+    CHECK(bytes_equal(read, (struct bytes){model + from, len}));
+    CHECK(text_copy(call, entry, from, len, copy) && memcmp(copy, model + from, len) == 0);
+    text_walk_init(call, entry, from, from + len, &walk);
+    for (; text_walk_next(&walk); done = walk.at + walk.piece.len) {
+        CHECK(walk.at >= done && walk.piece.len > 0);
+        for (; done < walk.at; done++)
+            CHECK(model[done] == 0);
+        CHECK(memcmp(walk.piece.data, model + walk.at, walk.piece.len) == 0);
+    }
+    for (; done < from + len; done++)
+        CHECK(model[done] == 0);
+    CHECK(text_walk_fini(&walk));
+}
+
+static void compare(void)
+{
+    struct call call;
+    struct entry entry;
+    call_begin(&call, &entry);
+    CHECK(text_len(&entry) == model_len);
+    if (model_len) {
+        size_t from = sim_random(model_len);
+        compare_range(&call, &entry, from, sim_random(model_len - from + 1));
+        compare_range(&call, &entry, 0, model_len);
+        char behind[4] = "abc";
+        CHECK(text_copy(&call, &entry, model_len, sizeof behind, behind));
+        CHECK(memcmp(behind, "\0\0\0", sizeof behind) == 0);
+    }
+    partition_call_end(partition, &call);
+}
+
+static void run_seed(uint64_t seed)
+{
+    world_begin(seed);
+    for (int step = 0; step < STEPS; step++) {
+        struct call call;
+        struct entry entry;
+        if (sim_random(6) == 0) {
+            change_in_vain();
+        } else {
+            call_begin(&call, &entry);
+            change(&call, &entry);
+            partition_call_end(partition, &call);
+        }
+        if (sim_random(2))
+            sim_run_for(1 + sim_random(5000));
+        compare();
+    }
+    world_end();
+}
+
+/* ---- rows ---- */
+
+/* A value of 5000 zeros in which three bytes are set: fragments 0, 2 and 4. */
+static void rows_are_as_drawn(void)
+{
+    static const struct {
+        const char *sub;
+        size_t len;
+    } WANT[] = {{"\0\0\0\0", 4}, {"\0\0\0\2", 1}, {"\0\0\0\4", 904}};
+    struct call call;
+    struct entry entry;
+    struct sub_iter it;
+    struct slice row;
+    size_t rows = 0;
+    world_begin(1);
+    call_begin(&call, &entry);
+    CHECK(text_write(&call, &entry, 4999, BYTES("c")));
+    CHECK(text_write(&call, &entry, 3, BYTES("a")));
+    CHECK(text_write(&call, &entry, 2048, BYTES("b")));
+    CHECK(text_write(&call, &entry, 3100, BYTES("x")));
+    CHECK(text_write(&call, &entry, 3100, BYTES("\0"))); /* its row goes again */
+    CHECK(overlay_get(partition->overlay, CF_METADATA, entry.row_key, &row) == OK);
+    CHECK(row.len == 25 && memcmp(row.data, "\x86\0\0\0\0\0\0\0\0", 9) == 0);
+    CHECK(memcmp(row.data + 17, "\0\0\0\0\0\0\x13\x88", 8) == 0);
+    sub_iter_init(&call, &entry, CF_DATA, BYTES(""), &it);
+    for (; sub_iter_next(&it); rows++) {
+        CHECK(rows < 3 && bytes_equal(it.sub, (struct bytes){WANT[rows].sub, 4}));
+        CHECK(it.value.len == WANT[rows].len);
+        CHECK(it.value.data[it.value.len - 1] == "abc"[rows]);
+        for (size_t i = 0; i + 1 < it.value.len; i++)
+            CHECK(it.value.data[i] == 0);
+    }
+    CHECK(rows == 3 && sub_iter_fini(&it));
+    partition_call_end(partition, &call);
+    world_end();
+}
+
+/* Up to TEXT_INLINE_MAX bytes, and whatever was set at once, the value stays in its row; a TTL survives the move. */
+static void forms_change_where_drawn(void)
+{
+    static const char BIG[10000];
+    struct call call;
+    struct entry entry;
+    world_begin(1);
+    call_begin(&call, &entry);
+    CHECK(text_write(&call, &entry, TEXT_INLINE_MAX - 1, BYTES("x")));
+    CHECK(entry.meta.type == TYPE_STRING);
+    entry_set_expire(&call, &entry, call.now_ms + 1000);
+    CHECK(text_write(&call, &entry, TEXT_INLINE_MAX, BYTES("x")));
+    CHECK(entry.meta.type == TYPE_BITMAP && entry.meta.expire_ms == call.now_ms + 1000);
+    CHECK(text_write(&call, &entry, 0, BYTES("x")) && entry.meta.type == TYPE_BITMAP);
+    text_replace(&call, &entry, (struct bytes){BIG, sizeof BIG});
+    CHECK(entry.meta.type == TYPE_STRING && entry.meta.expire_ms == call.now_ms + 1000);
+    CHECK(text_grow(&call, &entry, sizeof BIG) && entry.meta.type == TYPE_STRING);
+    CHECK(text_grow(&call, &entry, sizeof BIG + 1) && entry.meta.type == TYPE_BITMAP);
+    CHECK(text_len(&entry) == sizeof BIG + 1);
+    partition_call_end(partition, &call);
+    world_end();
+}
+
+int main(int argc, char **argv)
+{
+    command_init();
+    log_set_level(LOG_ERROR + 1);
+    if (argc > 1) {
+        run_seed(strtoull(argv[1], NULL, 0));
+        return 0;
+    }
+    rows_are_as_drawn();
+    forms_change_where_drawn();
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        fprintf(stderr, "\rseed %llu ", (unsigned long long)seed);
+        run_seed(seed);
+    }
+    fprintf(stderr, "\rall seeds hold\n");
+    return 0;
+}
