@@ -333,6 +333,8 @@ static void run(struct call *call)
         messages_cut(&partition->messages, messages);
         metric_add(partition->metrics, METRIC_BACKEND_ERRORS, 1);
     }
+    if (call->session->tracker.is_on)
+        tracking_remember(call);
     if (is_shown && !is_shown_first)
         monitor_show(call);
     keyspace_end(partition);
@@ -458,6 +460,9 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     } else {
         metric_add(partition->metrics, METRIC_BACKEND_ERRORS, 1);
     }
+    if (session->tracker.is_caching && !session->transaction.is_open &&
+        (!call.command || call.command->parent != COMMAND_client))
+        session->tracker.is_caching = false; /* it was for this command */
     finish(&call);
     blocking_serve(partition->blocking);
     return true;

@@ -7,6 +7,7 @@
 #include "backend/blocking.h"
 #include "backend/notify.h"
 #include "backend/partition.h"
+#include "backend/tracking.h"
 #include "shared/check.h"
 #include "shared/namespace.h"
 #include "shared/slot.h"
@@ -124,6 +125,13 @@ bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enu
 
 /* ---- changing ---- */
 
+/* The key changed: whoever watches or tracks it learns of it. */
+static void touch(struct call *call, const struct entry *entry, bool by_client)
+{
+    watch_touch(call->partition->watches, entry->space, entry->key);
+    tracking_touch(call, entry->space, entry->key, by_client);
+}
+
 static void index_expiry(struct call *call, struct entry *entry, uint64_t expire_ms)
 {
     struct overlay *overlay = call->partition->overlay;
@@ -157,7 +165,7 @@ static void entry_write(struct call *call, struct entry *entry)
         space_count(call->partition->spaces, entry->space, entry->slot, keys, expires);
     entry->exists = true;
     entry->stored_expire_ms = entry->meta.expire_ms;
-    watch_touch(call->partition->watches, entry->space, entry->key);
+    touch(call, entry, true);
     blocking_key_written(call->partition->blocking, entry->space, entry->key, entry->meta.type);
     if (is_new)
         notify_in(call, entry->space, NOTIFY_NEW, "new", entry->key);
@@ -195,12 +203,13 @@ void entry_save(struct call *call, struct entry *entry)
 void entry_touch(struct call *call, struct entry *entry)
 {
     CHECK(entry->exists);
-    watch_touch(call->partition->watches, entry->space, entry->key);
+    touch(call, entry, true);
 }
 
 void entry_delete(struct call *call, struct entry *entry)
 {
     CHECK(entry->exists);
+    bool is_over = keyspace_expired(call, entry->stored_expire_ms);
     index_expiry(call, entry, 0);
     overlay_delete(call->partition->overlay, CF_METADATA, entry->row_key);
     space_count(call->partition->spaces, entry->space, entry->slot, -1,
@@ -208,7 +217,7 @@ void entry_delete(struct call *call, struct entry *entry)
     entry->exists = false;
     entry->stored_expire_ms = 0;
     entry->meta = (struct metadata){0};
-    watch_touch(call->partition->watches, entry->space, entry->key);
+    touch(call, entry, !is_over);
     blocking_key_deleted(call->partition->blocking, entry->space, entry->key);
 }
 

@@ -8,15 +8,21 @@
 
 enum { KEPT_MAX = 1024, HEADER_MAX = 1 + INT64_TEXT_MAX + 2 };
 
+static void drop_all(struct messages *messages)
+{
+    while (messages->count)
+        block_unref(messages->items[--messages->count].frames);
+}
+
 void messages_free(struct messages *messages)
 {
-    messages_cut(messages, 0);
+    drop_all(messages);
     free(messages->items);
     *messages = (struct messages){0};
 }
 
 void message_send(struct messages *messages, struct session *to, struct block *frames,
-                  enum message_place place)
+                  unsigned flags)
 {
     if (!frames)
         return;
@@ -26,13 +32,20 @@ void message_send(struct messages *messages, struct session *to, struct block *f
         CHECK(messages->items);
     }
     messages->items[messages->count++] =
-        (struct message){.session = to, .frames = block_ref(frames), .place = place};
+        (struct message){.session = to, .frames = block_ref(frames), .flags = flags};
 }
 
 void messages_cut(struct messages *messages, uint32_t count)
 {
-    while (messages->count > count)
-        block_unref(messages->items[--messages->count].frames);
+    uint32_t kept = count;
+    for (uint32_t i = count; i < messages->count; i++) {
+        if (messages->items[i].flags & MESSAGE_KEPT)
+            messages->items[kept++] = messages->items[i];
+        else
+            block_unref(messages->items[i].frames);
+    }
+    if (kept < messages->count)
+        messages->count = kept;
 }
 
 void messages_forget(struct messages *messages, const struct session *session)
@@ -46,7 +59,7 @@ void messages_take_before(struct messages *messages, struct session *session, st
 {
     for (uint32_t i = 0; i < messages->count; i++) {
         struct message *message = &messages->items[i];
-        if (message->session != session || message->place != MESSAGE_BEFORE)
+        if (message->session != session || message->flags & MESSAGE_AFTER)
             continue;
         out_write_block(to, message->frames, message->frames->data, message->frames->used);
         message->session = NULL;
@@ -63,7 +76,7 @@ void messages_deliver(struct messages *messages, struct session *sender, uint64_
         if (session != sender)
             session_check_pushed(session); /* may free it, and empties its later messages */
     }
-    messages_cut(messages, 0);
+    drop_all(messages);
     if (messages->cap > KEPT_MAX)
         messages_free(messages);
 }

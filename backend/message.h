@@ -17,13 +17,16 @@
 struct out;
 struct session;
 
-/* Where the message stands when the receiver is the sender: before its reply or after it. */
-enum message_place { MESSAGE_BEFORE, MESSAGE_AFTER };
+enum message_flag {
+    MESSAGE_BEFORE = 0, /* when the receiver is the sender: it stands before the reply */
+    MESSAGE_AFTER = 1,  /* behind the reply */
+    MESSAGE_KEPT = 2,   /* it is sent even if the command fails */
+};
 
 struct message {
     struct session *session; /* NULL: it has gone */
     struct block *frames;    /* whole frames: data[0..used) */
-    enum message_place place;
+    unsigned flags;          /* enum message_flag */
 };
 
 /* All of a partition, in order. */
@@ -36,8 +39,8 @@ struct messages {
 void messages_free(struct messages *messages);
 /* Takes its own reference of the frames; NULL frames (no memory for them) are not sent. */
 void message_send(struct messages *messages, struct session *to, struct block *frames,
-                  enum message_place place);
-/* Drops all but the first `count`: what a failed command wanted to say. */
+                  unsigned flags);
+/* A command failed: drops what came behind the first `count`, except what is to be kept. */
 void messages_cut(struct messages *messages, uint32_t count);
 /* The session is about to be freed. */
 void messages_forget(struct messages *messages, const struct session *session);

@@ -16,6 +16,7 @@
 #include "backend/settings.h"
 #include "backend/stats.h"
 #include "backend/store/store.h"
+#include "backend/tracking.h"
 #include "backend/upkeep.h"
 #include "shared/block.h"
 #include "shared/check.h"
@@ -168,6 +169,8 @@ static void commit_failed(struct partition *partition, uint64_t ticket)
     int err = commit_error(partition->commit);
     release_all(partition, ticket & 1, err);
     release_all(partition, !(ticket & 1), err);
+    tracking_forget_all(partition);
+    messages_deliver(&partition->messages, NULL, 0);
     blocking_renew(partition->blocking);
 }
 
@@ -324,10 +327,11 @@ static void on_stopped(struct partition *partition)
 static bool on_turn(void *owner)
 {
     struct partition *partition = owner;
+    bool told = tracking_turn(partition);
     (void)commit_turn(partition->commit);
     if (partition->on_stopped && commit_is_idle(partition->commit))
         on_stopped(partition);
-    return false;
+    return told;
 }
 
 static void close_listeners(struct partition *partition)
@@ -417,6 +421,7 @@ static bool build(struct partition *partition, const struct backend_config *conf
     partition->watches = watch_set_new();
     partition->blocking = blocking_new(partition);
     partition->pubsub = pubsub_new();
+    partition->tracking = tracking_new();
     partition->cursors = cursor_cache_new();
     partition->stats = stats_new();
     partition->tick = timer_new(partition->loop, on_tick, partition);
@@ -480,6 +485,7 @@ void partition_free(struct partition *partition)
         watch_set_free(partition->watches);
     acl_log_clear(&partition->acl_log);
     pubsub_free(partition->pubsub);
+    tracking_free(partition->tracking);
     messages_free(&partition->messages);
     latency_free(partition->latency);
     if (partition->spaces)

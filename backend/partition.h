@@ -44,6 +44,7 @@ struct partition {
     struct watch_set *watches;
     struct blocking_set *blocking;
     struct pubsub *pubsub;
+    struct tracking *tracking;
     struct list monitors;     /* of sessions that gave MONITOR */
     struct messages messages; /* of the command being run */
     struct upkeep *upkeep;

@@ -43,6 +43,7 @@ struct session *session_new(struct partition *partition, struct stream *stream, 
     transaction_init(&session->transaction);
     watcher_init(&session->watcher);
     subscriber_init(&session->subscriber);
+    tracker_init(&session->tracker);
     list_init(&session->monitor);
     session_reset(session);
     list_push(&partition->sessions, &session->link);
@@ -64,6 +65,7 @@ static void session_free(struct session *session)
     struct partition *partition = session->partition;
     stop_waiting(session);
     session_reset(session);
+    tracking_leave(session);
     messages_forget(&partition->messages, session);
     for (int i = 0; i < 2; i++) {
         list_remove(&session->waiting[i]);
@@ -151,6 +153,7 @@ void session_reset(struct session *session)
     transaction_end(&session->transaction);
     watch_clear(session->partition->watches, &session->watcher);
     subscriber_clear(&session->subscriber);
+    tracking_off(session);
     monitor_remove(session);
 }
 

@@ -20,6 +20,7 @@
 #pragma once
 
 #include "backend/pubsub.h"
+#include "backend/tracking.h"
 #include "backend/transaction.h"
 #include "backend/watch.h"
 #include "shared/namespace.h"
@@ -79,6 +80,7 @@ struct session {
     struct transaction transaction;
     struct watcher watcher;
     struct subscriber subscriber;
+    struct tracker tracker;
     struct list monitor; /* in partition->monitors */
 };
 

@@ -54,6 +54,7 @@ void settings_settle(struct settings *settings)
     settle_password(settings);
     settings->slowlog_slower_than_us = settings_number(settings, "slowlog-log-slower-than");
     settings->slowlog_len_max = settings_number(settings, "slowlog-max-len");
+    settings->tracking_keys_max = settings_number(settings, "tracking-table-max-keys");
     CHECK(notify_parse(bytes_of(text_of(settings, parameter_find(BYTES("notify-keyspace-events")))),
                        &settings->notify_classes));
     settings->latency_threshold_ms = settings_number(settings, "latency-monitor-threshold");

@@ -27,6 +27,7 @@ struct settings {
     int64_t slowlog_slower_than_us; /* negative: off */
     int64_t slowlog_len_max;
     unsigned notify_classes;      /* enum notify_class */
+    int64_t tracking_keys_max;    /* 0: no limit */
     int64_t latency_threshold_ms; /* 0: off */
     bool latency_tracking;
 };

@@ -19,29 +19,34 @@
 
 /* ---- listing ---- */
 
-static void flags_of(const struct session *session, char flags[16])
+enum { FLAGS_MAX = 16 };
+
+static void flags_of(const struct session *session, char flags[FLAGS_MAX])
 {
+    const struct tracker *tracker = &session->tracker;
+    const struct {
+        bool is_set;
+        char letter;
+    } letters[] = {
+        {monitor_is(session), 'O'},
+        {subscriber_count(&session->subscriber), 'P'},
+        {session->transaction.is_open, 'x'},
+        {session->waiter, 'b'},
+        {tracker->is_on, 't'},
+        {tracker->is_broken, 'R'},
+        {tracker->is_bcast, 'B'},
+        {session->watcher.dirty, 'd'},
+        {session->is_closing, 'c'},
+        {strchr(stream_peer(session->stream), '/'), 'U'},
+        {session->is_readonly, 'r'},
+        {session->no_evict, 'e'},
+        {session->no_touch, 'T'},
+    };
+    _Static_assert(sizeof letters / sizeof letters[0] < FLAGS_MAX, "all may be set");
     char *at = flags;
-    if (monitor_is(session))
-        *at++ = 'O';
-    if (subscriber_count(&session->subscriber))
-        *at++ = 'P';
-    if (session->transaction.is_open)
-        *at++ = 'x';
-    if (session->waiter)
-        *at++ = 'b';
-    if (session->is_readonly)
-        *at++ = 'r';
-    if (session->is_closing)
-        *at++ = 'c';
-    if (session->watcher.dirty)
-        *at++ = 'd';
-    if (strchr(stream_peer(session->stream), '/'))
-        *at++ = 'U';
-    if (session->no_evict)
-        *at++ = 'e';
-    if (session->no_touch)
-        *at++ = 'T';
+    for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++)
+        if (letters[i].is_set)
+            *at++ = letters[i].letter;
     if (at == flags)
         *at++ = 'N';
     *at = 0;
@@ -52,8 +57,9 @@ void client_line(const struct session *session, struct out *out)
     const struct stream *stream = session->stream;
     const struct transaction *transaction = &session->transaction;
     const struct follower *kinds = session->subscriber.kinds;
+    const struct tracker *tracker = &session->tracker;
     uint64_t now_ms = loop_mono_ms(session->partition->loop);
-    char flags[16];
+    char flags[FLAGS_MAX];
     flags_of(session, flags);
     out_printf(out,
                "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
@@ -73,9 +79,10 @@ void client_line(const struct session *session, struct out *out)
         held,
         sizeof *session + stream_held(stream) + transaction->bytes + session_owed_bytes(session));
     struct bytes user = session_user_name(session);
-    out_printf(out, " cmd=%s user=%.*s redir=-1 resp=%u lib-name=%s lib-ver=%s",
+    out_printf(out, " cmd=%s user=%.*s redir=%" PRId64 " resp=%u lib-name=%s lib-ver=%s",
                session->command ? command_full_name(session->command) : "NULL", (int)user.len,
-               user.data, session->resp, session->lib_name ? session->lib_name : "",
+               user.data, tracker->is_on ? (int64_t)tracker->redirect_id : -1, session->resp,
+               session->lib_name ? session->lib_name : "",
                session->lib_version ? session->lib_version : "");
 }
 

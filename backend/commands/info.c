@@ -90,8 +90,9 @@ static void print_clients(const struct call *call, struct out *out)
                partition->clients, partition->settings->config.maxclients);
     out_printf(out,
                "client_recent_max_input_buffer:0\r\nclient_recent_max_output_buffer:0\r\n"
-               "blocked_clients:%u\r\ntracking_clients:0\r\nclients_in_timeout_table:%u\r\n",
-               blocking_clients(partition->blocking), blocking_timeouts(partition->blocking));
+               "blocked_clients:%u\r\ntracking_clients:%u\r\nclients_in_timeout_table:%u\r\n",
+               blocking_clients(partition->blocking), tracking_clients(partition->tracking),
+               blocking_timeouts(partition->blocking));
 }
 
 static void print_allocator(const struct memory *memory, struct out *out)
@@ -190,6 +191,21 @@ static size_t channels(const struct call *call, enum channel_kind kind)
     return interest_topics(pubsub_set(call->partition->pubsub, name, kind));
 }
 
+/* Who listens to what, and who is told of changes. */
+static void print_messages(const struct call *call, struct out *out)
+{
+    size_t tracked[3];
+    tracking_counts(call->partition->tracking, session_namespace(call->session), tracked);
+    out_printf(
+        out,
+        "pubsub_channels:%zu\r\npubsub_patterns:%zu\r\npubsubshard_channels:%zu\r\n"
+        "latest_fork_usec:0\r\n"
+        "total_forks:0\r\nmigrate_cached_sockets:0\r\nslave_expires_tracked_keys:0\r\n"
+        "tracking_total_keys:%zu\r\ntracking_total_items:%zu\r\ntracking_total_prefixes:%zu\r\n",
+        channels(call, CHANNEL_PLAIN), channels(call, CHANNEL_PATTERN),
+        channels(call, CHANNEL_SHARD), tracked[0], tracked[1], tracked[2]);
+}
+
 static void print_stats(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
@@ -213,13 +229,7 @@ static void print_stats(const struct call *call, struct out *out)
     out_printf(out, "keyspace_hits:%" PRIu64 "\r\nkeyspace_misses:%" PRIu64 "\r\n",
                stats_metric(metrics, METRIC_BACKEND_HITS) - stats->hits_before,
                stats_metric(metrics, METRIC_BACKEND_MISSES) - stats->misses_before);
-    out_printf(out,
-               "pubsub_channels:%zu\r\npubsub_patterns:%zu\r\npubsubshard_channels:%zu\r\n"
-               "latest_fork_usec:0\r\n"
-               "total_forks:0\r\nmigrate_cached_sockets:0\r\nslave_expires_tracked_keys:0\r\n"
-               "tracking_total_keys:0\r\ntracking_total_items:0\r\ntracking_total_prefixes:0\r\n",
-               channels(call, CHANNEL_PLAIN), channels(call, CHANNEL_PATTERN),
-               channels(call, CHANNEL_SHARD));
+    print_messages(call, out);
     out_printf(out,
                "total_net_repl_input_bytes:0\r\ntotal_net_repl_output_bytes:0\r\n"
                "instantaneous_input_kbps:%.2f\r\ninstantaneous_output_kbps:%.2f\r\n"

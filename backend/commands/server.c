@@ -40,6 +40,7 @@ void cmd_flushdb(struct call *call)
     if (!parse_flush(call))
         return;
     flush(call, call->space);
+    tracking_flush(call);
     reply_ok(&call->reply);
 }
 
@@ -51,6 +52,7 @@ void cmd_flushall(struct call *call)
     struct bytes name = session_namespace(call->session);
     for (int db = 0; db < DATABASES_MAX; db++)
         flush(call, space_open(call->partition->spaces, name, (uint8_t)db));
+    tracking_flush(call);
     reply_ok(&call->reply);
 }
 

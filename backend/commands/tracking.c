@@ -1,0 +1,242 @@
+/*
+ * tracking.c - CLIENT TRACKING, TRACKINGINFO, CACHING, GETREDIR (see backend/tracking.h).
+ */
+#include "backend/tracking.h"
+
+#include "backend/handlers.h"
+#include "backend/partition.h"
+#include "backend/session.h"
+
+#include <stdlib.h>
+
+static struct session *find_id(struct partition *partition, uint64_t id)
+{
+    for (struct list *link = partition->sessions.next; link != &partition->sessions;
+         link = link->next) {
+        struct session *session = container_of(link, struct session, link);
+        if (session->id == id)
+            return session;
+    }
+    return NULL;
+}
+
+/* ---- TRACKING ---- */
+
+/* What CLIENT TRACKING was given. */
+struct arguments {
+    struct tracker options;
+    struct bytes *prefixes;
+    uint32_t count;
+};
+
+/* REDIRECT's id in argument `index`. */
+static bool parse_redirect(struct call *call, uint32_t index, struct tracker *options)
+{
+    int64_t id;
+    if (options->redirect_id) {
+        call_error_text(call, "ERR A client can only redirect to a single other client");
+        return false;
+    }
+    if (!call_int64(call, index, &id))
+        return false;
+    options->redirect_id = (uint64_t)id;
+    options->redirect = find_id(call->partition, (uint64_t)id);
+    if (!options->redirect)
+        call_error_text(call, "ERR The client ID you want redirect to does not exist");
+    return options->redirect;
+}
+
+static bool parse_arguments(struct call *call, struct arguments *arguments)
+{
+    struct tracker *options = &arguments->options;
+    arguments->prefixes = arena_alloc(call->arena, call->argc * sizeof *arguments->prefixes);
+    for (uint32_t i = 3; i < call->argc; i++) {
+        struct bytes word = call->argv[i];
+        bool has_value = i + 1 < call->argc;
+        if (bytes_is(word, "redirect") && has_value) {
+            if (!parse_redirect(call, ++i, options))
+                return false;
+        } else if (bytes_is(word, "bcast")) {
+            options->is_bcast = true;
+        } else if (bytes_is(word, "optin")) {
+            options->is_optin = true;
+        } else if (bytes_is(word, "optout")) {
+            options->is_optout = true;
+        } else if (bytes_is(word, "noloop")) {
+            options->is_noloop = true;
+        } else if (bytes_is(word, "prefix") && has_value) {
+            arguments->prefixes[arguments->count++] = call->argv[++i];
+        } else {
+            call_error(call, ERR_SYNTAX);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What is wrong with the options, alone or with how the client tracks already; NULL: nothing. */
+static const char *options_error(const struct tracker *now, const struct arguments *arguments)
+{
+    const struct tracker *options = &arguments->options;
+    if (!options->is_bcast && arguments->count)
+        return "ERR PREFIX option requires BCAST mode to be enabled";
+    if (now->is_on && now->is_bcast != options->is_bcast)
+        return "ERR You can't switch BCAST mode on/off before disabling tracking for this client, "
+               "and then re-enabling it with a different mode.";
+    if (options->is_bcast && (options->is_optin || options->is_optout))
+        return "ERR OPTIN and OPTOUT are not compatible with BCAST";
+    if (options->is_optin && options->is_optout)
+        return "ERR You can't specify both OPTIN mode and OPTOUT mode";
+    if ((options->is_optin && now->is_optout) || (options->is_optout && now->is_optin))
+        return "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, "
+               "and then re-enabling it with a different mode.";
+    return NULL;
+}
+
+static bool overlap(struct bytes a, struct bytes b)
+{
+    size_t len = a.len < b.len ? a.len : b.len;
+    return len == 0 || memcmp(a.data, b.data, len) == 0;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
+}
+
+/* The client's prefixes in order; returns how many. */
+static uint32_t own_prefixes(struct call *call, struct bytes **prefixes)
+{
+    const struct follower *follower = &call->session->tracker.prefixes;
+    uint32_t count = 0;
+    *prefixes = arena_alloc(call->arena, (follower->count + 1) * sizeof **prefixes);
+    for (struct interest *it = NULL; (it = follower_interest_next(follower, it));)
+        (*prefixes)[count++] = topic_name(it->topic);
+    qsort(*prefixes, count, sizeof **prefixes, by_bytes);
+    return count;
+}
+
+static void overlap_error(struct call *call, struct bytes prefix, const char *which,
+                          struct bytes other)
+{
+    call_errorf(call,
+                "ERR Prefix '%.*s' overlaps with %s prefix '%.*s'. Prefixes for a single client "
+                "must not overlap.",
+                (int)prefix.len, prefix.data, which, (int)other.len, other.data);
+}
+
+/* Replies an error when a prefix begins with another one. */
+static bool prefixes_fit(struct call *call, const struct arguments *arguments)
+{
+    struct bytes *own;
+    uint32_t own_count = own_prefixes(call, &own);
+    for (uint32_t i = 0; i < arguments->count; i++) {
+        struct bytes prefix = arguments->prefixes[i];
+        for (uint32_t j = 0; j < own_count; j++) {
+            if (overlap(prefix, own[j])) {
+                overlap_error(call, prefix, "an existing", own[j]);
+                return false;
+            }
+        }
+        for (uint32_t j = i + 1; j < arguments->count; j++) {
+            if (overlap(prefix, arguments->prefixes[j])) {
+                overlap_error(call, prefix, "another provided", arguments->prefixes[j]);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void cmd_client_tracking(struct call *call)
+{
+    struct arguments arguments = {0};
+    if (!parse_arguments(call, &arguments))
+        return;
+    if (bytes_is(call->argv[2], "on")) {
+        const char *error = options_error(&call->session->tracker, &arguments);
+        if (error) {
+            call_error_text(call, error);
+            return;
+        }
+        if (arguments.options.is_bcast && !prefixes_fit(call, &arguments))
+            return;
+        tracking_on(call->session, &arguments.options, arguments.prefixes, arguments.count);
+    } else if (bytes_is(call->argv[2], "off")) {
+        tracking_off(call->session);
+    } else {
+        call_error(call, ERR_SYNTAX);
+        return;
+    }
+    reply_ok(&call->reply);
+}
+
+/* ---- the others ---- */
+
+void cmd_client_caching(struct call *call)
+{
+    struct tracker *tracker = &call->session->tracker;
+    bool yes = bytes_is(call->argv[2], "yes");
+    if (!tracker->is_on) {
+        call_error_text(call, "ERR CLIENT CACHING can be called only when the client is in "
+                              "tracking mode with OPTIN or OPTOUT mode enabled");
+    } else if (!yes && !bytes_is(call->argv[2], "no")) {
+        call_error(call, ERR_SYNTAX);
+    } else if (yes && !tracker->is_optin) {
+        call_error_text(call, "ERR CLIENT CACHING YES is only valid when tracking is enabled in "
+                              "OPTIN mode.");
+    } else if (!yes && !tracker->is_optout) {
+        call_error_text(call, "ERR CLIENT CACHING NO is only valid when tracking is enabled in "
+                              "OPTOUT mode.");
+    } else {
+        tracker->is_caching = true;
+        reply_ok(&call->reply);
+    }
+}
+
+static int64_t redirection(const struct tracker *tracker)
+{
+    return tracker->is_on ? (int64_t)tracker->redirect_id : -1;
+}
+
+void cmd_client_getredir(struct call *call)
+{
+    reply_int(&call->reply, redirection(&call->session->tracker));
+}
+
+void cmd_client_trackinginfo(struct call *call)
+{
+    const struct tracker *tracker = &call->session->tracker;
+    struct reply *reply = &call->reply;
+    struct bytes *prefixes;
+    uint32_t count = own_prefixes(call, &prefixes);
+    const struct {
+        bool is_set;
+        const char *word;
+    } flags[] = {
+        {true, tracker->is_on ? "on" : "off"},
+        {tracker->is_bcast, "bcast"},
+        {tracker->is_optin, "optin"},
+        {tracker->is_optin && tracker->is_caching, "caching-yes"},
+        {tracker->is_optout, "optout"},
+        {tracker->is_optout && tracker->is_caching, "caching-no"},
+        {tracker->is_noloop, "noloop"},
+        {tracker->is_broken, "broken_redirect"},
+    };
+    enum { FLAGS = sizeof flags / sizeof flags[0] };
+    int64_t set = 0;
+    for (size_t i = 0; i < FLAGS; i++)
+        set += flags[i].is_set;
+    reply_map(reply, 3);
+    reply_bulk_text(reply, "flags");
+    reply_set(reply, set);
+    for (size_t i = 0; i < FLAGS; i++)
+        if (flags[i].is_set)
+            reply_bulk_text(reply, flags[i].word);
+    reply_bulk_text(reply, "redirect");
+    reply_int(reply, redirection(tracker));
+    reply_bulk_text(reply, "prefixes");
+    reply_array(reply, count);
+    for (uint32_t i = 0; i < count; i++)
+        reply_bulk(reply, prefixes[i]);
+}
