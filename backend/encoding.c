@@ -480,3 +480,15 @@ bool decode_batch_header(struct bytes value, struct batch_header *header)
            take_u64(&value, &header->origin_ms) && take_u64(&value, &header->version) &&
            value.len == 0;
 }
+
+struct bytes encode_rank_block(struct arena *arena, uint64_t count, uint64_t children)
+{
+    char *row = arena_alloc(arena, 2 * VARINT_BYTES_MAX);
+    char *end = write_varint(write_varint(row, count), children);
+    return (struct bytes){row, (size_t)(end - row)};
+}
+
+bool decode_rank_block(struct bytes value, uint64_t *count, uint64_t *children)
+{
+    return take_varint(&value, count) && take_varint(&value, children) && value.len == 0;
+}

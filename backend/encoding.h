@@ -5,7 +5,7 @@
  *   CF_DATA        u8 ns_len | ns | u16 slot | u32 key_len | user key | u64 version | sub → value
  *   CF_ZSET_SCORE  … | u64 version | 8-byte score | member                                → (empty)
  *   CF_STREAM      … | u64 version | u64 ms | u64 seq                                     → entry
- *   CF_RANK        … | u64 version | u8 level | sub                                        → counts (rank.h)
+ *   CF_RANK        … | u64 version | u8 level | sub                                        → varint rows | varint blocks (rank.h)
  *   CF_EXPIRE      u64 expire_ms | metadata key                                           → u8 type
  *   CF_SYSTEM      'c' | u8 ns_len | ns | u16 first slot                                  → slot counts of 1024 slots
  *                  'j' | u8 position                                                      → counts that a batch changed
@@ -58,6 +58,7 @@ enum {
     COUNTER_SLOTS = 1024,      /* slots of one row of counters */
     JOURNAL_ROWS = 256,        /* a journal row's position is its serial modulo this */
     SLOT_COUNT_BYTES_MAX = 22, /* of one slot count */
+    VARINT_BYTES_MAX = 10,
 };
 
 struct stream_id {
@@ -138,6 +139,10 @@ char *write_slot_count(char *to, const struct slot_count *count);
 bool take_slot_count(struct bytes *row, struct slot_count *count);
 char *write_journal_space(char *to, struct bytes space, uint16_t counts);
 bool take_journal_space(struct bytes *row, struct bytes *space, uint16_t *counts);
+
+/* A block of ranks: rows it counts, and blocks of the level below it has (rank.h). */
+struct bytes encode_rank_block(struct arena *arena, uint64_t count, uint64_t children);
+bool decode_rank_block(struct bytes value, uint64_t *count, uint64_t *children);
 
 /* Big-endian integers. */
 struct bytes encode_u64(struct arena *arena, uint64_t value);

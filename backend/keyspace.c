@@ -272,7 +272,7 @@ void sub_delete_range(struct call *call, struct entry *entry, enum cf cf, struct
 static void sub_iter_open(struct call *call, struct entry *entry, enum cf cf, struct sub_iter *it)
 {
     struct bytes prefix = collection_prefix(call, entry);
-    *it = (struct sub_iter){.call = call, .prefix_len = prefix.len};
+    *it = (struct sub_iter){.call = call, .entry = entry, .prefix_len = prefix.len};
     it->iter = overlay_iter_new(call->partition->overlay, cf, prefix,
                                 encode_prefix_end(call->arena, prefix));
 }
@@ -293,6 +293,16 @@ void sub_iter_init_reverse(struct call *call, struct entry *entry, enum cf cf, s
         overlay_iter_seek_for_prev(it->iter, sub_key(call, entry, from));
     else
         overlay_iter_seek_last(it->iter);
+}
+
+void sub_iter_seek(struct sub_iter *it, struct bytes from)
+{
+    struct bytes key = sub_key(it->call, it->entry, from);
+    it->started = false;
+    if (it->reverse)
+        overlay_iter_seek_for_prev(it->iter, key);
+    else
+        overlay_iter_seek(it->iter, key);
 }
 
 bool sub_iter_next(struct sub_iter *it)

@@ -78,6 +78,7 @@ void sub_delete_range(struct call *call, struct entry *entry, enum cf cf, struct
  * sub and value are borrowed until the next step. No effects while it is open. */
 struct sub_iter {
     struct call *call;
+    struct entry *entry;
     struct overlay_iter *iter;
     size_t prefix_len;
     bool reverse;
@@ -89,6 +90,8 @@ void sub_iter_init(struct call *call, struct entry *entry, enum cf cf, struct by
                    struct sub_iter *it);
 void sub_iter_init_reverse(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
                            struct sub_iter *it);
+/* Goes on from another place, in the same direction. */
+void sub_iter_seek(struct sub_iter *it, struct bytes from);
 bool sub_iter_next(struct sub_iter *it);
 bool sub_iter_fini(struct sub_iter *it);
 

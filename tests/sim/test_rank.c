@@ -1,0 +1,317 @@
+/*
+ * test_rank.c - ranks against a sorted array: rows come and go one by one and in crowds, some changes are rolled back,
+ * with commits between them; the tree's rows keep their invariants.
+ *
+ *   test_rank [seed]      one seed, or SEEDS
+ */
+#include "backend/rank.h"
+
+#include "backend/partition.h"
+#include "backend/server.h"
+#include "shared/check.h"
+#include "shared/command.h"
+#include "shared/log.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/store_mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SEEDS = 5, STEPS = 160, MODEL_MAX = 60000, CROWD_MAX = 4000, STEPS_MAX = 200000000 };
+
+static struct server *server;
+static struct store_env *env;
+static struct loop *loop;
+static struct partition *partition;
+static struct backend_config config;
+static uint32_t model[MODEL_MAX]; /* sorted numbers; row_of makes their rows */
+static size_t model_count;
+static bool has_stopped;
+static uint64_t highest; /* tree seen */
+
+static void world_begin(uint64_t seed)
+{
+    char error[256];
+    sim_init(seed);
+    store_mem_reset();
+    store_mem_seed(seed);
+    has_stopped = false;
+    model_count = 0;
+    config_init_defaults(&config.head, &backend_schema);
+    server = server_new(&config);
+    env = store_env_new(
+        &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
+    sim_set_host("backend");
+    loop = loop_new();
+    partition = partition_new(server, 0, loop, env, error, sizeof error);
+    CHECK(partition);
+}
+
+static void on_stopped(void *owner)
+{
+    (void)owner;
+    has_stopped = true;
+}
+
+static bool is_over(void *owner)
+{
+    (void)owner;
+    return has_stopped;
+}
+
+static void world_end(void)
+{
+    partition_stop(partition, on_stopped, NULL);
+    CHECK(sim_run_until(is_over, NULL, STEPS_MAX));
+    partition_free(partition);
+    loop_free(loop);
+    store_env_free(env);
+    server_free(server);
+    config_fini(&config.head);
+    sim_fini();
+}
+
+/* Rows with long common beginnings, in the numbers' order. */
+static struct bytes row_of(uint32_t number, char text[32])
+{
+    int len = snprintf(text, 32, "%s%08x", number % 3 ? "member:" : "member:\x01", number / 3);
+    return (struct bytes){text, (size_t)len};
+}
+
+static int compare_rows(uint32_t a, uint32_t b)
+{
+    char x[32];
+    char y[32];
+    struct bytes one = row_of(a, x);
+    struct bytes other = row_of(b, y);
+    size_t len = one.len < other.len ? one.len : other.len;
+    int order = memcmp(one.data, other.data, len);
+    return order ? order : (one.len > other.len) - (one.len < other.len);
+}
+
+/* Where the number is, or would be. */
+static size_t model_place(uint32_t number, bool *is_there)
+{
+    size_t low = 0;
+    size_t high = model_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (compare_rows(model[middle], number) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *is_there = low < model_count && compare_rows(model[low], number) == 0;
+    return low;
+}
+
+static void call_begin(struct call *call, struct entry *entry)
+{
+    partition_call_begin(partition, call);
+    call->space = space_open(partition->spaces, BYTES(""), 0);
+    CHECK(keyspace_open_type(call, BYTES("k"), TYPE_SET, OPEN_WRITE, entry));
+    if (!entry->exists)
+        entry_create(call, entry, TYPE_SET);
+}
+
+/* ---- changes ---- */
+
+static void toggle(struct call *call, struct entry *entry, struct rank_edit *edit, uint32_t number,
+                   bool add)
+{
+    char text[32];
+    bool is_there;
+    struct bytes row = row_of(number, text);
+    size_t place = model_place(number, &is_there);
+    if (is_there == add || (add && model_count == MODEL_MAX))
+        return;
+    if (add) {
+        memmove(model + place + 1, model + place, (model_count++ - place) * sizeof *model);
+        model[place] = number;
+        sub_put(call, entry, CF_DATA, row, BYTES(""));
+        entry->meta.size++;
+        CHECK(edit ? rank_edit_add(edit, row) : rank_add(call, entry, CF_DATA, row));
+    } else {
+        memmove(model + place, model + place + 1, (--model_count - place) * sizeof *model);
+        sub_delete(call, entry, CF_DATA, row);
+        entry->meta.size--;
+        CHECK(edit ? rank_edit_remove(edit, row) : rank_remove(call, entry, CF_DATA, row));
+    }
+}
+
+/* Neighbours, or rows from anywhere; mostly more come than go, until the tide turns. */
+static void change(struct call *call, struct entry *entry, bool rising)
+{
+    struct rank_edit edit;
+    bool in_order = sim_random(2);
+    bool together = sim_random(3) > 0;
+    size_t count = sim_random(4) ? 1 + sim_random(20) : 1 + sim_random(CROWD_MAX);
+    uint32_t number = (uint32_t)sim_random(200000);
+    bool add = rising ? sim_random(5) > 0 : sim_random(5) == 0;
+    if (!add && in_order && model_count)
+        number = model[sim_random(3) ? 0 : sim_random(model_count)];
+    rank_edit_begin(&edit, call, entry, CF_DATA);
+    for (size_t i = 0; i < count; i++) {
+        bool is_there;
+        size_t place = model_place(number, &is_there);
+        toggle(call, entry, together ? &edit : NULL, number, add);
+        if (in_order && !add)
+            number = place < model_count ? model[place] : number;
+        else
+            number = in_order ? number + 1 : (uint32_t)sim_random(200000);
+    }
+    CHECK(rank_edit_end(&edit));
+    entry_save(call, entry);
+}
+
+/* A change that fails afterwards leaves nothing. */
+static void change_in_vain(bool rising)
+{
+    static uint32_t saved[MODEL_MAX];
+    size_t saved_count = model_count;
+    struct call call;
+    struct entry entry;
+    memcpy(saved, model, model_count * sizeof *model);
+    call_begin(&call, &entry);
+    change(&call, &entry, rising);
+    call.failed = true;
+    partition_call_end(partition, &call);
+    memcpy(model, saved, saved_count * sizeof *model);
+    model_count = saved_count;
+}
+
+/* ---- looking ---- */
+
+static void compare_seek(struct call *call, struct entry *entry, size_t rank)
+{
+    struct bytes from;
+    uint64_t skip;
+    char text[32];
+    struct sub_iter it;
+    CHECK(rank_seek(call, entry, CF_DATA, rank, &from, &skip));
+    CHECK(skip <= RANK_LEAF_MAX);
+    sub_iter_init(call, entry, CF_DATA, from, &it);
+    do
+        CHECK(sub_iter_next(&it));
+    while (skip-- > 0);
+    CHECK(bytes_equal(it.sub, row_of(model[rank], text)));
+    CHECK(sub_iter_fini(&it));
+}
+
+static void compare_rank(struct call *call, struct entry *entry, uint32_t number)
+{
+    char text[32];
+    bool is_there;
+    uint64_t rank;
+    CHECK(rank_of(call, entry, CF_DATA, row_of(number, text), &rank));
+    CHECK(rank == model_place(number, &is_there));
+}
+
+/* All levels count all rows, and no block is too big. */
+static void check_tree(struct call *call, struct entry *entry)
+{
+    struct sub_iter it;
+    uint64_t rows[RANK_LEVELS_MAX + 1] = {0};
+    uint64_t height = 0;
+    uint64_t tops = 0;
+    uint64_t blocks[RANK_LEVELS_MAX + 1] = {0};
+    sub_iter_init(call, entry, CF_RANK, BYTES(""), &it);
+    while (sub_iter_next(&it)) {
+        uint64_t count;
+        uint64_t children;
+        unsigned level = (uint8_t)it.sub.data[0];
+        CHECK(decode_rank_block(it.value, &count, &children));
+        if (level == 0) {
+            height = count;
+            tops = children;
+            continue;
+        }
+        CHECK(level == 1 ? count <= RANK_LEAF_MAX : children <= RANK_FAN_MAX);
+        CHECK(blocks[level] > 0 || it.sub.len == 1);
+        rows[level] += count;
+        blocks[level]++;
+    }
+    CHECK(sub_iter_fini(&it));
+    highest = height > highest ? height : highest;
+    CHECK((height > 0) == (tops > 0) && (height == 0 || blocks[height] == tops));
+    CHECK(model_count > RANK_SIZE_MIN || height == 0);
+    CHECK(model_count <= RANK_LEAF_MAX || height > 0);
+    CHECK(tops <= RANK_FAN_MAX);
+    for (unsigned level = 1; level <= height; level++)
+        CHECK(rows[level] == model_count);
+}
+
+static void compare(void)
+{
+    struct call call;
+    struct entry entry;
+    call_begin(&call, &entry);
+    CHECK(entry.meta.size == model_count);
+    check_tree(&call, &entry);
+    for (int i = 0; model_count && i < 6; i++) {
+        compare_seek(&call, &entry, i == 0 ? 0 : sim_random(model_count));
+        compare_rank(&call, &entry, model[sim_random(model_count)]);
+        compare_rank(&call, &entry, (uint32_t)sim_random(200000));
+    }
+    partition_call_end(partition, &call);
+}
+
+/* The same rows counted anew are the same ranks. */
+static void rebuild(void)
+{
+    struct call call;
+    struct entry entry;
+    char text[32];
+    call_begin(&call, &entry);
+    entry_create(&call, &entry, TYPE_SET);
+    for (size_t i = 0; i < model_count; i++) {
+        sub_put(&call, &entry, CF_DATA, row_of(model[i], text), BYTES(""));
+        entry.meta.size++;
+    }
+    CHECK(rank_build(&call, &entry, CF_DATA));
+    entry_save(&call, &entry);
+    partition_call_end(partition, &call);
+    compare();
+}
+
+static void run_seed(uint64_t seed)
+{
+    bool rising = true;
+    world_begin(seed);
+    for (int step = 0; step < STEPS; step++) {
+        struct call call;
+        struct entry entry;
+        if (sim_random(25) == 0)
+            rising = !rising;
+        if (sim_random(8) == 0) {
+            change_in_vain(rising);
+        } else {
+            call_begin(&call, &entry);
+            change(&call, &entry, rising);
+            partition_call_end(partition, &call);
+        }
+        if (sim_random(2))
+            sim_run_for(1 + sim_random(5000));
+        compare();
+        if (sim_random(40) == 0)
+            rebuild();
+    }
+    world_end();
+}
+
+int main(int argc, char **argv)
+{
+    command_init();
+    log_set_level(LOG_ERROR + 1);
+    if (argc > 1) {
+        run_seed(strtoull(argv[1], NULL, 0));
+        return 0;
+    }
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        fprintf(stderr, "\rseed %llu ", (unsigned long long)seed);
+        run_seed(seed);
+    }
+    CHECK(highest >= 2);
+    fprintf(stderr, "\rall seeds hold\n");
+    return 0;
+}
