@@ -119,12 +119,27 @@ static struct session *find_id(struct partition *partition, uint64_t id)
     return NULL;
 }
 
-/* A client type's name; false: an error was replied. Ordinary connections are all there are. */
-static bool parse_type(struct call *call, struct bytes name, bool *is_normal)
+/* Redis' client types; nobody is a replica or a master. */
+enum client_type { TYPE_ANY, TYPE_NORMAL, TYPE_PUBSUB, TYPE_NOBODY };
+
+static bool type_matches(enum client_type type, const struct session *session)
 {
-    *is_normal = bytes_is(name, "normal");
-    if (*is_normal || bytes_is(name, "slave") || bytes_is(name, "replica") ||
-        bytes_is(name, "pubsub") || bytes_is(name, "master"))
+    if (type == TYPE_ANY)
+        return true;
+    return type == (subscriber_count(&session->subscriber) ? TYPE_PUBSUB : TYPE_NORMAL);
+}
+
+/* A client type's name; false: an error was replied. */
+static bool parse_type(struct call *call, struct bytes name, enum client_type *type)
+{
+    if (bytes_is(name, "normal"))
+        *type = TYPE_NORMAL;
+    else if (bytes_is(name, "pubsub"))
+        *type = TYPE_PUBSUB;
+    else
+        *type = TYPE_NOBODY;
+    if (*type != TYPE_NOBODY || bytes_is(name, "slave") || bytes_is(name, "replica") ||
+        bytes_is(name, "master"))
         return true;
     call_errorf(call, "ERR Unknown client type '%.*s'", (int)name.len, name.data);
     return false;
@@ -149,22 +164,23 @@ void cmd_client_list(struct call *call)
 {
     struct out out;
     struct session *session = NULL;
-    bool all = call->argc == 2;
+    enum client_type type = call->argc == 2 ? TYPE_ANY : TYPE_NOBODY;
     out_init(&out);
     if (call->argc == 4 && bytes_is(call->argv[2], "TYPE")) {
-        if (!parse_type(call, call->argv[3], &all))
+        if (!parse_type(call, call->argv[3], &type))
             return;
     } else if (call->argc > 3 && bytes_is(call->argv[2], "ID")) {
         if (!list_ids(call, &out)) {
             out_clear(&out);
             return;
         }
-    } else if (!all) {
+    } else if (type == TYPE_NOBODY) {
         call_error(call, ERR_SYNTAX);
         return;
     }
-    while (all && (session = next_session(call->partition, session)))
-        describe(session, &out);
+    while ((session = next_session(call->partition, session)))
+        if (type_matches(type, session))
+            describe(session, &out);
     reply_text(call, &out);
 }
 
@@ -189,14 +205,15 @@ struct kill {
     const struct bytes *addr;
     const struct bytes *laddr;
     const struct bytes *user;
-    bool no_type; /* a type that no connection has */
+    enum client_type type;
     bool skip_me;
 };
 
 static bool kill_matches(const struct kill *kill, const struct session *session,
                          const struct session *me)
 {
-    if (session->is_closing || kill->no_type || (kill->skip_me && session == me))
+    if (session->is_closing || !type_matches(kill->type, session) ||
+        (kill->skip_me && session == me))
         return false;
     return (!kill->id || kill->id == session->id) &&
            (!kill->user || bytes_equal(*kill->user, session_user_name(session))) &&
@@ -227,7 +244,6 @@ static int64_t kill_all(struct call *call, const struct kill *kill)
 static bool kill_option(struct call *call, const struct bytes *option, struct kill *kill)
 {
     const struct bytes *value = option + 1;
-    bool is_normal = true;
     if (bytes_is(*option, "ID")) {
         int64_t id;
         if (!number_parse_int64(*value, &id) || id <= 0) {
@@ -236,9 +252,8 @@ static bool kill_option(struct call *call, const struct bytes *option, struct ki
         }
         kill->id = (uint64_t)id;
     } else if (bytes_is(*option, "TYPE")) {
-        if (!parse_type(call, *value, &is_normal))
+        if (!parse_type(call, *value, &kill->type))
             return false;
-        kill->no_type |= !is_normal;
     } else if (bytes_is(*option, "ADDR")) {
         kill->addr = value;
     } else if (bytes_is(*option, "LADDR")) {

@@ -3,9 +3,7 @@
 
 import os
 import random
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -14,7 +12,8 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 import harness
 from cluster import Cluster, metric
-from harness import Skip, Suite, check, check_equal, wait_for
+from disk import SmallDisk
+from harness import Suite, check, check_equal, wait_for
 from resp import Closed, Connection, ReplyError, value
 
 suite = Suite(__doc__)
@@ -209,27 +208,6 @@ def _(run):
             backend.start()
             wait_for(lambda: client.call('GET', 'k') == ('$', None), 'the backend to be found', 30)
         wait_for(lambda: proxy.http('/readyz')[0] == 200, '/readyz to be 200', 30)
-
-
-class SmallDisk:
-    """A tmpfs that can be made bigger; needs the right to mount."""
-
-    def __init__(self, size_mb):
-        self.path = tempfile.mkdtemp(prefix='scree-disk-')
-        self.mount(['-t', 'tmpfs', '-o', 'size=%dm' % size_mb, 'tmpfs', self.path])
-
-    def mount(self, words):
-        done = subprocess.run(['mount'] + words, capture_output=True)
-        if done.returncode != 0:
-            os.rmdir(self.path)
-            raise Skip('cannot mount a tmpfs: %s' % done.stderr.decode().strip())
-
-    def grow(self, size_mb):
-        subprocess.run(['mount', '-o', 'remount,size=%dm' % size_mb, self.path], check=True)
-
-    def remove(self):
-        subprocess.run(['umount', '-l', self.path], check=True)
-        os.rmdir(self.path)
 
 
 def fill_disk(client, acknowledged):

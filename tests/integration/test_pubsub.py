@@ -2,14 +2,17 @@
 """Pub/sub, keyspace events and MONITOR: the frames of every connection are those of redis-server."""
 
 import os
+import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
+from cluster import Cluster
+from disk import SmallDisk
 from duel import Duel
 from harness import Suite, check, check_equal, wait_for
-from resp import Connection, value
+from resp import Closed, Connection, ReplyError, value
 
 suite = Suite(__doc__)
 
@@ -265,12 +268,6 @@ a: DEL k none
 a: SET k v | INCR n | DEL k
 a: SET k v | GET k
 ''',
-    'CLIENT LIST shows subscriptions': '''
-a: SUBSCRIBE x y
-a: PSUBSCRIBE p
-b: HELLO 3
-b: SSUBSCRIBE s
-''',
     'MONITOR shows commands as they came': '''
 m: MONITOR
 m: MONITOR | PING
@@ -323,6 +320,163 @@ def add_script(title, text):
 
 for title, text in SCRIPTS.items():
     add_script(title, text)
+
+
+def partition(cluster, timeout=60, proto=2):
+    return Connection(cluster.backends[0].addresses[0], timeout, proto)
+
+
+@suite.case('CLIENT LIST and INFO show who listens; CLIENT KILL finds them')
+def _(run):
+    with Duel() as duel:
+        duel.script('''
+a: SUBSCRIBE x y
+b: HELLO 3
+b: PSUBSCRIBE p
+b: SSUBSCRIBE s
+c: CLIENT TRACKING ON BCAST REDIRECT {id:a}
+d: MONITOR
+e: CLIENT TRACKING ON PREFIX x BCAST
+f: CLIENT TRACKING ON
+f: GET k
+''')
+        seen = []
+        for player in (duel.ours, duel.theirs):
+            with Connection(player.address, 20) as client:
+                lines = client.get('CLIENT', 'LIST').decode().strip().split('\n')
+                pubsub = client.get('CLIENT', 'LIST', 'TYPE', 'pubsub').decode()
+                info = client.get('INFO', 'everything').decode()
+                killed = client.get('CLIENT', 'KILL', 'TYPE', 'pubsub')
+            fields = [dict(field.split('=', 1) for field in line.split(' ')) for line in lines]
+            names = {str(number): name for name, number in player.ids.items()}
+            seen.append(([[names.get(line['id']), names.get(line['redir'], line['redir'])] +
+                          [line[key] for key in ('flags', 'sub', 'psub', 'ssub')]
+                          for line in fields if line['id'] in names],
+                         len(pubsub.strip().split('\n')), re.findall(r'((?:tracking|pubsub)\w*:\d+)', info), killed))
+        check_equal(seen[0], seen[1], 'Scree and Redis')
+
+
+@suite.case('expiry is told of, whether a read or the clock notices it')
+def _(run):
+    with Duel() as duel:
+        duel.step('s', 'PSUBSCRIBE __key*')
+        duel.step('w', 'CONFIG SET notify-keyspace-events Kx')
+        for active in (0, 1):
+            duel.step('w', 'DEBUG SET-ACTIVE-EXPIRE %d' % active)
+            for player in (duel.ours, duel.theirs):
+                connection = player.connections['w']
+                connection.call('PSETEX', 'k', 1, 'v')
+                if active:
+                    wait_for(lambda: connection.get('DBSIZE') == 0, 'the key to expire')
+                else:
+                    wait_for(lambda: connection.get('GET', 'k') is None, 'the key to expire')
+                got = player.connections['s'].read()
+                check_equal(value(got), [b'pmessage', b'__key*', b'__keyspace@0__:k', b'expired'])
+        duel.step('w', 'GET k')
+
+
+@suite.case('a subscriber that does not read is cut; the others get everything')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': {'client-output-limit': '4mb'}}) as cluster:
+        with partition(cluster) as deaf, partition(cluster) as ears, partition(cluster) as writer:
+            for client in (deaf, ears):
+                client.call('SUBSCRIBE', 'x')
+            sent = 0
+            payload = 'y' * 100000
+            while writer.get('PUBLISH', 'x', payload) == 2:
+                sent += 1
+                check(ears.read() == ('*', [('$', b'message'), ('$', b'x'), ('$', payload.encode())]), 'a message is broken')
+                check(sent < 1000, 'it was never cut')
+            run.note('cut after %d messages of 100 kB' % sent)
+            check_equal(ears.read()[1][0], ('$', b'message'))
+            _, closed = deaf.read_until_closed(20)
+            check(closed, 'the connection is still open')
+            check_equal(writer.get('PUBSUB', 'NUMSUB', 'x'), [b'x', 1])
+
+
+@suite.case('one connection is told of every change of another, in order, under load')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        with partition(cluster, proto=3) as listener, partition(cluster) as writer:
+            writer.call('CONFIG', 'SET', 'notify-keyspace-events', 'K$g')
+            listener.call('PSUBSCRIBE', '__keyspace@0__:*')
+            for turn in range(20):
+                writer.send_many([['SET', 'k%d' % i, 'v'] for i in range(200)] + [['DEL', 'k7']])
+                got = [listener.read()[1][2:] for _ in range(201)]
+                wanted = [[('$', b'__keyspace@0__:k%d' % i), ('$', b'set')] for i in range(200)]
+                check_equal(got, wanted + [[('$', b'__keyspace@0__:k7'), ('$', b'del')]], 'turn %d' % turn)
+                for _ in range(201):
+                    writer.read()
+
+
+@suite.case('a full disk: nobody hears of a change that was not made')
+def _(run):
+    disk = SmallDisk(32)
+    try:
+        with Cluster(backends=1, partitions=1, proxies=0, backend_options={
+                'backend': {'data': os.path.join(disk.path, 'data')},
+                'store': {'memtable': '1mb', 'wal-limit': '4mb'}}) as cluster:
+            with partition(cluster) as listener, partition(cluster, proto=3) as cache, partition(cluster) as writer:
+                writer.call('CONFIG', 'SET', 'notify-keyspace-events', 'E$')
+                listener.call('SUBSCRIBE', '__keyevent@0__:set', 'own')
+                listener.read()
+                cache.call('CLIENT', 'TRACKING', 'ON')
+                cache.call('GET', 'kept')
+                made, told, refused = fill(writer, listener)
+                run.note('%d changes made and told of, %d refused' % (len(made), refused))
+                check_equal(told, made, 'keys that were told of')
+                check_equal(cache.read(), ('>', [('$', b'invalidate'), ('_', b'')]), 'what a tracking client hears')
+                check_equal(value(writer.call('PUBLISH', 'own', 'reads go on')), 1)
+                check_equal(value(listener.read()), [b'message', b'own', b'reads go on'])
+                disk.grow(200)
+                wait_for(lambda: writer.get('SET', 'after', 'v') == b'OK', 'writes to be taken again', 30)
+                check_equal(value(listener.read()), [b'message', b'__keyevent@0__:set', b'after'])
+    finally:
+        disk.remove()
+
+
+@suite.case('killed in the middle: what was told of is there afterwards')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        for turn in range(3):
+            with partition(cluster) as listener, partition(cluster) as writer:
+                writer.call('CONFIG', 'SET', 'notify-keyspace-events', 'E$')
+                listener.call('SUBSCRIBE', '__keyevent@0__:set')
+                writer.send_many([['SET', 'k%d:%d' % (turn, i), i] for i in range(20000)])
+                told = [listener.read()[1][2][1] for _ in range(run.rng.randrange(100, 3000))]
+                cluster.backends[0].kill9()
+                try:
+                    while True:
+                        told.append(listener.read()[1][2][1])
+                except (Closed, ConnectionError):
+                    pass
+            cluster.backends[0].start()
+            with partition(cluster) as client:
+                there = sum(value(reply) for reply in client.pipeline([['EXISTS', name] for name in told]))
+            check_equal(there, len(told), 'keys told of that are there')
+            run.note('%d of 20000 told of' % len(told))
+
+
+def fill(writer, listener):
+    """Writes packets until one is refused. Returns the keys that were set, those told of, and the number of refusals."""
+    made, told, refused, serial = [], [], 0, 0
+    while not refused:
+        names = [b'k%d' % (serial + i) for i in range(50)]
+        serial += 50
+        check(serial < 50000, 'the disk never filled up')
+        for name, reply in zip(names, writer.pipeline([['SET', name, os.urandom(5000)] for name in names])):
+            if reply == ('+', b'OK'):
+                made.append(name)
+            else:
+                check(reply[0] == '-' and reply[1].startswith(b'MISCONF'), 'reply %r' % (reply,))
+                refused += 1
+        listener.send('PING', 'all')
+        while True:
+            frame = value(listener.read())
+            if frame == [b'pong', b'all']:
+                break
+            told.append(frame[2])
+    return made, told, refused
 
 
 if __name__ == '__main__':

@@ -2,7 +2,6 @@
 """CLIENT TRACKING: every connection gets the frames it gets from redis-server, and no copy in a client stays wrong."""
 
 import os
-import random
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -10,7 +9,7 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from cluster import Cluster
 from duel import Duel
-from harness import Suite, check, check_equal, wait_for
+from harness import Suite, check, check_equal
 from resp import Connection, value
 
 suite = Suite(__doc__)
@@ -240,6 +239,100 @@ def add_script(title, text):
 
 for title, text in SCRIPTS.items():
     add_script(title, text)
+
+
+class Cache:
+    """A client that keeps what it reads, and forgets what it is told of."""
+
+    def __init__(self, address, options):
+        self.connection = Connection(address, 60, 3)
+        check_equal(self.connection.get('CLIENT', 'TRACKING', 'ON', *options), b'OK')
+        self.copies, self.expected, self.told = {}, [], 0
+
+    def send(self, commands):
+        self.connection.send_many(commands)
+        self.expected += commands
+
+    def settle(self):
+        """Reads all replies, then what was told before the answer of a PING."""
+        self.send([['PING', 'settled']])
+        while self.expected:
+            frame = self.connection.read()
+            if frame[0] == '>':
+                self.told += 1
+                keys = value(frame)[1]
+                self.copies = {} if keys is None else {key: text for key, text in self.copies.items() if key not in keys}
+                continue
+            command = self.expected.pop(0)
+            if command[0] == 'GET':
+                self.copies[command[1].encode()] = value(frame)
+
+
+def random_write(rng):
+    key, other = ('k%d' % rng.randrange(30) for _ in range(2))
+    return rng.choice([['SET', key, rng.random()], ['SET', key, 'v', 'PX', rng.choice([1, 50, 100000])], ['DEL', key, other],
+                       ['INCR', key], ['APPEND', key, 'x'], ['RENAME', key, other], ['COPY', key, other, 'REPLACE'],
+                       ['MSET', key, 1, other, rng.random()], ['LPUSH', key, 'x'], ['HSET', key, 'f', 'v'],
+                       ['GETEX', key, 'PX', 1], ['EXPIRE', key, -1], ['SETRANGE', key, 1, 'zz']]
+                      + [['FLUSHDB']] * (rng.random() < 0.05))
+
+
+@suite.case('random reads and writes: after every round each copy is what the server has')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        address = cluster.backends[0].addresses[0]
+        with Connection(address, 60) as writer:
+            writer.call('CONFIG', 'SET', 'tracking-table-max-keys', 20)
+            caches = [Cache(address, options) for options in ([], [], ['BCAST'], ['BCAST', 'PREFIX', 'k1', 'PREFIX', 'k2'])]
+            copies = 0
+            for turn in range(150):
+                for cache in caches:
+                    own = [['GET', 'k%d' % run.rng.choice([*range(10, 30)])] for _ in range(run.rng.randrange(6))]
+                    own += [random_write(run.rng) for _ in range(run.rng.randrange(3))]
+                    run.rng.shuffle(own)
+                    cache.send(own)
+                commands = [random_write(run.rng) for _ in range(run.rng.randrange(1, 8))]
+                if run.rng.random() < 0.3:
+                    commands = [['MULTI']] + commands + [['EXEC']]
+                writer.pipeline(commands)
+                for _ in range(2):
+                    for cache in caches:
+                        cache.settle()
+                copies += check_copies(writer, caches, turn)
+            run.note('%d copies compared, %d messages' % (copies, sum(cache.told for cache in caches)))
+            for cache in caches:
+                cache.connection.close()
+
+
+def check_copies(writer, caches, turn):
+    """A copy may outlive its key's time until the server notices: the read makes it do so."""
+    keys = sorted({key for cache in caches for key in cache.copies})
+    texts = dict(zip(keys, [value(reply) for reply in writer.pipeline([['GET', key] for key in keys])])) if keys else {}
+    for cache in caches:
+        cache.settle()
+        for key, text in cache.copies.items():
+            check(type(text) is type(texts[key]) and text == texts[key],
+                  'turn %d: %r is %r, the copy says %r' % (turn, key, texts[key], text))
+    return sum(len(cache.copies) for cache in caches)
+
+
+@suite.case('the table is bounded: the oldest key is told of and forgotten')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        address = cluster.backends[0].addresses[0]
+        with Connection(address, 60, 3) as client:
+            client.call('CONFIG', 'SET', 'tracking-table-max-keys', 10)
+            client.call('CLIENT', 'TRACKING', 'ON')
+            client.send_many([['GET', 'k%d' % i] for i in range(15)] + [['PING', 'end']])
+            told = []
+            while True:
+                frame = client.read()
+                if frame == ('$', b'end'):
+                    break
+                told += value(frame)[1] if frame[0] == '>' else []
+            check_equal(told, [b'k%d' % i for i in range(5)])
+            info = client.get('INFO', 'stats')
+            check(b'tracking_total_keys:10\r\ntracking_total_items:10\r\n' in info, 'INFO: %r' % info)
 
 
 if __name__ == '__main__':
