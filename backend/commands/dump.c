@@ -1,6 +1,7 @@
 /*
  * dump.c - DUMP and RESTORE: each type as RDB writes it.
  */
+#include "backend/commands/dump.h"
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
 #include "backend/notify.h"
@@ -42,6 +43,9 @@ void cmd_dump(struct call *call)
             return;
         rdb_write_byte(&writer, RDB_TYPE_STRING);
         rdb_write_string(&writer, text);
+    } else if (entry.meta.type == TYPE_LIST) {
+        if (!dump_list(call, &entry, &writer))
+            return;
     } else if (entry.meta.type != TYPE_HASH) {
         call_error(call, ERR_WRONGTYPE);
         return;
@@ -162,10 +166,12 @@ static bool restore_value(struct call *call, struct entry *entry, struct rdb_rea
         entry_set_payload(call, entry, TYPE_STRING, text, expire_ms);
         return true;
     }
-    entry_create(call, entry, TYPE_HASH);
+    entry_create(call, entry, restore_is_list(type) ? TYPE_LIST : TYPE_HASH);
     entry->meta.expire_ms = expire_ms;
     bool fine = false;
-    if (type == RDB_TYPE_HASH)
+    if (restore_is_list(type))
+        fine = restore_list(call, entry, reader, type);
+    else if (type == RDB_TYPE_HASH)
         fine = restore_hash(call, entry, reader);
     else if (type == RDB_TYPE_HASH_LISTPACK)
         fine = restore_packed_hash(call, entry, reader, rdb_listpack_next);
