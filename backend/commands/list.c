@@ -8,8 +8,10 @@
 #include "shared/number.h"
 
 enum {
-    POINT_READS_MAX = 16,   /* more elements are read by a walk */
-    ROW_DELETES_MAX = 4096, /* more rows are deleted as a range */
+    POINT_READS_MAX = 16, /* more elements are read by a walk */
+    /* More rows are deleted as a range: 200000 take 1 ms in place of 110, and reads of rows that are not flushed cost
+     * 2 us in place of 0.5 until the range is compacted away. */
+    ROW_DELETES_MAX = 32768,
 };
 
 /* ---- what list.h promises ---- */

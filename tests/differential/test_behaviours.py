@@ -15,6 +15,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
 import behaviours_bitmaps
 import behaviours_connection
 import behaviours_keys
+import behaviours_lists
 import behaviours_protocol
 import behaviours_values
 import groups
@@ -26,7 +27,8 @@ from resp import Closed, Connection, value
 for name in groups.NAMES:
     groups.load(name)
 
-CASES = behaviours_values.CASES + behaviours_bitmaps.CASES + behaviours_keys.CASES + behaviours_connection.CASES
+CASES = (behaviours_values.CASES + behaviours_bitmaps.CASES + behaviours_keys.CASES + behaviours_lists.CASES +
+         behaviours_connection.CASES)
 
 
 class World:
