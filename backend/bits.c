@@ -10,14 +10,34 @@ static uint64_t load_word(const char *from)
     return word;
 }
 
+/* Ones of each byte of a word, in that byte. */
+static uint64_t count_bytes(uint64_t word)
+{
+    word -= word >> 1 & UINT64_C(0x5555555555555555);
+    word = (word & UINT64_C(0x3333333333333333)) + (word >> 2 & UINT64_C(0x3333333333333333));
+    return (word + (word >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+}
+
+static uint64_t add_bytes(uint64_t word)
+{
+    word = (word & UINT64_C(0x00ff00ff00ff00ff)) + (word >> 8 & UINT64_C(0x00ff00ff00ff00ff));
+    return word * UINT64_C(0x0001000100010001) >> 48;
+}
+
 uint64_t bits_count(struct bytes data)
 {
+    enum { RUN = 31 * 8 }; /* so many words: no byte of their sum is more than 255 */
     uint64_t count = 0;
     size_t i = 0;
-    for (; i + 8 <= data.len; i += 8)
-        count += (uint64_t)__builtin_popcountll(load_word(data.data + i));
+    while (i + 8 <= data.len) {
+        uint64_t sum = 0;
+        size_t end = data.len - i < RUN ? data.len : i + RUN;
+        for (; i + 8 <= end; i += 8)
+            sum += count_bytes(load_word(data.data + i));
+        count += add_bytes(sum);
+    }
     for (; i < data.len; i++)
-        count += (uint64_t)__builtin_popcount((uint8_t)data.data[i]);
+        count += count_bytes((uint8_t)data.data[i]);
     return count;
 }
 

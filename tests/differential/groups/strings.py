@@ -61,7 +61,7 @@ def setrange(c):
     if b'small' in key or c.chance(0.5):
         return ['SETRANGE', key, c.number(0, 60), c.value(key)]
     # around the edges of fragments, and far enough that the value is kept in them
-    offset = c.pick([1000, 1023, 1024, 1025, 2047, 4090, 4096, 5000, 8191, 8192, 20000])
+    offset = c.pick([1000, 1023, 1024, 1025, 2040, 2047, 2048, 4096, 5000, 8191, 8192, 20000])
     return ['SETRANGE', key, offset, c.value(key)]
 
 
