@@ -1,6 +1,7 @@
 #include "backend/parameter.h"
 
 #include "backend/notify.h"
+#include "backend/output_limit.h"
 #include "shared/check.h"
 #include "shared/number.h"
 
@@ -39,7 +40,7 @@ const struct parameter parameters[] = {
     {"bind-source-addr", PARAMETER_TEXT, .initial = ""},
     {"bio_cpulist", PARAMETER_FIXED, .initial = ""},
     {"busy-reply-threshold", PARAMETER_INT, "5000", .min = 0, .max = INT64_MAX},
-    {"client-output-buffer-limit", PARAMETER_TEXT, .initial = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"},
+    {"client-output-buffer-limit", PARAMETER_LIMITS, .initial = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"},
     {"client-query-buffer-limit", PARAMETER_OWN, .initial = "client-query-limit"},
     {"cluster-allow-pubsubshard-when-down", PARAMETER_BOOL, .initial = "yes"},
     {"cluster-allow-reads-when-down", PARAMETER_BOOL, .initial = "no"},
@@ -272,6 +273,8 @@ bool parameter_check(const struct parameter *parameter, struct bytes value, char
 {
     uint64_t number;
     unsigned classes;
+    struct output_limit limits[OUTPUT_CLASSES] = {0};
+    const char *reason;
     switch (parameter->kind) {
     case PARAMETER_INT:
         return check_int(parameter, value, error, size);
@@ -297,6 +300,11 @@ bool parameter_check(const struct parameter *parameter, struct bytes value, char
         if (notify_parse(value, &classes))
             return true;
         (void)snprintf(error, size, "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
+        return false;
+    case PARAMETER_LIMITS:
+        if (output_limits_parse(value, limits, &reason))
+            return true;
+        (void)snprintf(error, size, "%s", reason);
         return false;
     case PARAMETER_FIXED:
         (void)snprintf(error, size, "can't set immutable config");

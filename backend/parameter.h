@@ -15,6 +15,7 @@ enum parameter_kind {
     PARAMETER_WORD,   /* one of `words` */
     PARAMETER_TEXT,   /* anything */
     PARAMETER_EVENTS, /* classes of notify-keyspace-events */
+    PARAMETER_LIMITS, /* output_limit.h; the classes that are not named stay */
     PARAMETER_FIXED,  /* cannot be changed */
     PARAMETER_ALIAS,  /* `initial` is the name that has the value */
     PARAMETER_OWN,    /* `initial` is the key of our own option */

@@ -362,14 +362,27 @@ size_t session_owed_bytes(const struct session *session)
     return stream_pending(session->stream) + session->held[0].bytes + session->held[1].bytes;
 }
 
-/* True: it owes more than a client may. */
-static bool owes_too_much(const struct session *session)
+/* The class of client-output-buffer-limit it is in. */
+static enum output_class output_class_of(const struct session *session)
 {
-    if (session->is_aborted || session_owed_bytes(session) <=
-                                   session->partition->settings->config.client_output_limit_bytes)
+    return subscriber_count(&session->subscriber) ? OUTPUT_PUBSUB : OUTPUT_NORMAL;
+}
+
+/* True: it owes more than a client may. */
+static bool owes_too_much(struct session *session)
+{
+    const struct settings *settings = session->partition->settings;
+    size_t owed = session_owed_bytes(session);
+    bool is_over = owed > settings->config.client_output_limit_bytes;
+    const char *which = is_over ? "client-output-limit" : "client-output-buffer-limit";
+    if (!is_over)
+        is_over = output_limit_exceeded(&settings->output_limits[output_class_of(session)], owed,
+                                        loop_mono_ms(session->partition->loop),
+                                        &session->output_soft_since_ms);
+    if (!is_over || session->is_aborted)
         return false;
-    log_event(LOG_WARN, "client_cut", "peer=%s reason=\"client-output-limit\" bytes=%zu",
-              stream_peer(session->stream), session_owed_bytes(session));
+    log_event(LOG_WARN, "client_cut", "peer=%s reason=\"%s\" bytes=%zu",
+              stream_peer(session->stream), which, owed);
     return true;
 }
 

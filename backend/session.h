@@ -65,6 +65,7 @@ struct session {
     struct resp_scan scan;
     uint64_t id;
     uint64_t created_ms;           /* monotonic */
+    uint64_t output_soft_since_ms; /* monotonic; output_limit_exceeded */
     const struct command *command; /* the last one; NULL: none yet */
     struct waiter *waiter;         /* it waits for a key; NULL: it does not */
     struct bytes namespace_name;   /* heap; empty: the default namespace */

@@ -51,9 +51,13 @@ static void settle_password(struct settings *settings)
 
 void settings_settle(struct settings *settings)
 {
+    const char *reason;
     settle_password(settings);
     settings->slowlog_slower_than_us = settings_number(settings, "slowlog-log-slower-than");
     settings->slowlog_len_max = settings_number(settings, "slowlog-max-len");
+    CHECK(output_limits_parse(
+        bytes_of(text_of(settings, parameter_find(BYTES("client-output-buffer-limit")))),
+        settings->output_limits, &reason));
     settings->tracking_keys_max = settings_number(settings, "tracking-table-max-keys");
     CHECK(notify_parse(bytes_of(text_of(settings, parameter_find(BYTES("notify-keyspace-events")))),
                        &settings->notify_classes));
@@ -204,7 +208,13 @@ static void parameter_keep(struct settings *settings, const struct parameter *pa
                            struct bytes value)
 {
     char **text = &settings->parameters[parameter_index(parameter)];
+    char limits[OUTPUT_LIMITS_TEXT_MAX];
     uint64_t number;
+    if (parameter->kind == PARAMETER_LIMITS) {
+        const char *reason;
+        CHECK(output_limits_parse(value, settings->output_limits, &reason));
+        value = (struct bytes){limits, output_limits_format(settings->output_limits, limits)};
+    }
     free(*text);
     *text = NULL;
     if (parameter->kind == PARAMETER_BYTES && parameter_bytes(value, &number))

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "backend/output_limit.h"
 #include "backend/parameter.h"
 #include "config/config.h"
 #include "shared/acl.h"
@@ -26,7 +27,8 @@ struct settings {
     /* taken from parameters[] for the hot path */
     int64_t slowlog_slower_than_us; /* negative: off */
     int64_t slowlog_len_max;
-    unsigned notify_classes;      /* enum notify_class */
+    unsigned notify_classes; /* enum notify_class */
+    struct output_limit output_limits[OUTPUT_CLASSES];
     int64_t tracking_keys_max;    /* 0: no limit */
     int64_t latency_threshold_ms; /* 0: off */
     bool latency_tracking;

@@ -394,6 +394,30 @@ def _(run):
             check_equal(writer.get('PUBSUB', 'NUMSUB', 'x'), [b'x', 1])
 
 
+@suite.case('client-output-buffer-limit: the class pubsub cuts subscribers and nobody else')
+def _(run):
+    with Duel() as duel:
+        duel.script('''
+a: CONFIG GET client-output-buffer-limit
+a: CONFIG SET client-output-buffer-limit nosuch
+''')
+        for text in ('pubsub 2mb 0 0', 'normal 0 0 0 replica 1gb 1mb 5', 'master 1 2 3', 'pubsub 1 2', 'pubsub 1 2 x', 'pubsub 1 2 -1',
+                     'nosuch 1 2 3', 'PUBSUB 2mb 1mb 100 pubsub 2mb 0 0'):
+            duel.step('a', ['CONFIG', 'SET', 'client-output-buffer-limit', text])
+            duel.step('a', 'CONFIG GET client-output-buffer-limit')
+        for player in (duel.ours, duel.theirs):
+            with Connection(player.address, 20) as deaf, Connection(player.address, 20, 3) as writer:
+                deaf.call('SUBSCRIBE', 'x')
+                sent = 0
+                while writer.get('PUBLISH', 'x', 'y' * 100000):
+                    sent += 1
+                    check(sent < 1000, 'it was never cut')
+                run.note('cut after %d messages of 100 kB' % sent)
+                text = 'z' * 3000000
+                writer.call('SET', 'big', text)
+                check_equal(len(writer.get('GET', 'big')), len(text), 'a big reply of a client that is no subscriber')
+
+
 @suite.case('one connection is told of every change of another, in order, under load')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
