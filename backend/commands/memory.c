@@ -4,8 +4,8 @@
 #include "backend/memory.h"
 
 #include "backend/handlers.h"
-#include "backend/keyspace.h"
 #include "backend/partition.h"
+#include "backend/text.h"
 #include "shared/command_reply.h"
 
 #include <inttypes.h>
@@ -60,8 +60,8 @@ void cmd_memory_usage(struct call *call)
         reply_null(&call->reply);
         return;
     }
-    if (type_is_inline(entry.meta.type))
-        bytes = entry.meta.payload.len;
+    if (type_is_inline(entry.meta.type) || text_is(&entry))
+        bytes = text_len(&entry);
     else if (!collection_bytes(call, &entry, samples, &bytes))
         return;
     reply_int(&call->reply, (int64_t)(bytes + entry.row_key.len + KEY_OVERHEAD));

@@ -31,12 +31,12 @@ CASES = [
         BITPOS k 0 1 1 BIT
         APPEND k tail
         GETRANGE k -6 -1
-        COPY k copy
-        RENAME copy other
-        BITCOUNT other
-        STRLEN other
-        SETBIT other 9 0
-        BITCOUNT other
+        COPY k copy{k}
+        RENAME copy{k} other{k}
+        BITCOUNT other{k}
+        STRLEN other{k}
+        SETBIT other{k} 9 0
+        BITCOUNT other{k}
         BITCOUNT k
         GETSET k short
         GET k'''),

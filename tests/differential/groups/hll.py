@@ -51,6 +51,9 @@ def pfmerge(c):
 
 
 def pfdebug(c):
+    """Not available through a proxy."""
+    if c.through_proxy:
+        return None
     return ['PFDEBUG', c.pick(['GETREG', 'DECODE', 'DECODE', 'ENCODING', 'encoding', 'TODENSE', 'NOPE']), key(c)]
 
 
