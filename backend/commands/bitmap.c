@@ -97,11 +97,11 @@ static bool count_range(struct call *call, struct entry *entry, uint64_t first, 
     while (text_walk_next(&walk)) {
         *count += bits_count(walk.piece);
         if (walk.at == first / 8) {
-            char out = walk.piece.data[0] & before;
+            char out = (char)(walk.piece.data[0] & before);
             *count -= bits_count((struct bytes){&out, 1});
         }
         if (walk.at + walk.piece.len == last / 8 + 1) {
-            char out = walk.piece.data[walk.piece.len - 1] & behind;
+            char out = (char)(walk.piece.data[walk.piece.len - 1] & behind);
             *count -= bits_count((struct bytes){&out, 1});
         }
     }
