@@ -6,6 +6,7 @@
 #include "shared/number.h"
 
 #include <liblzf/lzf.h>
+#include <math.h>
 #include <pthread.h>
 
 enum {
@@ -154,6 +155,29 @@ void rdb_write_string(struct rdb_writer *writer, struct bytes text)
     write_bytes(writer, text);
 }
 
+void rdb_write_double(struct rdb_writer *writer, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    write_little(writer, bits, sizeof bits);
+}
+
+/* 6 bits for each of nine letters, then 10 bits for the version. */
+static uint64_t module_id(const char *name, unsigned version)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    uint64_t id = 0;
+    for (int i = 0; i < 9; i++)
+        id = id << 6 | (uint64_t)(strchr(letters, name[i]) - letters);
+    return id << 10 | version;
+}
+
+void rdb_write_module(struct rdb_writer *writer, const char *name, unsigned version)
+{
+    rdb_write_length(writer, module_id(name, version));
+}
+
 struct bytes rdb_finish(struct rdb_writer *writer)
 {
     write_little(writer, RDB_VERSION, 2);
@@ -285,6 +309,36 @@ bool rdb_read_string(struct rdb_reader *reader, struct bytes *text)
     return read_length_rest(reader, first, &length) && take(reader, length, text);
 }
 
+bool rdb_read_double(struct rdb_reader *reader, double *value)
+{
+    struct bytes data;
+    if (!take(reader, 8, &data))
+        return false;
+    uint64_t bits = little(data.data, 8);
+    memcpy(value, &bits, sizeof bits);
+    return true;
+}
+
+bool rdb_read_double_text(struct rdb_reader *reader, double *value)
+{
+    enum { IS_NAN = 253, IS_INF = 254, IS_NEGATIVE_INF = 255 };
+    uint8_t len;
+    struct bytes text;
+    if (!rdb_read_byte(reader, &len))
+        return false;
+    if (len >= IS_NAN) {
+        *value = len == IS_NAN ? NAN : len == IS_INF ? INFINITY : -INFINITY;
+        return true;
+    }
+    return take(reader, len, &text) && number_parse_double(text, value);
+}
+
+bool rdb_read_module(struct rdb_reader *reader, const char *name)
+{
+    uint64_t id;
+    return rdb_read_length(reader, &id) && id >> 10 == module_id(name, 0) >> 10;
+}
+
 /* ---- packed lists ---- */
 
 /* One element's encoding: where its content is. */
@@ -413,5 +467,28 @@ enum rdb_pack rdb_ziplist_next(struct arena *arena, struct bytes pack, size_t *a
     if (size >= rest.len)
         return RDB_PACK_BAD;
     *at += previous + size;
+    return RDB_PACK_ELEMENT;
+}
+
+/* u32 bytes of a number | u32 how many | the numbers, ascending. */
+enum rdb_pack rdb_intset_next(struct arena *arena, struct bytes pack, size_t *at,
+                              struct bytes *element)
+{
+    enum { HEADER = 8 };
+    if (pack.len < HEADER)
+        return RDB_PACK_BAD;
+    uint64_t size = little(pack.data, 4);
+    uint64_t count = little(pack.data + 4, 4);
+    if ((size != 2 && size != 4 && size != 8) || pack.len - HEADER != size * count)
+        return RDB_PACK_BAD;
+    if (*at == 0)
+        *at = HEADER;
+    if (*at == pack.len)
+        return RDB_PACK_END;
+    int64_t value = little_signed(pack.data + *at, size);
+    if (*at > HEADER && value <= little_signed(pack.data + *at - size, size))
+        return RDB_PACK_BAD;
+    *element = integer_text(arena, value);
+    *at += size;
     return RDB_PACK_ELEMENT;
 }

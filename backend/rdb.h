@@ -13,13 +13,31 @@
 #include "shared/arena.h"
 #include "shared/bytes.h"
 
-enum {
-    RDB_VERSION = 10,
+enum { RDB_VERSION = 10 };
+
+/* The byte in front of a value. */
+enum rdb_type {
     RDB_TYPE_STRING = 0,
+    RDB_TYPE_LIST = 1,
+    RDB_TYPE_SET = 2,
+    RDB_TYPE_ZSET = 3, /* scores as text */
     RDB_TYPE_HASH = 4,
+    RDB_TYPE_ZSET_2 = 5, /* scores as doubles */
+    RDB_TYPE_MODULE_2 = 7,
+    RDB_TYPE_LIST_ZIPLIST = 10,
+    RDB_TYPE_SET_INTSET = 11,
+    RDB_TYPE_ZSET_ZIPLIST = 12,
     RDB_TYPE_HASH_ZIPLIST = 13,
+    RDB_TYPE_LIST_QUICKLIST = 14, /* of ziplists */
+    RDB_TYPE_STREAM_LISTPACKS = 15,
     RDB_TYPE_HASH_LISTPACK = 16,
+    RDB_TYPE_ZSET_LISTPACK = 17,
+    RDB_TYPE_LIST_QUICKLIST_2 = 18, /* of listpacks and plain elements */
+    RDB_TYPE_STREAM_LISTPACKS_2 = 19,
 };
+
+/* What stands before each piece of a module's value. */
+enum rdb_opcode { RDB_OPCODE_END = 0, RDB_OPCODE_UINT = 2, RDB_OPCODE_STRING = 5 };
 
 /* CRC-64 of Redis: Jones' polynomial, reflected, initial 0. Continues from `crc`. */
 uint64_t crc64(uint64_t crc, struct bytes data);
@@ -37,6 +55,10 @@ void rdb_write_byte(struct rdb_writer *writer, uint8_t byte);
 void rdb_write_length(struct rdb_writer *writer, uint64_t length);
 /* As an integer or compressed where that is shorter, as Redis does. */
 void rdb_write_string(struct rdb_writer *writer, struct bytes text);
+/* A score: 8 bytes, lowest first. */
+void rdb_write_double(struct rdb_writer *writer, double value);
+/* A module type's id: its name of nine letters and the version of its encoding. */
+void rdb_write_module(struct rdb_writer *writer, const char *name, unsigned version);
 /* Adds version and checksum; the whole payload. */
 struct bytes rdb_finish(struct rdb_writer *writer);
 
@@ -52,6 +74,11 @@ bool rdb_open(struct rdb_reader *reader, struct arena *arena, struct bytes paylo
 bool rdb_read_byte(struct rdb_reader *reader, uint8_t *byte);
 bool rdb_read_length(struct rdb_reader *reader, uint64_t *length);
 bool rdb_read_string(struct rdb_reader *reader, struct bytes *text);
+bool rdb_read_double(struct rdb_reader *reader, double *value);
+/* A score as text, or one of the bytes that stand for nan and the infinities. */
+bool rdb_read_double_text(struct rdb_reader *reader, double *value);
+/* Is the next thing this module's id? The version is not looked at. */
+bool rdb_read_module(struct rdb_reader *reader, const char *name);
 
 /* Walks the elements of a listpack or a ziplist that came as one string. *at starts at 0; RDB_PACK_END behind the
  * last element, RDB_PACK_BAD for damaged bytes. Integers come as text. */
@@ -60,3 +87,22 @@ enum rdb_pack rdb_listpack_next(struct arena *arena, struct bytes pack, size_t *
                                 struct bytes *element);
 enum rdb_pack rdb_ziplist_next(struct arena *arena, struct bytes pack, size_t *at,
                                struct bytes *element);
+/* The same of an intset. */
+enum rdb_pack rdb_intset_next(struct arena *arena, struct bytes pack, size_t *at,
+                              struct bytes *element);
+
+/* ---- whole values (rdb_save.c, rdb_load.c) ---- */
+
+struct call;
+struct entry;
+
+/* Writes the type byte and the value of an existing key. False: the store failed (replied). */
+bool rdb_save(struct call *call, struct entry *entry, struct rdb_writer *writer);
+/* Makes the key from the payload, whatever it was; the reader stands on the type byte. False: damaged, or the store
+ * failed (replied: call->failed). */
+bool rdb_load(struct call *call, struct entry *entry, struct rdb_reader *reader,
+              uint64_t expire_ms);
+/* A stream's part of them (rdb_stream.c). */
+bool rdb_save_stream(struct call *call, struct entry *entry, struct rdb_writer *writer);
+bool rdb_load_stream(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                     enum rdb_type type);

@@ -249,7 +249,7 @@ static bool copy_chunk(struct call *call, struct entry *from, struct entry *to, 
 /* Makes `to` a copy of `from`, TTL included. False: the store failed. */
 static bool entry_copy(struct call *call, struct entry *from, struct entry *to)
 {
-    static const enum cf ROWS[] = {CF_DATA, CF_ZSET_SCORE, CF_STREAM};
+    static const enum cf ROWS[] = {CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
     struct metadata meta = from->meta;
     if (type_is_inline(meta.type)) {
         entry_set_payload(call, to, meta.type, meta.payload, meta.expire_ms);
