@@ -425,6 +425,28 @@ def _(run):
             check_equal(client.read_until_closed(20), (b'', True))
 
 
+@suite.case('what a waiting client sends meanwhile is bounded')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0,
+                 backend_options={'backend': {'client-query-limit': '1mb'}}) as cluster:
+        with Connection(cluster.backends[0].addresses[0], 20) as boss:
+            for size, is_cut in ((900000, False), (2000000, True)):
+                with Connection(cluster.backends[0].addresses[0], 20) as client:
+                    client.send('BLPOP', 'k', 0)
+                    wait_for(lambda: b'blocked_clients:1\r\n' in boss.get('INFO', 'clients'), 'it to wait')
+                    try:
+                        client.send_many([['SET', 's', 'x' * 1000]] * (size // 1030))
+                    except ConnectionError:
+                        check(is_cut, 'cut too early')
+                    if is_cut:
+                        wait_for(lambda: b'blocked_clients:0\r\n' in boss.get('INFO', 'clients'), 'the wait to end')
+                    boss.call('RPUSH', 'k', 1)
+                    if not is_cut:
+                        check_equal(client.read(), ('*', [('$', b'k'), ('$', b'1')]))
+                        check_equal({client.read() for _ in range(size // 1030)}, {('+', b'OK')})
+            check_equal(boss.call('LLEN', 'k'), (':', b'1'))
+
+
 @suite.case('(the servers of these cases end cleanly)')
 def _(run):
     WORLD.stop()
