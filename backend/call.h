@@ -31,6 +31,7 @@ struct call {
     uint64_t now_ms; /* wall clock, fixed for the command (for all commands of an EXEC) */
     uint64_t now_us;
     bool in_exec;    /* inside EXEC: never block */
+    bool in_script;  /* called by a script; MONITOR shows it so */
     bool failed;     /* an error was replied through call_error*: effects are rolled back */
     bool is_waiting; /* set by blocking_wait: there is no reply yet */
     const struct bytes *ready_key; /* it waited and runs again for this key; NULL: the first run */

@@ -70,7 +70,7 @@ static bool is_secret(const struct call *call, uint32_t index)
 static struct block *line_of(const struct call *call)
 {
     struct out out;
-    const char *peer = stream_peer(call->session->stream);
+    const char *peer = call->in_script ? "lua" : stream_peer(call->session->stream);
     bool is_unix = strchr(peer, '/') != NULL;
     out_init(&out);
     out_printf(&out, "+%" PRIu64 ".%06" PRIu64 " [%u %s%s]", call->now_us / 1000000,

@@ -103,7 +103,10 @@ void cmd_psubscribe(struct call *call)
 
 void cmd_ssubscribe(struct call *call)
 {
-    subscribe(call, CHANNEL_SHARD);
+    if (call->in_exec)
+        call_error_text(call, "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
+    else
+        subscribe(call, CHANNEL_SHARD);
 }
 
 void cmd_unsubscribe(struct call *call)

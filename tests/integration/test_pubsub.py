@@ -125,6 +125,7 @@ b: PUBLISH x gone
 a: MULTI
 a: SUBSCRIBE x y
 a: GET k
+a: SSUBSCRIBE s
 a: UNSUBSCRIBE x
 a: EXEC
 a: GET k
