@@ -137,7 +137,7 @@ void acl_selector_channels(const struct acl_selector *selector, struct out *out)
     if (selector->all_channels)
         out_write(out, "&*", 2);
     for (size_t i = 0; i < selector->channels.count; i++) {
-        out_write(out, " &" + (i == 0), 2 - (i == 0));
+        out_printf(out, "%s&", i ? " " : "");
         out_write(out, selector->channels.items[i].text.data, selector->channels.items[i].text.len);
     }
 }

@@ -9,6 +9,9 @@ import groups
 TTL_TOLERANCE_MS = 5000
 STRING_ENCODINGS = {b'int', b'embstr', b'raw'}
 HASH_ENCODINGS = {b'listpack', b'hashtable'}
+SET_ENCODINGS = {b'intset', b'hashtable'}
+ZSET_ENCODINGS = {b'listpack', b'skiplist'}
+ENCODINGS = (STRING_ENCODINGS, HASH_ENCODINGS, SET_ENCODINGS, ZSET_ENCODINGS)
 
 
 def check_of(args):
@@ -72,7 +75,7 @@ def encoding(ours, theirs):
     """A name of the right family; which one depends on history that need not be kept."""
     if ours[1] is None or theirs[1] is None:
         return False
-    return any({ours[1], theirs[1]} <= family for family in (STRING_ENCODINGS, HASH_ENCODINGS))
+    return any({ours[1], theirs[1]} <= family for family in ENCODINGS)
 
 
 def hello(ours, theirs):

@@ -1,0 +1,136 @@
+/*
+ * object.c - OBJECT: what Redis would tell about a value's representation.
+ */
+#include "backend/handlers.h"
+#include "backend/keyspace.h"
+#include "backend/partition.h"
+#include "backend/settings.h"
+#include "shared/command_reply.h"
+#include "shared/number.h"
+
+static const struct bytes NOTHING = {"", 0};
+
+enum {
+    EMBSTR_MAX = 44, /* Redis: longer strings are "raw" */
+    SHARED_INTEGERS = 10000,
+};
+
+/* Opens argument 2; a missing key is answered with null and false. */
+static bool object_open(struct call *call, struct entry *entry)
+{
+    if (!keyspace_open(call, call->argv[2], OPEN_QUIET, entry))
+        return false;
+    if (!entry->exists)
+        reply_null(&call->reply);
+    return entry->exists;
+}
+
+static const char *string_encoding(struct bytes value)
+{
+    int64_t number;
+    if (number_parse_int64(value, &number))
+        return "int";
+    return value.len <= EMBSTR_MAX ? "embstr" : "raw";
+}
+
+/* Would Redis keep a collection of these rows in a listpack? */
+static bool is_small(struct call *call, struct entry *entry, const char *entries_name,
+                     const char *value_name)
+{
+    const struct settings *settings = call->partition->settings;
+    uint64_t value_max = (uint64_t)settings_number(settings, value_name);
+    bool small = entry->meta.size <= (uint64_t)settings_number(settings, entries_name);
+    struct sub_iter it;
+    if (!small)
+        return false;
+    sub_iter_init(call, entry, CF_DATA, NOTHING, &it);
+    while (small && sub_iter_next(&it))
+        small = it.sub.len <= value_max && it.value.len <= value_max;
+    return sub_iter_fini(&it) && small;
+}
+
+/* Would Redis keep the set's members as integers? */
+static bool is_intset(struct call *call, struct entry *entry)
+{
+    const struct settings *settings = call->partition->settings;
+    struct sub_iter it;
+    int64_t number;
+    if (entry->meta.size > (uint64_t)settings_number(settings, "set-max-intset-entries"))
+        return false;
+    bool all = true;
+    sub_iter_init(call, entry, CF_DATA, NOTHING, &it);
+    while (all && sub_iter_next(&it))
+        all = number_parse_int64(it.sub, &number);
+    return sub_iter_fini(&it) && all;
+}
+
+/* What Redis would keep the value in, as its contents are now. */
+static const char *encoding_of(struct call *call, struct entry *entry)
+{
+    switch (entry->meta.type) {
+    case TYPE_STRING:
+        return string_encoding(entry->meta.payload);
+    case TYPE_HASH:
+        return is_small(call, entry, "hash-max-listpack-entries", "hash-max-listpack-value")
+                   ? "listpack"
+                   : "hashtable";
+    case TYPE_LIST:
+        return "quicklist";
+    case TYPE_SET:
+        return is_intset(call, entry) ? "intset" : "hashtable";
+    case TYPE_ZSET:
+        return is_small(call, entry, "zset-max-listpack-entries", "zset-max-listpack-value")
+                   ? "listpack"
+                   : "skiplist";
+    case TYPE_STREAM:
+        return "stream";
+    default:
+        return "raw";
+    }
+}
+
+void cmd_object_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(COMMAND_object), HANDLER_BACKEND);
+}
+
+void cmd_object_encoding(struct call *call)
+{
+    struct entry entry;
+    if (!object_open(call, &entry))
+        return;
+    const char *encoding = encoding_of(call, &entry);
+    if (!call->failed)
+        reply_bulk_text(&call->reply, encoding);
+}
+
+void cmd_object_refcount(struct call *call)
+{
+    struct entry entry;
+    int64_t number;
+    if (!object_open(call, &entry))
+        return;
+    bool is_shared = entry.meta.type == TYPE_STRING &&
+                     number_parse_int64(entry.meta.payload, &number) && number >= 0 &&
+                     number < SHARED_INTEGERS;
+    reply_int(&call->reply, is_shared ? INT32_MAX : 1);
+}
+
+void cmd_object_idletime(struct call *call)
+{
+    struct entry entry;
+    if (object_open(call, &entry))
+        reply_int(&call->reply, 0); /* nothing is evicted, so no access times are kept */
+}
+
+void cmd_object_freq(struct call *call)
+{
+    struct entry entry;
+    if (object_open(call, &entry))
+        call_error_text(
+            call,
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please "
+            "note "
+            "that when switching between policies at runtime LRU and LFU data will take some time "
+            "to adjust.");
+}

@@ -1,0 +1,120 @@
+#include "backend/commands/sample.h"
+
+#include "backend/rank.h"
+#include "shared/check.h"
+
+#include <stdlib.h>
+
+enum { STEPS_MAX = 512 }; /* a row further ahead is sought, not walked to */
+
+static int by_row(const void *a, const void *b)
+{
+    const struct sample *x = a;
+    const struct sample *y = b;
+    return (x->row > y->row) - (x->row < y->row);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct sample *x = a;
+    const struct sample *y = b;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* Moves the walk to row `wanted`; *row is where it stands, UINT64_MAX: nowhere yet. */
+static bool walk_to(struct sub_iter *it, enum cf cf, uint64_t wanted, uint64_t *row)
+{
+    struct bytes from;
+    uint64_t skip;
+    if (*row == UINT64_MAX || wanted - *row > STEPS_MAX) {
+        if (!rank_seek(it->call, it->entry, cf, wanted, &from, &skip))
+            return false;
+        sub_iter_seek(it, from);
+        *row = wanted - skip;
+        if (!sub_iter_next(it))
+            return false;
+    }
+    for (; *row < wanted; ++*row)
+        if (!sub_iter_next(it))
+            return false;
+    return true;
+}
+
+/* Reads the rows of picks that are sorted by row. */
+static bool fetch(struct call *call, struct entry *entry, enum cf cf, struct sample *picks,
+                  uint64_t count)
+{
+    struct sub_iter it;
+    uint64_t row = UINT64_MAX;
+    bool good = true;
+    sub_iter_init(call, entry, cf, BYTES(""), &it);
+    for (uint64_t i = 0; good && i < count; i++) {
+        if (i > 0 && picks[i].row == picks[i - 1].row) {
+            picks[i].sub = picks[i - 1].sub;
+            picks[i].value = picks[i - 1].value;
+            continue;
+        }
+        good = walk_to(&it, cf, picks[i].row, &row);
+        if (good) {
+            picks[i].sub = arena_copy(call->arena, it.sub);
+            picks[i].value = arena_copy(call->arena, it.value);
+        }
+    }
+    good = sub_iter_fini(&it) && good;
+    if (!good && !call->failed)
+        call_error(call, ERR_STORE); /* fewer rows than the metadata says */
+    return good;
+}
+
+/* A set of row numbers: open addressing, UINT64_MAX is free. */
+struct numbers {
+    uint64_t *slots;
+    uint64_t mask;
+};
+
+static bool numbers_add(struct numbers *numbers, uint64_t number)
+{
+    uint64_t i = number * 0x9e3779b97f4a7c15ULL >> 20 & numbers->mask;
+    for (; numbers->slots[i] != UINT64_MAX; i = (i + 1) & numbers->mask)
+        if (numbers->slots[i] == number)
+            return false;
+    numbers->slots[i] = number;
+    return true;
+}
+
+struct sample *sample_distinct(struct call *call, struct entry *entry, enum cf cf, uint64_t count)
+{
+    uint64_t size = entry->meta.size;
+    struct sample *picks = arena_alloc(call->arena, (count + 1) * sizeof *picks);
+    struct numbers numbers = {.mask = 15};
+    CHECK(count <= size);
+    while (numbers.mask < count * 2)
+        numbers.mask = numbers.mask * 2 + 1;
+    numbers.slots = arena_alloc(call->arena, (numbers.mask + 1) * sizeof *numbers.slots);
+    memset(numbers.slots, 0xff, (numbers.mask + 1) * sizeof *numbers.slots);
+    /* Floyd's sampling: Bentley, "Programming pearls: a sample of brilliance", CACM 30(9), 1987 */
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t last = size - count + i;
+        uint64_t row = call_random(call) % (last + 1);
+        if (!numbers_add(&numbers, row)) {
+            row = last;
+            (void)numbers_add(&numbers, row);
+        }
+        picks[i] = (struct sample){.row = row};
+    }
+    qsort(picks, count, sizeof *picks, by_row);
+    return fetch(call, entry, cf, picks, count) ? picks : NULL;
+}
+
+struct sample *sample_repeated(struct call *call, struct entry *entry, enum cf cf, uint64_t count)
+{
+    struct sample *picks = arena_alloc(call->arena, (count + 1) * sizeof *picks);
+    CHECK(count <= SAMPLE_REPEATS_MAX);
+    for (uint64_t i = 0; i < count; i++)
+        picks[i] = (struct sample){.row = call_random(call) % entry->meta.size, .at = i};
+    qsort(picks, count, sizeof *picks, by_row);
+    if (!fetch(call, entry, cf, picks, count))
+        return NULL;
+    qsort(picks, count, sizeof *picks, by_place);
+    return picks;
+}

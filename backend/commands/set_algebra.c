@@ -1,0 +1,284 @@
+/*
+ * set_algebra.c - what several sets have in common, together, or not: SINTER, SUNION, SDIFF and their sisters.
+ *
+ *   sources ──► members, each once, in byte order ─┬─ reply
+ *                                                  └─ STORE: rows of a new set
+ *
+ * An intersection walks the smallest set and asks the others; a difference walks the first; a union walks all at
+ * once. Members come in order because rows do.
+ */
+#include "backend/handlers.h"
+#include "backend/keyspace.h"
+#include "backend/notify.h"
+#include "backend/rank.h"
+#include "shared/number.h"
+
+static const struct bytes NOTHING = {"", 0};
+
+/* The sets of a command; a missing one has exists = false. */
+struct sources {
+    struct entry *entries;
+    uint32_t count;
+    uint32_t missing;
+};
+
+/* What was found, in the call's arena. */
+struct members {
+    struct bytes *items;
+    uint64_t count;
+    uint64_t cap;
+};
+
+static void members_add(struct call *call, struct members *members, struct bytes member)
+{
+    if (members->count == members->cap) {
+        uint64_t cap = members->cap ? members->cap * 2 : 16;
+        struct bytes *items = arena_alloc(call->arena, cap * sizeof *items);
+        if (members->count)
+            memcpy(items, members->items, members->count * sizeof *items);
+        members->items = items;
+        members->cap = cap;
+    }
+    members->items[members->count++] = arena_copy(call->arena, member);
+}
+
+/* Opens the keys in arguments first, first + 1 …; all types are checked. */
+static bool sources_open(struct call *call, uint32_t first, uint32_t count, struct sources *sources)
+{
+    sources->entries = arena_alloc(call->arena, count * sizeof *sources->entries);
+    sources->count = count;
+    sources->missing = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct entry *entry = &sources->entries[i];
+        if (!keyspace_open_type(call, call->argv[first + i], TYPE_SET, OPEN_READ, entry))
+            return false;
+        sources->missing += !entry->exists;
+    }
+    return true;
+}
+
+/* Is it a member of the sets from `from` on, but for `skip`: of all (wanted OK), or of none (wanted ERR_NOT_FOUND)?
+ * False also when the store failed. */
+static bool others_agree(struct call *call, struct sources *sources, uint32_t skip,
+                         struct bytes member, int wanted)
+{
+    struct bytes value;
+    for (uint32_t i = 0; i < sources->count; i++) {
+        struct entry *entry = &sources->entries[i];
+        if (i == skip || !entry->exists)
+            continue;
+        if (sub_get(call, entry, CF_DATA, member, &value) != wanted)
+            return false;
+    }
+    return true;
+}
+
+/* Members of set `walked` on which the others agree; at most `limit`, 0 = all. */
+static bool collect(struct call *call, struct sources *sources, uint32_t walked, int wanted,
+                    uint64_t limit, struct members *members)
+{
+    struct sub_iter it;
+    sub_iter_init(call, &sources->entries[walked], CF_DATA, NOTHING, &it);
+    while (!call->failed && (!limit || members->count < limit) && sub_iter_next(&it))
+        if (others_agree(call, sources, walked, it.sub, wanted))
+            members_add(call, members, it.sub);
+    return sub_iter_fini(&it) && !call->failed;
+}
+
+static bool intersect(struct call *call, struct sources *sources, uint64_t limit,
+                      struct members *members)
+{
+    uint32_t smallest = 0;
+    if (sources->missing)
+        return true;
+    for (uint32_t i = 1; i < sources->count; i++)
+        if (sources->entries[i].meta.size < sources->entries[smallest].meta.size)
+            smallest = i;
+    return collect(call, sources, smallest, OK, limit, members);
+}
+
+static bool subtract(struct call *call, struct sources *sources, struct members *members)
+{
+    return !sources->entries[0].exists || collect(call, sources, 0, ERR_NOT_FOUND, 0, members);
+}
+
+/* ---- unions ---- */
+
+static int compare(struct bytes a, struct bytes b)
+{
+    size_t len = a.len < b.len ? a.len : b.len;
+    int order = len ? memcmp(a.data, b.data, len) : 0;
+    return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+/* One set being walked; `live` while it stands on a member. */
+struct walk {
+    struct sub_iter it;
+    bool live;
+};
+
+/* Adds the smallest member of the walks and moves those on that stand on it. False: all have ended. */
+static bool union_step(struct call *call, struct walk *walks, uint32_t count,
+                       struct members *members)
+{
+    const struct walk *least = NULL;
+    for (uint32_t i = 0; i < count; i++)
+        if (walks[i].live && (!least || compare(walks[i].it.sub, least->it.sub) < 0))
+            least = &walks[i];
+    if (!least)
+        return false;
+    members_add(call, members, least->it.sub);
+    struct bytes member = members->items[members->count - 1];
+    for (uint32_t i = 0; i < count; i++)
+        if (walks[i].live && bytes_equal(walks[i].it.sub, member))
+            walks[i].live = sub_iter_next(&walks[i].it);
+    return true;
+}
+
+static bool unite(struct call *call, struct sources *sources, struct members *members)
+{
+    struct walk *walks = arena_alloc(call->arena, sources->count * sizeof *walks);
+    uint32_t count = 0;
+    bool good = true;
+    for (uint32_t i = 0; i < sources->count; i++) {
+        if (!sources->entries[i].exists)
+            continue;
+        sub_iter_init(call, &sources->entries[i], CF_DATA, NOTHING, &walks[count].it);
+        walks[count].live = sub_iter_next(&walks[count].it);
+        count++;
+    }
+    while (union_step(call, walks, count, members))
+        continue;
+    for (uint32_t i = 0; i < count; i++)
+        good = sub_iter_fini(&walks[i].it) && good;
+    return good;
+}
+
+/* ---- results ---- */
+
+static void reply_members(struct call *call, const struct members *members)
+{
+    reply_set(&call->reply, (int64_t)members->count);
+    for (uint64_t i = 0; i < members->count; i++)
+        reply_bulk(&call->reply, members->items[i]);
+}
+
+/* Makes argument 1 a set of the members; without any it is deleted. */
+static void store_members(struct call *call, const struct members *members, const char *event)
+{
+    struct entry entry;
+    if (!keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
+        return;
+    if (members->count == 0) {
+        if (entry.exists) {
+            entry_delete(call, &entry);
+            notify(call, NOTIFY_GENERIC, "del", call->argv[1]);
+        }
+        reply_int(&call->reply, 0);
+        return;
+    }
+    entry_create(call, &entry, TYPE_SET);
+    for (uint64_t i = 0; i < members->count; i++)
+        sub_put(call, &entry, CF_DATA, members->items[i], NOTHING);
+    entry.meta.size = members->count;
+    if (!rank_build(call, &entry, CF_DATA))
+        return;
+    entry_save(call, &entry);
+    notify(call, NOTIFY_SET, event, call->argv[1]);
+    reply_int(&call->reply, (int64_t)members->count);
+}
+
+/* ---- commands ---- */
+
+enum operation { INTERSECTION, UNION, DIFFERENCE };
+
+static bool operate(struct call *call, enum operation operation, uint32_t first,
+                    struct members *members)
+{
+    struct sources sources;
+    *members = (struct members){0};
+    if (!sources_open(call, first, call->argc - first, &sources))
+        return false;
+    switch (operation) {
+    case INTERSECTION:
+        return intersect(call, &sources, 0, members);
+    case UNION:
+        return unite(call, &sources, members);
+    case DIFFERENCE:
+        break;
+    }
+    return subtract(call, &sources, members);
+}
+
+static void read_result(struct call *call, enum operation operation)
+{
+    struct members members;
+    if (operate(call, operation, 1, &members))
+        reply_members(call, &members);
+}
+
+static void store_result(struct call *call, enum operation operation, const char *event)
+{
+    struct members members;
+    if (operate(call, operation, 2, &members))
+        store_members(call, &members, event);
+}
+
+void cmd_sinter(struct call *call)
+{
+    read_result(call, INTERSECTION);
+}
+
+void cmd_sunion(struct call *call)
+{
+    read_result(call, UNION);
+}
+
+void cmd_sdiff(struct call *call)
+{
+    read_result(call, DIFFERENCE);
+}
+
+void cmd_sinterstore(struct call *call)
+{
+    store_result(call, INTERSECTION, "sinterstore");
+}
+
+void cmd_sunionstore(struct call *call)
+{
+    store_result(call, UNION, "sunionstore");
+}
+
+void cmd_sdiffstore(struct call *call)
+{
+    store_result(call, DIFFERENCE, "sdiffstore");
+}
+
+void cmd_sintercard(struct call *call)
+{
+    struct sources sources;
+    struct members members = {0};
+    int64_t count;
+    int64_t limit = 0;
+    if (!number_parse_int64(call->argv[1], &count) || count <= 0) {
+        call_error_text(call, "ERR numkeys should be greater than 0");
+        return;
+    }
+    if (count > call->argc - 2) {
+        call_error_text(call, "ERR Number of keys can't be greater than number of args");
+        return;
+    }
+    for (uint32_t i = 2 + (uint32_t)count; i < call->argc; i += 2) {
+        if (!bytes_is(call->argv[i], "LIMIT") || i + 1 == call->argc) {
+            call_error(call, ERR_SYNTAX);
+            return;
+        }
+        if (!number_parse_int64(call->argv[i + 1], &limit) || limit < 0) {
+            call_error_text(call, "ERR LIMIT can't be negative");
+            return;
+        }
+    }
+    if (sources_open(call, 2, (uint32_t)count, &sources) &&
+        intersect(call, &sources, (uint64_t)limit, &members))
+        reply_int(&call->reply, (int64_t)members.count);
+}
