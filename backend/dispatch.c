@@ -6,6 +6,7 @@
 #include "backend/latency.h"
 #include "backend/monitor.h"
 #include "backend/partition.h"
+#include "backend/script/script.h"
 #include "backend/session.h"
 #include "backend/settings.h"
 #include "backend/stats.h"
@@ -415,16 +416,113 @@ void dispatch_again(struct session *session, const struct command *command,
     finish(&call);
 }
 
+static const char *refuse_nested(const struct call *call, const struct nested *nested)
+{
+    uint32_t index;
+    const struct command *command = call->command;
+    const struct session *session = call->session;
+    bool exists = command && (handlers[command->id] ||
+                              (command_has_subs(command) && command->handlers & HANDLER_BACKEND));
+    if (!exists || (command->flags & CMD_INTERNAL && !session->is_internal))
+        return "ERR Unknown Redis command called from script";
+    if (!handlers[command->id] || !command_arity_ok(command, call->argc))
+        return "ERR Wrong number of args calling Redis command from script";
+    if (command->flags & CMD_NOSCRIPT)
+        return "ERR This Redis command is not allowed from script";
+    const struct acl_user *user = session_user(call->session);
+    switch (session->is_internal || !user
+                ? ACL_ALLOWED
+                : acl_check(user, command, call->argv, call->argc, &index)) {
+    case ACL_ALLOWED:
+        break;
+    case ACL_DENIED_KEY:
+        return "NOPERM The user executing the script can't access at least one of the keys "
+               "mentioned in the command arguments";
+    case ACL_DENIED_CHANNEL:
+        return "NOPERM The user executing the script can't access at least one of the channels "
+               "mentioned in the command arguments";
+    default:
+        return "NOPERM The user executing the script can't run this command or subcommand";
+    }
+    if (nested->read_only && command->flags & (CMD_WRITE | CMD_MAY_REPLICATE))
+        return "ERR Write commands are not allowed from read-only scripts.";
+    if (command->flags & CMD_WRITE && commit_is_failed(call->partition->commit, NULL))
+        return error_text((enum error)commit_error(call->partition->commit));
+    return NULL;
+}
+
+const char *dispatch_nested(struct call *script, const struct nested *nested)
+{
+    uint64_t started_us = script->partition->started_us;
+    struct call call = *script;
+    call.command = command_find_argv(nested->argv, nested->argc);
+    call.argv = nested->argv;
+    call.argc = nested->argc;
+    call.reply = (struct reply){.out = nested->out, .resp = nested->resp};
+    call.begun = nested->out->bytes;
+    call.in_exec = true;
+    call.failed = false;
+    call.ready_key = NULL;
+    const char *refused = refuse_nested(&call, nested);
+    if (refused) {
+        stats_error(call.partition->stats, refused);
+        if (call.command)
+            call.partition->stats->commands[call.command->id].rejected++;
+        return refused;
+    }
+    if (call.command->flags & CMD_WRITE)
+        *nested->wrote = true;
+    run(&call);
+    script->partition->started_us = started_us; /* the script's time holds its commands' */
+    return NULL;
+}
+
 /* A web page made a browser talk to us: it gets no second line in. */
 static bool is_http(const struct bytes *argv)
 {
     return bytes_is(argv[0], "post") || bytes_is(argv[0], "host:");
 }
 
+/* A slow script lets others speak: it can be asked about and killed, all else has to come back later. */
+static bool dispatch_busy(struct session *session, const struct bytes *argv, uint32_t argc)
+{
+    struct partition *partition = session->partition;
+    struct out *out = session_reply_begin(session, false);
+    struct call call = {
+        .partition = partition,
+        .session = session,
+        .command = command_find_argv(argv, argc),
+        .argv = argv,
+        .argc = argc,
+        .reply = {.out = out, .resp = session->resp},
+        .begun = out->bytes,
+        .arena = &partition->arena,
+        .now_us = loop_wall_us(partition->loop),
+        .now_ms = loop_wall_ms(partition->loop),
+    };
+    switch (call.command ? (int)call.command->id : COMMAND_NONE) {
+    case COMMAND_script_kill:
+    case COMMAND_function_kill:
+    case COMMAND_function_stats:
+        if (gate_arity(&call) && gate_auth(&call) && gate_acl(&call))
+            handlers[call.command->id](&call);
+        break;
+    default:
+        call_errorf(&call,
+                    "BUSY Redis is busy running a script. You can only call %s KILL or SHUTDOWN "
+                    "NOSAVE.",
+                    scripts_running(partition->scripts)->is_function ? "FUNCTION" : "SCRIPT");
+    }
+    session_reply_end(session, out, call.begun, 0);
+    return true;
+}
+
 bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
 {
     CHECK(argc > 0);
     struct partition *partition = session->partition;
+    if (scripts_running(partition->scripts))
+        return dispatch_busy(session, argv, argc);
     const struct command *command = command_find_argv(argv, argc);
     struct out *out = session_reply_begin(session, !command || command->flags & CMD_WRITE ||
                                                        session->transaction.is_open);

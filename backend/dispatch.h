@@ -21,3 +21,15 @@ void dispatch_again(struct session *session, const struct command *command,
 /* Runs a queued command of an EXEC: same time, same reply. */
 void dispatch_queued(struct call *exec, const struct command *command, const struct bytes *argv,
                      uint32_t argc);
+
+/* A command that a script calls: same time, same session, an out of its own. */
+struct nested {
+    const struct bytes *argv;
+    uint32_t argc; /* at least 1 */
+    uint8_t resp;
+    bool read_only; /* the script may not write */
+    struct out *out;
+    bool *wrote; /* set when the command is one that writes */
+};
+/* Runs it with a savepoint of its own. NULL, or why it was refused before it ran. */
+const char *dispatch_nested(struct call *script, const struct nested *nested);

@@ -10,9 +10,10 @@
  *   CF_SYSTEM      'c' | u8 ns_len | ns | u16 first slot                                  → slot counts of 1024 slots
  *                  'j' | u8 position                                                      → counts that a batch changed
  *                  'd' | u8 ns_len | ns                                                   → u8[16] database map
+ *                  'f' | library name                                                     → code of its functions
  *                  'h'                                                                    → batch header
  *                  'v'                                                                    → u64 data format version
- *   ('s' slot records, 'f' functions, '2' prepare and decision records are reserved)
+ *   ('s' slot records, '2' prepare and decision records are reserved)
  *
  *   ns is a storage namespace: the namespace's bytes for database 0, then 0x00 | u8 db for others.
  *

@@ -11,6 +11,7 @@
 #include "backend/keyspace.h"
 #include "backend/latency.h"
 #include "backend/pubsub.h"
+#include "backend/script/script.h"
 #include "backend/server.h"
 #include "backend/session.h"
 #include "backend/settings.h"
@@ -155,7 +156,7 @@ static bool read_anew(void *owner)
 {
     struct partition *partition = owner;
     partition->expiry_from_ms = 0;
-    if (space_reload(partition->spaces) && read_header(partition))
+    if (space_reload(partition->spaces) && read_header(partition) && functions_load_rows(partition))
         return true;
     log_event(LOG_ERROR, "reload_failed", "partition=%u", partition->index);
     return false;
@@ -263,8 +264,10 @@ static bool expire_due(struct partition *partition)
 static void on_tick(void *owner)
 {
     struct partition *partition = owner;
-    partition_refresh(partition);
     atomic_store_explicit(&partition->alive_ms, clock_mono_us() / 1000, memory_order_relaxed);
+    if (scripts_running(partition->scripts))
+        return; /* a script polls: nothing may change under it */
+    partition_refresh(partition);
     stats_sample(partition->stats, loop_mono_ms(partition->loop));
     if (partition->paused_until_ms && loop_wall_ms(partition->loop) >= partition->paused_until_ms)
         partition_pause(partition, 0, false);
@@ -423,6 +426,9 @@ static bool build(struct partition *partition, const struct backend_config *conf
     partition->pubsub = pubsub_new();
     partition->tracking = tracking_new();
     partition->cursors = cursor_cache_new();
+    partition->scripts = scripts_new(partition);
+    if (!functions_load_rows(partition))
+        return false;
     partition->stats = stats_new();
     partition->tick = timer_new(partition->loop, on_tick, partition);
     timer_start(partition->tick, TICK_MS, TICK_MS);
@@ -480,6 +486,7 @@ void partition_free(struct partition *partition)
     commit_free(partition->commit);
     upkeep_free(partition->upkeep);
     cursor_cache_free(partition->cursors);
+    scripts_free(partition->scripts);
     blocking_free(partition->blocking);
     if (partition->watches)
         watch_set_free(partition->watches);

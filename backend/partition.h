@@ -25,6 +25,7 @@
 
 struct blocking_set;
 struct call;
+struct scripts;
 struct cursor_cache;
 struct latency;
 struct upkeep;
@@ -48,7 +49,8 @@ struct partition {
     struct list monitors;     /* of sessions that gave MONITOR */
     struct messages messages; /* of the command being run */
     struct upkeep *upkeep;
-    uint64_t expiry_from_ms;      /* the expiry index has no rows before this time */
+    uint64_t expiry_from_ms; /* the expiry index has no rows before this time */
+    struct scripts *scripts;
     struct cursor_cache *cursors; /* where SCANs go on */
     struct metrics *metrics;
     struct arena arena; /* of the command being run; reset after it */

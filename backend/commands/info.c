@@ -9,6 +9,7 @@
 #include "backend/latency.h"
 #include "backend/memory.h"
 #include "backend/partition.h"
+#include "backend/script/script.h"
 #include "backend/server.h"
 #include "backend/session.h"
 #include "backend/settings.h"
@@ -131,6 +132,25 @@ static void print_allocator(const struct memory *memory, struct out *out)
                memory->block_cache, memory->memtables, memory->table_readers);
 }
 
+static void print_scripts(const struct scripts *scripts, struct out *out)
+{
+    char text[HUMAN_MAX];
+    uint64_t eval = scripts_memory(scripts);
+    uint64_t functions = functions_memory(scripts);
+    uint64_t libraries_count = 0;
+    uint64_t functions_count = 0;
+    for (const struct library *l = functions_first(scripts); l; l = l->next, libraries_count++)
+        for (const struct function *f = l->functions; f; f = f->next)
+            functions_count++;
+    out_printf(out, "used_memory_lua:%" PRIu64 "\r\nused_memory_vm_eval:%" PRIu64, eval, eval);
+    out_printf(out,
+               "\r\nused_memory_lua_human:%s\r\nnumber_of_cached_scripts:%zu\r\n"
+               "number_of_functions:%" PRIu64 "\r\nnumber_of_libraries:%" PRIu64 "\r\n",
+               human(eval, text), scripts_cached(scripts), functions_count, libraries_count);
+    out_printf(out, "used_memory_vm_functions:%" PRIu64 "\r\nused_memory_vm_total:%" PRIu64 "\r\n",
+               functions, eval + functions);
+}
+
 static void print_memory(const struct call *call, struct out *out)
 {
     char text[HUMAN_MAX];
@@ -152,9 +172,7 @@ static void print_memory(const struct call *call, struct out *out)
                peak ? 100.0 * (double)memory.rss / (double)peak : 0.0);
     out_printf(out, "total_system_memory:%" PRIu64 "\r\ntotal_system_memory_human:%s\r\n", system,
                human(system, text));
-    out_printf(out,
-               "used_memory_lua:0\r\nused_memory_lua_human:0B\r\nnumber_of_cached_scripts:0\r\n"
-               "number_of_functions:0\r\nnumber_of_libraries:0\r\n");
+    print_scripts(call->partition->scripts, out);
     out_printf(out, "maxmemory:%" PRId64 "\r\nmaxmemory_human:%s\r\nmaxmemory_policy:%.*s\r\n",
                limit, human((uint64_t)limit, text), (int)policy_name.len, policy_name.data);
     print_allocator(&memory, out);

@@ -25,6 +25,10 @@ void loop_run(struct loop *loop);
 /* From any thread (and from a signal callback). */
 void loop_stop(struct loop *loop);
 
+/* Inside an event: handles the events that are there, without waiting and without the turn hooks. For work that
+ * takes long; what runs must not mind being interrupted here. The simulation has nothing to handle. */
+void loop_poll(struct loop *loop);
+
 /* Times of the current turn; no system call. */
 uint64_t loop_mono_ms(const struct loop *loop);
 uint64_t loop_wall_ms(const struct loop *loop);

@@ -80,6 +80,11 @@ static void turn_end(struct loop *loop)
 static void on_turn_end(uv_prepare_t *prepare)
 {
     struct loop *loop = prepare->data;
+    if (loop->is_polling) {
+        streams_deliver(loop);
+        streams_flush(loop);
+        return;
+    }
     turn_end(loop);
     if (atomic_load_explicit(&loop->is_stopping, memory_order_acquire))
         uv_stop(&loop->uv);
@@ -208,6 +213,21 @@ void loop_run(struct loop *loop)
     turn_end(loop);
     atomic_store(&loop->is_stopping, false);
     loop->is_running = false;
+}
+
+/* The streams that were closed meanwhile are buried by the turn: frames below may know them. */
+void loop_poll(struct loop *loop)
+{
+    CHECK(!loop->is_polling);
+    struct block *shared = loop->shared; /* what the event is reading may lie in it */
+    loop->shared = NULL;
+    loop->is_polling = true;
+    uv_run(&loop->uv, UV_RUN_NOWAIT);
+    streams_deliver(loop);
+    streams_flush(loop);
+    loop->is_polling = false;
+    block_unref(loop->shared);
+    loop->shared = shared;
 }
 
 void loop_stop(struct loop *loop)

@@ -36,6 +36,7 @@ struct loop {
     struct task *tasks;          /* taken out of mail, oldest first */
     struct task **tasks_end;
     atomic_bool is_stopping;
+    bool is_polling; /* inside loop_poll */
     bool is_running;
 
     struct turn_hook *hooks;

@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     'proxy': ['shared', 'shared/net', 'config', 'proxy'],
     'backend': ['shared', 'shared/net', 'config', 'backend', 'backend/store', 'backend/commands', 'backend/script'],
     'backend/store': ['shared', 'backend/store'],
+    'backend/script': ['shared', 'shared/net', 'config', 'backend', 'backend/store', 'backend/script'],
 }
 # library header → where it may be included
 DOORS = [
@@ -27,7 +28,7 @@ DOORS = [
     (re.compile(r'microhttpd\.h'), re.compile(r'shared/net/http_mhd\.c$')),
     (re.compile(r'openssl/'), re.compile(r'shared/digest\.c$')),
     (re.compile(r'ini\.h'), re.compile(r'config/ini_file\.c$')),
-    (re.compile(r'(lua|lualib|lauxlib)\.h'), re.compile(r'backend/script/')),
+    (re.compile(r'(lua|lualib|lauxlib|lua-cjson|lua-bitop)\.h'), re.compile(r'backend/script/')),
 ]
 TOP_LEVEL = {'CMakeLists.txt', 'CMakePresets.json', 'proxy', 'backend', 'shared', 'config', 'tests', 'k8s', 'docs',
              'README.md', 'LICENSE'}

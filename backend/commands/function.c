@@ -1,0 +1,451 @@
+/*
+ * function.c - FCALL and FUNCTION.
+ *
+ *   CF_SYSTEM   'f' | library name   → its code      loaded when the partition starts
+ */
+#include "backend/script/script.h"
+
+#include "backend/handlers.h"
+#include "backend/overlay.h"
+#include "backend/partition.h"
+#include "backend/rdb.h"
+#include "shared/clock.h"
+#include "shared/command_reply.h"
+#include "shared/glob.h"
+#include "shared/log.h"
+#include "shared/number.h"
+
+#include <stdio.h>
+
+enum { LOAD_TIMEOUT_MS = 500, ERROR_MAX = 512, RDB_OPCODE_FUNCTION = 245 };
+
+/* ---- rows ---- */
+
+static struct bytes row_key(struct arena *arena, const char *name)
+{
+    size_t len = strlen(name);
+    char *key = arena_alloc(arena, len + 1);
+    key[0] = 'f';
+    memcpy(key + 1, name, len);
+    return (struct bytes){key, len + 1};
+}
+
+static void row_put(struct call *call, const struct library *library)
+{
+    overlay_put(call->partition->overlay, CF_SYSTEM, row_key(call->arena, library->name),
+                (struct bytes){library->code, library->code_len});
+}
+
+static void row_delete(struct call *call, const struct library *library)
+{
+    overlay_delete(call->partition->overlay, CF_SYSTEM, row_key(call->arena, library->name));
+}
+
+static void rows_delete(struct call *call)
+{
+    overlay_delete_range(call->partition->overlay, CF_SYSTEM, BYTES("f"), BYTES("g"));
+}
+
+static void load_row(struct partition *partition, struct bytes code)
+{
+    char error[ERROR_MAX];
+    struct library *library = library_load(partition->scripts, code, 0, error, sizeof error);
+    if (library && library_add(partition->scripts, library, false, error, sizeof error))
+        return;
+    if (library)
+        library_free(partition->scripts, library);
+    log_event(LOG_ERROR, "library_lost", "partition=%u reason=\"%s\"", partition->index, error);
+}
+
+bool functions_load_rows(struct partition *partition)
+{
+    if (scripts_running(partition->scripts))
+        return true; /* it may be one of them that runs */
+    struct library *list = functions_take(partition->scripts);
+    for (struct library *next; list; list = next) {
+        next = list->next;
+        library_free(partition->scripts, list);
+    }
+    struct overlay_iter *iter =
+        overlay_iter_new(partition->overlay, CF_SYSTEM, BYTES("f"), BYTES("g"));
+    for (overlay_iter_seek_first(iter); overlay_iter_valid(iter); overlay_iter_next(iter))
+        load_row(partition, overlay_iter_value(iter));
+    bool good = !overlay_iter_failed(iter);
+    overlay_iter_free(iter);
+    return good;
+}
+
+/* ---- FCALL ---- */
+
+static void fcall(struct call *call, bool read_only)
+{
+    int64_t keys;
+    const struct function *function = function_find(call->partition->scripts, call->argv[1]);
+    if (!function) {
+        call_error_text(call, "ERR Function not found");
+    } else if (!number_parse_int64(call->argv[2], &keys)) {
+        call_error_text(call, "ERR Bad number of keys provided");
+    } else if (keys > (int64_t)call->argc - 3) {
+        call_error_text(call, "ERR Number of keys can't be greater than number of args");
+    } else if (keys < 0) {
+        call_error_text(call, "ERR Number of keys can't be negative");
+    } else {
+        function_call(call, function, (uint32_t)keys, read_only);
+    }
+}
+
+void cmd_fcall(struct call *call)
+{
+    fcall(call, false);
+}
+
+void cmd_fcall_ro(struct call *call)
+{
+    fcall(call, true);
+}
+
+/* ---- FUNCTION LOAD, DELETE, FLUSH ---- */
+
+static void error_try_help(struct call *call)
+{
+    call_errorf(
+        call, "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try FUNCTION HELP.",
+        (int)call->argv[1].len, call->argv[1].data);
+}
+
+void cmd_function_load(struct call *call)
+{
+    char error[ERROR_MAX];
+    char name[LIBRARY_NAME_MAX];
+    struct scripts *scripts = call->partition->scripts;
+    bool replace = false;
+    for (uint32_t i = 2; i + 1 < call->argc; i++) {
+        if (!bytes_is(call->argv[i], "replace")) {
+            call_errorf(call, "ERR Unknown option given: %.*s", (int)call->argv[i].len,
+                        call->argv[i].data);
+            return;
+        }
+        replace = true;
+    }
+    struct bytes code = call->argv[call->argc - 1];
+    if (!library_name(code, name, error, sizeof error)) {
+        call_error_text(call, error);
+        return;
+    }
+    if (!replace && library_find(scripts, bytes_of(name))) {
+        call_errorf(call, "ERR Library '%s' already exists", name);
+        return;
+    }
+    struct library *library = library_load(scripts, code, LOAD_TIMEOUT_MS, error, sizeof error);
+    if (!library || !library_add(scripts, library, replace, error, sizeof error)) {
+        if (library)
+            library_free(scripts, library);
+        call_error_text(call, error);
+        return;
+    }
+    row_put(call, library);
+    reply_bulk_text(&call->reply, library->name);
+}
+
+void cmd_function_delete(struct call *call)
+{
+    struct scripts *scripts = call->partition->scripts;
+    struct library *library = library_find(scripts, call->argv[2]);
+    if (!library) {
+        call_error_text(call, "ERR Library not found");
+        return;
+    }
+    row_delete(call, library);
+    library_remove(scripts, library);
+    reply_ok(&call->reply);
+}
+
+static void remove_all(struct call *call)
+{
+    struct scripts *scripts = call->partition->scripts;
+    for (struct library *library; (library = functions_first(scripts));)
+        library_remove(scripts, library);
+    rows_delete(call);
+}
+
+void cmd_function_flush(struct call *call)
+{
+    if (call->argc > 3) {
+        error_try_help(call);
+        return;
+    }
+    if (call->argc == 3 && !bytes_is(call->argv[2], "async") && !bytes_is(call->argv[2], "sync")) {
+        call_error_text(call, "ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
+        return;
+    }
+    remove_all(call);
+    reply_ok(&call->reply);
+}
+
+/* ---- FUNCTION DUMP, RESTORE ---- */
+
+void cmd_function_dump(struct call *call)
+{
+    struct rdb_writer writer;
+    rdb_writer_init(&writer, call->arena);
+    for (const struct library *library = functions_first(call->partition->scripts); library;
+         library = library->next) {
+        rdb_write_byte(&writer, RDB_OPCODE_FUNCTION);
+        rdb_write_string(&writer, (struct bytes){library->code, library->code_len});
+    }
+    reply_bulk(&call->reply, rdb_finish(&writer));
+}
+
+enum policy { POLICY_APPEND, POLICY_REPLACE, POLICY_FLUSH, POLICY_BAD };
+
+static enum policy read_policy(const struct call *call)
+{
+    if (call->argc == 3 || bytes_is(call->argv[3], "append"))
+        return POLICY_APPEND;
+    if (bytes_is(call->argv[3], "replace"))
+        return POLICY_REPLACE;
+    return bytes_is(call->argv[3], "flush") ? POLICY_FLUSH : POLICY_BAD;
+}
+
+/* All libraries of the payload, newest first; false and a reason when one is bad. */
+static bool read_payload(struct call *call, struct library **list, char *error, size_t size)
+{
+    struct rdb_reader reader;
+    if (!rdb_open(&reader, call->arena, call->argv[2])) {
+        (void)snprintf(error, size, "ERR DUMP payload version or checksum are wrong");
+        return false;
+    }
+    while (reader.rest.len) {
+        uint8_t type;
+        struct bytes code;
+        if (!rdb_read_byte(&reader, &type) || type != RDB_OPCODE_FUNCTION) {
+            (void)snprintf(error, size, "ERR given type is not a function");
+            return false;
+        }
+        if (!rdb_read_string(&reader, &code)) {
+            (void)snprintf(error, size, "ERR Failed loading library data");
+            return false;
+        }
+        struct library *library =
+            library_load(call->partition->scripts, code, LOAD_TIMEOUT_MS, error, size);
+        if (!library)
+            return false;
+        library->next = *list;
+        *list = library;
+    }
+    return true;
+}
+
+static bool names_collide(const struct library *a, const struct library *b)
+{
+    for (const struct function *f = a->functions; f; f = f->next)
+        for (const struct function *g = b->functions; g; g = g->next)
+            if (strcasecmp(f->name, g->name) == 0)
+                return true;
+    return false;
+}
+
+/* May the whole payload be added? Nothing is added when a part of it may not. */
+static bool may_restore(struct call *call, const struct library *list, enum policy policy,
+                        char *error, size_t size)
+{
+    const struct library *there =
+        policy == POLICY_FLUSH ? NULL : functions_first(call->partition->scripts);
+    for (const struct library *library = list; library; library = library->next) {
+        for (const struct library *old = there; old; old = old->next) {
+            bool is_same = strcmp(old->name, library->name) == 0;
+            if (is_same && policy == POLICY_APPEND) {
+                (void)snprintf(error, size, "ERR Library %s already exists", library->name);
+                return false;
+            }
+            bool goes = is_same;
+            for (const struct library *other = list; other; other = other->next)
+                goes |= strcmp(old->name, other->name) == 0;
+            if (!goes && names_collide(old, library)) {
+                (void)snprintf(error, size, "ERR Function %s already exists",
+                               library->functions->name);
+                return false;
+            }
+        }
+        for (const struct library *other = library->next; other; other = other->next)
+            if (names_collide(other, library) || strcmp(other->name, library->name) == 0) {
+                (void)snprintf(error, size, "ERR Library %s already exists", library->name);
+                return false;
+            }
+    }
+    return true;
+}
+
+static void free_list(struct scripts *scripts, struct library *list)
+{
+    for (struct library *next; list; list = next) {
+        next = list->next;
+        library_free(scripts, list);
+    }
+}
+
+void cmd_function_restore(struct call *call)
+{
+    char error[ERROR_MAX];
+    struct scripts *scripts = call->partition->scripts;
+    struct library *list = NULL;
+    if (call->argc > 4) {
+        error_try_help(call);
+        return;
+    }
+    enum policy policy = read_policy(call);
+    if (policy == POLICY_BAD) {
+        call_error_text(call,
+                        "ERR Wrong restore policy given, value should be either FLUSH, APPEND "
+                        "or REPLACE.");
+        return;
+    }
+    if (!read_payload(call, &list, error, sizeof error) ||
+        !may_restore(call, list, policy, error, sizeof error)) {
+        free_list(scripts, list);
+        call_error_text(call, error);
+        return;
+    }
+    if (policy == POLICY_FLUSH)
+        remove_all(call);
+    for (struct library *next; list; list = next) {
+        next = list->next;
+        struct library *old = library_find(scripts, bytes_of(list->name));
+        if (old)
+            library_remove(scripts, old);
+        list->next = NULL;
+        (void)library_add(scripts, list, true, error, sizeof error);
+        row_put(call, list);
+    }
+    reply_ok(&call->reply);
+}
+
+/* ---- FUNCTION LIST, STATS, HELP ---- */
+
+static void reply_function(struct reply *reply, const struct function *function)
+{
+    reply_map(reply, 3);
+    reply_bulk_text(reply, "name");
+    reply_bulk_text(reply, function->name);
+    reply_bulk_text(reply, "description");
+    if (function->description)
+        reply_bulk_text(reply, function->description);
+    else
+        reply_null(reply);
+    reply_bulk_text(reply, "flags");
+    reply_set(reply, __builtin_popcount(function->flags));
+    for (int i = 0; i < SCRIPT_FLAGS_COUNT; i++)
+        if (function->flags & 1u << i)
+            reply_status(reply, script_flag_names[i]);
+}
+
+static void reply_library(struct reply *reply, const struct library *library, bool with_code)
+{
+    int64_t count = 0;
+    for (const struct function *function = library->functions; function; function = function->next)
+        count++;
+    reply_map(reply, with_code ? 4 : 3);
+    reply_bulk_text(reply, "library_name");
+    reply_bulk_text(reply, library->name);
+    reply_bulk_text(reply, "engine");
+    reply_bulk_text(reply, "LUA");
+    reply_bulk_text(reply, "functions");
+    reply_array(reply, count);
+    for (const struct function *function = library->functions; function; function = function->next)
+        reply_function(reply, function);
+    if (!with_code)
+        return;
+    reply_bulk_text(reply, "library_code");
+    reply_bulk(reply, (struct bytes){library->code, library->code_len});
+}
+
+/* The options of FUNCTION LIST; false: an error was replied. */
+static bool read_list(struct call *call, struct bytes *pattern, bool *with_code)
+{
+    *pattern = (struct bytes){NULL, 0};
+    *with_code = false;
+    for (uint32_t i = 2; i < call->argc; i++) {
+        if (!*with_code && bytes_is(call->argv[i], "withcode")) {
+            *with_code = true;
+        } else if (!pattern->data && bytes_is(call->argv[i], "libraryname")) {
+            if (i + 1 == call->argc) {
+                call_error_text(call, "ERR library name argument was not given");
+                return false;
+            }
+            *pattern = call->argv[++i];
+        } else {
+            call_errorf(call, "ERR Unknown argument %.*s", (int)call->argv[i].len,
+                        call->argv[i].data);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_listed(const struct library *library, struct bytes pattern)
+{
+    return !pattern.data || glob_match(pattern, bytes_of(library->name));
+}
+
+void cmd_function_list(struct call *call)
+{
+    struct bytes pattern;
+    bool with_code;
+    int64_t count = 0;
+    struct library *first = functions_first(call->partition->scripts);
+    if (!read_list(call, &pattern, &with_code))
+        return;
+    for (const struct library *library = first; library; library = library->next)
+        count += is_listed(library, pattern);
+    reply_array(&call->reply, count);
+    for (const struct library *library = first; library; library = library->next)
+        if (is_listed(library, pattern))
+            reply_library(&call->reply, library, with_code);
+}
+
+static void reply_running(struct call *call, const struct script_run *run)
+{
+    struct reply *reply = &call->reply;
+    if (!run) {
+        reply_null(reply);
+        return;
+    }
+    reply_map(reply, 3);
+    reply_bulk_text(reply, "name");
+    reply_bulk_text(reply, run->name);
+    reply_bulk_text(reply, "command");
+    reply_array(reply, run->call->argc);
+    for (uint32_t i = 0; i < run->call->argc; i++)
+        reply_bulk(reply, run->call->argv[i]);
+    reply_bulk_text(reply, "duration_ms");
+    reply_int(reply, (int64_t)((clock_mono_us() - run->started_us) / 1000));
+}
+
+void cmd_function_stats(struct call *call)
+{
+    struct scripts *scripts = call->partition->scripts;
+    int64_t libraries = 0;
+    int64_t functions = 0;
+    for (const struct library *library = functions_first(scripts); library;
+         library = library->next) {
+        libraries++;
+        for (const struct function *f = library->functions; f; f = f->next)
+            functions++;
+    }
+    reply_map(&call->reply, 2);
+    reply_bulk_text(&call->reply, "running_script");
+    reply_running(call, scripts_running(scripts));
+    reply_bulk_text(&call->reply, "engines");
+    reply_map(&call->reply, 1);
+    reply_bulk_text(&call->reply, "LUA");
+    reply_map(&call->reply, 2);
+    reply_bulk_text(&call->reply, "libraries_count");
+    reply_int(&call->reply, libraries);
+    reply_bulk_text(&call->reply, "functions_count");
+    reply_int(&call->reply, functions);
+}
+
+void cmd_function_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(COMMAND_function), HANDLER_BACKEND);
+}

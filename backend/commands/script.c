@@ -1,0 +1,145 @@
+/*
+ * script.c - EVAL and its sisters, SCRIPT.
+ */
+#include "backend/script/script.h"
+
+#include "backend/handlers.h"
+#include "backend/partition.h"
+#include "shared/command_reply.h"
+#include "shared/digest.h"
+#include "shared/number.h"
+
+#include <ctype.h>
+
+/* The number of keys, which lie behind it. */
+static bool read_keys(struct call *call, uint32_t *keys)
+{
+    int64_t count;
+    if (!call_int64(call, 2, &count))
+        return false;
+    if (count > (int64_t)call->argc - 3) {
+        call_error_text(call, "ERR Number of keys can't be greater than number of args");
+        return false;
+    }
+    if (count < 0) {
+        call_error_text(call, "ERR Number of keys can't be negative");
+        return false;
+    }
+    *keys = (uint32_t)count;
+    return true;
+}
+
+static void eval(struct call *call, bool read_only)
+{
+    char sha[SHA1_HEX_LEN + 1];
+    uint32_t keys;
+    if (read_keys(call, &keys) && script_load(call, call->argv[1], sha))
+        script_eval(call, sha, keys, read_only);
+}
+
+static void evalsha(struct call *call, bool read_only)
+{
+    char sha[SHA1_HEX_LEN + 1];
+    uint32_t keys;
+    if (call->argv[1].len != SHA1_HEX_LEN) {
+        call_error_text(call, "NOSCRIPT No matching script. Please use EVAL.");
+        return;
+    }
+    for (size_t i = 0; i < SHA1_HEX_LEN; i++)
+        sha[i] = (char)tolower((unsigned char)call->argv[1].data[i]);
+    sha[SHA1_HEX_LEN] = 0;
+    if (read_keys(call, &keys))
+        script_eval(call, sha, keys, read_only);
+}
+
+void cmd_eval(struct call *call)
+{
+    eval(call, false);
+}
+
+void cmd_eval_ro(struct call *call)
+{
+    eval(call, true);
+}
+
+void cmd_evalsha(struct call *call)
+{
+    evalsha(call, false);
+}
+
+void cmd_evalsha_ro(struct call *call)
+{
+    evalsha(call, true);
+}
+
+void cmd_script_load(struct call *call)
+{
+    char sha[SHA1_HEX_LEN + 1];
+    if (script_load(call, call->argv[2], sha))
+        reply_bulk(&call->reply, (struct bytes){sha, SHA1_HEX_LEN});
+}
+
+void cmd_script_exists(struct call *call)
+{
+    reply_array(&call->reply, call->argc - 2);
+    for (uint32_t i = 2; i < call->argc; i++)
+        reply_int(&call->reply, script_exists(call->partition->scripts, call->argv[i]));
+}
+
+void cmd_script_flush(struct call *call)
+{
+    if (call->argc > 3 || (call->argc == 3 && !bytes_is(call->argv[2], "async") &&
+                           !bytes_is(call->argv[2], "sync"))) {
+        call_error_text(call, "ERR SCRIPT FLUSH only support SYNC|ASYNC option");
+        return;
+    }
+    scripts_flush(call);
+    reply_ok(&call->reply);
+}
+
+/* There is no debugger; to leave it is always possible. */
+void cmd_script_debug(struct call *call)
+{
+    if (bytes_is(call->argv[2], "no"))
+        reply_ok(&call->reply);
+    else if (bytes_is(call->argv[2], "yes") || bytes_is(call->argv[2], "sync"))
+        call_error_text(call, "ERR the script debugger is not available");
+    else
+        call_error_text(call, "ERR Use SCRIPT DEBUG YES/SYNC/NO");
+}
+
+static void kill_running(struct call *call, bool is_function)
+{
+    struct script_run *run = scripts_running(call->partition->scripts);
+    if (!run) {
+        call_error_text(call, "NOTBUSY No scripts in execution right now.");
+    } else if (run->is_function != is_function) {
+        call_errorf(call,
+                    "BUSY Redis is busy running a script. You can only call %s KILL or SHUTDOWN "
+                    "NOSAVE.",
+                    is_function ? "SCRIPT" : "FUNCTION");
+    } else if (run->wrote) {
+        call_error_text(call,
+                        "UNKILLABLE Sorry the script already executed write commands against the "
+                        "dataset. You can either wait the script termination or kill the server in "
+                        "a hard way using the SHUTDOWN NOSAVE command.");
+    } else {
+        run->is_killed = true;
+        reply_ok(&call->reply);
+    }
+}
+
+void cmd_script_kill(struct call *call)
+{
+    kill_running(call, false);
+}
+
+void cmd_function_kill(struct call *call)
+{
+    kill_running(call, true);
+}
+
+void cmd_script_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(COMMAND_script), HANDLER_BACKEND);
+}

@@ -1,0 +1,388 @@
+/*
+ * library.c - libraries of functions: loaded, listed by name, called.
+ *
+ * A library is its code; loading runs the code once, with a `redis` that can only register functions. The
+ * rows that keep it are written by commands/function.c.
+ */
+#include "backend/partition.h"
+#include "backend/script/vm.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char bad_name[] =
+    "ERR Library names can only contain letters, numbers, or underscores(_) and must "
+    "be at least one character long";
+
+static bool is_name(struct bytes name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if (!isalnum((unsigned char)name.data[i]) && name.data[i] != '_')
+            return false;
+    return name.len > 0;
+}
+
+/* ---- the list ---- */
+
+struct library *functions_first(const struct scripts *scripts)
+{
+    return scripts->libraries;
+}
+
+struct library *library_find(const struct scripts *scripts, struct bytes name)
+{
+    struct library *library = scripts->libraries;
+    while (library && !bytes_equal(bytes_of(library->name), name))
+        library = library->next;
+    return library;
+}
+
+/* Names of functions know no case, as in Redis. */
+static struct function *find_in(struct library *library, struct bytes name)
+{
+    struct function *function = library->functions;
+    while (function && !bytes_is(name, function->name))
+        function = function->next;
+    return function;
+}
+
+struct function *function_find(const struct scripts *scripts, struct bytes name)
+{
+    for (struct library *library = scripts->libraries; library; library = library->next) {
+        struct function *function = find_in(library, name);
+        if (function)
+            return function;
+    }
+    return NULL;
+}
+
+void library_free(struct scripts *scripts, struct library *library)
+{
+    for (struct function *function; (function = library->functions);) {
+        library->functions = function->next;
+        luaL_unref(scripts->functions->lua, LUA_REGISTRYINDEX, function->ref);
+        free(function->name);
+        free(function->description);
+        free(function);
+    }
+    free(library->name);
+    free(library->code);
+    free(library);
+}
+
+void library_remove(struct scripts *scripts, struct library *library)
+{
+    struct library **link = &scripts->libraries;
+    while (*link != library)
+        link = &(*link)->next;
+    *link = library->next;
+    library_free(scripts, library);
+}
+
+bool library_add(struct scripts *scripts, struct library *library, bool replace, char *error,
+                 size_t size)
+{
+    struct library *old = library_find(scripts, bytes_of(library->name));
+    if (old && !replace) {
+        (void)snprintf(error, size, "ERR Library %s already exists", library->name);
+        return false;
+    }
+    for (struct function *function = library->functions; function; function = function->next) {
+        const struct function *other = function_find(scripts, bytes_of(function->name));
+        if (other && other->library != old) {
+            (void)snprintf(error, size, "ERR Function %s already exists", function->name);
+            return false;
+        }
+    }
+    if (old)
+        library_remove(scripts, old);
+    library->next = scripts->libraries;
+    scripts->libraries = library;
+    return true;
+}
+
+struct library *functions_take(struct scripts *scripts)
+{
+    struct library *list = scripts->libraries;
+    scripts->libraries = NULL;
+    return list;
+}
+
+void functions_put(struct scripts *scripts, struct library *list)
+{
+    scripts->libraries = list;
+}
+
+/* ---- redis.register_function ---- */
+
+static int refuse(lua_State *lua, const char *text)
+{
+    convert_push_error(lua, text, strlen(text));
+    return lua_error(lua);
+}
+
+/* What was said about a function: values stay on the stack. */
+struct registration {
+    struct bytes name;
+    const char *description;
+    uint32_t flags;
+    int callback; /* stack index; 0: none */
+};
+
+static void read_flags(lua_State *lua, struct registration *registration)
+{
+    if (!lua_istable(lua, -1))
+        refuse(lua, "ERR flags argument to redis.register_function must be a table representing "
+                    "function flags");
+    for (int i = 1;; i++) {
+        int flag = 0;
+        lua_rawgeti(lua, -1, i);
+        if (lua_isnil(lua, -1))
+            break;
+        const char *name = lua_type(lua, -1) == LUA_TSTRING ? lua_tostring(lua, -1) : "";
+        while (flag < SCRIPT_FLAGS_COUNT && strcmp(name, script_flag_names[flag]) != 0)
+            flag++;
+        if (flag == SCRIPT_FLAGS_COUNT)
+            refuse(lua, "ERR unknown flag given");
+        registration->flags |= 1u << flag;
+        lua_pop(lua, 1);
+    }
+    lua_pop(lua, 2);
+}
+
+static void read_named(lua_State *lua, struct registration *registration)
+{
+    lua_settop(lua, 4); /* 2: name, 3: callback, 4: description */
+    for (lua_pushnil(lua); lua_next(lua, 1); lua_pop(lua, 1)) {
+        if (lua_type(lua, -2) != LUA_TSTRING)
+            refuse(lua, "ERR named argument key given to redis.register_function is not a string");
+        const char *key = lua_tostring(lua, -2);
+        if (strcasecmp(key, "function_name") == 0) {
+            lua_pushvalue(lua, -1);
+            lua_replace(lua, 2);
+            if (!lua_isstring(lua, 2))
+                refuse(lua, "ERR function_name argument given to redis.register_function must be a "
+                            "string");
+        } else if (strcasecmp(key, "description") == 0) {
+            lua_pushvalue(lua, -1);
+            lua_replace(lua, 4);
+            if (!lua_isstring(lua, 4))
+                refuse(lua, "ERR description argument given to redis.register_function must be a "
+                            "string");
+        } else if (strcasecmp(key, "callback") == 0) {
+            lua_pushvalue(lua, -1);
+            lua_replace(lua, 3);
+            if (!lua_isfunction(lua, 3))
+                refuse(lua, "ERR callback argument given to redis.register_function must be a "
+                            "function");
+        } else if (strcasecmp(key, "flags") == 0) {
+            lua_pushvalue(lua, -1);
+            read_flags(lua, registration);
+        } else {
+            refuse(lua, "ERR unknown argument given to redis.register_function");
+        }
+    }
+    if (lua_isnil(lua, 2))
+        refuse(lua, "ERR redis.register_function must get a function name argument");
+    if (lua_isnil(lua, 3))
+        refuse(lua, "ERR redis.register_function must get a callback argument");
+    registration->name.data = lua_tolstring(lua, 2, &registration->name.len);
+    registration->callback = 3;
+    registration->description = lua_tostring(lua, 4);
+}
+
+static void read_pair(lua_State *lua, struct registration *registration)
+{
+    if (!lua_isstring(lua, 1))
+        refuse(lua, "ERR first argument to redis.register_function must be a string");
+    if (!lua_isfunction(lua, 2))
+        refuse(lua, "ERR second argument to redis.register_function must be a function");
+    registration->name.data = lua_tolstring(lua, 1, &registration->name.len);
+    registration->callback = 2;
+}
+
+int function_register(lua_State *lua)
+{
+    struct library *library = vm_of(lua)->loading;
+    struct registration registration = {.callback = 0};
+    int argc = lua_gettop(lua);
+    if (!library)
+        return refuse(lua,
+                      "ERR redis.register_function can only be called on FUNCTION LOAD command");
+    if (argc < 1 || argc > 2)
+        return refuse(lua, "ERR wrong number of arguments to redis.register_function");
+    if (argc == 1 && !lua_istable(lua, 1))
+        return refuse(lua, "ERR calling redis.register_function with a single argument is only "
+                           "applicable to Lua table (representing named arguments).");
+    if (argc == 1)
+        read_named(lua, &registration);
+    else
+        read_pair(lua, &registration);
+    if (!is_name(registration.name))
+        return refuse(lua, bad_name);
+    if (find_in(library, registration.name))
+        return refuse(lua, "ERR Function already exists in the library");
+    lua_pushvalue(lua, registration.callback);
+    int ref = luaL_ref(lua, LUA_REGISTRYINDEX);
+    struct function *function = calloc(1, sizeof *function);
+    CHECK(function);
+    *function = (struct function){
+        .next = library->functions,
+        .library = library,
+        .name = strndup(registration.name.data, registration.name.len),
+        .description = registration.description ? strdup(registration.description) : NULL,
+        .flags = registration.flags,
+        .ref = ref,
+    };
+    library->functions = function;
+    return 0;
+}
+
+/* ---- loading ---- */
+
+/* "#!lua name=mylib" */
+static bool read_header(struct bytes code, char name[LIBRARY_NAME_MAX], struct bytes *body,
+                        char *error, size_t size)
+{
+    char line[512];
+    char *rest = line;
+    bool has_name = false;
+    if (code.len < 2 || memcmp(code.data, "#!", 2) != 0) {
+        (void)snprintf(error, size, "ERR Missing library metadata");
+        return false;
+    }
+    const char *end = memchr(code.data, '\n', code.len);
+    if (!end || (size_t)(end - code.data) >= sizeof line) {
+        (void)snprintf(error, size, "ERR Invalid library metadata");
+        return false;
+    }
+    (void)snprintf(line, sizeof line, "%.*s", (int)(end - code.data), code.data);
+    *body = (struct bytes){end, code.len - (size_t)(end - code.data)};
+    char *engine = strsep(&rest, " \t\r");
+    if (strcasecmp(engine, "#!lua") != 0) {
+        (void)snprintf(error, size, "ERR Engine '%s' not found", engine + 2);
+        return false;
+    }
+    *name = 0;
+    for (char *word; (word = strsep(&rest, " \t\r"));) {
+        if (!*word)
+            continue;
+        if (strncasecmp(word, "name=", 5) != 0) {
+            (void)snprintf(error, size, "ERR Invalid metadata value given: %s", word);
+            return false;
+        }
+        if (has_name) {
+            (void)snprintf(error, size,
+                           "ERR Invalid metadata value, name argument was given multiple times");
+            return false;
+        }
+        has_name = true;
+        (void)snprintf(name, LIBRARY_NAME_MAX, "%s", word + 5);
+    }
+    if (!has_name) {
+        (void)snprintf(error, size, "ERR Library name was not given");
+        return false;
+    }
+    if (!is_name(bytes_of(name))) {
+        (void)snprintf(error, size, "%s", bad_name);
+        return false;
+    }
+    return true;
+}
+
+bool library_name(struct bytes code, char name[LIBRARY_NAME_MAX], char *error, size_t size)
+{
+    struct bytes body;
+    return read_header(code, name, &body, error, size);
+}
+
+struct load {
+    struct script_vm *vm;
+    struct bytes body;
+    char *error;
+    size_t size;
+    bool failed;
+};
+
+static int load_protected(lua_State *lua)
+{
+    struct load *load = lua_touserdata(lua, 1);
+    lua_settop(lua, 0);
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, load->vm->handler_ref);
+    load->failed = true;
+    if (vm_compile(lua, load->body.data, load->body.len, "@user_function")) {
+        (void)snprintf(load->error, load->size, "ERR Error compiling function: %s",
+                       lua_tostring(lua, -1));
+        return 0;
+    }
+    if (lua_pcall(lua, 0, 0, 1)) {
+        if (lua_istable(lua, -1)) {
+            lua_pushliteral(lua, "err");
+            lua_rawget(lua, -2);
+        }
+        const char *text = lua_type(lua, -1) == LUA_TSTRING ? lua_tostring(lua, -1) : "unknown";
+        (void)snprintf(load->error, load->size, "ERR Error registering functions: %s", text);
+        return 0;
+    }
+    load->failed = false;
+    return 0;
+}
+
+struct library *library_load(struct scripts *scripts, struct bytes code, uint64_t timeout_ms,
+                             char *error, size_t size)
+{
+    char name[LIBRARY_NAME_MAX];
+    struct load load = {.vm = scripts->functions, .error = error, .size = size};
+    struct script_vm *vm = scripts->functions;
+    if (!read_header(code, name, &load.body, error, size))
+        return NULL;
+    struct library *library = calloc(1, sizeof *library);
+    CHECK(library);
+    library->name = strdup(name);
+    library->code = malloc(code.len + 1);
+    CHECK(library->name);
+    CHECK(library->code);
+    memcpy(library->code, code.data, code.len);
+    library->code[code.len] = 0;
+    library->code_len = code.len;
+    vm->loading = library;
+    vm->load_until_us = timeout_ms ? clock_mono_us() + timeout_ms * 1000 : 0;
+    vm_show_globals(vm, true);
+    bool good = vm_protect(vm, load_protected, &load, error, size) && !load.failed;
+    vm_show_globals(vm, false);
+    vm->loading = NULL;
+    vm->load_until_us = 0;
+    vm_hook(vm);
+    lua_settop(vm->lua, 0);
+    if (good && !library->functions) {
+        (void)snprintf(error, size, "ERR No functions registered");
+        good = false;
+    }
+    if (good)
+        return library;
+    library_free(scripts, library);
+    return NULL;
+}
+
+/* ---- calling ---- */
+
+void function_call(struct call *call, const struct function *function, uint32_t keys,
+                   bool read_only)
+{
+    bool may_write = !(function->flags & SCRIPT_NO_WRITES);
+    if (read_only && may_write) {
+        call_error_text(call, "ERR Can not execute a script with write flag using *_ro command.");
+        return;
+    }
+    struct script_run run = {
+        .vm = call->partition->scripts->functions,
+        .call = call,
+        .name = function->name,
+        .is_function = true,
+        .read_only = read_only || !may_write,
+    };
+    run_script(&(struct run_start){.run = &run, .function_ref = function->ref, .keys = keys});
+}

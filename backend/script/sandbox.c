@@ -1,0 +1,328 @@
+/*
+ * sandbox.c - what scripts may not change, and library functions that may not harm the server.
+ */
+#include "backend/script/vm.h"
+
+#include <limits.h>
+
+enum { PATTERN_MAX = 16 * 1024 }; /* matching recurses once per item of a pattern */
+
+static char map_key; /* registry: proxy → real table */
+
+static const char readonly_text[] = "Attempt to modify a readonly table";
+
+static int on_write(lua_State *lua)
+{
+    return luaL_error(lua, readonly_text);
+}
+
+static int on_missing(lua_State *lua)
+{
+    const char *name = lua_tostring(lua, 2);
+    return luaL_error(lua, "Script attempted to access nonexistent global variable '%s'",
+                      name ? name : luaL_typename(lua, 2));
+}
+
+/* Pushes the real table behind the value at `index`; false and nothing pushed: it is no proxy. */
+static bool push_real(lua_State *lua, int index)
+{
+    if (!lua_istable(lua, index))
+        return false;
+    lua_pushlightuserdata(lua, &map_key);
+    lua_rawget(lua, LUA_REGISTRYINDEX);
+    lua_pushvalue(lua, index);
+    lua_rawget(lua, -2);
+    lua_remove(lua, -2);
+    if (!lua_isnil(lua, -1))
+        return true;
+    lua_pop(lua, 1);
+    return false;
+}
+
+void sandbox_protect(lua_State *lua, bool is_globals)
+{
+    lua_newtable(lua); /* real proxy */
+    lua_newtable(lua);
+    lua_pushvalue(lua, -3);
+    lua_setfield(lua, -2, "__index");
+    lua_pushcfunction(lua, on_write);
+    lua_setfield(lua, -2, "__newindex");
+    lua_setmetatable(lua, -2);
+    if (is_globals) {
+        lua_newtable(lua);
+        lua_pushcfunction(lua, on_missing);
+        lua_setfield(lua, -2, "__index");
+        lua_setmetatable(lua, -3);
+    }
+    lua_pushlightuserdata(lua, &map_key);
+    lua_rawget(lua, LUA_REGISTRYINDEX);
+    lua_pushvalue(lua, -2);
+    lua_pushvalue(lua, -4);
+    lua_rawset(lua, -3); /* map[proxy] = real */
+    lua_pop(lua, 1);
+    lua_remove(lua, -2);
+}
+
+/* ---- functions that go past metatables ---- */
+
+static void refuse_proxy(lua_State *lua)
+{
+    if (!push_real(lua, 1))
+        return;
+    lua_pushstring(lua, readonly_text);
+    lua_error(lua);
+}
+
+/* Calls the original (upvalue 1) with all arguments. */
+static int forward(lua_State *lua)
+{
+    lua_pushvalue(lua, lua_upvalueindex(1));
+    lua_insert(lua, 1);
+    lua_call(lua, lua_gettop(lua) - 1, LUA_MULTRET);
+    return lua_gettop(lua);
+}
+
+static int checked_setmetatable(lua_State *lua)
+{
+    int type = lua_type(lua, 2);
+    luaL_checktype(lua, 1, LUA_TTABLE);
+    luaL_argcheck(lua, type == LUA_TNIL || type == LUA_TTABLE, 2, "nil or table expected");
+    refuse_proxy(lua);
+    if (luaL_getmetafield(lua, 1, "__metatable"))
+        return luaL_error(lua, "cannot change a protected metatable");
+    lua_settop(lua, 2);
+    lua_setmetatable(lua, 1);
+    return 1;
+}
+
+static int checked_getmetatable(lua_State *lua)
+{
+    luaL_checkany(lua, 1);
+    if (push_real(lua, 1)) {
+        lua_pushlightuserdata(lua, &map_key);
+        lua_rawget(lua, LUA_REGISTRYINDEX);
+        bool is_globals = lua_getmetatable(lua, -2);
+        if (is_globals)
+            lua_rawgeti(lua, -2, 1); /* a protected table without anything in it */
+        else
+            lua_pushnil(lua);
+        return 1;
+    }
+    if (lua_type(lua, 1) == LUA_TSTRING) {
+        lua_pushlightuserdata(lua, &map_key);
+        lua_rawget(lua, LUA_REGISTRYINDEX);
+        lua_rawgeti(lua, -1, 2); /* { __index = string }, protected */
+        return 1;
+    }
+    if (!lua_getmetatable(lua, 1))
+        lua_pushnil(lua);
+    else
+        luaL_getmetafield(lua, 1, "__metatable");
+    return 1;
+}
+
+static int checked_rawset(lua_State *lua)
+{
+    luaL_checktype(lua, 1, LUA_TTABLE);
+    luaL_checkany(lua, 2);
+    luaL_checkany(lua, 3);
+    refuse_proxy(lua);
+    lua_settop(lua, 3);
+    lua_rawset(lua, 1);
+    return 1;
+}
+
+static int checked_rawget(lua_State *lua)
+{
+    luaL_checktype(lua, 1, LUA_TTABLE);
+    luaL_checkany(lua, 2);
+    lua_settop(lua, 2);
+    if (push_real(lua, 1))
+        lua_replace(lua, 1);
+    lua_rawget(lua, 1);
+    return 1;
+}
+
+static int checked_next(lua_State *lua)
+{
+    luaL_checktype(lua, 1, LUA_TTABLE);
+    lua_settop(lua, 2);
+    if (push_real(lua, 1))
+        lua_replace(lua, 1);
+    if (lua_next(lua, 1))
+        return 2;
+    lua_pushnil(lua);
+    return 1;
+}
+
+static int checked_pairs(lua_State *lua)
+{
+    luaL_checktype(lua, 1, LUA_TTABLE);
+    lua_pushcfunction(lua, checked_next);
+    lua_pushvalue(lua, 1);
+    lua_pushnil(lua);
+    return 3;
+}
+
+static int checked_insert(lua_State *lua)
+{
+    if (lua_istable(lua, 1))
+        refuse_proxy(lua);
+    return forward(lua);
+}
+
+/* ---- functions with sharp edges ---- */
+
+/* Redis' pcall gives an error table's text instead of the table. */
+static int plain_pcall(lua_State *lua)
+{
+    int argc = lua_gettop(lua);
+    luaL_checkany(lua, 1);
+    lua_pushboolean(lua, 1);
+    lua_insert(lua, 1);
+    if (lua_pcall(lua, argc - 1, LUA_MULTRET, 0)) {
+        lua_remove(lua, 1);
+        if (lua_istable(lua, -1)) {
+            lua_pushliteral(lua, "err");
+            lua_rawget(lua, -2);
+            if (lua_isstring(lua, -1))
+                lua_replace(lua, -2);
+            else
+                lua_pop(lua, 1);
+        }
+        lua_pushboolean(lua, 0);
+        lua_insert(lua, -2);
+        return 2;
+    }
+    return lua_gettop(lua);
+}
+
+static int checked_unpack(lua_State *lua)
+{
+    luaL_checktype(lua, 1, LUA_TTABLE);
+    int64_t from = luaL_optint(lua, 2, 1);
+    int64_t to = lua_isnoneornil(lua, 3) ? (int64_t)lua_objlen(lua, 1) : luaL_checkint(lua, 3);
+    if (from > to)
+        return 0;
+    int64_t count = to - from + 1;
+    if (count >= INT_MAX || !lua_checkstack(lua, (int)count))
+        return luaL_error(lua, "too many results to unpack");
+    for (int64_t i = from; i <= to; i++)
+        lua_rawgeti(lua, 1, (int)i);
+    return (int)count;
+}
+
+static int checked_pattern(lua_State *lua)
+{
+    size_t len;
+    if (lua_isstring(lua, 2) && lua_tolstring(lua, 2, &len) && len > PATTERN_MAX)
+        return luaL_error(lua, "pattern too long");
+    return forward(lua);
+}
+
+static int compiled(lua_State *lua, const char *code, size_t len, const char *name)
+{
+    if (vm_compile(lua, code, len, name) == 0)
+        return 1;
+    lua_pushnil(lua);
+    lua_insert(lua, -2);
+    return 2;
+}
+
+static int text_loadstring(lua_State *lua)
+{
+    size_t len;
+    const char *code = luaL_checklstring(lua, 1, &len);
+    return compiled(lua, code, len, luaL_optstring(lua, 2, code));
+}
+
+/* Collects the pieces first, so that no Lua code runs while the compiler does. */
+static int text_load(lua_State *lua)
+{
+    const char *name = luaL_optstring(lua, 2, "=(load)");
+    luaL_checktype(lua, 1, LUA_TFUNCTION);
+    lua_settop(lua, 2);
+    lua_pushliteral(lua, "");
+    for (;;) {
+        lua_pushvalue(lua, 1);
+        lua_call(lua, 0, 1);
+        if (lua_isnil(lua, -1))
+            break;
+        if (!lua_isstring(lua, -1))
+            return luaL_error(lua, "reader function must return a string");
+        if (lua_objlen(lua, -1) == 0)
+            break;
+        lua_concat(lua, 2);
+    }
+    size_t len;
+    const char *code = lua_tolstring(lua, 3, &len);
+    return compiled(lua, code, len, name);
+}
+
+static void replace(lua_State *lua, const char *library, const char *name, lua_CFunction function)
+{
+    lua_getglobal(lua, library);
+    lua_getfield(lua, -1, name);
+    lua_pushcclosure(lua, function, 1);
+    lua_setfield(lua, -2, name);
+    lua_pop(lua, 1);
+}
+
+/* What getmetatable() gives for the globals and for strings. */
+static void make_metatables(lua_State *lua)
+{
+    lua_pushlightuserdata(lua, &map_key);
+    lua_rawget(lua, LUA_REGISTRYINDEX);
+    lua_newtable(lua);
+    sandbox_protect(lua, false);
+    lua_rawseti(lua, -2, 1);
+    lua_newtable(lua);
+    lua_pushliteral(lua, "");
+    lua_getmetatable(lua, -1);
+    lua_getglobal(lua, "string");
+    sandbox_protect(lua, false);
+    lua_pushvalue(lua, -1);
+    lua_setglobal(lua, "string");
+    lua_pushvalue(lua, -1);
+    lua_setfield(lua, -3, "__index");
+    lua_setfield(lua, -4, "__index");
+    lua_pop(lua, 2);
+    sandbox_protect(lua, false);
+    lua_rawseti(lua, -2, 2);
+    lua_pop(lua, 1);
+}
+
+void sandbox_install(lua_State *lua)
+{
+    static const struct luaL_Reg functions[] = {
+        {"setmetatable", checked_setmetatable},
+        {"getmetatable", checked_getmetatable},
+        {"rawset", checked_rawset},
+        {"rawget", checked_rawget},
+        {"next", checked_next},
+        {"pairs", checked_pairs},
+        {"pcall", plain_pcall},
+        {"unpack", checked_unpack},
+        {"loadstring", text_loadstring},
+        {"load", text_load},
+    };
+    static const char *const gone[] = {"dofile",  "loadfile", "print",   "require",
+                                       "module",  "newproxy", "getfenv", "setfenv",
+                                       "package", "debug",    "os",      "io"};
+    static const char *const patterns[] = {"find", "match", "gmatch", "gfind", "gsub"};
+    lua_pushlightuserdata(lua, &map_key);
+    lua_newtable(lua);
+    lua_rawset(lua, LUA_REGISTRYINDEX);
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        lua_pushcfunction(lua, functions[i].func);
+        lua_setglobal(lua, functions[i].name);
+    }
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
+        lua_pushnil(lua);
+        lua_setglobal(lua, gone[i]);
+    }
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+        replace(lua, "string", patterns[i], checked_pattern);
+    replace(lua, "table", "insert", checked_insert);
+    make_metatables(lua);
+}

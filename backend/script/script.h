@@ -1,0 +1,101 @@
+/*
+ * script.h - Lua scripts (EVAL) and libraries of functions (FCALL) of one partition.
+ *
+ *   EVAL, EVALSHA ─► scripts (by SHA-1, in memory) ─┐
+ *                                                    ├─► script_run ─► redis.call ─► dispatch_nested
+ *   FCALL ─► functions (by name, rows in CF_SYSTEM) ─┘        └─ hook: too slow? others get BUSY, KILL works
+ *
+ * Two Lua states per partition, one for scripts and one for functions, each with a memory limit. All
+ * namespaces of a partition share them, as all databases of a Redis do. A script is one batch: it runs
+ * within one turn, and what it has written stays when it fails, as in Redis.
+ */
+#pragma once
+
+#include "backend/call.h"
+
+struct scripts;
+struct script_vm;
+
+enum script_flags {
+    SCRIPT_NO_WRITES = 1 << 0,
+    SCRIPT_ALLOW_OOM = 1 << 1,
+    SCRIPT_ALLOW_STALE = 1 << 2,
+    SCRIPT_NO_CLUSTER = 1 << 3,
+    SCRIPT_CROSS_SLOT = 1 << 4,
+};
+enum { SCRIPT_FLAGS_COUNT = 5 };
+extern const char *const script_flag_names[SCRIPT_FLAGS_COUNT];
+
+/* What is running now, on the stack of its caller. */
+struct script_run {
+    struct script_vm *vm;
+    struct call *call;
+    const char *name; /* a SHA-1 or a function's name */
+    bool is_function;
+    bool read_only;
+    bool wrote;
+    bool is_slow; /* over busy-reply-threshold: others are served BUSY */
+    bool is_killed;
+    uint8_t resp; /* redis.setresp */
+    uint64_t started_us;
+};
+
+struct scripts *scripts_new(struct partition *partition);
+void scripts_free(struct scripts *scripts);
+/* What runs now; NULL: nothing. */
+struct script_run *scripts_running(const struct scripts *scripts);
+size_t scripts_cached(const struct scripts *scripts);
+/* Bytes of both Lua states. */
+uint64_t scripts_memory(const struct scripts *scripts);
+uint64_t functions_memory(const struct scripts *scripts);
+
+/* ---- scripts ---- */
+
+/* Compiles the script unless it is known; sha gets 40 digits and a zero byte. False: an error was replied. */
+bool script_load(struct call *call, struct bytes body, char sha[41]);
+bool script_exists(const struct scripts *scripts, struct bytes sha);
+void scripts_flush(struct call *call);
+/* Runs a known script; keys and arguments begin at argv[3]. */
+void script_eval(struct call *call, const char sha[41], uint32_t keys, bool read_only);
+
+/* ---- functions ---- */
+
+struct function {
+    struct function *next; /* of its library, newest first */
+    struct library *library;
+    char *name;
+    char *description; /* NULL: none */
+    uint32_t flags;    /* enum script_flags */
+    int ref;           /* of the Lua function */
+};
+struct library {
+    struct library *next;
+    char *name;
+    char *code; /* with the shebang line */
+    size_t code_len;
+    struct function *functions;
+};
+
+/* Makes the list what the rows in CF_SYSTEM say: at start, and after a batch was lost. False: the store failed. */
+bool functions_load_rows(struct partition *partition);
+struct library *functions_first(const struct scripts *scripts);
+struct library *library_find(const struct scripts *scripts, struct bytes name);
+struct function *function_find(const struct scripts *scripts, struct bytes name);
+enum { LIBRARY_NAME_MAX = 256 };
+/* The name in the first line of a library's code; false and a reason when there is none. */
+bool library_name(struct bytes code, char name[LIBRARY_NAME_MAX], char *error, size_t size);
+/* Loads a library; NULL and a reason (with its code word) in error[size]. It is not listed yet. */
+struct library *library_load(struct scripts *scripts, struct bytes code, uint64_t timeout_ms,
+                             char *error, size_t size);
+void library_free(struct scripts *scripts, struct library *library);
+/* Lists it, in place of an old one of the same name if `replace`; false and a reason when names collide. */
+bool library_add(struct scripts *scripts, struct library *library, bool replace, char *error,
+                 size_t size);
+/* Takes it out of the list and frees it. */
+void library_remove(struct scripts *scripts, struct library *library);
+/* Takes the whole list away; the caller frees or gives back. */
+struct library *functions_take(struct scripts *scripts);
+void functions_put(struct scripts *scripts, struct library *list);
+/* keys and arguments begin at argv[3]. */
+void function_call(struct call *call, const struct function *function, uint32_t keys,
+                   bool read_only);

@@ -1,0 +1,281 @@
+/*
+ * scripts.c - the scripts a partition knows, by SHA-1, and the first line that may say flags.
+ */
+#include "backend/partition.h"
+#include "backend/script/vm.h"
+#include "backend/settings.h"
+#include "shared/check.h"
+#include "shared/digest.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { HAS_SHEBANG = 1 << 16, WORD_MAX = 256 };
+
+struct scripts *scripts_new(struct partition *partition)
+{
+    size_t max = partition->settings->config.script_memory_limit_bytes;
+    struct scripts *scripts = calloc(1, sizeof *scripts);
+    CHECK(scripts);
+    scripts->partition = partition;
+    out_init(&scripts->reply);
+    scripts->eval = vm_new(scripts, max, true);
+    scripts->functions = vm_new(scripts, max, false);
+    return scripts;
+}
+
+void scripts_free(struct scripts *scripts)
+{
+    if (!scripts)
+        return;
+    for (struct library *library; (library = scripts->libraries);)
+        library_remove(scripts, library);
+    vm_free(scripts->eval);
+    vm_free(scripts->functions);
+    out_clear(&scripts->reply);
+    free(scripts);
+}
+
+struct script_run *scripts_running(const struct scripts *scripts)
+{
+    return scripts->running;
+}
+
+size_t scripts_cached(const struct scripts *scripts)
+{
+    return scripts->cached;
+}
+
+uint64_t scripts_memory(const struct scripts *scripts)
+{
+    return scripts->eval->used;
+}
+
+uint64_t functions_memory(const struct scripts *scripts)
+{
+    return scripts->functions->used;
+}
+
+/* ---- the first line: #!lua flags=no-writes,allow-oom ---- */
+
+enum word { WORD_READ, WORD_NONE, WORD_BAD };
+
+/* The next word of the line, quotes taken off. */
+static enum word next_word(struct bytes *line, char word[WORD_MAX])
+{
+    size_t len = 0;
+    size_t at = 0;
+    while (at < line->len && isspace((unsigned char)line->data[at]))
+        at++;
+    if (at == line->len)
+        return WORD_NONE;
+    char quote = 0;
+    for (; at < line->len && (quote || !isspace((unsigned char)line->data[at])); at++) {
+        char c = line->data[at];
+        if (c == quote) {
+            quote = 0;
+        } else if (!quote && (c == '"' || c == '\'')) {
+            quote = c;
+        } else {
+            if (len == WORD_MAX - 1)
+                return WORD_BAD;
+            word[len++] = c;
+        }
+    }
+    word[len] = 0;
+    *line = (struct bytes){line->data + at, line->len - at};
+    return quote ? WORD_BAD : WORD_READ;
+}
+
+static bool read_flags(struct call *call, char *list, uint32_t *flags)
+{
+    for (char *name; (name = strsep(&list, ","));) {
+        int i = 0;
+        if (!*name)
+            continue;
+        while (i < SCRIPT_FLAGS_COUNT && strcmp(name, script_flag_names[i]) != 0)
+            i++;
+        if (i == SCRIPT_FLAGS_COUNT) {
+            call_errorf(call, "ERR Unexpected flag in script shebang: %s", name);
+            return false;
+        }
+        *flags |= 1u << i;
+    }
+    return true;
+}
+
+/* Takes the line off the body; false: an error was replied. */
+static bool read_shebang(struct call *call, struct bytes *body, uint32_t *flags)
+{
+    char word[WORD_MAX];
+    *flags = 0;
+    if (body->len < 2 || memcmp(body->data, "#!", 2) != 0)
+        return true;
+    const char *end = memchr(body->data, '\n', body->len);
+    if (!end) {
+        call_error_text(call, "ERR Invalid script shebang");
+        return false;
+    }
+    struct bytes line = {body->data, (size_t)(end - body->data)};
+    enum word found = next_word(&line, word);
+    struct bytes rest = line;
+    char scratch[WORD_MAX];
+    enum word other = found;
+    while (other == WORD_READ)
+        other = next_word(&rest, scratch);
+    if (found == WORD_BAD || other == WORD_BAD) {
+        call_error_text(call, "ERR Invalid engine in script shebang");
+        return false;
+    }
+    if (strcmp(word, "#!lua") != 0) {
+        call_errorf(call, "ERR Unexpected engine in script shebang: %s", word);
+        return false;
+    }
+    *flags = HAS_SHEBANG;
+    while (next_word(&line, word) == WORD_READ) {
+        if (strncmp(word, "flags=", 6) != 0) {
+            call_errorf(call, "ERR Unknown lua shebang option: %s", word);
+            return false;
+        }
+        if (!read_flags(call, word + 6, flags))
+            return false;
+    }
+    *body = (struct bytes){end, body->len - line.len - (size_t)(line.data - body->data)};
+    return true;
+}
+
+/* ---- the cache ---- */
+
+struct lookup {
+    struct script_vm *vm;
+    const char *sha;
+    struct bytes body;
+    uint32_t flags;
+    bool found;
+    bool is_bad; /* does not compile; message in `error` */
+    char error[256];
+};
+
+static int look_up(lua_State *lua)
+{
+    struct lookup *lookup = lua_touserdata(lua, 1);
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, lookup->vm->scripts_ref);
+    lua_getfield(lua, -1, lookup->sha);
+    lookup->found = lua_istable(lua, -1);
+    if (lookup->found) {
+        lua_rawgeti(lua, -1, 2);
+        lookup->flags = (uint32_t)lua_tointeger(lua, -1);
+    }
+    return 0;
+}
+
+static int compile(lua_State *lua)
+{
+    struct lookup *lookup = lua_touserdata(lua, 1);
+    if (vm_compile(lua, lookup->body.data, lookup->body.len, "@user_script")) {
+        (void)snprintf(lookup->error, sizeof lookup->error, "%s", lua_tostring(lua, -1));
+        lookup->is_bad = true;
+        return 0;
+    }
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, lookup->vm->scripts_ref);
+    lua_createtable(lua, 2, 0);
+    lua_pushvalue(lua, -3);
+    lua_rawseti(lua, -2, 1);
+    lua_pushinteger(lua, (lua_Integer)lookup->flags);
+    lua_rawseti(lua, -2, 2);
+    lua_setfield(lua, -2, lookup->sha);
+    return 0;
+}
+
+static bool find(const struct scripts *scripts, const char *sha, uint32_t *flags)
+{
+    char error[64];
+    struct lookup lookup = {.vm = scripts->eval, .sha = sha};
+    if (!vm_protect(scripts->eval, look_up, &lookup, error, sizeof error) || !lookup.found)
+        return false;
+    *flags = lookup.flags;
+    return true;
+}
+
+static int forget(lua_State *lua)
+{
+    struct script_vm *vm = vm_of(lua);
+    lua_newtable(lua);
+    lua_rawseti(lua, LUA_REGISTRYINDEX, vm->scripts_ref);
+    lua_gc(lua, LUA_GCCOLLECT, 0);
+    return 0;
+}
+
+static void forget_all(struct scripts *scripts)
+{
+    char error[64];
+    (void)vm_protect(scripts->eval, forget, NULL, error, sizeof error);
+    scripts->cached = 0;
+}
+
+void scripts_flush(struct call *call)
+{
+    forget_all(call->partition->scripts);
+}
+
+bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1])
+{
+    struct scripts *scripts = call->partition->scripts;
+    uint32_t flags;
+    char error[256];
+    sha1_hex(body, sha);
+    sha[SHA1_HEX_LEN] = 0;
+    if (find(scripts, sha, &flags))
+        return true;
+    if (!read_shebang(call, &body, &flags))
+        return false;
+    if (scripts->eval->used > scripts->eval->max / 2) {
+        forget_all(scripts); /* an application that makes up scripts would fill the memory */
+    }
+    struct lookup lookup = {.vm = scripts->eval, .sha = sha, .body = body, .flags = flags};
+    if (!vm_protect(scripts->eval, compile, &lookup, error, sizeof error)) {
+        call_error_text(call, error);
+        return false;
+    }
+    if (lookup.is_bad) {
+        call_errorf(call, "ERR Error compiling script (new function): %s", lookup.error);
+        return false;
+    }
+    scripts->cached++;
+    return true;
+}
+
+bool script_exists(const struct scripts *scripts, struct bytes sha)
+{
+    char name[SHA1_HEX_LEN + 1];
+    uint32_t flags;
+    if (sha.len != SHA1_HEX_LEN)
+        return false;
+    for (size_t i = 0; i < SHA1_HEX_LEN; i++)
+        name[i] = (char)tolower((unsigned char)sha.data[i]);
+    name[SHA1_HEX_LEN] = 0;
+    return find(scripts, name, &flags);
+}
+
+void script_eval(struct call *call, const char sha[SHA1_HEX_LEN + 1], uint32_t keys, bool read_only)
+{
+    struct scripts *scripts = call->partition->scripts;
+    uint32_t flags;
+    if (!find(scripts, sha, &flags)) {
+        call_error_text(call, "NOSCRIPT No matching script. Please use EVAL.");
+        return;
+    }
+    bool may_write = !(flags & SCRIPT_NO_WRITES);
+    if (read_only && flags & HAS_SHEBANG && may_write) {
+        call_error_text(call, "ERR Can not execute a script with write flag using *_ro command.");
+        return;
+    }
+    struct script_run run = {
+        .vm = scripts->eval,
+        .call = call,
+        .name = sha,
+        .read_only = read_only || !may_write,
+    };
+    run_script(&(struct run_start){.run = &run, .function_ref = LUA_NOREF, .keys = keys});
+}

@@ -1,0 +1,230 @@
+/*
+ * vm.c - Lua states with a memory limit, and the one place where scripts are compiled.
+ */
+#include "backend/script/vm.h"
+
+#include "backend/partition.h"
+#include "backend/script/script.h"
+#include "backend/settings.h"
+#include "shared/check.h"
+
+#include <limits.h>
+#include <lua-bitop.h>
+#include <lua-cjson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { HOOK_INSTRUCTIONS = 100000 };
+
+const char *const script_flag_names[SCRIPT_FLAGS_COUNT] = {"no-writes", "allow-oom", "allow-stale",
+                                                           "no-cluster", "allow-cross-slot-keys"};
+
+/* lua_Alloc */
+static void *allocate(void *owner, void *data, size_t old, size_t size)
+{
+    struct script_vm *vm = owner;
+    if (size == 0) {
+        free(data);
+        vm->used -= old;
+        return NULL;
+    }
+    if (size > old && vm->used + (size - old) > vm->max)
+        return NULL;
+    void *moved = realloc(data, size);
+    if (!moved)
+        return NULL;
+    vm->used += size - old;
+    return moved;
+}
+
+struct script_vm *vm_of(lua_State *lua)
+{
+    void *owner;
+    (void)lua_getallocf(lua, &owner);
+    return owner;
+}
+
+int vm_compile(lua_State *lua, const char *code, size_t len, const char *name)
+{
+    if (len && *code == LUA_SIGNATURE[0]) {
+        lua_pushliteral(lua, "bytecode is not allowed");
+        return LUA_ERRSYNTAX;
+    }
+    lua_gc(lua, LUA_GCSTOP, 0); /* the compiler keeps names that only its C stack knows */
+    int err = luaL_loadbuffer(lua, code, len, name);
+    lua_gc(lua, LUA_GCRESTART, 0);
+    return err;
+}
+
+bool vm_protect(struct script_vm *vm, lua_CFunction work, void *data, char *error, size_t size)
+{
+    int err = lua_cpcall(vm->lua, work, data);
+    if (err) {
+        const char *text = lua_type(vm->lua, -1) == LUA_TSTRING ? lua_tostring(vm->lua, -1) : NULL;
+        (void)snprintf(error, size, "ERR %s", text ? text : "the script failed");
+        lua_settop(vm->lua, 0);
+    }
+    if (err == LUA_ERRMEM || vm->used > vm->max / 2)
+        lua_gc(vm->lua, LUA_GCCOLLECT, 0);
+    return err == 0;
+}
+
+/* The error handler: says where an error was raised. */
+static int on_error(lua_State *lua)
+{
+    lua_Debug where;
+    bool known = lua_getstack(lua, 1, &where) && lua_getinfo(lua, "Sl", &where);
+    if (known && strcmp(where.what, "C") == 0)
+        known = lua_getstack(lua, 2, &where) && lua_getinfo(lua, "Sl", &where);
+    lua_settop(lua, 1);
+    if (!lua_istable(lua, 1)) {
+        lua_newtable(lua);
+        const char *text = lua_tostring(lua, 1);
+        lua_pushfstring(lua, "ERR %s", text ? text : luaL_typename(lua, 1));
+        lua_setfield(lua, -2, "err");
+        lua_replace(lua, 1);
+    }
+    if (known) {
+        lua_pushliteral(lua, "source");
+        lua_pushstring(lua, where.source);
+        lua_rawset(lua, 1);
+        lua_pushliteral(lua, "line");
+        lua_pushinteger(lua, where.currentline);
+        lua_rawset(lua, 1);
+    }
+    return 1;
+}
+
+static void open_library(lua_State *lua, lua_CFunction open, const char *name)
+{
+    lua_pushcfunction(lua, open);
+    lua_pushstring(lua, name);
+    lua_call(lua, 1, 1);
+    if (lua_istable(lua, -1) && *name)
+        lua_setglobal(lua, name);
+    else
+        lua_pop(lua, 1);
+}
+
+/* The library tables become proxies, then the globals. */
+static void protect_all(struct script_vm *vm)
+{
+    static const char *const names[] = {"redis", "table", "math",     "coroutine",
+                                        "cjson", "bit",   "cmsgpack", "struct"};
+    lua_State *lua = vm->lua;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        lua_getglobal(lua, names[i]);
+        sandbox_protect(lua, false);
+        lua_setglobal(lua, names[i]);
+    }
+    lua_pushvalue(lua, LUA_GLOBALSINDEX);
+    lua_pushvalue(lua, -1);
+    vm->globals_ref = luaL_ref(lua, LUA_REGISTRYINDEX);
+    sandbox_protect(lua, true);
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, vm->globals_ref);
+    lua_pushvalue(lua, -2);
+    lua_setfield(lua, -2, "_G");
+    lua_pop(lua, 1);
+    lua_pushvalue(lua, -1);
+    vm->proxy_ref = luaL_ref(lua, LUA_REGISTRYINDEX);
+    lua_replace(lua, LUA_GLOBALSINDEX);
+}
+
+/* While a library is loaded the globals are only a `redis` that can register and log. */
+static void make_loading(struct script_vm *vm)
+{
+    static const char *const seen[] = {
+        "log",         "LOG_DEBUG",     "LOG_VERBOSE",      "LOG_NOTICE",
+        "LOG_WARNING", "REDIS_VERSION", "REDIS_VERSION_NUM"};
+    lua_State *lua = vm->lua;
+    lua_newtable(lua);
+    lua_newtable(lua);
+    lua_getglobal(lua, "redis");
+    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) {
+        lua_getfield(lua, -1, seen[i]);
+        lua_setfield(lua, -3, seen[i]);
+    }
+    lua_pop(lua, 1);
+    lua_pushcfunction(lua, function_register);
+    lua_setfield(lua, -2, "register_function");
+    sandbox_protect(lua, true);
+    lua_setfield(lua, -2, "redis");
+    lua_pushvalue(lua, -1);
+    sandbox_protect(lua, true); /* gives the table itself the "nonexistent" metatable */
+    lua_pop(lua, 1);
+    vm->loading_ref = luaL_ref(lua, LUA_REGISTRYINDEX);
+}
+
+void vm_show_globals(struct script_vm *vm, bool is_loading)
+{
+    lua_State *lua = vm->lua;
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, vm->proxy_ref);
+    lua_getmetatable(lua, -1);
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, is_loading ? vm->loading_ref : vm->globals_ref);
+    lua_setfield(lua, -2, "__index");
+    lua_pop(lua, 2);
+}
+
+static void open_libraries(lua_State *lua)
+{
+    open_library(lua, luaopen_base, "");
+    open_library(lua, luaopen_table, "table");
+    open_library(lua, luaopen_string, "string");
+    open_library(lua, luaopen_math, "math");
+    open_library(lua, luaopen_cjson, "cjson");
+    open_library(lua, luaopen_bit, "bit");
+    open_library(lua, luaopen_cmsgpack, "cmsgpack");
+    open_library(lua, luaopen_struct, "struct");
+}
+
+static int build(lua_State *lua)
+{
+    struct script_vm *vm = vm_of(lua);
+    bool is_eval = lua_touserdata(lua, 1) != NULL;
+    lua_settop(lua, 0);
+    open_libraries(lua);
+    lua_pushcfunction(lua, on_error);
+    lua_pushvalue(lua, -1);
+    lua_setglobal(lua, "__redis__err__handler");
+    vm->handler_ref = luaL_ref(lua, LUA_REGISTRYINDEX);
+    sandbox_install(lua);
+    math_install(lua);
+    lua_newtable(lua);
+    api_install(vm);
+    lua_setglobal(lua, "redis");
+    if (!is_eval)
+        make_loading(vm);
+    else
+        api_install_eval(lua);
+    protect_all(vm);
+    return 0;
+}
+
+void vm_hook(struct script_vm *vm)
+{
+    lua_sethook(vm->lua, run_hook, LUA_MASKCOUNT, HOOK_INSTRUCTIONS); /* coroutines inherit it */
+}
+
+struct script_vm *vm_new(struct scripts *scripts, size_t max, bool is_eval)
+{
+    char error[128];
+    struct script_vm *vm = calloc(1, sizeof *vm);
+    CHECK(vm);
+    vm->scripts = scripts;
+    vm->max = max;
+    vm->random[0] = 0x330E; /* what lrand48 begins with */
+    vm->random[1] = 0xABCD;
+    vm->random[2] = 0x1234;
+    vm->lua = lua_newstate(allocate, vm);
+    CHECK(vm->lua);
+    vm_hook(vm);
+    bool built = vm_protect(vm, build, is_eval ? vm : NULL, error, sizeof error);
+    CHECK(built);
+    return vm;
+}
+
+void vm_free(struct script_vm *vm)
+{
+    lua_close(vm->lua);
+    free(vm);
+}

@@ -1,0 +1,83 @@
+/*
+ * vm.h - the inside of script.h: a Lua state, its sandbox and what crosses its border.
+ *
+ *   globals ─► proxy (empty) ─__index─► real globals ─__index─► "nonexistent global variable"
+ *                  └─__newindex─► "Attempt to modify a readonly table"
+ *
+ * Lua 5.1 has no readonly tables: what a script may not change it sees through an empty proxy. The
+ * functions that go past metatables (rawget, rawset, next, pairs, setmetatable, table.insert …) are
+ * replaced by ones that know the proxies.
+ */
+#pragma once
+
+#include "backend/script/script.h"
+#include "shared/out.h"
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+
+struct script_vm {
+    lua_State *lua;
+    struct scripts *scripts;
+    size_t used;
+    size_t max;
+    unsigned short random[3]; /* of math.random: nrand48 */
+    int handler_ref;          /* the error handler */
+    int globals_ref;          /* real globals */
+    int proxy_ref;            /* what scripts see of the globals */
+    int loading_ref;          /* of functions: globals while a library is loaded */
+    int scripts_ref;          /* of scripts: SHA-1 → {function, flags} */
+    struct library *loading;  /* register_function adds to it */
+    uint64_t load_until_us;   /* 0: no limit */
+};
+
+struct scripts {
+    struct partition *partition;
+    struct script_vm *eval;
+    struct script_vm *functions;
+    struct script_run *running;
+    struct out reply; /* of the command a script called */
+    size_t cached;
+    struct library *libraries;
+};
+
+struct script_vm *vm_new(struct scripts *scripts, size_t max, bool is_eval);
+void vm_free(struct script_vm *vm);
+struct script_vm *vm_of(lua_State *lua);
+/* luaL_loadbuffer that takes no bytecode. */
+int vm_compile(lua_State *lua, const char *code, size_t len, const char *name);
+/* Runs `work` protected; false: it ran out of memory or failed, the message is in error[size]. */
+bool vm_protect(struct script_vm *vm, lua_CFunction work, void *data, char *error, size_t size);
+/* Pushes a proxy of the table at the top in its place. */
+void sandbox_protect(lua_State *lua, bool is_globals);
+/* Replaces the functions that could get round the proxies; sets up the proxies' map. */
+void sandbox_install(lua_State *lua);
+/* Puts the functions of `redis` into the table at the top. */
+void api_install(struct script_vm *vm);
+/* Adds what only scripts have, not functions. */
+void api_install_eval(lua_State *lua);
+/* Switches between the globals of running functions and those of a library that is being loaded. */
+void vm_show_globals(struct script_vm *vm, bool is_loading);
+void math_install(lua_State *lua);
+int luaopen_cmsgpack(lua_State *lua);
+int luaopen_struct(lua_State *lua);
+/* Pushes a RESP reply as Lua sees it. */
+void convert_to_lua(lua_State *lua, struct bytes frame);
+/* Replies the value at the top and pops it. */
+void convert_to_reply(lua_State *lua, struct script_run *run);
+/* {err = text} as redis.pcall gives it: a text without a code word gets ERR. */
+void convert_push_error(lua_State *lua, const char *text, size_t len);
+/* What a run hands to its protected part. */
+struct run_start {
+    struct script_run *run;
+    int function_ref; /* LUA_NOREF: the script called run->name */
+    uint32_t keys;
+};
+/* Runs and replies. */
+void run_script(const struct run_start *start);
+/* Hooks the state anew: a killed run left another hook. */
+void vm_hook(struct script_vm *vm);
+/* lua_Hook */
+void run_hook(lua_State *lua, lua_Debug *debug);
+int function_register(lua_State *lua);
