@@ -48,6 +48,12 @@ void messages_cut(struct messages *messages, uint32_t count)
         messages->count = kept;
 }
 
+void messages_keep(struct messages *messages, uint32_t count)
+{
+    for (uint32_t i = count; i < messages->count; i++)
+        messages->items[i].flags |= MESSAGE_KEPT;
+}
+
 void messages_forget(struct messages *messages, const struct session *session)
 {
     for (uint32_t i = 0; i < messages->count; i++)

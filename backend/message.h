@@ -42,6 +42,8 @@ void message_send(struct messages *messages, struct session *to, struct block *f
                   unsigned flags);
 /* A command failed: drops what came behind the first `count`, except what is to be kept. */
 void messages_cut(struct messages *messages, uint32_t count);
+/* What came behind the first `count` is sent even if the command fails. */
+void messages_keep(struct messages *messages, uint32_t count);
 /* The session is about to be freed. */
 void messages_forget(struct messages *messages, const struct session *session);
 /* Moves the session's messages that stand before its reply into `to`. */

@@ -74,12 +74,17 @@ void notify_in(struct call *call, const struct space *space, enum notify_class c
                const char *name, struct bytes key)
 {
     unsigned classes = call->partition->settings->notify_classes;
+    struct messages *messages = &call->partition->messages;
+    uint32_t before = messages->count;
     if (!(classes & class))
         return;
     if (classes & NOTIFY_KEYSPACE)
         publish(call, space, "keyspace", key, bytes_of(name));
     if (classes & NOTIFY_KEYEVENT)
         publish(call, space, "keyevent", bytes_of(name), key);
+    if (class == NOTIFY_MISS)
+        messages_keep(messages,
+                      before); /* that nothing was found stays true if the command fails */
 }
 
 void notify(struct call *call, enum notify_class class, const char *name, struct bytes key)

@@ -68,7 +68,7 @@ void cmd_touch(struct call *call)
 void cmd_type(struct call *call)
 {
     struct entry entry;
-    if (keyspace_open(call, call->argv[1], OPEN_QUIET, &entry))
+    if (keyspace_open(call, call->argv[1], OPEN_READ, &entry))
         reply_status(&call->reply, entry.exists ? type_name(entry.meta.type) : "none");
 }
 
