@@ -326,7 +326,9 @@ static void run(struct call *call)
     if (is_shown_first)
         monitor_show(call);
     uint32_t messages = partition->messages.count;
+    partition->messages.open++;
     handlers[call->command->id](call);
+    partition->messages.open--;
     CHECK(!(call->is_waiting && call->failed));
     if (call->failed) {
         overlay_rollback(partition->overlay);

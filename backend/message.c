@@ -72,15 +72,14 @@ void messages_take_before(struct messages *messages, struct session *session, st
     }
 }
 
-void messages_deliver(struct messages *messages, struct session *sender, uint64_t ticket)
+void messages_deliver(struct messages *messages, uint64_t ticket)
 {
+    CHECK(!messages->open);
     for (uint32_t i = 0; i < messages->count; i++) {
         struct session *session = messages->items[i].session;
         if (!session)
             continue;
         session_push(session, messages->items[i].frames, ticket);
-        if (session != sender)
-            session_check_pushed(session); /* may free it, and empties its later messages */
     }
     drop_all(messages);
     if (messages->cap > KEPT_MAX)

@@ -34,6 +34,7 @@ struct messages {
     struct message *items;
     uint32_t count;
     uint32_t cap;
+    uint32_t open; /* commands that run, one inside the other: what they say is not complete yet */
 };
 
 void messages_free(struct messages *messages);
@@ -48,8 +49,13 @@ void messages_keep(struct messages *messages, uint32_t count);
 void messages_forget(struct messages *messages, const struct session *session);
 /* Moves the session's messages that stand before its reply into `to`. */
 void messages_take_before(struct messages *messages, struct session *session, struct out *to);
-/* Hands everything to the receivers; `sender` (NULL: none) is not cut for what it owes. */
-void messages_deliver(struct messages *messages, struct session *sender, uint64_t ticket);
+/* Is there something to deliver, and no command that may still fail? */
+static inline bool messages_ready(const struct messages *messages)
+{
+    return messages->count && !messages->open;
+}
+/* Hands everything to the receivers; who owes too much then is cut at the end of the turn. */
+void messages_deliver(struct messages *messages, uint64_t ticket);
 
 /* A frame of bulk strings, an array or in RESP3 a push; one reference. NULL: no memory for it. */
 struct block *message_frame(uint8_t resp, const struct bytes *parts, uint32_t count);

@@ -171,7 +171,7 @@ static void commit_failed(struct partition *partition, uint64_t ticket)
     release_all(partition, ticket & 1, err);
     release_all(partition, !(ticket & 1), err);
     tracking_forget_all(partition);
-    messages_deliver(&partition->messages, NULL, 0);
+    messages_deliver(&partition->messages, 0);
     blocking_renew(partition->blocking);
 }
 
@@ -330,7 +330,10 @@ static void on_stopped(struct partition *partition)
 static bool on_turn(void *owner)
 {
     struct partition *partition = owner;
+    struct list *overdue;
     bool told = tracking_turn(partition);
+    while ((overdue = list_pop(&partition->overdue)))
+        session_abort(container_of(overdue, struct session, overdue));
     (void)commit_turn(partition->commit);
     if (partition->on_stopped && commit_is_idle(partition->commit))
         on_stopped(partition);
@@ -457,6 +460,7 @@ struct partition *partition_new(struct server *server, uint32_t index, struct lo
     acl_log_init(&partition->acl_log);
     list_init(&partition->sessions);
     list_init(&partition->monitors);
+    list_init(&partition->overdue);
     for (int i = 0; i < 2; i++)
         list_init(&partition->waiting[i]);
     for (int i = 0; i < 4; i++)
@@ -542,8 +546,8 @@ void partition_call_end(struct partition *partition, struct call *call)
         space_rollback(partition->spaces);
         messages_cut(&partition->messages, 0);
     }
-    if (partition->messages.count)
-        messages_deliver(&partition->messages, NULL, overlay_ticket(partition->overlay));
+    if (messages_ready(&partition->messages))
+        messages_deliver(&partition->messages, overlay_ticket(partition->overlay));
     keyspace_end(partition);
     out_clear(&partition->scrap);
     arena_reset(&partition->arena);

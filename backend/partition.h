@@ -46,6 +46,7 @@ struct partition {
     struct blocking_set *blocking;
     struct pubsub *pubsub;
     struct tracking *tracking;
+    struct list overdue;      /* sessions to be cut at the end of the turn */
     struct list monitors;     /* of sessions that gave MONITOR */
     struct messages messages; /* of the command being run */
     struct upkeep *upkeep;

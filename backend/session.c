@@ -45,6 +45,7 @@ struct session *session_new(struct partition *partition, struct stream *stream, 
     subscriber_init(&session->subscriber);
     tracker_init(&session->tracker);
     list_init(&session->monitor);
+    list_init(&session->overdue);
     session_reset(session);
     list_push(&partition->sessions, &session->link);
     partition->clients++;
@@ -67,6 +68,7 @@ static void session_free(struct session *session)
     session_reset(session);
     tracking_leave(session);
     messages_forget(&partition->messages, session);
+    list_remove(&session->overdue);
     for (int i = 0; i < 2; i++) {
         list_remove(&session->waiting[i]);
         out_clear(&session->held[i]);
@@ -308,14 +310,15 @@ static void reply_place_behind(struct session *session, struct out *out, size_t 
 void session_reply_end(struct session *session, struct out *out, size_t begun, uint64_t observed)
 {
     struct messages *messages = &session->partition->messages;
-    uint64_t ticket = messages->count ? wait_ticket(session, observed) : 0;
+    bool has_messages = messages_ready(messages);
+    uint64_t ticket = has_messages ? wait_ticket(session, observed) : 0;
     session->partition->stats->output_bytes += out->bytes - begun;
     session->partition->stats->replies_total++;
     if (out == &session->partition->scrap && session->reply_mode != REPLY_MODE_ON)
         out_clear(out);
     else if (out->bytes == begun)
         ; /* no reply */
-    else if (messages->count)
+    else if (has_messages)
         reply_place_behind(session, out, begun, observed);
     else if (out == stream_out(session->stream))
         stream_send(session->stream);
@@ -323,44 +326,11 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
         reply_place(session, out, observed);
     if (session->reply_mode == REPLY_MODE_SKIP)
         session->reply_mode = REPLY_MODE_ON;
-    if (messages->count)
-        messages_deliver(messages, session, ticket);
+    if (has_messages)
+        messages_deliver(messages, ticket);
 }
 
 /* ---- messages ---- */
-
-void session_push(struct session *session, struct block *frames, uint64_t ticket)
-{
-    CHECK(session->magic == SESSION_MAGIC);
-    if (session->is_closing)
-        return;
-    ticket = wait_ticket(session, ticket);
-    struct out *out = ticket ? hold(session, ticket) : stream_out(session->stream);
-    out_write_block(out, frames, frames->data, frames->used);
-    session->partition->stats->output_bytes += frames->used;
-    if (!ticket)
-        stream_send(session->stream);
-}
-
-bool session_is_subscriber(const struct session *session)
-{
-    return session->resp == 2 && subscriber_count(&session->subscriber) > 0;
-}
-
-void session_reply_later(struct session *session)
-{
-    struct partition *partition = session->partition;
-    if (session->reply_mode == REPLY_MODE_SKIP)
-        session->reply_mode = REPLY_MODE_SKIP_NEXT;
-    if (partition->messages.count)
-        messages_deliver(&partition->messages, session,
-                         wait_ticket(session, overlay_observed(partition->overlay)));
-}
-
-size_t session_owed_bytes(const struct session *session)
-{
-    return stream_pending(session->stream) + session->held[0].bytes + session->held[1].bytes;
-}
 
 /* The class of client-output-buffer-limit it is in. */
 static enum output_class output_class_of(const struct session *session)
@@ -386,16 +356,45 @@ static bool owes_too_much(struct session *session)
     return true;
 }
 
+void session_push(struct session *session, struct block *frames, uint64_t ticket)
+{
+    CHECK(session->magic == SESSION_MAGIC);
+    if (session->is_closing || !list_empty(&session->overdue))
+        return;
+    ticket = wait_ticket(session, ticket);
+    struct out *out = ticket ? hold(session, ticket) : stream_out(session->stream);
+    out_write_block(out, frames, frames->data, frames->used);
+    session->partition->stats->output_bytes += frames->used;
+    if (!ticket)
+        stream_send(session->stream);
+    if (owes_too_much(session)) /* not now: whoever tells may walk over sessions or waiters */
+        list_push(&session->partition->overdue, &session->overdue);
+}
+
+bool session_is_subscriber(const struct session *session)
+{
+    return session->resp == 2 && subscriber_count(&session->subscriber) > 0;
+}
+
+void session_reply_later(struct session *session)
+{
+    struct partition *partition = session->partition;
+    if (session->reply_mode == REPLY_MODE_SKIP)
+        session->reply_mode = REPLY_MODE_SKIP_NEXT;
+    if (messages_ready(&partition->messages))
+        messages_deliver(&partition->messages,
+                         wait_ticket(session, overlay_observed(partition->overlay)));
+}
+
+size_t session_owed_bytes(const struct session *session)
+{
+    return stream_pending(session->stream) + session->held[0].bytes + session->held[1].bytes;
+}
+
 static void session_check_owed(struct session *session)
 {
     if (owes_too_much(session))
         abort_later(session);
-}
-
-void session_check_pushed(struct session *session)
-{
-    if (owes_too_much(session))
-        session_abort(session);
 }
 
 void session_release(struct session *session, unsigned parity, int err)

@@ -82,6 +82,7 @@ struct session {
     struct watcher watcher;
     struct subscriber subscriber;
     struct tracker tracker;
+    struct list overdue; /* in partition->overdue: owes too much, cut at the end of the turn */
     struct list monitor; /* in partition->monitors */
 };
 
@@ -109,8 +110,6 @@ void session_go_on(struct session *session);
 /* A message (message.h): whole frames that leave when the ticket is durable (0: at once), behind everything owed,
  * and are dropped when its batch fails. */
 void session_push(struct session *session, struct block *frames, uint64_t ticket);
-/* Cuts the session off (it may be gone then) when it owes too much. */
-void session_check_pushed(struct session *session);
 /* In RESP2 with a subscription: few commands are allowed. */
 bool session_is_subscriber(const struct session *session);
 

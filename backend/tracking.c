@@ -441,7 +441,7 @@ bool tracking_turn(struct partition *partition)
     while (table_next(tracking->namespaces, &cursor, &name, &tracked))
         if (table_count(((struct tracked *)tracked)->changed))
             tell_changes(partition, tracked);
-    messages_deliver(&partition->messages, NULL, overlay_ticket(partition->overlay));
+    messages_deliver(&partition->messages, overlay_ticket(partition->overlay));
     return true;
 }
 
