@@ -188,8 +188,8 @@ static bool find_sub(struct call *call, struct entry *entry, enum cf cf, struct 
 /* Collects a page behind *last (data NULL: from the start); true when more rows follow. *last becomes the page's
  * last row. */
 static bool scan_rows(struct call *call, struct entry *entry, enum cf cf,
-                      const struct scan_options *options, bool with_values, struct bytes *last,
-                      struct found *found)
+                      const struct scan_options *options, scan_value_fn *value_of,
+                      struct bytes *last, struct found *found)
 {
     struct sub_iter it;
     bool more = false;
@@ -206,13 +206,24 @@ static bool scan_rows(struct call *call, struct entry *entry, enum cf cf,
         if (!matches(options, it.sub))
             continue;
         found_add(found, it.sub);
-        if (with_values)
-            found_add(found, it.value);
+        if (value_of)
+            found_add(found, value_of(call, it.value));
     }
     return sub_iter_fini(&it) && more;
 }
 
+static struct bytes value_as_is(struct call *call, struct bytes value)
+{
+    (void)call;
+    return value;
+}
+
 void scan_collection(struct call *call, enum type type, enum cf cf, bool with_values)
+{
+    scan_collection_as(call, type, cf, with_values ? value_as_is : NULL);
+}
+
+void scan_collection_as(struct call *call, enum type type, enum cf cf, scan_value_fn *value_of)
 {
     struct scan_options options;
     struct entry entry;
@@ -236,7 +247,7 @@ void scan_collection(struct call *call, enum type type, enum cf cf, bool with_va
         last = NONE;
     if (call->failed)
         return;
-    bool more = scan_rows(call, &entry, cf, &options, with_values, &last, &found);
+    bool more = scan_rows(call, &entry, cf, &options, value_of, &last, &found);
     if (call->failed)
         return;
     reply_page(call, more ? cursor_after(call->partition->cursors, scope, 0, last) : 0, &found);

@@ -1,0 +1,349 @@
+/*
+ * geo_search.c - places in a circle or a box.
+ *
+ *   shape ─► cells that cover it (geohash.h) ─► a walk over each cell's scores ─► those inside ─► sorted, cut
+ */
+#include "backend/commands/geo.h"
+#include "backend/handlers.h"
+#include "backend/notify.h"
+#include "shared/number.h"
+
+#include <stdlib.h>
+
+enum form { BY_POINT, BY_MEMBER, SEARCH };
+enum order { UNSORTED, ASCENDING, DESCENDING };
+
+struct search {
+    enum form form;
+    bool may_store;  /* GEORADIUS without _RO */
+    uint32_t key_at; /* argument of the searched key */
+    struct entry entry;
+    struct geo_shape shape;
+    bool has_member, has_point, has_radius, has_box;
+    bool with_distance, with_hash, with_point;
+    bool any;
+    bool store_distances;
+    int64_t count; /* 0: all */
+    enum order order;
+    const struct bytes *target; /* NULL: reply */
+};
+
+/* ---- arguments ---- */
+
+static bool parse_length(struct call *call, uint32_t at, const char *error, double *length)
+{
+    if (number_parse_double(call->argv[at], length))
+        return true;
+    call_error_text(call, error);
+    return false;
+}
+
+static bool parse_radius(struct call *call, uint32_t at, struct geo_shape *shape)
+{
+    if (!parse_length(call, at, "ERR need numeric radius", &shape->radius))
+        return false;
+    if (shape->radius < 0) {
+        call_error_text(call, "ERR radius cannot be negative");
+        return false;
+    }
+    shape->is_box = false;
+    return geo_parse_unit(call, at + 1, &shape->unit);
+}
+
+static bool parse_box(struct call *call, uint32_t at, struct geo_shape *shape)
+{
+    if (!parse_length(call, at, "ERR need numeric width", &shape->width) ||
+        !parse_length(call, at + 1, "ERR need numeric height", &shape->height))
+        return false;
+    if (shape->width < 0 || shape->height < 0) {
+        call_error_text(call, "ERR height or width cannot be negative");
+        return false;
+    }
+    shape->is_box = true;
+    return geo_parse_unit(call, at + 2, &shape->unit);
+}
+
+/* The centre is a member's point. A missing key is no error yet. */
+static bool parse_member(struct call *call, uint32_t at, struct search *search)
+{
+    if (!search->entry.exists)
+        return true;
+    int err = geo_of_member(call, &search->entry, call->argv[at], &search->shape.center);
+    if (err == ERR_NOT_FOUND)
+        call_error_text(call, "ERR could not decode requested zset member");
+    return err == OK;
+}
+
+static bool parse_count(struct call *call, uint32_t at, struct search *search)
+{
+    if (!call_int64(call, at, &search->count))
+        return false;
+    if (search->count <= 0)
+        call_error_text(call, "ERR COUNT must be > 0");
+    return !call->failed;
+}
+
+/* Options of GEOSEARCH alone. Returns how many arguments it took, 0: none, and maybe an error. */
+static uint32_t search_option(struct call *call, uint32_t at, struct search *search)
+{
+    struct bytes word = call->argv[at];
+    uint32_t left = call->argc - at - 1;
+    if (search->form != SEARCH)
+        return 0;
+    if (bytes_is(word, "frommember") && left >= 1 && !search->has_point) {
+        search->has_member = true;
+        return parse_member(call, at + 1, search) ? 2 : 0;
+    }
+    if (bytes_is(word, "fromlonlat") && left >= 2 && !search->has_member) {
+        search->has_point = true;
+        return geo_parse_point(call, at + 1, &search->shape.center) ? 3 : 0;
+    }
+    if (bytes_is(word, "byradius") && left >= 2 && !search->has_box) {
+        search->has_radius = true;
+        return parse_radius(call, at + 1, &search->shape) ? 3 : 0;
+    }
+    if (bytes_is(word, "bybox") && left >= 3 && !search->has_radius) {
+        search->has_box = true;
+        return parse_box(call, at + 1, &search->shape) ? 4 : 0;
+    }
+    if (bytes_is(word, "storedist") && search->target) {
+        search->store_distances = true;
+        return 1;
+    }
+    return 0;
+}
+
+/* The same for the options of all. */
+static uint32_t option(struct call *call, uint32_t at, struct search *search)
+{
+    struct bytes word = call->argv[at];
+    bool has_value = at + 1 < call->argc;
+    if (bytes_is(word, "withdist"))
+        search->with_distance = true;
+    else if (bytes_is(word, "withhash"))
+        search->with_hash = true;
+    else if (bytes_is(word, "withcoord"))
+        search->with_point = true;
+    else if (bytes_is(word, "any"))
+        search->any = true;
+    else if (bytes_is(word, "asc"))
+        search->order = ASCENDING;
+    else if (bytes_is(word, "desc"))
+        search->order = DESCENDING;
+    else if (bytes_is(word, "count") && has_value)
+        return parse_count(call, at + 1, search) ? 2 : 0;
+    else if (search->may_store && has_value &&
+             (bytes_is(word, "store") || bytes_is(word, "storedist"))) {
+        search->target = &call->argv[at + 1];
+        search->store_distances = bytes_is(word, "storedist");
+        return 2;
+    } else
+        return search_option(call, at, search);
+    return 1;
+}
+
+/* What must not, or must, stand together. */
+static bool options_fit(struct call *call, const struct search *search)
+{
+    const char *missing = NULL;
+    if (search->target && (search->with_distance || search->with_hash || search->with_point)) {
+        call_errorf(call, "ERR %s is not compatible with WITHDIST, WITHHASH and WITHCOORD options",
+                    search->form == SEARCH ? "GEOSEARCHSTORE" : "STORE option in GEORADIUS");
+        return false;
+    }
+    if (search->form == SEARCH && !search->has_member && !search->has_point)
+        missing = "FROMMEMBER or FROMLONLAT";
+    else if (search->form == SEARCH && !search->has_radius && !search->has_box)
+        missing = "BYRADIUS and BYBOX";
+    if (missing)
+        call_errorf(call, "ERR exactly one of %s can be specified for %.*s", missing,
+                    (int)strnlen(call->argv[0].data, call->argv[0].len), call->argv[0].data);
+    else if (search->any && search->count == 0)
+        call_error_text(call, "ERR the ANY argument requires COUNT argument");
+    return !call->failed;
+}
+
+static bool search_parse(struct call *call, struct search *search)
+{
+    uint32_t at = search->key_at + 1;
+    if (search->form == BY_POINT) {
+        if (!geo_parse_point(call, 2, &search->shape.center) ||
+            !parse_radius(call, 4, &search->shape))
+            return false;
+        at = 6;
+    } else if (search->form == BY_MEMBER) {
+        if (search->entry.exists &&
+            (!parse_member(call, 2, search) || !parse_radius(call, 3, &search->shape)))
+            return false;
+        at = 5;
+    }
+    while (at < call->argc) {
+        uint32_t taken = option(call, at, search);
+        if (call->failed)
+            return false;
+        if (taken == 0) {
+            call_error(call, ERR_SYNTAX);
+            return false;
+        }
+        at += taken;
+    }
+    return options_fit(call, search);
+}
+
+/* ---- searching ---- */
+
+struct place {
+    struct zset_row row;
+    struct geo_point point;
+    double distance; /* metres */
+    uint64_t number; /* found as the how manieth */
+};
+
+struct places {
+    struct place *place;
+    uint64_t count, cap;
+};
+
+static void places_add(struct call *call, struct places *places, struct place place)
+{
+    if (places->count == places->cap) {
+        uint64_t cap = places->cap ? places->cap * 2 : 16;
+        struct place *bigger = arena_alloc(call->arena, cap * sizeof *bigger);
+        if (places->count)
+            memcpy(bigger, places->place, places->count * sizeof *bigger);
+        places->place = bigger;
+        places->cap = cap;
+    }
+    place.row.member = arena_copy(call->arena, place.row.member);
+    place.number = places->count;
+    places->place[places->count++] = place;
+}
+
+/* Collects a cell's places that lie inside; at most `max` in all. False: the store failed. */
+static bool search_cell(struct call *call, struct search *search, struct geo_cell cell,
+                        uint64_t max, struct places *places)
+{
+    struct zset_walk walk;
+    struct bytes from = zset_bound(call, (double)cell.from, false);
+    struct bytes to = zset_bound(call, (double)cell.to, false);
+    zset_walk_init(call, &search->entry, from, to, false, &walk);
+    while (places->count < max && zset_walk_next(&walk)) {
+        struct place place = {.row = {walk.member, walk.score}, .point = geo_of_score(walk.score)};
+        if (geo_contains(&search->shape, place.point, &place.distance))
+            places_add(call, places, place);
+    }
+    return zset_walk_fini(&walk);
+}
+
+static int nearest_first(const void *a, const void *b)
+{
+    const struct place *x = a;
+    const struct place *y = b;
+    if (x->distance != y->distance)
+        return x->distance < y->distance ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static int farthest_first(const void *a, const void *b)
+{
+    const struct place *x = a;
+    const struct place *y = b;
+    if (x->distance != y->distance)
+        return x->distance > y->distance ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static bool search_run(struct call *call, struct search *search, struct places *places)
+{
+    struct geo_cell cells[GEOHASH_CELLS];
+    uint64_t max = search->any ? (uint64_t)search->count : UINT64_MAX;
+    uint32_t count = geo_cover(&search->shape, cells);
+    for (uint32_t i = 0; i < count && places->count < max; i++)
+        if (!search_cell(call, search, cells[i], max, places))
+            return false;
+    if (search->count && search->order == UNSORTED && !search->any)
+        search->order = ASCENDING;
+    if (places->count && search->order != UNSORTED)
+        qsort(places->place, places->count, sizeof *places->place,
+              search->order == ASCENDING ? nearest_first : farthest_first);
+    if (search->count && places->count > (uint64_t)search->count)
+        places->count = (uint64_t)search->count;
+    return true;
+}
+
+static void reply_places(struct call *call, const struct search *search,
+                         const struct places *places)
+{
+    int64_t details = search->with_distance + search->with_hash + search->with_point;
+    reply_array(&call->reply, (int64_t)places->count);
+    for (uint64_t i = 0; i < places->count; i++) {
+        const struct place *place = &places->place[i];
+        if (details)
+            reply_array(&call->reply, 1 + details);
+        reply_bulk(&call->reply, place->row.member);
+        if (search->with_distance)
+            geo_reply_distance(call, place->distance / search->shape.unit);
+        if (search->with_hash)
+            reply_int(&call->reply, (int64_t)place->row.score);
+        if (search->with_point)
+            geo_reply_point(call, place->point);
+    }
+}
+
+static void store_places(struct call *call, const struct search *search,
+                         const struct places *places)
+{
+    struct zset_rows rows = {.count = places->count};
+    rows.row = arena_alloc(call->arena, (places->count + 1) * sizeof *rows.row);
+    for (uint64_t i = 0; i < places->count; i++) {
+        rows.row[i] = places->place[i].row;
+        if (search->store_distances)
+            rows.row[i].score = places->place[i].distance / search->shape.unit;
+    }
+    zset_store(call, *search->target, &rows,
+               search->form == SEARCH ? "geosearchstore" : "georadiusstore");
+}
+
+static void run_search(struct call *call, struct search search)
+{
+    struct places places = {0};
+    if (!zset_open_read(call, call->argv[search.key_at], &search.entry) ||
+        !search_parse(call, &search))
+        return;
+    if (search.entry.exists && !search_run(call, &search, &places))
+        return;
+    if (search.target)
+        store_places(call, &search, &places);
+    else
+        reply_places(call, &search, &places);
+}
+
+void cmd_georadius(struct call *call)
+{
+    run_search(call, (struct search){.form = BY_POINT, .key_at = 1, .may_store = true});
+}
+
+void cmd_georadius_ro(struct call *call)
+{
+    run_search(call, (struct search){.form = BY_POINT, .key_at = 1});
+}
+
+void cmd_georadiusbymember(struct call *call)
+{
+    run_search(call, (struct search){.form = BY_MEMBER, .key_at = 1, .may_store = true});
+}
+
+void cmd_georadiusbymember_ro(struct call *call)
+{
+    run_search(call, (struct search){.form = BY_MEMBER, .key_at = 1});
+}
+
+void cmd_geosearch(struct call *call)
+{
+    run_search(call, (struct search){.form = SEARCH, .key_at = 1});
+}
+
+void cmd_geosearchstore(struct call *call)
+{
+    run_search(call, (struct search){.form = SEARCH, .key_at = 2, .target = &call->argv[1]});
+}

@@ -1,0 +1,472 @@
+/*
+ * zset.c - sorted sets: their rows, and the commands about single members.
+ *
+ * Each member has two rows: member → score finds the score, score | member holds the order. A -0 is kept as 0, as
+ * Redis does in its compact form (members up to 64 bytes, 128 of them).
+ */
+#include "backend/commands/zset.h"
+
+#include "backend/commands/scan.h"
+#include "backend/handlers.h"
+#include "backend/notify.h"
+#include "backend/rank.h"
+#include "shared/check.h"
+#include "shared/number.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const struct bytes NOTHING = {"", 0};
+static const double WHOLE_MAX =
+    (double)(INT64_MAX / 2); /* scores up to it may be printed as integers */
+
+/* ---- rows ---- */
+
+bool zset_open_read(struct call *call, struct bytes key, struct entry *entry)
+{
+    return keyspace_open_type(call, key, TYPE_ZSET, OPEN_READ, entry);
+}
+
+int zset_score(struct call *call, struct entry *entry, struct bytes member, double *score)
+{
+    struct bytes value;
+    uint64_t bits;
+    if (entry->meta.type != TYPE_ZSET)
+        return ERR_NOT_FOUND;
+    int err = sub_get(call, entry, CF_DATA, member, &value);
+    if (err != OK)
+        return err;
+    if (!decode_u64(value, &bits)) {
+        call_error(call, ERR_STORE);
+        return ERR_STORE;
+    }
+    *score = decode_score(bits);
+    return OK;
+}
+
+struct bytes zset_place(struct call *call, double score, struct bytes member)
+{
+    char *place = arena_alloc(call->arena, sizeof(uint64_t) + member.len);
+    put_u64(place, encode_score(score));
+    if (member.len)
+        memcpy(place + sizeof(uint64_t), member.data, member.len);
+    return (struct bytes){place, sizeof(uint64_t) + member.len};
+}
+
+struct bytes zset_bound(struct call *call, double score, bool is_behind)
+{
+    return encode_u64(call->arena, encode_score(score) + is_behind);
+}
+
+static void put_score(struct call *call, struct entry *entry, struct bytes member, double score)
+{
+    char bits[sizeof(uint64_t)];
+    put_u64(bits, encode_score(score));
+    sub_put(call, entry, CF_DATA, member, (struct bytes){bits, sizeof bits});
+}
+
+/* Puts the row of the order and counts it. */
+static bool place_put(struct call *call, struct entry *entry, struct bytes member, double score)
+{
+    struct bytes place = zset_place(call, score, member);
+    sub_put(call, entry, CF_ZSET_SCORE, place, NOTHING);
+    entry->meta.size++;
+    return rank_add(call, entry, CF_ZSET_SCORE, place);
+}
+
+static bool place_delete(struct call *call, struct entry *entry, struct bytes member, double score)
+{
+    struct bytes place = zset_place(call, score, member);
+    sub_delete(call, entry, CF_ZSET_SCORE, place);
+    entry->meta.size--;
+    return rank_remove(call, entry, CF_ZSET_SCORE, place);
+}
+
+bool zset_set(struct call *call, struct entry *entry, struct bytes member, double score,
+              enum zset_change *change)
+{
+    double old;
+    int err = zset_score(call, entry, member, &old);
+    if (err == ERR_STORE)
+        return false;
+    *change = err == ERR_NOT_FOUND ? ZSET_ADDED : old == score ? ZSET_SAME : ZSET_MOVED;
+    if (*change == ZSET_SAME)
+        return true;
+    put_score(call, entry, member, score);
+    return (*change == ZSET_ADDED || place_delete(call, entry, member, old)) &&
+           place_put(call, entry, member, score);
+}
+
+bool zset_remove(struct call *call, struct entry *entry, struct bytes member, double score)
+{
+    sub_delete(call, entry, CF_DATA, member);
+    return place_delete(call, entry, member, score);
+}
+
+bool zset_remove_rows(struct call *call, struct entry *entry, const struct zset_rows *rows)
+{
+    if (rows->count == entry->meta.size) {
+        entry_delete(call, entry);
+        return true;
+    }
+    for (uint64_t i = 0; i < rows->count; i++)
+        if (!zset_remove(call, entry, rows->row[i].member, rows->row[i].score))
+            return false;
+    if (rows->count)
+        entry_save(call, entry);
+    return true;
+}
+
+void zset_store(struct call *call, struct bytes key, const struct zset_rows *rows,
+                const char *event)
+{
+    struct entry entry;
+    if (!keyspace_open(call, key, OPEN_WRITE, &entry))
+        return;
+    if (rows->count) {
+        entry_create(call, &entry, TYPE_ZSET);
+        for (uint64_t i = 0; i < rows->count; i++) {
+            put_score(call, &entry, rows->row[i].member, rows->row[i].score);
+            if (!place_put(call, &entry, rows->row[i].member, rows->row[i].score))
+                return;
+        }
+        entry_save(call, &entry);
+        notify(call, NOTIFY_ZSET, event, key);
+    } else if (entry.exists) {
+        entry_delete(call, &entry);
+        notify(call, NOTIFY_GENERIC, "del", key);
+    }
+    reply_int(&call->reply, (int64_t)rows->count);
+}
+
+void zset_rows_add(struct call *call, struct zset_rows *rows, struct bytes member, double score)
+{
+    if (rows->count == rows->cap) {
+        uint64_t cap = rows->cap ? rows->cap * 2 : 16;
+        struct zset_row *row = arena_alloc(call->arena, cap * sizeof *row);
+        if (rows->count)
+            memcpy(row, rows->row, rows->count * sizeof *row);
+        rows->row = row;
+        rows->cap = cap;
+    }
+    rows->row[rows->count++] = (struct zset_row){arena_copy(call->arena, member), score};
+}
+
+int64_t zset_reply_count(const struct call *call, uint64_t count, bool with_scores)
+{
+    return (int64_t)(with_scores && call->reply.resp < 3 ? count * 2 : count);
+}
+
+void zset_reply_row(struct call *call, struct bytes member, double score, bool with_scores)
+{
+    if (with_scores && call->reply.resp >= 3)
+        reply_array(&call->reply, 2);
+    reply_bulk(&call->reply, member);
+    if (with_scores)
+        reply_double(&call->reply, score);
+}
+
+void zset_rows_reply(struct call *call, const struct zset_rows *rows, bool with_scores)
+{
+    reply_array(&call->reply, zset_reply_count(call, rows->count, with_scores));
+    for (uint64_t i = 0; i < rows->count; i++)
+        zset_reply_row(call, rows->row[i].member, rows->row[i].score, with_scores);
+}
+
+/* ---- walking ---- */
+
+void zset_walk_init(struct call *call, struct entry *entry, struct bytes from, struct bytes to,
+                    bool is_reverse, struct zset_walk *walk)
+{
+    *walk = (struct zset_walk){.from = from, .to = to, .is_reverse = is_reverse};
+    if (is_reverse)
+        sub_iter_init_reverse(call, entry, CF_ZSET_SCORE, to, &walk->it);
+    else
+        sub_iter_init(call, entry, CF_ZSET_SCORE, from, &walk->it);
+}
+
+bool zset_walk_next(struct zset_walk *walk)
+{
+    bool is_first = !walk->it.started;
+    if (!sub_iter_next(&walk->it))
+        return false;
+    if (is_first && walk->is_reverse && walk->to.len && bytes_equal(walk->it.sub, walk->to) &&
+        !sub_iter_next(&walk->it)) /* the bound itself lies outside */
+        return false;
+    struct bytes place = walk->it.sub;
+    CHECK(place.len >= sizeof(uint64_t));
+    if (walk->is_reverse ? bytes_compare(place, walk->from) < 0
+                         : walk->to.len && bytes_compare(place, walk->to) >= 0)
+        return false;
+    walk->member = zset_place_member(place);
+    walk->score = decode_score(get_u64(place.data));
+    return true;
+}
+
+bool zset_walk_fini(struct zset_walk *walk)
+{
+    return sub_iter_fini(&walk->it);
+}
+
+bool zset_rank(struct call *call, struct entry *entry, struct bytes bound, uint64_t *rank)
+{
+    *rank = 0;
+    return bound.len == 0 || rank_of(call, entry, CF_ZSET_SCORE, bound, rank);
+}
+
+bool zset_place_at(struct call *call, struct entry *entry, uint64_t rank, struct bytes *place)
+{
+    struct bytes from;
+    uint64_t skip;
+    struct sub_iter it;
+    *place = NOTHING;
+    if (!rank_seek(call, entry, CF_ZSET_SCORE, rank, &from, &skip))
+        return false;
+    sub_iter_init(call, entry, CF_ZSET_SCORE, from, &it);
+    while (sub_iter_next(&it))
+        if (skip-- == 0) {
+            *place = arena_copy(call->arena, it.sub);
+            break;
+        }
+    return sub_iter_fini(&it);
+}
+
+/* ---- ZADD, ZINCRBY ---- */
+
+struct add_options {
+    bool nx, xx, gt, lt, ch, incr;
+    uint32_t pairs_at; /* first score */
+};
+
+static void add_options_read(struct call *call, struct add_options *options)
+{
+    *options = (struct add_options){.pairs_at = 2};
+    for (; options->pairs_at < call->argc; options->pairs_at++) {
+        struct bytes word = call->argv[options->pairs_at];
+        if (bytes_is(word, "nx"))
+            options->nx = true;
+        else if (bytes_is(word, "xx"))
+            options->xx = true;
+        else if (bytes_is(word, "ch"))
+            options->ch = true;
+        else if (bytes_is(word, "incr"))
+            options->incr = true;
+        else if (bytes_is(word, "gt"))
+            options->gt = true;
+        else if (bytes_is(word, "lt"))
+            options->lt = true;
+        else
+            return;
+    }
+}
+
+/* Replies what is wrong with options and scores. */
+static bool add_parse(struct call *call, const struct add_options *options, double **scores)
+{
+    uint32_t words = call->argc - options->pairs_at;
+    const char *error = NULL;
+    if (words % 2 || words == 0)
+        error = error_text(ERR_SYNTAX);
+    else if (options->nx && options->xx)
+        error = "ERR XX and NX options at the same time are not compatible";
+    else if ((options->gt && options->nx) || (options->lt && options->nx) ||
+             (options->gt && options->lt))
+        error = "ERR GT, LT, and/or NX options at the same time are not compatible";
+    else if (options->incr && words > 2)
+        error = "ERR INCR option supports a single increment-element pair";
+    if (error) {
+        call_error_text(call, error);
+        return false;
+    }
+    *scores = arena_alloc(call->arena, words / 2 * sizeof **scores);
+    for (uint32_t i = 0; i < words / 2; i++)
+        if (!number_parse_double(call->argv[options->pairs_at + 2 * i], &(*scores)[i])) {
+            call_error(call, ERR_NOT_FLOAT);
+            return false;
+        }
+    return true;
+}
+
+/* What adding has done so far. */
+struct added {
+    uint64_t added, moved;
+    bool is_done; /* the last member has its score, not kept from it by an option */
+    double score; /* its score */
+};
+
+/* False: an error was replied. */
+static bool add_one(struct call *call, struct entry *entry, const struct add_options *options,
+                    struct bytes member, double score, struct added *added)
+{
+    double old;
+    enum zset_change change;
+    int err = zset_score(call, entry, member, &old);
+    if (err == ERR_STORE)
+        return false;
+    added->is_done = false;
+    if (err == OK ? options->nx : options->xx)
+        return true;
+    if (err == OK && options->incr) {
+        score += old;
+        if (isnan(score)) {
+            call_error_text(call, "ERR resulting score is not a number (NaN)");
+            return false;
+        }
+    }
+    if (err == OK && ((options->lt && score >= old) || (options->gt && score <= old)))
+        return true;
+    if (entry->meta.type != TYPE_ZSET)
+        entry_create(call, entry, TYPE_ZSET);
+    if (!zset_set(call, entry, member, score, &change))
+        return false;
+    added->added += change == ZSET_ADDED;
+    added->moved += change == ZSET_MOVED;
+    added->is_done = true;
+    added->score = score;
+    return true;
+}
+
+static void add(struct call *call, const struct add_options *options, const double *scores)
+{
+    struct entry entry;
+    struct added added = {0};
+    if (!keyspace_open_type(call, call->argv[1], TYPE_ZSET, OPEN_WRITE, &entry))
+        return;
+    for (uint32_t i = options->pairs_at, j = 0; i < call->argc; i += 2, j++)
+        if (!add_one(call, &entry, options, call->argv[i + 1], scores[j], &added))
+            return;
+    if (added.added)
+        entry_save(call, &entry);
+    else if (added.moved)
+        entry_touch(call, &entry);
+    if (added.added || added.moved)
+        notify(call, NOTIFY_ZSET, options->incr ? "zincr" : "zadd", call->argv[1]);
+    if (!options->incr)
+        reply_int(&call->reply, (int64_t)(added.added + (options->ch ? added.moved : 0)));
+    else if (added.is_done)
+        reply_double(&call->reply, added.score);
+    else
+        reply_null(&call->reply);
+}
+
+void cmd_zadd(struct call *call)
+{
+    struct add_options options;
+    double *scores;
+    add_options_read(call, &options);
+    if (add_parse(call, &options, &scores))
+        add(call, &options, scores);
+}
+
+void cmd_zincrby(struct call *call)
+{
+    const struct add_options options = {.incr = true, .pairs_at = 2};
+    double *scores;
+    if (add_parse(call, &options, &scores))
+        add(call, &options, scores);
+}
+
+/* ---- single members ---- */
+
+void cmd_zrem(struct call *call)
+{
+    struct entry entry;
+    int64_t removed = 0;
+    if (!keyspace_open_type(call, call->argv[1], TYPE_ZSET, OPEN_WRITE, &entry))
+        return;
+    for (uint32_t i = 2; i < call->argc; i++) {
+        double score;
+        int err = zset_score(call, &entry, call->argv[i], &score);
+        if (err == ERR_NOT_FOUND)
+            continue;
+        if (err != OK || !zset_remove(call, &entry, call->argv[i], score))
+            return;
+        removed++;
+    }
+    if (removed) {
+        entry_save(call, &entry);
+        notify(call, NOTIFY_ZSET, "zrem", call->argv[1]);
+        if (!entry.exists)
+            notify(call, NOTIFY_GENERIC, "del", call->argv[1]);
+    }
+    reply_int(&call->reply, removed);
+}
+
+void cmd_zcard(struct call *call)
+{
+    struct entry entry;
+    if (zset_open_read(call, call->argv[1], &entry))
+        reply_int(&call->reply, (int64_t)entry.meta.size);
+}
+
+static void reply_score(struct call *call, struct entry *entry, struct bytes member)
+{
+    double score;
+    int err = zset_score(call, entry, member, &score);
+    if (err == OK)
+        reply_double(&call->reply, score);
+    else if (err == ERR_NOT_FOUND)
+        reply_null(&call->reply);
+}
+
+void cmd_zscore(struct call *call)
+{
+    struct entry entry;
+    if (zset_open_read(call, call->argv[1], &entry))
+        reply_score(call, &entry, call->argv[2]);
+}
+
+void cmd_zmscore(struct call *call)
+{
+    struct entry entry;
+    if (!zset_open_read(call, call->argv[1], &entry))
+        return;
+    reply_array(&call->reply, call->argc - 2);
+    for (uint32_t i = 2; i < call->argc && !call->failed; i++)
+        reply_score(call, &entry, call->argv[i]);
+}
+
+static void reply_rank(struct call *call, bool is_reverse)
+{
+    struct entry entry;
+    double score;
+    uint64_t rank;
+    if (!zset_open_read(call, call->argv[1], &entry))
+        return;
+    int err = zset_score(call, &entry, call->argv[2], &score);
+    if (err == ERR_NOT_FOUND)
+        reply_null(&call->reply);
+    if (err != OK || !zset_rank(call, &entry, zset_place(call, score, call->argv[2]), &rank))
+        return;
+    reply_int(&call->reply, (int64_t)(is_reverse ? entry.meta.size - 1 - rank : rank));
+}
+
+void cmd_zrank(struct call *call)
+{
+    reply_rank(call, false);
+}
+
+void cmd_zrevrank(struct call *call)
+{
+    reply_rank(call, true);
+}
+
+/* ZSCAN's score: a bulk string, also in RESP3, and without an exponent when it is whole. */
+static struct bytes scan_value(struct call *call, struct bytes value)
+{
+    uint64_t bits;
+    char *text = arena_alloc(call->arena, DOUBLE_TEXT_MAX);
+    if (!decode_u64(value, &bits)) {
+        call_error(call, ERR_STORE);
+        return NOTHING;
+    }
+    double score = decode_score(bits);
+    if (fabs(score) <= WHOLE_MAX && score == trunc(score))
+        return (struct bytes){text, number_format_int64(text, (int64_t)score)};
+    return (struct bytes){text, number_format_double(text, score)};
+}
+
+void cmd_zscan(struct call *call)
+{
+    scan_collection_as(call, TYPE_ZSET, CF_DATA, scan_value);
+}

@@ -1,0 +1,350 @@
+/*
+ * zset_algebra.c - union, intersection and difference of sorted sets and sets.
+ *
+ * Both types keep their members in CF_DATA in byte order, a set's without a score (it counts as 1), so one walk reads
+ * either. A union is all rows sorted by member and folded; the others ask the remaining inputs row by row.
+ */
+#include "backend/commands/zset.h"
+#include "backend/handlers.h"
+#include "shared/check.h"
+#include "shared/number.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const struct bytes NOTHING = {"", 0};
+
+enum operation { UNION, INTERSECTION, DIFFERENCE };
+enum aggregate { SUM, MIN, MAX };
+
+struct input {
+    struct entry entry;
+    double weight;
+};
+
+struct algebra {
+    enum operation operation;
+    bool is_stored;
+    bool is_counted; /* ZINTERCARD */
+    struct input *inputs;
+    uint32_t count;
+    enum aggregate aggregate;
+    bool with_scores;
+    uint64_t limit; /* 0: none */
+};
+
+/* ---- arguments ---- */
+
+static bool open_inputs(struct call *call, uint32_t numkeys_at, struct algebra *algebra)
+{
+    int64_t count;
+    if (!call_int64(call, numkeys_at, &count))
+        return false;
+    if (count < 1) {
+        call_errorf(call, "ERR at least 1 input key is needed for '%s' command",
+                    command_full_name(call->command));
+        return false;
+    }
+    if (count > (int64_t)call->argc - numkeys_at - 1) {
+        call_error(call, ERR_SYNTAX);
+        return false;
+    }
+    algebra->count = (uint32_t)count;
+    algebra->inputs = arena_alloc(call->arena, (size_t)count * sizeof *algebra->inputs);
+    for (uint32_t i = 0; i < algebra->count; i++) {
+        struct input *input = &algebra->inputs[i];
+        input->weight = 1;
+        if (!keyspace_open(call, call->argv[numkeys_at + 1 + i], OPEN_READ, &input->entry))
+            return false;
+        if (input->entry.exists && input->entry.meta.type != TYPE_ZSET &&
+            input->entry.meta.type != TYPE_SET) {
+            call_error(call, ERR_WRONGTYPE);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool parse_aggregate(struct call *call, struct bytes word, struct algebra *algebra)
+{
+    if (bytes_is(word, "sum"))
+        algebra->aggregate = SUM;
+    else if (bytes_is(word, "min"))
+        algebra->aggregate = MIN;
+    else if (bytes_is(word, "max"))
+        algebra->aggregate = MAX;
+    else
+        call_error(call, ERR_SYNTAX);
+    return !call->failed;
+}
+
+static bool parse_weights(struct call *call, uint32_t at, struct algebra *algebra)
+{
+    for (uint32_t i = 0; i < algebra->count; i++)
+        if (!number_parse_double(call->argv[at + i], &algebra->inputs[i].weight)) {
+            call_error_text(call, "ERR weight value is not a float");
+            return false;
+        }
+    return true;
+}
+
+static bool parse_limit(struct call *call, struct bytes text, struct algebra *algebra)
+{
+    int64_t limit;
+    if (!number_parse_int64(text, &limit) || limit < 0) {
+        call_error_text(call, "ERR LIMIT can't be negative");
+        return false;
+    }
+    algebra->limit = (uint64_t)limit;
+    return true;
+}
+
+static bool parse_options(struct call *call, uint32_t at, struct algebra *algebra)
+{
+    bool is_combined = algebra->operation != DIFFERENCE && !algebra->is_counted;
+    while (at < call->argc) {
+        struct bytes word = call->argv[at];
+        uint32_t left = call->argc - at - 1;
+        if (is_combined && left >= algebra->count && bytes_is(word, "weights")) {
+            if (!parse_weights(call, at + 1, algebra))
+                return false;
+            at += 1 + algebra->count;
+        } else if (is_combined && left >= 1 && bytes_is(word, "aggregate")) {
+            if (!parse_aggregate(call, call->argv[at + 1], algebra))
+                return false;
+            at += 2;
+        } else if (!algebra->is_stored && !algebra->is_counted && bytes_is(word, "withscores")) {
+            algebra->with_scores = true;
+            at++;
+        } else if (algebra->is_counted && left >= 1 && bytes_is(word, "limit")) {
+            if (!parse_limit(call, call->argv[at + 1], algebra))
+                return false;
+            at += 2;
+        } else {
+            call_error(call, ERR_SYNTAX);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- combining ---- */
+
+static uint64_t input_size(const struct input *input)
+{
+    return input->entry.exists ? input->entry.meta.size : 0;
+}
+
+/* Smallest inputs first, equal ones in the order of the arguments: sums of doubles depend on it. */
+static void sort_inputs(struct algebra *algebra)
+{
+    for (uint32_t i = 1; i < algebra->count; i++) {
+        struct input input = algebra->inputs[i];
+        uint32_t at = i;
+        for (; at > 0 && input_size(&algebra->inputs[at - 1]) > input_size(&input); at--)
+            algebra->inputs[at] = algebra->inputs[at - 1];
+        algebra->inputs[at] = input;
+    }
+}
+
+static double row_score(struct bytes value)
+{
+    return value.len == sizeof(uint64_t) ? decode_score(get_u64(value.data)) : 1;
+}
+
+static double combine(enum aggregate aggregate, double a, double b)
+{
+    if (aggregate == MIN)
+        return b < a ? b : a;
+    if (aggregate == MAX)
+        return b > a ? b : a;
+    double sum = a + b;
+    return isnan(sum) ? 0 : sum; /* inf and -inf */
+}
+
+static double weighted(double weight, double score)
+{
+    double product = weight * score;
+    return isnan(product) ? 0 : product;
+}
+
+/* A row of a union and whether it came first. */
+struct part {
+    struct zset_row row;
+    uint64_t number;
+};
+
+static int part_order(const void *a, const void *b)
+{
+    const struct part *x = a;
+    const struct part *y = b;
+    int order = bytes_compare(x->row.member, y->row.member);
+    return order ? order : (x->number > y->number) - (x->number < y->number);
+}
+
+static bool run_union(struct call *call, struct algebra *algebra, struct zset_rows *result)
+{
+    uint64_t total = 0;
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < algebra->count; i++)
+        total += input_size(&algebra->inputs[i]);
+    struct part *parts = arena_alloc(call->arena, total * sizeof *parts);
+    for (uint32_t i = 0; i < algebra->count; i++) {
+        struct input *input = &algebra->inputs[i];
+        struct sub_iter it;
+        if (!input->entry.exists)
+            continue;
+        sub_iter_init(call, &input->entry, CF_DATA, NOTHING, &it);
+        while (count < total && sub_iter_next(&it)) {
+            parts[count].row.member = arena_copy(call->arena, it.sub);
+            parts[count].row.score = weighted(input->weight, row_score(it.value));
+            parts[count].number = count;
+            count++;
+        }
+        if (!sub_iter_fini(&it))
+            return false;
+    }
+    qsort(parts, count, sizeof *parts, part_order);
+    result->row = arena_alloc(call->arena, (count + 1) * sizeof *result->row);
+    for (uint64_t i = 0; i < count; i++) {
+        struct zset_row *last = result->count ? &result->row[result->count - 1] : NULL;
+        if (last && bytes_equal(last->member, parts[i].row.member))
+            last->score = combine(algebra->aggregate, last->score, parts[i].row.score);
+        else
+            result->row[result->count++] = parts[i].row;
+    }
+    return true;
+}
+
+/* Is the member in the input, and with which score? False at failure of the store. */
+static bool look_up(struct call *call, struct input *input, struct bytes member, bool *is_in,
+                    double *score)
+{
+    struct bytes value;
+    *is_in = false;
+    if (!input->entry.exists)
+        return true;
+    int err = sub_get(call, &input->entry, CF_DATA, member, &value);
+    *is_in = err == OK;
+    if (err == OK)
+        *score = row_score(value);
+    return err != ERR_STORE;
+}
+
+/* Does the row of the first input stay? Its score becomes the result's. */
+static bool stays(struct call *call, struct algebra *algebra, struct bytes member, double *score,
+                  bool *is_in)
+{
+    double first = *score;
+    bool is_difference = algebra->operation == DIFFERENCE;
+    if (!is_difference)
+        *score = weighted(algebra->inputs[0].weight, first);
+    for (uint32_t i = 1; i < algebra->count; i++) {
+        double other = 0;
+        if (!look_up(call, &algebra->inputs[i], member, is_in, &other))
+            return false;
+        if (*is_in == is_difference) {
+            *is_in = false;
+            return true;
+        }
+        if (!is_difference)
+            *score = combine(algebra->aggregate, *score, algebra->inputs[i].weight * other);
+    }
+    *is_in = true;
+    return true;
+}
+
+static bool run_filter(struct call *call, struct algebra *algebra, struct zset_rows *result)
+{
+    struct sub_iter it;
+    if (!algebra->inputs[0].entry.exists)
+        return true;
+    sub_iter_init(call, &algebra->inputs[0].entry, CF_DATA, NOTHING, &it);
+    while (sub_iter_next(&it)) {
+        bool is_in;
+        double score = row_score(it.value);
+        if (!stays(call, algebra, it.sub, &score, &is_in))
+            break;
+        if (!is_in)
+            continue;
+        if (algebra->is_counted)
+            result->count++;
+        else
+            zset_rows_add(call, result, it.sub, score);
+        if (algebra->limit && result->count == algebra->limit)
+            break;
+    }
+    return sub_iter_fini(&it) && !call->failed;
+}
+
+static int row_order(const void *a, const void *b)
+{
+    const struct zset_row *x = a;
+    const struct zset_row *y = b;
+    if (x->score != y->score)
+        return x->score < y->score ? -1 : 1;
+    return bytes_compare(x->member, y->member);
+}
+
+/* `numkeys_at`: the argument with the number of inputs. */
+static void run_algebra(struct call *call, uint32_t numkeys_at, struct algebra algebra)
+{
+    struct zset_rows result = {0};
+    if (!open_inputs(call, numkeys_at, &algebra) ||
+        !parse_options(call, numkeys_at + 1 + algebra.count, &algebra))
+        return;
+    if (algebra.operation != DIFFERENCE)
+        sort_inputs(&algebra);
+    if (!(algebra.operation == UNION ? run_union(call, &algebra, &result)
+                                     : run_filter(call, &algebra, &result)))
+        return;
+    if (algebra.is_counted) {
+        reply_int(&call->reply, (int64_t)result.count);
+        return;
+    }
+    if (algebra.is_stored) {
+        zset_store(call, call->argv[1], &result,
+                   algebra.operation == UNION          ? "zunionstore"
+                   : algebra.operation == INTERSECTION ? "zinterstore"
+                                                       : "zdiffstore");
+        return;
+    }
+    if (result.count)
+        qsort(result.row, result.count, sizeof *result.row, row_order);
+    zset_rows_reply(call, &result, algebra.with_scores);
+}
+
+void cmd_zunion(struct call *call)
+{
+    run_algebra(call, 1, (struct algebra){.operation = UNION});
+}
+
+void cmd_zunionstore(struct call *call)
+{
+    run_algebra(call, 2, (struct algebra){.operation = UNION, .is_stored = true});
+}
+
+void cmd_zinter(struct call *call)
+{
+    run_algebra(call, 1, (struct algebra){.operation = INTERSECTION});
+}
+
+void cmd_zinterstore(struct call *call)
+{
+    run_algebra(call, 2, (struct algebra){.operation = INTERSECTION, .is_stored = true});
+}
+
+void cmd_zintercard(struct call *call)
+{
+    run_algebra(call, 1, (struct algebra){.operation = INTERSECTION, .is_counted = true});
+}
+
+void cmd_zdiff(struct call *call)
+{
+    run_algebra(call, 1, (struct algebra){.operation = DIFFERENCE});
+}
+
+void cmd_zdiffstore(struct call *call)
+{
+    run_algebra(call, 2, (struct algebra){.operation = DIFFERENCE, .is_stored = true});
+}

@@ -1,0 +1,328 @@
+/*
+ * zset_pop.c - taking the lowest or highest members, waiting for them or not; and members by chance.
+ */
+#include "backend/blocking.h"
+#include "backend/commands/zset.h"
+#include "backend/handlers.h"
+#include "backend/notify.h"
+#include "shared/number.h"
+
+#include <stdlib.h>
+
+static const struct bytes NOTHING = {"", 0};
+
+/* ---- popping ---- */
+
+/* What to take, and how it is replied. */
+struct take {
+    const struct bytes *keys;
+    uint32_t keys_count;
+    uint64_t count;
+    bool is_max;
+    bool with_key;  /* the key comes first */
+    bool is_nested; /* each member and score are an array */
+};
+
+static void reply_taken(struct call *call, const struct take *take, struct bytes key,
+                        const struct zset_rows *rows)
+{
+    int64_t count = (int64_t)rows->count;
+    if (take->with_key) {
+        reply_array(&call->reply, take->is_nested ? 2 : 1 + 2 * count);
+        reply_bulk(&call->reply, key);
+    }
+    if (take->is_nested)
+        reply_array(&call->reply, count);
+    else if (!take->with_key)
+        reply_array(&call->reply, 2 * count);
+    for (uint64_t i = 0; i < rows->count; i++) {
+        if (take->is_nested)
+            reply_array(&call->reply, 2);
+        reply_bulk(&call->reply, rows->row[i].member);
+        reply_double(&call->reply, rows->row[i].score);
+    }
+}
+
+/* Takes from an existing sorted set and replies it. */
+static void take_from(struct call *call, const struct take *take, struct entry *entry)
+{
+    struct zset_walk walk;
+    struct zset_rows rows = {0};
+    zset_walk_init(call, entry, NOTHING, NOTHING, take->is_max, &walk);
+    while (rows.count < take->count && zset_walk_next(&walk))
+        zset_rows_add(call, &rows, walk.member, walk.score);
+    if (!zset_walk_fini(&walk))
+        return;
+    reply_taken(call, take, entry->key, &rows);
+    if (!zset_remove_rows(call, entry, &rows))
+        return;
+    notify(call, NOTIFY_ZSET, take->is_max ? "zpopmax" : "zpopmin", entry->key);
+    if (!entry->exists)
+        notify(call, NOTIFY_GENERIC, "del", entry->key);
+}
+
+/* True: it replied, members or an error. */
+static bool take_any(struct call *call, const struct take *take)
+{
+    struct entry entry;
+    for (uint32_t i = 0; i < take->keys_count; i++) {
+        if (call->ready_key && !bytes_equal(take->keys[i], *call->ready_key))
+            continue;
+        if (!keyspace_open_type(call, take->keys[i], TYPE_ZSET, OPEN_WRITE, &entry))
+            return true;
+        if (entry.exists && take->count) {
+            take_from(call, take, &entry);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void pop(struct call *call, bool is_max)
+{
+    struct take take = {.keys = &call->argv[1], .keys_count = 1, .count = 1, .is_max = is_max};
+    if (call->argc > 3) {
+        call_error(call, ERR_SYNTAX);
+        return;
+    }
+    if (call->argc == 3) {
+        int64_t count;
+        if (!number_parse_int64(call->argv[2], &count) || count < 0) {
+            call_error_text(call, "ERR value is out of range, must be positive");
+            return;
+        }
+        take.count = (uint64_t)count;
+        take.is_nested = call->reply.resp >= 3;
+    }
+    if (!take_any(call, &take))
+        reply_array(&call->reply, 0);
+}
+
+void cmd_zpopmin(struct call *call)
+{
+    pop(call, false);
+}
+
+void cmd_zpopmax(struct call *call)
+{
+    pop(call, true);
+}
+
+static void take_waiting(struct call *call, const struct take *take, uint32_t timeout_at)
+{
+    uint64_t timeout_ms;
+    if (!blocking_timeout(call, timeout_at, &timeout_ms) || take_any(call, take))
+        return;
+    if (!blocking_wait(call, take->keys, take->keys_count, timeout_ms))
+        reply_null_array(&call->reply);
+}
+
+static void pop_waiting(struct call *call, bool is_max)
+{
+    const struct take take = {.keys = &call->argv[1],
+                              .keys_count = call->argc - 2,
+                              .count = 1,
+                              .is_max = is_max,
+                              .with_key = true};
+    take_waiting(call, &take, call->argc - 1);
+}
+
+void cmd_bzpopmin(struct call *call)
+{
+    pop_waiting(call, false);
+}
+
+void cmd_bzpopmax(struct call *call)
+{
+    pop_waiting(call, true);
+}
+
+static bool parse_positive(struct call *call, uint32_t index, const char *error, uint64_t *number)
+{
+    int64_t value;
+    if (number_parse_int64(call->argv[index], &value) && value > 0) {
+        *number = (uint64_t)value;
+        return true;
+    }
+    call_error_text(call, error);
+    return false;
+}
+
+static bool syntax_error(struct call *call)
+{
+    call_error(call, ERR_SYNTAX);
+    return false;
+}
+
+/* numkeys key … MIN|MAX [COUNT n] from argument `at` on. */
+static bool parse_take(struct call *call, uint32_t at, struct take *take)
+{
+    uint64_t keys;
+    *take =
+        (struct take){.keys = &call->argv[at + 1], .count = 1, .with_key = true, .is_nested = true};
+    if (!parse_positive(call, at, "ERR numkeys should be greater than 0", &keys))
+        return false;
+    if (keys >= call->argc - at - 1)
+        return syntax_error(call);
+    take->keys_count = (uint32_t)keys;
+    uint32_t end_at = at + 1 + take->keys_count;
+    take->is_max = bytes_is(call->argv[end_at], "MAX");
+    if (!take->is_max && !bytes_is(call->argv[end_at], "MIN"))
+        return syntax_error(call);
+    if (end_at + 1 == call->argc)
+        return true;
+    if (!bytes_is(call->argv[end_at + 1], "COUNT") || end_at + 2 == call->argc)
+        return syntax_error(call);
+    if (!parse_positive(call, end_at + 2, "ERR count should be greater than 0", &take->count))
+        return false;
+    return end_at + 3 == call->argc || syntax_error(call);
+}
+
+void cmd_zmpop(struct call *call)
+{
+    struct take take;
+    if (parse_take(call, 1, &take) && !take_any(call, &take))
+        reply_null_array(&call->reply);
+}
+
+void cmd_bzmpop(struct call *call)
+{
+    struct take take;
+    if (parse_take(call, 2, &take))
+        take_waiting(call, &take, 1);
+}
+
+/* ---- ZRANDMEMBER ---- */
+
+enum {
+    REPEATS_MAX = 1 << 20, /* of a negative count: what one request may make the server hold */
+    WALK_RATIO = 16, /* above size / 16 wanted members a walk is cheaper than looking each up */
+};
+
+static bool reply_at(struct call *call, struct entry *entry, uint64_t rank, bool with_scores)
+{
+    struct bytes place;
+    double score;
+    if (!zset_place_at(call, entry, rank, &place))
+        return false;
+    struct bytes member = zset_place_member(place);
+    if (with_scores && zset_score(call, entry, member, &score) != OK)
+        return false;
+    zset_reply_row(call, member, with_scores ? score : 0, with_scores);
+    return true;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t *x = a;
+    const uint64_t *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Few of many: Floyd's algorithm, every subset equally likely. */
+static void random_few(struct call *call, struct entry *entry, uint64_t needed, bool with_scores)
+{
+    uint64_t *ranks = arena_alloc(call->arena, needed * sizeof *ranks);
+    uint64_t count = 0; /* sorted so far */
+    for (uint64_t top = entry->meta.size - needed; top < entry->meta.size; top++) {
+        uint64_t rank = call_random(call) % (top + 1);
+        if (bsearch(&rank, ranks, count, sizeof *ranks, by_number))
+            rank = top;
+        uint64_t at = count++;
+        for (; at > 0 && ranks[at - 1] > rank; at--)
+            ranks[at] = ranks[at - 1];
+        ranks[at] = rank;
+    }
+    for (uint64_t i = 0; i < needed; i++)
+        if (!reply_at(call, entry, ranks[i], with_scores))
+            return;
+}
+
+/* Many: while walking each is taken with probability needed / remaining (Knuth's algorithm S). */
+static void random_many(struct call *call, struct entry *entry, uint64_t needed, bool with_scores)
+{
+    struct zset_walk walk;
+    uint64_t remaining = entry->meta.size;
+    zset_walk_init(call, entry, NOTHING, NOTHING, false, &walk);
+    for (; needed > 0 && zset_walk_next(&walk); remaining--)
+        if (call_random(call) % remaining < needed) {
+            zset_reply_row(call, walk.member, walk.score, with_scores);
+            needed--;
+        }
+    zset_walk_fini(&walk);
+}
+
+static void random_repeated(struct call *call, struct entry *entry, uint64_t count,
+                            bool with_scores)
+{
+    if (count <= entry->meta.size / WALK_RATIO) {
+        for (uint64_t i = 0; i < count; i++)
+            if (!reply_at(call, entry, call_random(call) % entry->meta.size, with_scores))
+                return;
+        return;
+    }
+    struct zset_walk walk;
+    struct zset_rows rows = {0};
+    zset_walk_init(call, entry, NOTHING, NOTHING, false, &walk);
+    while (zset_walk_next(&walk))
+        zset_rows_add(call, &rows, walk.member, walk.score);
+    if (!zset_walk_fini(&walk))
+        return;
+    for (uint64_t i = 0; i < count; i++) {
+        const struct zset_row *row = &rows.row[call_random(call) % rows.count];
+        zset_reply_row(call, row->member, row->score, with_scores);
+    }
+}
+
+/* Reads count and WITHSCORES; replies what is wrong with them. */
+static bool random_arguments(struct call *call, int64_t *count, bool *with_scores)
+{
+    if (!call_int64(call, 2, count))
+        return false;
+    if (*count < -INT64_MAX) {
+        call_errorf(call, "ERR value is out of range, value must between %lld and %lld",
+                    (long long)-INT64_MAX, (long long)INT64_MAX);
+        return false;
+    }
+    *with_scores = call->argc == 4;
+    if (call->argc > 4 || (*with_scores && !bytes_is(call->argv[3], "withscores")))
+        return syntax_error(call);
+    if (*with_scores && (*count < -INT64_MAX / 2 || *count > INT64_MAX / 2)) {
+        call_error_text(call, "ERR value is out of range");
+        return false;
+    }
+    return true;
+}
+
+void cmd_zrandmember(struct call *call)
+{
+    struct entry entry;
+    int64_t wanted = 1;
+    bool with_scores = false;
+    if (call->argc > 2 && !random_arguments(call, &wanted, &with_scores))
+        return;
+    if (!zset_open_read(call, call->argv[1], &entry))
+        return;
+    bool is_repeated = wanted < 0;
+    uint64_t count = is_repeated ? (uint64_t)-wanted : (uint64_t)wanted;
+    if (!entry.exists)
+        count = 0;
+    else if (!is_repeated && count > entry.meta.size)
+        count = entry.meta.size;
+    if (is_repeated && count > REPEATS_MAX) {
+        call_error_text(call, "ERR value is out of range");
+        return;
+    }
+    if (call->argc > 2)
+        reply_array(&call->reply, zset_reply_count(call, count, with_scores));
+    else if (!entry.exists)
+        reply_null(&call->reply);
+    if (count == 0)
+        return;
+    if (is_repeated)
+        random_repeated(call, &entry, count, with_scores);
+    else if (count <= entry.meta.size / WALK_RATIO)
+        random_few(call, &entry, count, with_scores);
+    else
+        random_many(call, &entry, count, with_scores);
+}

@@ -1,0 +1,46 @@
+/*
+ * geohash.h - points on the globe as numbers that lie near each other when the points do.
+ *
+ *   longitude  ─► 26 bits ─┐  bit by bit in turn, longitude first
+ *   latitude   ─► 26 bits ─┴─► 52 bits: a score that a double holds exactly
+ *
+ * The first 2n bits name one of 4^n cells; all points of a cell are a contiguous range of scores. Method:
+ * https://en.wikipedia.org/wiki/Geohash. Arithmetic is done in Redis' order, for the last digit counts.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GEOHASH_STEPS = 26, GEOHASH_TEXT = 11, GEOHASH_CELLS = 9 };
+
+#define GEO_LONGITUDE_MAX 180.0
+#define GEO_LATITUDE_MAX  85.05112878
+
+struct geo_point {
+    double longitude, latitude;
+};
+
+/* A circle or a box around a point; lengths in metres. */
+struct geo_shape {
+    struct geo_point center;
+    bool is_box;
+    double radius, width, height; /* in units */
+    double unit;                  /* metres of one */
+};
+
+/* Scores of one cell: [from, to). */
+struct geo_cell {
+    uint64_t from, to;
+};
+
+uint64_t geohash_encode(struct geo_point point);
+struct geo_point geohash_decode(uint64_t bits);
+/* The usual text of 11 characters. */
+void geohash_text(uint64_t bits, char text[GEOHASH_TEXT]);
+/* Metres along a great circle. */
+double geo_distance(struct geo_point a, struct geo_point b);
+/* Is the point inside, and how far from the centre, in metres? */
+bool geo_contains(const struct geo_shape *shape, struct geo_point point, double *distance);
+/* Cells that cover the shape, in the order they are searched; returns how many. */
+uint32_t geo_cover(const struct geo_shape *shape, struct geo_cell cells[GEOHASH_CELLS]);
