@@ -163,20 +163,13 @@ static uint64_t cell_beside(uint64_t bits, int dx, int dy, int steps)
     return spread(y) | spread(x) << 1;
 }
 
-/* Does one of the four cells beside this one end before the circle does? */
-static bool is_too_fine(const struct geo_shape *shape, double radius, uint64_t bits, int steps)
+/* Does one of the four cells beside this one end before the shape does? */
+static bool is_too_fine(const struct area *bounds, uint64_t bits, int steps)
 {
-    struct geo_point center = shape->center;
-    struct geo_point north = {center.longitude,
-                              area_of(cell_beside(bits, 0, 1, steps), steps).max.latitude};
-    struct geo_point south = {center.longitude,
-                              area_of(cell_beside(bits, 0, -1, steps), steps).min.latitude};
-    struct geo_point east = {area_of(cell_beside(bits, 1, 0, steps), steps).max.longitude,
-                             center.latitude};
-    struct geo_point west = {area_of(cell_beside(bits, -1, 0, steps), steps).min.longitude,
-                             center.latitude};
-    return geo_distance(center, north) < radius || geo_distance(center, south) < radius ||
-           geo_distance(center, east) < radius || geo_distance(center, west) < radius;
+    return area_of(cell_beside(bits, 0, 1, steps), steps).max.latitude < bounds->max.latitude ||
+           area_of(cell_beside(bits, 0, -1, steps), steps).min.latitude > bounds->min.latitude ||
+           area_of(cell_beside(bits, 1, 0, steps), steps).max.longitude < bounds->max.longitude ||
+           area_of(cell_beside(bits, -1, 0, steps), steps).min.longitude > bounds->min.longitude;
 }
 
 uint32_t geo_cover(const struct geo_shape *shape, struct geo_cell cells[GEOHASH_CELLS])
@@ -188,12 +181,12 @@ uint32_t geo_cover(const struct geo_shape *shape, struct geo_cell cells[GEOHASH_
     double radius = (shape->is_box ? sqrt(x * x + y * y) : shape->radius) * shape->unit;
     int steps = steps_for(radius, shape->center.latitude);
     uint64_t home = encode(shape->center, GEO_LATITUDE_MAX, steps);
-    if (steps > 1 && is_too_fine(shape, radius, home, steps)) {
+    struct area bounds = bounds_of(shape);
+    if (steps > 1 && is_too_fine(&bounds, home, steps)) {
         steps--;
         home = encode(shape->center, GEO_LATITUDE_MAX, steps);
     }
     struct area area = area_of(home, steps);
-    struct area bounds = bounds_of(shape);
     uint32_t count = 0;
     int last = 0; /* newest taken */
     uint64_t last_bits = 0;
