@@ -15,7 +15,21 @@ A new group is a new module and its name in NAMES.
 
 import importlib
 
-NAMES = ['strings', 'bitmaps', 'hll', 'hashes', 'lists', 'zsets', 'geo', 'keys', 'pubsub', 'connection', 'errors', 'sets']
+NAMES = [
+    'strings',
+    'bitmaps',
+    'hll',
+    'hashes',
+    'lists',
+    'zsets',
+    'geo',
+    'keys',
+    'pubsub',
+    'connection',
+    'errors',
+    'sets',
+    'sorting',
+]
 
 # Never inside MULTI: they end the connection's state the block relies on.
 NOT_IN_BLOCKS = {'RESET', 'HELLO', 'MULTI', 'EXEC', 'DISCARD', 'WATCH', 'UNWATCH', 'QUIT'}

@@ -9,8 +9,9 @@ def member(c):
     return c.field()
 
 
-def keys(c):
-    return [c.key() for _ in range(c.number(1, 4))]
+def keys(c, more=0):
+    """Keys of one shard; `more` come in front of the others (a destination)."""
+    return c.keys_together(c.number(1, 4) + more)
 
 
 def sadd(c):
@@ -35,7 +36,7 @@ def srandmember(c):
 
 def sintercard(c):
     wanted = keys(c)
-    words = ['SINTERCARD', c.pick([len(wanted)] * 8 + [0, -1, b'x', len(wanted) + 1])] + wanted
+    words = ['SINTERCARD', len(wanted) if c.through_proxy else c.pick([len(wanted)] * 8 + [0, -1, b'x', len(wanted) + 1])] + wanted
     if c.chance(0.4):
         words += [c.case('LIMIT'), c.pick([0, 1, 2, 100, -1, b'x'])]
     if c.chance(0.05):
@@ -58,7 +59,7 @@ def sscan(c):
 COMMANDS = [
     (12, sadd),
     (4, lambda c: ['SREM', c.key()] + [member(c) for _ in range(c.number(1, 5))]),
-    (3, lambda c: ['SMOVE', c.key(), c.key(), member(c)]),
+    (3, lambda c: ['SMOVE'] + c.keys_together(2) + [member(c)]),
     (3, lambda c: ['SCARD', c.key()]),
     (3, lambda c: ['SISMEMBER', c.key(), member(c)]),
     (2, lambda c: ['SMISMEMBER', c.key()] + [member(c) for _ in range(c.number(1, 4))]),
@@ -68,9 +69,9 @@ COMMANDS = [
     (3, lambda c: ['SINTER'] + keys(c)),
     (2, lambda c: ['SUNION'] + keys(c)),
     (2, lambda c: ['SDIFF'] + keys(c)),
-    (2, lambda c: ['SINTERSTORE', c.key()] + keys(c)),
-    (2, lambda c: ['SUNIONSTORE', c.key()] + keys(c)),
-    (2, lambda c: ['SDIFFSTORE', c.key()] + keys(c)),
+    (2, lambda c: ['SINTERSTORE'] + keys(c, 1)),
+    (2, lambda c: ['SUNIONSTORE'] + keys(c, 1)),
+    (2, lambda c: ['SDIFFSTORE'] + keys(c, 1)),
     (2, sintercard),
     (2, sscan),
 ]
@@ -78,4 +79,4 @@ COMMANDS = [
 CHECKS = {'SMEMBERS': 'unordered', 'SINTER': 'unordered', 'SUNION': 'unordered', 'SDIFF': 'unordered',
           'SPOP': 'unordered', 'SRANDMEMBER': 'length', 'SSCAN': 'scan_kind'}
 READERS = {b'set': (['SMEMBERS', None], 'unordered')}
-MANY_KEYS = {'SINTER', 'SUNION', 'SDIFF', 'SINTERSTORE', 'SUNIONSTORE', 'SDIFFSTORE'}
+MANY_KEYS = {'SINTERCARD', 'SMOVE', 'SINTER', 'SUNION', 'SDIFF', 'SINTERSTORE', 'SUNIONSTORE', 'SDIFFSTORE'}

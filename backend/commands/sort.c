@@ -1,0 +1,322 @@
+/*
+ * sort.c - SORT and SORT_RO: the elements of a list, set or sorted set, by themselves or by what other keys say.
+ *
+ *   elements ──BY──► weights ──sort, LIMIT──► elements ──GET──► texts ─┬─ reply
+ *                                                                      └─ STORE: a list
+ *
+ * A pattern names a key, its first * standing for the element: weight_*; with -> a field of a hash: object_*->name.
+ */
+#include "backend/commands/list.h"
+#include "backend/handlers.h"
+#include "backend/keyspace.h"
+#include "backend/notify.h"
+#include "backend/text.h"
+#include "shared/check.h"
+#include "shared/number.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+static const struct bytes NOTHING = {"", 0};
+static const struct bytes NONE = {NULL, 0};
+
+struct element {
+    struct bytes text;
+    struct bytes weight; /* ALPHA: what it is compared by; NONE: the key of BY is missing */
+    double score;        /* otherwise */
+};
+
+struct sort {
+    bool is_alpha;
+    bool is_descending;
+    bool keeps_order; /* BY without *: nothing is sorted */
+    bool has_by;
+    struct bytes by;
+    int64_t offset;
+    int64_t count;             /* negative: all */
+    const struct bytes *store; /* NULL: reply */
+    struct bytes *gets;
+    uint32_t gets_count;
+    struct element *elements;
+    uint64_t size;
+    uint64_t first; /* what LIMIT leaves: [first, end) */
+    uint64_t end;
+};
+
+/* ---- options ---- */
+
+/* Redis looks for it as in a C string. */
+static const char *find_star(struct bytes pattern)
+{
+    return memchr(pattern.data, '*', strnlen(pattern.data, pattern.len));
+}
+
+static bool option_parse(struct call *call, uint32_t *i, bool may_store, struct sort *sort)
+{
+    const struct bytes *word = &call->argv[*i];
+    uint32_t more = call->argc - *i - 1;
+    if (bytes_is(*word, "ASC") || bytes_is(*word, "DESC")) {
+        sort->is_descending = word->len == 4;
+    } else if (bytes_is(*word, "ALPHA")) {
+        sort->is_alpha = true;
+    } else if (bytes_is(*word, "LIMIT") && more >= 2) {
+        if (!call_int64(call, *i + 1, &sort->offset) || !call_int64(call, *i + 2, &sort->count))
+            return false;
+        *i += 2;
+    } else if (bytes_is(*word, "STORE") && more >= 1 && may_store) {
+        sort->store = &call->argv[++*i];
+    } else if (bytes_is(*word, "BY") && more >= 1) {
+        sort->by = call->argv[++*i];
+        sort->has_by = find_star(sort->by) != NULL;
+        sort->keeps_order |= !sort->has_by;
+    } else if (bytes_is(*word, "GET") && more >= 1) {
+        sort->gets[sort->gets_count++] = call->argv[++*i];
+    } else {
+        call_error(call, ERR_SYNTAX);
+        return false;
+    }
+    return true;
+}
+
+static bool options_parse(struct call *call, bool may_store, struct sort *sort)
+{
+    *sort = (struct sort){.count = -1};
+    sort->gets = arena_alloc(call->arena, call->argc * sizeof *sort->gets);
+    for (uint32_t i = 2; i < call->argc; i++)
+        if (!option_parse(call, &i, may_store, sort))
+            return false;
+    return true;
+}
+
+/* ---- patterns ---- */
+
+/* What a pattern says about an element; NONE: there is no such key or field. False: the store failed. */
+static bool pattern_value(struct call *call, struct bytes pattern, struct bytes element,
+                          struct bytes *value)
+{
+    struct entry entry;
+    *value = NONE;
+    if (bytes_equal(pattern, BYTES("#"))) {
+        *value = element;
+        return true;
+    }
+    const char *star = find_star(pattern);
+    if (!star)
+        return true;
+    size_t before = (size_t)(star - pattern.data);
+    struct bytes after = {star + 1, pattern.len - before - 1};
+    const char *arrow = memmem(after.data, strnlen(after.data, after.len), "->", 2);
+    struct bytes field = NOTHING;
+    if (arrow && arrow + 2 < after.data + after.len) {
+        field = (struct bytes){arrow + 2, (size_t)(after.data + after.len - arrow - 2)};
+        after.len = (size_t)(arrow - after.data);
+    }
+    char *name = arena_alloc(call->arena, before + element.len + after.len + 1);
+    memcpy(name, pattern.data, before);
+    memcpy(name + before, element.data, element.len);
+    memcpy(name + before + element.len, after.data, after.len);
+    struct bytes key = {name, before + element.len + after.len};
+    if (!keyspace_open(call, key, OPEN_READ, &entry))
+        return false;
+    if (field.len && entry.meta.type == TYPE_HASH)
+        return sub_get(call, &entry, CF_DATA, field, value) != ERR_STORE;
+    return field.len || !text_is(&entry) || text_value(call, &entry, value);
+}
+
+/* ---- elements ---- */
+
+/* Walks over rows that each are an element: the row's value, or its key behind `skip` bytes. */
+static bool read_rows(struct call *call, struct entry *entry, enum cf cf, bool reverse,
+                      struct bytes from, size_t skip, struct sort *sort)
+{
+    struct sub_iter it;
+    uint64_t size = 0;
+    if (reverse)
+        sub_iter_init_reverse(call, entry, cf, from, &it);
+    else
+        sub_iter_init(call, entry, cf, from, &it);
+    while (size < sort->size && sub_iter_next(&it)) {
+        struct bytes text = entry->meta.type == TYPE_LIST
+                                ? it.value
+                                : (struct bytes){it.sub.data + skip, it.sub.len - skip};
+        sort->elements[size++] = (struct element){.text = arena_copy(call->arena, text)};
+    }
+    sort->size = size;
+    return sub_iter_fini(&it);
+}
+
+static bool elements_read(struct call *call, struct entry *entry, struct sort *sort)
+{
+    enum { SCORE_BYTES = 8 };
+    sort->size = entry->exists ? entry->meta.size : 0;
+    sort->elements = arena_alloc(call->arena, (sort->size + 1) * sizeof *sort->elements);
+    if (!entry->exists)
+        return true;
+    if (entry->meta.type == TYPE_LIST)
+        return read_rows(call, entry, CF_DATA, false, list_row(call, entry->meta.head), 0, sort);
+    if (entry->meta.type == TYPE_ZSET && sort->keeps_order)
+        return read_rows(call, entry, CF_ZSET_SCORE, sort->is_descending, NOTHING, SCORE_BYTES,
+                         sort);
+    return read_rows(call, entry, CF_DATA, false, NOTHING, 0, sort);
+}
+
+/* ---- sorting ---- */
+
+/* Redis takes what strtod takes, and "" for 0. */
+static bool score_parse(struct call *call, struct bytes text, double *score)
+{
+    char *copy = arena_alloc(call->arena, text.len + 1);
+    char *end;
+    memcpy(copy, text.data, text.len);
+    copy[text.len] = 0;
+    errno = 0;
+    *score = strtod(copy, &end);
+    return *end == 0 && errno != ERANGE && !isnan(*score);
+}
+
+static bool weigh(struct call *call, struct sort *sort)
+{
+    for (uint64_t i = 0; i < sort->size; i++) {
+        struct element *element = &sort->elements[i];
+        element->weight = element->text;
+        if (sort->has_by && !pattern_value(call, sort->by, element->text, &element->weight))
+            return false;
+        if (sort->is_alpha || !element->weight.data)
+            continue;
+        if (!score_parse(call, element->weight, &element->score)) {
+            call_error_text(call, "ERR One or more scores can't be converted into double");
+            return false;
+        }
+    }
+    return true;
+}
+
+static int compare_texts(struct bytes a, struct bytes b)
+{
+    size_t len = a.len < b.len ? a.len : b.len;
+    int order = len ? memcmp(a.data, b.data, len) : 0;
+    return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+static int compare(const void *a, const void *b, void *owner)
+{
+    const struct element *x = a;
+    const struct element *y = b;
+    const struct sort *sort = owner;
+    int order;
+    if (!sort->is_alpha)
+        order = x->score != y->score ? (x->score > y->score) - (x->score < y->score)
+                                     : compare_texts(x->text, y->text);
+    else if (!x->weight.data || !y->weight.data)
+        order = (x->weight.data != NULL) - (y->weight.data != NULL);
+    else
+        order = compare_texts(x->weight, y->weight);
+    return sort->is_descending ? -order : order;
+}
+
+/* LIMIT as Redis reads it: what is beyond the end is cut, a negative count is all. */
+static void apply_limit(struct sort *sort)
+{
+    int64_t size = (int64_t)sort->size;
+    int64_t first = sort->offset < 0 ? 0 : sort->offset < size ? sort->offset : size;
+    int64_t count = sort->count < 0 ? size : sort->count < size ? sort->count : size;
+    sort->first = (uint64_t)first;
+    sort->end = (uint64_t)(first + count < size ? first + count : size);
+}
+
+/* ---- results ---- */
+
+static void result_reply(struct call *call, const struct sort *sort)
+{
+    uint64_t each = sort->gets_count ? sort->gets_count : 1;
+    struct bytes value;
+    reply_array(&call->reply, (int64_t)((sort->end - sort->first) * each));
+    for (uint64_t i = sort->first; i < sort->end; i++) {
+        if (!sort->gets_count)
+            reply_bulk(&call->reply, sort->elements[i].text);
+        for (uint32_t get = 0; get < sort->gets_count; get++) {
+            if (!pattern_value(call, sort->gets[get], sort->elements[i].text, &value))
+                return;
+            if (value.data)
+                reply_bulk(&call->reply, value);
+            else
+                reply_null(&call->reply);
+        }
+    }
+}
+
+/* Everything is read before the destination changes: it may be one of the keys. */
+static bool result_read(struct call *call, const struct sort *sort, struct bytes *texts)
+{
+    for (uint64_t i = sort->first; i < sort->end; i++) {
+        if (!sort->gets_count)
+            *texts++ = sort->elements[i].text;
+        for (uint32_t get = 0; get < sort->gets_count; get++, texts++) {
+            if (!pattern_value(call, sort->gets[get], sort->elements[i].text, texts))
+                return false;
+            *texts = texts->data ? arena_copy(call->arena, *texts) : NOTHING;
+        }
+    }
+    return true;
+}
+
+static void result_store(struct call *call, const struct sort *sort)
+{
+    uint64_t count = (sort->end - sort->first) * (sort->gets_count ? sort->gets_count : 1);
+    struct bytes *texts = arena_alloc(call->arena, (count + 1) * sizeof *texts);
+    struct entry entry;
+    if (!result_read(call, sort, texts) || !keyspace_open(call, *sort->store, OPEN_WRITE, &entry))
+        return;
+    reply_int(&call->reply, (int64_t)count);
+    if (count) {
+        entry_create(call, &entry, TYPE_LIST);
+        for (uint64_t i = 0; i < count; i++)
+            list_push_end(call, &entry, LIST_TAIL, texts[i]);
+        entry_save(call, &entry);
+        notify(call, NOTIFY_LIST, "sortstore", *sort->store);
+    } else if (entry.exists) {
+        entry_delete(call, &entry);
+        notify(call, NOTIFY_GENERIC, "del", *sort->store);
+    }
+}
+
+static void sort_run(struct call *call, bool may_store)
+{
+    struct sort sort;
+    struct entry entry;
+    if (!options_parse(call, may_store, &sort) ||
+        !keyspace_open(call, call->argv[1], OPEN_READ, &entry))
+        return;
+    if (entry.exists && entry.meta.type != TYPE_LIST && entry.meta.type != TYPE_SET &&
+        entry.meta.type != TYPE_ZSET) {
+        call_error(call, ERR_WRONGTYPE);
+        return;
+    }
+    if (sort.keeps_order && entry.meta.type == TYPE_SET && (sort.store || call->in_exec)) {
+        sort.keeps_order = sort.has_by = false; /* a set has no order: make one */
+        sort.is_alpha = true;
+    }
+    if (!elements_read(call, &entry, &sort))
+        return;
+    if (!sort.keeps_order) {
+        if (!weigh(call, &sort))
+            return;
+        qsort_r(sort.elements, sort.size, sizeof *sort.elements, compare, &sort);
+    }
+    apply_limit(&sort);
+    if (sort.store)
+        result_store(call, &sort);
+    else
+        result_reply(call, &sort);
+}
+
+void cmd_sort(struct call *call)
+{
+    sort_run(call, true);
+}
+
+void cmd_sort_ro(struct call *call)
+{
+    sort_run(call, false);
+}

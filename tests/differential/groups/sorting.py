@@ -1,0 +1,59 @@
+"""sorting: SORT and SORT_RO over lists, sets and sorted sets, with weights and values in strings and hashes.
+
+SORT keeps to what has one right order, and is compared exactly: weights are numbers (ties go by the element), or, with
+STORE, the elements themselves. SORT_RO also has BY without a star, which on a set has no order, and ALPHA without
+STORE, where Redis compares up to the first zero byte.
+"""
+
+WEIGHT = 1
+
+
+def pattern(c):
+    near = c.key()
+    return c.pick([b'*', near + b'*', b'w_*', b'*->f1', near + b'*->f1', b'w_*->', b'h_*->f2', b'*->'])
+
+
+def options(c, alpha, limit=True):
+    if c.through_proxy:
+        words = []
+    else:
+        words = c.pick([[], ['BY', pattern(c)]]) + [word for _ in range(c.number(0, 2))
+                                                    for word in ('GET', c.pick([pattern(c), b'#', b'nostar', b'']))]
+    if alpha and 'BY' not in words and c.chance(0.7):
+        words.append(c.case('ALPHA'))
+    words += c.pick([[], ['ASC'], ['DESC'], ['desc']])
+    if limit and c.chance(0.4):
+        words += ['LIMIT', c.number(-2, 6), c.number(-2, 6)]
+    if c.chance(0.05):
+        words += c.pick([['LIMIT', 'x', 1], ['LIMIT', 1], ['NOPE'], ['BY'], ['GET'], ['STORE']])
+    return words
+
+
+def sort(c):
+    source, target = c.keys_together(2)
+    store = c.chance(0.3)
+    return ['SORT', source] + options(c, store) + (['STORE', target] if store else [])
+
+
+def sort_ro(c):
+    words = ['SORT_RO', c.key()]
+    if c.chance(0.3):
+        return words + ['BY', 'nostar']
+    return words + (options(c, True, limit=False) if c.chance(0.9) else ['STORE', 'x'])
+
+
+def numbers(c):
+    return [c.number(-20, 20) for _ in range(c.number(1, 8))]
+
+
+COMMANDS = [
+    (6, sort),
+    (3, sort_ro),
+    (2, lambda c: ['RPUSH', c.key()] + numbers(c)),
+    (2, lambda c: ['SADD', c.key()] + numbers(c)),
+    (1, lambda c: None if c.through_proxy else ['SET', 'w_%d' % c.number(-20, 20), c.number(0, 9)]),
+    (1, lambda c: None if c.through_proxy else ['HSET', 'h_%d' % c.number(-20, 20), 'f1', c.number(0, 9), 'f2', 'x']),
+]
+
+CHECKS = {'SORT_RO': 'unordered'}
+MANY_KEYS = {'SORT'}
