@@ -6,7 +6,7 @@ until verify() has read it). So: an acknowledged write that is gone, or a block 
 
     String   SET, SET with PEXPIREAT, DEL            Counter  INCR (its value is also watched by readers)
     Hash     HSET of two fields, HDEL                Pair     RENAME between two keys
-    Block    MULTI: two strings and a hash, EXEC
+    Block    MULTI: two strings and a hash, EXEC      Crowd    MULTI: one element more in a key of each type, EXEC
 """
 
 import threading
@@ -162,7 +162,49 @@ class Block(Unit):
         return []
 
 
-KINDS = [String, String, Counter, Hash, Pair, Block]
+class Crowd(Unit):
+    """A key of each type, which grow together in MULTI … EXEC and go together. State: how many elements each has."""
+
+    GROW = [('RPUSH', 'l', '{n}'), ('SADD', 's', 'member:{n}'), ('ZADD', 'z', '{n}', 'member:{n}'),
+            ('SETBIT', 'b', '{n}', '1')]
+    COUNT = [('LLEN', 'l'), ('SCARD', 's'), ('ZCARD', 'z'), ('BITCOUNT', 'b')]
+    # the n-th element by its place: rows and counts agree
+    LAST = [('LINDEX', 'l', '-1'), ('ZRANGE', 'z', '-1', '-1'), ('ZRANK', 'z', 'member:0')]
+
+    def initial(self):
+        return 0
+
+    def key_words(self, words, count=0):
+        return [words[0], '{%s}%s' % (self.name, words[1])] + [word.replace('{n}', str(count)) for word in words[2:]]
+
+    def operation(self):
+        count = self.state()
+        if count and self.rng.random() < 0.02:
+            commands = [['DEL', '{%s}%s' % (self.name, key)] for key in sorted({words[1] for words in self.GROW})]
+            return self.block(commands, 0, [1] * len(commands))
+        commands = [self.key_words(words, count) for words in self.GROW]
+        return self.block(commands, count + 1, [count + 1, 1, 1, 0])
+
+    @staticmethod
+    def block(commands, after, wanted):
+        def right(replies):
+            return replies[-1] == wanted
+        return [['MULTI']] + commands + [['EXEC']], after, right
+
+    def reads(self):
+        return [self.key_words(words) for words in self.COUNT + self.LAST]
+
+    def seen(self, replies):
+        counts, (last, highest, first) = replies[:len(self.COUNT)], replies[len(self.COUNT):]
+        count = counts[0]
+        want = [b'%d' % (count - 1), [b'member:%d' % (count - 1)], 0] if count else [None, [], None]
+        return count if counts == [count] * len(counts) and [last, highest, first] == want else tuple(map(repr, replies))
+
+    def between(self, after):
+        return []
+
+
+KINDS = [String, String, Counter, Hash, Pair, Block, Crowd]
 
 
 class Writer(threading.Thread):
