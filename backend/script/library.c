@@ -157,9 +157,9 @@ static void read_named(lua_State *lua, struct registration *registration)
 {
     lua_settop(lua, 4); /* 2: name, 3: callback, 4: description */
     for (lua_pushnil(lua); lua_next(lua, 1); lua_pop(lua, 1)) {
-        if (lua_type(lua, -2) != LUA_TSTRING)
+        if (!lua_isstring(lua, -2))
             refuse(lua, "ERR named argument key given to redis.register_function is not a string");
-        const char *key = lua_tostring(lua, -2);
+        const char *key = lua_type(lua, -2) == LUA_TSTRING ? lua_tostring(lua, -2) : "";
         if (strcasecmp(key, "function_name") == 0) {
             lua_pushvalue(lua, -1);
             lua_replace(lua, 2);

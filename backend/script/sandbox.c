@@ -220,6 +220,19 @@ static int checked_pattern(lua_State *lua)
     return forward(lua);
 }
 
+/* string.rep is not interrupted by the hook: what cannot fit fails at once. */
+static int checked_rep(lua_State *lua)
+{
+    size_t len;
+    (void)luaL_checklstring(lua, 1, &len);
+    lua_Number count = luaL_checknumber(lua, 2);
+    if (count > 0 && (lua_Number)len * count > (lua_Number)vm_of(lua)->max) {
+        lua_pushliteral(lua, "not enough memory");
+        return lua_error(lua);
+    }
+    return forward(lua);
+}
+
 static int compiled(lua_State *lua, const char *code, size_t len, const char *name)
 {
     if (vm_compile(lua, code, len, name) == 0)
@@ -323,6 +336,7 @@ void sandbox_install(lua_State *lua)
     }
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
         replace(lua, "string", patterns[i], checked_pattern);
+    replace(lua, "string", "rep", checked_rep);
     replace(lua, "table", "insert", checked_insert);
     make_metatables(lua);
 }

@@ -17,6 +17,7 @@ import behaviours_connection
 import behaviours_keys
 import behaviours_lists
 import behaviours_protocol
+import behaviours_scripting
 import behaviours_values
 import groups
 import script
@@ -28,7 +29,7 @@ for name in groups.NAMES:
     groups.load(name)
 
 CASES = (behaviours_values.CASES + behaviours_bitmaps.CASES + behaviours_keys.CASES + behaviours_lists.CASES +
-         behaviours_connection.CASES)
+         behaviours_scripting.CASES + behaviours_connection.CASES)
 
 
 class World:

@@ -29,6 +29,7 @@ NAMES = [
     'errors',
     'sets',
     'sorting',
+    'scripting',
 ]
 
 # Never inside MULTI: they end the connection's state the block relies on.
