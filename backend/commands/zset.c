@@ -109,9 +109,18 @@ bool zset_remove_rows(struct call *call, struct entry *entry, const struct zset_
         entry_delete(call, entry);
         return true;
     }
-    for (uint64_t i = 0; i < rows->count; i++)
-        if (!zset_remove(call, entry, rows->row[i].member, rows->row[i].score))
+    struct rank_edit edit;
+    rank_edit_begin(&edit, call, entry, CF_ZSET_SCORE);
+    for (uint64_t i = 0; i < rows->count; i++) {
+        struct bytes place = zset_place(call, rows->row[i].score, rows->row[i].member);
+        sub_delete(call, entry, CF_DATA, rows->row[i].member);
+        sub_delete(call, entry, CF_ZSET_SCORE, place);
+        entry->meta.size--;
+        if (!rank_edit_remove(&edit, place))
             return false;
+    }
+    if (!rank_edit_end(&edit))
+        return false;
     if (rows->count)
         entry_save(call, entry);
     return true;
@@ -126,10 +135,14 @@ void zset_store(struct call *call, struct bytes key, const struct zset_rows *row
     if (rows->count) {
         entry_create(call, &entry, TYPE_ZSET);
         for (uint64_t i = 0; i < rows->count; i++) {
-            put_score(call, &entry, rows->row[i].member, rows->row[i].score);
-            if (!place_put(call, &entry, rows->row[i].member, rows->row[i].score))
-                return;
+            const struct zset_row *row = &rows->row[i];
+            put_score(call, &entry, row->member, row->score);
+            sub_put(call, &entry, CF_ZSET_SCORE, zset_place(call, row->score, row->member),
+                    NOTHING);
         }
+        entry.meta.size = rows->count;
+        if (!rank_build(call, &entry, CF_ZSET_SCORE))
+            return;
         entry_save(call, &entry);
         notify(call, NOTIFY_ZSET, event, key);
     } else if (entry.exists) {
@@ -212,6 +225,12 @@ bool zset_rank(struct call *call, struct entry *entry, struct bytes bound, uint6
 {
     *rank = 0;
     return bound.len == 0 || rank_of(call, entry, CF_ZSET_SCORE, bound, rank);
+}
+
+bool zset_first_bound(struct call *call, struct entry *entry, struct bytes *bound)
+{
+    uint64_t skip;
+    return rank_seek(call, entry, CF_ZSET_SCORE, 0, bound, &skip);
 }
 
 bool zset_place_at(struct call *call, struct entry *entry, uint64_t rank, struct bytes *place)

@@ -71,6 +71,8 @@ struct bytes zset_place(struct call *call, double score, struct bytes member);
 struct bytes zset_bound(struct call *call, double score, bool is_behind);
 /* How many places lie before the bound (empty: none). */
 bool zset_rank(struct call *call, struct entry *entry, struct bytes bound, uint64_t *rank);
+/* A bound not far before the first place: walks from it do not cross the remains of what was taken there. */
+bool zset_first_bound(struct call *call, struct entry *entry, struct bytes *bound);
 /* The place of row number `rank` < size; in the call's arena. */
 bool zset_place_at(struct call *call, struct entry *entry, uint64_t rank, struct bytes *place);
 static inline struct bytes zset_place_member(struct bytes place)

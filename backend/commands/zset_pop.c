@@ -48,7 +48,10 @@ static void take_from(struct call *call, const struct take *take, struct entry *
 {
     struct zset_walk walk;
     struct zset_rows rows = {0};
-    zset_walk_init(call, entry, NOTHING, NOTHING, take->is_max, &walk);
+    struct bytes from = NOTHING;
+    if (!take->is_max && !zset_first_bound(call, entry, &from))
+        return;
+    zset_walk_init(call, entry, from, NOTHING, take->is_max, &walk);
     while (rows.count < take->count && zset_walk_next(&walk))
         zset_rows_add(call, &rows, walk.member, walk.score);
     if (!zset_walk_fini(&walk))

@@ -35,6 +35,7 @@ struct range {
     double min, max;
     bool min_open, max_open;
     struct name_end from, to;
+    uint64_t skipped; /* LIMIT's offset: Redis skips these rows without a look at them */
 };
 
 /* ---- arguments ---- */
@@ -142,12 +143,13 @@ static bool mixed_window(struct call *call, struct entry *entry, const struct ra
 {
     struct zset_walk walk;
     bool is_inside = false;
+    uint64_t number = 0; /* of the run's row */
     window->rows = 0;
     zset_walk_init(call, entry, NOTHING, NOTHING, is_reverse, &walk);
     while (zset_walk_next(&walk)) {
         bool reaches = name_reaches(walk.member, &range->from);
         bool within = name_within(walk.member, &range->to);
-        if (!is_inside && !(is_reverse ? within : reaches))
+        if (is_inside ? ++number < range->skipped : !(is_reverse ? within : reaches))
             continue;
         struct bytes place = arena_copy(call->arena, walk.it.sub);
         if (!(is_reverse ? reaches : within)) {
@@ -211,7 +213,7 @@ static bool rank_window(struct call *call, struct entry *entry, const struct ran
         return true;
     window->rows = (uint64_t)(last - first + 1);
     if (first == 0)
-        return true;
+        return is_reverse || zset_first_bound(call, entry, &window->from);
     if (!zset_place_at(call, entry, (uint64_t)(is_reverse ? size - 1 - first : first), &place))
         return false;
     if (is_reverse)
@@ -388,8 +390,10 @@ static void run_query(struct call *call, uint32_t at, struct query query)
 {
     struct entry entry;
     struct zset_rows rows = {0};
-    if (!query_parse(call, at, &query) || !zset_open_read(call, call->argv[at], &entry) ||
-        !query_run(call, &entry, &query, &rows))
+    if (!query_parse(call, at, &query) || !zset_open_read(call, call->argv[at], &entry))
+        return;
+    query.range.skipped = query.offset > 0 ? (uint64_t)query.offset : 0;
+    if (!query_run(call, &entry, &query, &rows))
         return;
     if (query.is_stored)
         zset_store(call, call->argv[1], &rows, "zrangestore");

@@ -19,6 +19,7 @@ import behaviours_lists
 import behaviours_protocol
 import behaviours_scripting
 import behaviours_values
+import behaviours_zsets
 import groups
 import script
 from cluster import Cluster, Oracle
@@ -29,7 +30,7 @@ for name in groups.NAMES:
     groups.load(name)
 
 CASES = (behaviours_values.CASES + behaviours_bitmaps.CASES + behaviours_keys.CASES + behaviours_lists.CASES +
-         behaviours_scripting.CASES + behaviours_connection.CASES)
+         behaviours_scripting.CASES + behaviours_zsets.CASES + behaviours_connection.CASES)
 
 
 class World:

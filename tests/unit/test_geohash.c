@@ -1,0 +1,75 @@
+#include "backend/geohash.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+START_TEST(points_become_known_numbers)
+{
+    ck_assert_uint_eq(geohash_encode((struct geo_point){13.361389, 38.115556}), 3479099956230698);
+    ck_assert_uint_eq(geohash_encode((struct geo_point){15.087269, 37.502669}), 3479447370796909);
+    ck_assert_uint_eq(geohash_encode((struct geo_point){-180, -GEO_LATITUDE_MAX}), 0);
+}
+END_TEST
+
+START_TEST(numbers_become_points_again)
+{
+    struct geo_point point = geohash_decode(3479099956230698);
+    ck_assert(fabs(point.longitude - 13.36138933897018433) < 1e-15);
+    ck_assert(fabs(point.latitude - 38.11555639549629859) < 1e-14);
+}
+END_TEST
+
+START_TEST(texts_are_the_usual_ones)
+{
+    char text[GEOHASH_TEXT];
+    geohash_text(3479099956230698, text);
+    ck_assert_mem_eq(text, "sqc8b49rny0", GEOHASH_TEXT);
+    geohash_text(3479447370796909, text);
+    ck_assert_mem_eq(text, "sqdtr74hyu0", GEOHASH_TEXT);
+}
+END_TEST
+
+START_TEST(distances_are_great_circles)
+{
+    double metres =
+        geo_distance(geohash_decode(3479099956230698), geohash_decode(3479447370796909));
+    ck_assert(fabs(metres - 166274.1516) < 1e-3);
+}
+END_TEST
+
+START_TEST(what_is_inside_lies_in_a_cell)
+{
+    for (int i = 0; i < 2000; i++) {
+        struct geo_shape shape = {
+            .center = {i % 357 - 178.0, i % 161 - 80.0}, .radius = 1 << i % 20, .unit = 1};
+        struct geo_cell cells[GEOHASH_CELLS];
+        uint32_t count = geo_cover(&shape, cells);
+        uint64_t bits = geohash_encode(shape.center);
+        bool is_covered = false;
+        ck_assert_uint_ge(count, 1);
+        ck_assert_uint_le(count, GEOHASH_CELLS);
+        for (uint32_t j = 0; j < count; j++)
+            is_covered |= cells[j].from <= bits && bits < cells[j].to;
+        ck_assert(is_covered);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("geohash");
+    TCase *tcase = tcase_create("geohash");
+    tcase_add_test(tcase, points_become_known_numbers);
+    tcase_add_test(tcase, numbers_become_points_again);
+    tcase_add_test(tcase, texts_are_the_usual_ones);
+    tcase_add_test(tcase, distances_are_great_circles);
+    tcase_add_test(tcase, what_is_inside_lies_in_a_cell);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
