@@ -61,9 +61,10 @@ struct command command_rows[COMMAND_COUNT] = {
 #undef COMMAND_PLANNED
 };
 
+/* CMD_MAY_REPLICATE has none: Redis does not print it. */
 static const char *const flag_names[] = {
     "write", "readonly", "denyoom", "admin", "pubsub", "noscript", "blocking", "loading", "stale", "skip_monitor",
-    "skip_slowlog", "asking", "fast", "no_auth", "may_replicate", "no_mandatory_keys", "no_async_loading", "no_multi",
+    "skip_slowlog", "asking", "fast", "no_auth", NULL, "no_mandatory_keys", "no_async_loading", "no_multi",
     "movablekeys", "allow_busy",
 };
 static const char *const acl_names[] = {
