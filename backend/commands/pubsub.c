@@ -38,8 +38,8 @@ static void confirm(struct call *call, const char *word, enum channel_kind kind,
 {
     struct out out;
     bool is_silent = call->session->reply_mode != REPLY_MODE_ON;
-    struct reply reply = {.out = is_silent ? &out : call->reply.out, .resp = call->reply.resp};
     out_init(&out);
+    struct reply reply = {.out = is_silent ? &out : call->reply.out, .resp = call->reply.resp};
     reply_push(&reply, 3);
     reply_bulk_text(&reply, word);
     if (channel)
