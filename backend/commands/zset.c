@@ -368,21 +368,25 @@ static void add(struct call *call, const struct add_options *options, const doub
         reply_null(&call->reply);
 }
 
-void cmd_zadd(struct call *call)
+static void add_command(struct call *call, bool incr)
 {
     struct add_options options;
     double *scores;
     add_options_read(call, &options);
+    options.incr |= incr;
     if (add_parse(call, &options, &scores))
         add(call, &options, scores);
 }
 
+void cmd_zadd(struct call *call)
+{
+    add_command(call, false);
+}
+
+/* Redis reads ZADD's options here too. */
 void cmd_zincrby(struct call *call)
 {
-    const struct add_options options = {.incr = true, .pairs_at = 2};
-    double *scores;
-    if (add_parse(call, &options, &scores))
-        add(call, &options, scores);
+    add_command(call, true);
 }
 
 /* ---- single members ---- */

@@ -59,3 +59,5 @@ COMMANDS = [
     (4, lambda c: ['EVAL_RO', script(c)] + arguments(c)),
     (2, lambda c: [c.pick(['EVALSHA', 'EVALSHA_RO']), c.pick(['x', 'f' * 40])] + arguments(c)),
 ]
+
+MANY_KEYS = {'EVAL', 'EVAL_RO', 'EVALSHA', 'EVALSHA_RO'}
