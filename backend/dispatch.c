@@ -1,5 +1,6 @@
 #include "backend/dispatch.h"
 
+#include "backend/acl_gate.h"
 #include "backend/blocking.h"
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
@@ -107,43 +108,16 @@ static bool gate_internal(struct call *call)
     return false;
 }
 
-static void deny(struct call *call, enum acl_denied denied, uint32_t index)
-{
-    struct session *session = call->session;
-    const char *text = denied == ACL_DENIED_KEY
-                           ? "NOPERM this user has no permissions to access one of the keys used "
-                             "as arguments"
-                           : "NOPERM this user has no permissions to access one of the channels "
-                             "used as arguments";
-    char command[128];
-    struct bytes object = bytes_of(call->command->full_name);
-    if (denied == ACL_DENIED_COMMAND) {
-        (void)snprintf(command, sizeof command,
-                       "NOPERM this user has no permissions to run the '%s' command",
-                       call->command->full_name);
-        text = command;
-    } else {
-        object = call->argv[index];
-    }
-    acl_log_add(call, denied, session->transaction.is_open ? ACL_MULTI : ACL_TOPLEVEL,
-                session_user_name(session), object);
-    refuse(call, text);
-}
-
 static bool gate_acl(struct call *call)
 {
-    uint32_t index;
-    const struct acl_user *user = session_user(call->session);
-    if (call->session->is_internal)
+    char text[ACL_TEXT_MAX];
+    if (acl_gate(call, text))
         return true;
-    if (!user) {
-        session_abort(call->session);
-        return false;
-    }
-    enum acl_denied denied = acl_check(user, call->command, call->argv, call->argc, &index);
-    if (denied != ACL_ALLOWED)
-        deny(call, denied, index);
-    return denied == ACL_ALLOWED;
+    if (session_user(call->session))
+        refuse(call, text);
+    else
+        session_abort(call->session); /* the user was removed */
+    return false;
 }
 
 static bool gate_no_multi(struct call *call)
@@ -345,30 +319,6 @@ static void run(struct call *call)
     account(call);
 }
 
-/* The user's rules may have changed since the command was queued. */
-static bool may_still_run(struct call *call)
-{
-    uint32_t index;
-    struct session *session = call->session;
-    const struct acl_user *user = session_user(session);
-    enum acl_denied denied = session->is_internal ? ACL_ALLOWED
-                             : user ? acl_check(user, call->command, call->argv, call->argc, &index)
-                                    : ACL_DENIED_COMMAND;
-    if (denied == ACL_ALLOWED)
-        return true;
-    acl_log_add(call, denied, ACL_MULTI, session_user_name(session),
-                denied == ACL_DENIED_COMMAND ? bytes_of(call->command->full_name)
-                                             : call->argv[index]);
-    call_errorf(call,
-                "NOPERM ACLs rules changed between the moment the transaction was accumulated and "
-                "the EXEC call. This command is no longer allowed for the following reason: %s",
-                denied == ACL_DENIED_COMMAND ? "no permission to execute the command or subcommand"
-                : denied == ACL_DENIED_KEY   ? "no permission to touch the specified keys"
-                                             : "no permission to access one of the channels used "
-                                               "as arguments to the command");
-    return false;
-}
-
 void dispatch_queued(struct call *exec, const struct command *command, const struct bytes *argv,
                      uint32_t argc)
 {
@@ -381,8 +331,11 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
     call.in_exec = true;
     call.failed = false;
     call.ready_key = NULL;
-    if (may_still_run(&call))
+    char text[ACL_TEXT_MAX];
+    if (acl_gate_exec(&call, text)) /* the rules may have changed since */
         run(&call);
+    else
+        call_error_text(&call, text);
 }
 
 /* Gives the reply to the session, when there is one. */
@@ -418,9 +371,9 @@ void dispatch_again(struct session *session, const struct command *command,
     finish(&call);
 }
 
-static const char *refuse_nested(const struct call *call, const struct nested *nested)
+/* A reason not to run a script's command. */
+static const char *refuse_nested(struct call *call, const struct nested *nested)
 {
-    uint32_t index;
     const struct command *command = call->command;
     const struct session *session = call->session;
     bool exists = command && (handlers[command->id] ||
@@ -431,21 +384,9 @@ static const char *refuse_nested(const struct call *call, const struct nested *n
         return "ERR Wrong number of args calling Redis command from script";
     if (command->flags & CMD_NOSCRIPT)
         return "ERR This Redis command is not allowed from script";
-    const struct acl_user *user = session_user(call->session);
-    switch (session->is_internal || !user
-                ? ACL_ALLOWED
-                : acl_check(user, command, call->argv, call->argc, &index)) {
-    case ACL_ALLOWED:
-        break;
-    case ACL_DENIED_KEY:
-        return "NOPERM The user executing the script can't access at least one of the keys "
-               "mentioned in the command arguments";
-    case ACL_DENIED_CHANNEL:
-        return "NOPERM The user executing the script can't access at least one of the channels "
-               "mentioned in the command arguments";
-    default:
-        return "NOPERM The user executing the script can't run this command or subcommand";
-    }
+    const char *refused = acl_gate_script(call);
+    if (refused)
+        return refused;
     if (nested->read_only && command->flags & (CMD_WRITE | CMD_MAY_REPLICATE))
         return "ERR Write commands are not allowed from read-only scripts.";
     if (command->flags & CMD_WRITE && commit_is_failed(call->partition->commit, NULL))

@@ -165,6 +165,29 @@ SCRIPT = """
 6 acl list
 6 config set requirepass ""
 7 ping
+6 acl log reset
+6 acl setuser bob reset on >pw ~a* &ch* +@read +multi +exec +eval +config|get
+8 auth bob pw
+8 eval "return redis.call('set','a','1')" 0
+8 eval "return redis.call('get','zz')" 0
+8 eval "return redis.call('get','a')" 0
+8 eval "return redis.call('publish','zz','a')" 0
+8 eval "return redis.pcall('set','a','1')" 0
+8 eval "return redis.acl_check_cmd('set','a','1')" 0
+8 eval "return redis.acl_check_cmd('get','a')" 0
+8 eval "return redis.acl_check_cmd('get','zz')" 0
+8 eval "return redis.acl_check_cmd('nosuch','zz')" 0
+8 eval "return redis.acl_check_cmd()" 0
+8 eval "return redis.acl_check_cmd('publish','zz','1')" 0
+8 multi
+8 eval "return redis.call('get','zz')" 0
+8 exec
+6 acl log
+6 acl setuser bob +publish
+8 eval "return redis.call('publish','zz','a')" 0
+8 publish zz 1
+8 subscribe zz
+8 psubscribe ch*
 """
 
 suite = Suite(__doc__)
