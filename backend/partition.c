@@ -208,6 +208,19 @@ bool partition_is_full(const struct partition *partition)
     return overlay_bytes(partition->overlay) > partition->settings->config.commit_batch_limit_bytes;
 }
 
+/* upkeep_fn */
+static void on_upkeep(void *owner, enum upkeep_task task, bool good)
+{
+    struct partition *partition = owner;
+    if (task != UPKEEP_SAVE)
+        return;
+    partition->save_failed = !good;
+    if (good) {
+        partition->saves++;
+        partition->saved_s = loop_wall_ms(partition->loop) / 1000;
+    }
+}
+
 /* ---- time ---- */
 
 static void close_idle(struct partition *partition)
@@ -423,7 +436,10 @@ static bool build(struct partition *partition, const struct backend_config *conf
         .owner = partition,
     };
     partition->commit = commit_new(partition->loop, partition->overlay, partition->store, &options);
-    partition->upkeep = upkeep_new(partition->loop, partition->store);
+    char save_path[4096];
+    (void)snprintf(save_path, sizeof save_path, "%s/saved-%s", config->data, partition->name);
+    partition->upkeep =
+        upkeep_new(partition->loop, partition->store, save_path, on_upkeep, partition);
     partition->watches = watch_set_new();
     partition->blocking = blocking_new(partition);
     partition->pubsub = pubsub_new();

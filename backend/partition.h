@@ -85,6 +85,8 @@ struct partition {
     uint64_t started_us; /* monotonic: when the command being run began */
     uint64_t ticks;
     uint64_t saved_s;          /* LASTSAVE, wall clock */
+    uint64_t saves;            /* BGSAVEs that ended well */
+    bool save_failed;          /* the last one */
     uint64_t sealed_us;        /* monotonic: when the batch in flight was sealed */
     struct out scrap;          /* replies nobody wants (CLIENT REPLY OFF) */
     _Atomic uint64_t alive_ms; /* monotonic: the last tick, read by the admin port */

@@ -2,46 +2,144 @@
 
 #include "backend/store/store.h"
 #include "shared/check.h"
+#include "shared/error.h"
+#include "shared/log.h"
 #include "shared/net/loop.h"
 #include "shared/net/worker.h"
 
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
-enum { INTERVAL_MS = 60 * 60 * 1000 };
+enum { INTERVAL_MS = 60 * 60 * 1000, REASON_MAX = 256, DEPTH_MAX = 16 };
+
+struct upkeep_job {
+    struct job job;
+    struct upkeep *upkeep;
+    enum upkeep_task task;
+    bool is_running;
+    bool good;
+};
 
 struct upkeep {
-    struct job job;
+    struct upkeep_job jobs[UPKEEP_TASKS];
     struct store *store;
     struct worker *worker;
     struct timer *timer;
-    bool is_busy;
+    char *save_path;
+    upkeep_fn *done;
+    void *owner;
 };
 
-static void maintain(struct job *job)
+/* ---- tasks, on the worker's thread ---- */
+
+static bool maintain(struct upkeep *upkeep)
 {
-    store_maintain(container_of(job, struct upkeep, job)->store);
+    store_maintain(upkeep->store);
+    return true;
 }
 
-static void maintained(struct job *job)
+static bool compact(struct upkeep *upkeep)
 {
-    container_of(job, struct upkeep, job)->is_busy = false;
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        store_compact(upkeep->store, cf, BYTES(""), BYTES(""));
+    return true;
+}
+
+static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
+{
+    (void)stat;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static bool remove_tree(const char *path)
+{
+    struct stat found;
+    return lstat(path, &found) != 0 || nftw(path, remove_one, DEPTH_MAX, FTW_DEPTH | FTW_PHYS) == 0;
+}
+
+static bool save(struct upkeep *upkeep)
+{
+    char *fresh;
+    char *old;
+    char reason[REASON_MAX] = "";
+    CHECK(asprintf(&fresh, "%s.new", upkeep->save_path) > 0);
+    CHECK(asprintf(&old, "%s.old", upkeep->save_path) > 0);
+    bool good = remove_tree(fresh) && remove_tree(old) &&
+                store_checkpoint(upkeep->store, fresh, reason, sizeof reason) == OK;
+    errno = 0;
+    good = good && (rename(upkeep->save_path, old) == 0 || errno == ENOENT) &&
+           rename(fresh, upkeep->save_path) == 0;
+    if (!good)
+        log_event(LOG_ERROR, "save_failed", "path=" LOG_QUOTED " reason=" LOG_QUOTED,
+                  upkeep->save_path, *reason ? reason : strerror(errno));
+    (void)remove_tree(old);
+    free(fresh);
+    free(old);
+    return good;
+}
+
+static bool (*const tasks[UPKEEP_TASKS])(struct upkeep *upkeep) = {
+    [UPKEEP_MAINTAIN] = maintain,
+    [UPKEEP_COMPACT] = compact,
+    [UPKEEP_SAVE] = save,
+};
+
+/* ---- running them ---- */
+
+static void run(struct job *job)
+{
+    struct upkeep_job *self = container_of(job, struct upkeep_job, job);
+    self->good = tasks[self->task](self->upkeep);
+}
+
+static void ended(struct job *job)
+{
+    struct upkeep_job *self = container_of(job, struct upkeep_job, job);
+    self->is_running = false;
+    self->upkeep->done(self->upkeep->owner, self->task, self->good);
+}
+
+bool upkeep_start(struct upkeep *upkeep, enum upkeep_task task)
+{
+    struct upkeep_job *job = &upkeep->jobs[task];
+    if (job->is_running)
+        return false;
+    job->is_running = true;
+    worker_submit(upkeep->worker, &job->job);
+    return true;
+}
+
+bool upkeep_is_running(const struct upkeep *upkeep, enum upkeep_task task)
+{
+    return upkeep->jobs[task].is_running;
 }
 
 static void on_timer(void *owner)
 {
-    struct upkeep *upkeep = owner;
-    if (upkeep->is_busy)
-        return;
-    upkeep->is_busy = true;
-    worker_submit(upkeep->worker, &upkeep->job);
+    (void)upkeep_start(owner, UPKEEP_MAINTAIN);
 }
 
-struct upkeep *upkeep_new(struct loop *loop, struct store *store)
+struct upkeep *upkeep_new(struct loop *loop, struct store *store, const char *save_path,
+                          upkeep_fn *done, void *owner)
 {
     struct upkeep *upkeep = calloc(1, sizeof *upkeep);
     CHECK(upkeep);
-    upkeep->job = (struct job){.work = maintain, .done = maintained};
+    for (enum upkeep_task task = 0; task < UPKEEP_TASKS; task++)
+        upkeep->jobs[task] = (struct upkeep_job){
+            .job = {.work = run, .done = ended},
+            .upkeep = upkeep,
+            .task = task,
+        };
     upkeep->store = store;
+    upkeep->save_path = strdup(save_path);
+    CHECK(upkeep->save_path);
+    upkeep->done = done;
+    upkeep->owner = owner;
     upkeep->worker = worker_new(loop, "upkeep");
     upkeep->timer = timer_new(loop, on_timer, upkeep);
     timer_start(upkeep->timer, INTERVAL_MS, INTERVAL_MS);
@@ -54,5 +152,6 @@ void upkeep_free(struct upkeep *upkeep)
         return;
     timer_free(upkeep->timer);
     worker_free(upkeep->worker);
+    free(upkeep->save_path);
     free(upkeep);
 }

@@ -14,6 +14,7 @@
 #include "backend/session.h"
 #include "backend/settings.h"
 #include "backend/stats.h"
+#include "backend/upkeep.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 
@@ -183,24 +184,26 @@ static void print_memory(const struct call *call, struct out *out)
 static void print_persistence(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
-    const char *status = commit_is_failed(partition->commit, NULL) ? "err" : "ok";
-    out_printf(out, "loading:0\r\nasync_loading:0\r\ncurrent_cow_peak:0\r\ncurrent_cow_size:0\r\n"
-                    "current_cow_size_age:0\r\ncurrent_fork_perc:0.00\r\n"
-                    "current_save_keys_processed:0\r\ncurrent_save_keys_total:0\r\n"
-                    "rdb_changes_since_last_save:0\r\nrdb_bgsave_in_progress:0\r\n");
-    out_printf(out, "rdb_last_save_time:%" PRIu64 "\r\nrdb_last_bgsave_status:%s\r\n",
-               partition->saved_s, status);
+    const char *written = commit_is_failed(partition->commit, NULL) ? "err" : "ok";
     out_printf(out,
-               "rdb_last_bgsave_time_sec:-1\r\nrdb_current_bgsave_time_sec:-1\r\nrdb_saves:0\r\n"
-               "rdb_last_cow_size:0\r\nrdb_last_load_keys_expired:0\r\n"
-               "rdb_last_load_keys_loaded:0\r\n");
+               "loading:0\r\nasync_loading:0\r\ncurrent_cow_peak:0\r\ncurrent_cow_size:0\r\n"
+               "current_cow_size_age:0\r\ncurrent_fork_perc:0.00\r\n"
+               "current_save_keys_processed:0\r\ncurrent_save_keys_total:0\r\n"
+               "rdb_changes_since_last_save:0\r\nrdb_bgsave_in_progress:%d\r\n",
+               upkeep_is_running(partition->upkeep, UPKEEP_SAVE));
     out_printf(out,
-               "aof_enabled:1\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\n"
+               "rdb_last_save_time:%" PRIu64 "\r\nrdb_last_bgsave_status:%s\r\n"
+               "rdb_last_bgsave_time_sec:-1\r\nrdb_current_bgsave_time_sec:-1\r\n"
+               "rdb_saves:%" PRIu64 "\r\nrdb_last_cow_size:0\r\nrdb_last_load_keys_expired:0\r\n"
+               "rdb_last_load_keys_loaded:0\r\n",
+               partition->saved_s, partition->save_failed ? "err" : "ok", partition->saves);
+    out_printf(out,
+               "aof_enabled:1\r\naof_rewrite_in_progress:%d\r\naof_rewrite_scheduled:0\r\n"
                "aof_last_rewrite_time_sec:-1\r\naof_current_rewrite_time_sec:-1\r\n"
                "aof_last_bgrewrite_status:ok\r\naof_last_write_status:%s\r\naof_rewrites:0\r\n"
                "aof_rewrites_consecutive_failures:0\r\naof_last_cow_size:0\r\n"
                "module_fork_in_progress:0\r\nmodule_fork_last_cow_size:0\r\n",
-               status);
+               upkeep_is_running(partition->upkeep, UPKEEP_COMPACT), written);
 }
 
 static size_t channels(const struct call *call, enum channel_kind kind)

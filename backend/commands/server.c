@@ -7,6 +7,7 @@
 #include "backend/partition.h"
 #include "backend/session.h"
 #include "backend/stats.h"
+#include "backend/upkeep.h"
 #include "shared/command_reply.h"
 #include "shared/number.h"
 
@@ -100,12 +101,27 @@ void cmd_save(struct call *call)
         reply_ok(&call->reply);
 }
 
+/* A copy of the store in the background; everything acknowledged is durable without it. */
 void cmd_bgsave(struct call *call)
 {
-    if (call->argc > 2 || (call->argc == 2 && !bytes_is(call->argv[1], "SCHEDULE")))
+    bool schedule = call->argc == 2 && bytes_is(call->argv[1], "SCHEDULE");
+    if (call->argc > 2 || (call->argc == 2 && !schedule))
         call_error(call, ERR_SYNTAX);
-    else if (sync_store(call))
+    else if (upkeep_start(call->partition->upkeep, UPKEEP_SAVE))
         reply_status(&call->reply, "Background saving started");
+    else if (schedule)
+        reply_status(&call->reply, "Background saving scheduled"); /* the one that runs */
+    else
+        call_error_text(call, "ERR Background save already in progress");
+}
+
+/* The log that keeps writes durable is rewritten by compaction. */
+void cmd_bgrewriteaof(struct call *call)
+{
+    if (upkeep_start(call->partition->upkeep, UPKEEP_COMPACT))
+        reply_status(&call->reply, "Background append only file rewriting started");
+    else
+        call_error_text(call, "ERR Background append only file rewriting already in progress");
 }
 
 void cmd_lastsave(struct call *call)

@@ -1,0 +1,70 @@
+#!/usr/bin/python3
+"""BGSAVE: the copy is the data as it was, whole, and a backend starts from it."""
+
+import os
+import shutil
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster
+from harness import Suite, check, check_equal, wait_for
+from resp import Connection, ReplyError
+
+suite = Suite(__doc__)
+KEYS = 3000
+
+
+def is_over(client):
+    text = client.get('INFO', 'persistence')
+    return b'rdb_bgsave_in_progress:0' in text and b'aof_rewrite_in_progress:0' in text
+
+
+def save(client):
+    check_equal(client.get('BGSAVE'), b'Background saving started', 'BGSAVE')
+    wait_for(lambda: is_over(client), 'the copy to be made', 30)
+    check(b'rdb_last_bgsave_status:ok' in client.get('INFO', 'persistence'), 'the copy was made')
+
+
+@suite.case('a copy made under writes is whole, the newest replaces the one before, and a backend serves it')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        backend = cluster.backends[0]
+        client, writer = (Connection(backend.addresses[0], 30) for _ in range(2))
+        client.pipeline([['SET', 'key:%d' % i, 'first'] for i in range(KEYS)])
+        save(client)
+        client.pipeline([['SET', 'key:%d' % i, 'second'] for i in range(KEYS)])
+        before = client.get('LASTSAVE')
+        writer.send_many([['INCR', 'counter']] * 5000)
+        save(client)
+        for _ in range(5000):
+            writer.read()
+        check(client.get('LASTSAVE') >= before, 'LASTSAVE goes on')
+        data = os.path.join(cluster.folder, 'data-0')
+        backend.stop()
+        shutil.rmtree(os.path.join(data, 'partition-0'))
+        os.rename(os.path.join(data, 'saved-partition-0'), os.path.join(data, 'partition-0'))
+        backend.start()
+        restored = Connection(backend.addresses[0], 30)
+        values = restored.get('MGET', *('key:%d' % i for i in range(KEYS)))
+        check_equal(set(values), {b'second'}, 'every key as it was at the second copy')
+        counter = int(restored.get('GET', 'counter') or 0)
+        check(counter <= 5000, 'a moment among the writes: %d' % counter)
+        check_equal(restored.get('DBSIZE'), KEYS + (counter > 0), 'counts fit')
+
+
+@suite.case('a second BGSAVE waits for the first; BGREWRITEAOF compacts beside it')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client = Connection(cluster.backends[0].addresses[0], 30)
+        answers = client.pipeline([['BGREWRITEAOF'], ['BGSAVE'], ['BGSAVE'], ['BGSAVE', 'SCHEDULE'], ['BGSAVE', 'x']])
+        texts = [str(answer[1]) for answer in answers]
+        check('started' in texts[0] and 'started' in texts[1] and 'scheduled' in texts[3], 'started: %r' % texts)
+        check('already in progress' in texts[2] and 'syntax' in texts[4], 'refused: %r' % texts)
+        wait_for(lambda: is_over(client), 'both to end', 30)
+        check(not isinstance(client.get('PING'), ReplyError), 'the partition serves')
+
+
+if __name__ == '__main__':
+    suite.main()
