@@ -6,6 +6,7 @@
  *      ▼
  *   add_field, add_element, add_member, add_scored ──► rows
  */
+#include "backend/commands/json.h"
 #include "backend/commands/list.h"
 #include "backend/keyspace.h"
 #include "backend/rank.h"
@@ -254,8 +255,14 @@ static bool load_json(struct call *call, struct entry *entry, struct rdb_reader 
         !rdb_read_string(reader, &text) || !rdb_read_length(reader, &opcode) ||
         opcode != RDB_OPCODE_END)
         return false;
-    entry_set_payload(call, entry, TYPE_JSON, text, expire_ms);
-    return true;
+    char error[JSON_ERROR_MAX];
+    json_use(call->arena);
+    json *value = json_parse(text, error);
+    if (!value)
+        return false;
+    entry->meta.expire_ms = expire_ms;
+    json_save(call, entry, value);
+    return !call->failed;
 }
 
 static bool save_collection(struct call *call, struct entry *entry, uint64_t expire_ms)

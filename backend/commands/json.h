@@ -1,0 +1,54 @@
+/*
+ * json.h - what the JSON commands share: a document opened at a path, an answer for each match, the text written back.
+ *
+ *   json_begin ─► edit: entry, root, matches ─► answer() for each match ─► json_finish: replies, saves
+ *
+ * A $ path answers an array with an element for each match, null where the value is of another kind. A path of the old
+ * dialect answers for one match, and it is an error when there is none or it is of another kind.
+ */
+#pragma once
+
+#include "backend/json/json_path.h"
+#include "backend/keyspace.h"
+
+struct json_edit {
+    struct call *call;
+    struct entry entry;
+    json *root;
+    struct json_path path;
+    struct json_matches matches;
+    bool changed;
+    const char *event; /* of a change: "json.arrappend" */
+};
+
+struct json_answer {
+    enum { ANSWER_NULL, ANSWER_INT, ANSWER_TEXT } kind;
+    int64_t number;
+    struct bytes text;
+};
+
+/* Reads the path in this argument; 0: the document itself, in the old dialect. Replies what is wrong. */
+bool json_path_argument(struct call *call, uint32_t index, struct json_path *path);
+/* A value given as an argument. NULL: an error was replied. */
+json *json_argument(struct call *call, uint32_t index);
+/* Opens the document; *root is NULL when the key does not exist. False: an error was replied. */
+bool json_open(struct call *call, uint32_t index, enum open_flag flags, struct entry *entry,
+               json **root);
+/* Writes the document back, with its TTL. */
+void json_save(struct call *call, struct entry *entry, json *root);
+
+/* Argument 1 is the key, `path_at` the path's (0: none given). A missing key: replies null, or an error when
+ * `must_exist`. False: replied. */
+bool json_begin(struct call *call, uint32_t path_at, enum open_flag flags, bool must_exist,
+                struct json_edit *edit);
+/* Puts another value in the match's place. */
+void json_replace(struct json_edit *edit, const struct json_match *match, json *value);
+/* Asks answer() for every match, replies, and saves what was changed. `expected` names the kind: "an array". */
+typedef void json_answer_fn(struct json_edit *edit, const struct json_match *match,
+                            struct json_answer *answer);
+void json_finish(struct json_edit *edit, json_answer_fn *fn, const char *expected);
+/* Saves and notifies when something changed. */
+void json_commit(struct json_edit *edit);
+/* The errors of the old dialect. */
+void json_error_no_path(struct call *call, const struct json_path *path);
+void json_error_no_key(struct call *call);

@@ -1,0 +1,568 @@
+/*
+ * json_document.c - JSON commands about whole values: storing, reading, merging, deleting.
+ */
+#include "backend/commands/json.h"
+#include "backend/handlers.h"
+#include "backend/notify.h"
+#include "shared/table.h"
+
+#include <stdlib.h>
+
+static const struct json_layout COMPACT;
+
+/* ---- JSON.SET, JSON.MSET, JSON.MERGE ---- */
+
+enum when { ALWAYS, ONLY_NEW, ONLY_OLD };
+
+/* Puts a value at a path: over every match, or as a new member of the objects in front of the path's last name.
+ * False: nothing was to be done. */
+static bool put(struct json_edit *edit, json *value, enum when when)
+{
+    struct json_path parent;
+    struct json_matches parents;
+    struct bytes name;
+    for (size_t i = 0; i < edit->matches.count && when != ONLY_NEW; i++)
+        json_replace(edit, edit->matches.items[i], value);
+    if (edit->matches.count || when == ONLY_OLD || !json_path_split(&edit->path, &parent, &name) ||
+        !json_path_find(edit->call->arena, &parent, edit->root, &parents))
+        return edit->changed;
+    for (size_t i = 0; i < parents.count; i++) {
+        if (json_kind_of(parents.items[i]->value) != JSON_KIND_OBJECT)
+            continue;
+        json_object_put(parents.items[i]->value, name, value);
+        edit->changed = true;
+    }
+    return edit->changed;
+}
+
+/* A new or another document under the key in this argument. */
+static bool put_document(struct call *call, struct entry *entry, json *value)
+{
+    if (entry->exists)
+        entry->meta.expire_ms = 0;
+    json_save(call, entry, value);
+    return !call->failed;
+}
+
+/* Stores `value` at the path; with `fresh` TTL rules as of SET. Replies errors; *done: something was stored. */
+static bool store_value(struct call *call, uint32_t key_at, uint32_t path_at, json *value,
+                        enum when when, bool *done)
+{
+    struct json_edit edit = {.call = call, .event = "json.set"};
+    *done = false;
+    if (!json_path_argument(call, path_at, &edit.path) ||
+        !json_open(call, key_at, OPEN_WRITE, &edit.entry, &edit.root))
+        return false;
+    if (json_path_is_root(&edit.path)) {
+        *done = when == ALWAYS || (when == ONLY_NEW) != (edit.root != NULL);
+        if (!*done || !put_document(call, &edit.entry, value))
+            return !call->failed;
+        notify(call, NOTIFY_MODULE, edit.event, call->argv[key_at]);
+        return true;
+    }
+    if (!edit.root) {
+        if (when == ONLY_OLD)
+            return true;
+        call_error_text(call, "ERR new objects must be created at the root");
+        return false;
+    }
+    if (!json_path_find(call->arena, &edit.path, edit.root, &edit.matches)) {
+        call_error_text(call, "ERR the path matches too many values");
+        return false;
+    }
+    *done = put(&edit, value, when);
+    json_commit(&edit);
+    return !call->failed;
+}
+
+void cmd_json_set(struct call *call)
+{
+    enum when when = ALWAYS;
+    bool done;
+    for (uint32_t i = 4; i < call->argc; i++) {
+        if (bytes_is(call->argv[i], "NX") && when == ALWAYS) {
+            when = ONLY_NEW;
+        } else if (bytes_is(call->argv[i], "XX") && when == ALWAYS) {
+            when = ONLY_OLD;
+        } else {
+            call_error(call, ERR_SYNTAX);
+            return;
+        }
+    }
+    json *value = json_argument(call, 3);
+    if (!value || !store_value(call, 1, 2, value, when, &done))
+        return;
+    if (done)
+        reply_ok(&call->reply);
+    else
+        reply_null(&call->reply);
+}
+
+/* All or none: an error takes back what came before it. */
+void cmd_json_mset(struct call *call)
+{
+    if (call->argc % 3 != 1) {
+        call_error_arity(call);
+        return;
+    }
+    for (uint32_t i = 1; i < call->argc; i += 3) {
+        bool done;
+        json *value = json_argument(call, i + 2);
+        if (!value || !store_value(call, i, i + 1, value, ALWAYS, &done))
+            return;
+    }
+    reply_ok(&call->reply);
+}
+
+/* RFC 7396: members of the patch replace, null removes, anything but an object replaces the whole. */
+static json *merge(json *target, json *patch)
+{
+    if (json_kind_of(patch) != JSON_KIND_OBJECT)
+        return patch;
+    if (!target || json_kind_of(target) != JSON_KIND_OBJECT)
+        target = json_new_object();
+    for (void *it = json_first(patch); it; it = json_next(patch, it)) {
+        struct bytes name = json_it_name(it);
+        json *value = json_it_value(it);
+        if (json_kind_of(value) == JSON_KIND_NULL)
+            (void)json_object_drop(target, name);
+        else
+            json_object_put(target, name, merge(json_member(target, name), value));
+    }
+    return target;
+}
+
+/* Drops what a path means from its objects: JSON.MERGE with null. */
+static void merge_null(struct json_edit *edit)
+{
+    for (size_t i = 0; i < edit->matches.count; i++) {
+        const struct json_match *match = edit->matches.items[i];
+        if (match->parent && match->name.data)
+            edit->changed |= json_object_drop(match->parent->value, match->name);
+    }
+}
+
+void cmd_json_merge(struct call *call)
+{
+    struct json_edit edit = {.call = call, .event = "json.merge"};
+    json *patch = json_argument(call, 3);
+    if (!patch || !json_path_argument(call, 2, &edit.path) ||
+        !json_open(call, 1, OPEN_WRITE, &edit.entry, &edit.root))
+        return;
+    if (!edit.root && !json_path_is_root(&edit.path)) {
+        call_error_text(call, "ERR new objects must be created at the root");
+        return;
+    }
+    if (json_path_is_root(&edit.path)) {
+        edit.root = merge(edit.root, patch);
+        edit.changed = true;
+    } else if (!json_path_find(call->arena, &edit.path, edit.root, &edit.matches)) {
+        call_error_text(call, "ERR the path matches too many values");
+        return;
+    } else if (json_kind_of(patch) == JSON_KIND_NULL) {
+        merge_null(&edit);
+    } else {
+        for (size_t i = 0; i < edit.matches.count; i++)
+            json_replace(&edit, edit.matches.items[i], merge(edit.matches.items[i]->value, patch));
+        if (edit.matches.count == 0)
+            (void)put(&edit, merge(NULL, patch), ALWAYS);
+    }
+    reply_ok(&call->reply);
+    json_commit(&edit);
+}
+
+/* ---- JSON.GET, JSON.MGET ---- */
+
+static void print_matches(struct json_text *text, const struct json_matches *matches,
+                          const struct json_layout *layout, unsigned depth)
+{
+    json *array = json_new_array();
+    for (size_t i = 0; i < matches->count; i++)
+        json_array_add(array, matches->items[i]->value);
+    json_print(text, array, layout, depth);
+}
+
+/* One path's text; false: an error was replied. */
+static bool print_path(struct call *call, const struct json_path *path, json *root, bool as_array,
+                       const struct json_layout *layout, unsigned depth, struct json_text *text)
+{
+    struct json_matches matches;
+    if (!json_path_find(call->arena, path, root, &matches)) {
+        call_error_text(call, "ERR the path matches too many values");
+        return false;
+    }
+    if (as_array) {
+        print_matches(text, &matches, layout, depth);
+        return true;
+    }
+    if (matches.count == 0) {
+        json_error_no_path(call, path);
+        return false;
+    }
+    json_print(text, matches.items[0]->value, layout, depth);
+    return true;
+}
+
+/* Several paths: an object with a member for each, arrays as soon as one of them is a $ path. */
+static bool print_paths(struct call *call, const struct json_path *paths, uint32_t count,
+                        json *root, const struct json_layout *layout, struct json_text *text)
+{
+    bool as_arrays = false;
+    for (uint32_t i = 0; i < count; i++)
+        as_arrays |= !paths[i].is_legacy;
+    if (count == 1)
+        return print_path(call, paths, root, as_arrays, layout, 0, text);
+    json_text_add(text, BYTES("{"));
+    for (uint32_t i = 0; i < count; i++) {
+        if (i)
+            json_text_add(text, BYTES(","));
+        json_text_add(text, layout->newline);
+        json_text_add(text, layout->indent);
+        json_print_string(text, paths[i].text);
+        json_text_add(text, BYTES(":"));
+        json_text_add(text, layout->space);
+        if (!print_path(call, &paths[i], root, as_arrays, layout, 1, text))
+            return false;
+    }
+    json_text_add(text, layout->newline);
+    json_text_add(text, BYTES("}"));
+    return true;
+}
+
+/* Reads options up to the first path. */
+static uint32_t layout_parse(const struct call *call, struct json_layout *layout)
+{
+    uint32_t i = 2;
+    *layout = COMPACT;
+    for (; i < call->argc; i++) {
+        bool has_value = i + 1 < call->argc;
+        if (bytes_is(call->argv[i], "NOESCAPE"))
+            continue;
+        if (bytes_is(call->argv[i], "INDENT") && has_value)
+            layout->indent = call->argv[++i];
+        else if (bytes_is(call->argv[i], "NEWLINE") && has_value)
+            layout->newline = call->argv[++i];
+        else if (bytes_is(call->argv[i], "SPACE") && has_value)
+            layout->space = call->argv[++i];
+        else
+            break;
+    }
+    return i;
+}
+
+void cmd_json_get(struct call *call)
+{
+    struct json_layout layout;
+    struct entry entry;
+    struct json_text text;
+    json *root;
+    uint32_t first = layout_parse(call, &layout);
+    uint32_t count = first < call->argc ? call->argc - first : 1;
+    struct json_path *paths = arena_alloc(call->arena, count * sizeof *paths);
+    for (uint32_t i = 0; i < count; i++)
+        if (!json_path_argument(call, first < call->argc ? first + i : 0, &paths[i]))
+            return;
+    if (!json_open(call, 1, OPEN_READ, &entry, &root))
+        return;
+    if (!root) {
+        reply_null(&call->reply);
+        return;
+    }
+    json_text_init(&text, call->arena);
+    if (print_paths(call, paths, count, root, &layout, &text))
+        reply_bulk(&call->reply, json_text_bytes(&text));
+}
+
+/* One key's value at the path; null for what is missing or no document. */
+static void reply_value(struct call *call, uint32_t index, const struct json_path *path)
+{
+    struct entry entry;
+    struct json_matches matches;
+    struct json_text text;
+    char error[JSON_ERROR_MAX];
+    if (!keyspace_open(call, call->argv[index], OPEN_READ, &entry))
+        return;
+    json *root = entry.meta.type == TYPE_JSON ? json_parse(entry.meta.payload, error) : NULL;
+    if (!root || !json_path_find(call->arena, path, root, &matches) ||
+        (path->is_legacy && matches.count == 0)) {
+        reply_null(&call->reply);
+        return;
+    }
+    json_text_init(&text, call->arena);
+    if (path->is_legacy)
+        json_print(&text, matches.items[0]->value, &COMPACT, 0);
+    else
+        print_matches(&text, &matches, &COMPACT, 0);
+    reply_bulk(&call->reply, json_text_bytes(&text));
+}
+
+void cmd_json_mget(struct call *call)
+{
+    struct json_path path;
+    if (!json_path_argument(call, call->argc - 1, &path))
+        return;
+    reply_array(&call->reply, call->argc - 2);
+    for (uint32_t i = 1; i + 1 < call->argc && !call->failed; i++)
+        reply_value(call, i, &path);
+}
+
+/* ---- JSON.DEL, JSON.CLEAR ---- */
+
+/* An element of an array that goes. */
+struct place {
+    json *array;
+    size_t index;
+};
+
+/* By array, from its end: so the indexes of those that follow stay right. */
+static int by_place(const void *a, const void *b)
+{
+    const struct place *x = a;
+    const struct place *y = b;
+    if (x->array != y->array)
+        return (uintptr_t)x->array < (uintptr_t)y->array ? -1 : 1;
+    return (x->index < y->index) - (x->index > y->index);
+}
+
+static struct bytes address(json *const *value)
+{
+    return (struct bytes){(const char *)value, sizeof(*value)};
+}
+
+/* Does it lie in a container that is going? Those come before what is in them. */
+static bool is_going(const struct table *going, const struct json_match *match)
+{
+    for (const struct json_match *up = match->parent; up; up = up->parent)
+        if (table_get(going, address(&up->value)))
+            return true;
+    return false;
+}
+
+static size_t drop_places(struct place *places, size_t count)
+{
+    size_t dropped = 0;
+    if (count)
+        qsort(places, count, sizeof *places, by_place);
+    for (size_t i = 0; i < count; i++) {
+        if (i && places[i].array == places[i - 1].array && places[i].index == places[i - 1].index)
+            continue; /* the path meant it twice */
+        json_array_drop(places[i].array, places[i].index);
+        dropped++;
+    }
+    return dropped;
+}
+
+/* Members go at once, elements of arrays when all are known. Returns how many. */
+static size_t delete_matches(struct json_edit *edit)
+{
+    struct place *places =
+        arena_alloc(edit->call->arena, (edit->matches.count + 1) * sizeof *places);
+    struct table *going = table_new();
+    size_t dropped = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < edit->matches.count; i++) {
+        const struct json_match *match = edit->matches.items[i];
+        if (is_going(going, match))
+            continue;
+        if (json_kind_of(match->value) <= JSON_KIND_ARRAY)
+            (void)table_put(going, address(&match->value), going);
+        if (match->name.data)
+            dropped += json_object_drop(match->parent->value, match->name);
+        else
+            places[count++] = (struct place){match->parent->value, match->index};
+    }
+    table_free(going);
+    return dropped + drop_places(places, count);
+}
+
+void cmd_json_del(struct call *call)
+{
+    struct json_edit edit = {.call = call, .event = "json.del"};
+    if (call->argc > 3) {
+        call_error_arity(call);
+        return;
+    }
+    if (!json_path_argument(call, call->argc > 2 ? 2 : 0, &edit.path) ||
+        !json_open(call, 1, OPEN_WRITE, &edit.entry, &edit.root))
+        return;
+    if (!edit.root) {
+        reply_int(&call->reply, 0);
+        return;
+    }
+    if (json_path_is_root(&edit.path)) {
+        entry_delete(call, &edit.entry);
+        notify(call, NOTIFY_MODULE, edit.event, call->argv[1]);
+        notify(call, NOTIFY_GENERIC, "del", call->argv[1]);
+        reply_int(&call->reply, 1);
+        return;
+    }
+    if (!json_path_find(call->arena, &edit.path, edit.root, &edit.matches)) {
+        call_error_text(call, "ERR the path matches too many values");
+        return;
+    }
+    size_t count = delete_matches(&edit);
+    edit.changed = count > 0;
+    reply_int(&call->reply, (int64_t)count);
+    json_commit(&edit);
+}
+
+void cmd_json_forget(struct call *call)
+{
+    cmd_json_del(call);
+}
+
+/* Empties a container, or makes a number zero; false: it is that already, or neither. */
+static bool clear(struct json_edit *edit, const struct json_match *match)
+{
+    switch (json_kind_of(match->value)) {
+    case JSON_KIND_OBJECT:
+    case JSON_KIND_ARRAY:
+        if (json_length(match->value) == 0)
+            return false;
+        json_clear(match->value);
+        edit->changed = true;
+        return true;
+    case JSON_KIND_INTEGER:
+    case JSON_KIND_REAL:
+        if (json_to_double(match->value) == 0)
+            return false;
+        json_replace(edit, match, json_new_integer(0));
+        return true;
+    default:
+        return false;
+    }
+}
+
+void cmd_json_clear(struct call *call)
+{
+    struct json_edit edit;
+    int64_t count = 0;
+    if (call->argc > 3) {
+        call_error_arity(call);
+        return;
+    }
+    if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_WRITE, true, &edit))
+        return;
+    edit.event = "json.clear";
+    for (size_t i = 0; i < edit.matches.count; i++)
+        count += clear(&edit, edit.matches.items[i]);
+    reply_int(&call->reply, count);
+    json_commit(&edit);
+}
+
+/* ---- JSON.TYPE, JSON.RESP, JSON.DEBUG MEMORY ---- */
+
+static void answer_kind(struct json_edit *edit, const struct json_match *match,
+                        struct json_answer *answer)
+{
+    (void)edit;
+    answer->kind = ANSWER_TEXT;
+    answer->text = bytes_of(json_kind_name(match->value));
+}
+
+void cmd_json_type(struct call *call)
+{
+    struct json_edit edit;
+    if (call->argc > 3) {
+        call_error_arity(call);
+        return;
+    }
+    if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, false, &edit))
+        return;
+    if (call->argc == 2)
+        edit.path.is_legacy = false; /* without a path the answer is an array too */
+    if (edit.path.is_legacy && edit.matches.count == 0)
+        reply_null(&call->reply);
+    else
+        json_finish(&edit, answer_kind, NULL);
+}
+
+static void reply_as_resp(struct call *call, const json *value)
+{
+    struct json_text text;
+    switch (json_kind_of(value)) {
+    case JSON_KIND_OBJECT:
+        reply_array(&call->reply, 1 + 2 * (int64_t)json_length(value));
+        reply_status(&call->reply, "{");
+        for (void *it = json_first(value); it; it = json_next(value, it)) {
+            reply_bulk(&call->reply, json_it_name(it));
+            reply_as_resp(call, json_it_value(it));
+        }
+        return;
+    case JSON_KIND_ARRAY:
+        reply_array(&call->reply, 1 + (int64_t)json_length(value));
+        reply_status(&call->reply, "[");
+        for (size_t i = 0; i < json_length(value); i++)
+            reply_as_resp(call, json_at(value, i));
+        return;
+    case JSON_KIND_STRING:
+        reply_bulk(&call->reply, json_to_string(value));
+        return;
+    case JSON_KIND_INTEGER:
+        reply_int(&call->reply, json_to_integer(value));
+        return;
+    case JSON_KIND_REAL:
+        json_text_init(&text, call->arena);
+        json_print(&text, value, &COMPACT, 0);
+        reply_bulk(&call->reply, json_text_bytes(&text));
+        return;
+    case JSON_KIND_TRUE:
+        reply_status(&call->reply, "true");
+        return;
+    case JSON_KIND_FALSE:
+        reply_status(&call->reply, "false");
+        return;
+    case JSON_KIND_NULL:
+        reply_null(&call->reply);
+        return;
+    }
+}
+
+void cmd_json_resp(struct call *call)
+{
+    struct json_edit edit;
+    if (call->argc > 3) {
+        call_error_arity(call);
+        return;
+    }
+    if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, false, &edit))
+        return;
+    if (edit.path.is_legacy && edit.matches.count == 0) {
+        json_error_no_path(call, &edit.path);
+        return;
+    }
+    size_t count = edit.path.is_legacy ? 1 : edit.matches.count;
+    if (!edit.path.is_legacy)
+        reply_array(&call->reply, (int64_t)count);
+    for (size_t i = 0; i < count; i++)
+        reply_as_resp(call, edit.matches.items[i]->value);
+}
+
+/* Bytes of the value's text. */
+static void answer_bytes(struct json_edit *edit, const struct json_match *match,
+                         struct json_answer *answer)
+{
+    struct json_text text;
+    json_text_init(&text, edit->call->arena);
+    json_print(&text, match->value, &COMPACT, 0);
+    answer->kind = ANSWER_INT;
+    answer->number = (int64_t)text.len;
+}
+
+void cmd_json_debug_memory(struct call *call)
+{
+    struct call inner = *call; /* the key is behind the subcommand */
+    struct json_edit edit;
+    if (call->argc > 4) {
+        call_error_arity(call);
+        return;
+    }
+    inner.argv++;
+    inner.argc--;
+    if (!json_begin(&inner, inner.argc > 2 ? 2 : 0, OPEN_READ, false, &edit)) {
+        call->failed |= inner.failed;
+        return;
+    }
+    json_finish(&edit, answer_bytes, NULL);
+    call->failed |= inner.failed;
+}

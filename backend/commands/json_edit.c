@@ -1,0 +1,178 @@
+/*
+ * json_edit.c - opening a document at a path, answering for its matches, writing it back.
+ */
+#include "backend/commands/json.h"
+#include "backend/notify.h"
+
+static const struct json_layout COMPACT;
+
+bool json_path_argument(struct call *call, uint32_t index, struct json_path *path)
+{
+    char error[JSON_ERROR_MAX];
+    json_use(call->arena);
+    if (json_path_parse(call->arena, index ? call->argv[index] : BYTES("."), path, error))
+        return true;
+    call_errorf(call, "ERR %s", error);
+    return false;
+}
+
+json *json_argument(struct call *call, uint32_t index)
+{
+    char error[JSON_ERROR_MAX];
+    json_use(call->arena);
+    json *value = json_parse(call->argv[index], error);
+    if (!value)
+        call_errorf(call, "ERR %s", error);
+    return value;
+}
+
+bool json_open(struct call *call, uint32_t index, enum open_flag flags, struct entry *entry,
+               json **root)
+{
+    char error[JSON_ERROR_MAX];
+    *root = NULL;
+    json_use(call->arena);
+    if (!keyspace_open_type(call, call->argv[index], TYPE_JSON, flags, entry))
+        return false;
+    if (!entry->exists)
+        return true;
+    *root = json_parse(entry->meta.payload, error);
+    if (!*root)
+        call_error(call, ERR_STORE);
+    return *root != NULL;
+}
+
+void json_save(struct call *call, struct entry *entry, json *root)
+{
+    struct json_text text;
+    json_text_init(&text, call->arena);
+    json_print(&text, root, &COMPACT, 0);
+    if (text.len > call_bulk_bytes_max(call))
+        call_error(call, ERR_TOO_BIG);
+    else if (json_is_too_deep(json_text_bytes(&text)))
+        call_errorf(call, "ERR recursion limit exceeded: more than %d levels", JSON_DEPTH_MAX);
+    else
+        entry_set_payload(call, entry, TYPE_JSON, json_text_bytes(&text), entry->meta.expire_ms);
+}
+
+/* ---- errors ---- */
+
+void json_error_no_key(struct call *call)
+{
+    call_error_text(call, "ERR could not perform this operation on a key that doesn't exist");
+}
+
+/* An old path as a $ path, which errors show. */
+static void shown(const struct json_path *path, struct bytes *text, const char **mark)
+{
+    *text = path->text;
+    *mark = "";
+    if (!path->is_legacy)
+        return;
+    *mark = "$";
+    if (path->count == 0)
+        text->len = 0;
+    else if (*text->data != '.' && *text->data != '[')
+        *mark = "$.";
+}
+
+void json_error_no_path(struct call *call, const struct json_path *path)
+{
+    struct bytes text;
+    const char *mark;
+    shown(path, &text, &mark);
+    call_errorf(call, "ERR Path '%s%.*s' does not exist", mark, (int)text.len, text.data);
+}
+
+static void error_kind(struct call *call, const struct json_path *path, const char *expected)
+{
+    struct bytes text;
+    const char *mark;
+    shown(path, &text, &mark);
+    call_errorf(call, "ERR Path '%s%.*s' does not exist or not %s", mark, (int)text.len, text.data,
+                expected);
+}
+
+/* ---- an edit ---- */
+
+bool json_begin(struct call *call, uint32_t path_at, enum open_flag flags, bool must_exist,
+                struct json_edit *edit)
+{
+    *edit = (struct json_edit){.call = call};
+    if (!json_path_argument(call, path_at, &edit->path) ||
+        !json_open(call, 1, flags, &edit->entry, &edit->root))
+        return false;
+    if (!edit->root) {
+        if (must_exist)
+            json_error_no_key(call);
+        else
+            reply_null(&call->reply);
+        return false;
+    }
+    if (json_path_find(call->arena, &edit->path, edit->root, &edit->matches))
+        return true;
+    call_error_text(call, "ERR the path matches too many values");
+    return false;
+}
+
+void json_replace(struct json_edit *edit, const struct json_match *match, json *value)
+{
+    edit->changed = true;
+    if (!match->parent)
+        edit->root = value;
+    else if (match->name.data)
+        json_object_put(match->parent->value, match->name, value);
+    else
+        json_array_put(match->parent->value, match->index, value);
+}
+
+void json_commit(struct json_edit *edit)
+{
+    if (!edit->changed || edit->call->failed)
+        return;
+    json_save(edit->call, &edit->entry, edit->root);
+    if (edit->event)
+        notify(edit->call, NOTIFY_MODULE, edit->event, edit->entry.key);
+}
+
+static void reply_answer(struct call *call, const struct json_answer *answer)
+{
+    if (answer->kind == ANSWER_INT)
+        reply_int(&call->reply, answer->number);
+    else if (answer->kind == ANSWER_TEXT)
+        reply_bulk(&call->reply, answer->text);
+    else
+        reply_null(&call->reply);
+}
+
+void json_finish(struct json_edit *edit, json_answer_fn *fn, const char *expected)
+{
+    struct call *call = edit->call;
+    size_t count = edit->matches.count;
+    struct json_answer *answers = arena_alloc(call->arena, (count + 1) * sizeof *answers);
+    const struct json_answer *told = NULL; /* of the old dialect: the first; of a change the last */
+    for (size_t i = 0; i < count && !call->failed; i++) {
+        answers[i] = (struct json_answer){.kind = ANSWER_NULL};
+        fn(edit, edit->matches.items[i], &answers[i]);
+        if (answers[i].kind != ANSWER_NULL && (!told || edit->changed))
+            told = &answers[i];
+    }
+    if (call->failed)
+        return;
+    if (!edit->path.is_legacy) {
+        reply_array(&call->reply, (int64_t)count);
+        for (size_t i = 0; i < count; i++)
+            reply_answer(call, &answers[i]);
+    } else if (told) {
+        reply_answer(call, told);
+    } else if (count && !expected) {
+        reply_null(&call->reply);
+    } else if (expected) {
+        error_kind(call, &edit->path, expected);
+        return;
+    } else {
+        json_error_no_path(call, &edit->path);
+        return;
+    }
+    json_commit(edit);
+}

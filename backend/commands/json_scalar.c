@@ -1,0 +1,188 @@
+/*
+ * json_scalar.c - JSON commands about numbers, strings and booleans in a document.
+ */
+#include "backend/commands/json.h"
+#include "backend/handlers.h"
+
+#include <math.h>
+
+static const struct json_layout COMPACT;
+
+static bool is_number(const json *value)
+{
+    enum json_kind kind = json_kind_of(value);
+    return kind == JSON_KIND_INTEGER || kind == JSON_KIND_REAL;
+}
+
+/* ---- JSON.NUMINCRBY, JSON.NUMMULTBY ---- */
+
+/* Integers stay integers unless the result has no room in 64 bits. NULL: not finite. */
+static json *calculate(const json *a, const json *b, bool multiply)
+{
+    int64_t result;
+    if (json_kind_of(a) == JSON_KIND_INTEGER && json_kind_of(b) == JSON_KIND_INTEGER) {
+        int64_t x = json_to_integer(a);
+        int64_t y = json_to_integer(b);
+        if (multiply ? !__builtin_mul_overflow(x, y, &result)
+                     : !__builtin_add_overflow(x, y, &result))
+            return json_new_integer(result);
+    }
+    double x = json_to_double(a);
+    double y = json_to_double(b);
+    double real = multiply ? x * y : x + y;
+    return isfinite(real) ? json_new_real(real) : NULL;
+}
+
+/* The reply is JSON text: an array for a $ path, else one number. */
+static void reply_numbers(struct call *call, const struct json_edit *edit, const json *results)
+{
+    struct json_text text;
+    json_text_init(&text, call->arena);
+    if (!edit->path.is_legacy)
+        json_print(&text, results, &COMPACT, 0);
+    else
+        json_print(&text, json_at(results, json_length(results) - 1), &COMPACT, 0);
+    reply_bulk(&call->reply, json_text_bytes(&text));
+}
+
+static void change_numbers(struct call *call, bool multiply, const char *event)
+{
+    struct json_edit edit;
+    char error[JSON_ERROR_MAX];
+    json *results;
+    json *amount = json_argument(call, 3);
+    if (!amount)
+        return;
+    if (!is_number(amount)) {
+        call_error_text(call, "ERR expected a number");
+        return;
+    }
+    if (!json_begin(call, 2, OPEN_WRITE, true, &edit))
+        return;
+    edit.event = event;
+    results = json_new_array();
+    for (size_t i = 0; i < edit.matches.count; i++) {
+        const struct json_match *match = edit.matches.items[i];
+        json *result = NULL;
+        if (is_number(match->value)) {
+            result = calculate(match->value, amount, multiply);
+            if (!result) {
+                call_error_text(call, "ERR result is not a number");
+                return;
+            }
+            json_replace(&edit, match, result);
+        }
+        if (result || !edit.path.is_legacy)
+            json_array_add(results, result ? result : json_parse(BYTES("null"), error));
+    }
+    if (edit.path.is_legacy && json_length(results) == 0) {
+        if (edit.matches.count)
+            call_error_text(call, "ERR wrong type of path value - expected a number");
+        else
+            json_error_no_path(call, &edit.path);
+        return;
+    }
+    reply_numbers(call, &edit, results);
+    json_commit(&edit);
+}
+
+void cmd_json_numincrby(struct call *call)
+{
+    change_numbers(call, false, "json.numincrby");
+}
+
+void cmd_json_nummultby(struct call *call)
+{
+    change_numbers(call, true, "json.nummultby");
+}
+
+/* ---- strings ---- */
+
+/* JSON.STRAPPEND's text, which the answers append. */
+struct append {
+    struct json_edit edit; /* first: answers get its address */
+    struct bytes more;
+};
+
+static void answer_append(struct json_edit *edit, const struct json_match *match,
+                          struct json_answer *answer)
+{
+    const struct append *append = (const struct append *)edit;
+    if (json_kind_of(match->value) != JSON_KIND_STRING)
+        return;
+    struct bytes old = json_to_string(match->value);
+    char *text = arena_alloc(edit->call->arena, old.len + append->more.len + 1);
+    memcpy(text, old.data, old.len);
+    memcpy(text + old.len, append->more.data, append->more.len);
+    struct bytes joined = {text, old.len + append->more.len};
+    json_replace(edit, match, json_new_string(joined));
+    answer->kind = ANSWER_INT;
+    answer->number = (int64_t)joined.len;
+}
+
+void cmd_json_strappend(struct call *call)
+{
+    struct append append;
+    if (call->argc > 4) {
+        call_error_arity(call);
+        return;
+    }
+    json *more = json_argument(call, call->argc - 1);
+    if (!more)
+        return;
+    if (json_kind_of(more) != JSON_KIND_STRING) {
+        call_error_text(call, "ERR expected a string");
+        return;
+    }
+    if (!json_begin(call, call->argc == 4 ? 2 : 0, OPEN_WRITE, true, &append.edit))
+        return;
+    append.more = json_to_string(more);
+    append.edit.event = "json.strappend";
+    json_finish(&append.edit, answer_append, "a string");
+}
+
+static void answer_length(struct json_edit *edit, const struct json_match *match,
+                          struct json_answer *answer)
+{
+    (void)edit;
+    if (json_kind_of(match->value) != JSON_KIND_STRING)
+        return;
+    answer->kind = ANSWER_INT;
+    answer->number = (int64_t)json_to_string(match->value).len;
+}
+
+void cmd_json_strlen(struct call *call)
+{
+    struct json_edit edit;
+    if (call->argc > 3)
+        call_error_arity(call);
+    else if (json_begin(call, call->argc == 3 ? 2 : 0, OPEN_READ, false, &edit))
+        json_finish(&edit, answer_length, "a string");
+}
+
+/* ---- booleans ---- */
+
+static void answer_toggle(struct json_edit *edit, const struct json_match *match,
+                          struct json_answer *answer)
+{
+    bool was_true = json_kind_of(match->value) == JSON_KIND_TRUE;
+    if (!was_true && json_kind_of(match->value) != JSON_KIND_FALSE)
+        return;
+    json_replace(edit, match, json_new_boolean(!was_true));
+    answer->kind = edit->path.is_legacy ? ANSWER_TEXT : ANSWER_INT;
+    answer->number = !was_true;
+    answer->text = was_true ? BYTES("false") : BYTES("true");
+}
+
+void cmd_json_toggle(struct call *call)
+{
+    struct json_edit edit;
+    if (call->argc > 3) {
+        call_error_arity(call);
+        return;
+    }
+    if (!json_begin(call, call->argc == 3 ? 2 : 0, OPEN_WRITE, true, &edit))
+        return;
+    edit.event = "json.toggle";
+    json_finish(&edit, answer_toggle, "a bool");
+}

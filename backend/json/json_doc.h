@@ -1,0 +1,98 @@
+/*
+ * json_doc.h - JSON documents in memory: text ↔ values. The only door to jansson.
+ *
+ *   text ──json_parse──► struct json, a tree ──json_print──► text, without spaces unless asked for
+ *
+ * Everything lives in the call's arena: json_use names it, and nothing is freed one by one. Integers of up to 64 bits
+ * stay integers; longer ones are refused, for a double would not be what was written. Members keep their order, and of
+ * members with the same name the last one counts. Numbers with a fraction are printed as short as they read back.
+ */
+#pragma once
+
+#include "shared/arena.h"
+#include "shared/bytes.h"
+
+#include <stdbool.h>
+
+enum { JSON_DEPTH_MAX = 128, JSON_ERROR_MAX = 256 };
+
+struct json_t; /* jansson's */
+typedef struct json_t json;
+
+enum json_kind {
+    JSON_KIND_OBJECT,
+    JSON_KIND_ARRAY,
+    JSON_KIND_STRING,
+    JSON_KIND_INTEGER,
+    JSON_KIND_REAL,
+    JSON_KIND_TRUE,
+    JSON_KIND_FALSE,
+    JSON_KIND_NULL,
+};
+
+/* This thread's documents are made in this arena from now on. */
+void json_use(struct arena *arena);
+
+/* Is the text nested deeper than JSON_DEPTH_MAX? */
+bool json_is_too_deep(struct bytes text);
+/* NULL: not JSON, too deep, or a number beyond 64 bits; the reason in error. */
+json *json_parse(struct bytes text, char error[JSON_ERROR_MAX]);
+
+/* How text is laid out; all empty: on one line without spaces. */
+struct json_layout {
+    struct bytes indent;
+    struct bytes newline;
+    struct bytes space; /* behind a colon */
+};
+
+/* Text that grows in an arena. */
+struct json_text {
+    struct arena *arena;
+    char *data;
+    size_t len;
+    size_t cap;
+};
+
+void json_text_init(struct json_text *text, struct arena *arena);
+void json_text_add(struct json_text *text, struct bytes bytes);
+static inline struct bytes json_text_bytes(const struct json_text *text)
+{
+    return (struct bytes){text->data, text->len};
+}
+/* `depth` levels of indent are around the value. */
+void json_print(struct json_text *text, const json *value, const struct json_layout *layout,
+                unsigned depth);
+void json_print_string(struct json_text *text, struct bytes string);
+
+enum json_kind json_kind_of(const json *value);
+/* "object", "array", "string", "integer", "number", "boolean", "null" */
+const char *json_kind_name(const json *value);
+bool json_equals(const json *a, const json *b);
+
+json *json_new_integer(int64_t value);
+json *json_new_real(double value); /* finite */
+json *json_new_string(struct bytes value);
+json *json_new_boolean(bool value);
+json *json_new_object(void);
+json *json_new_array(void);
+
+int64_t json_to_integer(const json *value);
+double json_to_double(const json *value); /* of both kinds of numbers */
+struct bytes json_to_string(const json *value);
+
+size_t json_length(const json *value); /* of an array or object */
+json *json_at(const json *array, size_t index);
+json *json_member(const json *object, struct bytes name); /* NULL: there is none */
+void json_array_put(json *array, size_t index, json *value);
+void json_array_add(json *array, json *value);
+void json_array_add_at(json *array, size_t index, json *value);
+void json_array_drop(json *array, size_t index);
+void json_object_put(json *object, struct bytes name, json *value);
+bool json_object_drop(json *object, struct bytes name); /* false: there was none */
+void json_clear(json *value);                           /* of an array or object */
+
+/* Walk over an object's members:  for (it = json_first(o); it; it = json_next(o, it)) … */
+void *json_first(const json *object);
+void *json_next(const json *object, void *it);
+struct bytes json_it_name(void *it);
+json *json_it_value(void *it);

@@ -1,0 +1,53 @@
+/*
+ * fuzz_json.c - "path, zero byte, document": any path on any document ends with a result; what was printed reads back as
+ * the same document and prints the same text.
+ */
+#include "backend/json/json_path.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+static const struct json_layout COMPACT;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct bytes print(struct arena *arena, const json *value)
+{
+    struct json_text text;
+    json_text_init(&text, arena);
+    json_print(&text, value, &COMPACT, 0);
+    return json_text_bytes(&text);
+}
+
+static void check_round_trip(struct arena *arena, const json *value)
+{
+    char error[JSON_ERROR_MAX];
+    struct bytes text = print(arena, value);
+    json *back = json_parse(text, error);
+    if (!back || !bytes_equal(print(arena, back), text))
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char error[JSON_ERROR_MAX];
+    struct arena arena;
+    struct json_path path;
+    struct json_matches matches;
+    const char *input = (const char *)data;
+    const char *zero = size ? memchr(input, 0, size) : NULL;
+    size_t path_len = zero ? (size_t)(zero - input) : 0;
+    arena_init(&arena);
+    json_use(&arena);
+    json *root = json_parse(zero ? (struct bytes){zero + 1, size - path_len - 1}
+                                 : (struct bytes){input, size},
+                            error);
+    if (root)
+        check_round_trip(&arena, root);
+    if (json_path_parse(&arena, (struct bytes){input, path_len}, &path, error) && root &&
+        json_path_find(&arena, &path, root, &matches))
+        for (size_t i = 0; i < matches.count && i < 100; i++)
+            check_round_trip(&arena, matches.items[i]->value);
+    arena_fini(&arena);
+    return 0;
+}

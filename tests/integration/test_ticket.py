@@ -1,0 +1,298 @@
+#!/usr/bin/python3
+"""Selling tickets: every reservation changes seats, an event document, a booking and two indexes in one MULTI/EXEC.
+
+    seats:{ev}      2 bits for each seat: 00 free, 01 reserved, 10 sold        SETBIT, GETRANGE
+    event:{ev}      JSON: sections with their figures                          JSON.SET, JSON.GET, JSON.NUMINCRBY
+    booking:{ev}ID  hash, goes by itself after a while                         HSET, EXPIRE
+    timers:{ev}     hash: when each booking began                              HSETNX
+    index:{ev}      sorted set of bookings by that time                        ZADD
+
+Sellers (redis-py in threads, redis-py with asyncio) race for the same seats: WATCH decides. Readers beside them look at
+everything in one MULTI/EXEC and must never see a reservation half done.
+"""
+
+import asyncio
+import json
+import os
+import random
+import sys
+import threading
+
+import redis
+import redis.asyncio
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster
+from harness import Suite, check, check_equal
+
+SECTIONS, SEATS = 4, 120  # of each section
+FREE, RESERVED, SOLD = 0, 1, 2
+BOOKING_SECONDS = 600
+
+
+def options(parser):
+    parser.add_argument('--sellers', type=int, default=16)
+
+
+suite = Suite(__doc__, options)
+
+
+class Event:
+    def __init__(self, name):
+        self.name = name
+        self.seats, self.document, self.timers, self.index = (
+            '%s:{%s}' % (kind, name) for kind in ('seats', 'event', 'timers', 'index'))
+        self.sections = ['%s-%d' % (chr(65 + i // 2), i) for i in range(SECTIONS)]
+
+    def booking(self, ident):
+        return 'booking:{%s}%s' % (self.name, ident)
+
+    def create(self, client):
+        document = {'name': self.name, 'sections': {
+            section: {'price': 10.5 + i, 'stats': {'available': SEATS, 'reserved': 0, 'sold': 0}}
+            for i, section in enumerate(self.sections)}}
+        pipe = client.pipeline(transaction=True)
+        pipe.execute_command('JSON.SET', self.document, '$', json.dumps(document))
+        pipe.setbit(self.seats, SECTIONS * SEATS * 2 - 1, 0)
+        check_equal(pipe.execute(), [b'OK', 0], 'a new event')
+
+    def free_seats(self, bits, section):
+        """Numbers of free seats, from the bytes of the section's seats."""
+        start = section * SEATS
+        return [seat for seat in range(start, start + SEATS) if seat_state(bits, seat - start) == FREE]
+
+    def range_of(self, section):
+        """The section's bytes in the seat map: four seats to a byte."""
+        return section * SEATS // 4, (section + 1) * SEATS // 4 - 1
+
+    def reserve(self, pipe, section, seats, ident, seller, now):
+        path = "$.sections['%s'].stats" % self.sections[section]
+        for seat in seats:
+            pipe.setbit(self.seats, seat * 2 + 1, 1)
+        pipe.execute_command('JSON.NUMINCRBY', self.document, path + '.available', -len(seats))
+        pipe.execute_command('JSON.NUMINCRBY', self.document, path + '.reserved', len(seats))
+        pipe.hset(self.booking(ident), mapping={'seller': seller, 'section': section, 'seats': ','.join(map(str, seats))})
+        pipe.expire(self.booking(ident), BOOKING_SECONDS)
+        pipe.hsetnx(self.timers, ident, now)
+        pipe.zadd(self.index, {ident: now})
+
+    def sell(self, pipe, section, seats):
+        path = "$.sections['%s'].stats" % self.sections[section]
+        for seat in seats:
+            pipe.setbit(self.seats, seat * 2, 1)
+            pipe.setbit(self.seats, seat * 2 + 1, 0)
+        pipe.execute_command('JSON.NUMINCRBY', self.document, path + '.reserved', -len(seats))
+        pipe.execute_command('JSON.NUMINCRBY', self.document, path + '.sold', len(seats))
+
+    def look(self, pipe):
+        pipe.get(self.seats)
+        pipe.execute_command('JSON.GET', self.document, '$')
+        pipe.hlen(self.timers)
+        pipe.zcard(self.index)
+
+    def judge(self, answers):
+        """What is wrong in what look() saw; None: nothing."""
+        bits, text, timers, bookings = answers
+        document = json.loads(text)[0]
+        if timers != bookings:
+            return '%d timers, %d bookings' % (timers, bookings)
+        for number, section in enumerate(self.sections):
+            states = [seat_state(bits, seat) for seat in range(number * SEATS, (number + 1) * SEATS)]
+            stats = document['sections'][section]['stats']
+            have = {'available': states.count(FREE), 'reserved': states.count(RESERVED), 'sold': states.count(SOLD)}
+            if have != stats:
+                return '%s: seats %r, document %r' % (section, have, stats)
+        return None
+
+
+def seat_state(bits, seat):
+    return bits[seat // 4] >> (6 - seat % 4 * 2) & 3
+
+
+class Ledger:
+    """What sellers did, and what readers found wrong."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.bookings, self.conflicts, self.looks, self.wrong = {}, 0, 0, []
+
+    def booked(self, ident, seats):
+        with self.lock:
+            taken = set(seats) & {seat for other in self.bookings.values() for seat in other}
+            if taken:
+                self.wrong.append('seats %r were reserved twice' % sorted(taken))
+            self.bookings[ident] = seats
+
+
+def choose(rng, free):
+    return sorted(rng.sample(free, min(len(free), rng.randint(1, 4))))
+
+
+def sell_out(event, client, seller, seed, ledger):
+    """One seller with redis-py, until no seat is free."""
+    rng, serial, empty = random.Random(seed), 0, set()
+    while len(empty) < SECTIONS and not ledger.wrong:
+        section = rng.choice([number for number in range(SECTIONS) if number not in empty])
+        with client.pipeline(transaction=True) as pipe:
+            pipe.watch(event.seats)
+            free = event.free_seats(pipe.getrange(event.seats, *event.range_of(section)), section)
+            if not free:
+                empty.add(section)
+                continue
+            seats, ident = choose(rng, free), '%s-%d' % (seller, serial)
+            pipe.multi()
+            event.reserve(pipe, section, seats, ident, seller, 1700000000 + serial)
+            try:
+                pipe.execute()
+            except redis.WatchError:
+                ledger.conflicts += 1
+                continue
+        serial += 1
+        ledger.booked(ident, seats)
+        if rng.random() < 0.5:
+            with client.pipeline(transaction=True) as pipe:
+                event.sell(pipe, section, seats)
+                pipe.execute()
+
+
+async def sell_out_async(event, client, seller, seed, ledger):
+    rng, serial, empty = random.Random(seed), 0, set()
+    while len(empty) < SECTIONS and not ledger.wrong:
+        section = rng.choice([number for number in range(SECTIONS) if number not in empty])
+        async with client.pipeline(transaction=True) as pipe:
+            await pipe.watch(event.seats)
+            free = event.free_seats(await pipe.getrange(event.seats, *event.range_of(section)), section)
+            if not free:
+                empty.add(section)
+                continue
+            seats, ident = choose(rng, free), '%s-%d' % (seller, serial)
+            pipe.multi()
+            event.reserve(pipe, section, seats, ident, seller, 1700000000 + serial)
+            try:
+                await pipe.execute()
+            except redis.WatchError:
+                ledger.conflicts += 1
+                continue
+        serial += 1
+        ledger.booked(ident, seats)
+
+
+def watch_over(event, client, done, ledger):
+    """A reader: all of the event in one transaction, again and again."""
+    while not done.is_set() and not ledger.wrong:
+        with client.pipeline(transaction=True) as pipe:
+            event.look(pipe)
+            wrong = event.judge(pipe.execute())
+        ledger.looks += 1
+        if wrong:
+            ledger.wrong.append('a reader saw ' + wrong)
+
+
+def run_threads(jobs):
+    failures = []
+
+    def guarded(job):
+        try:
+            job()
+        except Exception as error:  # told by the test
+            failures.append('%s: %s' % (type(error).__name__, error))
+    threads = [threading.Thread(target=guarded, args=(job,), daemon=True) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    check(not any(thread.is_alive() for thread in threads), 'every seller came to an end')
+    return failures
+
+
+def finish(event, client, ledger, failures):
+    check_equal(failures, [], 'failures')
+    check_equal(ledger.wrong, [], 'what must not be')
+    seats = sorted(seat for booked in ledger.bookings.values() for seat in booked)
+    check_equal(seats, list(range(SECTIONS * SEATS)), 'each seat was reserved once')
+    with client.pipeline(transaction=True) as pipe:
+        event.look(pipe)
+        check_equal(event.judge(pipe.execute()), None, 'the end')
+    check_equal(client.zcard(event.index), len(ledger.bookings), 'bookings')
+    for ident, booked in ledger.bookings.items():
+        key = event.booking(ident)
+        check_equal(client.hget(key, 'seats'), ','.join(map(str, booked)).encode(), 'seats of ' + ident)
+        check(0 < client.ttl(key) <= BOOKING_SECONDS, 'a booking goes by itself')
+    check(ledger.looks > 0, 'readers looked')
+
+
+def client_of(cluster):
+    host, port = (cluster.proxies[0].address if cluster.proxies else cluster.backends[0].addresses[0])
+    return redis.Redis(host, port, socket_timeout=60)
+
+
+def play_threads(run, **shape):
+    with Cluster(**shape) as cluster:
+        event, ledger, done = Event('concert'), Ledger(), threading.Event()
+        client = client_of(cluster)
+        event.create(client)
+
+        def sellers():
+            failures = run_threads([
+                lambda n=n: sell_out(event, client_of(cluster), 'seller%d' % n, run.seed + n, ledger)
+                for n in range(run.options.sellers)])
+            done.set()
+            if failures:
+                raise AssertionError('; '.join(failures))
+        failures = run_threads([sellers] + [lambda: watch_over(event, client_of(cluster), done, ledger)] * 2)
+        finish(event, client, ledger, failures)
+        run.note('%d bookings, %d conflicts, %d looks' % (len(ledger.bookings), ledger.conflicts, ledger.looks))
+
+
+def play_async(run, **shape):
+    with Cluster(**shape) as cluster:
+        event, ledger, done = Event('match'), Ledger(), threading.Event()
+        client = client_of(cluster)
+        event.create(client)
+        host, port = cluster.proxies[0].address if cluster.proxies else cluster.backends[0].addresses[0]
+
+        async def sellers():
+            clients = [redis.asyncio.Redis(host=host, port=port) for _ in range(run.options.sellers)]
+            await asyncio.gather(*(sell_out_async(event, one, 'seller%d' % n, run.seed + n, ledger)
+                                   for n, one in enumerate(clients)))
+            for one in clients:
+                await one.close()
+
+        def all_sellers():
+            try:
+                asyncio.run(sellers())
+            finally:
+                done.set()
+        failures = run_threads([all_sellers, lambda: watch_over(event, client_of(cluster), done, ledger)])
+        finish(event, client, ledger, failures)
+        run.note('%d bookings, %d conflicts, %d looks' % (len(ledger.bookings), ledger.conflicts, ledger.looks))
+
+
+DIRECT = {'backends': 1, 'partitions': 1, 'proxies': 0}
+PROXY = {'backends': 2, 'partitions': 2, 'proxies': 1}
+
+
+@suite.case('redis-py in threads, one partition: seats, document and indexes always agree')
+def _(run):
+    play_threads(run, **DIRECT)
+
+
+@suite.case('redis-py in threads through the proxy')
+def _(run):
+    play_threads(run, **PROXY)
+
+
+@suite.case('redis-py with asyncio, one partition')
+def _(run):
+    play_async(run, **DIRECT)
+
+
+@suite.case('redis-py with asyncio through the proxy')
+def _(run):
+    play_async(run, **PROXY)
+
+
+if __name__ == '__main__':
+    suite.main()
