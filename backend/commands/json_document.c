@@ -213,7 +213,7 @@ static bool print_paths(struct call *call, const struct json_path *paths, uint32
     if (count == 1)
         return print_path(call, paths, root, as_arrays, layout, 0, text);
     json_text_add(text, BYTES("{"));
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && text->len <= text->limit; i++) {
         if (i)
             json_text_add(text, BYTES(","));
         json_text_add(text, layout->newline);
@@ -269,7 +269,12 @@ void cmd_json_get(struct call *call)
         return;
     }
     json_text_init(&text, call->arena);
-    if (print_paths(call, paths, count, root, &layout, &text))
+    text.limit = call_bulk_bytes_max(call);
+    if (!print_paths(call, paths, count, root, &layout, &text))
+        return;
+    if (text.len > text.limit)
+        call_error(call, ERR_TOO_BIG);
+    else
         reply_bulk(&call->reply, json_text_bytes(&text));
 }
 
@@ -289,11 +294,15 @@ static void reply_value(struct call *call, uint32_t index, const struct json_pat
         return;
     }
     json_text_init(&text, call->arena);
+    text.limit = call_bulk_bytes_max(call);
     if (path->is_legacy)
         json_print(&text, matches.items[0]->value, &COMPACT, 0);
     else
         print_matches(&text, &matches, &COMPACT, 0);
-    reply_bulk(&call->reply, json_text_bytes(&text));
+    if (text.len > text.limit)
+        call_error(call, ERR_TOO_BIG);
+    else
+        reply_bulk(&call->reply, json_text_bytes(&text));
 }
 
 void cmd_json_mget(struct call *call)
@@ -314,14 +323,14 @@ struct place {
     size_t index;
 };
 
-/* By array, from its end: so the indexes of those that follow stay right. */
+/* By array, then by index. */
 static int by_place(const void *a, const void *b)
 {
     const struct place *x = a;
     const struct place *y = b;
     if (x->array != y->array)
         return (uintptr_t)x->array < (uintptr_t)y->array ? -1 : 1;
-    return (x->index < y->index) - (x->index > y->index);
+    return (x->index > y->index) - (x->index < y->index);
 }
 
 static struct bytes address(json *const *value)
@@ -338,16 +347,21 @@ static bool is_going(const struct table *going, const struct json_match *match)
     return false;
 }
 
-static size_t drop_places(struct place *places, size_t count)
+/* Each array is gone through once, however many of its elements go. Returns how many. */
+static size_t drop_places(struct arena *arena, struct place *places, size_t count)
 {
+    size_t *indexes = arena_alloc(arena, (count + 1) * sizeof *indexes);
     size_t dropped = 0;
     if (count)
         qsort(places, count, sizeof *places, by_place);
-    for (size_t i = 0; i < count; i++) {
-        if (i && places[i].array == places[i - 1].array && places[i].index == places[i - 1].index)
-            continue; /* the path meant it twice */
-        json_array_drop(places[i].array, places[i].index);
-        dropped++;
+    for (size_t i = 0; i < count;) {
+        json *array = places[i].array;
+        size_t going = 0;
+        for (; i < count && places[i].array == array; i++)
+            if (!going || indexes[going - 1] != places[i].index) /* a path may mean it twice */
+                indexes[going++] = places[i].index;
+        json_array_drop_all(array, indexes, going);
+        dropped += going;
     }
     return dropped;
 }
@@ -372,7 +386,7 @@ static size_t delete_matches(struct json_edit *edit)
             places[count++] = (struct place){match->parent->value, match->index};
     }
     table_free(going);
-    return dropped + drop_places(places, count);
+    return dropped + drop_places(edit->call->arena, places, count);
 }
 
 void cmd_json_del(struct call *call)
@@ -411,6 +425,18 @@ void cmd_json_forget(struct call *call)
     cmd_json_del(call);
 }
 
+/* Is it still in the document, or was something around it emptied? */
+static bool is_there(const struct json_match *match)
+{
+    for (; match->parent; match = match->parent) {
+        json *parent = match->parent->value;
+        if (match->name.data ? json_member(parent, match->name) == NULL
+                             : match->index >= json_length(parent))
+            return false;
+    }
+    return true;
+}
+
 /* Empties a container, or makes a number zero; false: it is that already, or neither. */
 static bool clear(struct json_edit *edit, const struct json_match *match)
 {
@@ -445,124 +471,8 @@ void cmd_json_clear(struct call *call)
         return;
     edit.event = "json.clear";
     for (size_t i = 0; i < edit.matches.count; i++)
-        count += clear(&edit, edit.matches.items[i]);
+        if (is_there(edit.matches.items[i]))
+            count += clear(&edit, edit.matches.items[i]);
     reply_int(&call->reply, count);
     json_commit(&edit);
-}
-
-/* ---- JSON.TYPE, JSON.RESP, JSON.DEBUG MEMORY ---- */
-
-static void answer_kind(struct json_edit *edit, const struct json_match *match,
-                        struct json_answer *answer)
-{
-    (void)edit;
-    answer->kind = ANSWER_TEXT;
-    answer->text = bytes_of(json_kind_name(match->value));
-}
-
-void cmd_json_type(struct call *call)
-{
-    struct json_edit edit;
-    if (call->argc > 3) {
-        call_error_arity(call);
-        return;
-    }
-    if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, false, &edit))
-        return;
-    if (call->argc == 2)
-        edit.path.is_legacy = false; /* without a path the answer is an array too */
-    if (edit.path.is_legacy && edit.matches.count == 0)
-        reply_null(&call->reply);
-    else
-        json_finish(&edit, answer_kind, NULL);
-}
-
-static void reply_as_resp(struct call *call, const json *value)
-{
-    struct json_text text;
-    switch (json_kind_of(value)) {
-    case JSON_KIND_OBJECT:
-        reply_array(&call->reply, 1 + 2 * (int64_t)json_length(value));
-        reply_status(&call->reply, "{");
-        for (void *it = json_first(value); it; it = json_next(value, it)) {
-            reply_bulk(&call->reply, json_it_name(it));
-            reply_as_resp(call, json_it_value(it));
-        }
-        return;
-    case JSON_KIND_ARRAY:
-        reply_array(&call->reply, 1 + (int64_t)json_length(value));
-        reply_status(&call->reply, "[");
-        for (size_t i = 0; i < json_length(value); i++)
-            reply_as_resp(call, json_at(value, i));
-        return;
-    case JSON_KIND_STRING:
-        reply_bulk(&call->reply, json_to_string(value));
-        return;
-    case JSON_KIND_INTEGER:
-        reply_int(&call->reply, json_to_integer(value));
-        return;
-    case JSON_KIND_REAL:
-        json_text_init(&text, call->arena);
-        json_print(&text, value, &COMPACT, 0);
-        reply_bulk(&call->reply, json_text_bytes(&text));
-        return;
-    case JSON_KIND_TRUE:
-        reply_status(&call->reply, "true");
-        return;
-    case JSON_KIND_FALSE:
-        reply_status(&call->reply, "false");
-        return;
-    case JSON_KIND_NULL:
-        reply_null(&call->reply);
-        return;
-    }
-}
-
-void cmd_json_resp(struct call *call)
-{
-    struct json_edit edit;
-    if (call->argc > 3) {
-        call_error_arity(call);
-        return;
-    }
-    if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, false, &edit))
-        return;
-    if (edit.path.is_legacy && edit.matches.count == 0) {
-        json_error_no_path(call, &edit.path);
-        return;
-    }
-    size_t count = edit.path.is_legacy ? 1 : edit.matches.count;
-    if (!edit.path.is_legacy)
-        reply_array(&call->reply, (int64_t)count);
-    for (size_t i = 0; i < count; i++)
-        reply_as_resp(call, edit.matches.items[i]->value);
-}
-
-/* Bytes of the value's text. */
-static void answer_bytes(struct json_edit *edit, const struct json_match *match,
-                         struct json_answer *answer)
-{
-    struct json_text text;
-    json_text_init(&text, edit->call->arena);
-    json_print(&text, match->value, &COMPACT, 0);
-    answer->kind = ANSWER_INT;
-    answer->number = (int64_t)text.len;
-}
-
-void cmd_json_debug_memory(struct call *call)
-{
-    struct call inner = *call; /* the key is behind the subcommand */
-    struct json_edit edit;
-    if (call->argc > 4) {
-        call_error_arity(call);
-        return;
-    }
-    inner.argv++;
-    inner.argc--;
-    if (!json_begin(&inner, inner.argc > 2 ? 2 : 0, OPEN_READ, false, &edit)) {
-        call->failed |= inner.failed;
-        return;
-    }
-    json_finish(&edit, answer_bytes, NULL);
-    call->failed |= inner.failed;
 }

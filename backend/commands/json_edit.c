@@ -122,7 +122,7 @@ void json_replace(struct json_edit *edit, const struct json_match *match, json *
         edit->root = value;
     else if (match->name.data)
         json_object_put(match->parent->value, match->name, value);
-    else
+    else if (match->index < json_length(match->parent->value)) /* else it is gone by now */
         json_array_put(match->parent->value, match->index, value);
 }
 

@@ -45,6 +45,14 @@ static void reply_numbers(struct call *call, const struct json_edit *edit, const
     reply_bulk(&call->reply, json_text_bytes(&text));
 }
 
+/* A number, but no integer that would be read as a double. */
+static bool is_amount(const json *value, struct bytes text)
+{
+    return is_number(value) &&
+           (json_kind_of(value) == JSON_KIND_INTEGER || memchr(text.data, '.', text.len) ||
+            memchr(text.data, 'e', text.len) || memchr(text.data, 'E', text.len));
+}
+
 static void change_numbers(struct call *call, bool multiply, const char *event)
 {
     struct json_edit edit;
@@ -53,7 +61,7 @@ static void change_numbers(struct call *call, bool multiply, const char *event)
     json *amount = json_argument(call, 3);
     if (!amount)
         return;
-    if (!is_number(amount)) {
+    if (!is_amount(amount, call->argv[3])) {
         call_error_text(call, "ERR expected a number");
         return;
     }

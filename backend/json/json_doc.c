@@ -58,6 +58,50 @@ bool json_is_too_deep(struct bytes text)
     return false;
 }
 
+bool json_is_text(struct bytes bytes)
+{
+    return !memchr(bytes.data, 0, bytes.len) && json_stringn(bytes.data, bytes.len) != NULL;
+}
+
+/* Bytes of the number that begins at `at`; *is_wide: an integer with no room in 64 bits. */
+static size_t number_len(struct bytes text, size_t at, bool *is_wide)
+{
+    size_t end = at;
+    int64_t value;
+    while (end < text.len && memchr("+-.0123456789Ee", text.data[end], 15))
+        end++;
+    struct bytes number = {text.data + at, end - at};
+    *is_wide = number.len >= INT64_TEXT_MAX - 2 && !memchr(number.data, '.', number.len) &&
+               !memchr(number.data, 'e', number.len) && !memchr(number.data, 'E', number.len) &&
+               !number_parse_int64(number, &value);
+    return number.len;
+}
+
+/* The text with an exponent behind each integer that has no room in 64 bits: so it is read as a double. */
+static struct bytes widened(struct bytes text)
+{
+    char *to = take(text.len + text.len / 8 + 8);
+    size_t len = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < text.len;) {
+        char c = text.data[i];
+        size_t count = in_string && c == '\\' && i + 1 < text.len ? 2 : 1;
+        bool is_wide = false;
+        if (c == '"')
+            in_string = !in_string;
+        else if (!in_string && (c == '-' || (c >= '0' && c <= '9')))
+            count = number_len(text, i, &is_wide);
+        memcpy(to + len, text.data + i, count);
+        len += count;
+        i += count;
+        if (is_wide) {
+            memcpy(to + len, "e0", 2);
+            len += 2;
+        }
+    }
+    return (struct bytes){to, len};
+}
+
 json *json_parse(struct bytes text, char error[JSON_ERROR_MAX])
 {
     json_error_t reason;
@@ -67,6 +111,10 @@ json *json_parse(struct bytes text, char error[JSON_ERROR_MAX])
         return NULL;
     }
     json_t *value = json_loadb(text.data, text.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &reason);
+    if (!value && json_error_code(&reason) == json_error_numeric_overflow) {
+        text = widened(text);
+        value = json_loadb(text.data, text.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &reason);
+    }
     if (!value)
         (void)snprintf(error, JSON_ERROR_MAX, "%.180s at line %d column %d", reason.text,
                        reason.line, reason.column);
@@ -77,7 +125,7 @@ json *json_parse(struct bytes text, char error[JSON_ERROR_MAX])
 
 void json_text_init(struct json_text *text, struct arena *arena)
 {
-    *text = (struct json_text){.arena = arena};
+    *text = (struct json_text){.arena = arena, .limit = SIZE_MAX};
 }
 
 static char *room(struct json_text *text, size_t len)
@@ -223,6 +271,8 @@ static void print_array(struct json_text *text, const json *value, const struct 
 void json_print(struct json_text *text, const json *value, const struct json_layout *layout,
                 unsigned depth)
 {
+    if (text->len > text->limit)
+        return;
     switch (json_kind_of(value)) {
     case JSON_KIND_OBJECT:
         print_object(text, value, layout, depth);
@@ -376,6 +426,22 @@ void json_array_add_at(json *array, size_t index, json *value)
 void json_array_drop(json *array, size_t index)
 {
     CHECK(json_array_remove(array, index) == 0);
+}
+
+void json_array_drop_all(json *array, const size_t *indexes, size_t count)
+{
+    json *rest = json_new_array();
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        if (count && *indexes == i) {
+            indexes++;
+            count--;
+        } else {
+            json_array_add(rest, json_array_get(array, i));
+        }
+    }
+    CHECK(count == 0);
+    CHECK(json_array_clear(array) == 0);
+    CHECK(json_array_extend(array, rest) == 0);
 }
 
 void json_object_put(json *object, struct bytes name, json *value)

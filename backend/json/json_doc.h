@@ -4,7 +4,7 @@
  *   text ──json_parse──► struct json, a tree ──json_print──► text, without spaces unless asked for
  *
  * Everything lives in the call's arena: json_use names it, and nothing is freed one by one. Integers of up to 64 bits
- * stay integers; longer ones are refused, for a double would not be what was written. Members keep their order, and of
+ * stay integers, longer ones become doubles. Members keep their order, and of
  * members with the same name the last one counts. Numbers with a fraction are printed as short as they read back.
  */
 #pragma once
@@ -33,9 +33,11 @@ enum json_kind {
 /* This thread's documents are made in this arena from now on. */
 void json_use(struct arena *arena);
 
+/* May the bytes be a string or a member's name: UTF-8, without NUL? */
+bool json_is_text(struct bytes bytes);
 /* Is the text nested deeper than JSON_DEPTH_MAX? */
 bool json_is_too_deep(struct bytes text);
-/* NULL: not JSON, too deep, or a number beyond 64 bits; the reason in error. */
+/* NULL: not JSON, too deep, or a number beyond doubles; the reason in error. */
 json *json_parse(struct bytes text, char error[JSON_ERROR_MAX]);
 
 /* How text is laid out; all empty: on one line without spaces. */
@@ -51,8 +53,10 @@ struct json_text {
     char *data;
     size_t len;
     size_t cap;
+    size_t limit; /* bytes; json_print stops soon behind them */
 };
 
+/* Without a limit, which the caller may set. */
 void json_text_init(struct json_text *text, struct arena *arena);
 void json_text_add(struct json_text *text, struct bytes bytes);
 static inline struct bytes json_text_bytes(const struct json_text *text)
@@ -87,6 +91,8 @@ void json_array_put(json *array, size_t index, json *value);
 void json_array_add(json *array, json *value);
 void json_array_add_at(json *array, size_t index, json *value);
 void json_array_drop(json *array, size_t index);
+/* Indexes in ascending order, each once. */
+void json_array_drop_all(json *array, const size_t *indexes, size_t count);
 void json_object_put(json *object, struct bytes name, json *value);
 bool json_object_drop(json *object, struct bytes name); /* false: there was none */
 void json_clear(json *value);                           /* of an array or object */

@@ -365,6 +365,8 @@ bool json_path_parse(struct arena *arena, struct bytes text, struct json_path *p
     struct parser parser = {.arena = arena, .text = text, .error = error};
     *error = 0;
     *path = (struct json_path){.text = text, .is_legacy = peek(&parser) != '$'};
+    if (text.len && !json_is_text(text))
+        return fail(&parser, "expected UTF-8 without NUL");
     if (!path->is_legacy)
         parser.at++;
     else if (text.len == 1 && *text.data == '.')

@@ -116,7 +116,7 @@ JSON.GET d $.z => "[3]"
 JSON.SET d $.nope.deep 1 => null
 JSON.SET new $.a 1 => {"error": "new objects must be created at the root"}
 JSON.SET d $.z nonsense => {"error": "ERR"}
-JSON.SET d $.z 123456789012345678901234567890 => {"error": "ERR"}
+JSON.SET d $.z 1e400 => {"error": "ERR"}
 JSON.SET d $.z 1 2 => {"error": "syntax"}
 JSON.NUMINCRBY d $.a 9223372036854775806 => "[9223372036854775807]"
 JSON.NUMINCRBY d $.a 1 => "[9.223372036854776e18]"
@@ -125,6 +125,7 @@ JSON.NUMINCRBY d .z 0.5 => "4.0"
 JSON.NUMMULTBY d .z 2 => "8.0"
 JSON.NUMINCRBY d .c 1 => {"error": "ERR"}
 JSON.NUMINCRBY d $.z x => {"error": "ERR"}
+JSON.NUMINCRBY d $.z 9223372036854775808 => {"error": "ERR"}
 JSON.NUMINCRBY none $.z 1 => {"error": "doesn't exist"}
 JSON.STRAPPEND d $.c.d "\" more\"" => [9]
 JSON.STRAPPEND d .c.d "\"!\"" => 10
@@ -167,6 +168,11 @@ JSON.SET e $ {"k":1,"k":2} => "OK"
 JSON.GET e => "{\"k\":2}"
 JSON.SET e $ [1e5,1e16,1e-5,0.00001234,1.0,-0.0,100000000000000000.0,5e-324] => "OK"
 JSON.GET e => "[100000.0,1e16,0.00001,0.00001234,1.0,-0.0,1e17,5e-324]"
+JSON.SET w $ [18446744073709551615,-9223372036854775808,9223372036854775807,-9223372036854775809,"\"18446744073709551615"] => "OK"
+JSON.GET w => "[1.8446744073709552e19,-9223372036854775808,9223372036854775807,-9.223372036854776e18,\"\\\"18446744073709551615\"]"
+JSON.SET w $ {"a":[1,2,[3]],"o":{"x":1}} => "OK"
+JSON.CLEAR w $..* => 2
+JSON.GET w => "{\"a\":[],\"o\":{}}"
 JSON.MGET d e none $.k => ["[]", "[]", null]
 SET s text => "OK"
 JSON.MGET s e $ => [null, "[[100000.0,1e16,0.00001,0.00001234,1.0,-0.0,1e17,5e-324]]"]
@@ -220,6 +226,16 @@ def _(run):
         check_equal(client.get('JSON.GET', 'k'), b'[' * 128 + b']' * 128, 'and nothing changed')
         for text in (b'"\xff"', b'{"a":1', b'[1,]', b'', b'nul', b'{"a" 1}', b'"\x01"', b'\xef\xbb\xbf1', b'[1] 2', b'01', b'"\\ud800"'):
             check(isinstance(client.get('JSON.SET', 'bad', '$', text), ReplyError), 'refused: %r' % text)
+        client.get('JSON.SET', 'odd', '$', '{"a":1}')
+        for path in (b'$.\xff', b'$["a\x00b"]', b"$[?(@.a=='\xff')]", b'\x00', b''):
+            check(isinstance(client.get('JSON.SET', 'odd', path, '1'), ReplyError), 'no path: %r' % path)
+        check_equal(client.get('JSON.GET', 'odd'), b'{"a":1}', 'and nothing changed')
+        for command in (['CLEAR'], ['ARRPOP'], ['ARRTRIM', 1, 0], ['SET', '[5]'], ['MERGE', '{"a":2}'], ['DEL'], ['TOGGLE'],
+                        ['NUMINCRBY', 1], ['ARRINSERT', 0, '[1]'], ['ARRAPPEND', '{}'], ['STRAPPEND', '"x"']):
+            client.get('JSON.SET', 'odd', '$', '{"a":[[1],[true,{"a":[1,"x"]}]],"b":{"a":{"a":null}}}')
+            for path in ('$..*', '$..a', '$..[0,0,-1]'):
+                check(not isinstance(client.get('JSON.' + command[0], 'odd', path, *command[1:]), ReplyError), '%s %s' % (command, path))
+                json.loads(client.get('JSON.GET', 'odd'))
         big = json.dumps([{'i': i, 'text': 'x' * 20} for i in range(50000)])
         check_equal(client.get('JSON.SET', 'big', '$', big), b'OK', 'big')
         check_equal(client.get('JSON.ARRLEN', 'big', '$'), [50000], 'its length')

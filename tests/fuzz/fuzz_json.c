@@ -39,9 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t path_len = zero ? (size_t)(zero - input) : 0;
     arena_init(&arena);
     json_use(&arena);
-    json *root = json_parse(zero ? (struct bytes){zero + 1, size - path_len - 1}
-                                 : (struct bytes){input, size},
-                            error);
+    json *root = json_parse(
+        zero ? (struct bytes){zero + 1, size - path_len - 1} : (struct bytes){input, size}, error);
     if (root)
         check_round_trip(&arena, root);
     if (json_path_parse(&arena, (struct bytes){input, path_len}, &path, error) && root &&

@@ -1,0 +1,128 @@
+/*
+ * json_look.c - JSON commands that tell what values are: their types, their RESP form, their bytes.
+ */
+#include "backend/commands/json.h"
+#include "backend/handlers.h"
+#include "shared/command_reply.h"
+
+static const struct json_layout COMPACT;
+
+static void answer_kind(struct json_edit *edit, const struct json_match *match,
+                        struct json_answer *answer)
+{
+    (void)edit;
+    answer->kind = ANSWER_TEXT;
+    answer->text = bytes_of(json_kind_name(match->value));
+}
+
+void cmd_json_type(struct call *call)
+{
+    struct json_edit edit;
+    if (call->argc > 3) {
+        call_error_arity(call);
+        return;
+    }
+    if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, false, &edit))
+        return;
+    if (call->argc == 2)
+        edit.path.is_legacy = false; /* without a path the answer is an array too */
+    if (edit.path.is_legacy && edit.matches.count == 0)
+        reply_null(&call->reply);
+    else
+        json_finish(&edit, answer_kind, NULL);
+}
+
+static void reply_as_resp(struct call *call, const json *value)
+{
+    struct json_text text;
+    switch (json_kind_of(value)) {
+    case JSON_KIND_OBJECT:
+        reply_array(&call->reply, 1 + 2 * (int64_t)json_length(value));
+        reply_status(&call->reply, "{");
+        for (void *it = json_first(value); it; it = json_next(value, it)) {
+            reply_bulk(&call->reply, json_it_name(it));
+            reply_as_resp(call, json_it_value(it));
+        }
+        return;
+    case JSON_KIND_ARRAY:
+        reply_array(&call->reply, 1 + (int64_t)json_length(value));
+        reply_status(&call->reply, "[");
+        for (size_t i = 0; i < json_length(value); i++)
+            reply_as_resp(call, json_at(value, i));
+        return;
+    case JSON_KIND_STRING:
+        reply_bulk(&call->reply, json_to_string(value));
+        return;
+    case JSON_KIND_INTEGER:
+        reply_int(&call->reply, json_to_integer(value));
+        return;
+    case JSON_KIND_REAL:
+        json_text_init(&text, call->arena);
+        json_print(&text, value, &COMPACT, 0);
+        reply_bulk(&call->reply, json_text_bytes(&text));
+        return;
+    case JSON_KIND_TRUE:
+        reply_status(&call->reply, "true");
+        return;
+    case JSON_KIND_FALSE:
+        reply_status(&call->reply, "false");
+        return;
+    case JSON_KIND_NULL:
+        reply_null(&call->reply);
+        return;
+    }
+}
+
+void cmd_json_resp(struct call *call)
+{
+    struct json_edit edit;
+    if (call->argc > 3) {
+        call_error_arity(call);
+        return;
+    }
+    if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, false, &edit))
+        return;
+    if (edit.path.is_legacy && edit.matches.count == 0) {
+        json_error_no_path(call, &edit.path);
+        return;
+    }
+    size_t count = edit.path.is_legacy ? 1 : edit.matches.count;
+    if (!edit.path.is_legacy)
+        reply_array(&call->reply, (int64_t)count);
+    for (size_t i = 0; i < count; i++)
+        reply_as_resp(call, edit.matches.items[i]->value);
+}
+
+/* Bytes of the value's text. */
+static void answer_bytes(struct json_edit *edit, const struct json_match *match,
+                         struct json_answer *answer)
+{
+    struct json_text text;
+    json_text_init(&text, edit->call->arena);
+    json_print(&text, match->value, &COMPACT, 0);
+    answer->kind = ANSWER_INT;
+    answer->number = (int64_t)text.len;
+}
+
+void cmd_json_debug_memory(struct call *call)
+{
+    struct call inner = *call; /* the key is behind the subcommand */
+    struct json_edit edit;
+    if (call->argc > 4) {
+        call_error_arity(call);
+        return;
+    }
+    inner.argv++;
+    inner.argc--;
+    if (!json_begin(&inner, inner.argc > 2 ? 2 : 0, OPEN_READ, false, &edit)) {
+        call->failed |= inner.failed;
+        return;
+    }
+    json_finish(&edit, answer_bytes, NULL);
+    call->failed |= inner.failed;
+}
+
+void cmd_json_debug_help(struct call *call)
+{
+    command_reply_help(&call->reply, command_of(COMMAND_json_debug), HANDLER_BACKEND);
+}
