@@ -81,6 +81,7 @@ struct overlay {
     struct layer *current;
     struct layer *in_flight; /* NULL: none */
     uint64_t random;
+    uint64_t generation;
     uint64_t observed_reads; /* tickets, since observe_begin */
     uint64_t observed_writes;
     struct undo *undo;
@@ -455,6 +456,7 @@ void overlay_savepoint(struct overlay *overlay)
 
 void overlay_rollback(struct overlay *overlay)
 {
+    overlay->generation += overlay->current->effects != overlay->savepoint.effects;
     while (overlay->undo_count > 0) {
         const struct undo *undo = &overlay->undo[--overlay->undo_count];
         undo->row->value = undo->value;
@@ -531,8 +533,14 @@ static void cache_layer(struct overlay *overlay, const struct layer *layer)
     }
 }
 
+uint64_t overlay_generation(const struct overlay *overlay)
+{
+    return overlay->generation;
+}
+
 void overlay_store_changed(struct overlay *overlay)
 {
+    overlay->generation++;
     if (overlay->cache)
         row_cache_clear(overlay->cache);
 }

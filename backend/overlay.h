@@ -43,6 +43,9 @@ void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from
 /* Marks a point; rollback takes back every effect made since. One level; begin anew per command. */
 void overlay_savepoint(struct overlay *overlay);
 void overlay_rollback(struct overlay *overlay);
+/* Changes whenever effects were taken back, or the store is not what it was: what was derived from rows that were
+ * read before may be wrong. */
+uint64_t overlay_generation(const struct overlay *overlay);
 
 /* The newest ticket whose effects were observed or made since the last overlay_observe_begin; 0 = none. */
 void overlay_observe_begin(struct overlay *overlay);

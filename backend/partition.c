@@ -6,6 +6,7 @@
 #include "backend/blocking.h"
 #include "backend/call.h"
 #include "backend/cursor.h"
+#include "backend/edge.h"
 #include "backend/encoding.h"
 #include "backend/expiry.h"
 #include "backend/keyspace.h"
@@ -421,6 +422,7 @@ void partition_accept(void *owner, struct stream *stream)
 static bool build(struct partition *partition, const struct backend_config *config)
 {
     partition->overlay = overlay_new(partition->store);
+    partition->edges = edges_new();
     if (config->store_row_cache_bytes)
         overlay_use_cache(partition->overlay,
                           config->store_row_cache_bytes / (uint64_t)config->partitions);
@@ -519,6 +521,7 @@ void partition_free(struct partition *partition)
         space_set_free(partition->spaces);
     if (partition->overlay)
         overlay_free(partition->overlay);
+    edges_free(partition->edges);
     if (partition->store)
         store_close(partition->store);
     if (partition->stats)

@@ -27,6 +27,7 @@ struct blocking_set;
 struct call;
 struct scripts;
 struct cursor_cache;
+struct edges;
 struct latency;
 struct upkeep;
 struct server; /* the process: partitions, configuration, start time */
@@ -53,6 +54,7 @@ struct partition {
     uint64_t expiry_from_ms; /* the expiry index has no rows before this time */
     struct scripts *scripts;
     struct cursor_cache *cursors; /* where SCANs go on */
+    struct edges *edges;          /* where sorted sets begin and end */
     struct metrics *metrics;
     struct arena arena; /* of the command being run; reset after it */
     struct slice *pins; /* values borrowed by the command being run; keyspace_end releases them */

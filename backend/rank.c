@@ -4,8 +4,8 @@
 
 enum {
     LEVEL_ROOT = 0, /* its row says height and tops */
-    LEAF_FILL = 192,
-    FAN_FILL = 96,
+    LEAF_FILL = 96,
+    FAN_FILL = 24,
 };
 
 static const struct bytes NOTHING = {"", 0};
@@ -381,7 +381,8 @@ static void path_prune(struct rank_edit *edit)
     }
     path_put(edit);
     for (unsigned level = 1; level <= top; level++)
-        block_delete(edit->call, edit->entry, level, edit->path[top - 1].separator);
+        for (unsigned above = level; above <= top; above++) /* and the first, empty children */
+            block_delete(edit->call, edit->entry, level, edit->path[above - 1].separator);
     if (top == 0)
         return;
     if (top == edit->height) {

@@ -19,9 +19,9 @@
 #include "backend/keyspace.h"
 
 enum {
-    RANK_SIZE_MIN = 128, /* the tree of a collection that shrinks to this is dropped */
-    RANK_LEAF_MAX = 256, /* rows of a leaf block; also the size at which a tree is made */
-    RANK_FAN_MAX = 128,  /* blocks of a block */
+    RANK_SIZE_MIN = 64,  /* the tree of a collection that shrinks to this is dropped */
+    RANK_LEAF_MAX = 128, /* rows of a leaf block; also the size at which a tree is made */
+    RANK_FAN_MAX = 32,   /* blocks of a block */
     RANK_LEVELS_MAX = 10,
 };
 

@@ -7,6 +7,7 @@
 #include "backend/commands/zset.h"
 
 #include "backend/commands/scan.h"
+#include "backend/edge.h"
 #include "backend/handlers.h"
 #include "backend/notify.h"
 #include "backend/rank.h"
@@ -71,6 +72,7 @@ static bool place_put(struct call *call, struct entry *entry, struct bytes membe
     struct bytes place = zset_place(call, score, member);
     sub_put(call, entry, CF_ZSET_SCORE, place, NOTHING);
     entry->meta.size++;
+    edge_add(call, entry, place);
     return rank_add(call, entry, CF_ZSET_SCORE, place);
 }
 
@@ -192,10 +194,14 @@ void zset_walk_init(struct call *call, struct entry *entry, struct bytes from, s
                     bool is_reverse, struct zset_walk *walk)
 {
     *walk = (struct zset_walk){.from = from, .to = to, .is_reverse = is_reverse};
-    if (is_reverse)
-        sub_iter_init_reverse(call, entry, CF_ZSET_SCORE, to, &walk->it);
-    else
-        sub_iter_init(call, entry, CF_ZSET_SCORE, from, &walk->it);
+    walk->is_at_edge =
+        is_reverse ? edge_is_last(call, entry, to) : edge_is_first(call, entry, from);
+    if (is_reverse) {
+        walk->to = edge_last(call, entry, to);
+        sub_iter_init_reverse(call, entry, CF_ZSET_SCORE, walk->to, &walk->it);
+    } else {
+        sub_iter_init(call, entry, CF_ZSET_SCORE, edge_first(call, entry, from), &walk->it);
+    }
 }
 
 bool zset_walk_next(struct zset_walk *walk)
@@ -208,6 +214,12 @@ bool zset_walk_next(struct zset_walk *walk)
         return false;
     struct bytes place = walk->it.sub;
     CHECK(place.len >= sizeof(uint64_t));
+    if (is_first && walk->is_at_edge) {
+        if (walk->is_reverse)
+            edge_found_last(walk->it.call, walk->it.entry, place);
+        else
+            edge_found_first(walk->it.call, walk->it.entry, place);
+    }
     if (walk->is_reverse ? bytes_compare(place, walk->from) < 0
                          : walk->to.len && bytes_compare(place, walk->to) >= 0)
         return false;
@@ -230,7 +242,14 @@ bool zset_rank(struct call *call, struct entry *entry, struct bytes bound, uint6
 bool zset_first_bound(struct call *call, struct entry *entry, struct bytes *bound)
 {
     uint64_t skip;
-    return rank_seek(call, entry, CF_ZSET_SCORE, 0, bound, &skip);
+    *bound = edge_first(call, entry, NOTHING);
+    if (bound->len)
+        return true;
+    if (!rank_seek(call, entry, CF_ZSET_SCORE, 0, bound, &skip))
+        return false;
+    if (bound->len)
+        edge_found_first(call, entry, *bound);
+    return true;
 }
 
 bool zset_place_at(struct call *call, struct entry *entry, uint64_t rank, struct bytes *place)

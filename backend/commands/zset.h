@@ -57,6 +57,7 @@ struct zset_walk {
     struct bytes from;
     struct bytes to;
     bool is_reverse;
+    bool is_at_edge;     /* its first row is the first (last) of all */
     struct bytes member; /* borrowed until the next step */
     double score;
 };

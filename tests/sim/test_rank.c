@@ -215,6 +215,7 @@ static void check_tree(struct call *call, struct entry *entry)
     uint64_t height = 0;
     uint64_t tops = 0;
     uint64_t blocks[RANK_LEVELS_MAX + 1] = {0};
+    uint64_t children_of[RANK_LEVELS_MAX + 1] = {0};
     sub_iter_init(call, entry, CF_RANK, BYTES(""), &it);
     while (sub_iter_next(&it)) {
         uint64_t count;
@@ -229,6 +230,7 @@ static void check_tree(struct call *call, struct entry *entry)
         CHECK(level == 1 ? count <= RANK_LEAF_MAX : children <= RANK_FAN_MAX);
         CHECK(blocks[level] > 0 || it.sub.len == 1);
         rows[level] += count;
+        children_of[level] += children;
         blocks[level]++;
     }
     CHECK(sub_iter_fini(&it));
@@ -239,6 +241,8 @@ static void check_tree(struct call *call, struct entry *entry)
     CHECK(tops <= RANK_FAN_MAX);
     for (unsigned level = 1; level <= height; level++)
         CHECK(rows[level] == model_count);
+    for (unsigned level = 2; level <= height; level++)
+        CHECK(children_of[level] == blocks[level - 1]);
 }
 
 static void compare(void)
