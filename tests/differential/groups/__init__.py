@@ -29,6 +29,7 @@ NAMES = [
     'errors',
     'sets',
     'sorting',
+    'streams',
     'scripting',
 ]
 

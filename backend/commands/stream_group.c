@@ -1,0 +1,370 @@
+/*
+ * stream_group.c - the rows of groups, consumers and pending entries.
+ */
+#include "backend/commands/stream_group.h"
+
+#include "backend/notify.h"
+
+enum {
+    KIND_CONSUMER = 'c',
+    KIND_GROUP = 'g',
+    KIND_GIVEN = 'i',
+    KIND_PENDING = 'p',
+    GROUP_BYTES = STREAM_ID_BYTES + 3 * 8,
+    CONSUMER_BYTES = 2 * 8,
+    PENDING_BYTES = 2 * 8,
+};
+
+/* ---- keys ---- */
+
+/* kind | u32 len | group, and room for more. */
+static char *start_key(struct call *call, char kind, struct bytes group, size_t more, char **to)
+{
+    char *key = arena_alloc(call->arena, 5 + group.len + more);
+    uint32_t len = __builtin_bswap32((uint32_t)group.len);
+    key[0] = kind;
+    memcpy(key + 1, &len, sizeof len);
+    if (group.len)
+        memcpy(key + 5, group.data, group.len);
+    *to = key + 5 + group.len;
+    return key;
+}
+
+struct bytes group_row_key(struct call *call, struct bytes group)
+{
+    char *key = arena_alloc(call->arena, 1 + group.len);
+    key[0] = KIND_GROUP;
+    if (group.len)
+        memcpy(key + 1, group.data, group.len);
+    return (struct bytes){key, 1 + group.len};
+}
+
+struct bytes consumer_row_key(struct call *call, struct bytes group, struct bytes name)
+{
+    char *to;
+    char *key = start_key(call, KIND_CONSUMER, group, name.len, &to);
+    if (name.len)
+        memcpy(to, name.data, name.len);
+    return (struct bytes){key, (size_t)(to - key) + name.len};
+}
+
+struct bytes pending_row_key(struct call *call, struct bytes group, struct stream_id id)
+{
+    char *to;
+    char *key = start_key(call, KIND_PENDING, group, STREAM_ID_BYTES, &to);
+    (void)stream_id_encode(to, id);
+    return (struct bytes){key, (size_t)(to - key) + STREAM_ID_BYTES};
+}
+
+struct bytes given_row_key(struct call *call, struct bytes group, struct bytes consumer,
+                           struct stream_id id)
+{
+    char *to;
+    char *key = start_key(call, KIND_GIVEN, group, 4 + consumer.len + STREAM_ID_BYTES, &to);
+    uint32_t len = __builtin_bswap32((uint32_t)consumer.len);
+    memcpy(to, &len, sizeof len);
+    if (consumer.len)
+        memcpy(to + 4, consumer.data, consumer.len);
+    to += 4 + consumer.len;
+    (void)stream_id_encode(to, id);
+    return (struct bytes){key, (size_t)(to - key) + STREAM_ID_BYTES};
+}
+
+/* Takes kind and a text with its length from the front. */
+static bool take_text(struct bytes *row, struct bytes wanted)
+{
+    uint32_t len;
+    if (row->len < sizeof len)
+        return false;
+    memcpy(&len, row->data, sizeof len);
+    len = __builtin_bswap32(len);
+    if (len != wanted.len || row->len - sizeof len < len ||
+        (len && memcmp(row->data + sizeof len, wanted.data, len) != 0))
+        return false;
+    row->data += sizeof len + len;
+    row->len -= sizeof len + len;
+    return true;
+}
+
+static bool take_start(struct bytes *row, char kind, struct bytes group)
+{
+    if (row->len == 0 || *row->data != kind)
+        return false;
+    row->data++;
+    row->len--;
+    return take_text(row, group);
+}
+
+/* ---- values ---- */
+
+static bool group_decode(struct bytes value, struct stream_group *group)
+{
+    if (value.len != GROUP_BYTES)
+        return false;
+    (void)stream_id_decode((struct bytes){value.data, STREAM_ID_BYTES}, &group->last);
+    const char *rest = value.data + STREAM_ID_BYTES;
+    group->entries_read = (int64_t)get_u64(rest);
+    group->pending = get_u64(rest + 8);
+    group->consumers = get_u64(rest + 16);
+    return true;
+}
+
+static bool consumer_decode(struct bytes value, struct stream_consumer *consumer)
+{
+    if (value.len != CONSUMER_BYTES)
+        return false;
+    consumer->seen_ms = get_u64(value.data);
+    consumer->pending = get_u64(value.data + 8);
+    consumer->exists = true;
+    return true;
+}
+
+static bool pending_decode(struct bytes value, struct stream_pending *pending)
+{
+    if (value.len < PENDING_BYTES)
+        return false;
+    pending->delivered_ms = get_u64(value.data);
+    pending->deliveries = get_u64(value.data + 8);
+    pending->consumer = (struct bytes){value.data + PENDING_BYTES, value.len - PENDING_BYTES};
+    return true;
+}
+
+bool group_row_read(const struct sub_iter *it, struct stream_group *group)
+{
+    if (it->sub.len == 0 || *it->sub.data != KIND_GROUP)
+        return false;
+    group->name = (struct bytes){it->sub.data + 1, it->sub.len - 1};
+    return group_decode(it->value, group);
+}
+
+bool consumer_row_read(const struct sub_iter *it, struct bytes group,
+                       struct stream_consumer *consumer)
+{
+    struct bytes row = it->sub;
+    if (!take_start(&row, KIND_CONSUMER, group))
+        return false;
+    consumer->name = row;
+    return consumer_decode(it->value, consumer);
+}
+
+bool pending_row_read(const struct sub_iter *it, struct bytes group, struct stream_id *id,
+                      struct stream_pending *pending)
+{
+    struct bytes row = it->sub;
+    return take_start(&row, KIND_PENDING, group) && stream_id_decode(row, id) &&
+           pending_decode(it->value, pending);
+}
+
+bool given_row_read(const struct sub_iter *it, struct bytes group, struct bytes consumer,
+                    struct stream_id *id)
+{
+    struct bytes row = it->sub;
+    return take_start(&row, KIND_GIVEN, group) && take_text(&row, consumer) &&
+           stream_id_decode(row, id);
+}
+
+/* ---- reading ---- */
+
+/* A row that must make sense. */
+static int checked(struct call *call, int err, bool good)
+{
+    if (err == OK && !good) {
+        call_error(call, ERR_STORE);
+        return ERR_STORE;
+    }
+    return err;
+}
+
+int group_find(struct call *call, struct entry *entry, struct bytes name,
+               struct stream_group *group)
+{
+    struct bytes value;
+    int err = sub_get(call, entry, CF_DATA, group_row_key(call, name), &value);
+    *group = (struct stream_group){.name = name, .entries_read = ENTRIES_READ_UNKNOWN};
+    return checked(call, err, err == OK && group_decode(value, group));
+}
+
+int consumer_find(struct call *call, struct entry *entry, struct bytes group, struct bytes name,
+                  struct stream_consumer *consumer)
+{
+    struct bytes value;
+    int err = sub_get(call, entry, CF_DATA, consumer_row_key(call, group, name), &value);
+    *consumer = (struct stream_consumer){.name = name};
+    return checked(call, err, err == OK && consumer_decode(value, consumer));
+}
+
+int pending_find(struct call *call, struct entry *entry, struct bytes group, struct stream_id id,
+                 struct stream_pending *pending)
+{
+    struct bytes value;
+    int err = sub_get(call, entry, CF_DATA, pending_row_key(call, group, id), &value);
+    bool good = err == OK && pending_decode(value, pending);
+    if (good)
+        pending->consumer = arena_copy(call->arena, pending->consumer);
+    return checked(call, err, good);
+}
+
+/* ---- writing ---- */
+
+void group_put(struct call *call, struct entry *entry, const struct stream_group *group)
+{
+    char value[GROUP_BYTES];
+    (void)stream_id_encode(value, group->last);
+    put_u64(value + STREAM_ID_BYTES, (uint64_t)group->entries_read);
+    put_u64(value + STREAM_ID_BYTES + 8, group->pending);
+    put_u64(value + STREAM_ID_BYTES + 16, group->consumers);
+    sub_put(call, entry, CF_DATA, group_row_key(call, group->name),
+            (struct bytes){value, sizeof value});
+}
+
+void group_delete(struct call *call, struct entry *entry, struct bytes name)
+{
+    sub_delete(call, entry, CF_DATA, group_row_key(call, name));
+}
+
+void consumer_put(struct call *call, struct entry *entry, struct bytes group,
+                  const struct stream_consumer *consumer)
+{
+    char value[CONSUMER_BYTES];
+    put_u64(value, consumer->seen_ms);
+    put_u64(value + 8, consumer->pending);
+    sub_put(call, entry, CF_DATA, consumer_row_key(call, group, consumer->name),
+            (struct bytes){value, sizeof value});
+}
+
+bool consumer_open(struct call *call, struct entry *entry, struct stream_group *group,
+                   struct bytes name, struct stream_consumer *consumer)
+{
+    int err = consumer_find(call, entry, group->name, name, consumer);
+    if (err == ERR_STORE)
+        return false;
+    consumer->seen_ms = call->now_ms;
+    if (err == OK)
+        return true;
+    consumer->exists = true;
+    group->consumers++;
+    notify(call, NOTIFY_STREAM, "xgroup-createconsumer", entry->key);
+    return true;
+}
+
+/* One entry less for a consumer that perhaps is in memory. */
+static bool consumer_lost(struct call *call, struct entry *entry, struct stream_group *group,
+                          struct stream_consumer *consumer, struct bytes name)
+{
+    struct stream_consumer other;
+    if (consumer && bytes_equal(consumer->name, name)) {
+        consumer->pending--;
+        return true;
+    }
+    if (consumer_find(call, entry, group->name, name, &other) != OK) {
+        if (!call->failed)
+            call_error(call, ERR_STORE);
+        return false;
+    }
+    other.pending--;
+    consumer_put(call, entry, group->name, &other);
+    return true;
+}
+
+static void pending_put(struct call *call, struct entry *entry, struct bytes group,
+                        struct stream_id id, const struct stream_pending *pending)
+{
+    size_t len = PENDING_BYTES + pending->consumer.len;
+    char *value = arena_alloc(call->arena, len);
+    put_u64(value, pending->delivered_ms);
+    put_u64(value + 8, pending->deliveries);
+    if (pending->consumer.len)
+        memcpy(value + PENDING_BYTES, pending->consumer.data, pending->consumer.len);
+    sub_put(call, entry, CF_DATA, pending_row_key(call, group, id), (struct bytes){value, len});
+}
+
+bool pending_give(struct call *call, struct entry *entry, struct stream_group *group,
+                  struct stream_consumer *consumer, struct stream_id id,
+                  const struct stream_pending *old, const struct stream_pending *fresh)
+{
+    bool is_other = !old || !bytes_equal(old->consumer, consumer->name);
+    pending_put(call, entry, group->name, id, fresh);
+    if (!old)
+        group->pending++;
+    if (!is_other)
+        return true;
+    if (old) {
+        if (!consumer_lost(call, entry, group, consumer, old->consumer))
+            return false;
+        sub_delete(call, entry, CF_DATA, given_row_key(call, group->name, old->consumer, id));
+    }
+    consumer->pending++;
+    sub_put(call, entry, CF_DATA, given_row_key(call, group->name, consumer->name, id), BYTES(""));
+    return true;
+}
+
+bool pending_drop(struct call *call, struct entry *entry, struct stream_group *group,
+                  struct stream_consumer *consumer, struct stream_id id,
+                  const struct stream_pending *old)
+{
+    sub_delete(call, entry, CF_DATA, pending_row_key(call, group->name, id));
+    sub_delete(call, entry, CF_DATA, given_row_key(call, group->name, old->consumer, id));
+    group->pending--;
+    return consumer_lost(call, entry, group, consumer, old->consumer);
+}
+
+/* ---- many rows ---- */
+
+bool rows_drop(struct call *call, struct entry *entry, struct bytes prefix)
+{
+    enum { BATCH = 1024 };
+    struct bytes subs[BATCH];
+    for (size_t count = BATCH; count == BATCH;) {
+        struct sub_iter it;
+        count = 0;
+        sub_iter_init(call, entry, CF_DATA, prefix, &it);
+        while (count < BATCH && sub_iter_next(&it) && it.sub.len >= prefix.len &&
+               memcmp(it.sub.data, prefix.data, prefix.len) == 0)
+            subs[count++] = arena_copy(call->arena, it.sub);
+        if (!sub_iter_fini(&it))
+            return false;
+        for (size_t i = 0; i < count; i++)
+            sub_delete(call, entry, CF_DATA, subs[i]);
+    }
+    return true;
+}
+
+bool group_rows_drop(struct call *call, struct entry *entry, struct bytes group)
+{
+    char *end;
+    char *key = start_key(call, KIND_CONSUMER, group, 0, &end);
+    struct bytes prefix = {key, (size_t)(end - key)};
+    static const char kinds[] = {KIND_CONSUMER, KIND_GIVEN, KIND_PENDING};
+    for (size_t i = 0; i < sizeof kinds; i++) {
+        key[0] = kinds[i];
+        if (!rows_drop(call, entry, prefix))
+            return false;
+    }
+    return true;
+}
+
+/* ---- how far a group has read ---- */
+
+bool stream_has_holes_from(const struct metadata *meta, struct stream_id id)
+{
+    return meta->size && !stream_id_is_zero(meta->stream_max_deleted) &&
+           stream_id_compare(id, meta->stream_max_deleted) <= 0;
+}
+
+int64_t stream_entries_before(const struct metadata *meta, struct stream_id id)
+{
+    int64_t added = (int64_t)meta->stream_entries_added;
+    int order = stream_id_compare(id, meta->stream_last_generated);
+    if (added == 0)
+        return 0;
+    if (order == 0 || (meta->size == 0 && order < 0))
+        return added;
+    if (order > 0)
+        return ENTRIES_READ_UNKNOWN;
+    bool is_whole = stream_id_is_zero(meta->stream_max_deleted) ||
+                    stream_id_compare(meta->stream_max_deleted, meta->stream_recorded_first) < 0;
+    int to_first = stream_id_compare(id, meta->stream_recorded_first);
+    if (is_whole && to_first <= 0)
+        return added - (int64_t)meta->size + (to_first == 0);
+    return ENTRIES_READ_UNKNOWN;
+}

@@ -1,0 +1,417 @@
+/*
+ * stream_read.c - XREAD and XREADGROUP: what came into streams after given ids.
+ *
+ *   XREAD       entries behind an id
+ *   XREADGROUP  >: entries no consumer was given yet, which become this consumer's pending ones
+ *               id: what is pending of this consumer behind the id
+ *
+ * When there is nothing and BLOCK was given the client waits; it runs again for the key that changed.
+ */
+#include "backend/blocking.h"
+#include "backend/commands/stream_group.h"
+#include "backend/handlers.h"
+#include "backend/notify.h"
+#include "shared/number.h"
+
+/* One stream of the request. */
+struct source {
+    struct bytes key;
+    struct entry entry;
+    struct stream_id after;
+    bool is_new; /* > */
+    struct stream_group group;
+};
+
+struct read {
+    bool in_group;
+    bool no_ack;
+    bool blocks;
+    uint64_t timeout_ms;
+    uint64_t count; /* 0 = all */
+    struct bytes group;
+    struct bytes consumer;
+    uint32_t keys_at;
+    uint32_t streams;
+    struct source *sources;
+};
+
+/* ---- arguments ---- */
+
+static bool refuse(struct call *call, const char *text)
+{
+    call_error_text(call, text);
+    return false;
+}
+
+static bool read_timeout(struct call *call, uint32_t index, struct read *read)
+{
+    int64_t timeout;
+    if (!number_parse_int64(call->argv[index], &timeout))
+        return refuse(call, "ERR timeout is not an integer or out of range");
+    if (timeout < 0)
+        return refuse(call, "ERR timeout is negative");
+    if ((uint64_t)timeout > INT64_MAX - call->now_ms)
+        return refuse(call, "ERR timeout is out of range");
+    read->blocks = true;
+    read->timeout_ms = (uint64_t)timeout;
+    return true;
+}
+
+static bool read_streams(struct call *call, uint32_t first, struct read *read)
+{
+    uint32_t count = call->argc - first;
+    if (count % 2) {
+        call_error_text(call, "ERR Unbalanced XREAD list of streams: for each stream key an ID or "
+                              "'$' must be specified.");
+        return false;
+    }
+    read->keys_at = first;
+    read->streams = count / 2;
+    return true;
+}
+
+/* One option; *i is moved to its last word, behind everything for STREAMS. */
+static bool read_option(struct call *call, uint32_t *i, struct read *read)
+{
+    struct bytes word = call->argv[*i];
+    uint32_t more = call->argc - *i - 1;
+    int64_t count;
+    if (bytes_is(word, "BLOCK") && more)
+        return read_timeout(call, ++*i, read);
+    if (bytes_is(word, "COUNT") && more) {
+        if (!call_int64(call, ++*i, &count))
+            return false;
+        read->count = count < 0 ? 0 : (uint64_t)count;
+        return true;
+    }
+    if (bytes_is(word, "STREAMS") && more) {
+        uint32_t first = *i + 1;
+        *i = call->argc;
+        return read_streams(call, first, read);
+    }
+    if (bytes_is(word, "GROUP") && more >= 2) {
+        if (!read->in_group)
+            return refuse(call, "ERR The GROUP option is only supported by XREADGROUP. You called "
+                                "XREAD instead.");
+        read->group = call->argv[*i + 1];
+        read->consumer = call->argv[*i + 2];
+        *i += 2;
+        return true;
+    }
+    if (bytes_is(word, "NOACK")) {
+        read->no_ack = true;
+        return read->in_group ||
+               refuse(call, "ERR The NOACK option is only supported by XREADGROUP. You called "
+                            "XREAD instead.");
+    }
+    call_error(call, ERR_SYNTAX);
+    return false;
+}
+
+static bool read_options(struct call *call, struct read *read)
+{
+    for (uint32_t i = 1; i < call->argc; i++)
+        if (!read_option(call, &i, read))
+            return false;
+    if (!read->keys_at) {
+        call_error(call, ERR_SYNTAX);
+        return false;
+    }
+    return !read->in_group || read->group.data ||
+           refuse(call, "ERR Missing GROUP option for XREADGROUP");
+}
+
+/* The group must exist: on the first run, and as long as the client waits. */
+static bool find_group(struct call *call, const struct read *read, struct source *source)
+{
+    int err = source->entry.exists ? group_find(call, &source->entry, read->group, &source->group)
+                                   : ERR_NOT_FOUND;
+    if (err != ERR_NOT_FOUND)
+        return err == OK;
+    if (call->ready_key && !source->entry.exists)
+        return refuse(call, "UNBLOCKED the stream key no longer exists");
+    if (call->ready_key)
+        return refuse(call,
+                      "NOGROUP the consumer group this client was blocked on no longer exists");
+    call_errorf(call,
+                "NOGROUP No such key '%.*s' or consumer group '%.*s' in XREADGROUP with GROUP "
+                "option",
+                (int)source->key.len, source->key.data, (int)read->group.len, read->group.data);
+    return false;
+}
+
+static bool read_id(struct call *call, uint32_t index, const struct read *read,
+                    struct source *source)
+{
+    struct bytes text = call->argv[index];
+    if (bytes_equal(text, BYTES("$"))) {
+        if (read->in_group)
+            return refuse(call,
+                          "ERR The $ ID is meaningless in the context of XREADGROUP: you want to "
+                          "read the history of this consumer by specifying a proper ID, or use the "
+                          "> ID to get new messages. The $ ID would just return an empty result "
+                          "set.");
+        source->after =
+            source->entry.exists ? source->entry.meta.stream_last_generated : STREAM_ID_MIN;
+        return true;
+    }
+    source->is_new = bytes_equal(text, BYTES(">"));
+    if (source->is_new)
+        return read->in_group ||
+               refuse(call, "ERR The > ID can be specified only when calling XREADGROUP using the "
+                            "GROUP <group> <consumer> option.");
+    return stream_id_argument(call, index, &source->after);
+}
+
+static bool open_sources(struct call *call, struct read *read)
+{
+    read->sources = arena_alloc(call->arena, read->streams * sizeof *read->sources);
+    for (uint32_t i = 0; i < read->streams; i++) {
+        struct source *source = &read->sources[i];
+        *source = (struct source){.key = call->argv[read->keys_at + i]};
+        if (call->ready_key && !bytes_equal(*call->ready_key, source->key))
+            continue; /* only the key that changed is looked at */
+        if (!keyspace_open_type(call, source->key, TYPE_STREAM,
+                                read->in_group ? OPEN_WRITE : OPEN_READ, &source->entry) ||
+            (read->in_group && !find_group(call, read, source)) ||
+            !read_id(call, read->keys_at + read->streams + i, read, source))
+            return false;
+    }
+    return true;
+}
+
+/* ---- serving ---- */
+
+/* Were the stream's new entries asked for before, in the same request? */
+static bool is_repeated(const struct read *read, const struct source *source)
+{
+    for (const struct source *other = read->sources; other < source; other++)
+        if (other->is_new && bytes_equal(other->key, source->key))
+            return true;
+    return false;
+}
+
+/* Is there something for the client in this stream? */
+static bool has_news(const struct read *read, const struct source *source)
+{
+    const struct metadata *meta = &source->entry.meta;
+    if (!source->entry.exists || (source->is_new && is_repeated(read, source)))
+        return false;
+    if (read->in_group && !source->is_new)
+        return true; /* its own past, even when that is empty */
+    const struct stream_id *after = read->in_group ? &source->group.last : &source->after;
+    return meta->size && stream_id_compare(meta->stream_last, *after) > 0;
+}
+
+/* The group has read up to this entry. */
+static void group_moves(const struct metadata *meta, struct stream_group *group,
+                        struct stream_id id)
+{
+    if (stream_id_compare(id, group->last) <= 0)
+        return;
+    if (group->entries_read != ENTRIES_READ_UNKNOWN && !stream_has_holes_from(meta, id))
+        group->entries_read++;
+    else if (meta->stream_entries_added)
+        group->entries_read = stream_entries_before(meta, id);
+    group->last = id;
+}
+
+/* Ids of the next entries behind `after`; NULL: the store failed. */
+static struct stream_id *collect_new(struct call *call, struct entry *entry, struct stream_id after,
+                                     uint64_t most, uint64_t *count)
+{
+    char from[STREAM_ID_BYTES];
+    struct sub_iter it;
+    struct stream_id first = after;
+    struct stream_id *ids;
+    if (!stream_id_next(&first))
+        return NULL;
+    int64_t found = stream_count(call, entry, first, STREAM_ID_MAX, most ? most : UINT64_MAX);
+    if (found < 0)
+        return NULL;
+    ids = arena_alloc(call->arena, ((size_t)found + 1) * sizeof *ids);
+    *count = 0;
+    if (stream_id_compare(first, entry->meta.stream_first) < 0)
+        first = entry->meta.stream_first;
+    sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, first), &it);
+    while (*count < (uint64_t)found && sub_iter_next(&it) && stream_id_decode(it.sub, &ids[*count]))
+        ++*count;
+    return sub_iter_fini(&it) ? ids : NULL;
+}
+
+/* What nobody was given yet becomes this consumer's. */
+static bool serve_new(struct call *call, const struct read *read, struct source *source,
+                      struct stream_consumer *consumer)
+{
+    struct stream_group *group = &source->group;
+    struct stream_id first = group->last;
+    uint64_t count = 0;
+    struct stream_id *ids = collect_new(call, &source->entry, group->last, read->count, &count);
+    if (!ids)
+        return false;
+    (void)stream_id_next(&first);
+    if (!stream_range_reply(call, &source->entry, first, STREAM_ID_MAX, count, false))
+        return false;
+    for (uint64_t i = 0; i < count; i++) {
+        const struct stream_pending fresh = {call->now_ms, 1, consumer->name};
+        struct stream_pending old;
+        group_moves(&source->entry.meta, group, ids[i]);
+        if (read->no_ack)
+            continue;
+        int err = pending_find(call, &source->entry, group->name, ids[i], &old);
+        if (err == ERR_STORE || !pending_give(call, &source->entry, group, consumer, ids[i],
+                                              err == OK ? &old : NULL, &fresh))
+            return false;
+    }
+    return true;
+}
+
+/* Ids pending of the consumer behind an id. */
+static struct stream_id *collect_given(struct call *call, const struct read *read,
+                                       struct source *source, struct bytes consumer,
+                                       uint64_t *count)
+{
+    struct sub_iter it;
+    struct stream_id *ids = NULL;
+    uint64_t cap = 0;
+    struct stream_id after = source->after;
+    *count = 0;
+    if (!stream_id_next(&after))
+        return arena_alloc(call->arena, sizeof *ids);
+    sub_iter_init(call, &source->entry, CF_DATA,
+                  given_row_key(call, source->group.name, consumer, after), &it);
+    struct stream_id id;
+    while ((!read->count || *count < read->count) && sub_iter_next(&it) &&
+           given_row_read(&it, source->group.name, consumer, &id)) {
+        if (*count == cap) {
+            struct stream_id *more = arena_alloc(call->arena, (cap * 2 + 16) * sizeof *more);
+            if (cap)
+                memcpy(more, ids, cap * sizeof *more);
+            ids = more;
+            cap = cap * 2 + 16;
+        }
+        ids[(*count)++] = id;
+    }
+    if (!sub_iter_fini(&it))
+        return NULL;
+    return ids ? ids : arena_alloc(call->arena, sizeof *ids);
+}
+
+/* One entry of a consumer's past: delivered once more, or gone from the stream. */
+static bool serve_given(struct call *call, struct source *source, struct stream_consumer *consumer,
+                        struct stream_id id)
+{
+    char sub[STREAM_ID_BYTES];
+    struct bytes row;
+    struct stream_pending pending;
+    int err = sub_get(call, &source->entry, CF_STREAM, stream_id_encode(sub, id), &row);
+    if (err == ERR_STORE)
+        return false;
+    if (err == ERR_NOT_FOUND) {
+        reply_array(&call->reply, 2);
+        stream_id_reply(&call->reply, id);
+        reply_null_array(&call->reply);
+        return true;
+    }
+    if (!stream_entry_reply(call, id, row))
+        return false;
+    if (pending_find(call, &source->entry, source->group.name, id, &pending) != OK) {
+        if (!call->failed)
+            call_error(call, ERR_STORE);
+        return false;
+    }
+    struct stream_pending fresh = {call->now_ms, pending.deliveries + 1, pending.consumer};
+    return pending_give(call, &source->entry, &source->group, consumer, id, &pending, &fresh);
+}
+
+static bool serve_group(struct call *call, const struct read *read, struct source *source)
+{
+    struct stream_consumer consumer;
+    uint64_t count;
+    /* Read anew: the same stream may have been named, and served, before. */
+    if (group_find(call, &source->entry, read->group, &source->group) != OK)
+        return false;
+    if (!consumer_open(call, &source->entry, &source->group, read->consumer, &consumer))
+        return false;
+    if (source->is_new) {
+        if (!serve_new(call, read, source, &consumer))
+            return false;
+    } else {
+        struct stream_id *ids = collect_given(call, read, source, consumer.name, &count);
+        if (!ids)
+            return false;
+        reply_array(&call->reply, (int64_t)count);
+        for (uint64_t i = 0; i < count; i++)
+            if (!serve_given(call, source, &consumer, ids[i]))
+                return false;
+    }
+    consumer_put(call, &source->entry, source->group.name, &consumer);
+    group_put(call, &source->entry, &source->group);
+    return true;
+}
+
+static bool serve(struct call *call, const struct read *read, struct source *source)
+{
+    struct stream_id first = source->after;
+    if (call->reply.resp < 3)
+        reply_array(&call->reply, 2);
+    reply_bulk(&call->reply, source->key);
+    if (read->in_group)
+        return serve_group(call, read, source);
+    (void)stream_id_next(&first);
+    return stream_range_reply(call, &source->entry, first, STREAM_ID_MAX,
+                              read->count ? read->count : UINT64_MAX, false);
+}
+
+/* ---- waiting ---- */
+
+/* The arguments with every $ as the id it stands for now. */
+static const struct bytes *fixed_arguments(struct call *call, const struct read *read)
+{
+    struct bytes *argv = arena_alloc(call->arena, call->argc * sizeof *argv);
+    memcpy(argv, call->argv, call->argc * sizeof *argv);
+    for (uint32_t i = 0; i < read->streams; i++) {
+        struct bytes *id = &argv[read->keys_at + read->streams + i];
+        if (!bytes_equal(*id, BYTES("$")))
+            continue;
+        struct stream_id after = read->sources[i].after;
+        char *text = arena_alloc(call->arena, STREAM_ID_TEXT_MAX);
+        size_t len = stream_id_format(text, after);
+        *id = (struct bytes){text, len};
+    }
+    return argv;
+}
+
+static void read_run(struct call *call, bool in_group)
+{
+    struct read read = {.in_group = in_group};
+    uint32_t ready = 0;
+    if (!read_options(call, &read) || !open_sources(call, &read))
+        return;
+    for (uint32_t i = 0; i < read.streams; i++)
+        ready += has_news(&read, &read.sources[i]);
+    if (ready == 0) {
+        if (!read.blocks ||
+            !blocking_wait_as(call, call->argv + read.keys_at, read.streams, read.timeout_ms,
+                              fixed_arguments(call, &read), call->argc))
+            reply_null_array(&call->reply);
+        return;
+    }
+    if (call->reply.resp < 3)
+        reply_array(&call->reply, ready);
+    else
+        reply_map(&call->reply, ready);
+    for (uint32_t i = 0; i < read.streams; i++)
+        if (has_news(&read, &read.sources[i]) && !serve(call, &read, &read.sources[i]))
+            return;
+}
+
+void cmd_xread(struct call *call)
+{
+    read_run(call, false);
+}
+
+void cmd_xreadgroup(struct call *call)
+{
+    read_run(call, true);
+}

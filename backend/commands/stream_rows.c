@@ -1,0 +1,289 @@
+/*
+ * stream_rows.c - ids and entries of streams, as text, as bytes and as replies.
+ */
+#include "backend/commands/stream.h"
+
+#include "shared/check.h"
+#include "shared/number.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ID_TEXT_LIMIT = 127 };
+
+bool stream_id_next(struct stream_id *id)
+{
+    if (id->seq < UINT64_MAX) {
+        id->seq++;
+        return true;
+    }
+    if (id->ms == UINT64_MAX)
+        return false;
+    id->ms++;
+    id->seq = 0;
+    return true;
+}
+
+bool stream_id_before(struct stream_id *id)
+{
+    if (id->seq > 0) {
+        id->seq--;
+        return true;
+    }
+    if (id->ms == 0)
+        return false;
+    id->ms--;
+    id->seq = UINT64_MAX;
+    return true;
+}
+
+/* As lax as Redis: what is no strict integer goes through strtoull. */
+static bool parse_half(const char *text, uint64_t *value)
+{
+    int64_t number;
+    if (number_parse_int64(bytes_of(text), &number)) {
+        *value = (uint64_t)number;
+        return number >= 0;
+    }
+    char *end;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    return errno == 0 && *text != '\0' && *end == '\0';
+}
+
+bool stream_id_parse(struct bytes text, uint64_t seq_missing, bool is_strict, struct stream_id *id,
+                     bool *has_seq)
+{
+    char copy[ID_TEXT_LIMIT + 1];
+    if (text.len > ID_TEXT_LIMIT)
+        return false;
+    if (text.len)
+        memcpy(copy, text.data, text.len);
+    copy[text.len] = '\0';
+    if (has_seq)
+        *has_seq = true;
+    if (strcmp(copy, "-") == 0 || strcmp(copy, "+") == 0) {
+        *id = copy[0] == '-' ? STREAM_ID_MIN : STREAM_ID_MAX;
+        return !is_strict;
+    }
+    char *dash = strchr(copy, '-');
+    if (dash)
+        *dash = '\0';
+    if (!parse_half(copy, &id->ms))
+        return false;
+    id->seq = dash ? 0 : seq_missing;
+    if (!dash)
+        return true;
+    if (has_seq && strcmp(dash + 1, "*") == 0) {
+        *has_seq = false;
+        return true;
+    }
+    return parse_half(dash + 1, &id->seq);
+}
+
+void stream_id_invalid(struct call *call)
+{
+    call_error_text(call, "ERR Invalid stream ID specified as stream command argument");
+}
+
+bool stream_id_argument(struct call *call, uint32_t index, struct stream_id *id)
+{
+    if (stream_id_parse(call->argv[index], 0, true, id, NULL))
+        return true;
+    stream_id_invalid(call);
+    return false;
+}
+
+bool stream_bound_argument(struct call *call, uint32_t index, bool is_last, struct stream_id *id)
+{
+    struct bytes text = call->argv[index];
+    bool is_open = text.len > 1 && text.data[0] == '(';
+    if (is_open)
+        text = (struct bytes){text.data + 1, text.len - 1};
+    if (!stream_id_parse(text, is_last ? UINT64_MAX : 0, is_open, id, NULL)) {
+        stream_id_invalid(call);
+        return false;
+    }
+    if (!is_open || (is_last ? stream_id_before(id) : stream_id_next(id)))
+        return true;
+    call_error_text(call, is_last ? "ERR invalid end ID for the interval"
+                                  : "ERR invalid start ID for the interval");
+    return false;
+}
+
+size_t stream_id_format(char *to, struct stream_id id)
+{
+    return (size_t)snprintf(to, STREAM_ID_TEXT_MAX, "%" PRIu64 "-%" PRIu64, id.ms, id.seq);
+}
+
+void stream_id_reply(struct reply *reply, struct stream_id id)
+{
+    char text[STREAM_ID_TEXT_MAX];
+    reply_bulk(reply, (struct bytes){text, stream_id_format(text, id)});
+}
+
+struct bytes stream_id_encode(char to[STREAM_ID_BYTES], struct stream_id id)
+{
+    put_u64(to, id.ms);
+    put_u64(to + 8, id.seq);
+    return (struct bytes){to, STREAM_ID_BYTES};
+}
+
+bool stream_id_decode(struct bytes row, struct stream_id *id)
+{
+    if (row.len != STREAM_ID_BYTES)
+        return false;
+    *id = (struct stream_id){get_u64(row.data), get_u64(row.data + 8)};
+    return true;
+}
+
+struct bytes stream_entry_encode(struct arena *arena, const struct bytes *strings, uint32_t count)
+{
+    size_t size = 0;
+    for (uint32_t i = 0; i < count; i++)
+        size += VARINT_BYTES_MAX + strings[i].len;
+    char *row = arena_alloc(arena, size);
+    char *to = row;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t len = strings[i].len;
+        for (; len >= 0x80; len >>= 7)
+            *to++ = (char)(uint8_t)(len | 0x80);
+        *to++ = (char)(uint8_t)len;
+        if (strings[i].len)
+            memcpy(to, strings[i].data, strings[i].len);
+        to += strings[i].len;
+    }
+    return (struct bytes){row, (size_t)(to - row)};
+}
+
+bool stream_entry_take(struct bytes *row, struct bytes *string)
+{
+    uint64_t len = 0;
+    size_t at = 0;
+    uint8_t byte = 0x80;
+    for (unsigned shift = 0; byte & 0x80; shift += 7) {
+        if (shift > 56 || at == row->len)
+            return false;
+        byte = (uint8_t)row->data[at++];
+        len |= (uint64_t)(byte & 0x7f) << shift;
+    }
+    if (len > row->len - at)
+        return false;
+    *string = (struct bytes){row->data + at, len};
+    row->data += at + len;
+    row->len -= at + len;
+    return true;
+}
+
+bool stream_entry_count(struct bytes row, uint32_t *count)
+{
+    struct bytes string;
+    for (*count = 0; row.len; ++*count)
+        if (!stream_entry_take(&row, &string))
+            return false;
+    return true;
+}
+
+bool stream_entry_reply(struct call *call, struct stream_id id, struct bytes row)
+{
+    uint32_t count;
+    struct bytes string;
+    if (!stream_entry_count(row, &count)) {
+        call_error(call, ERR_STORE);
+        return false;
+    }
+    reply_array(&call->reply, 2);
+    stream_id_reply(&call->reply, id);
+    reply_array(&call->reply, count);
+    while (row.len && stream_entry_take(&row, &string))
+        reply_bulk(&call->reply, string);
+    return true;
+}
+
+/* Bounds the range by the ends that exist; false: nothing is inside. */
+static bool bound(const struct entry *entry, struct stream_id *first, struct stream_id *last)
+{
+    if (entry->meta.size == 0)
+        return false;
+    if (stream_id_compare(*first, entry->meta.stream_first) < 0)
+        *first = entry->meta.stream_first;
+    if (stream_id_compare(*last, entry->meta.stream_last) > 0)
+        *last = entry->meta.stream_last;
+    return stream_id_compare(*first, *last) <= 0;
+}
+
+int64_t stream_count(struct call *call, struct entry *entry, struct stream_id first,
+                     struct stream_id last, uint64_t most)
+{
+    if (!bound(entry, &first, &last) || most == 0)
+        return 0;
+    if (stream_id_compare(first, entry->meta.stream_first) == 0 &&
+        stream_id_compare(last, entry->meta.stream_last) == 0)
+        return (int64_t)(most < entry->meta.size ? most : entry->meta.size);
+    char from[STREAM_ID_BYTES];
+    struct sub_iter it;
+    struct stream_id id;
+    uint64_t count = 0;
+    sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, first), &it);
+    while (count < most && sub_iter_next(&it) && stream_id_decode(it.sub, &id) &&
+           stream_id_compare(id, last) <= 0)
+        count++;
+    return sub_iter_fini(&it) ? (int64_t)count : -1;
+}
+
+bool stream_range_reply(struct call *call, struct entry *entry, struct stream_id first,
+                        struct stream_id last, uint64_t most, bool is_reverse)
+{
+    int64_t count = stream_count(call, entry, first, last, most);
+    if (count < 0)
+        return false;
+    reply_array(&call->reply, count);
+    if (count == 0)
+        return true;
+    CHECK(bound(entry, &first, &last));
+    char from[STREAM_ID_BYTES];
+    struct sub_iter it;
+    struct stream_id id;
+    bool is_good = true;
+    if (is_reverse)
+        sub_iter_init_reverse(call, entry, CF_STREAM, stream_id_encode(from, last), &it);
+    else
+        sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, first), &it);
+    for (; is_good && count > 0 && sub_iter_next(&it); count--)
+        is_good = stream_id_decode(it.sub, &id) && stream_entry_reply(call, id, it.value);
+    return sub_iter_fini(&it) && is_good;
+}
+
+/* The first entry of the whole stream in a direction. */
+static bool find_end(struct call *call, struct entry *entry, bool is_last, struct stream_id *id)
+{
+    char from[STREAM_ID_BYTES];
+    struct sub_iter it;
+    if (is_last)
+        sub_iter_init_reverse(call, entry, CF_STREAM,
+                              stream_id_encode(from, entry->meta.stream_last), &it);
+    else
+        sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, entry->meta.stream_first),
+                      &it);
+    bool is_found = sub_iter_next(&it) && stream_id_decode(it.sub, id);
+    if (!sub_iter_fini(&it))
+        return false;
+    if (!is_found)
+        call_error(call, ERR_STORE);
+    return is_found;
+}
+
+bool stream_find_ends(struct call *call, struct entry *entry)
+{
+    struct metadata *meta = &entry->meta;
+    struct stream_id first = STREAM_ID_MIN;
+    struct stream_id last = STREAM_ID_MIN;
+    if (meta->size &&
+        (!find_end(call, entry, false, &first) || !find_end(call, entry, true, &last)))
+        return false;
+    meta->stream_first = meta->stream_recorded_first = first;
+    meta->stream_last = last;
+    return true;
+}
