@@ -155,37 +155,64 @@ static void add_char(struct json_text *text, char c)
     text->len++;
 }
 
-void json_print_string(struct json_text *text, struct bytes string)
+static void print_escaped(struct json_text *text, unsigned char c)
 {
     static const char escapes[] = "\"\"\\\\\bb\ff\nn\rr\tt";
+    for (const char *at = escapes; *at; at += 2)
+        if ((unsigned char)*at == c) {
+            json_text_add(text, (struct bytes){(char[]){'\\', at[1]}, 2});
+            return;
+        }
+    text->len += (size_t)snprintf(room(text, 8), 8, "\\u%04x", c);
+}
+
+void json_print_string(struct json_text *text, struct bytes string)
+{
+    size_t from = 0; /* of a run that needs no escapes */
     add_char(text, '"');
     for (size_t i = 0; i < string.len; i++) {
         unsigned char c = (unsigned char)string.data[i];
-        const char *escape = NULL;
-        for (const char *at = escapes; *at && !escape; at += 2)
-            if ((unsigned char)*at == c)
-                escape = at + 1;
-        if (escape) {
-            add_char(text, '\\');
-            add_char(text, *escape);
-        } else if (c < 0x20) {
-            text->len += (size_t)snprintf(room(text, 8), 8, "\\u%04x", c);
-        } else {
-            add_char(text, (char)c);
-        }
+        if (c >= 0x20 && c != '"' && c != '\\')
+            continue;
+        json_text_add(text, (struct bytes){string.data + from, i - from});
+        print_escaped(text, c);
+        from = i + 1;
     }
+    json_text_add(text, (struct bytes){string.data + from, string.len - from});
     add_char(text, '"');
+}
+
+/* Digits of a value with few decimals, found by trying: most doubles in documents are prices and the like. */
+static size_t few_digits(double value, char digits[32], int *exponent)
+{
+    enum { DECIMALS_MAX = 4 };
+    static const double powers[] = {1, 10, 100, 1000, 10000};
+    if (value < 1 || value >= 1e9)
+        return 0;
+    for (int decimals = 0; decimals <= DECIMALS_MAX; decimals++) {
+        double scaled = nearbyint(value * powers[decimals]);
+        if (scaled / powers[decimals] != value)
+            continue;
+        size_t count = number_format_int64(digits, (int64_t)scaled);
+        *exponent = (int)count - 1 - decimals;
+        while (count > 1 && digits[count - 1] == '0')
+            count--;
+        return count;
+    }
+    return 0;
 }
 
 /* The shortest digits that read back as the value, and the power of ten of the first one. */
 static size_t shortest_digits(double value, char digits[32], int *exponent)
 {
     char text[40];
+    size_t count = few_digits(value, digits, exponent);
+    if (count)
+        return count;
     int precision = value < 1e-300 ? 0 : 14; /* the smallest have fewer digits than others */
     do
         (void)snprintf(text, sizeof text, "%.*e", precision, value);
     while (strtod(text, NULL) != value && precision++ < 17);
-    size_t count = 0;
     const char *at = text;
     for (; *at != 'e'; at++)
         if (*at >= '0' && *at <= '9')

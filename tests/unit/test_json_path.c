@@ -213,6 +213,12 @@ START_TEST(numbers_print_as_short_as_they_read_back)
         {"1.0", "1.0"},
         {"-0.0", "-0.0"},
         {"0.1", "0.1"},
+        {"25.5", "25.5"},
+        {"-19.99", "-19.99"},
+        {"100.0", "100.0"},
+        {"1200.0625", "1200.0625"},
+        {"999999999.9999", "999999999.9999"},
+        {"1.00005", "1.00005"},
         {"1e15", "1000000000000000.0"},
         {"1e16", "1e16"},
         {"0.000001", "1e-6"},
@@ -224,6 +230,27 @@ START_TEST(numbers_print_as_short_as_they_read_back)
     };
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
         ck_assert_str_eq(found(examples[i].path, "$"), examples[i].want);
+}
+END_TEST
+
+START_TEST(every_price_prints_as_it_was_written)
+{
+    char text[32];
+    for (int i = 100; i < 200000; i += 7) {
+        (void)snprintf(text, sizeof text, "%d.%d%d", i / 100, i / 10 % 10, i % 10);
+        size_t len = strlen(text);
+        if (text[len - 1] == '0' && text[len - 2] != '.')
+            text[len - 1] = 0;
+        ck_assert_str_eq(found(text, "$"), text);
+        arena_reset(&arena);
+    }
+}
+END_TEST
+
+START_TEST(texts_are_escaped_where_they_must_be)
+{
+    static const char document[] = "\"a\\\"b\\\\c\\n\\t\\r\\b\\f\\u0000\\u001f\x7f\xc3\xa9/\"";
+    ck_assert_str_eq(found(document, "$"), document);
 }
 END_TEST
 
@@ -241,6 +268,8 @@ int main(void)
     tcase_add_test(tcase, the_last_name_can_be_split_off);
     tcase_add_test(tcase, too_many_matches_are_refused);
     tcase_add_test(tcase, numbers_print_as_short_as_they_read_back);
+    tcase_add_test(tcase, every_price_prints_as_it_was_written);
+    tcase_add_test(tcase, texts_are_escaped_where_they_must_be);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
