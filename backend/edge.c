@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum {
-    EDGES = 256,      /* collections remembered; a power of two */
+    EDGES = 64,       /* collections remembered; a power of two */
     PLACE_BYTES = 96, /* of longer places the beginning is kept, where that is right */
 };
 
@@ -19,6 +19,7 @@ struct edge {
     uint16_t last_len;
     char first[PLACE_BYTES]; /* no row is less */
     char last[PLACE_BYTES];  /* no row is greater or equal */
+    struct trail trail;
 };
 
 struct edges {
@@ -62,6 +63,7 @@ static struct edge *edge_make(struct call *call, const struct entry *entry)
     edge->version = entry->meta.version;
     edge->generation = overlay_generation(call->partition->overlay);
     edge->first_len = edge->last_len = 0;
+    edge->trail.height = 0;
     return edge;
 }
 
@@ -115,6 +117,11 @@ void edge_found_last(struct call *call, const struct entry *entry, struct bytes 
     memcpy(edge->last, place.data, place.len);
     edge->last[place.len] = 0;
     edge->last_len = (uint16_t)(place.len + 1);
+}
+
+struct trail *edge_trail(struct call *call, const struct entry *entry)
+{
+    return &edge_make(call, entry)->trail;
 }
 
 void edge_add(struct call *call, const struct entry *entry, struct bytes place)

@@ -1,5 +1,6 @@
 #include "backend/rank.h"
 
+#include "backend/edge.h"
 #include "shared/check.h"
 
 enum {
@@ -80,6 +81,12 @@ static bool block_read(const struct sub_iter *it, unsigned level, struct rank_bl
 
 /* ---- building ---- */
 
+/* Blocks come or go. */
+static void trail_forget(struct rank_edit *edit)
+{
+    edge_trail(edit->call, edit->entry)->height = 0;
+}
+
 /* Blocks of one level on their way into the one above. */
 struct level {
     struct rank_block *blocks;
@@ -157,6 +164,7 @@ static bool build(struct rank_edit *edit)
     }
     edit->tops = level.count;
     root_put(edit);
+    trail_forget(edit);
     return true;
 }
 
@@ -181,6 +189,7 @@ static bool drop(struct rank_edit *edit)
         sub_delete(edit->call, edit->entry, CF_RANK, keys.blocks[i].separator);
     edit->height = 0;
     edit->has_path = false;
+    trail_forget(edit);
     return true;
 }
 
@@ -256,6 +265,7 @@ static bool halve_block(struct rank_edit *edit, unsigned level, struct rank_bloc
 /* Cuts the path's blocks that are too big in two, from the leaf up; their rows are put already. */
 static bool split(struct rank_edit *edit)
 {
+    trail_forget(edit);
     edit->has_path = false;
     for (unsigned level = 1; level <= edit->height; level++) {
         struct rank_block *block = &edit->path[level - 1];
@@ -338,6 +348,65 @@ static bool path_has(struct rank_edit *edit, struct bytes sub, bool *has)
     return true;
 }
 
+/* Remembers the path; its end is looked for when the same leaf is met again. */
+static bool trail_keep(struct rank_edit *edit, struct bytes sub)
+{
+    struct trail *trail = edge_trail(edit->call, edit->entry);
+    struct bytes leaf = edit->path[0].separator;
+    bool is_same = trail->height == edit->height && leaf.len == trail->len[0] &&
+                   (!leaf.len || memcmp(leaf.data, trail->separator[0], leaf.len) == 0);
+    bool has;
+    if (is_same && !trail->has_end) {
+        if (!path_has(edit, sub, &has))
+            return false;
+        if (edit->end.data && edit->end.len > TRAIL_BYTES)
+            return true;
+        trail->has_end = true;
+        trail->is_last = !edit->end.data;
+        trail->end_len = (uint8_t)edit->end.len;
+        if (edit->end.len)
+            memcpy(trail->end, edit->end.data, edit->end.len);
+        return true;
+    }
+    trail->height = 0;
+    for (unsigned i = 0; i < edit->height; i++)
+        if (i == TRAIL_LEVELS || edit->path[i].separator.len > TRAIL_BYTES)
+            return true;
+    for (unsigned i = 0; i < edit->height; i++) {
+        trail->len[i] = (uint8_t)edit->path[i].separator.len;
+        if (trail->len[i])
+            memcpy(trail->separator[i], edit->path[i].separator.data, trail->len[i]);
+    }
+    trail->height = (uint32_t)edit->height;
+    trail->has_end = false;
+    return true;
+}
+
+/* Puts the path on remembered blocks, by point reads, when `sub` belongs to them. */
+static bool trail_follow(struct rank_edit *edit, struct bytes sub)
+{
+    struct call *call = edit->call;
+    const struct trail *trail = edge_trail(call, edit->entry);
+    struct bytes end = {trail->end, trail->end_len};
+    if (trail->height != edit->height || !trail->has_end ||
+        compare(sub, (struct bytes){trail->separator[0], trail->len[0]}) < 0 ||
+        (!trail->is_last && compare(sub, end) >= 0))
+        return true;
+    for (unsigned i = 0; i < edit->height; i++) {
+        struct rank_block *block = &edit->path[i];
+        struct bytes value;
+        block->separator =
+            arena_copy(call->arena, (struct bytes){trail->separator[i], trail->len[i]});
+        int err =
+            sub_get(call, edit->entry, CF_RANK, block_key(call, i + 1, block->separator), &value);
+        if (err != OK || !decode_rank_block(value, &block->count, &block->children))
+            return err == ERR_STORE ? false : broken(call);
+    }
+    edit->end = trail->is_last ? (struct bytes){NULL, 0} : arena_copy(call->arena, end);
+    edit->has_end = edit->has_path = true;
+    return true;
+}
+
 /* Puts the path on the blocks of `sub`; no tree: nothing to do. */
 static bool path_move(struct rank_edit *edit, struct bytes sub)
 {
@@ -347,7 +416,9 @@ static bool path_move(struct rank_edit *edit, struct bytes sub)
     if (has)
         return true;
     path_put(edit);
-    return path_find(edit, sub);
+    if (!trail_follow(edit, sub))
+        return false;
+    return edit->has_path || (path_find(edit, sub) && trail_keep(edit, sub));
 }
 
 bool rank_edit_add(struct rank_edit *edit, struct bytes sub)
@@ -373,6 +444,7 @@ bool rank_edit_add(struct rank_edit *edit, struct bytes sub)
 static void path_prune(struct rank_edit *edit)
 {
     unsigned top = 0;
+    trail_forget(edit);
     for (unsigned level = 1; level <= edit->height && edit->path[level - 1].count == 0; level++) {
         struct bytes separator = edit->path[level - 1].separator;
         if (separator.len &&
