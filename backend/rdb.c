@@ -178,6 +178,85 @@ void rdb_write_module(struct rdb_writer *writer, const char *name, unsigned vers
     rdb_write_length(writer, module_id(name, version));
 }
 
+void rdb_write_raw(struct rdb_writer *writer, struct bytes data)
+{
+    write_bytes(writer, data);
+}
+
+void rdb_write_ms(struct rdb_writer *writer, uint64_t ms)
+{
+    write_little(writer, ms, sizeof ms);
+}
+
+/* ---- writing listpacks ---- */
+
+enum { PACK_HEADER = 6, PACK_COUNT_MAX = UINT16_MAX };
+
+void rdb_pack_begin(struct rdb_writer *pack, struct arena *arena)
+{
+    rdb_writer_init(pack, arena);
+    (void)room(pack, PACK_HEADER);
+}
+
+/* Behind each element its size, to be read backwards: 7 bits a byte, the highest first. */
+static void pack_back(struct rdb_writer *pack, size_t start)
+{
+    size_t len = pack->len - start;
+    int shift = 0;
+    while (shift < 28 && len >> (shift + 7))
+        shift += 7;
+    for (bool is_first = true; shift >= 0; shift -= 7, is_first = false)
+        rdb_write_byte(pack, (uint8_t)((len >> shift & 127) | (is_first ? 0 : 128)));
+}
+
+void rdb_pack_int(struct rdb_writer *pack, int64_t value)
+{
+    size_t start = pack->len;
+    if (value >= 0 && value < 128) {
+        rdb_write_byte(pack, (uint8_t)value);
+    } else if (value == (int16_t)value) {
+        rdb_write_byte(pack, 0xf1);
+        write_little(pack, (uint64_t)value, 2);
+    } else if (value == (int32_t)value) {
+        rdb_write_byte(pack, 0xf3);
+        write_little(pack, (uint64_t)value, 4);
+    } else {
+        rdb_write_byte(pack, 0xf4);
+        write_little(pack, (uint64_t)value, 8);
+    }
+    pack_back(pack, start);
+}
+
+void rdb_pack_text(struct rdb_writer *pack, struct bytes text)
+{
+    size_t start = pack->len;
+    int64_t number;
+    if (number_parse_int64(text, &number)) {
+        rdb_pack_int(pack, number);
+        return;
+    }
+    if (text.len < 64) {
+        rdb_write_byte(pack, (uint8_t)(0x80 | text.len));
+    } else if (text.len < 4096) {
+        rdb_write_byte(pack, (uint8_t)(0xe0 | text.len >> 8));
+        rdb_write_byte(pack, (uint8_t)text.len);
+    } else {
+        rdb_write_byte(pack, 0xf0);
+        write_little(pack, text.len, 4);
+    }
+    write_bytes(pack, text);
+    pack_back(pack, start);
+}
+
+struct bytes rdb_pack_end(struct rdb_writer *pack, uint64_t count)
+{
+    rdb_write_byte(pack, 0xff);
+    struct rdb_writer header = {.data = pack->data, .cap = PACK_HEADER};
+    write_little(&header, pack->len, 4);
+    write_little(&header, count < PACK_COUNT_MAX ? count : PACK_COUNT_MAX, 2);
+    return (struct bytes){pack->data, pack->len};
+}
+
 struct bytes rdb_finish(struct rdb_writer *writer)
 {
     write_little(writer, RDB_VERSION, 2);
@@ -316,6 +395,20 @@ bool rdb_read_double(struct rdb_reader *reader, double *value)
         return false;
     uint64_t bits = little(data.data, 8);
     memcpy(value, &bits, sizeof bits);
+    return true;
+}
+
+bool rdb_read_raw(struct rdb_reader *reader, size_t len, struct bytes *data)
+{
+    return take(reader, len, data);
+}
+
+bool rdb_read_ms(struct rdb_reader *reader, uint64_t *ms)
+{
+    struct bytes data;
+    if (!take(reader, sizeof *ms, &data))
+        return false;
+    *ms = little(data.data, sizeof *ms);
     return true;
 }
 

@@ -59,6 +59,17 @@ void rdb_write_string(struct rdb_writer *writer, struct bytes text);
 void rdb_write_double(struct rdb_writer *writer, double value);
 /* A module type's id: its name of nine letters and the version of its encoding. */
 void rdb_write_module(struct rdb_writer *writer, const char *name, unsigned version);
+/* Bytes as they are, and a time: 8 bytes, lowest first. */
+void rdb_write_raw(struct rdb_writer *writer, struct bytes data);
+void rdb_write_ms(struct rdb_writer *writer, uint64_t ms);
+
+/* A listpack, in a writer of its own: begin, elements, end. */
+void rdb_pack_begin(struct rdb_writer *pack, struct arena *arena);
+void rdb_pack_int(struct rdb_writer *pack, int64_t value);
+void rdb_pack_text(struct rdb_writer *pack, struct bytes text);
+/* `count`: how many elements it has. */
+struct bytes rdb_pack_end(struct rdb_writer *pack, uint64_t count);
+
 /* Adds version and checksum; the whole payload. */
 struct bytes rdb_finish(struct rdb_writer *writer);
 
@@ -75,6 +86,8 @@ bool rdb_read_byte(struct rdb_reader *reader, uint8_t *byte);
 bool rdb_read_length(struct rdb_reader *reader, uint64_t *length);
 bool rdb_read_string(struct rdb_reader *reader, struct bytes *text);
 bool rdb_read_double(struct rdb_reader *reader, double *value);
+bool rdb_read_raw(struct rdb_reader *reader, size_t len, struct bytes *data);
+bool rdb_read_ms(struct rdb_reader *reader, uint64_t *ms);
 /* A score as text, or one of the bytes that stand for nan and the infinities. */
 bool rdb_read_double_text(struct rdb_reader *reader, double *value);
 /* Is the next thing this module's id? The version is not looked at. */

@@ -247,44 +247,6 @@ static void reply_entries_read(struct call *call, const struct stream_group *gro
         reply_int(&call->reply, group->entries_read);
 }
 
-/* The stream's groups, copied into the arena. NULL: the store failed. */
-static struct stream_group *groups_read(struct call *call, struct entry *entry, uint64_t *count)
-{
-    struct sub_iter it;
-    struct stream_group group;
-    struct stream_group *groups = arena_alloc(call->arena, sizeof *groups);
-    uint64_t cap = 1;
-    *count = 0;
-    sub_iter_init(call, entry, CF_DATA, group_row_key(call, BYTES("")), &it);
-    while (sub_iter_next(&it) && group_row_read(&it, &group)) {
-        if (*count == cap) {
-            struct stream_group *more = arena_alloc(call->arena, cap * 2 * sizeof *more);
-            memcpy(more, groups, cap * sizeof *more);
-            groups = more;
-            cap *= 2;
-        }
-        group.name = arena_copy(call->arena, group.name);
-        groups[(*count)++] = group;
-    }
-    return sub_iter_fini(&it) ? groups : NULL;
-}
-
-static struct stream_consumer *consumers_read(struct call *call, struct entry *entry,
-                                              const struct stream_group *group, uint64_t *count)
-{
-    struct sub_iter it;
-    struct stream_consumer *consumers =
-        arena_alloc(call->arena, (group->consumers + 1) * sizeof *consumers);
-    *count = 0;
-    sub_iter_init(call, entry, CF_DATA, consumer_row_key(call, group->name, BYTES("")), &it);
-    while (*count < group->consumers && sub_iter_next(&it) &&
-           consumer_row_read(&it, group->name, &consumers[*count])) {
-        consumers[*count].name = arena_copy(call->arena, consumers[*count].name);
-        ++*count;
-    }
-    return sub_iter_fini(&it) ? consumers : NULL;
-}
-
 void cmd_xinfo_groups(struct call *call)
 {
     struct entry entry;

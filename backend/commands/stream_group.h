@@ -50,6 +50,14 @@ void consumer_put(struct call *call, struct entry *entry, struct bytes group,
 bool consumer_open(struct call *call, struct entry *entry, struct stream_group *group,
                    struct bytes name, struct stream_consumer *consumer);
 
+/* The stream's groups, a group's consumers; in the call's arena. NULL: the store failed (replied). */
+struct stream_group *groups_read(struct call *call, struct entry *entry, uint64_t *count);
+struct stream_consumer *consumers_read(struct call *call, struct entry *entry,
+                                       const struct stream_group *group, uint64_t *count);
+/* The row alone: counts and the consumer's row are the caller's. */
+void pending_put(struct call *call, struct entry *entry, struct bytes group, struct stream_id id,
+                 const struct stream_pending *pending);
+
 /* Gives the entry to the consumer; `old` is what was pending of it, NULL: nothing. Keeps all counts. */
 bool pending_give(struct call *call, struct entry *entry, struct stream_group *group,
                   struct stream_consumer *consumer, struct stream_id id,

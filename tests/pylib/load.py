@@ -166,8 +166,8 @@ class Crowd(Unit):
     """A key of each type, which grow together in MULTI … EXEC and go together. State: how many elements each has."""
 
     GROW = [('RPUSH', 'l', '{n}'), ('SADD', 's', 'member:{n}'), ('ZADD', 'z', '{n}', 'member:{n}'),
-            ('SETBIT', 'b', '{n}', '1')]
-    COUNT = [('LLEN', 'l'), ('SCARD', 's'), ('ZCARD', 'z'), ('BITCOUNT', 'b')]
+            ('SETBIT', 'b', '{n}', '1'), ('XADD', 'x', '{n}-1', 'f', '{n}')]
+    COUNT = [('LLEN', 'l'), ('SCARD', 's'), ('ZCARD', 'z'), ('BITCOUNT', 'b'), ('XLEN', 'x')]
     # the n-th element by its place: rows and counts agree
     LAST = [('LINDEX', 'l', '-1'), ('ZRANGE', 'z', '-1', '-1'), ('ZRANK', 'z', 'member:0')]
 
@@ -183,7 +183,7 @@ class Crowd(Unit):
             commands = [['DEL', '{%s}%s' % (self.name, key)] for key in sorted({words[1] for words in self.GROW})]
             return self.block(commands, 0, [1] * len(commands))
         commands = [self.key_words(words, count) for words in self.GROW]
-        return self.block(commands, count + 1, [count + 1, 1, 1, 0])
+        return self.block(commands, count + 1, [count + 1, 1, 1, 0, b'%d-1' % count])
 
     @staticmethod
     def block(commands, after, wanted):
