@@ -579,6 +579,7 @@ struct overlay_iter {
     bool reverse;
     struct layer *layers[2]; /* current, in flight (or NULL) */
     struct row *rows[2];     /* where the walk stands in each */
+    struct layer *own;       /* detached: two, which layers[] point to; NULL: it is not */
     struct store_iter *store;
     struct bytes lower;
     struct bytes upper; /* empty: unbounded */
@@ -611,6 +612,11 @@ void overlay_iter_free(struct overlay_iter *iter)
     if (!iter)
         return;
     store_iter_free(iter->store);
+    if (iter->own) {
+        layer_fini(&iter->own[0]);
+        layer_fini(&iter->own[1]);
+        free(iter->own);
+    }
     free(iter);
 }
 
@@ -618,6 +624,61 @@ static bool in_bounds(const struct overlay_iter *iter, struct bytes key)
 {
     return bytes_compare(key, iter->lower) >= 0 &&
            (iter->upper.len == 0 || bytes_compare(key, iter->upper) < 0);
+}
+
+/* The rows of a layer that the walk has still to pass, the one it stands on included. */
+static void copy_rows(struct overlay_iter *iter, int index, struct layer *copy)
+{
+    struct layer *layer = iter->layers[index];
+    struct row *at = iter->rows[index];
+    struct row *last = iter->reverse ? at : NULL;
+    struct row *row = iter->reverse ? rows_at_or_after(&layer->rows[iter->cf], iter->lower) : at;
+    for (; at && row && in_bounds(iter, row->key); row = row->next[0]) {
+        if (row->state != ROW_ABSENT) {
+            struct row *own = layer_get_or_add(iter->overlay, copy, iter->cf, row->key);
+            own->state = row->state;
+            own->value = arena_copy(&copy->arena, row->value);
+            if (row == at)
+                iter->rows[index] = own;
+        }
+        if (row == last)
+            break;
+    }
+}
+
+static void copy_ranges(const struct overlay_iter *iter, const struct layer *layer,
+                        struct layer *copy)
+{
+    if (!layer->ranges_count)
+        return;
+    copy->ranges = malloc(layer->ranges_count * sizeof *copy->ranges);
+    CHECK(copy->ranges);
+    for (size_t i = 0; i < layer->ranges_count; i++) {
+        const struct range *range = &layer->ranges[i];
+        if (range->cf == iter->cf)
+            copy->ranges[copy->ranges_count++] =
+                (struct range){.cf = range->cf,
+                               .from = arena_copy(&copy->arena, range->from),
+                               .to = arena_copy(&copy->arena, range->to)};
+    }
+}
+
+void overlay_iter_detach(struct overlay_iter *iter)
+{
+    CHECK(!iter->own);
+    iter->own = malloc(2 * sizeof *iter->own);
+    CHECK(iter->own);
+    for (int i = 0; i < 2; i++) {
+        struct layer *copy = &iter->own[i];
+        layer_init(copy); /* ticket 0: nothing more is observed */
+        if (!iter->layers[i])
+            continue;
+        copy_rows(iter, i, copy);
+        copy_ranges(iter, iter->layers[i], copy);
+        if (copy->rows_count || copy->ranges_count)
+            observe_read(iter->overlay, iter->layers[i]);
+        iter->layers[i] = copy;
+    }
 }
 
 /* From `row` on in the walk's direction: the first row that says something and lies within the bounds. */

@@ -55,11 +55,14 @@ uint64_t overlay_ticket(const struct overlay *overlay);
 bool overlay_in_flight(const struct overlay *overlay);
 
 /* Ordered iteration over all layers and the store: keys in [lower, upper), deleted rows skipped. A walk goes one
- * way: seek and seek_first are followed by next, seek_last and seek_for_prev by prev. It must be closed before the overlay changes (collect first, then act) and within the turn. */
+ * way: seek and seek_first are followed by next, seek_last and seek_for_prev by prev. It must be closed before the overlay changes (collect first, then act) and within the turn, or be detached. */
 struct overlay_iter;
 struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower,
                                       struct bytes upper);
-void overlay_iter_free(struct overlay_iter *iter);                   /* NULL is allowed */
+void overlay_iter_free(struct overlay_iter *iter); /* NULL is allowed */
+/* Gives the walk its own copy of the effects that lie before it: from now on the overlay may change, and turns may
+ * end; the walk goes on in the same direction over what it saw. Free it before the overlay. */
+void overlay_iter_detach(struct overlay_iter *iter);
 void overlay_iter_seek(struct overlay_iter *iter, struct bytes key); /* first k >= key */
 void overlay_iter_seek_first(struct overlay_iter *iter);
 void overlay_iter_seek_last(struct overlay_iter *iter);

@@ -20,6 +20,7 @@
 #include "backend/store/store.h"
 #include "backend/tracking.h"
 #include "backend/upkeep.h"
+#include "backend/walk.h"
 #include "shared/block.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -163,6 +164,14 @@ static bool read_anew(void *owner)
     return false;
 }
 
+/* The engine may be reopened: no iterator may be left. */
+static void cut_walks(struct partition *partition)
+{
+    struct list *link;
+    while ((link = list_pop(&partition->walks)))
+        session_abort(container_of(link, struct walk, link)->session);
+}
+
 /* The layers were dropped. */
 static void commit_failed(struct partition *partition, uint64_t ticket)
 {
@@ -171,6 +180,7 @@ static void commit_failed(struct partition *partition, uint64_t ticket)
     int err = commit_error(partition->commit);
     release_all(partition, ticket & 1, err);
     release_all(partition, !(ticket & 1), err);
+    cut_walks(partition);
     tracking_forget_all(partition);
     messages_deliver(&partition->messages, 0);
     blocking_renew(partition->blocking);
@@ -234,8 +244,9 @@ static void close_idle(struct partition *partition)
     for (struct list *link = partition->sessions.next; link != &partition->sessions; link = next) {
         struct session *session = container_of(link, struct session, link);
         next = link->next;
-        if (!session->is_internal && !session->is_closing && !session->is_throttled &&
-            !session->waiter && stream_active_ms(session->stream) + limit_ms < now_ms)
+        if (!session->is_internal && !session->is_closing &&
+            (!session->is_throttled || session->walk) && !session->waiter &&
+            stream_active_ms(session->stream) + limit_ms < now_ms)
             session_end(session);
     }
 }
@@ -479,6 +490,7 @@ struct partition *partition_new(struct server *server, uint32_t index, struct lo
     list_init(&partition->sessions);
     list_init(&partition->monitors);
     list_init(&partition->overdue);
+    list_init(&partition->walks);
     for (int i = 0; i < 2; i++)
         list_init(&partition->waiting[i]);
     for (int i = 0; i < 4; i++)

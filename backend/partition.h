@@ -48,6 +48,7 @@ struct partition {
     struct pubsub *pubsub;
     struct tracking *tracking;
     struct list overdue;      /* sessions to be cut at the end of the turn */
+    struct list walks;        /* replies that sessions are in the middle of */
     struct list monitors;     /* of sessions that gave MONITOR */
     struct messages messages; /* of the command being run */
     struct upkeep *upkeep;

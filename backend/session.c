@@ -9,6 +9,7 @@
 #include "backend/server.h"
 #include "backend/settings.h"
 #include "backend/stats.h"
+#include "backend/walk.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/log.h"
@@ -65,6 +66,7 @@ static void session_free(struct session *session)
 {
     struct partition *partition = session->partition;
     stop_waiting(session);
+    walk_free(session->walk);
     session_reset(session);
     tracking_leave(session);
     messages_forget(&partition->messages, session);
@@ -119,6 +121,10 @@ static void session_settle(struct session *session)
 void session_end(struct session *session)
 {
     CHECK(session->magic == SESSION_MAGIC);
+    if (session->walk) { /* its reply would never be whole */
+        session_abort(session);
+        return;
+    }
     session->is_closing = true;
     stop_waiting(session);
     stream_pause(session->stream);
@@ -134,9 +140,35 @@ static void on_end(void *owner, int err)
         session_end(session);
 }
 
+/* The next part of the reply in progress; the session may be gone afterwards. */
+static void walk_on(struct session *session)
+{
+    struct reply reply = {.out = stream_out(session->stream), .resp = session->resp};
+    size_t begun = reply.out->bytes;
+    enum walk_end end = walk_fill(session->walk, &reply, STREAM_HIGH_WATER);
+    session->partition->stats->output_bytes += reply.out->bytes - begun;
+    if (end == WALK_FAILED) {
+        log_event(LOG_ERROR, "client_cut", "peer=%s reason=\"the store cannot be read\"",
+                  stream_peer(session->stream));
+        session_abort(session);
+        return;
+    }
+    if (end == WALK_DONE) {
+        out_move(reply.out, &session->walk->behind);
+        walk_free(session->walk);
+        session->walk = NULL;
+    }
+    stream_send(session->stream);
+    session_resume(session);
+}
+
 static void on_drain(void *owner)
 {
-    session_resume(owner);
+    struct session *session = owner;
+    if (!session->walk)
+        session_resume(session);
+    else if (session->walk->is_open)
+        walk_on(session);
 }
 
 void session_reset(struct session *session)
@@ -278,19 +310,32 @@ static struct out *hold(struct session *session, uint64_t ticket)
     return &session->held[parity];
 }
 
+/* The first part of a walk is where it will leave from: `held`, or NULL when it was handed to the stream. */
+static void walk_begin(struct session *session, const struct out *held)
+{
+    struct walk *walk = session->walk;
+    walk->is_open = held == NULL;
+    walk->parity = held == &session->held[1];
+    walk->held_bytes = held ? held->bytes : 0;
+}
+
 /* Puts a reply where it must wait, behind all replies before it. */
 static void reply_place(struct session *session, struct out *out, uint64_t observed)
 {
-    uint64_t ticket = wait_ticket(session, observed);
-    if (ticket) {
-        struct out *held = hold(session, ticket);
+    struct out *direct = stream_out(session->stream);
+    uint64_t ticket = out == direct ? 0 : wait_ticket(session, observed);
+    struct out *held = ticket ? hold(session, ticket) : NULL;
+    if (held) {
         if (out != held)
             out_move(held, out);
         session->held_count[ticket & 1]++;
     } else {
-        out_move(stream_out(session->stream), out);
+        if (out != direct)
+            out_move(direct, out);
         stream_send(session->stream);
     }
+    if (session->walk)
+        walk_begin(session, held);
 }
 
 /* The same when its command sent the session itself messages: they go first. */
@@ -312,7 +357,8 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
     struct messages *messages = &session->partition->messages;
     bool has_messages = messages_ready(messages);
     uint64_t ticket = has_messages ? wait_ticket(session, observed) : 0;
-    session->partition->stats->output_bytes += out->bytes - begun;
+    session->reply_bytes = out->bytes - begun;
+    session->partition->stats->output_bytes += session->reply_bytes;
     session->partition->stats->replies_total++;
     if (out == &session->partition->scrap && session->reply_mode != REPLY_MODE_ON)
         out_clear(out);
@@ -320,8 +366,6 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
         ; /* no reply */
     else if (has_messages)
         reply_place_behind(session, out, begun, observed);
-    else if (out == stream_out(session->stream))
-        stream_send(session->stream);
     else
         reply_place(session, out, observed);
     if (session->reply_mode == REPLY_MODE_SKIP)
@@ -343,7 +387,9 @@ static bool owes_too_much(struct session *session)
 {
     const struct settings *settings = session->partition->settings;
     size_t owed = session_owed_bytes(session);
-    bool is_over = owed > settings->config.client_output_limit_bytes;
+    if (session->reply_bytes > owed)
+        session->reply_bytes = owed;
+    bool is_over = owed - session->reply_bytes > settings->config.client_output_limit_bytes;
     const char *which = is_over ? "client-output-limit" : "client-output-buffer-limit";
     if (!is_over)
         is_over = output_limit_exceeded(&settings->output_limits[output_class_of(session)], owed,
@@ -362,7 +408,9 @@ void session_push(struct session *session, struct block *frames, uint64_t ticket
     if (session->is_closing || !list_empty(&session->overdue))
         return;
     ticket = wait_ticket(session, ticket);
-    struct out *out = ticket ? hold(session, ticket) : stream_out(session->stream);
+    struct out *out = ticket          ? hold(session, ticket)
+                      : session->walk ? &session->walk->behind
+                                      : stream_out(session->stream);
     out_write_block(out, frames, frames->data, frames->used);
     session->partition->stats->output_bytes += frames->used;
     if (!ticket)
@@ -388,13 +436,38 @@ void session_reply_later(struct session *session)
 
 size_t session_owed_bytes(const struct session *session)
 {
-    return stream_pending(session->stream) + session->held[0].bytes + session->held[1].bytes;
+    return stream_pending(session->stream) + session->held[0].bytes + session->held[1].bytes +
+           (session->walk ? session->walk->behind.bytes : 0);
 }
 
 static void session_check_owed(struct session *session)
 {
     if (owes_too_much(session))
         abort_later(session);
+}
+
+/* What was held may leave; nothing comes between the parts of a walk. */
+static void release_held(struct session *session, unsigned parity)
+{
+    struct walk *walk = session->walk;
+    struct out *held = &session->held[parity];
+    if (walk && !walk->is_open && walk->parity == parity) {
+        out_cut(held, walk->held_bytes, &walk->behind);
+        walk->is_open = true;
+    } else if (walk && walk->is_open) {
+        out_move(&walk->behind, held);
+    }
+    out_move(stream_out(session->stream), held);
+}
+
+/* The first part of a walk was taken back. */
+static void walk_forget(struct session *session, unsigned parity)
+{
+    struct walk *walk = session->walk;
+    if (!walk || walk->is_open || walk->parity != parity)
+        return;
+    walk_free(walk);
+    session->walk = NULL;
 }
 
 void session_release(struct session *session, unsigned parity, int err)
@@ -405,10 +478,11 @@ void session_release(struct session *session, unsigned parity, int err)
     if (err) {
         struct reply reply = {.out = to, .resp = session->resp};
         out_clear(&session->held[parity]);
+        walk_forget(session, parity);
         for (uint32_t i = 0; i < session->held_count[parity]; i++)
             reply_code(&reply, (enum error)err);
     } else {
-        out_move(to, &session->held[parity]);
+        release_held(session, parity);
     }
     session->held_count[parity] = 0;
     stream_send(session->stream);
@@ -475,7 +549,8 @@ static void session_throttle(struct session *session)
 
 void session_resume(struct session *session)
 {
-    if (!session->is_throttled || session->is_closing || session->partition->is_stopping)
+    if (!session->is_throttled || session->is_closing || session->walk ||
+        session->partition->is_stopping)
         return;
     session->is_throttled = false;
     stream_resume(session->stream);
@@ -568,7 +643,7 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
     partition->started_us = clock_mono_us();
     session->is_running = true;
     size_t used = 0;
-    while (used < len && !session->is_closing && !session->waiter) {
+    while (used < len && !session->is_closing && !session->waiter && !session->walk) {
         if (partition_is_full(partition) || session_owed_bytes(session) > STREAM_HIGH_WATER) {
             session_throttle(session);
             break;
@@ -579,6 +654,8 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
         used += size;
     }
     session->is_running = false;
+    if (session->walk && !session->is_throttled)
+        session_throttle(session);
     partition->stats->input_bytes += used;
     partition->stats->reads_total++;
     if (!session->is_closing)

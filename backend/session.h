@@ -16,6 +16,9 @@
  *
  * While `waiter` is set the last request waits for a key (blocking.h): what comes behind it is kept unread, up to
  * client-query-limit, so that the end of the connection is noticed at once.
+ *
+ * While `walk` is set the last reply is still being produced (walk.h): nothing behind it is read, and the session can
+ * only go on or be aborted.
  */
 #pragma once
 
@@ -33,6 +36,7 @@ struct acl_user;
 struct partition;
 struct space;
 struct waiter;
+struct walk;
 
 /* CLIENT REPLY. */
 enum reply_mode {
@@ -68,8 +72,10 @@ struct session {
     uint64_t output_soft_since_ms; /* monotonic; output_limit_exceeded */
     const struct command *command; /* the last one; NULL: none yet */
     struct waiter *waiter;         /* it waits for a key; NULL: it does not */
-    struct bytes namespace_name;   /* heap; empty: the default namespace */
-    struct space *space;           /* cached; see session_space */
+    struct walk *walk;             /* the rest of the last reply; NULL: none */
+    size_t reply_bytes;          /* of the last reply: one may be longer than client-output-limit */
+    struct bytes namespace_name; /* heap; empty: the default namespace */
+    struct space *space;         /* cached; see session_space */
     uint64_t space_generation;
     struct slot_rule *slot_rule; /* heap; NULL: the {tag} rule */
     char *name;                  /* CLIENT SETNAME; heap, NULL: none */
@@ -94,7 +100,7 @@ void session_abort(struct session *session);
 void session_end(struct session *session);
 /* The ticket of this parity is durable (OK): its replies leave. Otherwise every held reply becomes `err`. */
 void session_release(struct session *session, unsigned parity, int err);
-/* A throttled session reads on. */
+/* A throttled session reads on, unless its last reply is in progress. */
 void session_resume(struct session *session);
 
 /* A reply begins: where to write it. `is_write`: the command will probably have effects. */

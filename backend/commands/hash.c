@@ -7,6 +7,7 @@
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
 #include "backend/notify.h"
+#include "backend/walk.h"
 #include "shared/number.h"
 
 #include <math.h>
@@ -259,21 +260,20 @@ void cmd_hstrlen(struct call *call)
 
 enum part { PART_FIELDS = 1, PART_VALUES = 2 };
 
-static void reply_row(struct call *call, const struct sub_iter *it, unsigned parts)
+/* walk_row_fn */
+static void reply_row(struct reply *reply, struct bytes field, struct bytes value, unsigned parts)
 {
     if (parts & PART_FIELDS)
-        reply_bulk(&call->reply, it->sub);
+        reply_bulk(reply, field);
     if (parts & PART_VALUES)
-        reply_bulk(&call->reply, it->value);
+        reply_bulk(reply, value);
 }
 
 static void reply_rows(struct call *call, struct entry *entry, unsigned parts)
 {
     struct sub_iter it;
     sub_iter_init(call, entry, CF_DATA, NOTHING, &it);
-    while (sub_iter_next(&it))
-        reply_row(call, &it, parts);
-    sub_iter_fini(&it);
+    walk_rows(call, &it, entry->meta.size, reply_row, parts);
 }
 
 static void reply_all(struct call *call, unsigned parts)

@@ -5,6 +5,7 @@
 
 #include "backend/handlers.h"
 #include "backend/notify.h"
+#include "backend/walk.h"
 #include "shared/number.h"
 
 enum {
@@ -80,6 +81,14 @@ static bool reply_point_reads(struct call *call, struct entry *entry, uint64_t f
     return true;
 }
 
+/* walk_row_fn */
+static void reply_element(struct reply *reply, struct bytes row, struct bytes value, unsigned how)
+{
+    (void)row;
+    (void)how;
+    reply_bulk(reply, value);
+}
+
 /* Replies the elements of the rows first, first + 1 …, or first - 1 … */
 static bool reply_rows(struct call *call, struct entry *entry, uint64_t first, uint64_t count,
                        bool is_reverse)
@@ -91,13 +100,11 @@ static bool reply_rows(struct call *call, struct entry *entry, uint64_t first, u
         sub_iter_init_reverse(call, entry, CF_DATA, list_row(call, first), &it);
     else
         sub_iter_init(call, entry, CF_DATA, list_row(call, first), &it);
-    for (; count > 0 && sub_iter_next(&it); count--)
-        reply_bulk(&call->reply, it.value);
-    if (!sub_iter_fini(&it))
-        return false;
-    if (count)
+    if (walk_rows(call, &it, count, reply_element, 0))
+        return true;
+    if (!call->failed)
         call_error(call, ERR_STORE);
-    return count == 0;
+    return false;
 }
 
 bool list_reply(struct call *call, struct entry *entry, enum list_end end, uint64_t count)

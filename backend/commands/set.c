@@ -10,6 +10,7 @@
 #include "backend/keyspace.h"
 #include "backend/notify.h"
 #include "backend/rank.h"
+#include "backend/walk.h"
 #include "shared/number.h"
 
 static const struct bytes NOTHING = {"", 0};
@@ -182,6 +183,14 @@ void cmd_smismember(struct call *call)
     }
 }
 
+/* walk_row_fn */
+static void reply_member(struct reply *reply, struct bytes member, struct bytes value, unsigned how)
+{
+    (void)value;
+    (void)how;
+    reply_bulk(reply, member);
+}
+
 static void reply_members(struct call *call, struct entry *entry)
 {
     struct sub_iter it;
@@ -189,9 +198,7 @@ static void reply_members(struct call *call, struct entry *entry)
     if (!entry->exists)
         return;
     sub_iter_init(call, entry, CF_DATA, NOTHING, &it);
-    while (sub_iter_next(&it))
-        reply_bulk(&call->reply, it.sub);
-    sub_iter_fini(&it);
+    walk_rows(call, &it, entry->meta.size, reply_member, 0);
 }
 
 void cmd_smembers(struct call *call)

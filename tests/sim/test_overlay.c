@@ -1,6 +1,7 @@
 /*
  * test_overlay.c - the overlay against a model: random effects, seals, commits, failures and rollbacks over few
- * keys; after every step reads and walks in both directions must show what the model says.
+ * keys; after every step reads and walks in both directions must show what the model says. One detached walk at a time lives
+ * over many steps, and must show what the model said when it was opened.
  *
  *   test_overlay [seed [steps]]      one seed, or a range of fixed ones
  */
@@ -28,6 +29,10 @@ struct world {
     struct state now;     /* with current */
     struct state saved;   /* at the savepoint */
     struct layer *layer;
+    struct overlay_iter *detached; /* NULL: none */
+    struct state seen;             /* what it must show */
+    int at;                        /* it stands on this row */
+    bool reverse;
     uint64_t random;
     uint64_t seed;
     int next_value;
@@ -182,6 +187,71 @@ static void check_walk(struct world *world, bool reverse)
     overlay_iter_free(iter);
 }
 
+/* The row behind `at` that it must show; -1 or KEYS: none. */
+static int next_seen(const struct world *world)
+{
+    int i = world->at;
+    do
+        i += world->reverse ? -1 : 1;
+    while (i >= 0 && i < KEYS && world->seen.values[i] < 0);
+    return i;
+}
+
+static void detached_next(struct world *world)
+{
+    char key[16];
+    char want[16];
+    struct overlay_iter *iter = world->detached;
+    world->at = next_seen(world);
+    if (world->reverse)
+        overlay_iter_prev(iter);
+    else
+        overlay_iter_next(iter);
+    bool is_end = world->at < 0 || world->at >= KEYS;
+    CHECK(overlay_iter_valid(iter) == !is_end);
+    if (is_end) {
+        CHECK(!overlay_iter_failed(iter));
+        overlay_iter_free(iter);
+        world->detached = NULL;
+        return;
+    }
+    size_t len = (size_t)sprintf(want, "%d", world->seen.values[world->at]);
+    CHECK(bytes_equal(overlay_iter_key(iter), key_of(world->at, key)));
+    CHECK(bytes_equal(overlay_iter_value(iter), (struct bytes){want, len}));
+}
+
+static void detached_begin(struct world *world)
+{
+    world->reverse = chance(world, 2);
+    world->seen = world->now;
+    world->at = world->reverse ? KEYS : -1;
+    world->at = next_seen(world);
+    if (world->at < 0 || world->at >= KEYS)
+        return;
+    world->detached =
+        overlay_iter_new(world->overlay, CF_DATA, (struct bytes){"k", 1}, (struct bytes){"l", 1});
+    if (world->reverse)
+        overlay_iter_seek_last(world->detached);
+    else
+        overlay_iter_seek_first(world->detached);
+    for (uint32_t i = chance(world, 6); i > 0 && world->detached; i--)
+        detached_next(world);
+    if (!world->detached)
+        return;
+    overlay_observe_begin(world->overlay);
+    overlay_iter_detach(world->detached);
+    if (!world->layer && !overlay_dirty(world->overlay))
+        CHECK(overlay_observed(world->overlay) == 0);
+}
+
+static void step_detached(struct world *world)
+{
+    if (!world->detached)
+        detached_begin(world);
+    for (uint32_t i = chance(world, 4); i > 0 && world->detached; i--)
+        detached_next(world);
+}
+
 /* A read that sees only what is durable must not wait for a ticket; one that sees an effect must. */
 static void check_observed(struct world *world)
 {
@@ -223,7 +293,9 @@ static void run_seed(uint64_t seed, int steps)
         check_walk(&world, false);
         check_walk(&world, true);
         check_observed(&world);
+        step_detached(&world);
     }
+    overlay_iter_free(world.detached);
     store_batch_free(world.batch);
     overlay_free(world.overlay);
     store_close(world.store);

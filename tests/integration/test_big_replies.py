@@ -1,0 +1,130 @@
+#!/usr/bin/python3
+"""Replies of big collections: the state at the command, in order, produced as the client reads, at no cost in memory."""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster, is_sanitized
+from harness import Suite, check, check_equal, wait_for
+from resp import Closed, value
+
+FIELDS = 100000
+PAD = 'x' * 100
+
+suite = Suite(__doc__)
+
+
+def server(**backend):
+    return Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': backend})
+
+
+def row(i):
+    return ['f%07d' % i, '%07d%s' % (i, PAD)]
+
+
+def fill(client, count=FIELDS):
+    """A hash, a set and a list of so many rows; the reply of any of them is much more than sockets hold."""
+    for start in range(0, count, 500):
+        rows = [row(i) for i in range(start, start + 500)]
+        client.pipeline([['HSET', 'hash'] + sum(rows, []), ['SADD', 'set'] + [both[1] for both in rows],
+                         ['RPUSH', 'list'] + [both[1] for both in rows]])
+
+
+def texts(items):
+    return [item.decode() for item in items]
+
+
+@suite.case('every command that replies a collection streams it whole, and what is behind it is answered in order')
+def _(run):
+    with server() as cluster, cluster.partition(0, 60) as client:
+        fill(client)
+        rows = [row(i) for i in range(FIELDS)]
+        want = [[text for r in rows for text in r], [r[0] for r in rows], [r[1] for r in rows], [r[1] for r in rows],
+                [r[1] for r in rows], [r[1] for r in rows[10:-10]], [r[1] for r in rows]]
+        got = client.pipeline([['HGETALL', 'hash'], ['HKEYS', 'hash'], ['HVALS', 'hash'], ['SMEMBERS', 'set'],
+                               ['LRANGE', 'list', '0', '-1'], ['LRANGE', 'list', '10', '-11'],
+                               ['LRANGE', 'list', '0', '-1'], ['PING'], ['HLEN', 'hash']])
+        for number, reply in enumerate(want):
+            have = texts(value(got[number]))
+            check((sorted(have) if number == 3 else have) == reply, 'reply %d differs' % number)
+        check_equal(got[7:], [('+', b'PONG'), (':', b'%d' % FIELDS)])
+
+
+@suite.case('a slow reader gets the hash as it was at the command, whatever is done to it in the meantime')
+def _(run):
+    with server() as cluster, cluster.partition(0, 60) as reader, cluster.partition(0, 60) as writer:
+        fill(writer)
+        writer.call('HSET', 'hash', 'f0099999', 'the last write')  # may still be on its way to the disk
+        want = dict(row(i) for i in range(FIELDS))
+        want['f0099999'] = 'the last write'
+        reader.send('HGETALL', 'hash')
+        reader.send('HGET', 'hash', 'new')
+        wait_for(lambda: b'cmd=hgetall' in writer.get('CLIENT', 'LIST'), 'the command to run')
+        writer.pipeline([['HSET', 'hash', row(i)[0], 'changed'] for i in range(0, FIELDS, 7)] +
+                        [['HDEL', 'hash', row(i)[0]] for i in range(1, FIELDS, 7)] +
+                        [['HSET', 'hash', 'f%07dnew' % i, 'new'] for i in range(2, FIELDS, 7)])
+        writer.call('DEL', 'hash')
+        writer.call('HSET', 'hash', 'new', 'hash')
+        items = texts(value(reader.read()))
+        check(dict(zip(items[::2], items[1::2])) == want and len(items) == 2 * FIELDS, 'not the state at the command')
+        check_equal(reader.read(), ('$', b'hash'))
+
+
+@suite.case('a message for the client comes behind the reply in progress')
+def _(run):
+    with server() as cluster, cluster.partition(0, 60) as reader, cluster.partition(0, 60) as writer:
+        fill(writer)
+        reader.call('HELLO', '3')
+        reader.call('SUBSCRIBE', 'channel')
+        reader.send('HGETALL', 'hash')
+        wait_for(lambda: b'cmd=hgetall' in writer.get('CLIENT', 'LIST'), 'the command to run')
+        for number in range(3):
+            writer.call('PUBLISH', 'channel', str(number))
+        kind, items = reader.read()
+        check_equal((kind, len(items)), ('%', 2 * FIELDS))
+        for number in range(3):
+            check_equal(reader.read(), ('>', [('$', b'message'), ('$', b'channel'), ('$', b'%d' % number)]))
+
+
+@suite.case('clients that do not read cost little, and are killed or stopped in the middle')
+def _(run):
+    with server() as cluster, cluster.partition(0, 60) as client:
+        backend = cluster.backends[0]
+        fill(client)
+        before = backend.rss_bytes()
+        readers = [cluster.partition(0, 60) for _ in range(10)]
+        for reader in readers:
+            reader.send('HGETALL', 'hash')
+        wait_for(lambda: client.get('CLIENT', 'LIST').count(b'cmd=hgetall') == 10, 'the commands to run')
+        grown = backend.rss_bytes() - before
+        run.note('10 replies of 12 MB that nobody reads: %.1f MB' % (grown / 1e6))
+        check(is_sanitized(backend.argv[0]) or grown < 64e6, 'grew by %d bytes' % grown)
+        for line in client.get('CLIENT', 'LIST').decode().split('\n')[:6]:
+            fields = dict(pair.split('=', 1) for pair in line.split() if '=' in pair)
+            if fields['cmd'] == 'hgetall':
+                check_equal(client.get('CLIENT', 'KILL', 'ID', fields['id']), 1)
+        readers.pop().close()
+        check_equal(client.get('HLEN', 'hash'), FIELDS)
+        backend.stop()
+        for reader in readers:
+            try:
+                reader.read()
+                check(False, 'a whole reply from a server that is gone')
+            except (Closed, ConnectionError):
+                reader.close()
+
+
+@suite.case('client-output-limit does not count the reply of one command')
+def _(run):
+    with server(**{'client-output-limit': '1mb'}) as cluster, cluster.partition(0, 60) as client:
+        big = b'v' * 20_000_000
+        check_equal(client.call('SET', 'big', big), ('+', b'OK'))
+        for _ in range(3):
+            check(client.get('GET', 'big') == big, 'another value')
+
+
+if __name__ == '__main__':
+    suite.main()
