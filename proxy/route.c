@@ -96,10 +96,23 @@ struct route route_by_keys(const struct route_rules *rules, const struct command
     return route;
 }
 
+/* Reading streams needs a connection of its own only with BLOCK, which stands in front of STREAMS. */
+static bool never_waits(const struct command *command, const struct bytes *argv, uint32_t argc)
+{
+    if (command->id != COMMAND_xread && command->id != COMMAND_xreadgroup)
+        return false;
+    for (uint32_t i = 1; i < argc && !bytes_is(argv[i], "STREAMS"); i++)
+        if (bytes_is(argv[i], "BLOCK"))
+            return false;
+    return true;
+}
+
 struct route route_plan(const struct route_rules *rules, const struct command *command,
                         const struct bytes *argv, uint32_t argc, struct route_keys *keys)
 {
     enum route_kind kind = route_by_row(command);
+    if (kind == ROUTE_KIND_TRANSACTION && never_waits(command, argv, argc))
+        kind = ROUTE_KIND_ONE;
     if (kind != ROUTE_KIND_ONE)
         return (struct route){.kind = kind};
     return route_by_keys(rules, command, argv, argc, keys);

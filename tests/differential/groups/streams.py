@@ -91,7 +91,7 @@ def xgroup(c):
 
 
 def block(c):
-    return ['BLOCK', c.pick([1, 'x', -1])] if c.chance(0.05) else []
+    return ['BLOCK', c.pick([1, 'x', -1])] if c.chance(0.05) and not c.through_proxy else []
 
 
 def after(c, in_group):
@@ -181,6 +181,6 @@ COMMANDS = [
 ]
 
 CHECKS = {name: 'timeless' for name in ('XPENDING', 'XINFO STREAM', 'XINFO GROUPS', 'XINFO CONSUMERS')}
-MANY_KEYS = {'XREAD', 'XREADGROUP'}
+MANY_KEYS = {'XREAD', 'XREADGROUP', 'XGROUP', 'XINFO'}
 
 READERS = {b'stream': (['XRANGE', None, '-', '+'], 'exact')}
