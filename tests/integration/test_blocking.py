@@ -378,6 +378,52 @@ def _(s):
         s.read(name)
 
 
+@scene('XREAD BLOCK waits for what comes behind its ids, and $ is the end at its first run')
+def _(s):
+    s.call('boss', 'XADD', 'x', '1-1', 'f', 'old')
+    s.wait('a', 'XREAD', 'BLOCK', '0', 'STREAMS', 'x', 'y', '$', '0')
+    s.wait('b', 'XREAD', 'COUNT', '1', 'BLOCK', '0', 'STREAMS', 'x', '5-0')
+    s.call('boss', 'XADD', 'x', '2-1', 'f', 'new')
+    s.read('a')
+    s.call('boss', 'MULTI')
+    s.call('boss', 'XADD', 'x', '6-1', 'f', '1')
+    s.call('boss', 'XADD', 'x', '6-2', 'f', '2')
+    s.call('boss', 'EXEC')
+    s.read('b')
+    s.call('a', 'XREAD', 'BLOCK', '20', 'STREAMS', 'x', '$')
+    s.wait('a', 'XREAD', 'BLOCK', '0', 'STREAMS', 'none', '$')
+    s.call('boss', 'SET', 'none', 'no stream')
+    s.call('boss', 'DEL', 'none')
+    s.call('boss', 'XADD', 'none', '1-1', 'f', 'v')
+    s.read('a')
+
+
+@scene('XREADGROUP BLOCK: waiters of a group share what comes, oldest first')
+def _(s):
+    s.call('boss', 'XGROUP', 'CREATE', 'x', 'g', '$', 'MKSTREAM')
+    s.wait('a', 'XREADGROUP', 'GROUP', 'g', 'alice', 'BLOCK', '0', 'STREAMS', 'x', '>')
+    s.wait('b', 'XREADGROUP', 'GROUP', 'g', 'bob', 'BLOCK', '0', 'STREAMS', 'x', '>')
+    s.wait('c', 'XREAD', 'BLOCK', '0', 'STREAMS', 'x', '0')
+    s.call('boss', 'XADD', 'x', '1-1', 'f', 'one')
+    s.read('a')
+    s.read('c')
+    s.call('boss', 'XADD', 'x', '2-1', 'f', 'two')
+    s.read('b')
+    s.call('boss', 'XPENDING', 'x', 'g')
+    s.call('a', 'XREADGROUP', 'GROUP', 'g', 'alice', 'BLOCK', '0', 'STREAMS', 'x', '0')
+    s.call('a', 'XREADGROUP', 'GROUP', 'g', 'alice', 'BLOCK', '20', 'STREAMS', 'x', '>')
+
+
+@scene('a group or a stream that goes away ends the wait of its readers')
+def _(s):
+    for end in (['XGROUP', 'DESTROY', 'x', 'g'], ['DEL', 'x'], ['SET', 'x', 'text']):
+        s.call('boss', 'DEL', 'x')
+        s.call('boss', 'XGROUP', 'CREATE', 'x', 'g', '$', 'MKSTREAM')
+        s.wait('a', 'XREADGROUP', 'GROUP', 'g', 'alice', 'BLOCK', '0', 'STREAMS', 'x', '>')
+        s.call('boss', *end)
+        s.read('a')
+
+
 @suite.case('many wait for one key, and each gets its element in turn')
 def _(run):
     count = run.options.waiters
