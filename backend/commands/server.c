@@ -6,6 +6,7 @@
 #include "backend/keyspace.h"
 #include "backend/partition.h"
 #include "backend/session.h"
+#include "backend/settings.h"
 #include "backend/stats.h"
 #include "backend/upkeep.h"
 #include "shared/command_reply.h"
@@ -185,18 +186,49 @@ void cmd_role(struct call *call)
 }
 
 /* There are no replicas to wait for. */
-void cmd_wait(struct call *call)
+static bool wait_timeout(struct call *call, uint32_t index)
 {
-    int64_t replicas;
     int64_t timeout_ms;
-    if (!call_int64(call, 1, &replicas))
-        return;
-    if (!number_parse_int64(call->argv[2], &timeout_ms))
+    if (!number_parse_int64(call->argv[index], &timeout_ms))
         call_error_text(call, "ERR timeout is not an integer or out of range");
     else if (timeout_ms < 0)
         call_error_text(call, "ERR timeout is negative");
-    else
+    return !call->failed;
+}
+
+/* There are no replicas to wait for. */
+void cmd_wait(struct call *call)
+{
+    int64_t replicas;
+    if (call_int64(call, 1, &replicas) && wait_timeout(call, 2))
         reply_int(&call->reply, 0);
+}
+
+/* Redis 7.2's. With `always` replies leave when writes are on disk; otherwise they are synced here, unless some of this
+ * connection's are still on their way to the store: then nothing is promised. */
+void cmd_waitaof(struct call *call)
+{
+    int64_t local;
+    int64_t replicas;
+    if (!call_int64(call, 1, &local) || !call_int64(call, 2, &replicas) || !wait_timeout(call, 3))
+        return;
+    if (local < 0 || local > 1) {
+        call_error_text(call, "ERR value is out of range, value must between 0 and 1");
+        return;
+    }
+    if (replicas < 0) {
+        call_error_text(call, "ERR value is out of range, must be positive");
+        return;
+    }
+    bool durable = call->partition->settings->config.durability == DURABILITY_ALWAYS;
+    if (!durable && !call->session->held_count[0] && !call->session->held_count[1]) {
+        if (!sync_store(call))
+            return;
+        durable = true;
+    }
+    reply_array(&call->reply, 2);
+    reply_int(&call->reply, durable);
+    reply_int(&call->reply, 0);
 }
 
 void cmd_module_list(struct call *call)
