@@ -415,7 +415,10 @@ const char *dispatch_nested(struct call *script, const struct nested *nested)
     }
     if (call.command->flags & CMD_WRITE)
         *nested->wrote = true;
+    uint32_t messages = script->partition->messages.count;
     run(&call);
+    if (!call.failed) /* a script that fails keeps what its commands did, and said */
+        messages_keep(&script->partition->messages, messages);
     script->partition->started_us = started_us; /* the script's time holds its commands' */
     return NULL;
 }

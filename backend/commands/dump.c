@@ -4,6 +4,7 @@
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
 #include "backend/notify.h"
+#include "backend/partition.h"
 #include "backend/rdb.h"
 #include "shared/number.h"
 
@@ -100,16 +101,19 @@ void cmd_restore(struct call *call)
     if (__builtin_add_overflow(options.ttl, base, &expire_ms))
         expire_ms = INT64_MAX;
     bool replaced = entry.exists;
+    uint32_t messages = call->partition->messages.count;
     if (!rdb_load(call, &entry, &reader, (uint64_t)expire_ms)) {
         if (!call->failed)
             call_error_text(call, "ERR Bad data format");
         return;
     }
     bool is_over = expire_ms && (uint64_t)expire_ms <= call->now_ms;
-    if (is_over)
+    if (is_over) {
         entry_delete(call, &entry);
-    else if (replaced)
+        messages_cut(&call->partition->messages, messages); /* it was never there */
+    } else if (replaced) {
         notify(call, NOTIFY_NEW, "new", call->argv[1]);
+    }
     if (!is_over || replaced)
         notify(call, NOTIFY_GENERIC, is_over ? "del" : "restore", call->argv[1]);
     reply_ok(&call->reply);

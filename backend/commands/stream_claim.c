@@ -7,28 +7,33 @@
 
 enum { XCLAIM_IDS_AT = 5, ATTEMPTS_FACTOR = 10, COUNT_MAX = 1 << 20 };
 
-/* Opens the stream and its group. 1: both there, 0: one is missing, -1: an error was replied. */
-static int open_group(struct call *call, enum open_flag flags, struct entry *entry,
-                      struct stream_group *group)
+/* The group of an open key. 1: it is there, 0: it or the key is missing, -1: an error was replied. */
+static int find_group(struct call *call, struct entry *entry, struct stream_group *group)
 {
-    if (!keyspace_open_type(call, call->argv[1], TYPE_STREAM, flags, entry))
-        return -1;
     if (!entry->exists)
         return 0;
+    if (entry->meta.type != TYPE_STREAM) {
+        call_error(call, ERR_WRONGTYPE);
+        return -1;
+    }
     int err = group_find(call, entry, call->argv[2], group);
     return err == OK ? 1 : err == ERR_NOT_FOUND ? 0 : -1;
 }
 
 /* The same; a missing one is an error. */
-static bool need_group(struct call *call, enum open_flag flags, struct entry *entry,
-                       struct stream_group *group)
+static bool need_group(struct call *call, struct entry *entry, struct stream_group *group)
 {
-    int found = open_group(call, flags, entry, group);
+    int found = find_group(call, entry, group);
     if (found == 0)
         call_errorf(call, "NOGROUP No such key '%.*s' or consumer group '%.*s'",
                     (int)call->argv[1].len, call->argv[1].data, (int)call->argv[2].len,
                     call->argv[2].data);
     return found == 1;
+}
+
+static bool open_key(struct call *call, struct entry *entry)
+{
+    return keyspace_open(call, call->argv[1], OPEN_READ, entry);
 }
 
 static bool int_argument(struct call *call, uint32_t index, const char *error, int64_t *value)
@@ -52,7 +57,9 @@ void cmd_xack(struct call *call)
     struct stream_group group;
     struct stream_id id;
     int64_t count = 0;
-    int found = open_group(call, OPEN_WRITE, &entry, &group);
+    if (!open_key(call, &entry))
+        return;
+    int found = find_group(call, &entry, &group);
     if (found < 0)
         return;
     for (uint32_t i = 3; found && i < call->argc; i++)
@@ -211,7 +218,7 @@ void cmd_xpending(struct call *call)
     int64_t count;
     if (call->argc != 3 && !listing_parse(call, &listing))
         return;
-    if (!need_group(call, OPEN_READ, &entry, &group))
+    if (!open_key(call, &entry) || !need_group(call, &entry, &group))
         return;
     if (call->argc == 3) {
         summary(call, &entry, &group);
@@ -359,7 +366,7 @@ void cmd_xclaim(struct call *call)
     struct stream_id last = STREAM_ID_MIN;
     struct stream_id id;
     uint32_t end = XCLAIM_IDS_AT;
-    if (!need_group(call, OPEN_WRITE, &claim.entry, &claim.group) ||
+    if (!open_key(call, &claim.entry) || !need_group(call, &claim.entry, &claim.group) ||
         !int_argument(call, 4, "ERR Invalid min-idle-time argument for XCLAIM", &claim.idle))
         return;
     while (end < call->argc && stream_id_parse(call->argv[end], 0, true, &id, NULL))
@@ -458,9 +465,10 @@ void cmd_xautoclaim(struct call *call)
     int64_t count = 100;
     uint64_t found;
     uint64_t next;
-    if (!int_argument(call, 4, "ERR Invalid min-idle-time argument for XAUTOCLAIM", &claim.idle) ||
+    if (!open_key(call, &claim.entry) ||
+        !int_argument(call, 4, "ERR Invalid min-idle-time argument for XAUTOCLAIM", &claim.idle) ||
         !stream_bound_argument(call, 5, false, &from) || !autoclaim_options(call, &claim, &count) ||
-        !need_group(call, OPEN_WRITE, &claim.entry, &claim.group))
+        !need_group(call, &claim.entry, &claim.group))
         return;
     uint64_t looks = (uint64_t)count > COUNT_MAX ? UINT64_MAX : (uint64_t)count * ATTEMPTS_FACTOR;
     if (looks > claim.group.pending)

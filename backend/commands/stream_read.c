@@ -163,12 +163,11 @@ static bool read_id(struct call *call, uint32_t index, const struct read *read,
     return stream_id_argument(call, index, &source->after);
 }
 
-static bool open_source(struct call *call, const struct read *read, struct source *source)
+static bool open_source(struct call *call, struct source *source)
 {
-    enum open_flag flags = read->in_group ? OPEN_WRITE : OPEN_READ;
     if (!call->ready_key)
-        return keyspace_open_type(call, source->key, TYPE_STREAM, flags, &source->entry);
-    if (!keyspace_open(call, source->key, flags, &source->entry))
+        return keyspace_open_type(call, source->key, TYPE_STREAM, OPEN_READ, &source->entry);
+    if (!keyspace_open(call, source->key, OPEN_READ, &source->entry))
         return false;
     return !source->entry.exists || source->entry.meta.type == TYPE_STREAM ||
            refuse(call, "UNBLOCKED the stream key no longer exists");
@@ -182,8 +181,7 @@ static bool open_sources(struct call *call, struct read *read)
         *source = (struct source){.key = call->argv[read->keys_at + i]};
         if (call->ready_key && !bytes_equal(*call->ready_key, source->key))
             continue; /* only the key that changed is looked at */
-        if (!open_source(call, read, source) ||
-            (read->in_group && !find_group(call, read, source)) ||
+        if (!open_source(call, source) || (read->in_group && !find_group(call, read, source)) ||
             !read_id(call, read->keys_at + read->streams + i, read, source))
             return false;
     }

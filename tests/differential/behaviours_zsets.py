@@ -12,8 +12,8 @@ CASES = [
         ZADD z NX XX 5 a
         ZADD z INCR 1 a 2 b
         ZUNION 1 z WEIGHTS 0 WITHSCORES
-        ZUNIONSTORE u 2 z z WEIGHTS 1 -1
-        ZRANGE u 0 -1 WITHSCORES
+        ZUNIONSTORE {z}u 2 z z WEIGHTS 1 -1
+        ZRANGE {z}u 0 -1 WITHSCORES
         ZSCAN z 0
     '''),
     ('sorted sets: a range needs no digits', '''
@@ -47,10 +47,10 @@ CASES = [
         GEOSEARCH g FROMLONLAT 15 37
         GEOSEARCH g FROMLONLAT 15 37 BYBOX 400 400 km ANY
         GEOSEARCH g FROMLONLAT 15 37 BYBOX 400 400 km ASC WITHDIST WITHHASH WITHCOORD
-        GEORADIUS g 15 37 200 km STORE h WITHDIST
-        GEORADIUS g 15 37 200 km STOREDIST h
-        ZRANGE h 0 -1 WITHSCORES
-        GEOSEARCHSTORE h g FROMLONLAT 0 0 BYRADIUS 1 m
-        EXISTS h
+        GEORADIUS g 15 37 200 km STORE {g}h WITHDIST
+        GEORADIUS g 15 37 200 km STOREDIST {g}h
+        ZRANGE {g}h 0 -1 WITHSCORES
+        GEOSEARCHSTORE {g}h g FROMLONLAT 0 0 BYRADIUS 1 m
+        EXISTS {g}h
     '''),
 ]

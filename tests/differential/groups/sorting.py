@@ -5,6 +5,8 @@ STORE, the elements themselves. SORT_RO also has BY without a star, which on a s
 STORE, where Redis compares up to the first zero byte.
 """
 
+from stream import Step
+
 WEIGHT = 1
 
 
@@ -29,17 +31,22 @@ def options(c, alpha, limit=True):
     return words
 
 
+def behind_a_number(words):
+    """Redis looks at an errno that an earlier command may have left: this one leaves none."""
+    return [Step(['ZADD', words[1], 'XX', '1', 'no such member']), Step(words)]
+
+
 def sort(c):
     source, target = c.keys_together(2)
     store = c.chance(0.3)
-    return ['SORT', source] + options(c, store) + (['STORE', target] if store else [])
+    return behind_a_number(['SORT', source] + options(c, store) + (['STORE', target] if store else []))
 
 
 def sort_ro(c):
     words = ['SORT_RO', c.key()]
     if c.chance(0.3):
         return words + ['BY', 'nostar']
-    return words + (options(c, True, limit=False) if c.chance(0.9) else ['STORE', 'x'])
+    return behind_a_number(words + (options(c, True, limit=False) if c.chance(0.9) else ['STORE', 'x']))
 
 
 def numbers(c):
