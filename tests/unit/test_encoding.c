@@ -426,6 +426,21 @@ static bool is_journal_key(struct bytes row)
     return decode_journal_key(at_page_end(row), &position);
 }
 
+START_TEST(rank_blocks_have_these_bytes)
+{
+    uint64_t rows;
+    uint64_t blocks;
+    struct bytes row = encode_rank_block(&arena, 300, 2);
+    ck_assert(row.len == 3 && memcmp(row.data, "\xac\2\2", 3) == 0);
+    ck_assert(decode_rank_block(row, &rows, &blocks) && rows == 300 && blocks == 2);
+    row = encode_rank_block(&arena, 0, UINT64_MAX);
+    ck_assert(row.len == 11 && decode_rank_block(row, &rows, &blocks));
+    ck_assert(rows == 0 && blocks == UINT64_MAX);
+    ck_assert(!decode_rank_block((struct bytes){row.data, row.len - 1}, &rows, &blocks));
+    ck_assert(!decode_rank_block(BYTES("\1\2\3"), &rows, &blocks));
+}
+END_TEST
+
 static bool is_slot_count(struct bytes row)
 {
     struct slot_count count;
@@ -559,6 +574,7 @@ static void add_all(TCase *tests)
     tcase_add_test(tests, rows_order_as_their_numbers);
     tcase_add_test(tests, a_prefix_holds_its_rows_and_no_others);
     tcase_add_test(tests, a_prefix_end_is_the_next_prefix);
+    tcase_add_test(tests, rank_blocks_have_these_bytes);
     tcase_add_test(tests, truncated_keys_are_refused);
     tcase_add_test(tests, truncated_metadata_is_refused);
     tcase_add_test(tests, unknown_types_and_flags_are_refused);
