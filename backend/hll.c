@@ -130,10 +130,11 @@ bool hll_run_next(struct bytes value, size_t *at, struct hll_run *run)
         run->value = (uint8_t)((byte >> 2 & 31) + 1);
         run->length = (byte & 3) + 1u;
     } else if (byte & 0x40) {
-        uint8_t low = *at + 1 < value.len ? (uint8_t)value.data[*at + 1] : 0;
+        if (value.len - *at < 2)
+            return false;
         run->kind = 'Z';
         run->bytes = 2;
-        run->length = ((byte & 63u) << 8 | low) + 1;
+        run->length = ((byte & 63u) << 8 | (uint8_t)value.data[*at + 1]) + 1;
     }
     *at += run->bytes;
     return true;
@@ -205,7 +206,7 @@ static bool spot_find(const struct hll *hll, uint32_t index, struct spot *spot)
     *spot = (struct spot){.before = at, .at = at};
     while (hll_run_next(hll_bytes(hll), &at, &spot->run)) {
         if (index < spot->first + spot->run.length)
-            return at <= hll->len;
+            return true;
         spot->first += spot->run.length;
         spot->before = spot->at;
         spot->at = at;

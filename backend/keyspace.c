@@ -149,8 +149,8 @@ static void index_expiry(struct call *call, struct entry *entry, uint64_t expire
     }
 }
 
-/* Writes the metadata row with everything that follows from it. */
-static void entry_write(struct call *call, struct entry *entry)
+/* Writes the metadata row and counts the key. */
+static void row_write(struct call *call, struct entry *entry)
 {
     struct bytes payload = type_is_inline(entry->meta.type) ? entry->meta.payload : NOTHING;
     struct metadata head = entry->meta;
@@ -158,13 +158,19 @@ static void entry_write(struct call *call, struct entry *entry)
     overlay_put_parts(call->partition->overlay, CF_METADATA, entry->row_key,
                       encode_metadata(call->arena, &head), payload);
     index_expiry(call, entry, entry->meta.expire_ms);
-    bool is_new = !entry->exists;
-    int keys = is_new ? 1 : 0;
+    int keys = entry->exists ? 0 : 1;
     int expires = (entry->meta.expire_ms != 0) - (entry->stored_expire_ms != 0);
     if (keys || expires)
         space_count(call->partition->spaces, entry->space, entry->slot, keys, expires);
     entry->exists = true;
     entry->stored_expire_ms = entry->meta.expire_ms;
+}
+
+/* Writes the metadata row and tells whom it concerns. */
+static void entry_write(struct call *call, struct entry *entry)
+{
+    bool is_new = !entry->exists;
+    row_write(call, entry);
     touch(call, entry, true);
     blocking_key_written(call->partition->blocking, entry->space, entry->key, entry->meta.type);
     if (is_new)
@@ -198,6 +204,12 @@ void entry_save(struct call *call, struct entry *entry)
         entry_write(call, entry);
     else if (entry->exists)
         entry_delete(call, entry);
+}
+
+void entry_save_untold(struct call *call, struct entry *entry)
+{
+    CHECK(entry->exists && !type_is_inline(entry->meta.type));
+    row_write(call, entry);
 }
 
 void entry_touch(struct call *call, struct entry *entry)

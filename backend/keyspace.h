@@ -52,6 +52,8 @@ void entry_set_payload(struct call *call, struct entry *entry, enum type type, s
 void entry_create(struct call *call, struct entry *entry, enum type type);
 /* Writes the metadata row (size and the like changed); size 0 deletes the key, except streams. */
 void entry_save(struct call *call, struct entry *entry);
+/* Writes the metadata row of an existing key for changes no one who watches, tracks or waits for the key is to see. */
+void entry_save_untold(struct call *call, struct entry *entry);
 /* Marks the key as changed when only rows of the collection were, and its metadata row stays as it is. */
 void entry_touch(struct call *call, struct entry *entry);
 /* Deletes the key in O(1); rows of a collection are dropped by compaction. */

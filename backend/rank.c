@@ -11,13 +11,6 @@ enum {
 
 static const struct bytes NOTHING = {"", 0};
 
-static int compare(struct bytes a, struct bytes b)
-{
-    size_t len = a.len < b.len ? a.len : b.len;
-    int order = len ? memcmp(a.data, b.data, len) : 0;
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 /* The counts cannot be right: as bad as a row that cannot be read. */
 static bool broken(struct call *call)
 {
@@ -332,7 +325,7 @@ static bool path_has(struct rank_edit *edit, struct bytes sub, bool *has)
 {
     struct call *call = edit->call;
     *has = false;
-    if (!edit->has_path || compare(sub, edit->path[0].separator) < 0)
+    if (!edit->has_path || bytes_compare(sub, edit->path[0].separator) < 0)
         return true;
     if (!edit->has_end) {
         struct sub_iter it;
@@ -344,7 +337,7 @@ static bool path_has(struct rank_edit *edit, struct bytes sub, bool *has)
         if (!sub_iter_fini(&it))
             return false;
     }
-    *has = !edit->end.data || compare(sub, edit->end) < 0;
+    *has = !edit->end.data || bytes_compare(sub, edit->end) < 0;
     return true;
 }
 
@@ -389,8 +382,8 @@ static bool trail_follow(struct rank_edit *edit, struct bytes sub)
     const struct trail *trail = edge_trail(call, edit->entry);
     struct bytes end = {trail->end, trail->end_len};
     if (trail->height != edit->height || !trail->has_end ||
-        compare(sub, (struct bytes){trail->separator[0], trail->len[0]}) < 0 ||
-        (!trail->is_last && compare(sub, end) >= 0))
+        bytes_compare(sub, (struct bytes){trail->separator[0], trail->len[0]}) < 0 ||
+        (!trail->is_last && bytes_compare(sub, end) >= 0))
         return true;
     for (unsigned i = 0; i < edit->height; i++) {
         struct rank_block *block = &edit->path[i];
@@ -448,7 +441,7 @@ static void path_prune(struct rank_edit *edit)
     for (unsigned level = 1; level <= edit->height && edit->path[level - 1].count == 0; level++) {
         struct bytes separator = edit->path[level - 1].separator;
         if (separator.len &&
-            (level == edit->height || compare(separator, edit->path[level].separator) != 0))
+            (level == edit->height || bytes_compare(separator, edit->path[level].separator) != 0))
             top = level;
     }
     path_put(edit);
@@ -543,7 +536,7 @@ static bool descend(struct descent *descent, const struct bytes *sub, uint64_t r
         bool is_first = true;
         while (sub_iter_next(&it) && block_read(&it, level, &block)) {
             if (!is_first &&
-                (sub ? compare(block.separator, *sub) > 0 : descent->before + count > rank))
+                (sub ? bytes_compare(block.separator, *sub) > 0 : descent->before + count > rank))
                 break;
             descent->before += count;
             count = block.count;
@@ -567,7 +560,7 @@ bool rank_of(struct call *call, struct entry *entry, enum cf cf, struct bytes su
         return false;
     *rank = descent.before;
     sub_iter_init(call, entry, cf, descent.from, &it);
-    while (sub_iter_next(&it) && compare(it.sub, sub) < 0)
+    while (sub_iter_next(&it) && bytes_compare(it.sub, sub) < 0)
         ++*rank;
     return sub_iter_fini(&it);
 }

@@ -192,12 +192,6 @@ void acl_unref(struct acl *acl)
     free(acl);
 }
 
-static int name_compare(struct bytes a, struct bytes b)
-{
-    int order = memcmp(a.data, b.data, a.len < b.len ? a.len : b.len);
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 /* The place of the first user whose name is not before this one. */
 static size_t user_place(const struct acl *acl, struct bytes name, bool *is_there)
 {
@@ -205,7 +199,7 @@ static size_t user_place(const struct acl *acl, struct bytes name, bool *is_ther
     size_t high = acl->count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (name_compare(acl->users[middle]->name, name) < 0)
+        if (bytes_compare(acl->users[middle]->name, name) < 0)
             low = middle + 1;
         else
             high = middle;

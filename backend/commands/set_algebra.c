@@ -104,13 +104,6 @@ static bool subtract(struct call *call, struct sources *sources, struct members 
 
 /* ---- unions ---- */
 
-static int compare(struct bytes a, struct bytes b)
-{
-    size_t len = a.len < b.len ? a.len : b.len;
-    int order = len ? memcmp(a.data, b.data, len) : 0;
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 /* One set being walked; `live` while it stands on a member. */
 struct walk {
     struct sub_iter it;
@@ -123,7 +116,7 @@ static bool union_step(struct call *call, struct walk *walks, uint32_t count,
 {
     const struct walk *least = NULL;
     for (uint32_t i = 0; i < count; i++)
-        if (walks[i].live && (!least || compare(walks[i].it.sub, least->it.sub) < 0))
+        if (walks[i].live && (!least || bytes_compare(walks[i].it.sub, least->it.sub) < 0))
             least = &walks[i];
     if (!least)
         return false;

@@ -153,6 +153,8 @@ static bool elements_read(struct call *call, struct entry *entry, struct sort *s
     sort->elements = arena_alloc(call->arena, (sort->size + 1) * sizeof *sort->elements);
     if (!entry->exists)
         return true;
+    if (entry->meta.type == TYPE_LIST && sort->keeps_order && sort->is_descending)
+        return read_rows(call, entry, CF_DATA, true, list_row(call, entry->meta.tail - 1), 0, sort);
     if (entry->meta.type == TYPE_LIST)
         return read_rows(call, entry, CF_DATA, false, list_row(call, entry->meta.head), 0, sort);
     if (entry->meta.type == TYPE_ZSET && sort->keeps_order)
@@ -192,13 +194,6 @@ static bool weigh(struct call *call, struct sort *sort)
     return true;
 }
 
-static int compare_texts(struct bytes a, struct bytes b)
-{
-    size_t len = a.len < b.len ? a.len : b.len;
-    int order = len ? memcmp(a.data, b.data, len) : 0;
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 static int compare(const void *a, const void *b, void *owner)
 {
     const struct element *x = a;
@@ -207,11 +202,11 @@ static int compare(const void *a, const void *b, void *owner)
     int order;
     if (!sort->is_alpha)
         order = x->score != y->score ? (x->score > y->score) - (x->score < y->score)
-                                     : compare_texts(x->text, y->text);
+                                     : bytes_compare(x->text, y->text);
     else if (!x->weight.data || !y->weight.data)
         order = (x->weight.data != NULL) - (y->weight.data != NULL);
     else
-        order = compare_texts(x->weight, y->weight);
+        order = bytes_compare(x->weight, y->weight);
     return sort->is_descending ? -order : order;
 }
 

@@ -80,10 +80,7 @@ static bool order_of(const json *a, const json *b, int *order)
     }
     if (json_kind_of(a) != JSON_KIND_STRING || json_kind_of(b) != JSON_KIND_STRING)
         return false;
-    struct bytes x = json_to_string(a);
-    struct bytes y = json_to_string(b);
-    int start = memcmp(x.data, y.data, x.len < y.len ? x.len : y.len);
-    *order = start ? start : (x.len > y.len) - (x.len < y.len);
+    *order = bytes_compare(json_to_string(a), json_to_string(b));
     return true;
 }
 

@@ -379,6 +379,19 @@ CASES = [
         SET k 4
         EXEC
         GET k'''),
+    ('7 WATCH: XSETID is no change to those who watch', '''
+        XADD s 1-1 f v
+        WATCH s
+        2: XSETID s 5-5
+        MULTI
+        XINFO STREAM s
+        EXEC'''),
+    ('SORT: a list that is not sorted is read backwards for DESC', '''
+        RPUSH l 3 1 2
+        SORT l BY nosort DESC
+        SORT l BY nosort DESC LIMIT 1 1
+        SORT l BY nosort
+        SORT l BY nosort ASC ALPHA'''),
     ('7 WATCH: one\'s own change counts, the same value counts, a read does not', '''
         SET k 1
         WATCH k
