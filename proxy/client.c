@@ -1,5 +1,6 @@
 #include "proxy/client.h"
 
+#include "proxy/blocked.h"
 #include "proxy/local.h"
 #include "proxy/pool.h"
 #include "proxy/proxy.h"
@@ -24,7 +25,8 @@ static const struct stream_events events = {on_data, on_end, on_drain};
 
 enum {
     WINDOW_FIRST = 16,
-    OUTPUT_SHARE = 4, /* 1/4 of client-output-limit unread: the client waits */
+    OUTPUT_SHARE = 4,              /* 1/4 of client-output-limit unread: the client waits */
+    BLOCKED_BYTES_MAX = 64 * 1024, /* read ahead of a client whose command waits at a backend */
 };
 
 static const struct proxy_config *config_of(const struct client *client)
@@ -88,6 +90,7 @@ static void client_leave(struct client *client)
     client->copied = 0;
     client_transaction_release(client);
     leave_requests(client);
+    blocked_leave(client);
     place->clients--;
     if (place->clients == 0)
         local_place_left(worker, place);
@@ -137,6 +140,7 @@ void client_end(struct client *client)
 void client_drain(struct client *client)
 {
     client->is_draining = true;
+    (void)blocked_unblock(client, true);
     if (client->held_by || client->is_resuming)
         return; /* frames wait to be taken */
     stream_pause(client->stream);
@@ -160,9 +164,9 @@ void client_move(struct client *client, struct bytes name, uint8_t db)
 
 void client_hold(struct client *client, uint8_t why)
 {
-    if (!client->held_by)
-        stream_pause(client->stream);
     client->held_by |= why;
+    if (client->held_by != HOLD_BLOCKED)
+        stream_pause(client->stream);
 }
 
 void client_unhold(struct client *client, uint8_t why)
@@ -172,10 +176,12 @@ void client_unhold(struct client *client, uint8_t why)
     if (client->is_closed || client->held_by || !was_held)
         return;
     client->is_resuming = stream_held(client->stream) > 0;
-    if (client->is_draining && !client->is_resuming)
+    if (client->is_draining && !client->is_resuming) {
         close_when_done(client);
-    else
-        stream_resume(client->stream);
+        return;
+    }
+    stream_pause(client->stream); /* it may have been read from under HOLD_BLOCKED */
+    stream_resume(client->stream);
 }
 
 bool client_may_send(struct client *client, uint32_t label)
@@ -318,6 +324,8 @@ void client_answer(struct client *client, struct request *request, struct block 
 {
     if (request->is_exec)
         transaction_executed(client, request, data);
+    if (request->is_blocking)
+        blocked_answered(client);
     if (request->is_silent)
         len = 0;
     client->reply_bytes = len;
@@ -542,6 +550,8 @@ static bool take_planned(struct client *client, const struct frame *frame,
         return run_local(client, frame, command);
     case ROUTE_KIND_TRANSACTION:
         return transaction_command(client, frame, command);
+    case ROUTE_KIND_BLOCKING:
+        return blocked_send(client, frame, command, &route);
     case ROUTE_KIND_UNKNOWN:
         client_reply_unknown(client, frame);
         return true;
@@ -724,6 +734,8 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
     struct client *client = owner;
     CHECK(client->magic == CLIENT_MAGIC);
     client->is_resuming = false;
+    if (client->held_by == HOLD_BLOCKED && len > BLOCKED_BYTES_MAX)
+        stream_pause(client->stream);
     size_t used = take_frames(client, block, data, len, need);
     if (client->is_closed || client->is_ending)
         return len;
@@ -738,7 +750,7 @@ static void on_end(void *owner, int err)
 {
     struct client *client = owner;
     CHECK(client->magic == CLIENT_MAGIC);
-    if (err)
+    if (err || client->blocked)
         client_kill(client, NULL);
     else
         client_end(client);

@@ -46,7 +46,11 @@ enum client_hold {
     HOLD_UPSTREAM = 1 << 2, /* a backend's queue is full */
     HOLD_MEMORY = 1 << 3,   /* memory-limit */
     HOLD_OUTPUT = 1 << 4,   /* it reads its replies, but slower than they come */
+    HOLD_BLOCKED =
+        1 << 5, /* its command waits at a backend; it is still read from, to see it leave */
 };
+
+enum { BLOCKED_ANYWHERE = UINT16_MAX }; /* no slot: the command waits without keys */
 
 struct client {
     uint32_t magic;
@@ -71,6 +75,8 @@ struct client {
     uint64_t id;
     uint64_t created_ms;                /* monotonic */
     const struct command *last_command; /* NULL: none yet */
+    struct request *blocked; /* the command that waits at a backend; NULL: none. blocked.c */
+    uint16_t blocked_slot;   /* of its keys, or BLOCKED_ANYWHERE */
     struct client_session session;
 };
 

@@ -63,6 +63,8 @@ static void flags_of(const struct client *client, char flags[16])
     char *at = flags;
     if (client->session.transaction.is_open)
         *at++ = 'x';
+    if (client->blocked)
+        *at++ = 'b';
     if (client->session.is_readonly)
         *at++ = 'r';
     if (client->is_ending)

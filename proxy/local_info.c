@@ -88,9 +88,9 @@ static struct section *section_open(struct info *info, struct bytes name)
         const char *name;
         enum merge_rule rule;
     } RULES[] = {
-        {"Memory", RULE_SUM_PROCESS}, {"CPU", RULE_SUM_PROCESS}, {"Stats", RULE_SUM},
-        {"Commandstats", RULE_SUM},   {"Errorstats", RULE_SUM},  {"Keyspace", RULE_SUM},
-        {"Rocksdb", RULE_SUM},
+        {"Memory", RULE_SUM_PROCESS}, {"CPU", RULE_SUM_PROCESS},  {"Clients", RULE_SUM},
+        {"Stats", RULE_SUM},          {"Commandstats", RULE_SUM}, {"Errorstats", RULE_SUM},
+        {"Keyspace", RULE_SUM},       {"Rocksdb", RULE_SUM},
     };
     for (struct section *section = info->first; section; section = section->next)
         if (bytes_equal(section->name, name))
@@ -262,6 +262,7 @@ static void info_own(struct info *info, const struct client *client)
         set_number(info, section, "uptime_in_days", uptime_s / 86400);
         set_number(info, section, "maxclients", (uint64_t)config->maxclients);
         set_number(info, section, "connected_clients", (uint64_t)atomic_load(&proxy->clients));
+        set_number(info, section, "blocked_clients", metrics_sum(METRIC_PROXY_CLIENTS_BLOCKED));
         set_number(info, section, "total_connections_received",
                    metrics_sum(METRIC_PROXY_CLIENTS_ACCEPTED));
         set_text(info, section, "run_id", proxy->run_id);

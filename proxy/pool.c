@@ -1,5 +1,6 @@
 #include "proxy/pool.h"
 
+#include "proxy/proxy.h"
 #include "proxy/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
@@ -7,6 +8,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+const char lease_limit_error[] =
+    "ERR too many clients wait, watch keys or track at once (lease-limit)";
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
@@ -137,15 +141,21 @@ struct upstream *pool_make(struct pool *pool, struct node *node, unsigned lane, 
 struct upstream *pool_lease(struct pool *pool, uint32_t shard, uint8_t resp)
 {
     struct node *node = pool->nodes[shard];
+    struct proxy *proxy = pool->worker->proxy;
+    if (atomic_fetch_add(&proxy->leases, 1) >= pool->worker->snapshot->config.lease_limit) {
+        atomic_fetch_sub(&proxy->leases, 1);
+        return NULL;
+    }
     for (struct list *link = node->spare.next; link != &node->spare; link = link->next) {
         struct upstream *upstream = container_of(link, struct upstream, spare);
         if (upstream->resp == resp) {
             list_remove(&upstream->spare);
+            upstream->is_leased = true;
             return upstream;
         }
     }
     struct upstream *upstream = upstream_new(pool->worker, node, LANE_NORMAL, resp);
-    upstream->is_private = true;
+    upstream->is_private = upstream->is_leased = true;
     return upstream;
 }
 

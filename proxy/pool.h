@@ -21,6 +21,8 @@ struct upstream;
 
 enum { LANE_NORMAL, LANE_LONG, LANES };
 
+extern const char lease_limit_error[];
+
 struct node {
     uint32_t refs; /* the pool's, its upstreams', those of requests that name it */
     char *name;    /* of the shard */
@@ -56,7 +58,8 @@ static inline struct upstream *pool_pick(struct pool *pool, uint32_t shard, unsi
     struct upstream *upstream = node->shared[lane][resp == 3];
     return upstream ? upstream : pool_make(pool, node, lane, resp);
 }
-/* A private connection; given back with upstream_release() or gone when it broke. */
+/* A private connection; given back with upstream_release() or gone when it broke. NULL: lease-limit of them
+ * are out, in the whole proxy. */
 struct upstream *pool_lease(struct pool *pool, uint32_t shard, uint8_t resp);
 /* A shard that is not known to be down, each time another one. */
 uint32_t pool_any(struct pool *pool);

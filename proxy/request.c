@@ -7,6 +7,7 @@
  */
 #include "proxy/request.h"
 
+#include "proxy/blocked.h"
 #include "proxy/client.h"
 #include "proxy/merge.h"
 #include "proxy/pool.h"
@@ -234,6 +235,8 @@ static void request_merge(struct request *request)
 {
     struct parts *parts = request->parts;
     struct client *client = request->client;
+    if (request->is_blocking)
+        blocked_answered(client);
     struct out *out = request_reply_out(request);
     struct reply reply = {.out = out, .resp = client->session.resp};
     for (uint32_t i = 0; i < parts->count; i++)

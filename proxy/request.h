@@ -35,13 +35,14 @@ enum part_kind {
     PART_GREETING, /* SCREE AUTH, HELLO: an error breaks the connection */
     PART_SWITCH,   /* SCREE USE, SELECT: an error fails what follows */
     PART_PROBE,    /* PING, UNWATCH: the reply does not matter */
+    PART_ID,       /* CLIENT ID: the number of a private connection */
 };
 
 /* What travels to one backend and comes back as one reply. */
 struct part {
     struct part *next; /* behind it in the upstream's queue */
     struct request *request;
-    struct upstream *upstream; /* where it is in flight */
+    struct upstream *upstream; /* where it is in flight; of an errand NULL once it is not */
     uint32_t sent_ms;          /* low bits of the loop's time */
     uint32_t swallow;          /* replies that come before its own (MULTI's, QUEUED) */
     uint32_t resend_bytes;     /* of a read kept for a second try; 0: none */
@@ -81,6 +82,7 @@ struct request {
     bool is_async;    /* a local command that waits for shards or another thread */
     bool is_running;  /* a local handler or callback is on the stack */
     bool is_exec;     /* the client's EXEC: transaction.c looks at the reply */
+    bool is_blocking; /* the command on which the client waits: blocked.c learns of the reply */
     bool has_db;      /* of an EXEC: after success the session is in exec_db */
     uint8_t exec_db;
     struct part part;

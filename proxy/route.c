@@ -22,7 +22,11 @@ enum route_kind route_by_row(const struct command *command)
     case ROUTE_CHANNEL:
         return ROUTE_KIND_UNKNOWN;
     case ROUTE_PINNED:
-        return is_planned ? ROUTE_KIND_UNKNOWN : ROUTE_KIND_TRANSACTION;
+        if (is_planned)
+            return ROUTE_KIND_UNKNOWN;
+        if (command->flags & CMD_BLOCKING || command->merge != MERGE_ONE)
+            return ROUTE_KIND_BLOCKING;
+        return ROUTE_KIND_TRANSACTION;
     case ROUTE_TRANSACTION:
         return ROUTE_KIND_TRANSACTION;
     case ROUTE_DENIED:
@@ -96,7 +100,7 @@ struct route route_by_keys(const struct route_rules *rules, const struct command
     return route;
 }
 
-/* Reading streams needs a connection of its own only with BLOCK, which stands in front of STREAMS. */
+/* Reading streams waits only with BLOCK, which stands in front of STREAMS. */
 static bool never_waits(const struct command *command, const struct bytes *argv, uint32_t argc)
 {
     if (command->id != COMMAND_xread && command->id != COMMAND_xreadgroup)
@@ -111,9 +115,11 @@ struct route route_plan(const struct route_rules *rules, const struct command *c
                         const struct bytes *argv, uint32_t argc, struct route_keys *keys)
 {
     enum route_kind kind = route_by_row(command);
-    if (kind == ROUTE_KIND_TRANSACTION && never_waits(command, argv, argc))
-        kind = ROUTE_KIND_ONE;
-    if (kind != ROUTE_KIND_ONE)
+    if (kind != ROUTE_KIND_ONE && kind != ROUTE_KIND_BLOCKING)
         return (struct route){.kind = kind};
-    return route_by_keys(rules, command, argv, argc, keys);
+    struct route route = route_by_keys(rules, command, argv, argc, keys);
+    bool may_wait = kind == ROUTE_KIND_BLOCKING && !never_waits(command, argv, argc);
+    if (may_wait && (route.kind == ROUTE_KIND_ONE || route.kind == ROUTE_KIND_ANY))
+        route.kind = ROUTE_KIND_BLOCKING;
+    return route;
 }

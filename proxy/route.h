@@ -18,7 +18,8 @@ enum route_kind {
     ROUTE_KIND_ALL,   /* to every shard */
     ROUTE_KIND_LOCAL, /* the proxy answers */
     ROUTE_KIND_TRANSACTION,
-    ROUTE_KIND_UNKNOWN, /* to the client there is no such command */
+    ROUTE_KIND_BLOCKING, /* to `shard` and there it may wait; without keys to any, or all */
+    ROUTE_KIND_UNKNOWN,  /* to the client there is no such command */
     ROUTE_KIND_DENIED,
     ROUTE_KIND_CROSSSLOT,
 };

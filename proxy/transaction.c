@@ -129,6 +129,7 @@ static bool check_queueable(struct client *client, const struct frame *frame,
     case ROUTE_KIND_ONE:
     case ROUTE_KIND_ANY:
     case ROUTE_KIND_TRANSACTION: /* UNWATCH */
+    case ROUTE_KIND_BLOCKING:    /* WAIT: there it does not */
         break;
     }
     if (!(command->flags & CMD_NO_MULTI))
@@ -257,6 +258,10 @@ static bool watch(struct client *client, const struct frame *frame, const struct
         return false;
     if (!transaction->lease) {
         transaction->lease = pool_lease(&worker->pool, route.shard, client->session.resp);
+        if (!transaction->lease) {
+            client_reply_text(client, command, lease_limit_error);
+            return true;
+        }
         transaction->lease->owner = client;
     }
     struct request *request = client_new_request(client, command);

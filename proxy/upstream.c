@@ -1,13 +1,16 @@
 #include "proxy/upstream.h"
 
+#include "proxy/blocked.h"
 #include "proxy/client.h"
 #include "proxy/pool.h"
+#include "proxy/proxy.h"
 #include "proxy/session.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/log.h"
 #include "shared/namespace.h"
+#include "shared/number.h"
 #include "shared/reply.h"
 
 #include <inttypes.h>
@@ -21,6 +24,8 @@ enum {
     SPARE_MS = 30 * 1000,         /* an unused private connection is closed */
     SILENCE_FACTOR = 2,           /* times upstream-timeout without a byte: closed */
     BACKOFF_DOUBLINGS_MAX = 20,
+    PATIENCE_MS_MAX =
+        1 << 30, /* an errand that may take longer has no deadline: times are 32 bits */
 };
 
 static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need);
@@ -186,6 +191,8 @@ static void fail_parts(struct upstream *upstream, struct part *part, const char 
 {
     while (part) {
         struct part *next = part->next;
+        if (upstream->is_errand)
+            part->upstream = NULL;
         if (part->kind == PART_REQUEST && !part->is_answered)
             fail_part(upstream, part, what, reason);
         part_unlinked(part);
@@ -215,6 +222,10 @@ static void write_greeting(struct upstream *upstream)
         write_command(out, (const char *const[]){"HELLO", "3"}, 2);
         upstream->greetings++;
         push_own(upstream, PART_GREETING);
+    }
+    if (upstream->is_private) {
+        write_command(out, (const char *const[]){"CLIENT", "ID"}, 2);
+        push_own(upstream, PART_ID);
     }
 }
 
@@ -344,6 +355,13 @@ static void upstream_lost(struct upstream *upstream, const char *reason)
     wake_waiting(upstream);
 }
 
+static void end_lease(struct upstream *upstream)
+{
+    if (upstream->is_leased)
+        atomic_fetch_sub(&upstream->worker->proxy->leases, 1);
+    upstream->is_leased = false;
+}
+
 void upstream_close(struct upstream *upstream, const char *reason)
 {
     if (upstream->is_closed)
@@ -353,6 +371,7 @@ void upstream_close(struct upstream *upstream, const char *reason)
     upstream->state = UPSTREAM_DOWN;
     (void)snprintf(upstream->reason, sizeof(upstream->reason), "%s", reason);
     list_remove(&upstream->spare);
+    end_lease(upstream);
     drop_resend(upstream);
     struct part *parts = upstream_cut(upstream);
     struct client *owner = upstream->owner;
@@ -473,6 +492,16 @@ static void take_reply(struct upstream *upstream, struct part *part, struct bloc
         forget(&upstream->block_error);
 }
 
+static void take_id(struct upstream *upstream, const char *data, size_t len)
+{
+    size_t pos = 0;
+    struct resp_value value;
+    int64_t id;
+    if (resp_value_next((struct bytes){data, len}, &pos, &value) && data[0] == ':' &&
+        number_parse_int64(value.text, &id) && id > 0)
+        upstream->backend_id = (uint64_t)id;
+}
+
 /* One complete reply came. */
 static inline void take_frame(struct upstream *upstream, struct block *block, const char *data,
                               size_t len)
@@ -491,7 +520,12 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
     }
     queue_pop(upstream, part);
     if (part->kind == PART_REQUEST) {
+        bool is_errand = upstream->is_errand;
+        if (is_errand)
+            part->upstream = NULL;
         take_reply(upstream, part, block, data, len);
+        if (is_errand)
+            upstream_release(upstream, true);
         return;
     }
     enum part_kind kind = (enum part_kind)part->kind;
@@ -500,6 +534,8 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
         take_greeting(upstream, data, len);
     else if (kind == PART_SWITCH)
         take_switch(upstream, data, len);
+    else if (kind == PART_ID)
+        take_id(upstream, data, len);
 }
 
 static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
@@ -643,6 +679,15 @@ void upstream_send(struct upstream *upstream, struct part *part, struct place *p
 
 /* ---- leases ---------------------------------------------------------------------------------- */
 
+void upstream_send_errand(struct upstream *upstream, struct part *part, struct place *place,
+                          const struct frame *frame, uint64_t patience_ms)
+{
+    CHECK(upstream->is_private && !upstream->first);
+    upstream->is_errand = true;
+    upstream->patience_ms = patience_ms;
+    upstream_send(upstream, part, place, frame, false);
+}
+
 static void send_own(struct upstream *upstream, enum part_kind kind, const char *word)
 {
     write_command(upstream->out, &word, 1);
@@ -666,9 +711,11 @@ void upstream_release(struct upstream *upstream, bool is_clean)
 {
     CHECK(upstream->is_private);
     upstream->owner = NULL;
+    upstream->is_errand = false;
     if (upstream->is_closed)
         return;
-    if (upstream->node->is_removed) {
+    end_lease(upstream);
+    if (upstream->node->is_removed || upstream->unblock) {
         upstream_drain(upstream);
         return;
     }
@@ -700,12 +747,24 @@ static bool is_silent(const struct upstream *upstream, uint32_t now_ms, uint64_t
     return since_sent >= limit_ms && since_heard >= limit_ms;
 }
 
-bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
+/* How long its replies may take. */
+static uint64_t timeout_of(const struct upstream *upstream)
 {
     uint64_t timeout_ms = config_of(upstream)->upstream_timeout_ms;
+    if (!upstream->is_errand || upstream->state != UPSTREAM_UP)
+        return timeout_ms;
+    bool is_forever = upstream->patience_ms > PATIENCE_MS_MAX;
+    return is_forever ? WAIT_FOREVER : upstream->patience_ms + timeout_ms;
+}
+
+bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
+{
+    uint64_t timeout_ms = timeout_of(upstream);
     uint32_t now = (uint32_t)now_ms;
-    if (upstream->is_closed)
-        return false;
+    if (upstream->unblock && upstream->first && !upstream->is_closed)
+        blocked_press(upstream);
+    if (upstream->is_closed || timeout_ms == WAIT_FOREVER)
+        return !upstream->is_closed && upstream->unblock;
     if (upstream->state == UPSTREAM_DOWN) {
         if (now_ms >= upstream->retry_at_ms)
             upstream_open(upstream, UPSTREAM_RETRYING);

@@ -29,6 +29,7 @@
 #include "shared/resp.h"
 
 enum { UPSTREAM_MAGIC = 0x0b5712ea, UPSTREAM_TEXT_MAX = 512 };
+#define WAIT_FOREVER UINT64_MAX
 
 enum upstream_state {
     UPSTREAM_IDLE,
@@ -37,6 +38,8 @@ enum upstream_state {
     UPSTREAM_DOWN,
     UPSTREAM_RETRYING
 };
+
+enum upstream_unblock { UNBLOCK_NOT, UNBLOCK_TIMEOUT, UNBLOCK_ERROR };
 
 struct client;
 struct frame;
@@ -51,6 +54,9 @@ struct upstream {
     uint8_t lane;
     uint8_t greetings; /* still unanswered */
     bool is_private;
+    bool is_leased;   /* counts under lease-limit */
+    bool is_errand;   /* leased for one request; released by its reply */
+    uint8_t unblock;  /* enum upstream_unblock: how the wait of an errand is to end */
     bool is_open;     /* the stream is connected */
     bool is_draining; /* goes when its queue is empty */
     bool is_closed;   /* freed at the turn's end */
@@ -68,6 +74,8 @@ struct upstream {
     struct resp_skip skip;
     struct node *node;
     struct client *owner; /* of a leased one */
+    uint64_t backend_id;  /* of a private one: its number at the backend; 0: not known */
+    uint64_t patience_ms; /* of an errand: how long the command itself may take; WAIT_FOREVER */
 
     struct out early;           /* waits for the greeting's answer */
     struct out resend;          /* reads sent since is_unproven */
@@ -101,6 +109,9 @@ bool upstream_is_full(struct upstream *upstream, struct client *client);
  * `is_read`: it may be sent twice. */
 void upstream_send(struct upstream *upstream, struct part *part, struct place *place,
                    const struct frame *frame, bool is_read);
+/* Sends the only request of a lease: upstream-timeout begins after `patience_ms`, and its reply releases it. */
+void upstream_send_errand(struct upstream *upstream, struct part *part, struct place *place,
+                          const struct frame *frame, uint64_t patience_ms);
 /* The same in two steps, for frames that are made: write to what begin gives, then commit. NULL: it is down,
  * the part has failed. */
 struct out *upstream_begin(struct upstream *upstream, struct part *part, struct place *place);

@@ -1,5 +1,6 @@
 #include "proxy/worker.h"
 
+#include "proxy/blocked.h"
 #include "proxy/client.h"
 #include "proxy/local.h"
 #include "proxy/proxy.h"
@@ -175,6 +176,7 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
     if (worker->pool.nodes && !shard_map_equal(before->map, snapshot->map)) {
         pool_update(&worker->pool, snapshot->map);
         worker->generation++;
+        blocked_reloaded(worker);
     }
     places_update(&worker->places, snapshot->namespaces);
     if (!namespaces_equal(before->namespaces, snapshot->namespaces))
@@ -383,6 +385,7 @@ static void on_slow(void *owner)
 static void set_gauges(struct proxy_worker *worker)
 {
     metric_set(worker->metrics, METRIC_PROXY_CLIENTS, worker->client_count);
+    metric_set(worker->metrics, METRIC_PROXY_CLIENTS_BLOCKED, worker->blocked_count);
     metric_set(worker->metrics, METRIC_PROXY_INFLIGHT, worker->requests - worker->free_count);
 }
 

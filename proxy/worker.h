@@ -41,7 +41,8 @@ struct proxy_worker {
     struct list leaving; /* ephemeral namespaces that its last client left; local_ephemeral.c */
     struct list clients;
     uint32_t client_count;
-    struct list closed; /* clients freed at the turn's end */
+    uint32_t blocked_count; /* of them, those whose command waits at a backend */
+    struct list closed;     /* clients freed at the turn's end */
 
     struct pipeline_link *free_requests;
     uint32_t free_count;

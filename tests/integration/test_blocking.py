@@ -84,7 +84,7 @@ class World:
         self.folder = tempfile.TemporaryDirectory(prefix='scree-oracle-')
         self.oracle = Oracle(self.folder.name)
         self.oracle.start()
-        self.cluster = Cluster(backends=1, partitions=1, proxies=0)
+        self.cluster = Cluster(backends=1, partitions=1, proxies=1)
         self.cluster.__enter__()
         self.started = True
 
@@ -99,19 +99,21 @@ class World:
 WORLD = World()
 
 
-def scene(title):
-    """The function plays on both servers and what they reply must be the same."""
+def scene(title, on_proxy=True):
+    """The function plays on all servers and what they reply must be the same."""
     def keep(function):
         @suite.case(title)
         def _(run):
             WORLD.start()
-            seen = []
-            for address in (WORLD.oracle.address, WORLD.cluster.backends[0].addresses[0]):
+            seen, names = [], ['redis-server', 'a partition', 'the proxy'][:3 if on_proxy else 2]
+            addresses = [WORLD.oracle.address, WORLD.cluster.backends[0].addresses[0], WORLD.cluster.proxies[0].address]
+            for address in addresses[:len(names)]:
                 stage = Scene(address)
                 function(stage)
                 stage.end()
                 seen.append(stage.seen)
-            check_equal(seen[1], seen[0], 'replies')
+            for name, replies in zip(names, seen):
+                check_equal(replies, seen[0], 'replies of ' + name)
         return function
     return keep
 
@@ -353,7 +355,7 @@ def _(s):
     s.seen.append(s.info('errorstat_UNBLOCKED'))
 
 
-@scene('CLIENT PAUSE holds commands that would wait, and timeouts go on')
+@scene('CLIENT PAUSE holds commands that would wait, and timeouts go on', on_proxy=False)
 def _(s):
     s.wait('a', 'BLPOP', 'k', 0.1)
     s.call('boss', 'CLIENT', 'PAUSE', 100000, 'WRITE')
@@ -491,6 +493,94 @@ def _(run):
                         check_equal(client.read(), ('*', [('$', b'k'), ('$', b'1')]))
                         check_equal({client.read() for _ in range(size // 1030)}, {('+', b'OK')})
             check_equal(boss.call('LLEN', 'k'), (':', b'1'))
+
+
+# -- the proxy over several shards -----------------------------------------------------------------------------------
+
+def proxy_info(boss, field):
+    line = [line for line in boss.get('INFO', 'clients').decode().split('\r\n') if line.startswith(field + ':')]
+    return int(line[0].split(':')[1])
+
+
+@suite.case('through the proxy many wait on several shards, others are not delayed, and each gets its own')
+def _(run):
+    count = min(run.options.waiters, 2000)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 4 * count + 200:
+        raise Skip('only %d descriptors' % hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with Cluster(backends=3, partitions=1, proxies=1) as cluster:
+        proxy = cluster.proxies[0]
+        with Connection(proxy.address, 60) as boss:
+            waiters = [Connection(proxy.address, 60) for _ in range(count)]
+            for i, waiter in enumerate(waiters):
+                waiter.send('BLPOP', 'k%d' % i, 'other{k%d}' % i, 0)
+            wait_for(lambda: proxy_info(boss, 'blocked_clients') == count, 'all to wait', 60)
+            for i in range(1000):
+                check_equal(boss.call('SET', 's%d' % i, i), ('+', b'OK'))
+            for i, waiter in enumerate(waiters):
+                boss.call('RPUSH', 'k%d' % i, i)
+            for i, waiter in enumerate(waiters):
+                check_equal(value(waiter.read()), [b'k%d' % i, b'%d' % i])
+                waiter.send('GET', 's%d' % (i % 1000))
+            for i, waiter in enumerate(waiters):
+                check_equal(value(waiter.read()), b'%d' % (i % 1000))
+            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 0, 'nobody to wait')
+            for waiter in waiters:
+                waiter.close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@suite.case('through the proxy: CROSSSLOT, WAIT, UNBLOCK by clients of other workers, lease-limit')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1, proxy_options={'proxy': {'workers': 2}, 'upstream': {'lease-limit': 4}}) as cluster:
+        address = cluster.proxies[0].address
+        with Connection(address, 20) as boss:
+            keys = ['k%d' % i for i in range(20)]
+            check('CROSSSLOT' in str(boss.call('BLPOP', *keys, 0)), 'no CROSSSLOT')
+            check('CROSSSLOT' in str(boss.call('XREAD', 'BLOCK', 10, 'STREAMS', *keys, *['$'] * 20)), 'no CROSSSLOT')
+            check_equal(boss.call('WAIT', 0, 0), (':', b'0'))
+            check_equal(boss.call('WAIT', 1, 30), (':', b'0'))
+            check_equal(boss.call('WAIT', 'x', 30), ('-', b'ERR value is not an integer or out of range'))
+            others = [Connection(address, 20) for _ in range(4)]
+            for other in others:
+                other.send('BLPOP', 'k', 0)
+            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 4, 'four to wait')
+            check('lease-limit' in str(boss.call('BLPOP', 'k', 0)), 'no limit')
+            check('lease-limit' in str(boss.call('WATCH', 'k')), 'no limit')
+            ids = [int(line.split()[0][3:]) for line in boss.get('CLIENT', 'LIST').decode().split('\n') if ' flags=b ' in line]
+            check_equal(len(ids), 4)
+            for one in ids:
+                check_equal(boss.call('CLIENT', 'UNBLOCK', one, 'ERROR'), (':', b'1'))
+            for other in others:
+                check_equal(other.read(), ('-', b'UNBLOCKED client unblocked via CLIENT UNBLOCK'))
+                check_equal(other.call('BLPOP', 'k', 0.01), ('*', None))
+                other.close()
+            check_equal(boss.call('WATCH', 'k'), ('+', b'OK'))
+
+
+@suite.case('through the proxy: a shard that goes away, moved slots and the end of the proxy end a wait with an error')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1) as cluster:
+        proxy = cluster.proxies[0]
+        with Connection(proxy.address, 20) as boss, Connection(proxy.address, 20) as a, Connection(proxy.address, 20) as b:
+            slot = boss.get('CLUSTER', 'KEYSLOT', 'k')
+            owner = 0 if slot < 8192 else 1
+            a.send('BLPOP', 'k', 0)
+            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'it to wait')
+            cluster.slots = list(reversed(cluster.slots))
+            cluster.write_shards()
+            check_equal(a.read(), ('-', b'UNBLOCKED client unblocked via CLIENT UNBLOCK'))
+            a.send('BLPOP', 'k', 0)
+            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'it to wait')
+            cluster.backends[1 - owner].kill9()
+            check('connection lost' in str(a.read()), 'another error')
+            cluster.backends[1 - owner].start()
+            b.send('BLPOP', 'other', 5)
+            wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'it to wait')
+            proxy.stop()
+            check_equal(b.read(), ('-', b'UNBLOCKED client unblocked via CLIENT UNBLOCK'))
+            check_equal(b.read_until_closed(20), (b'', True))
 
 
 @suite.case('(the servers of these cases end cleanly)')

@@ -90,10 +90,7 @@ def timeout(c):
 
 
 def waiting(c):
-    """Never mangled: a stream must not wait for ever. The proxy lets them through inside MULTI only, which a command
-    of a block need not be."""
-    if c.through_proxy:
-        return None
+    """Never mangled: a stream must not wait for ever."""
     kind = c.pick(['BLPOP', 'BRPOP', 'BLMOVE', 'BRPOPLPUSH', 'BLMPOP'])
     if kind in ('BLPOP', 'BRPOP'):
         words = [kind] + c.keys_together(c.number(1, 3)) + [timeout(c)]

@@ -91,7 +91,7 @@ def xgroup(c):
 
 
 def block(c):
-    return ['BLOCK', c.pick([1, 'x', -1])] if c.chance(0.05) and not c.through_proxy else []
+    return ['BLOCK', c.pick([1, 'x', -1])] if c.chance(0.05) else []
 
 
 def after(c, in_group):

@@ -130,8 +130,6 @@ def mpop_words(c):
 
 def waiting(c):
     """Never mangled: a stream must not wait for ever."""
-    if c.through_proxy:
-        return None
     timeout = c.pick(BAD_TIMEOUTS) if c.chance(0.06) else c.pick(SHORT)
     if c.chance(0.4):
         return Step(['BZMPOP', timeout] + mpop_words(c))

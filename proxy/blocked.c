@@ -1,0 +1,228 @@
+#include "proxy/blocked.h"
+
+#include "proxy/pool.h"
+#include "proxy/proxy.h"
+#include "proxy/request.h"
+#include "proxy/upstream.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+#include "shared/number.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* ---- how long -------------------------------------------------------------------------------- */
+
+static uint64_t parse_seconds(struct bytes text)
+{
+    double seconds;
+    if (!number_parse_double(text, &seconds) || isnan(seconds) || seconds < 0)
+        return 0; /* the backend will refuse it */
+    if (seconds == 0 || seconds * 1000 >= (double)WAIT_FOREVER)
+        return WAIT_FOREVER;
+    return (uint64_t)ceil(seconds * 1000);
+}
+
+static uint64_t parse_milliseconds(struct bytes text)
+{
+    int64_t value;
+    if (!number_parse_int64(text, &value) || value < 0)
+        return 0;
+    return value ? (uint64_t)value : WAIT_FOREVER;
+}
+
+/* The time the command itself may take, in ms. */
+static uint64_t wait_ms(const struct command *command, const struct bytes *argv, uint32_t argc)
+{
+    switch (command->id) {
+    case COMMAND_blmpop:
+    case COMMAND_bzmpop:
+        return parse_seconds(argv[1]);
+    case COMMAND_wait:
+    case COMMAND_waitaof:
+        return parse_milliseconds(argv[argc - 1]);
+    case COMMAND_xread:
+    case COMMAND_xreadgroup:
+        for (uint32_t i = 1; i + 1 < argc; i++)
+            if (bytes_is(argv[i], "BLOCK"))
+                return parse_milliseconds(argv[i + 1]);
+        return 0;
+    default:
+        return parse_seconds(argv[argc - 1]);
+    }
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+/* One lease for each part; false: there are too many, none is held. */
+static bool take_leases(struct client *client, uint32_t shard, uint32_t count,
+                        struct upstream **leases)
+{
+    struct pool *pool = &client->worker->pool;
+    for (uint32_t i = 0; i < count; i++) {
+        leases[i] = pool_lease(pool, shard + i, client->session.resp);
+        if (leases[i])
+            continue;
+        while (i-- > 0)
+            upstream_release(leases[i], true);
+        return false;
+    }
+    return true;
+}
+
+static void send_leased(struct client *client, const struct frame *frame,
+                        const struct command *command, struct upstream **leases, uint32_t count)
+{
+    struct request *request = client->blocked;
+    uint64_t patience = wait_ms(command, client->worker->argv, frame->argc);
+    if (count > 1)
+        request_make_parts(request, count, 0);
+    else
+        request->waiting = 1;
+    request_hold(request);
+    for (uint32_t i = 0; i < count; i++) {
+        struct part *part = count > 1 ? request_part(request, i, leases[i]->node) : &request->part;
+        upstream_send_errand(leases[i], part, client->session.place, frame, patience);
+    }
+    request_go(request);
+}
+
+bool blocked_send(struct client *client, const struct frame *frame, const struct command *command,
+                  const struct route *route)
+{
+    struct upstream *leases[SHARD_COUNT_MAX];
+    struct pool *pool = &client->worker->pool;
+    bool is_for_all = command->merge != MERGE_ONE;
+    uint32_t count = is_for_all ? (uint32_t)pool->count : 1;
+    uint32_t shard = is_for_all ? 0 : route->has_keys ? route->shard : pool_any(pool);
+    if (client->pipeline.count > 0) { /* what came before is answered first */
+        client_hold(client, HOLD_ORDER);
+        return false;
+    }
+    if (!take_leases(client, shard, count, leases)) {
+        client_reply_text(client, command, lease_limit_error);
+        return true;
+    }
+    client->blocked = client_new_request(client, command);
+    client->blocked->is_blocking = true;
+    client->blocked_slot = route->has_keys ? route->slot : BLOCKED_ANYWHERE;
+    client->worker->blocked_count++;
+    client_hold(client, HOLD_BLOCKED);
+    send_leased(client, frame, command, leases, count);
+    return true;
+}
+
+/* ---- ending ---------------------------------------------------------------------------------- */
+
+void blocked_answered(struct client *client)
+{
+    CHECK(client->blocked);
+    client->blocked = NULL;
+    client->worker->blocked_count--;
+    client_unhold(client, HOLD_BLOCKED);
+}
+
+/* The connections on which the client still waits; their number. */
+static uint32_t list_leases(const struct client *client, struct upstream **leases)
+{
+    struct request *request = client->blocked;
+    uint32_t parts = request->parts ? request_reply_count(request) : 1;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < parts; i++) {
+        const struct part *part = request->parts ? request_part_at(request, i) : &request->part;
+        if (part->upstream)
+            leases[count++] = part->upstream;
+    }
+    return count;
+}
+
+void blocked_leave(struct client *client)
+{
+    struct upstream *leases[SHARD_COUNT_MAX];
+    if (!client->blocked)
+        return;
+    uint32_t count = list_leases(client, leases);
+    client->blocked = NULL;
+    client->worker->blocked_count--;
+    for (uint32_t i = 0; i < count; i++)
+        upstream_close(leases[i], "the client has left");
+}
+
+/* By its shard's index in the map in force; SHARD_COUNT_MAX: it is not there. */
+static uint32_t shard_of(const struct pool *pool, const struct node *node)
+{
+    for (uint32_t i = 0; i < pool->count; i++)
+        if (pool->nodes[i] == node)
+            return i;
+    return SHARD_COUNT_MAX;
+}
+
+/* request_done_fn: the reply that matters comes over the lease. */
+static void pressed(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)request;
+    (void)reply;
+}
+
+void blocked_press(struct upstream *lease)
+{
+    struct proxy_worker *worker = lease->worker;
+    uint32_t shard = shard_of(&worker->pool, lease->node);
+    if (shard == SHARD_COUNT_MAX) {
+        upstream_close(lease, "the shard is no longer in the map");
+        return;
+    }
+    if (!lease->backend_id)
+        return;
+    char id[INT64_TEXT_MAX];
+    size_t len = number_format_int64(id, (int64_t)lease->backend_id);
+    const struct bytes argv[] = {BYTES("CLIENT"),
+                                 BYTES("UNBLOCK"),
+                                 {id, len},
+                                 lease->unblock == UNBLOCK_ERROR ? BYTES("ERROR")
+                                                                 : BYTES("TIMEOUT")};
+    request_fan_out(request_internal(worker), NULL, (int)shard, argv, 4, pressed);
+}
+
+bool blocked_unblock(struct client *client, bool with_error)
+{
+    struct upstream *leases[SHARD_COUNT_MAX];
+    if (!client->blocked)
+        return false;
+    uint32_t count = list_leases(client, leases);
+    for (uint32_t i = 0; i < count; i++) {
+        if (leases[i]->unblock)
+            continue;
+        leases[i]->unblock = with_error ? UNBLOCK_ERROR : UNBLOCK_TIMEOUT;
+        blocked_press(leases[i]);
+    }
+    proxy_worker_need_tick(client->worker);
+    return true;
+}
+
+/* Are its keys still where it waits for them? */
+static bool is_misplaced(const struct client *client)
+{
+    struct upstream *leases[SHARD_COUNT_MAX];
+    const struct proxy_worker *worker = client->worker;
+    uint32_t count = list_leases(client, leases);
+    if (client->blocked_slot == BLOCKED_ANYWHERE) {
+        for (uint32_t i = 0; i < count; i++)
+            if (leases[i]->node->is_removed)
+                return true;
+        return false;
+    }
+    uint16_t shard = shard_map_find(worker->snapshot->map, client->blocked_slot);
+    return count > 0 && leases[0]->node != worker->pool.nodes[shard];
+}
+
+void blocked_reloaded(struct proxy_worker *worker)
+{
+    for (struct list *link = worker->clients.next; link != &worker->clients;) {
+        struct client *client = container_of(link, struct client, link);
+        link = link->next;
+        if (client->blocked && is_misplaced(client))
+            (void)blocked_unblock(client, true);
+    }
+}
