@@ -1,27 +1,40 @@
 #include "backend/acl_gate.h"
 
 #include "backend/call.h"
+#include "backend/commands/client.h"
+#include "backend/partition.h"
 #include "backend/session.h"
+#include "backend/settings.h"
+#include "shared/acl_command.h"
+#include "shared/arena.h"
 
 #include <stdio.h>
 
-static void write_toplevel(const struct call *call, enum acl_denied denied, char text[ACL_TEXT_MAX])
+void acl_note(struct call *call, enum acl_denied reason, enum acl_context context,
+              struct bytes user, struct bytes object)
 {
-    if (denied == ACL_DENIED_COMMAND)
-        (void)snprintf(text, ACL_TEXT_MAX,
-                       "NOPERM this user has no permissions to run the '%s' command",
-                       call->command->full_name);
-    else
-        (void)snprintf(text, ACL_TEXT_MAX,
-                       "NOPERM this user has no permissions to access one of the %s used as "
-                       "arguments",
-                       denied == ACL_DENIED_KEY ? "keys" : "channels");
+    struct out out;
+    out_init(&out);
+    client_line(call->session, &out);
+    char *line = arena_alloc(call->arena, out.bytes + 1);
+    out_copy(&out, line);
+    const struct acl_event event = {
+        .reason = reason,
+        .context = context,
+        .at_ms = call->now_ms,
+        .object = object,
+        .user = user,
+        .client = {line, out.bytes},
+    };
+    out_clear(&out);
+    acl_log_add(&call->partition->acl_log, &event,
+                (size_t)settings_number(call->partition->settings, "acllog-max-len"));
 }
 
 /* At EXEC the command had passed once. */
-static void write_exec(enum acl_denied denied, char text[ACL_TEXT_MAX])
+static void write_exec(enum acl_denied denied, char text[ACL_ERROR_MAX])
 {
-    (void)snprintf(text, ACL_TEXT_MAX,
+    (void)snprintf(text, ACL_ERROR_MAX,
                    "NOPERM ACLs rules changed between the moment the transaction was accumulated "
                    "and the EXEC call. This command is no longer allowed for the following reason: "
                    "%s",
@@ -42,22 +55,22 @@ static enum acl_denied check(struct call *call, enum acl_context context)
     enum acl_denied denied =
         user ? acl_check(user, call->command, call->argv, call->argc, &index) : ACL_DENIED_COMMAND;
     if (denied != ACL_ALLOWED)
-        acl_log_add(call, denied, context, session_user_name(session),
-                    denied == ACL_DENIED_COMMAND ? bytes_of(call->command->full_name)
-                                                 : call->argv[index]);
+        acl_note(call, denied, context, session_user_name(session),
+                 denied == ACL_DENIED_COMMAND ? bytes_of(call->command->full_name)
+                                              : call->argv[index]);
     return denied;
 }
 
-bool acl_gate(struct call *call, char text[ACL_TEXT_MAX])
+bool acl_gate(struct call *call, char text[ACL_ERROR_MAX])
 {
     enum acl_denied denied =
         check(call, call->session->transaction.is_open ? ACL_MULTI : ACL_TOPLEVEL);
     if (denied != ACL_ALLOWED)
-        write_toplevel(call, denied, text);
+        acl_denied_error(denied, call->command, text);
     return denied == ACL_ALLOWED;
 }
 
-bool acl_gate_exec(struct call *call, char text[ACL_TEXT_MAX])
+bool acl_gate_exec(struct call *call, char text[ACL_ERROR_MAX])
 {
     enum acl_denied denied = check(call, ACL_MULTI);
     if (denied != ACL_ALLOWED)

@@ -110,7 +110,7 @@ static bool gate_internal(struct call *call)
 
 static bool gate_acl(struct call *call)
 {
-    char text[ACL_TEXT_MAX];
+    char text[ACL_ERROR_MAX];
     if (acl_gate(call, text))
         return true;
     if (session_user(call->session))
@@ -331,7 +331,7 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
     call.in_exec = true;
     call.failed = false;
     call.ready_key = NULL;
-    char text[ACL_TEXT_MAX];
+    char text[ACL_ERROR_MAX];
     if (acl_gate_exec(&call, text)) /* the rules may have changed since */
         run(&call);
     else

@@ -12,12 +12,12 @@
  */
 #pragma once
 
-#include "backend/acl_log.h"
 #include "backend/commit.h"
 #include "backend/message.h"
 #include "backend/space.h"
 #include "backend/watch.h"
 #include "config/config.h"
+#include "shared/acl_log.h"
 #include "shared/list.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"

@@ -1,16 +1,14 @@
 #include "backend/settings.h"
 
 #include "backend/notify.h"
+#include "config/users_file.h"
 #include "shared/check.h"
 #include "shared/number.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { ACL_FILE_BYTES_MAX = 4 << 20, ACL_REASON_MAX = 512 };
 
 /* Our log levels in Redis' words, by enum log_level. */
 static const char *const redis_levels[] = {"debug", "notice", "warning", "warning"};
@@ -256,43 +254,14 @@ bool settings_all_channels(const struct settings *settings)
            0;
 }
 
-/* The whole file; NULL: the reason in error[size]. */
-static char *read_file(const char *path, size_t *len, char *error, size_t size)
-{
-    char *text = malloc(ACL_FILE_BYTES_MAX);
-    CHECK(text);
-    FILE *file = fopen(path, "r");
-    *len = file ? fread(text, 1, ACL_FILE_BYTES_MAX, file) : 0;
-    bool good = file && !ferror(file);
-    if (!good)
-        (void)snprintf(error, size, "%s: %s", path, strerror(errno));
-    else if (*len == ACL_FILE_BYTES_MAX)
-        (void)snprintf(error, size, "%s: is too long", path);
-    if (file)
-        (void)fclose(file);
-    if (good && *len < ACL_FILE_BYTES_MAX)
-        return text;
-    free(text);
-    return NULL;
-}
-
 bool settings_load_users(struct settings *settings, char *error, size_t size)
 {
     const char *path = settings->config.acl_file;
-    char reason[ACL_REASON_MAX];
-    size_t len;
     if (!*path)
         return true;
-    char *text = read_file(path, &len, error, size);
-    if (!text)
+    struct acl *acl = users_load(path, settings_all_channels(settings), NULL, error, size);
+    if (!acl)
         return false;
-    struct acl *acl = acl_parse((struct bytes){text, len}, settings_all_channels(settings), reason,
-                                sizeof reason);
-    free(text);
-    if (!acl) {
-        (void)snprintf(error, size, "%s: %s", path, reason);
-        return false;
-    }
     acl_unref(settings->acl);
     settings->acl = acl;
     return true;

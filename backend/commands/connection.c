@@ -1,7 +1,7 @@
 /*
  * connection.c - what a client says about its own connection: who it is, which protocol and database it uses.
  */
-#include "backend/acl_log.h"
+#include "backend/acl_gate.h"
 #include "backend/handlers.h"
 #include "backend/partition.h"
 #include "backend/session.h"
@@ -20,8 +20,8 @@ static bool log_in(struct call *call, struct bytes name, struct bytes password)
         session_log_in(call->session, name);
         return true;
     }
-    acl_log_add(call, ACL_DENIED_AUTH, call->in_exec ? ACL_MULTI : ACL_TOPLEVEL, name,
-                bytes_of(command_full_name(call->command)));
+    acl_note(call, ACL_DENIED_AUTH, call->in_exec ? ACL_MULTI : ACL_TOPLEVEL, name,
+             bytes_of(command_full_name(call->command)));
     call_error(call, ERR_WRONGPASS);
     return false;
 }

@@ -1,9 +1,5 @@
-#include "backend/acl_log.h"
+#include "shared/acl_log.h"
 
-#include "backend/call.h"
-#include "backend/commands/client.h"
-#include "backend/partition.h"
-#include "backend/settings.h"
 #include "shared/check.h"
 
 #include <stdlib.h>
@@ -46,19 +42,6 @@ static struct bytes copy_of(struct bytes text)
     return (struct bytes){copy, text.len};
 }
 
-static struct bytes client_text(struct session *session)
-{
-    struct out out;
-    out_init(&out);
-    client_line(session, &out);
-    char *text = malloc(out.bytes + 1);
-    CHECK(text);
-    out_copy(&out, text);
-    struct bytes line = {text, out.bytes};
-    out_clear(&out);
-    return line;
-}
-
 static struct acl_event *find_same(struct acl_log *log, const struct acl_event *wanted)
 {
     for (struct list *link = log->entries.next; link != &log->entries; link = link->next) {
@@ -71,33 +54,25 @@ static struct acl_event *find_same(struct acl_log *log, const struct acl_event *
     return NULL;
 }
 
-void acl_log_add(struct call *call, enum acl_denied reason, enum acl_context context,
-                 struct bytes user, struct bytes object)
+void acl_log_add(struct acl_log *log, const struct acl_event *wanted, size_t count_max)
 {
-    struct acl_log *log = &call->partition->acl_log;
-    const struct acl_event wanted = {
-        .reason = reason,
-        .context = context,
-        .at_ms = call->now_ms,
-        .object = object,
-        .user = user,
-    };
-    struct acl_event *event = find_same(log, &wanted);
+    struct acl_event *event = find_same(log, wanted);
     if (!event) {
         event = malloc(sizeof *event);
         CHECK(event);
-        *event = wanted;
+        *event = *wanted;
+        event->times = 0;
         list_init(&event->link);
-        event->object = copy_of(object);
-        event->user = copy_of(user);
+        event->object = copy_of(wanted->object);
+        event->user = copy_of(wanted->user);
         log->count++;
     } else {
         list_remove(&event->link);
         free((char *)event->client.data);
     }
-    event->client = client_text(call->session);
+    event->client = copy_of(wanted->client);
     event->times++;
-    event->at_ms = call->now_ms;
+    event->at_ms = wanted->at_ms;
     list_push(log->entries.next, &event->link);
-    shorten(log, (size_t)settings_number(call->partition->settings, "acllog-max-len"));
+    shorten(log, count_max);
 }
