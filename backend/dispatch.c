@@ -218,39 +218,18 @@ static bool is_queued(const struct call *call)
 
 /* ---- running ---- */
 
-/* Does the request carry a password? */
-static bool has_secret(const struct call *call)
-{
-    switch ((int)call->command->id) {
-    case COMMAND_auth:
-    case COMMAND_hello:
-    case COMMAND_scree_auth:
-        return call->argc > 1;
-    case COMMAND_acl_setuser:
-        return call->argc > 3;
-    case COMMAND_config_set:
-        for (uint32_t i = 2; i < call->argc; i += 2)
-            if (bytes_is(call->argv[i], "requirepass") || bytes_is(call->argv[i], "masterauth"))
-                return true;
-        return false;
-    default:
-        return false;
-    }
-}
-
 static void log_slow(const struct call *call, uint64_t usec)
 {
-    bool is_secret = has_secret(call);
-    const struct bytes redacted[] = {call->argv[0], BYTES("(redacted)")};
     const struct slow_command slow = {
         .at_s = call->now_ms / 1000,
         .usec = usec,
         .peer = bytes_of(stream_peer(call->session->stream)),
         .name = bytes_of(call->session->name ? call->session->name : ""),
-        .argv = is_secret ? redacted : call->argv,
-        .argc = is_secret ? 2 : call->argc,
+        .command = call->command,
+        .argv = call->argv,
+        .argc = call->argc,
     };
-    slowlog_push(call->partition->stats, &slow,
+    slowlog_push(&call->partition->stats->slowlog, &slow,
                  (uint64_t)call->partition->settings->slowlog_len_max);
 }
 

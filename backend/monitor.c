@@ -3,8 +3,7 @@
 #include "backend/call.h"
 #include "backend/partition.h"
 #include "backend/session.h"
-
-#include <inttypes.h>
+#include "shared/monitor_line.h"
 
 void monitor_add(struct session *session)
 {
@@ -21,63 +20,18 @@ bool monitor_is(const struct session *session)
     return !list_empty(&session->monitor);
 }
 
-/* A byte as Redis quotes it. */
-static void quote_byte(struct out *out, unsigned char byte)
-{
-    static const char NAMED[] = "\nn\rr\tt\aa\bb\\\\\"\"";
-    const char *named = byte ? strchr(NAMED, byte) : NULL;
-    for (; named && (named - NAMED) % 2; named = strchr(named + 1, byte))
-        continue;
-    if (named)
-        out_printf(out, "\\%c", named[1]);
-    else if (byte >= ' ' && byte <= '~')
-        out_write(out, &byte, 1);
-    else
-        out_printf(out, "\\x%02x", byte);
-}
-
-static void quote(struct out *out, struct bytes text)
-{
-    out_write(out, " \"", 2);
-    for (size_t i = 0; i < text.len;) {
-        size_t plain = i;
-        while (plain < text.len && text.data[plain] >= ' ' && text.data[plain] <= '~' &&
-               text.data[plain] != '"' && text.data[plain] != '\\')
-            plain++;
-        out_write(out, text.data + i, plain - i);
-        if (plain < text.len)
-            quote_byte(out, (unsigned char)text.data[plain++]);
-        i = plain;
-    }
-    out_write(out, "\"", 1);
-}
-
-/* Is the argument part of a password? */
-static bool is_secret(const struct call *call, uint32_t index)
-{
-    switch ((int)call->command->id) {
-    case COMMAND_auth:
-    case COMMAND_scree_auth:
-        return index > 0;
-    case COMMAND_hello:
-        return (index > 2 && bytes_is(call->argv[index - 1], "AUTH")) ||
-               (index > 3 && bytes_is(call->argv[index - 2], "AUTH"));
-    default:
-        return false;
-    }
-}
-
 static struct block *line_of(const struct call *call)
 {
     struct out out;
-    const char *peer = call->in_script ? "lua" : stream_peer(call->session->stream);
-    bool is_unix = strchr(peer, '/') != NULL;
+    const struct monitor_line line = {.at_us = call->now_us,
+                                      .db = call->session->db,
+                                      .peer = call->in_script ? "lua"
+                                                              : stream_peer(call->session->stream),
+                                      .command = call->command,
+                                      .argv = call->argv,
+                                      .argc = call->argc};
     out_init(&out);
-    out_printf(&out, "+%" PRIu64 ".%06" PRIu64 " [%u %s%s]", call->now_us / 1000000,
-               call->now_us % 1000000, call->session->db, is_unix ? "unix:" : "", peer);
-    for (uint32_t i = 0; i < call->argc; i++)
-        quote(&out, is_secret(call, i) ? BYTES("(redacted)") : call->argv[i]);
-    out_write(&out, "\r\n", 2);
+    monitor_line_write(&line, &out);
     return message_of(&out);
 }
 

@@ -5,6 +5,7 @@
 
 #include "shared/command.h"
 #include "shared/metrics.h"
+#include "shared/slowlog.h"
 
 #include <stdint.h>
 
@@ -29,18 +30,6 @@ struct error_stats {
     uint64_t count;
 };
 
-/* One slow command; its texts lie behind it in the same allocation. */
-struct slow_entry {
-    struct slow_entry *next;
-    uint64_t id;
-    uint64_t at_s; /* wall clock */
-    uint64_t usec;
-    struct bytes peer;
-    struct bytes name;
-    uint32_t argc;
-    struct bytes argv[];
-};
-
 struct stats {
     struct command_stats commands[COMMAND_COUNT];
     struct error_stats errors[STATS_ERRORS_MAX];
@@ -61,9 +50,7 @@ struct stats {
     uint64_t sampled_ms;
     uint64_t samples[STATS_RATES][STATS_SAMPLES]; /* a second */
     uint32_t samples_next;
-    struct slow_entry *slow; /* newest first */
-    uint64_t slow_count;
-    uint64_t slow_next_id;
+    struct slowlog slowlog;
 };
 
 struct stats *stats_new(void);
@@ -80,16 +67,3 @@ void stats_error(struct stats *stats, const char *text);
 void stats_sample(struct stats *stats, uint64_t now_ms);
 /* So many a second, on average of the last samples. */
 uint64_t stats_rate(const struct stats *stats, enum stats_rate rate);
-
-/* What goes into the slow log. */
-struct slow_command {
-    uint64_t at_s;
-    uint64_t usec;
-    struct bytes peer;
-    struct bytes name;
-    const struct bytes *argv;
-    uint32_t argc;
-};
-/* Keeps the newest `len_max`; long arguments and long lists are cut as in Redis. */
-void slowlog_push(struct stats *stats, const struct slow_command *slow, uint64_t len_max);
-void slowlog_reset(struct stats *stats);

@@ -69,14 +69,34 @@ static size_t amount_format(struct units units, uint64_t amount, char *to, size_
     return (size_t)snprintf(to, size, "%" PRIu64 "%s", amount / units.list[i].factor, suffix);
 }
 
+/* The same, and a sign where the kind has one: the number is then an int64_t. */
+static bool number_read(enum option_kind kind, struct bytes text, uint64_t *number)
+{
+    bool is_negative = kind == OPTION_INT && text.len > 0 && *text.data == '-';
+    if (is_negative)
+        text = (struct bytes){text.data + 1, text.len - 1};
+    if (!amount_parse(units_of(kind), text, kind == OPTION_OCTAL ? 8 : 10, number))
+        return false;
+    if (is_negative && *number <= INT64_MAX)
+        *number = -*number;
+    return true;
+}
+
 /* A bound of the row; it is written by us. */
 static uint64_t bound(const struct option *option, const char *text)
 {
-    enum option_kind kind = option->kind;
-    unsigned base = kind == OPTION_OCTAL ? 8 : 10;
     uint64_t amount = 0;
-    CHECK(amount_parse(units_of(kind), bytes_of(text), base, &amount));
+    CHECK(number_read(option->kind, bytes_of(text), &amount));
     return amount;
+}
+
+static bool in_bounds(const struct option *option, uint64_t number)
+{
+    uint64_t min = bound(option, option->min);
+    uint64_t max = bound(option, option->max);
+    if (option->kind == OPTION_INT)
+        return (int64_t)number >= (int64_t)min && (int64_t)number <= (int64_t)max;
+    return number >= min && number <= max;
 }
 
 bool word_next(struct bytes *rest, struct bytes *word)
@@ -213,9 +233,7 @@ static bool number_accepted(const struct option *option, struct bytes text, uint
         *number = (uint64_t)index;
         return index >= 0;
     }
-    unsigned base = option->kind == OPTION_OCTAL ? 8 : 10;
-    return amount_parse(units_of(option->kind), text, base, number) &&
-           *number >= bound(option, option->min) && *number <= bound(option, option->max);
+    return number_read(option->kind, text, number) && in_bounds(option, *number);
 }
 
 static void number_store(const struct option *option, void *member, uint64_t number)
@@ -321,6 +339,8 @@ struct bytes option_text(const struct option *option, const void *owner,
         return word_at(option->unit, (int)number);
     size_t len = option->kind == OPTION_OCTAL
                      ? (size_t)snprintf(buffer, OPTION_TEXT_MAX, "%04" PRIo64, number)
+                 : option->kind == OPTION_INT
+                     ? (size_t)snprintf(buffer, OPTION_TEXT_MAX, "%" PRId64, (int64_t)number)
                      : amount_format(units_of(option->kind), number, buffer, OPTION_TEXT_MAX);
     return (struct bytes){buffer, len};
 }

@@ -6,6 +6,7 @@
 #include "proxy/proxy.h"
 #include "proxy/request.h"
 #include "proxy/route.h"
+#include "proxy/slow.h"
 #include "proxy/split.h"
 #include "proxy/transaction.h"
 #include "proxy/upstream.h"
@@ -322,6 +323,7 @@ static void client_advance(struct client *client)
 void client_answer(struct client *client, struct request *request, struct block *block,
                    const char *data, size_t len)
 {
+    slow_look(client, request);
     if (request->is_exec)
         transaction_executed(client, request, data);
     if (request->is_blocking)
@@ -355,6 +357,7 @@ void client_answer(struct client *client, struct request *request, struct block 
 void client_ready(struct client *client, struct request *request)
 {
     CHECK(!request->is_ready);
+    slow_look(client, request);
     if (request->is_silent && request->kept == KEPT_OUT)
         out_clear(&request->kept_out);
     request->is_ready = true;
@@ -375,6 +378,7 @@ struct request *client_new_request(struct client *client, const struct command *
     request->client = client;
     request->is_queued = true;
     request->is_silent = wish == REPLY_WISH_OFF || wish == REPLY_WISH_SKIP;
+    slow_remember(request, client->worker->taken);
     pipeline_push(&client->pipeline, &request->link);
     return request;
 }
@@ -713,7 +717,10 @@ static size_t take_frames(struct client *client, struct block *block, const char
                               .args = scan->args,
                               .argc = scan->argc};
         if (frame.argc > 0) {
-            if (!client_take(client, &frame))
+            worker->taken = &frame;
+            bool is_taken = client_take(client, &frame);
+            worker->taken = NULL;
+            if (!is_taken)
                 break;
             step_reply_wish(client);
             taken++;

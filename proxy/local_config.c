@@ -2,7 +2,8 @@
  * local_config.c - CONFIG at the proxy: its own options, and behind them the backends' parameters.
  *
  *   GET pattern    own options that match, then what a shard answers (an own name hides a shard's)
- *   SET name       own option: a new snapshot for all workers; other names: every shard sets it
+ *   SET name       own option: a new snapshot for all workers; other names: every shard sets it;
+ *                  what both have in common (slow log, latency): first here, then every shard
  *
  * Sessions inside a namespace are tenants: they see no secrets and change nothing of the proxy.
  */
@@ -151,13 +152,44 @@ static void set_work(struct proxy *proxy, const void *data, struct out *out)
                    (int)name.len, name.data, error);
 }
 
+static request_done_fn set_shards_done;
+
+/* Options that the backends have too, and that mean the same there. */
+static bool is_common(struct bytes name)
+{
+    return bytes_is(name, "slowlog-log-slower-than") || bytes_is(name, "slowlog-max-len");
+}
+
+/* The proxy has set its own: the backends' are next. False: they have none of these. */
+static bool set_common(struct request *request)
+{
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
+    uint32_t count = 2;
+    struct bytes *words = malloc(argc * sizeof *words);
+    CHECK(words);
+    words[0] = argv[0];
+    words[1] = argv[1];
+    for (uint32_t i = 2; i < argc; i += 2) {
+        if (!is_common(argv[i]))
+            continue;
+        words[count++] = argv[i];
+        words[count++] = argv[i + 1];
+    }
+    if (count > 2)
+        request_fan_out(request, NULL, SHARDS_ALL, words, count, set_shards_done);
+    free(words);
+    return count > 2;
+}
+
 static void set_done(struct client *client, struct request *request, struct reply *reply)
 {
     const struct out *out = request_gathered(request, 0);
     char text[RELOAD_TEXT_MAX + OPTION_TEXT_MAX] = "ERR CONFIG SET failed";
     (void)client;
     if (out->bytes == 0) {
-        reply_ok(reply);
+        if (!set_common(request))
+            reply_ok(reply);
         return;
     }
     if (out->bytes < sizeof text) {
@@ -184,6 +216,7 @@ static void set_own(struct request *request)
         memcpy(at + sizeof len, argv[i].data, argv[i].len);
         at += sizeof len + argv[i].len;
     }
+    request_keep(request);
     request_on_main(request, set_work, pairs, size, set_done);
     free(pairs);
 }

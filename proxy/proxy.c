@@ -1,6 +1,7 @@
 #include "proxy/proxy.h"
 
 #include "proxy/local.h"
+#include "proxy/slow.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -58,6 +59,7 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     proxy->started_ms = clock_wall_us() / 1000;
     proxy->next_client_id = 1;
     proxy->metrics = metrics_new();
+    proxy->journal = journal_new();
     make_run_id(proxy->run_id);
     metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH, snapshot->map->epoch);
     return proxy;
@@ -68,6 +70,7 @@ void proxy_free(struct proxy *proxy)
     CHECK(!proxy->run);
     snapshot_unref(proxy->snapshot);
     free(proxy->workers);
+    journal_free(proxy->journal);
     free(proxy);
 }
 

@@ -21,6 +21,7 @@ struct proxy {
     struct proxy_snapshot *snapshot; /* the newest; main thread only */
     struct proxy_worker **workers;
     uint32_t worker_count;
+    struct journal *journal; /* of slow requests; any thread. slow.h */
     struct admin *admin;     /* proxy/local_admin.c; NULL: off */
     struct metrics *metrics; /* of the main thread */
     char run_id[41];

@@ -60,7 +60,10 @@ struct shard_reply {
     bool is_failure; /* the shard did not answer */
 };
 
-enum { REQUEST_INLINE_MAX = 32 };
+enum {
+    REQUEST_INLINE_MAX = 32,
+    REQUEST_HEAD_MAX = 256, /* of a frame, kept for the slow log */
+};
 
 /* How a reply is kept until its turn. */
 enum request_kept { KEPT_NOTHING, KEPT_INLINE, KEPT_OUT };
@@ -75,6 +78,7 @@ struct request {
     uint16_t linked;     /* parts in queues of upstreams, calls to other threads */
     uint8_t kept;        /* enum request_kept */
     uint8_t kept_len;    /* KEPT_INLINE */
+    uint16_t head_len;   /* of `head`; 0: the request is not timed */
     bool is_ready;
     bool is_queued;   /* in its client's pipeline */
     bool is_silent;   /* CLIENT REPLY OFF: no reply leaves */
@@ -85,6 +89,7 @@ struct request {
     bool is_blocking; /* the command on which the client waits: blocked.c learns of the reply */
     bool has_db;      /* of an EXEC: after success the session is in exec_db */
     uint8_t exec_db;
+    uint64_t begun_us; /* when its frame was taken; monotonic. slow.h */
     struct part part;
     union {
         char kept_text[REQUEST_INLINE_MAX]; /* KEPT_INLINE */
@@ -93,6 +98,7 @@ struct request {
             struct local_state *local; /* of a local command; NULL: none */
         };
     };
+    char head[REQUEST_HEAD_MAX]; /* the frame's first bytes */
 };
 
 /* ---- for local handlers ---------------------------------------------------------------------- */

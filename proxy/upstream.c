@@ -523,7 +523,10 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
         bool is_errand = upstream->is_errand;
         if (is_errand)
             part->upstream = NULL;
+        upstream->worker->answering = upstream;
         take_reply(upstream, part, block, data, len);
+        upstream->worker->answering = NULL;
+        upstream->answered_us = loop_mono_us(upstream->worker->loop);
         if (is_errand)
             upstream_release(upstream, true);
         return;

@@ -5,6 +5,7 @@
 #include "proxy/local.h"
 #include "proxy/proxy.h"
 #include "proxy/request.h"
+#include "proxy/slow.h"
 #include "shared/check.h"
 #include "shared/log.h"
 #include "shared/net/stream.h"
@@ -43,6 +44,7 @@ static void set_limits(struct proxy_worker *worker)
         .bulk_bytes_max = bulk_bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bulk_bytes,
         .args_max = INT32_MAX,
         .inline_bytes_max = INLINE_BYTES_MAX};
+    slow_configure(worker);
 }
 
 struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, uint32_t index,

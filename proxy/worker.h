@@ -25,6 +25,7 @@ struct listen_options;
 struct proxy;
 struct request;
 struct stream;
+struct upstream;
 
 struct proxy_worker {
     struct loop *loop;
@@ -48,6 +49,10 @@ struct proxy_worker {
     uint32_t free_count;
     uint32_t free_least; /* fewest that were free since the last decay */
     uint32_t requests;   /* all that exist */
+
+    uint64_t slow_us;           /* requests that take so long are noted (slow.h) */
+    const struct frame *taken;  /* the frame that is being taken */
+    struct upstream *answering; /* whose reply is being handled */
 
     struct bytes *argv; /* scratch of argv_of() */
     uint32_t argc;      /* of the local command that runs */

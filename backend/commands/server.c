@@ -272,52 +272,24 @@ void cmd_lolwut(struct call *call)
 
 /* ---- SLOWLOG ---- */
 
-enum { SLOWLOG_GET_DEFAULT = 10 };
-
-static void reply_slow(struct reply *reply, const struct slow_entry *entry)
-{
-    reply_array(reply, 6);
-    reply_int(reply, (int64_t)entry->id);
-    reply_int(reply, (int64_t)entry->at_s);
-    reply_int(reply, (int64_t)entry->usec);
-    reply_array(reply, entry->argc);
-    for (uint32_t i = 0; i < entry->argc; i++)
-        reply_bulk(reply, entry->argv[i]);
-    reply_bulk(reply, entry->peer);
-    reply_bulk(reply, entry->name);
-}
-
 void cmd_slowlog_get(struct call *call)
 {
-    const struct stats *stats = call->partition->stats;
-    int64_t count = SLOWLOG_GET_DEFAULT;
-    if (call->argc > 3) {
-        call_errorf(
-            call,
-            "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try SLOWLOG HELP.",
-            (int)call->argv[1].len, call->argv[1].data);
-        return;
-    }
-    if (call->argc == 3 && (!number_parse_int64(call->argv[2], &count) || count < -1)) {
-        call_error_text(call, "ERR count should be greater than or equal to -1");
-        return;
-    }
-    if (count < 0 || count > (int64_t)stats->slow_count)
-        count = (int64_t)stats->slow_count;
-    reply_array(&call->reply, count);
-    for (const struct slow_entry *entry = stats->slow; entry && count > 0;
-         entry = entry->next, count--)
-        reply_slow(&call->reply, entry);
+    char error[SLOWLOG_ERROR_MAX];
+    int64_t count;
+    if (slowlog_parse_get(call->argv, call->argc, &count, error))
+        slowlog_reply(&call->partition->stats->slowlog, NULL, count, &call->reply);
+    else
+        call_error_text(call, error);
 }
 
 void cmd_slowlog_len(struct call *call)
 {
-    reply_int(&call->reply, (int64_t)call->partition->stats->slow_count);
+    reply_int(&call->reply, (int64_t)call->partition->stats->slowlog.count);
 }
 
 void cmd_slowlog_reset(struct call *call)
 {
-    slowlog_reset(call->partition->stats);
+    slowlog_reset(&call->partition->stats->slowlog, NULL);
     reply_ok(&call->reply);
 }
 

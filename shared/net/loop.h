@@ -31,6 +31,7 @@ void loop_poll(struct loop *loop);
 
 /* Times of the current turn; no system call. */
 uint64_t loop_mono_ms(const struct loop *loop);
+uint64_t loop_mono_us(const struct loop *loop);
 uint64_t loop_wall_ms(const struct loop *loop);
 uint64_t loop_wall_us(const struct loop *loop);
 

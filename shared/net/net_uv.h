@@ -52,6 +52,8 @@ struct loop {
     uint64_t turns;
     uint64_t wall_turn; /* the turn wall_us was taken in */
     uint64_t wall_us;
+    uint64_t mono_turn; /* the same for mono_us */
+    uint64_t mono_us;
 };
 
 /* Takes back a task that was posted and has not run; the loop's own thread only. */

@@ -213,6 +213,12 @@ uint64_t loop_mono_ms(const struct loop *loop)
     return clock_mono_us() / 1000;
 }
 
+uint64_t loop_mono_us(const struct loop *loop)
+{
+    (void)loop;
+    return clock_mono_us();
+}
+
 uint64_t loop_wall_ms(const struct loop *loop)
 {
     return loop_wall_us(loop) / 1000;

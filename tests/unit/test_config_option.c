@@ -10,6 +10,7 @@
 
 struct sample {
     int number;
+    int below;
     uint64_t size_bytes;
     uint64_t time_ms;
     bool flag;
@@ -27,7 +28,7 @@ struct sample {
             offsetof(struct sample, member)                                                        \
     }
 
-enum { NUMBER, SIZE, TIME, FLAG, WORD, MODE, TEXT, ADDRESS, ADDRESSES, RULE, ROWS };
+enum { NUMBER, SIZE, TIME, FLAG, WORD, MODE, BELOW, TEXT, ADDRESS, ADDRESSES, RULE, ROWS };
 
 // clang-format off
 static const struct option rows[ROWS] = {
@@ -37,6 +38,7 @@ static const struct option rows[ROWS] = {
     ROW(BOOL, flag, "no", "", "", ""),
     ROW(ENUM, word, "two", "", "", "one|two|three"),
     ROW(OCTAL, mode, "0700", "0", "0777", ""),
+    ROW(INT, below, "0", "-1", "7", ""),
     ROW(STRING, text, "", "0", "10", ""),
     ROW(ADDRESS, address, "", "1", "100", ""),
     ROW(ADDRESSES, addresses, "h:1", "1", "1000", ""),
@@ -83,6 +85,10 @@ static void test_numbers_keep_to_their_bounds(void)
         CHECK(!set(NUMBER, bad[i]));
     CHECK(sample.number == 10);
     CHECK(strcmp(reason, "expected a number from 1 to 10") == 0);
+    CHECK(set(BELOW, "-1") && sample.below == -1 && shows(BELOW, "-1"));
+    CHECK(set(BELOW, "7") && sample.below == 7 && shows(BELOW, "7"));
+    CHECK(!set(BELOW, "-2") && !set(BELOW, "-") && !set(BELOW, "--1") && !set(BELOW, "8"));
+    CHECK(!set(NUMBER, "-1") && !set(SIZE, "-1"));
 }
 
 static void test_sizes_and_times_take_units(void)

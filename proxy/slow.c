@@ -1,0 +1,129 @@
+#include "proxy/slow.h"
+
+#include "proxy/pool.h"
+#include "proxy/proxy.h"
+#include "proxy/upstream.h"
+#include "shared/check.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { ARGS_MAX = 33 }; /* one more than the log shows */
+
+struct journal {
+    pthread_mutex_t mutex;
+    struct slowlog slowlog;
+};
+
+struct journal *journal_new(void)
+{
+    struct journal *journal = calloc(1, sizeof *journal);
+    CHECK(journal);
+    CHECK(pthread_mutex_init(&journal->mutex, NULL) == 0);
+    return journal;
+}
+
+void journal_free(struct journal *journal)
+{
+    slowlog_reset(&journal->slowlog, NULL);
+    (void)pthread_mutex_destroy(&journal->mutex);
+    free(journal);
+}
+
+struct slowlog *journal_lock(struct journal *journal)
+{
+    CHECK(pthread_mutex_lock(&journal->mutex) == 0);
+    return &journal->slowlog;
+}
+
+void journal_unlock(struct journal *journal)
+{
+    CHECK(pthread_mutex_unlock(&journal->mutex) == 0);
+}
+
+void slow_configure(struct proxy_worker *worker)
+{
+    int64_t slower_than = worker->snapshot->config.slowlog_log_slower_than;
+    worker->slow_us = slower_than < 0 ? UINT64_MAX : (uint64_t)slower_than;
+}
+
+/* ---- what is left of a request ---------------------------------------------------------------- */
+
+/* The number behind a '*' or '$' at *pos, which moves behind its line; -1: the head ends before. */
+static int64_t take_number(const struct request *request, size_t *pos)
+{
+    int64_t number = 0;
+    size_t at = *pos + 1;
+    while (at < request->head_len && request->head[at] >= '0' && request->head[at] <= '9')
+        number = number * 10 + (request->head[at++] - '0');
+    if (at + 2 > request->head_len)
+        return -1;
+    *pos = at + 2;
+    return number;
+}
+
+/* The arguments that the head still has, and how much is missing. */
+static void parse_head(const struct request *request, struct bytes argv[ARGS_MAX],
+                       struct slow_command *slow)
+{
+    size_t pos = 0;
+    int64_t argc = take_number(request, &pos);
+    slow->argv = argv;
+    while (slow->argc < ARGS_MAX && slow->argc < argc && pos < request->head_len) {
+        int64_t len = take_number(request, &pos);
+        if (len < 0)
+            break;
+        size_t left = request->head_len - pos;
+        size_t have = (size_t)len < left ? (size_t)len : left;
+        argv[slow->argc++] = (struct bytes){request->head + pos, have};
+        slow->last_cut = (size_t)len - have;
+        pos += have + 2;
+    }
+    slow->missing = argc > slow->argc ? (uint32_t)(argc - slow->argc) : 0;
+}
+
+/* ---- noting ----------------------------------------------------------------------------------- */
+
+/* Which shard has just answered, and how long it had the request in front of its queue. */
+static void tell_shard(const struct request *request, struct slow_command *slow)
+{
+    const struct proxy_worker *worker = request->worker;
+    const struct upstream *upstream = worker->answering;
+    if (!upstream)
+        return;
+    uint64_t since =
+        upstream->answered_us > request->begun_us ? upstream->answered_us : request->begun_us;
+    slow->shard = bytes_of(upstream->node->name);
+    slow->shard_usec = loop_mono_us(worker->loop) - since;
+}
+
+static void log_slow(const struct client *client, const struct request *request, uint64_t usec)
+{
+    const struct proxy_worker *worker = client->worker;
+    struct bytes argv[ARGS_MAX];
+    struct slow_command slow = {
+        .at_s = loop_wall_ms(worker->loop) / 1000,
+        .usec = usec,
+        .peer = bytes_of(stream_peer(client->stream)),
+        .name = bytes_of(client->session.name ? client->session.name : ""),
+        .space = client->session.place->name,
+        .command = request->command,
+    };
+    parse_head(request, argv, &slow);
+    tell_shard(request, &slow);
+    struct journal *journal = worker->proxy->journal;
+    slowlog_push(journal_lock(journal), &slow, (uint64_t)worker->snapshot->config.slowlog_max_len);
+    journal_unlock(journal);
+}
+
+void slow_note(struct client *client, const struct request *request, uint64_t usec)
+{
+    const struct command *command = request->command;
+    int64_t slower_than = client->worker->snapshot->config.slowlog_log_slower_than;
+    if (!command || request->is_blocking || client->is_closed)
+        return;
+    /* A transaction's commands run at the shard: here they are one. */
+    bool is_skipped = command->flags & CMD_SKIP_SLOWLOG && command->id != COMMAND_exec;
+    if (slower_than >= 0 && usec >= (uint64_t)slower_than && !is_skipped)
+        log_slow(client, request, usec);
+}

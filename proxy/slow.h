@@ -1,0 +1,52 @@
+/*
+ * slow.h - how long requests take, and what is kept of the slow ones: SLOWLOG, LATENCY.
+ *
+ *   frame taken ─► slow_remember: the turn's time, the frame's first bytes
+ *                                   … shard(s) …
+ *   reply complete ─► slow_look: one compare; too long ─► slow_note ─► journal (one per proxy, a mutex)
+ *
+ * Times are those of loop turns, so what happens inside one turn takes 0 µs. Commands that wait at a backend
+ * (BLPOP) are not slow, they wait. A shard's share is the time it had this request in front of its queue: since
+ * the request was sent, or since the shard's reply before it came, whichever is later.
+ */
+#pragma once
+
+#include "proxy/client.h"
+#include "proxy/request.h"
+#include "proxy/worker.h"
+#include "shared/slowlog.h"
+
+struct journal;
+
+struct journal *journal_new(void);
+void journal_free(struct journal *journal);
+/* The slow log is the caller's until journal_unlock. Any thread. */
+struct slowlog *journal_lock(struct journal *journal);
+void journal_unlock(struct journal *journal);
+
+/* The limits may be others now. */
+void slow_configure(struct proxy_worker *worker);
+
+/* The request was made of the frame that is being taken, if any. */
+static inline void slow_remember(struct request *request, const struct frame *frame)
+{
+    const struct proxy_worker *worker = request->worker;
+    if (worker->slow_us == UINT64_MAX || !frame)
+        return;
+    request->begun_us = loop_mono_us(worker->loop);
+    request->head_len = frame->len < REQUEST_HEAD_MAX ? (uint16_t)frame->len : REQUEST_HEAD_MAX;
+    memcpy(request->head, frame->data, request->head_len);
+}
+
+void slow_note(struct client *client, const struct request *request, uint64_t usec);
+
+/* Its reply is complete. */
+static inline void slow_look(struct client *client, const struct request *request)
+{
+    const struct proxy_worker *worker = client->worker;
+    if (!request->head_len)
+        return;
+    uint64_t usec = loop_mono_us(worker->loop) - request->begun_us;
+    if (usec >= worker->slow_us)
+        slow_note(client, request, usec);
+}

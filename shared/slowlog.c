@@ -1,0 +1,174 @@
+#include "shared/slowlog.h"
+
+#include "shared/check.h"
+#include "shared/number.h"
+#include "shared/secret.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    ARGS_MAX = 32,       /* arguments kept, the last one says how many are missing */
+    ARG_BYTES_MAX = 128, /* bytes kept of one, then a note */
+    NOTE_MAX = 64,
+    GET_DEFAULT = 10,
+};
+
+/* ---- pushing ---- */
+
+/* Arguments an entry shows, the note about missing ones included. */
+static uint32_t shown_args(const struct slow_command *slow)
+{
+    uint32_t known = slow->argc + (slow->missing > 0);
+    return known < ARGS_MAX ? known : ARGS_MAX;
+}
+
+/* The text kept of argument i: all of it, its beginning with a note, or the note about missing ones. */
+static struct bytes shown_text(const struct slow_command *slow, uint32_t i,
+                               char note[ARG_BYTES_MAX + NOTE_MAX])
+{
+    int len;
+    if (i + 1 == shown_args(slow) && slow->argc + slow->missing > i + 1) {
+        len = snprintf(note, NOTE_MAX, "... (%u more arguments)", slow->argc + slow->missing - i);
+        return (struct bytes){note, (size_t)len};
+    }
+    if (slow->command && secret_argument(slow->command, slow->argv, i))
+        return BYTES("(redacted)");
+    const struct bytes *arg = &slow->argv[i];
+    size_t cut = i + 1 == slow->argc ? slow->last_cut : 0;
+    size_t kept = arg->len < ARG_BYTES_MAX ? arg->len : ARG_BYTES_MAX;
+    if (kept == arg->len && cut == 0)
+        return *arg;
+    memcpy(note, arg->data, kept);
+    len = snprintf(note + kept, NOTE_MAX, "... (%zu more bytes)", arg->len - kept + cut);
+    return (struct bytes){note, kept + (size_t)len};
+}
+
+static struct bytes put_text(char **at, struct bytes text)
+{
+    struct bytes kept = {*at, text.len};
+    if (text.len)
+        memcpy(*at, text.data, text.len);
+    *at += text.len;
+    return kept;
+}
+
+static void trim(struct slowlog *log, uint64_t len_max)
+{
+    struct slow_entry **link = &log->newest;
+    for (uint64_t i = 0; i < len_max && *link; i++)
+        link = &(*link)->next;
+    while (*link) {
+        struct slow_entry *dropped = *link;
+        *link = dropped->next;
+        free(dropped);
+        log->count--;
+    }
+}
+
+void slowlog_push(struct slowlog *log, const struct slow_command *slow, uint64_t len_max)
+{
+    char note[ARG_BYTES_MAX + NOTE_MAX];
+    uint32_t argc = shown_args(slow);
+    size_t bytes = slow->peer.len + slow->name.len + slow->space.len + slow->shard.len;
+    for (uint32_t i = 0; i < argc; i++)
+        bytes += shown_text(slow, i, note).len;
+    struct slow_entry *entry = malloc(sizeof *entry + argc * sizeof *entry->argv + bytes);
+    CHECK(entry);
+    *entry = (struct slow_entry){.id = log->next_id++,
+                                 .at_s = slow->at_s,
+                                 .usec = slow->usec,
+                                 .shard_usec = slow->shard_usec,
+                                 .argc = argc};
+    char *at = (char *)&entry->argv[argc];
+    entry->peer = put_text(&at, slow->peer);
+    entry->name = put_text(&at, slow->name);
+    entry->space = put_text(&at, slow->space);
+    entry->shard = put_text(&at, slow->shard);
+    for (uint32_t i = 0; i < argc; i++)
+        entry->argv[i] = put_text(&at, shown_text(slow, i, note));
+    entry->next = log->newest;
+    log->newest = entry;
+    log->count++;
+    if (log->count > len_max)
+        trim(log, len_max);
+}
+
+/* ---- looking ---- */
+
+const struct slow_entry *slowlog_next(const struct slow_entry *entry, slowlog_space space)
+{
+    while (entry && space && !bytes_equal(entry->space, *space))
+        entry = entry->next;
+    return entry;
+}
+
+uint64_t slowlog_count(const struct slowlog *log, slowlog_space space)
+{
+    uint64_t count = 0;
+    if (!space)
+        return log->count;
+    for (const struct slow_entry *entry = log->newest; (entry = slowlog_next(entry, space));
+         entry = entry->next)
+        count++;
+    return count;
+}
+
+void slowlog_reset(struct slowlog *log, slowlog_space space)
+{
+    struct slow_entry **link = &log->newest;
+    while (*link) {
+        struct slow_entry *entry = *link;
+        if (slowlog_next(entry, space) != entry) {
+            link = &entry->next;
+            continue;
+        }
+        *link = entry->next;
+        free(entry);
+        log->count--;
+    }
+}
+
+bool slowlog_parse_get(const struct bytes *argv, uint32_t argc, int64_t *count,
+                       char error[SLOWLOG_ERROR_MAX])
+{
+    *count = GET_DEFAULT;
+    if (argc > 3) {
+        (void)snprintf(
+            error, SLOWLOG_ERROR_MAX,
+            "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try SLOWLOG HELP.",
+            (int)(argv[1].len < 128 ? argv[1].len : 128), argv[1].data);
+        return false;
+    }
+    if (argc == 3 && (!number_parse_int64(argv[2], count) || *count < -1)) {
+        (void)snprintf(error, SLOWLOG_ERROR_MAX, "ERR count should be greater than or equal to -1");
+        return false;
+    }
+    return true;
+}
+
+void slowlog_reply_entry(const struct slow_entry *entry, struct reply *reply)
+{
+    reply_int(reply, (int64_t)entry->id);
+    reply_int(reply, (int64_t)entry->at_s);
+    reply_int(reply, (int64_t)entry->usec);
+    reply_array(reply, entry->argc);
+    for (uint32_t i = 0; i < entry->argc; i++)
+        reply_bulk(reply, entry->argv[i]);
+    reply_bulk(reply, entry->peer);
+    reply_bulk(reply, entry->name);
+}
+
+void slowlog_reply(const struct slowlog *log, slowlog_space space, int64_t count,
+                   struct reply *reply)
+{
+    int64_t all = (int64_t)slowlog_count(log, space);
+    if (count < 0 || count > all)
+        count = all;
+    reply_array(reply, count);
+    for (const struct slow_entry *entry = log->newest;
+         count > 0 && (entry = slowlog_next(entry, space)); entry = entry->next, count--) {
+        reply_array(reply, 6);
+        slowlog_reply_entry(entry, reply);
+    }
+}
