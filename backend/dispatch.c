@@ -163,10 +163,7 @@ static bool gate_subscriber(struct call *call)
         break;
     }
     char text[256];
-    (void)snprintf(text, sizeof text,
-                   "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / "
-                   "RESET are allowed in this context",
-                   command_full_name(call->command));
+    (void)snprintf(text, sizeof text, SUBSCRIBER_ERROR, command_full_name(call->command));
     refuse(call, text);
     return false;
 }

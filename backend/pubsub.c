@@ -57,26 +57,6 @@ struct interest_set *pubsub_set(struct pubsub *pubsub, struct bytes namespace_na
     return channels->sets[kind];
 }
 
-void subscriber_init(struct subscriber *subscriber)
-{
-    for (int kind = 0; kind < CHANNEL_KINDS; kind++)
-        follower_init(&subscriber->kinds[kind]);
-}
-
-void subscriber_clear(struct subscriber *subscriber)
-{
-    for (int kind = 0; kind < CHANNEL_KINDS; kind++)
-        interest_clear(&subscriber->kinds[kind]);
-}
-
-uint32_t subscriber_count(const struct subscriber *subscriber)
-{
-    uint32_t count = 0;
-    for (int kind = 0; kind < CHANNEL_KINDS; kind++)
-        count += subscriber->kinds[kind].count;
-    return count;
-}
-
 /* ---- publishing ---- */
 
 /* Sends one message to all of a topic; it is formatted once for each protocol. */
@@ -102,14 +82,13 @@ int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
                        enum channel_kind kind, struct bytes channel, struct bytes payload)
 {
     CHECK(kind != CHANNEL_PATTERN);
-    const struct bytes word = kind == CHANNEL_PLAIN ? BYTES("message") : BYTES("smessage");
     int64_t receivers = 0;
     const struct topic *topic =
         interest_find(pubsub_set(partition->pubsub, namespace_name, kind), channel);
     if (topic) {
-        const struct bytes parts[] = {word, channel, payload};
+        const struct bytes parts[] = {bytes_of(CHANNEL_WORDS[kind].message), channel, payload};
         send_to_topic(partition, topic, kind, parts, 3);
-        receivers += topic->count;
+        receivers += (int64_t)topic->weight;
     }
     if (kind == CHANNEL_SHARD)
         return receivers;
@@ -119,7 +98,7 @@ int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
             continue;
         const struct bytes parts[] = {BYTES("pmessage"), topic_name(topic), channel, payload};
         send_to_topic(partition, topic, CHANNEL_PATTERN, parts, 4);
-        receivers += topic->count;
+        receivers += (int64_t)topic->weight;
     }
     return receivers;
 }

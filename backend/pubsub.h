@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "backend/interest.h"
+#include "shared/channel.h"
 
 struct call;
 struct out;
@@ -19,25 +19,12 @@ struct pubsub; /* all of a partition */
 struct reply;
 struct session;
 
-enum channel_kind { CHANNEL_PLAIN, CHANNEL_PATTERN, CHANNEL_SHARD, CHANNEL_KINDS };
-
-/* One session's subscriptions. */
-struct subscriber {
-    struct follower kinds[CHANNEL_KINDS];
-};
-
 struct pubsub *pubsub_new(void);
 void pubsub_free(struct pubsub *pubsub);
-void subscriber_init(struct subscriber *subscriber);
-/* Ends all subscriptions, without a word. */
-void subscriber_clear(struct subscriber *subscriber);
-/* Of all kinds. */
-uint32_t subscriber_count(const struct subscriber *subscriber);
-
 /* The table of a namespace; made when it is new. */
 struct interest_set *pubsub_set(struct pubsub *pubsub, struct bytes namespace_name,
                                 enum channel_kind kind);
 /* Sends the payload to the listeners of the channel (plain: and of patterns that match it) in the namespace.
- * Returns how many messages that are. */
+ * Returns how many listeners that are, those a proxy speaks for counted one by one. */
 int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
                        enum channel_kind kind, struct bytes channel, struct bytes payload);

@@ -15,7 +15,7 @@
  */
 #pragma once
 
-#include "backend/interest.h"
+#include "shared/interest.h"
 
 struct call;
 struct partition;

@@ -1,5 +1,6 @@
 #include "proxy/client.h"
 
+#include "proxy/audience.h"
 #include "proxy/blocked.h"
 #include "proxy/local.h"
 #include "proxy/pool.h"
@@ -92,6 +93,7 @@ static void client_leave(struct client *client)
     client_transaction_release(client);
     leave_requests(client);
     blocked_leave(client);
+    audience_clear(client);
     place->clients--;
     if (place->clients == 0)
         local_place_left(worker, place);
@@ -105,6 +107,7 @@ void client_free(struct client *client)
     CHECK(client->is_closed);
     list_remove(&client->link);
     resp_scan_fini(&client->scan);
+    client_channels_free(client);
     client_session_fini(&client->session, &client->worker->places);
     client->magic = 0;
     free(client);
@@ -154,6 +157,8 @@ void client_move(struct client *client, struct bytes name, uint8_t db)
     struct client_session *session = &client->session;
     struct place *before = session->place ? place_ref(session->place) : NULL;
     struct place *place = places_get(&worker->places, name, db);
+    if (before && !bytes_equal(before->name, name))
+        audience_clear(client);
     client_session_move(session, &worker->places, place);
     place_unref(&worker->places, place);
     if (before && before->clients == 0)
@@ -371,6 +376,25 @@ void client_ready(struct client *client, struct request *request)
         client_kill(client, "unread replies exceed client-output-limit");
 }
 
+void client_push(struct client *client, struct block *block, const char *data, size_t len)
+{
+    struct client_channels *channels = client->channels;
+    bool waits = channels && channels->is_changing;
+    struct out *out = waits ? &channels->waiting : stream_out(client->stream);
+    if (client->session.resp == 2) {
+        out_write(out, "*", 1);
+        data++;
+        len--;
+    }
+    out_write_block(out, block, data, len);
+    metric_add(client->worker->metrics, METRIC_PROXY_BYTES_OUT, len);
+    if (waits)
+        return;
+    stream_send(client->stream);
+    if (is_over_limit(client, out->bytes))
+        client_kill(client, "unread messages exceed client-output-limit");
+}
+
 struct request *client_new_request(struct client *client, const struct command *command)
 {
     struct request *request = request_new(client->worker, command);
@@ -523,6 +547,10 @@ static bool run_local(struct client *client, const struct frame *frame,
     local_fn *handler = local_handlers[command->id];
     bool asks_shards = command->route != ROUTE_LOCAL || command->merge != MERGE_ONE;
     CHECK(handler);
+    if (command->route == ROUTE_PINNED && client->pipeline.count > 0) {
+        client_hold(client, HOLD_ORDER); /* messages come right behind the confirmation */
+        return false;
+    }
     if (asks_shards && !client_may_send(client, client_label(client, command)))
         return false;
     (void)argv_of(client->worker, frame);
@@ -610,6 +638,23 @@ static bool is_http(const struct frame *frame)
     return bytes_is(frame_arg(frame, 0), "post") || bytes_is(frame_arg(frame, 0), "host:");
 }
 
+/* A RESP2 client with subscriptions reads messages, which only few replies can stand between. */
+static bool check_subscriber(struct client *client, const struct command *command)
+{
+    bool may_run = command->route == ROUTE_PINNED && command->flags & CMD_PUBSUB;
+    if (may_run || command->id == COMMAND_ping || command->id == COMMAND_quit ||
+        command->id == COMMAND_reset)
+        return true;
+    char text[256];
+    (void)snprintf(text, sizeof(text), SUBSCRIBER_ERROR, command_full_name(command));
+    transaction_refused(client);
+    if (command->id == COMMAND_exec)
+        refuse_exec(client, command, text + strlen("ERR "));
+    else
+        client_reply_text(client, command, text);
+    return false;
+}
+
 /* The gates before a command runs, in Redis' order. False: it was refused, and the client told. */
 static bool pass_gates(struct client *client, const struct frame *frame,
                        const struct command *command)
@@ -642,6 +687,8 @@ static inline bool client_take(struct client *client, const struct frame *frame)
     if (!pass_gates(client, frame, command))
         return true;
     client->last_command = command;
+    if (client->channels && client_is_subscriber(client) && !check_subscriber(client, command))
+        return true;
     if (client->session.transaction.is_open && !acts_in_transaction(command)) {
         transaction_queue_command(client, frame, command);
         return true;

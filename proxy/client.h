@@ -75,6 +75,7 @@ struct client {
     uint64_t id;
     uint64_t created_ms;                /* monotonic */
     const struct command *last_command; /* NULL: none yet */
+    struct client_channels *channels;   /* subscriptions; NULL: it never had any. audience.c */
     struct request *blocked; /* the command that waits at a backend; NULL: none. blocked.c */
     uint16_t blocked_slot;   /* of its keys, or BLOCKED_ANYWHERE */
     struct client_session session;
@@ -128,6 +129,8 @@ void client_answer(struct client *client, struct request *request, struct block 
                    const char *data, size_t len);
 /* The request is complete: its reply was written where request_reply_out() said. It may be gone after. */
 void client_ready(struct client *client, struct request *request);
+/* A message that no request asked for: a push frame. A RESP2 client gets it as an array. */
+void client_push(struct client *client, struct block *block, const char *data, size_t len);
 void client_hold(struct client *client, uint8_t why);
 /* Lets it go on when nothing else holds it. */
 void client_unhold(struct client *client, uint8_t why);

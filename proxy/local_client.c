@@ -4,6 +4,7 @@
  * Clients live on their workers' threads; a filter travels to every worker, each writes what it finds, and the
  * worker that was asked puts it together.
  */
+#include "proxy/audience.h"
 #include "proxy/local.h"
 #include "proxy/worker.h"
 #include "shared/number.h"
@@ -63,6 +64,8 @@ static void flags_of(const struct client *client, char flags[16])
     char *at = flags;
     if (client->session.transaction.is_open)
         *at++ = 'x';
+    if (client_subscriptions(client) > 0)
+        *at++ = 'P';
     if (client->blocked)
         *at++ = 'b';
     if (client->session.is_readonly)
@@ -88,22 +91,27 @@ static void describe(const struct client *client, struct out *out)
     const struct stream *stream = client->stream;
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
     struct bytes namespace = session->place->name;
+    uint32_t counts[CHANNEL_KINDS] = {0};
     char flags[16];
     flags_of(client, flags);
+    for (int kind = 0; client->channels && kind < CHANNEL_KINDS; kind++)
+        counts[kind] = client->channels->subscriber.kinds[kind].count;
     out_printf(out,
                "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
                " flags=%s db=%u",
                client->id, stream_peer(stream), stream_local(stream), stream_fd(stream),
                session->name ? session->name : "", (now_ms - client->created_ms) / 1000,
                (now_ms - stream_active_ms(stream)) / 1000, flags, session->place->db);
-    out_printf(out,
-               " sub=0 psub=0 ssub=0 multi=%d qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=%zu rbs=0 "
-               "rbp=0 obl=%zu oll=%u"
-               " omem=%zu tot-mem=%zu events=r",
-               transaction->is_open ? (int)transaction->count : -1, stream_held(stream),
-               client_transaction_bytes(transaction), stream_pending(stream),
-               client->pipeline.count, client->kept_bytes,
-               sizeof *client + stream_held(stream) + stream_pending(stream) + client->kept_bytes);
+    out_printf(
+        out,
+        " sub=%u psub=%u ssub=%u multi=%d qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=%zu rbs=0 "
+        "rbp=0 obl=%zu oll=%u"
+        " omem=%zu tot-mem=%zu events=r",
+        counts[CHANNEL_PLAIN], counts[CHANNEL_PATTERN], counts[CHANNEL_SHARD],
+        transaction->is_open ? (int)transaction->count : -1, stream_held(stream),
+        client_transaction_bytes(transaction), stream_pending(stream), client->pipeline.count,
+        client->kept_bytes,
+        sizeof *client + stream_held(stream) + stream_pending(stream) + client->kept_bytes);
     out_printf(out, " cmd=%s user=%.*s redir=-1 resp=%u lib-name=%s lib-ver=%s\n",
                client->last_command ? command_full_name(client->last_command) : "NULL",
                namespace.len ? (int)namespace.len : (int)strlen("default"),

@@ -1,6 +1,7 @@
 /*
  * local_connection.c - what a client says about its own connection: protocol, database, name, replies.
  */
+#include "proxy/audience.h"
 #include "proxy/local.h"
 #include "proxy/local_auth.h"
 #include "proxy/worker.h"
@@ -110,13 +111,18 @@ void local_hello(struct client *client, struct request *request, struct reply *r
 
 void local_ping(struct client *client, struct request *request, struct reply *reply)
 {
-    (void)client;
-    if (request_argc(request) > 2)
+    uint32_t argc = request_argc(request);
+    if (argc > 2) {
         command_error_arity(reply, request->command);
-    else if (request_argc(request) == 2)
+    } else if (client_is_subscriber(client)) {
+        reply_array(reply, 2);
+        reply_bulk_text(reply, "pong");
+        reply_bulk(reply, argc == 2 ? request_argv(request)[1] : BYTES(""));
+    } else if (argc == 2) {
         reply_bulk(reply, request_argv(request)[1]);
-    else
+    } else {
         reply_status(reply, "PONG");
+    }
 }
 
 void local_echo(struct client *client, struct request *request, struct reply *reply)
@@ -138,6 +144,7 @@ void local_reset(struct client *client, struct request *request, struct reply *r
     (void)request;
     client_transaction_clear(&session->transaction);
     client_transaction_release(client);
+    audience_clear(client);
     session->resp = reply->resp = 2;
     session->reply_wish = REPLY_WISH_ON;
     session->is_readonly = session->no_evict = session->no_touch = false;

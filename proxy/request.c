@@ -459,6 +459,13 @@ static void local_wait(struct request *request, request_done_fn *done)
 
 /* ---- fan-out --------------------------------------------------------------------------------- */
 
+void request_wait_parts(struct request *request, uint32_t count, request_done_fn *done)
+{
+    CHECK(!request->parts);
+    local_wait(request, done);
+    request_make_parts(request, count, 0);
+}
+
 static void write_argv(struct out *out, const struct bytes *argv, uint32_t argc)
 {
     out_printf(out, "*%u\r\n", argc);

@@ -122,6 +122,8 @@ enum { SHARDS_ALL = -1, SHARDS_ANY = -2 };
  * one, from `place`; NULL: the client's. */
 void request_fan_out(struct request *request, struct place *place, int shard,
                      const struct bytes *argv, uint32_t argc, request_done_fn *done);
+/* The same for a handler that sends `count` parts by itself, with request_part() and upstream_begin(). */
+void request_wait_parts(struct request *request, uint32_t count, request_done_fn *done);
 /* The answers, in the order of the map's shards; valid in `done` until it returns or sends again. */
 uint32_t request_reply_count(const struct request *request);
 const struct shard_reply *request_reply(const struct request *request, uint32_t i);

@@ -14,16 +14,17 @@ enum route_kind route_by_row(const struct command *command)
         return ROUTE_KIND_LOCAL;
     case ROUTE_BY_KEY:
     case ROUTE_SPLIT:
+    case ROUTE_CHANNEL:
         return ROUTE_KIND_ONE;
     case ROUTE_ALL_SHARDS:
         return command->merge == MERGE_FIRST_NONNULL ? ROUTE_KIND_LOCAL : ROUTE_KIND_ALL;
     case ROUTE_ANY:
         return ROUTE_KIND_ANY;
-    case ROUTE_CHANNEL:
-        return ROUTE_KIND_UNKNOWN;
     case ROUTE_PINNED:
         if (is_planned)
             return ROUTE_KIND_UNKNOWN;
+        if (command->handlers & HANDLER_PROXY)
+            return ROUTE_KIND_LOCAL;
         if (command->flags & CMD_BLOCKING || command->merge != MERGE_ONE)
             return ROUTE_KIND_BLOCKING;
         return ROUTE_KIND_TRANSACTION;
@@ -117,6 +118,12 @@ struct route route_plan(const struct route_rules *rules, const struct command *c
     enum route_kind kind = route_by_row(command);
     if (kind != ROUTE_KIND_ONE && kind != ROUTE_KIND_BLOCKING)
         return (struct route){.kind = kind};
+    if (command->route ==
+        ROUTE_CHANNEL) { /* it binds no transaction: any shard can tell the message */
+        uint16_t slot = route_slot(rules, argv[1]);
+        return (struct route){ROUTE_KIND_ONE, .slot = slot,
+                              .shard = shard_map_find(rules->map, slot)};
+    }
     struct route route = route_by_keys(rules, command, argv, argc, keys);
     bool may_wait = kind == ROUTE_KIND_BLOCKING && !never_waits(command, argv, argc);
     if (may_wait && (route.kind == ROUTE_KIND_ONE || route.kind == ROUTE_KIND_ANY))

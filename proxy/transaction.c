@@ -116,7 +116,8 @@ static bool check_queueable(struct client *client, const struct frame *frame,
         refuse(client, command, error_text(ERR_CROSSSLOT));
         return false;
     case ROUTE_KIND_LOCAL:
-        if (command->route == ROUTE_LOCAL ? shard_may_answer(command) : one_shard)
+        if (command->route == ROUTE_LOCAL ? shard_may_answer(command)
+                                          : one_shard && command->route != ROUTE_PINNED)
             break;
         refuse(client, command, "ERR Command not allowed inside a transaction");
         return false;

@@ -1,5 +1,6 @@
 #include "proxy/upstream.h"
 
+#include "proxy/audience.h"
 #include "proxy/blocked.h"
 #include "proxy/client.h"
 #include "proxy/pool.h"
@@ -23,6 +24,7 @@ enum {
     RESEND_BYTES_MAX = 64 * 1024, /* of reads kept for a second try */
     SPARE_MS = 30 * 1000,         /* an unused private connection is closed */
     SILENCE_FACTOR = 2,           /* times upstream-timeout without a byte: closed */
+    FEED_PROBE_MS = 10 * 1000, /* a feed that is silent for this long is asked whether it lives */
     BACKOFF_DOUBLINGS_MAX = 20,
     PATIENCE_MS_MAX =
         1 << 30, /* an errand that may take longer has no deadline: times are 32 bits */
@@ -67,6 +69,8 @@ void upstream_free(struct upstream *upstream)
     CHECK(upstream->is_closed);
     CHECK(!upstream->stream && !upstream->first);
     list_remove(&upstream->link);
+    if (upstream->feed)
+        feed_gone(upstream->feed);
     node_unref(upstream->node);
     upstream->magic = 0;
     free(upstream);
@@ -256,6 +260,8 @@ static void upstream_up(struct upstream *upstream)
     upstream->state = UPSTREAM_UP;
     upstream->out = stream_out(upstream->stream);
     out_move(upstream->out, &upstream->early);
+    if (upstream->feed)
+        feed_up(upstream->feed);
     stream_send(upstream->stream);
 }
 
@@ -326,7 +332,8 @@ static void upstream_resend(struct upstream *upstream, struct part *part, struct
 /* The connection is gone, or could not be made. */
 static void upstream_lost(struct upstream *upstream, const char *reason)
 {
-    bool was_idle = upstream->state == UPSTREAM_UP && !upstream->first && !upstream->is_fresh;
+    bool was_idle = upstream->state == UPSTREAM_UP && !upstream->first && !upstream->is_fresh &&
+                    !upstream->feed; /* a feed is never idle */
     const char *what =
         upstream->state == UPSTREAM_UP ? "connection lost before the reply: " : "not reachable: ";
     struct part *again = NULL;
@@ -339,6 +346,8 @@ static void upstream_lost(struct upstream *upstream, const char *reason)
     upstream->resend_place = NULL;
     upstream->is_unproven = false;
 
+    if (upstream->feed)
+        feed_lost(upstream->feed);
     if (upstream->is_private || upstream->is_draining) {
         upstream_close(upstream, reason);
     } else if (was_idle || again) {
@@ -507,8 +516,11 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
                               size_t len)
 {
     struct part *part = upstream->first;
-    if (data[0] == '>')
-        return; /* nothing here subscribes or tracks */
+    if (data[0] == '>') {
+        if (upstream->feed)
+            feed_deliver(upstream->feed, block, data, len);
+        return;
+    }
     if (!part) {
         upstream_lost(upstream,
                       data[0] == '-' ? "an error nobody asked for" : "a reply nobody asked for");
@@ -789,6 +801,8 @@ bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
 void upstream_slow(struct upstream *upstream, uint64_t now_ms)
 {
     uint64_t keepalive_ms = config_of(upstream)->upstream_keepalive_ms;
+    if (upstream->feed && (!keepalive_ms || keepalive_ms > FEED_PROBE_MS))
+        keepalive_ms = FEED_PROBE_MS;
     if (upstream->is_closed || upstream->state != UPSTREAM_UP || upstream->first)
         return;
     uint32_t silent_ms = (uint32_t)now_ms - upstream->heard_ms;

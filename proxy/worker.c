@@ -1,5 +1,6 @@
 #include "proxy/worker.h"
 
+#include "proxy/audience.h"
 #include "proxy/blocked.h"
 #include "proxy/client.h"
 #include "proxy/local.h"
@@ -58,6 +59,7 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     worker->snapshot = snapshot_ref(snapshot);
     worker->metrics = metrics_new();
     list_init(&worker->leaving);
+    list_init(&worker->audiences);
     list_init(&worker->clients);
     list_init(&worker->closed);
     route_keys_init(&worker->keys);
@@ -179,6 +181,7 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
         pool_update(&worker->pool, snapshot->map);
         worker->generation++;
         blocked_reloaded(worker);
+        audiences_reloaded(worker);
     }
     places_update(&worker->places, snapshot->namespaces);
     if (!namespaces_equal(before->namespaces, snapshot->namespaces))
@@ -218,6 +221,7 @@ static void go_on_stopping(struct proxy_worker *worker)
 {
     if (worker->is_stopped || worker->client_count > 0)
         return;
+    audiences_fini(worker);
     if (worker->pool.nodes)
         pool_fini(&worker->pool);
     if (worker->requests > worker->free_count)
@@ -332,7 +336,7 @@ static void close_idle(struct proxy_worker *worker)
     for (struct list *link = worker->clients.next; link != &worker->clients;) {
         struct client *client = container_of(link, struct client, link);
         link = link->next;
-        if (client->pipeline.count == 0 && !client->held_by &&
+        if (client->pipeline.count == 0 && !client->held_by && !client_subscriptions(client) &&
             now_ms - stream_active_ms(client->stream) >= timeout_ms)
             client_end(client);
     }
@@ -380,6 +384,7 @@ static void on_slow(void *owner)
     check_memory(worker);
     if (worker->pool.nodes)
         pool_slow(&worker->pool);
+    audiences_slow(worker);
     local_slow(worker);
     decay(worker);
 }

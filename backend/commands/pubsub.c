@@ -10,26 +10,9 @@
 #include "shared/command_reply.h"
 #include "shared/glob.h"
 
-/* What a kind of channel is called, and which kinds are counted together in its confirmations. */
-static const struct {
-    const char *subscribed;
-    const char *unsubscribed;
-} WORDS[CHANNEL_KINDS] = {
-    [CHANNEL_PLAIN] = {"subscribe", "unsubscribe"},
-    [CHANNEL_PATTERN] = {"psubscribe", "punsubscribe"},
-    [CHANNEL_SHARD] = {"ssubscribe", "sunsubscribe"},
-};
-
 static struct interest_set *set_of(struct call *call, enum channel_kind kind)
 {
     return pubsub_set(call->partition->pubsub, session_namespace(call->session), kind);
-}
-
-static int64_t confirmed_count(const struct subscriber *subscriber, enum channel_kind kind)
-{
-    if (kind == CHANNEL_SHARD)
-        return subscriber->kinds[CHANNEL_SHARD].count;
-    return subscriber->kinds[CHANNEL_PLAIN].count + subscriber->kinds[CHANNEL_PATTERN].count;
 }
 
 /* A NULL channel: there was none to end. */
@@ -40,13 +23,7 @@ static void confirm(struct call *call, const char *word, enum channel_kind kind,
     bool is_silent = call->session->reply_mode != REPLY_MODE_ON;
     out_init(&out);
     struct reply reply = {.out = is_silent ? &out : call->reply.out, .resp = call->reply.resp};
-    reply_push(&reply, 3);
-    reply_bulk_text(&reply, word);
-    if (channel)
-        reply_bulk(&reply, *channel);
-    else
-        reply_null(&reply);
-    reply_int(&reply, confirmed_count(&call->session->subscriber, kind));
+    subscriber_confirm(&call->session->subscriber, &reply, word, kind, channel);
     if (is_silent) {
         struct block *frames = message_of(&out);
         message_send(&call->partition->messages, call->session, frames, MESSAGE_BEFORE);
@@ -61,7 +38,7 @@ static void subscribe(struct call *call, enum channel_kind kind)
     struct follower *follower = &call->session->subscriber.kinds[kind];
     for (uint32_t i = 1; i < call->argc; i++) {
         (void)interest_add(set_of(call, kind), follower, call->argv[i]);
-        confirm(call, WORDS[kind].subscribed, kind, &call->argv[i]);
+        confirm(call, CHANNEL_WORDS[kind].subscribed, kind, &call->argv[i]);
     }
 }
 
@@ -70,11 +47,11 @@ static void unsubscribe_all(struct call *call, enum channel_kind kind)
     struct follower *follower = &call->session->subscriber.kinds[kind];
     struct interest *first = follower_interest_next(follower, NULL);
     if (!first)
-        confirm(call, WORDS[kind].unsubscribed, kind, NULL);
+        confirm(call, CHANNEL_WORDS[kind].unsubscribed, kind, NULL);
     for (; first; first = follower_interest_next(follower, NULL)) {
         struct bytes name = arena_copy(call->arena, topic_name(first->topic));
         (void)interest_remove(first->topic->set, follower, name);
-        confirm(call, WORDS[kind].unsubscribed, kind, &name);
+        confirm(call, CHANNEL_WORDS[kind].unsubscribed, kind, &name);
     }
 }
 
@@ -87,7 +64,7 @@ static void unsubscribe(struct call *call, enum channel_kind kind)
     }
     for (uint32_t i = 1; i < call->argc; i++) {
         (void)interest_remove(set_of(call, kind), follower, call->argv[i]);
-        confirm(call, WORDS[kind].unsubscribed, kind, &call->argv[i]);
+        confirm(call, CHANNEL_WORDS[kind].unsubscribed, kind, &call->argv[i]);
     }
 }
 
@@ -122,6 +99,27 @@ void cmd_punsubscribe(struct call *call)
 void cmd_sunsubscribe(struct call *call)
 {
     unsubscribe(call, CHANNEL_SHARD);
+}
+
+/* SCREE LISTEN kind channel count: this connection is a proxy's, and so many of its clients listen. */
+void cmd_scree_listen(struct call *call)
+{
+    int64_t count;
+    if (!call_int64(call, 4, &count))
+        return;
+    if (count < 0 || count > UINT32_MAX) {
+        call_error(call, ERR_NOT_INTEGER);
+        return;
+    }
+    for (unsigned kind = 0; kind < CHANNEL_KINDS; kind++) {
+        if (!bytes_is(call->argv[2], CHANNEL_WORDS[kind].message))
+            continue;
+        interest_weigh(set_of(call, kind), &call->session->subscriber.kinds[kind], call->argv[3],
+                       (uint32_t)count);
+        reply_ok(&call->reply);
+        return;
+    }
+    call_error(call, ERR_SYNTAX);
 }
 
 /* ---- publishing ---- */
@@ -175,7 +173,7 @@ static void count_listeners(struct call *call, enum channel_kind kind)
     for (uint32_t i = 2; i < call->argc; i++) {
         const struct topic *topic = interest_find(set, call->argv[i]);
         reply_bulk(&call->reply, call->argv[i]);
-        reply_int(&call->reply, topic ? topic->count : 0);
+        reply_int(&call->reply, topic ? (int64_t)topic->weight : 0);
     }
 }
 

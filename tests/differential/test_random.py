@@ -36,9 +36,7 @@ def options(parser):
 def explore(run, oracle_address, target_address, through_proxy):
     """Plays streams until the time is out; returns the report of each kind of difference."""
     opts = run.options
-    names = [name for name in opts.groups.split(',')
-             if not (through_proxy and getattr(groups.load(name), 'DIRECT_ONLY', False))]
-    grammar = Grammar(names, [name for name in opts.without.split(',') if name])
+    grammar = Grammar(opts.groups.split(','), [name for name in opts.without.split(',') if name])
     end = time.monotonic() + opts.seconds
     reports, streams, replies = {}, 0, 0
     index = opts.stream or 0

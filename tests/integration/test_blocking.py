@@ -27,8 +27,10 @@ suite = Suite(__doc__, options)
 class Scene:
     """One server with its connections; what was read is kept for the comparison."""
 
-    def __init__(self, address):
+    def __init__(self, address, waits_at):
+        """`waits_at`: the server where the wait is, when the address is a proxy's."""
         self.address, self.connections, self.seen = address, {}, []
+        self.watch = Connection(waits_at, 20)
         self.call('boss', 'FLUSHALL')
         self.seen.clear()
 
@@ -47,14 +49,17 @@ class Scene:
         return value(reply)
 
     def info(self, field):
-        text = self['boss'].get('INFO', 'everything').decode()
+        return self.find_info(self['boss'], field)
+
+    def find_info(self, connection, field):
+        text = connection.get('INFO', 'everything').decode()
         for line in text.split('\r\n'):
             if line.startswith(field + ':'):
                 return line[len(field) + 1:]
         return None
 
     def blocked(self):
-        return int(self.info('blocked_clients'))
+        return int(self.find_info(self.watch, 'blocked_clients'))
 
     def wait(self, name, *args):
         """Sends a command that has to wait, and returns when it does."""
@@ -71,6 +76,7 @@ class Scene:
     def end(self):
         for connection in self.connections.values():
             connection.close()
+        self.watch.close()
         with Connection(self.address, 20) as connection:
             wait_for(lambda: b'blocked_clients:0\r\n' in connection.get('INFO', 'clients'), 'no wait to be left')
 
@@ -108,7 +114,7 @@ def scene(title, on_proxy=True):
             seen, names = [], ['redis-server', 'a partition', 'the proxy'][:3 if on_proxy else 2]
             addresses = [WORLD.oracle.address, WORLD.cluster.backends[0].addresses[0], WORLD.cluster.proxies[0].address]
             for address in addresses[:len(names)]:
-                stage = Scene(address)
+                stage = Scene(address, address if address != addresses[2] else addresses[1])
                 function(stage)
                 stage.end()
                 seen.append(stage.seen)

@@ -7,6 +7,9 @@
 After each step a PING with a token is sent on every connection: what came before its answer belongs to the step. A step
 with several commands sends them as one packet. `{id:a}` stands for the id of connection a. What must differ is replaced:
 ids (in the commands of ID_COMMANDS), and time and address in MONITOR's lines.
+
+Duel(shards=3) plays to a proxy before three shards. There a message may come later than the reply of the command that
+caused it: a message of our own over every shard (Fence) shows that all have come, and the order of frames is not compared.
 """
 
 import re
@@ -22,11 +25,42 @@ ID_MARKS = (('$', b'id'), ('$', b'tracking-redir-broken'))
 BEGIN, END = ('MULTI',), ('EXEC', 'DISCARD', 'RESET')
 
 
+FENCE = b'fence-of-the-duel'
+
+
+class Fence:
+    """Messages to itself over every shard: when they are back, earlier ones are where they belong."""
+
+    def __init__(self, cluster, shards):
+        self.connection = Connection(cluster.proxies[0].address, 20, 3)
+        self.channels = [FENCE + b'{%s}' % cluster.key_on(shard).encode() for shard in range(shards)]
+        self.connection.call('SUBSCRIBE', *self.channels)
+
+    def wait(self):
+        missing = set(self.channels)
+        self.connection.send_many([['PUBLISH', channel, 'pass'] for channel in self.channels])
+        while missing:
+            kind, payload = self.connection.read()
+            if kind == '>' and payload[0][1] == b'message':
+                missing.discard(payload[1][1])
+
+    def close(self):
+        self.connection.close()
+
+
+def mentions_fence(frame):
+    kind, payload = frame
+    if isinstance(payload, list):
+        return any(map(mentions_fence, payload))
+    return isinstance(payload, bytes) and payload.startswith(FENCE)
+
+
 class Player:
     """The connections of one script to one server."""
 
-    def __init__(self, address):
+    def __init__(self, address, fence=None):
         self.address, self.connections, self.ids, self.serial = address, {}, {}, 0
+        self.fence = fence
         self.queueing = set()  # connections inside MULTI: they would queue a PING
 
     def connection(self, name):
@@ -79,6 +113,8 @@ class Player:
         except Closed:
             got[name].append(('closed', b''))
             del self.connections[name]
+        if self.fence:
+            self.fence.wait()
         for _ in range(2):
             for other in set(self.connections) - self.queueing:
                 self.collect(other, got.setdefault(other, []))
@@ -90,6 +126,8 @@ class Player:
 
         def settle(frame):
             kind, payload = frame
+            if isinstance(payload, list) and kind == '*':
+                payload = [item for item in payload if not mentions_fence(item)]
             if isinstance(payload, list):
                 return kind, [(':', names.get(item[1], item[1])) if before in ID_MARKS else settle(item)
                               for before, item in zip([None] + payload, payload)]
@@ -100,12 +138,17 @@ class Player:
                     found.group(1), b'lua' if found.group(2) == b'lua' else b'ADDRESS'), payload)
             return frame
         is_noise = re.compile(rb'"(PING|CLIENT)" "(token|ID)')
+        frames = [frame for frame in frames if not (is_message(frame) and mentions_fence(frame))]
         return [frame for frame in map(settle, frames) if not (frame[0] == '+' and is_noise.search(frame[1]))]
 
     def close(self):
         for connection in self.connections.values():
             connection.close()
         self.connections, self.ids = {}, {}
+
+
+def is_message(frame):
+    return isinstance(frame[1], list) and frame[1] and frame[1][0][1] in (b'message', b'pmessage')
 
 
 def lines(frames):
@@ -120,20 +163,27 @@ def deep_sorted(frames):
 
 
 class Duel:
-    def __init__(self, options=None):
+    def __init__(self, options=None, shards=0):
+        self.shards = shards
         self.folder = tempfile.TemporaryDirectory(prefix='scree-oracle-')
         self.oracle = Oracle(self.folder.name)
-        self.cluster = Cluster(backends=1, partitions=1, proxies=0, backend_options=options)
+        self.cluster = Cluster(backends=shards or 1, partitions=1, proxies=1 if shards else 0, backend_options=options,
+                               proxy_options={'proxy': {'workers': 1}})
 
     def __enter__(self):
         self.oracle.start()
         self.cluster.__enter__()
         self.theirs = Player(self.oracle.address)
-        self.ours = Player(self.cluster.backends[0].addresses[0])
+        if self.shards:
+            self.ours = Player(self.cluster.proxies[0].address, Fence(self.cluster, self.shards))
+        else:
+            self.ours = Player(self.cluster.backends[0].addresses[0])
         return self
 
     def __exit__(self, kind, error, trace):
         self.ours.close()
+        if self.ours.fence:
+            self.ours.fence.close()
         self.theirs.close()
         self.oracle.stop()
         self.folder.cleanup()
@@ -142,7 +192,7 @@ class Duel:
     def step(self, name, *commands, sort=False):
         """`sort`: frames and members of arrays may come in any order."""
         ours, theirs = self.ours.play(name, commands), self.theirs.play(name, commands)
-        if sort:
+        if sort or self.shards:
             ours, theirs = (deep_sorted(frames) for frames in (ours, theirs))
         if ours != theirs:
             raise Failure('%s: %s\n  Scree:\n    %s\n  Redis:\n    %s' % (

@@ -1,7 +1,7 @@
 /*
  * test_interest.c - who follows what: pairs are found once, from both sides, and nothing is left behind.
  */
-#include "backend/interest.h"
+#include "shared/interest.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -8,7 +8,6 @@ A module defines
     READERS    {type as TYPE says it: (words of a command that reads a whole key; None stands for the key, check)}
     MANY_KEYS  names of commands any argument of which may be taken for a key
     KEYLESS    names of commands without keys that concern all shards: not drawn inside a block through a proxy
-    DIRECT_ONLY  True: the proxy does not know these commands yet
 
 A new group is a new module and its name in NAMES.
 """

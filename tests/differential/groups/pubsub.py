@@ -1,7 +1,6 @@
 """pubsub: publishing to nobody, and looking at who listens (nobody does: subscriptions are in integration/test_pubsub.py)."""
 
 WEIGHT = 0.3
-DIRECT_ONLY = True
 
 
 def channel(c):
@@ -23,5 +22,4 @@ COMMANDS = [
     (0.3, lambda c: ['PUBSUB', 'NOPE']),
 ]
 
-KEYLESS = {'PUBSUB', 'PUBLISH', 'SPUBLISH'}
 CHECKS = {'PUBSUB NUMSUB': 'pairs', 'PUBSUB SHARDNUMSUB': 'pairs'}

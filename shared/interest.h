@@ -5,7 +5,8 @@
  *                               │           │
  *                           follower    follower     (follower->interests)
  *
- * Joining, leaving and asking for a name are O(1). A topic exists while somebody is interested in it.
+ * Joining, leaving and asking for a name are O(1). A topic exists while somebody is interested in it. One that
+ * speaks for others joins with their number as its weight.
  */
 #pragma once
 
@@ -27,6 +28,7 @@ struct topic {
     struct list link;      /* in set->topics, in order of making */
     struct list interests; /* of struct interest, by topic_link */
     uint32_t count;
+    uint64_t weight; /* sum over the interests */
     size_t name_len;
     char name[];
 };
@@ -36,6 +38,7 @@ struct interest {
     struct list follower_link;
     struct topic *topic;
     struct follower *follower;
+    uint32_t weight;
 };
 
 struct interest_set {
@@ -50,6 +53,9 @@ void interest_set_free(struct interest_set *set);
 void follower_init(struct follower *follower);
 /* False: it was interested already. */
 bool interest_add(struct interest_set *set, struct follower *follower, struct bytes name);
+/* As one that speaks for so many others; 0: it is interested no longer. */
+void interest_weigh(struct interest_set *set, struct follower *follower, struct bytes name,
+                    uint32_t weight);
 /* False: it was not interested. */
 bool interest_remove(struct interest_set *set, struct follower *follower, struct bytes name);
 /* NULL: nobody is interested. */

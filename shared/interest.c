@@ -1,4 +1,4 @@
-#include "backend/interest.h"
+#include "shared/interest.h"
 
 #include "shared/check.h"
 #include "shared/table.h"
@@ -126,6 +126,8 @@ bool interest_add(struct interest_set *set, struct follower *follower, struct by
     CHECK(interest);
     interest->topic = topic;
     interest->follower = follower;
+    interest->weight = 1;
+    topic->weight++;
     list_push(&topic->interests, &interest->topic_link);
     list_push(&follower->interests, &interest->follower_link);
     topic->count++;
@@ -142,6 +144,7 @@ static void interest_end(struct interest *interest)
     table_remove(interest->topic->set->pairs, pair_bytes(&pair));
     list_remove(&interest->topic_link);
     list_remove(&interest->follower_link);
+    interest->topic->weight -= interest->weight;
     interest->topic->count--;
     interest->follower->count--;
     free(interest);
@@ -157,6 +160,21 @@ bool interest_remove(struct interest_set *set, struct follower *follower, struct
     if (topic->count == 0)
         topic_drop(topic);
     return true;
+}
+
+void interest_weigh(struct interest_set *set, struct follower *follower, struct bytes name,
+                    uint32_t weight)
+{
+    if (weight == 0) {
+        (void)interest_remove(set, follower, name);
+        return;
+    }
+    (void)interest_add(set, follower, name);
+    struct topic *topic = interest_find(set, name);
+    struct interest *interest = find_pair(set, topic, follower);
+    topic->weight += weight;
+    topic->weight -= interest->weight;
+    interest->weight = weight;
 }
 
 void interest_clear(struct follower *follower)

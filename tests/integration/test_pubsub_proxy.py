@@ -1,0 +1,186 @@
+#!/usr/bin/python3
+"""Pub/sub through several proxies and shards: every message once, counts as of one server, and what outlives a fault."""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster
+from harness import Suite, check, check_equal, wait_for
+from resp import Closed, Connection, value
+
+suite = Suite(__doc__)
+
+
+def connect(cluster, proxy=0, proto=2):
+    return Connection(cluster.proxies[proxy].address, 30, proto)
+
+
+def read_messages(connection, count):
+    """Payloads of the next messages; confirmations are skipped."""
+    seen = []
+    while len(seen) < count:
+        frame = value(connection.read())
+        if frame[0] in (b'message', b'pmessage', b'smessage'):
+            seen.append(frame[-1])
+    return seen
+
+
+@suite.case('each message reaches each subscriber of each proxy and worker once, in order, and PUBLISH counts them')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=2, proxy_options={'proxy': {'workers': 2}}) as cluster:
+        listeners = [connect(cluster, i % 2, 2 + i // 2 % 2) for i in range(16)]
+        for i, listener in enumerate(listeners):
+            listener.send('SUBSCRIBE', 'news')
+            check_equal(value(listener.read())[0], b'subscribe')
+            if i % 4 == 0:
+                listener.send('PSUBSCRIBE', 'n*')
+                check_equal(value(listener.read())[0], b'psubscribe')
+        publishers = [connect(cluster, i) for i in range(2)]
+        check_equal(publishers[0].get('PUBSUB', 'NUMSUB', 'news', 'other'), [b'news', 16, b'other', 0])
+        check_equal(publishers[1].get('PUBSUB', 'NUMPAT'), 1)
+        check_equal(publishers[1].get('PUBSUB', 'CHANNELS'), [b'news'])
+        for i in range(500):
+            check_equal(publishers[i % 2].get('PUBLISH', 'news', i), 20)
+        # inside a transaction and in a script the message is told by the shard of their keys
+        keys = [cluster.key_on(shard) for shard in range(3)]
+        for i in range(500, 530):
+            publisher, key = publishers[i % 2], keys[i % 3]
+            if i % 2:
+                for words in (['MULTI'], ['SET', key, i], ['PUBLISH', 'news', i], ['EXEC']):
+                    reply = publisher.get(*words)
+                check_equal(reply, [b'OK', 20])
+            else:
+                check_equal(publisher.get('EVAL', 'return redis.call("PUBLISH", "news", ARGV[1])', 1, key, i), 20)
+        want = [b'%d' % i for i in range(530)]
+        for i, listener in enumerate(listeners):
+            each = 2 if i % 4 == 0 else 1
+            seen = read_messages(listener, each * len(want))
+            check_equal(sorted(seen, key=int), sorted(want * each, key=int), 'messages of listener %d' % i)
+            in_order = [message for message in seen if int(message) < 500]
+            check_equal(in_order[::each], want[:500], 'order')
+        listeners[1].close()
+        wait_for(lambda: publishers[0].get('PUBLISH', 'news', 'x') == 19, 'the one that left not to be counted')
+        for listener in listeners[2:]:
+            listener.close()
+        listeners[0].close()
+        wait_for(lambda: publishers[0].get('PUBSUB', 'CHANNELS') == [], 'nobody to be left')
+        for publisher in publishers:
+            publisher.close()
+
+
+@suite.case('keyspace events of every shard reach those who subscribed, whatever the channel hashes to')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1) as cluster, connect(cluster) as writer, connect(cluster) as listener:
+        check_equal(writer.get('CONFIG', 'SET', 'notify-keyspace-events', 'KEA'), b'OK')
+        keys = [cluster.key_on(shard) for shard in range(3)]
+        listener.send('SUBSCRIBE', '__keyevent@0__:set', *['__keyspace@0__:' + key for key in keys])
+        for _ in range(4):
+            listener.read()
+        for key in keys:
+            writer.call('SET', key, 1)
+        seen = sorted((value(listener.read())[1:] for _ in range(6)), key=repr)
+        want = [[b'__keyevent@0__:set', key.encode()] for key in keys] + [
+            [b'__keyspace@0__:' + key.encode(), b'set'] for key in keys]
+        check_equal(seen, sorted(want, key=repr))
+
+
+@suite.case('subscriptions outlive a restart of a backend, and a new shard has them too')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1) as cluster, connect(cluster) as writer, connect(cluster) as listener:
+        listener.send('PSUBSCRIBE', '*')
+        listener.read()
+        channels = ['to{%s}' % cluster.key_on(shard) for shard in range(3)]
+        slots = cluster.slots
+        cluster.backends[1].kill9()
+        for i in (0, 2):
+            check_equal(writer.get('PUBLISH', channels[i], 'one down'), 1)
+            check_equal(read_messages(listener, 1), [b'one down'])
+        with connect(cluster) as late:  # one shard is down: it will be told when it is back
+            late.send('SUBSCRIBE', *channels)
+            check_equal([value(late.read())[0] for _ in channels], [b'subscribe'] * 3)
+            cluster.backends[1].start()
+            def told():
+                kind, reply = writer.call('PUBLISH', channels[1], 'back')
+                return kind == ':' and int(reply) == 2
+            wait_for(told, 'the backend to be told of the subscriptions')
+            check_equal(read_messages(late, 1), [b'back'])
+        check_equal(read_messages(listener, 1), [b'back'])
+        cluster.slots = [slots[0], slots[1], []]  # a shard less …
+        cluster.slots[0] = slots[0] + slots[2]
+        cluster.write_shards()
+        wait_for(lambda: writer.call('PUBLISH', channels[2], 'moved') == (':', b'1'), 'the new map')
+        check_equal(read_messages(listener, 1)[0], b'moved')
+        cluster.slots = slots  # … and one more
+        cluster.write_shards()
+        cluster.backends[2].kill9()
+        cluster.backends[2].start()
+        wait_for(lambda: writer.call('PUBLISH', channels[2], 'again') == (':', b'1'), 'the shard to have the subscriptions')
+
+
+@suite.case('a subscriber that does not read is cut; the others get everything')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1, proxy_options={'proxy': {'client-output-limit': '2mb'}}) as cluster:
+        with connect(cluster) as deaf, connect(cluster, 0, 3) as good, connect(cluster) as writer:
+            for listener in (deaf, good):
+                listener.send('SUBSCRIBE', 'x')
+                listener.read()
+            payload, sent = b'p' * 100_000, 0
+            while writer.get('PUBLISH', 'x', payload) == 2:
+                sent += 1
+                check_equal(read_messages(good, 1), [payload])
+                check(sent < 500, 'never cut')
+            run.note('cut after %d messages of 100 kB' % sent)
+            try:
+                while True:
+                    deaf.read()
+            except (Closed, ConnectionError):
+                pass
+
+
+@suite.case('namespaces have channels of their own')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1, namespaces={'one': {'token': 't1'}, 'two': {'token': 't2'}}) as cluster:
+        clients = {}
+        for name, token in (('one', 't1'), ('two', 't2')):
+            for role in ('listener', 'writer'):
+                client = clients[name, role] = connect(cluster)
+                check_equal(client.get('AUTH', name, token), b'OK')
+            clients[name, 'listener'].send('PSUBSCRIBE', '*')
+            clients[name, 'listener'].read()
+        for name in ('one', 'two'):
+            check_equal(clients[name, 'writer'].get('PUBLISH', 'x', name), 1)
+            check_equal(clients[name, 'writer'].get('PUBSUB', 'NUMPAT'), 1)
+            check_equal(read_messages(clients[name, 'listener'], 1), [name.encode()])
+        check_equal(clients['one', 'listener'].call('AUTH', 'two', 't2')[0], '-')  # RESP2 subscriber mode
+        clients['one', 'listener'].close()
+        wait_for(lambda: clients['one', 'writer'].get('PUBLISH', 'x', 'y') == 0, 'the listener to be gone')
+        for client in clients.values():
+            client.close()
+
+
+@suite.case('10 000 channels of one client, subscribed and left at once')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1) as cluster, connect(cluster) as writer:
+        names = ['c%d' % i for i in range(10_000)]
+        with connect(cluster) as listener:
+            listener.send('SUBSCRIBE', *names)
+            for i in range(len(names)):
+                check_equal(value(listener.read())[2], i + 1)
+            check_equal(len(writer.get('PUBSUB', 'CHANNELS')), len(names))
+            check_equal(writer.get('PUBLISH', 'c9999', 'x'), 1)
+            check_equal(read_messages(listener, 1), [b'x'])
+            listener.send('UNSUBSCRIBE')
+            for i in range(len(names)):
+                check_equal(value(listener.read())[2], len(names) - 1 - i)
+            check_equal(writer.get('PUBSUB', 'CHANNELS'), [])
+            listener.send('SUBSCRIBE', *names)
+            for _ in names:
+                listener.read()
+        wait_for(lambda: writer.get('PUBSUB', 'CHANNELS') == [], 'all to be left')
+
+
+if __name__ == '__main__':
+    suite.main()
