@@ -616,7 +616,7 @@ static bool acts_in_transaction(const struct command *command)
 /* EXEC itself is refused: the transaction ends with it. */
 static void refuse_exec(struct client *client, const struct command *command, const char *why)
 {
-    char text[256];
+    char text[512];
     (void)snprintf(text, sizeof(text), "EXECABORT Transaction discarded because of: %s", why);
     client_transaction_clear(&client->session.transaction);
     client_transaction_release(client);
