@@ -4,6 +4,7 @@
 #include "config/reload.h"
 
 #include "config/shards_file.h"
+#include "config/users_file.h"
 #include "shared/check.h"
 
 #include <inttypes.h>
@@ -37,6 +38,27 @@ static bool namespace_accepted(const struct proxy_config *config, const struct n
     return true;
 }
 
+/* True, or what is wrong with the users whose home it is. */
+static bool home_accepted(const struct namespaces *before, const struct namespace *item,
+                          char *reason, size_t size)
+{
+    struct bytes rest = bytes_of(item->users);
+    struct bytes word;
+    struct namespace_match match;
+    while (word_next(&rest, &word)) {
+        const char *wrong = item->is_pattern                      ? "a namespace that is no pattern"
+                            : bytes_equal(word, BYTES("default")) ? "users other than default"
+                            : namespaces_home(before, word, &match) ? "users of one namespace only"
+                                                                    : NULL;
+        if (!wrong)
+            continue;
+        (void)snprintf(reason, size, "users: expected %s, found %.*s", wrong, (int)word.len,
+                       word.data);
+        return false;
+    }
+    return true;
+}
+
 static struct namespaces *namespaces_make(const struct proxy_config *config, char *error,
                                           size_t size)
 {
@@ -45,12 +67,14 @@ static struct namespaces *namespaces_make(const struct proxy_config *config, cha
         const struct namespace_config *from = &config->namespaces[i];
         struct namespace item = {.name = from->name,
                                  .token = from->token,
+                                 .users = from->users,
                                  .is_pattern = namespace_is_pattern(bytes_of(from->name)),
                                  .ephemeral = from->ephemeral,
                                  .ephemeral_after_ms = from->ephemeral_after_ms};
         char reason[OPTION_REASON_MAX];
         CHECK(slot_rule_parse(bytes_of(from->slot_rule), &item.slot_rule));
-        if (!namespace_accepted(config, set, &item, reason, sizeof reason)) {
+        if (!namespace_accepted(config, set, &item, reason, sizeof reason) ||
+            !home_accepted(set, &item, reason, sizeof reason)) {
             (void)snprintf(error, size, "%s:%d: namespace %s: %s", config->head.path, from->line,
                            from->name, reason);
             namespaces_unref(set);
@@ -97,6 +121,54 @@ static char *path_beside(const char *file, const char *path)
     return whole;
 }
 
+/* ---- users ----------------------------------------------------------------------------------- */
+
+static bool all_channels(const struct proxy_config *config)
+{
+    return config->acl_pubsub_default == ACL_CHANNELS_ALL;
+}
+
+static void set_password(struct acl **users, const char *password)
+{
+    struct acl *changed = acl_copy(*users);
+    acl_user_set_password(acl_user_find(changed, BYTES("default")), bytes_of(password));
+    acl_unref(*users);
+    *users = changed;
+}
+
+/* Users from their file, or the only one there is without it; requirepass counts where the file gives the user
+ * default no password. NULL: the reason in error[size]. */
+static struct acl *users_begin(const struct proxy_config *config, const char *path,
+                               char digest[SHA256_HEX_LEN], char *error, size_t size)
+{
+    struct acl *users =
+        path ? users_load(path, all_channels(config), digest, error, size) : acl_new();
+    if (users && *config->requirepass &&
+        !acl_user_needs_password(acl_user_find(users, BYTES("default"))))
+        set_password(&users, config->requirepass);
+    return users;
+}
+
+/* The users in force go on under another config. */
+static struct acl *users_keep(const struct proxy_snapshot *old, const struct proxy_config *config)
+{
+    struct acl *users = acl_ref(old->users);
+    if (strcmp(old->config.requirepass, config->requirepass) != 0)
+        set_password(&users, config->requirepass);
+    return users;
+}
+
+/* Takes over `users`, and puts them in place of those that are there. */
+static void put_users(struct proxy_snapshot *snapshot, struct acl *users,
+                      const char digest[SHA256_HEX_LEN])
+{
+    acl_unref(snapshot->users);
+    snapshot->users = users;
+    memcpy(snapshot->users_digest, digest, SHA256_HEX_LEN);
+}
+
+/* ---- snapshots of parts ---------------------------------------------------------------------- */
+
 struct proxy_snapshot *snapshot_make(const struct proxy_config *config, struct shard_map *map,
                                      char *error, size_t size)
 {
@@ -113,17 +185,85 @@ struct proxy_snapshot *snapshot_make(const struct proxy_config *config, struct s
     snapshot->shards_path = path_beside(config->head.path, config->shards);
     snapshot->map = map;
     snapshot->namespaces = namespaces;
+    snapshot->users = users_begin(config, NULL, NULL, error, size);
+    if (*config->aclfile)
+        snapshot->users_path = path_beside(config->head.path, config->aclfile);
     return snapshot;
 }
 
-/* The map that `config` names, and everything checked together. */
-static struct proxy_snapshot *snapshot_with_map(const struct proxy_config *config, char *error,
-                                                size_t size)
+struct proxy_snapshot *snapshot_with_config(const struct proxy_snapshot *old,
+                                            const struct proxy_config *config, char *error,
+                                            size_t size)
+{
+    struct proxy_snapshot *fresh = snapshot_make(config, shard_map_ref(old->map), error, size);
+    if (fresh)
+        put_users(fresh, users_keep(old, config), old->users_digest);
+    return fresh;
+}
+
+struct proxy_snapshot *snapshot_with_users(const struct proxy_snapshot *old, struct acl *users)
+{
+    char error[RELOAD_TEXT_MAX];
+    struct proxy_snapshot *fresh =
+        snapshot_make(&old->config, shard_map_ref(old->map), error, sizeof error);
+    CHECK(fresh); /* it was good before */
+    put_users(fresh, users, old->users_digest);
+    return fresh;
+}
+
+struct proxy_snapshot *snapshot_load_users(const struct proxy_snapshot *old, char *error,
+                                           size_t size)
+{
+    char digest[SHA256_HEX_LEN];
+    CHECK(old->users_path);
+    struct acl *users = users_begin(&old->config, old->users_path, digest, error, size);
+    if (!users)
+        return NULL;
+    struct proxy_snapshot *fresh = snapshot_with_users(old, users);
+    memcpy(fresh->users_digest, digest, sizeof digest);
+    return fresh;
+}
+
+struct proxy_snapshot *snapshot_save_users(const struct proxy_snapshot *old)
+{
+    char digest[SHA256_HEX_LEN];
+    CHECK(old->users_path);
+    if (!users_save(old->users_path, old->users, digest))
+        return NULL;
+    struct proxy_snapshot *fresh = snapshot_with_users(old, acl_ref(old->users));
+    memcpy(fresh->users_digest, digest, sizeof digest);
+    return fresh;
+}
+
+/* Users from their file; those of `old` (NULL: none) stay when its text is the one they began with. */
+static bool find_users(struct proxy_snapshot *fresh, const struct proxy_snapshot *old, char *error,
+                       size_t size)
+{
+    char digest[SHA256_HEX_LEN] = {0};
+    struct acl *users = users_begin(&fresh->config, fresh->users_path, digest, error, size);
+    if (!users)
+        return false;
+    if (old && memcmp(old->users_digest, digest, sizeof digest) == 0) {
+        acl_unref(users);
+        users = users_keep(old, &fresh->config);
+    }
+    put_users(fresh, users, digest);
+    return true;
+}
+
+/* The map and the users that `config` names, and everything checked together. */
+static struct proxy_snapshot *snapshot_with_files(const struct proxy_config *config,
+                                                  const struct proxy_snapshot *old, char *error,
+                                                  size_t size)
 {
     char *shards_path = path_beside(config->head.path, config->shards);
     struct shard_map *map = shards_load(shards_path, error, size);
     free(shards_path);
-    return map ? snapshot_make(config, map, error, size) : NULL;
+    struct proxy_snapshot *snapshot = map ? snapshot_make(config, map, error, size) : NULL;
+    if (!snapshot || find_users(snapshot, old, error, size))
+        return snapshot;
+    snapshot_unref(snapshot);
+    return NULL;
 }
 
 struct proxy_snapshot *snapshot_load(const char *path, char *error, size_t size)
@@ -132,7 +272,7 @@ struct proxy_snapshot *snapshot_load(const char *path, char *error, size_t size)
     struct proxy_snapshot *snapshot = NULL;
     config_init_defaults(&config.head, &proxy_schema);
     if (!path || config_load(&config.head, path, error, size))
-        snapshot = snapshot_with_map(&config, error, size);
+        snapshot = snapshot_with_files(&config, NULL, error, size);
     config_fini(&config.head);
     return snapshot;
 }
@@ -153,6 +293,8 @@ void snapshot_unref(struct proxy_snapshot *snapshot)
         return;
     config_fini(&snapshot->config.head);
     free(snapshot->shards_path);
+    free(snapshot->users_path);
+    acl_unref(snapshot->users);
     shard_map_unref(snapshot->map);
     namespaces_unref(snapshot->namespaces);
     free(snapshot);
@@ -205,7 +347,7 @@ struct proxy_snapshot *snapshot_reload(const struct proxy_snapshot *old,
     if (path && !config_load(&config.head, path, error, size))
         goto out;
     compare_options(&config.head, &old->config.head, report);
-    fresh = snapshot_with_map(&config, error, size);
+    fresh = snapshot_with_files(&config, old, error, size);
     if (!fresh)
         goto out;
     if (fresh->map->epoch < old->map->epoch) {
@@ -219,6 +361,7 @@ struct proxy_snapshot *snapshot_reload(const struct proxy_snapshot *old,
     }
     report->map_changed = !shard_map_equal(old->map, fresh->map);
     report->namespaces_changed = !namespaces_equal(old->namespaces, fresh->namespaces);
+    report->users_changed = old->users != fresh->users;
     if (!listeners_equal(&old->config, &fresh->config))
         list_add(report->needs_restart, "listeners");
 out:

@@ -11,6 +11,7 @@
 #include "proxy/split.h"
 #include "proxy/transaction.h"
 #include "proxy/upstream.h"
+#include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/log.h"
@@ -632,6 +633,21 @@ static void reply_arity(struct client *client, const struct command *command)
     client_ready(client, request);
 }
 
+/* What its user's rules say. False: it was refused, and the client told. */
+static bool is_permitted(struct client *client, const struct frame *frame,
+                         const struct command *command)
+{
+    char why[ACL_ERROR_MAX];
+    if (users_allow(client, frame, command, why))
+        return true;
+    transaction_refused(client);
+    if (command->id == COMMAND_exec)
+        refuse_exec(client, command, why);
+    else
+        client_reply_text(client, command, why);
+    return false;
+}
+
 /* A web page made a browser talk to us: it gets no second line in. */
 static bool is_http(const struct frame *frame)
 {
@@ -661,7 +677,7 @@ static bool pass_gates(struct client *client, const struct frame *frame,
 {
     bool is_arity_ok = command && command_arity_ok(command, frame->argc);
     if (is_arity_ok && (client->session.is_authenticated || (command->flags & CMD_NO_AUTH)))
-        return true;
+        return !client->session.is_limited || is_permitted(client, frame, command);
     transaction_refused(client);
     if (!command && is_http(frame))
         client_kill(client, "it speaks HTTP");

@@ -1,5 +1,5 @@
 /*
- * local.c - which function answers which command in the proxy.
+ * local.c - which function answers which command in the proxy, and what some of them share.
  */
 #include "proxy/local.h"
 
@@ -16,3 +16,16 @@ local_fn *const local_handlers[COMMAND_COUNT] = {
     [COMMAND_scan] = local_scan,
     [COMMAND_randomkey] = local_randomkey,
 };
+
+/* A worker's turn has come: it has taken what was posted to it before. */
+static void pass_by(struct proxy_worker *worker, const void *data, struct out *out)
+{
+    (void)worker;
+    (void)data;
+    (void)out;
+}
+
+void local_when_published(struct request *request, request_done_fn *done)
+{
+    request_gather(request, pass_by, NULL, 0, done);
+}

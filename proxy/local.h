@@ -39,6 +39,10 @@ extern local_fn *const local_handlers[COMMAND_COUNT];
 void local_welcome(struct client *client, struct bytes name);
 /* The configuration changed: a session whose namespace is gone loses its authentication. */
 void local_reloaded(struct client *client);
+/* Writes what CLIENT LIST tells about it, without the end of line. local_client.c */
+void local_describe_client(const struct client *client, struct out *out);
+/* Calls `done` when all workers have what was published before (CONFIG SET, ACL SETUSER). local.c */
+void local_when_published(struct request *request, request_done_fn *done);
 /* The last client of this worker left a namespace (ephemeral ones drop their data some time after). */
 void local_place_left(struct proxy_worker *worker, struct place *place);
 /* Once a second: ephemeral namespaces are kept alive or dropped. */

@@ -1,18 +1,23 @@
 /*
  * local_auth.c - logins.
  *
- *   AUTH password          requirepass: no namespace; else the namespace whose token it is
- *   AUTH name token        namespace `name`, exact or by a pattern
- *   AUTH default password  no namespace
+ *   AUTH password          the namespace whose token it is; else the user "default": no namespace
+ *   AUTH user password     an ACL user: in the namespace that names it among its users, else in none
+ *   AUTH name token        namespace `name`, exact or by a pattern, as its own user
  *   a bound listener       its namespace, without a login
  *
- * Where neither a password nor a token is configured, everybody is welcome; as soon as there is one token,
- * a client without a namespace needs requirepass, and without requirepass there is no way in for it.
+ * Where no password and no token is configured, everybody is welcome; as soon as there is one token, a client
+ * without a namespace needs a password, and while "default" has none there is no way in for it. The password of
+ * "default" is requirepass, or what the aclfile says.
  */
 #include "proxy/local_auth.h"
 
 #include "proxy/local.h"
+#include "proxy/users.h"
 #include "proxy/worker.h"
+#include "shared/check.h"
+
+#include <stdlib.h>
 
 static bool has_tokens(const struct namespaces *namespaces)
 {
@@ -22,37 +27,84 @@ static bool has_tokens(const struct namespaces *namespaces)
     return false;
 }
 
+static const struct acl_user *default_user(const struct proxy_snapshot *snapshot)
+{
+    return acl_user_find(snapshot->users, BYTES("default"));
+}
+
 static bool needs_login(const struct proxy_snapshot *snapshot)
 {
-    return *snapshot->config.requirepass || has_tokens(snapshot->namespaces);
+    const struct acl_user *user = default_user(snapshot);
+    return acl_user_needs_password(user) || !acl_user_is_enabled(user) ||
+           has_tokens(snapshot->namespaces);
 }
 
-static enum login login_default(struct client *client, bool by_name, struct bytes password)
+/* The client is this ACL user (NULL: "default", or the namespace's own) at this place from now on. */
+static void enter(struct client *client, const struct bytes *user, struct bytes namespace,
+                  uint8_t db)
+{
+    struct client_session *session = &client->session;
+    char *name = user ? strndup(user->data, user->len) : NULL;
+    CHECK(name || !user);
+    free(session->user_name);
+    session->user_name = name;
+    client_move(client, namespace, db);
+    users_identify(client);
+    session->is_authenticated = true;
+}
+
+static bool login_default(struct client *client, struct bytes password)
 {
     const struct proxy_snapshot *snapshot = client->worker->snapshot;
-    const char *wanted = snapshot->config.requirepass;
-    if (*wanted ? !secret_equal(password, bytes_of(wanted)) : needs_login(snapshot))
-        return LOGIN_WRONG;
-    if (!*wanted && !by_name)
-        return LOGIN_NO_PASSWORD;
-    client_move(client, (struct bytes){"", 0}, client->session.place->db);
-    return LOGIN_OK;
+    const struct acl_user *user = default_user(snapshot);
+    bool is_open = !acl_user_needs_password(user) && has_tokens(snapshot->namespaces);
+    if (is_open || !acl_user_accepts(user, password))
+        return false;
+    enter(client, NULL, (struct bytes){"", 0}, client->session.place->db);
+    return true;
 }
 
-enum login local_login(struct client *client, const struct bytes *user, struct bytes password)
+static bool login_user(struct client *client, struct bytes name, struct bytes password)
+{
+    const struct proxy_snapshot *snapshot = client->worker->snapshot;
+    const struct acl_user *user = acl_user_find(snapshot->users, name);
+    struct namespace_match home;
+    if (bytes_equal(name, BYTES("default")))
+        return login_default(client, password);
+    if (!user || !acl_user_accepts(user, password))
+        return false;
+    if (namespaces_home(snapshot->namespaces, name, &home))
+        enter(client, &name, home.name, 0);
+    else
+        enter(client, &name, (struct bytes){"", 0}, client->session.place->db);
+    return true;
+}
+
+static bool login_token(struct client *client, const struct bytes *name, struct bytes token)
 {
     const struct namespaces *namespaces = client->worker->snapshot->namespaces;
     struct namespace_match match;
-    enum login result = LOGIN_OK;
-    if (user && bytes_equal(*user, BYTES("default")))
-        result = login_default(client, true, password);
-    else if (user ? namespaces_login_as(namespaces, *user, password, &match)
-                  : namespaces_login(namespaces, password, &match))
-        client_move(client, match.name, 0);
-    else
-        result = user ? LOGIN_WRONG : login_default(client, false, password);
-    client->session.is_authenticated |= result == LOGIN_OK;
-    return result;
+    if (name ? !namespaces_login_as(namespaces, *name, token, &match)
+             : !namespaces_login(namespaces, token, &match))
+        return false;
+    enter(client, NULL, match.name, 0);
+    return true;
+}
+
+enum login local_login(struct client *client, struct bytes command, const struct bytes *user,
+                       struct bytes password)
+{
+    const struct proxy_snapshot *snapshot = client->worker->snapshot;
+    if (user ? login_user(client, *user, password) || login_token(client, user, password)
+             : login_token(client, NULL, password))
+        return LOGIN_OK;
+    if (!user && !acl_user_needs_password(default_user(snapshot)) &&
+        !has_tokens(snapshot->namespaces))
+        return LOGIN_NO_PASSWORD;
+    if (!user && login_default(client, password))
+        return LOGIN_OK;
+    users_note_login(client, user ? *user : BYTES("default"), command);
+    return LOGIN_WRONG;
 }
 
 void local_auth(struct client *client, struct request *request, struct reply *reply)
@@ -63,7 +115,7 @@ void local_auth(struct client *client, struct request *request, struct reply *re
         reply_code(reply, ERR_SYNTAX);
         return;
     }
-    switch (local_login(client, argc == 3 ? &argv[1] : NULL, argv[argc - 1])) {
+    switch (local_login(client, argv[0], argc == 3 ? &argv[1] : NULL, argv[argc - 1])) {
     case LOGIN_OK:
         reply_ok(reply);
         return;
@@ -84,6 +136,7 @@ void local_welcome(struct client *client, struct bytes name)
     struct client_session *session = &client->session;
     session->home = places_get(&worker->places, name, 0);
     client_session_move(session, &worker->places, session->home);
+    users_identify(client);
     session->is_authenticated = local_is_welcome(client);
 }
 
@@ -94,6 +147,16 @@ bool local_is_welcome(const struct client *client)
 
 void local_reloaded(struct client *client)
 {
-    if (client->session.place->is_gone)
-        client->session.is_authenticated = false;
+    struct client_session *session = &client->session;
+    users_identify(client);
+    if (session->place->is_gone)
+        session->is_authenticated = false;
+    else if (!session->user_name && session->place == session->home)
+        session->is_authenticated |= local_is_welcome(client);
+    if (!users_is_removed(client))
+        return;
+    if (client->blocked)
+        client_kill(client, "its user was removed");
+    else
+        client_end(client); /* what it is owed, it gets */
 }

@@ -6,6 +6,7 @@
  */
 #include "proxy/audience.h"
 #include "proxy/local.h"
+#include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/number.h"
 
@@ -83,14 +84,13 @@ static void flags_of(const struct client *client, char flags[16])
     *at = 0;
 }
 
-/* One line of CLIENT LIST. */
-static void describe(const struct client *client, struct out *out)
+void local_describe_client(const struct client *client, struct out *out)
 {
     const struct client_session *session = &client->session;
     const struct client_transaction *transaction = &session->transaction;
     const struct stream *stream = client->stream;
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
-    struct bytes namespace = session->place->name;
+    struct bytes user = users_name(client);
     uint32_t counts[CHANNEL_KINDS] = {0};
     char flags[16];
     flags_of(client, flags);
@@ -112,12 +112,17 @@ static void describe(const struct client *client, struct out *out)
         client_transaction_bytes(transaction), stream_pending(stream), client->pipeline.count,
         client->kept_bytes,
         sizeof *client + stream_held(stream) + stream_pending(stream) + client->kept_bytes);
-    out_printf(out, " cmd=%s user=%.*s redir=-1 resp=%u lib-name=%s lib-ver=%s\n",
+    out_printf(out, " cmd=%s user=%.*s redir=-1 resp=%u lib-name=%s lib-ver=%s",
                client->last_command ? command_full_name(client->last_command) : "NULL",
-               namespace.len ? (int)namespace.len : (int)strlen("default"),
-               namespace.len ? namespace.data : "default", session->resp,
-               session->lib_name ? session->lib_name : "",
+               (int)user.len, user.data, session->resp, session->lib_name ? session->lib_name : "",
                session->lib_version ? session->lib_version : "");
+}
+
+/* One line of CLIENT LIST. */
+static void describe(const struct client *client, struct out *out)
+{
+    local_describe_client(client, out);
+    out_write(out, "\n", 1);
 }
 
 /* Calls `each` for the worker's clients that match; it may close them. */

@@ -5,7 +5,8 @@
  *   SET name       own option: a new snapshot for all workers; other names: every shard sets it;
  *                  what both have in common (slow log, latency): first here, then every shard
  *
- * Sessions inside a namespace are tenants: they see no secrets and change nothing of the proxy.
+ * Secrets are not shown, only that there is one. Sessions inside a namespace are tenants: they do not even see
+ * that, and change nothing of the proxy.
  */
 #include "proxy/local.h"
 #include "proxy/proxy.h"
@@ -46,8 +47,9 @@ static int64_t write_own(struct client *client, struct reply *pairs, const struc
         if (!matches || (is_tenant(client) && is_secret(option)))
             continue;
         char buffer[OPTION_TEXT_MAX];
+        struct bytes text = config_get(config, option, buffer);
         reply_bulk_text(pairs, option->key);
-        reply_bulk(pairs, config_get(config, option, buffer));
+        reply_bulk(pairs, is_secret(option) && text.len ? BYTES("(redacted)") : text);
         found++;
     }
     return found;
@@ -143,7 +145,7 @@ static void set_work(struct proxy *proxy, const void *data, struct out *out)
     config_copy(&config.head, &proxy->snapshot->config.head);
     struct proxy_snapshot *snapshot = NULL;
     if (apply_pairs(&config, data, &name, error, sizeof error))
-        snapshot = snapshot_make(&config, shard_map_ref(proxy->snapshot->map), error, sizeof error);
+        snapshot = snapshot_with_config(proxy->snapshot, &config, error, sizeof error);
     config_fini(&config.head);
     if (snapshot)
         proxy_publish(proxy, snapshot);
@@ -182,14 +184,20 @@ static bool set_common(struct request *request)
     return count > 2;
 }
 
+static void set_published(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    if (!set_common(request))
+        reply_ok(reply);
+}
+
 static void set_done(struct client *client, struct request *request, struct reply *reply)
 {
     const struct out *out = request_gathered(request, 0);
     char text[RELOAD_TEXT_MAX + OPTION_TEXT_MAX] = "ERR CONFIG SET failed";
     (void)client;
     if (out->bytes == 0) {
-        if (!set_common(request))
-            reply_ok(reply);
+        local_when_published(request, set_published);
         return;
     }
     if (out->bytes < sizeof text) {
@@ -199,7 +207,7 @@ static void set_done(struct client *client, struct request *request, struct repl
     reply_error(reply, text);
 }
 
-static void set_own(struct request *request)
+static void set_own(struct client *client, struct request *request)
 {
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
@@ -218,6 +226,7 @@ static void set_own(struct request *request)
     }
     request_keep(request);
     request_on_main(request, set_work, pairs, size, set_done);
+    client_hold(client, HOLD_ORDER); /* what follows finds it set */
     free(pairs);
 }
 
@@ -251,7 +260,7 @@ void local_config_set(struct client *client, struct request *request, struct rep
             reply,
             "ERR CONFIG SET failed - options of the proxy and of the backends need a command each");
     else if (own)
-        set_own(request);
+        set_own(client, request);
     else
         request_fan_out(request, NULL, SHARDS_ALL, argv, argc, set_shards_done);
 }

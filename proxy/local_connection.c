@@ -4,6 +4,7 @@
 #include "proxy/audience.h"
 #include "proxy/local.h"
 #include "proxy/local_auth.h"
+#include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/command_reply.h"
 #include "shared/number.h"
@@ -57,7 +58,7 @@ static bool hello_options(struct client *client, const struct bytes *argv, uint3
     for (uint32_t i = 2; i < argc;) {
         uint32_t more = argc - i - 1;
         if (bytes_is(argv[i], "AUTH") && more >= 2) {
-            if (local_login(client, &argv[i + 1], argv[i + 2]) != LOGIN_OK) {
+            if (local_login(client, argv[0], &argv[i + 1], argv[i + 2]) != LOGIN_OK) {
                 reply_code(reply, ERR_WRONGPASS);
                 return false;
             }
@@ -150,6 +151,8 @@ void local_reset(struct client *client, struct request *request, struct reply *r
     session->is_readonly = session->no_evict = session->no_touch = false;
     client_session_set_text(&session->name, (struct bytes){"", 0});
     client_move(client, session->home->name, 0);
+    client_session_set_text(&session->user_name, (struct bytes){"", 0});
+    users_identify(client);
     session->is_authenticated = local_is_welcome(client);
     reply_status(reply, "RESET");
 }

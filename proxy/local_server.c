@@ -38,10 +38,3 @@ void local_module_list(struct client *client, struct request *request, struct re
     (void)request;
     reply_array(reply, 0);
 }
-
-void local_acl_whoami(struct client *client, struct request *request, struct reply *reply)
-{
-    struct bytes name = client->session.place->name;
-    (void)request;
-    reply_bulk(reply, name.len ? name : BYTES("default"));
-}

@@ -2,6 +2,7 @@
 
 #include "proxy/local.h"
 #include "proxy/slow.h"
+#include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -38,6 +39,7 @@ struct proxy_run {
     uint32_t stopped; /* workers that are done */
     struct watch *config_watch;
     struct watch *shards_watch;
+    struct watch *users_watch;
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -60,6 +62,7 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     proxy->next_client_id = 1;
     proxy->metrics = metrics_new();
     proxy->journal = journal_new();
+    proxy->refusals = refusals_new();
     make_run_id(proxy->run_id);
     metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH, snapshot->map->epoch);
     return proxy;
@@ -69,6 +72,7 @@ void proxy_free(struct proxy *proxy)
 {
     CHECK(!proxy->run);
     snapshot_unref(proxy->snapshot);
+    refusals_free(proxy->refusals);
     free(proxy->workers);
     journal_free(proxy->journal);
     free(proxy);
@@ -143,10 +147,10 @@ bool proxy_reload(struct proxy *proxy, struct reload_report *report, char *error
     proxy_publish(proxy, fresh);
     metric_add(proxy->metrics, METRIC_PROXY_RELOADS, 1);
     log_event(LOG_INFO, "reloaded",
-              "epoch=%" PRIu64 " map_changed=%d namespaces_changed=%d changed=" LOG_QUOTED
-              " needs_restart=" LOG_QUOTED,
-              fresh->map->epoch, report->map_changed, report->namespaces_changed, report->changed,
-              report->needs_restart);
+              "epoch=%" PRIu64 " map_changed=%d namespaces_changed=%d users_changed=%d "
+              "changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED,
+              fresh->map->epoch, report->map_changed, report->namespaces_changed,
+              report->users_changed, report->changed, report->needs_restart);
     return true;
 }
 
@@ -330,6 +334,9 @@ bool proxy_start(struct proxy *proxy, char *error, size_t size)
     if (config->head.path)
         run->config_watch = watch_new(proxy->loop, config->head.path, on_file_change, proxy);
     run->shards_watch = watch_new(proxy->loop, proxy->snapshot->shards_path, on_file_change, proxy);
+    if (proxy->snapshot->users_path)
+        run->users_watch =
+            watch_new(proxy->loop, proxy->snapshot->users_path, on_file_change, proxy);
     return true;
 }
 
@@ -341,7 +348,9 @@ static void free_watches(struct proxy_run *run)
         watch_free(run->config_watch);
     if (run->shards_watch)
         watch_free(run->shards_watch);
-    run->config_watch = run->shards_watch = NULL;
+    if (run->users_watch)
+        watch_free(run->users_watch);
+    run->config_watch = run->shards_watch = run->users_watch = NULL;
 }
 
 /* The second time it does not wait for clients any more. */

@@ -102,6 +102,8 @@ void client_session_fini(struct client_session *session, struct places *places)
     place_unref(places, session->home);
     session->place = session->home = NULL;
     client_transaction_fini(&session->transaction);
+    free(session->user_name);
+    session->user_name = NULL;
     free(session->name);
     free(session->lib_name);
     free(session->lib_version);

@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 
+struct acl_user;
 struct namespace;
 struct namespaces;
 struct table;
@@ -59,10 +60,13 @@ struct client_session {
     uint8_t resp;          /* 2 or 3 */
     uint8_t reply_wish;    /* enum reply_wish */
     bool is_authenticated; /* false: only commands with CMD_NO_AUTH run */
+    bool is_limited;       /* `user` may not do everything */
     bool is_readonly;      /* READONLY */
     bool no_evict;
     bool no_touch;
-    char *name; /* CLIENT SETNAME; heap, NULL: none */
+    char *user_name;             /* heap, NULL: "default" or the namespace's own user; users.h */
+    const struct acl_user *user; /* of the worker's snapshot; NULL: a namespace's own, or removed */
+    char *name;                  /* CLIENT SETNAME; heap, NULL: none */
     char *lib_name;
     char *lib_version;
     struct client_transaction transaction;

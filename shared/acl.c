@@ -284,6 +284,14 @@ bool acl_user_accepts(const struct acl_user *user, struct bytes password)
 
 /* ---- what somebody may do ---- */
 
+bool acl_user_is_unlimited(const struct acl_user *user)
+{
+    const struct acl_selector *selector = user->selectors;
+    while (selector && !(selector->all_commands && selector->all_keys && selector->all_channels))
+        selector = selector->next;
+    return selector != NULL;
+}
+
 static bool command_allowed(const struct acl_selector *selector, const struct command *command,
                             const struct bytes *argv, uint32_t argc)
 {

@@ -59,6 +59,8 @@ bool acl_user_needs_password(const struct acl_user *user);
 /* Enabled, and this is one of its passwords (in constant time) or it needs none. */
 bool acl_user_accepts(const struct acl_user *user, struct bytes password);
 
+/* May it do everything? Then acl_check always allows. */
+bool acl_user_is_unlimited(const struct acl_user *user);
 /* May the user run the request? When a key or channel is in the way, *index is its argument. The arity must be right. */
 enum acl_denied acl_check(const struct acl_user *user, const struct command *command,
                           const struct bytes *argv, uint32_t argc, uint32_t *index);

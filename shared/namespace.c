@@ -138,6 +138,7 @@ void namespaces_unref(struct namespaces *set)
     for (size_t i = 0; i < set->count; i++) {
         free(set->items[i].name);
         free(set->items[i].token);
+        free(set->items[i].users);
     }
     free(set->items);
     free(set);
@@ -152,7 +153,8 @@ void namespaces_add(struct namespaces *set, const struct namespace *item)
     *copy = *item;
     copy->name = strdup(item->name);
     copy->token = strdup(item->token);
-    CHECK(copy->name && copy->token);
+    copy->users = strdup(item->users ? item->users : "");
+    CHECK(copy->name && copy->token && copy->users);
     copy->is_pattern = namespace_is_pattern(bytes_of(copy->name));
 }
 
@@ -221,10 +223,34 @@ bool namespaces_login_as(const struct namespaces *set, struct bytes name, struct
     return namespaces_find(set, name, match) && token_opens(match->entry, token);
 }
 
+static bool has_user(const struct namespace *item, struct bytes user)
+{
+    const char *at = item->users;
+    while (*at) {
+        size_t len = strcspn(at, " \t");
+        if (len > 0 && bytes_equal((struct bytes){at, len}, user))
+            return true;
+        at += len + strspn(at + len, " \t");
+    }
+    return false;
+}
+
+bool namespaces_home(const struct namespaces *set, struct bytes user, struct namespace_match *match)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        if (!has_user(&set->items[i], user))
+            continue;
+        *match = (struct namespace_match){&set->items[i], bytes_of(set->items[i].name)};
+        return true;
+    }
+    return false;
+}
+
 static bool namespace_equal(const struct namespace *a, const struct namespace *b)
 {
     return strcmp(a->name, b->name) == 0 && strcmp(a->token, b->token) == 0 &&
-           a->ephemeral == b->ephemeral && a->ephemeral_after_ms == b->ephemeral_after_ms &&
+           strcmp(a->users, b->users) == 0 && a->ephemeral == b->ephemeral &&
+           a->ephemeral_after_ms == b->ephemeral_after_ms &&
            a->slot_rule.kind == b->slot_rule.kind && a->slot_rule.slot == b->slot_rule.slot &&
            a->slot_rule.fields == b->slot_rule.fields &&
            a->slot_rule.separator_len == b->slot_rule.separator_len &&

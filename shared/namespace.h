@@ -40,6 +40,7 @@ struct namespace
 {
     char *name; /* exact name, or the pattern */
     char *token;
+    char *users; /* names of ACL users, separated by spaces */
     bool is_pattern;
     bool ephemeral;
     uint64_t ephemeral_after_ms;
@@ -74,6 +75,9 @@ bool namespaces_login_as(const struct namespaces *set, struct bytes name, struct
                          struct namespace_match *match);
 /* By name alone: for listeners, and to find a session's entry again after a reload. */
 bool namespaces_find(const struct namespaces *set, struct bytes name,
+                     struct namespace_match *match);
+/* The exact namespace that is an ACL user's home. */
+bool namespaces_home(const struct namespaces *set, struct bytes user,
                      struct namespace_match *match);
 bool namespaces_equal(const struct namespaces *a, const struct namespaces *b);
 

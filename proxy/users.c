@@ -1,0 +1,118 @@
+#include "proxy/users.h"
+
+#include "proxy/local.h"
+#include "proxy/proxy.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct refusals {
+    pthread_mutex_t mutex;
+    struct acl_log log;
+};
+
+struct refusals *refusals_new(void)
+{
+    struct refusals *refusals = calloc(1, sizeof(*refusals));
+    CHECK(refusals);
+    CHECK(pthread_mutex_init(&refusals->mutex, NULL) == 0);
+    acl_log_init(&refusals->log);
+    return refusals;
+}
+
+void refusals_free(struct refusals *refusals)
+{
+    acl_log_clear(&refusals->log);
+    (void)pthread_mutex_destroy(&refusals->mutex);
+    free(refusals);
+}
+
+/* ---- who it is ------------------------------------------------------------------------------- */
+
+/* In a namespace without having shown another name: its own user. */
+static bool is_own_user(const struct client_session *session)
+{
+    return !session->user_name && session->place->name.len > 0;
+}
+
+void users_identify(struct client *client)
+{
+    struct client_session *session = &client->session;
+    session->user = is_own_user(session)
+                        ? NULL
+                        : acl_user_find(client->worker->snapshot->users, users_name(client));
+    session->is_limited = session->user && !acl_user_is_unlimited(session->user);
+}
+
+struct bytes users_name(const struct client *client)
+{
+    const struct client_session *session = &client->session;
+    if (session->user_name)
+        return bytes_of(session->user_name);
+    return is_own_user(session) ? session->place->name : BYTES("default");
+}
+
+bool users_is_removed(const struct client *client)
+{
+    return client->session.user_name && !client->session.user;
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static void note(struct client *client, enum acl_denied reason, struct bytes user,
+                 struct bytes object)
+{
+    struct refusals *refusals = client->worker->proxy->refusals;
+    struct out out;
+    out_init(&out);
+    local_describe_client(client, &out);
+    char *line = malloc(out.bytes + 1);
+    CHECK(line);
+    out_copy(&out, line);
+    const struct acl_event event = {
+        .reason = reason,
+        .context = client->session.transaction.is_open ? ACL_MULTI : ACL_TOPLEVEL,
+        .at_ms = loop_wall_ms(client->worker->loop),
+        .object = object,
+        .user = user,
+        .client = {line, out.bytes},
+    };
+    out_clear(&out);
+    CHECK(pthread_mutex_lock(&refusals->mutex) == 0);
+    acl_log_add(&refusals->log, &event, (size_t)client->worker->snapshot->config.acllog_max_len);
+    CHECK(pthread_mutex_unlock(&refusals->mutex) == 0);
+    free(line);
+    metric_add(client->worker->metrics, METRIC_PROXY_ACL_REFUSED, 1);
+}
+
+bool users_allow(struct client *client, const struct frame *frame, const struct command *command,
+                 char error[ACL_ERROR_MAX])
+{
+    const struct bytes *argv = argv_of(client->worker, frame);
+    uint32_t index;
+    enum acl_denied denied = acl_check(client->session.user, command, argv, frame->argc, &index);
+    if (denied == ACL_ALLOWED)
+        return true;
+    note(client, denied, users_name(client),
+         denied == ACL_DENIED_COMMAND ? bytes_of(command_full_name(command)) : argv[index]);
+    acl_denied_error(denied, command, error);
+    return false;
+}
+
+void users_note_login(struct client *client, struct bytes name, struct bytes command)
+{
+    note(client, ACL_DENIED_AUTH, name, command);
+}
+
+bool users_reply_log(struct client *client, struct reply *reply, const struct bytes *argv,
+                     uint32_t argc, char error[ACL_ERROR_MAX])
+{
+    struct refusals *refusals = client->worker->proxy->refusals;
+    CHECK(pthread_mutex_lock(&refusals->mutex) == 0);
+    bool good =
+        acl_reply_log(reply, &refusals->log, argv, argc, loop_wall_ms(client->worker->loop), error);
+    CHECK(pthread_mutex_unlock(&refusals->mutex) == 0);
+    return good;
+}
