@@ -19,7 +19,6 @@ struct edge {
     uint16_t last_len;
     char first[PLACE_BYTES]; /* no row is less */
     char last[PLACE_BYTES];  /* no row is greater or equal */
-    struct trail trail;
 };
 
 struct edges {
@@ -63,7 +62,6 @@ static struct edge *edge_make(struct call *call, const struct entry *entry)
     edge->version = entry->meta.version;
     edge->generation = overlay_generation(call->partition->overlay);
     edge->first_len = edge->last_len = 0;
-    edge->trail.height = 0;
     return edge;
 }
 
@@ -117,11 +115,6 @@ void edge_found_last(struct call *call, const struct entry *entry, struct bytes 
     memcpy(edge->last, place.data, place.len);
     edge->last[place.len] = 0;
     edge->last_len = (uint16_t)(place.len + 1);
-}
-
-struct trail *edge_trail(struct call *call, const struct entry *entry)
-{
-    return &edge_make(call, entry)->trail;
 }
 
 void edge_add(struct call *call, const struct entry *entry, struct bytes place)

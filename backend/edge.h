@@ -28,20 +28,5 @@ bool edge_is_last(struct call *call, const struct entry *entry, struct bytes to)
 /* `place` is the collection's first (last) row now. */
 void edge_found_first(struct call *call, const struct entry *entry, struct bytes place);
 void edge_found_last(struct call *call, const struct entry *entry, struct bytes place);
-/* The blocks of the rank tree (rank.h) that lately held a row: their separators, from the leaf up, never their
- * counts; rows from leaf.separator <= row < end belong to them. Forgotten when blocks come or go. */
-enum { TRAIL_LEVELS = 5, TRAIL_BYTES = 48 };
-struct trail {
-    uint32_t height; /* 0: nothing is known */
-    bool has_end;    /* `end` was looked for */
-    bool is_last;    /* there is no next leaf */
-    uint8_t len[TRAIL_LEVELS];
-    uint8_t end_len;
-    char separator[TRAIL_LEVELS][TRAIL_BYTES];
-    char end[TRAIL_BYTES];
-};
-/* Of this collection, as it is now; to be read and changed. */
-struct trail *edge_trail(struct call *call, const struct entry *entry);
-
 /* A row comes. */
 void edge_add(struct call *call, const struct entry *entry, struct bytes place);

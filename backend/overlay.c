@@ -472,6 +472,13 @@ void overlay_observe_begin(struct overlay *overlay)
     overlay->observed_reads = overlay->observed_writes = 0;
 }
 
+void overlay_observe(struct overlay *overlay, uint64_t ticket)
+{
+    const struct layer *oldest = overlay->in_flight ? overlay->in_flight : overlay->current;
+    if (ticket >= oldest->ticket && ticket > overlay->observed_reads)
+        overlay->observed_reads = ticket;
+}
+
 uint64_t overlay_observed(const struct overlay *overlay)
 {
     return overlay->observed_reads > overlay->observed_writes ? overlay->observed_reads

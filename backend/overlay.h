@@ -50,6 +50,8 @@ uint64_t overlay_generation(const struct overlay *overlay);
 /* The newest ticket whose effects were observed or made since the last overlay_observe_begin; 0 = none. */
 void overlay_observe_begin(struct overlay *overlay);
 uint64_t overlay_observed(const struct overlay *overlay);
+/* Something remembered was looked at that comes from effects of this ticket or older ones. */
+void overlay_observe(struct overlay *overlay, uint64_t ticket);
 /* Ticket of the layer that collects effects now. */
 uint64_t overlay_ticket(const struct overlay *overlay);
 bool overlay_in_flight(const struct overlay *overlay);

@@ -12,6 +12,7 @@
 #include "backend/keyspace.h"
 #include "backend/latency.h"
 #include "backend/pubsub.h"
+#include "backend/rank_cache.h"
 #include "backend/script/script.h"
 #include "backend/server.h"
 #include "backend/session.h"
@@ -434,6 +435,8 @@ static bool build(struct partition *partition, const struct backend_config *conf
 {
     partition->overlay = overlay_new(partition->store);
     partition->edges = edges_new();
+    partition->rank_cache = rank_cache_new(partition->overlay, config->store_rank_cache_bytes /
+                                                                   (uint64_t)config->partitions);
     if (config->store_row_cache_bytes)
         overlay_use_cache(partition->overlay,
                           config->store_row_cache_bytes / (uint64_t)config->partitions);
@@ -534,6 +537,7 @@ void partition_free(struct partition *partition)
     if (partition->overlay)
         overlay_free(partition->overlay);
     edges_free(partition->edges);
+    rank_cache_free(partition->rank_cache);
     if (partition->store)
         store_close(partition->store);
     if (partition->stats)

@@ -29,6 +29,7 @@ struct scripts;
 struct cursor_cache;
 struct edges;
 struct latency;
+struct rank_cache;
 struct upkeep;
 struct server; /* the process: partitions, configuration, start time */
 struct settings;
@@ -54,8 +55,9 @@ struct partition {
     struct upkeep *upkeep;
     uint64_t expiry_from_ms; /* the expiry index has no rows before this time */
     struct scripts *scripts;
-    struct cursor_cache *cursors; /* where SCANs go on */
-    struct edges *edges;          /* where sorted sets begin and end */
+    struct cursor_cache *cursors;  /* where SCANs go on */
+    struct edges *edges;           /* where sorted sets begin and end */
+    struct rank_cache *rank_cache; /* blocks of big collections */
     struct metrics *metrics;
     struct arena arena; /* of the command being run; reset after it */
     struct slice *pins; /* values borrowed by the command being run; keyspace_end releases them */

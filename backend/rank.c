@@ -1,6 +1,6 @@
 #include "backend/rank.h"
 
-#include "backend/edge.h"
+#include "backend/partition.h"
 #include "shared/check.h"
 
 enum {
@@ -29,23 +29,17 @@ static struct bytes block_key(struct call *call, unsigned level, struct bytes se
     return (struct bytes){key, separator.len + 1};
 }
 
-static void block_put(struct call *call, struct entry *entry, unsigned level,
-                      const struct rank_block *block)
+static void row_put(struct call *call, struct entry *entry, unsigned level,
+                    const struct rank_block *block)
 {
     sub_put(call, entry, CF_RANK, block_key(call, level, block->separator),
             encode_rank_block(call->arena, block->count, block->children));
 }
 
-static void block_delete(struct call *call, struct entry *entry, unsigned level,
-                         struct bytes separator)
-{
-    sub_delete(call, entry, CF_RANK, block_key(call, level, separator));
-}
-
 static void root_put(struct rank_edit *edit)
 {
     const struct rank_block root = {NOTHING, edit->height, edit->tops};
-    block_put(edit->call, edit->entry, LEVEL_ROOT, &root);
+    row_put(edit->call, edit->entry, LEVEL_ROOT, &root);
 }
 
 /* Reads the root; no tree: height 0. */
@@ -72,13 +66,85 @@ static bool block_read(const struct sub_iter *it, unsigned level, struct rank_bl
     return decode_rank_block(it->value, &block->count, &block->children);
 }
 
-/* ---- building ---- */
+/* ---- nodes ---- */
 
-/* Blocks come or go. */
-static void trail_forget(struct rank_edit *edit)
+/* The children, of `level`, of a block. */
+static struct rank_place place_below(const struct rank_edit *edit, unsigned level,
+                                     struct bytes parent)
 {
-    edge_trail(edit->call, edit->entry)->height = 0;
+    return (struct rank_place){edit->entry->meta.version, level, parent};
 }
+
+/* The node that the path's block of `level` is in. */
+static struct rank_place place_of(const struct rank_edit *edit, unsigned level)
+{
+    return place_below(edit, level, level < edit->height ? edit->path[level].separator : NOTHING);
+}
+
+static void node_forget(struct rank_edit *edit, unsigned level, struct bytes parent)
+{
+    struct rank_place place = place_below(edit, level, parent);
+    rank_cache_forget(edit->call->partition->rank_cache, &place);
+}
+
+/* The blocks beside the path's block of `level` are others than they were. */
+static void siblings_forget(struct rank_edit *edit, unsigned level)
+{
+    struct rank_place place = place_of(edit, level);
+    rank_cache_forget(edit->call->partition->rank_cache, &place);
+}
+
+/* The path's block of `level`: row and memory. */
+static void block_put(struct rank_edit *edit, unsigned level)
+{
+    struct rank_place place = place_of(edit, level);
+    row_put(edit->call, edit->entry, level, &edit->path[level - 1]);
+    rank_cache_put(edit->call->partition->rank_cache, &place, &edit->path[level - 1]);
+}
+
+static void block_delete(struct rank_edit *edit, unsigned level, struct bytes separator)
+{
+    sub_delete(edit->call, edit->entry, CF_RANK, block_key(edit->call, level, separator));
+    if (level > 1)
+        node_forget(edit, level - 1, separator);
+}
+
+/* Reads the `count` children of a block. */
+static const struct rank_node *node_read(struct rank_edit *edit, const struct rank_place *place,
+                                         uint64_t count)
+{
+    struct rank_block blocks[RANK_FAN_MAX];
+    struct sub_iter it;
+    struct call *call = edit->call;
+    uint32_t found = 0;
+    if (count == 0 || count > RANK_FAN_MAX) {
+        broken(call);
+        return NULL;
+    }
+    sub_iter_init(call, edit->entry, CF_RANK, block_key(call, place->level, place->parent), &it);
+    while (found < count && sub_iter_next(&it) && block_read(&it, place->level, &blocks[found])) {
+        blocks[found].separator = arena_copy(call->arena, blocks[found].separator);
+        found++;
+    }
+    if (!sub_iter_fini(&it))
+        return NULL;
+    if (found < count || !bytes_equal(blocks[0].separator, place->parent)) {
+        broken(call);
+        return NULL;
+    }
+    return rank_cache_add(call->partition->rank_cache, place, blocks, found);
+}
+
+/* The children, of `level`, of a block; it has `count`. NULL: the store failed (replied). */
+static const struct rank_node *node_below(struct rank_edit *edit, unsigned level,
+                                          struct bytes parent, uint64_t count)
+{
+    struct rank_place place = place_below(edit, level, parent);
+    const struct rank_node *node = rank_cache_get(edit->call->partition->rank_cache, &place);
+    return node ? node : node_read(edit, &place, count);
+}
+
+/* ---- building ---- */
 
 /* Blocks of one level on their way into the one above. */
 struct level {
@@ -150,14 +216,13 @@ static bool build(struct rank_edit *edit)
     for (edit->height = 1;; edit->height++) {
         CHECK(edit->height <= RANK_LEVELS_MAX);
         for (size_t i = 0; i < level.count; i++)
-            block_put(call, edit->entry, (unsigned)edit->height, &level.blocks[i]);
+            row_put(call, edit->entry, (unsigned)edit->height, &level.blocks[i]);
         if (level.count <= RANK_FAN_MAX)
             break;
         level = collect_blocks(call, &level, FAN_FILL);
     }
     edit->tops = level.count;
     root_put(edit);
-    trail_forget(edit);
     return true;
 }
 
@@ -178,11 +243,13 @@ static bool drop(struct rank_edit *edit)
         (void)level_add(edit->call, &keys, arena_copy(edit->call->arena, it.sub));
     if (!sub_iter_fini(&it))
         return false;
-    for (size_t i = 0; i < keys.count; i++)
-        sub_delete(edit->call, edit->entry, CF_RANK, keys.blocks[i].separator);
+    for (size_t i = 0; i < keys.count; i++) {
+        struct bytes key = keys.blocks[i].separator;
+        block_delete(edit, (uint8_t)key.data[0], (struct bytes){key.data + 1, key.len - 1});
+    }
+    node_forget(edit, (unsigned)edit->height, NOTHING);
     edit->height = 0;
     edit->has_path = false;
-    trail_forget(edit);
     return true;
 }
 
@@ -207,7 +274,7 @@ static bool grow(struct rank_edit *edit)
     edit->height++;
     edit->tops = level.count;
     for (size_t i = 0; i < level.count; i++)
-        block_put(call, edit->entry, (unsigned)edit->height, &level.blocks[i]);
+        row_put(call, edit->entry, (unsigned)edit->height, &level.blocks[i]);
     return true;
 }
 
@@ -258,19 +325,21 @@ static bool halve_block(struct rank_edit *edit, unsigned level, struct rank_bloc
 /* Cuts the path's blocks that are too big in two, from the leaf up; their rows are put already. */
 static bool split(struct rank_edit *edit)
 {
-    trail_forget(edit);
     edit->has_path = false;
     for (unsigned level = 1; level <= edit->height; level++) {
         struct rank_block *block = &edit->path[level - 1];
         struct rank_block half = {0};
         if (level == 1 ? block->count <= RANK_LEAF_MAX : block->children <= RANK_FAN_MAX) {
-            block_put(edit->call, edit->entry, level, block);
+            block_put(edit, level);
             return true;
         }
         if (!(level == 1 ? halve_leaf(edit, block, &half) : halve_block(edit, level, block, &half)))
             return false;
-        block_put(edit->call, edit->entry, level, block);
-        block_put(edit->call, edit->entry, level, &half);
+        siblings_forget(edit, level);
+        if (level > 1)
+            node_forget(edit, level - 1, block->separator);
+        row_put(edit->call, edit->entry, level, block);
+        row_put(edit->call, edit->entry, level, &half);
         if (level < edit->height)
             edit->path[level].children++;
     }
@@ -289,129 +358,47 @@ void rank_edit_begin(struct rank_edit *edit, struct call *call, struct entry *en
     edit->entry = entry;
     edit->cf = cf;
     edit->height = edit->tops = 0;
-    edit->is_open = edit->has_path = edit->has_end = false;
+    edit->is_open = edit->has_path = false;
 }
 
 static void path_put(struct rank_edit *edit)
 {
     for (unsigned level = 1; edit->has_path && level <= edit->height; level++)
-        block_put(edit->call, edit->entry, level, &edit->path[level - 1]);
+        block_put(edit, level);
     edit->has_path = false;
 }
 
 /* Finds the blocks that `sub` belongs to. */
 static bool path_find(struct rank_edit *edit, struct bytes sub)
 {
-    struct call *call = edit->call;
-    struct sub_iter it;
-    unsigned found = 0;
-    sub_iter_init_reverse(call, edit->entry, CF_RANK, block_key(call, 1, sub), &it);
-    while (found < edit->height) {
-        struct rank_block *block = &edit->path[found];
-        if (found)
-            sub_iter_seek(&it, block_key(call, found + 1, sub));
-        if (!sub_iter_next(&it) || !block_read(&it, found + 1, block))
-            break;
-        block->separator = arena_copy(call->arena, block->separator);
-        found++;
-    }
-    edit->has_end = false;
-    edit->has_path = found == edit->height;
-    return sub_iter_fini(&it) && (edit->has_path || broken(call));
-}
-
-/* Does `sub` belong to the path's leaf? */
-static bool path_has(struct rank_edit *edit, struct bytes sub, bool *has)
-{
-    struct call *call = edit->call;
-    *has = false;
-    if (!edit->has_path || bytes_compare(sub, edit->path[0].separator) < 0)
-        return true;
-    if (!edit->has_end) {
-        struct sub_iter it;
-        struct rank_block next;
-        sub_iter_init(call, edit->entry, CF_RANK, block_key(call, 1, edit->path[0].separator), &it);
-        bool is_there = sub_iter_next(&it) && sub_iter_next(&it) && block_read(&it, 1, &next);
-        edit->end = is_there ? arena_copy(call->arena, next.separator) : (struct bytes){NULL, 0};
-        edit->has_end = true;
-        if (!sub_iter_fini(&it))
+    struct arena *arena = edit->call->arena;
+    struct bytes parent = NOTHING;
+    uint64_t count = edit->tops;
+    edit->end = (struct bytes){NULL, 0};
+    for (unsigned level = (unsigned)edit->height; level > 0; level--) {
+        const struct rank_node *node = node_below(edit, level, parent, count);
+        if (!node)
             return false;
+        uint32_t at = rank_node_find(node, sub);
+        edit->path[level - 1] = node->block[at];
+        parent = arena_copy(arena, node->block[at].separator);
+        edit->path[level - 1].separator = parent;
+        if (at + 1 < node->count)
+            edit->end = arena_copy(arena, node->block[at + 1].separator);
+        count = node->block[at].children;
     }
-    *has = !edit->end.data || bytes_compare(sub, edit->end) < 0;
+    edit->has_path = true;
     return true;
 }
 
-/* Remembers the path; its end is looked for when the same leaf is met again. */
-static bool trail_keep(struct rank_edit *edit, struct bytes sub)
-{
-    struct trail *trail = edge_trail(edit->call, edit->entry);
-    struct bytes leaf = edit->path[0].separator;
-    bool is_same = trail->height == edit->height && leaf.len == trail->len[0] &&
-                   (!leaf.len || memcmp(leaf.data, trail->separator[0], leaf.len) == 0);
-    bool has;
-    if (is_same && !trail->has_end) {
-        if (!path_has(edit, sub, &has))
-            return false;
-        if (edit->end.data && edit->end.len > TRAIL_BYTES)
-            return true;
-        trail->has_end = true;
-        trail->is_last = !edit->end.data;
-        trail->end_len = (uint8_t)edit->end.len;
-        if (edit->end.len)
-            memcpy(trail->end, edit->end.data, edit->end.len);
-        return true;
-    }
-    trail->height = 0;
-    for (unsigned i = 0; i < edit->height; i++)
-        if (i == TRAIL_LEVELS || edit->path[i].separator.len > TRAIL_BYTES)
-            return true;
-    for (unsigned i = 0; i < edit->height; i++) {
-        trail->len[i] = (uint8_t)edit->path[i].separator.len;
-        if (trail->len[i])
-            memcpy(trail->separator[i], edit->path[i].separator.data, trail->len[i]);
-    }
-    trail->height = (uint32_t)edit->height;
-    trail->has_end = false;
-    return true;
-}
-
-/* Puts the path on remembered blocks, by point reads, when `sub` belongs to them. */
-static bool trail_follow(struct rank_edit *edit, struct bytes sub)
-{
-    struct call *call = edit->call;
-    const struct trail *trail = edge_trail(call, edit->entry);
-    struct bytes end = {trail->end, trail->end_len};
-    if (trail->height != edit->height || !trail->has_end ||
-        bytes_compare(sub, (struct bytes){trail->separator[0], trail->len[0]}) < 0 ||
-        (!trail->is_last && bytes_compare(sub, end) >= 0))
-        return true;
-    for (unsigned i = 0; i < edit->height; i++) {
-        struct rank_block *block = &edit->path[i];
-        struct bytes value;
-        block->separator =
-            arena_copy(call->arena, (struct bytes){trail->separator[i], trail->len[i]});
-        int err =
-            sub_get(call, edit->entry, CF_RANK, block_key(call, i + 1, block->separator), &value);
-        if (err != OK || !decode_rank_block(value, &block->count, &block->children))
-            return err == ERR_STORE ? false : broken(call);
-    }
-    edit->end = trail->is_last ? (struct bytes){NULL, 0} : arena_copy(call->arena, end);
-    edit->has_end = edit->has_path = true;
-    return true;
-}
-
-/* Puts the path on the blocks of `sub`; no tree: nothing to do. */
+/* Puts the path on the blocks of `sub`. */
 static bool path_move(struct rank_edit *edit, struct bytes sub)
 {
-    bool has;
-    if (!path_has(edit, sub, &has))
-        return false;
-    if (has)
+    if (edit->has_path && bytes_compare(sub, edit->path[0].separator) >= 0 &&
+        (!edit->end.data || bytes_compare(sub, edit->end) < 0))
         return true;
     path_put(edit);
-    if (!trail_follow(edit, sub))
-        return false;
-    return edit->has_path || (path_find(edit, sub) && trail_keep(edit, sub));
+    return path_find(edit, sub);
 }
 
 bool rank_edit_add(struct rank_edit *edit, struct bytes sub)
@@ -437,7 +424,6 @@ bool rank_edit_add(struct rank_edit *edit, struct bytes sub)
 static void path_prune(struct rank_edit *edit)
 {
     unsigned top = 0;
-    trail_forget(edit);
     for (unsigned level = 1; level <= edit->height && edit->path[level - 1].count == 0; level++) {
         struct bytes separator = edit->path[level - 1].separator;
         if (separator.len &&
@@ -447,15 +433,16 @@ static void path_prune(struct rank_edit *edit)
     path_put(edit);
     for (unsigned level = 1; level <= top; level++)
         for (unsigned above = level; above <= top; above++) /* and the first, empty children */
-            block_delete(edit->call, edit->entry, level, edit->path[above - 1].separator);
+            block_delete(edit, level, edit->path[above - 1].separator);
     if (top == 0)
         return;
+    siblings_forget(edit, top);
     if (top == edit->height) {
         edit->tops--;
         root_put(edit);
     } else {
         edit->path[top].children--;
-        block_put(edit->call, edit->entry, top + 1, &edit->path[top]);
+        block_put(edit, top + 1);
     }
 }
 
@@ -503,63 +490,46 @@ bool rank_remove(struct call *call, struct entry *entry, enum cf cf, struct byte
 
 /* ---- asking ---- */
 
-/* From block to block of one level, from *from on, as long as go_on says the wanted row lies behind the block. */
-struct descent {
-    struct rank_edit tree;
-    struct bytes from; /* the block the row is in, of the level last walked */
-    uint64_t before;   /* rows before that block */
+/* The leaf a row is in. */
+struct leaf {
+    struct bytes separator;
+    uint64_t before; /* rows before the leaf */
 };
 
-static bool descent_begin(struct descent *descent, struct call *call, struct entry *entry,
-                          enum cf cf)
+/* Finds the leaf with row number `rank`, or (`sub` not NULL) the one that `sub` belongs to. */
+static bool leaf_find(struct call *call, struct entry *entry, enum cf cf, const struct bytes *sub,
+                      uint64_t rank, struct leaf *leaf)
 {
-    descent->from = NOTHING;
-    descent->before = 0;
-    rank_edit_begin(&descent->tree, call, entry, cf);
-    return entry->meta.size <= RANK_SIZE_MIN || root_read(&descent->tree);
-}
-
-/* Walks down. `sub` NULL: to the block with row number `rank`; else to the block that `sub` belongs to. */
-static bool descend(struct descent *descent, const struct bytes *sub, uint64_t rank)
-{
-    struct rank_edit *tree = &descent->tree;
-    struct call *call = tree->call;
-    struct rank_block block;
-    struct sub_iter it;
-    if (tree->height == 0)
-        return true;
-    unsigned level = (unsigned)tree->height;
-    sub_iter_init(call, tree->entry, CF_RANK, block_key(call, level, NOTHING), &it);
-    for (;;) {
-        uint64_t count = 0; /* of the block before the one looked at */
-        struct bytes from = descent->from;
-        bool is_first = true;
-        while (sub_iter_next(&it) && block_read(&it, level, &block)) {
-            if (!is_first &&
-                (sub ? bytes_compare(block.separator, *sub) > 0 : descent->before + count > rank))
-                break;
-            descent->before += count;
-            count = block.count;
-            if (!is_first)
-                from = arena_copy(call->arena, block.separator);
-            is_first = false;
-        }
-        descent->from = from;
-        if (--level == 0 || is_first)
-            break;
-        sub_iter_seek(&it, block_key(call, level, descent->from));
+    struct rank_edit tree;
+    *leaf = (struct leaf){NOTHING, 0};
+    rank_edit_begin(&tree, call, entry, cf);
+    if (entry->meta.size > RANK_SIZE_MIN && !root_read(&tree))
+        return false;
+    uint64_t count = tree.tops;
+    for (unsigned level = (unsigned)tree.height; level > 0; level--) {
+        const struct rank_node *node = node_below(&tree, level, leaf->separator, count);
+        if (!node)
+            return false;
+        uint32_t last = sub ? rank_node_find(node, *sub) : node->count - 1;
+        uint32_t at = 0;
+        while (at < last && (sub || leaf->before + node->block[at].count <= rank))
+            leaf->before += node->block[at++].count;
+        leaf->separator = arena_copy(call->arena, node->block[at].separator);
+        count = node->block[at].children;
     }
-    return sub_iter_fini(&it) && (level == 0 || broken(call));
+    return true;
 }
 
 bool rank_of(struct call *call, struct entry *entry, enum cf cf, struct bytes sub, uint64_t *rank)
 {
-    struct descent descent;
+    struct leaf leaf;
     struct sub_iter it;
-    if (!descent_begin(&descent, call, entry, cf) || !descend(&descent, &sub, 0))
+    if (!leaf_find(call, entry, cf, &sub, 0, &leaf))
         return false;
-    *rank = descent.before;
-    sub_iter_init(call, entry, cf, descent.from, &it);
+    *rank = leaf.before;
+    if (bytes_compare(sub, leaf.separator) <= 0)
+        return true;
+    sub_iter_init(call, entry, cf, leaf.separator, &it);
     while (sub_iter_next(&it) && bytes_compare(it.sub, sub) < 0)
         ++*rank;
     return sub_iter_fini(&it);
@@ -568,11 +538,11 @@ bool rank_of(struct call *call, struct entry *entry, enum cf cf, struct bytes su
 bool rank_seek(struct call *call, struct entry *entry, enum cf cf, uint64_t rank,
                struct bytes *from, uint64_t *skip)
 {
-    struct descent descent;
+    struct leaf leaf;
     CHECK(rank < entry->meta.size);
-    if (!descent_begin(&descent, call, entry, cf) || !descend(&descent, NULL, rank))
+    if (!leaf_find(call, entry, cf, NULL, rank, &leaf))
         return false;
-    *from = descent.from;
-    *skip = rank - descent.before;
+    *from = leaf.separator;
+    *skip = rank - leaf.before;
     return true;
 }

@@ -9,6 +9,9 @@
  *   rows       a b bb   cab cb d …     m mm …     rx s t …       a block holds what lies from its separator to
  *                                                                the next one's
  *
+ * The counts of a leaf and of the blocks above it are put by every change; which blocks these are is found in memory
+ * (rank_cache.h), where a look costs no engine walk.
+ *
  * A small collection has no tree: ranks are found by walking. (1) The first block of each level has the empty
  * separator and is never removed; (2) a block's first child has its separator; (3) of the others, only a block
  * that is its parent's first child may be empty; (4) the tree exists only while the collection has more than
@@ -17,6 +20,7 @@
 #pragma once
 
 #include "backend/keyspace.h"
+#include "backend/rank_cache.h"
 
 enum {
     RANK_SIZE_MIN = 64,  /* the tree of a collection that shrinks to this is dropped */
@@ -43,12 +47,6 @@ bool rank_build(struct call *call, struct entry *entry, enum cf cf);
  *     … sub_delete, entry->meta.size--, rank_edit_remove(&edit, sub) …
  *     rank_edit_end(&edit);
  * All return false when the store failed (replied). */
-struct rank_block {
-    struct bytes separator; /* in the call's arena */
-    uint64_t count;         /* rows */
-    uint64_t children;      /* blocks of the level below; 0 in a leaf */
-};
-
 struct rank_edit {
     struct call *call;
     struct entry *entry;
@@ -57,9 +55,9 @@ struct rank_edit {
     uint64_t tops;   /* blocks of the highest level */
     bool is_open;    /* the root was read */
     bool has_path;
-    bool has_end;     /* `end` was looked for */
-    struct bytes end; /* the next leaf's separator; data NULL: there is none */
-    struct rank_block path[RANK_LEVELS_MAX]; /* from the leaf up, with changes not yet put */
+    struct bytes end; /* the path's leaf holds rows before it; data NULL: all to the last */
+    struct rank_block path[RANK_LEVELS_MAX]; /* from the leaf up, with changes not yet put;
+                                                separators in the call's arena */
 };
 
 void rank_edit_begin(struct rank_edit *edit, struct call *call, struct entry *entry, enum cf cf);
