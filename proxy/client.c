@@ -3,6 +3,8 @@
 #include "proxy/audience.h"
 #include "proxy/blocked.h"
 #include "proxy/local.h"
+#include "proxy/monitor.h"
+#include "proxy/pause.h"
 #include "proxy/pool.h"
 #include "proxy/proxy.h"
 #include "proxy/request.h"
@@ -52,6 +54,7 @@ struct client *client_new(struct proxy_worker *worker, struct stream *stream, st
     resp_scan_init(&client->scan);
     client_session_init(&client->session);
     list_init(&client->full_link);
+    list_init(&client->monitor);
     list_push(&worker->clients, &client->link);
     worker->client_count++;
     stream_set_owner(stream, &events, client);
@@ -86,6 +89,7 @@ static void client_leave(struct client *client)
     client->is_ending = true;
     client->stream = NULL;
     list_remove(&client->full_link);
+    monitor_leave(client);
     list_remove(&client->link);
     list_push(&worker->closed, &client->link);
     worker->client_count--;
@@ -382,12 +386,15 @@ void client_push(struct client *client, struct block *block, const char *data, s
     struct client_channels *channels = client->channels;
     bool waits = channels && channels->is_changing;
     struct out *out = waits ? &channels->waiting : stream_out(client->stream);
-    if (client->session.resp == 2) {
+    if (client->session.resp == 2 && *data == '>') {
         out_write(out, "*", 1);
         data++;
         len--;
     }
-    out_write_block(out, block, data, len);
+    if (block)
+        out_write_block(out, block, data, len);
+    else
+        out_write(out, data, len);
     metric_add(client->worker->metrics, METRIC_PROXY_BYTES_OUT, len);
     if (waits)
         return;
@@ -702,6 +709,10 @@ static inline bool client_take(struct client *client, const struct frame *frame)
         command = command_find_sub(command, frame_arg(frame, 1));
     if (!pass_gates(client, frame, command))
         return true;
+    if (monitor_is(client) && monitor_refuses(client, command))
+        return true;
+    if (client->worker->paused_until_ms && pause_holds(client, command))
+        return false;
     client->last_command = command;
     if (client->channels && client_is_subscriber(client) && !check_subscriber(client, command))
         return true;
@@ -781,7 +792,8 @@ static size_t take_frames(struct client *client, struct block *block, const char
                               .argc = scan->argc};
         if (frame.argc > 0) {
             worker->taken = &frame;
-            bool is_taken = client_take(client, &frame);
+            bool is_taken = monitor_is_on(worker->proxy) ? monitor_take(client, &frame, client_take)
+                                                         : client_take(client, &frame);
             worker->taken = NULL;
             if (!is_taken)
                 break;

@@ -48,6 +48,7 @@ enum client_hold {
     HOLD_OUTPUT = 1 << 4,   /* it reads its replies, but slower than they come */
     HOLD_BLOCKED =
         1 << 5, /* its command waits at a backend; it is still read from, to see it leave */
+    HOLD_PAUSED = 1 << 6, /* CLIENT PAUSE */
 };
 
 enum { BLOCKED_ANYWHERE = UINT16_MAX }; /* no slot: the command waits without keys */
@@ -72,6 +73,7 @@ struct client {
     size_t copied;      /* bytes it has in memory beside blocks, as last counted and added since */
     struct list link;   /* in worker->clients; in worker->closed */
     struct list full_link; /* in an upstream's list of those that wait for it */
+    struct list monitor;   /* in worker->monitors; monitor.c */
     uint64_t id;
     uint64_t created_ms;                /* monotonic */
     const struct command *last_command; /* NULL: none yet */
@@ -129,7 +131,8 @@ void client_answer(struct client *client, struct request *request, struct block 
                    const char *data, size_t len);
 /* The request is complete: its reply was written where request_reply_out() said. It may be gone after. */
 void client_ready(struct client *client, struct request *request);
-/* A message that no request asked for: a push frame. A RESP2 client gets it as an array. */
+/* A message that no request asked for: a push frame, which a RESP2 client gets as an array, or a line of
+ * MONITOR. `block` (NULL: none) holds the data. */
 void client_push(struct client *client, struct block *block, const char *data, size_t len);
 void client_hold(struct client *client, uint8_t why);
 /* Lets it go on when nothing else holds it. */

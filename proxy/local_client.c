@@ -6,6 +6,7 @@
  */
 #include "proxy/audience.h"
 #include "proxy/local.h"
+#include "proxy/monitor.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/number.h"
@@ -63,11 +64,13 @@ static bool parse_type(struct bytes name, struct filter *filter, struct reply *r
 static void flags_of(const struct client *client, char flags[16])
 {
     char *at = flags;
-    if (client->session.transaction.is_open)
-        *at++ = 'x';
+    if (monitor_is(client))
+        *at++ = 'O';
     if (client_subscriptions(client) > 0)
         *at++ = 'P';
-    if (client->blocked)
+    if (client->session.transaction.is_open)
+        *at++ = 'x';
+    if (client->blocked || client->held_by & HOLD_PAUSED)
         *at++ = 'b';
     if (client->session.is_readonly)
         *at++ = 'r';

@@ -4,6 +4,7 @@
 #include "proxy/audience.h"
 #include "proxy/local.h"
 #include "proxy/local_auth.h"
+#include "proxy/monitor.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/command_reply.h"
@@ -146,6 +147,7 @@ void local_reset(struct client *client, struct request *request, struct reply *r
     client_transaction_clear(&session->transaction);
     client_transaction_release(client);
     audience_clear(client);
+    monitor_leave(client);
     session->resp = reply->resp = 2;
     session->reply_wish = REPLY_WISH_ON;
     session->is_readonly = session->no_evict = session->no_touch = false;

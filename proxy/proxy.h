@@ -29,6 +29,7 @@ struct proxy {
     uint64_t started_ms; /* wall clock */
     _Atomic uint64_t next_client_id;
     _Atomic int64_t clients;      /* connections now */
+    _Atomic uint32_t monitors;    /* clients that monitor now */
     _Atomic int64_t leases;       /* connections to backends that belong to one client now */
     _Atomic uint64_t memory_used; /* as counted by the workers, bytes */
     _Atomic bool is_stopping;

@@ -4,6 +4,8 @@
 #include "proxy/blocked.h"
 #include "proxy/client.h"
 #include "proxy/local.h"
+#include "proxy/monitor.h"
+#include "proxy/pause.h"
 #include "proxy/proxy.h"
 #include "proxy/request.h"
 #include "proxy/slow.h"
@@ -62,6 +64,8 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     list_init(&worker->audiences);
     list_init(&worker->clients);
     list_init(&worker->closed);
+    list_init(&worker->monitors);
+    out_init(&worker->monitor_lines);
     route_keys_init(&worker->keys);
     places_init(&worker->places, snapshot->namespaces);
     worker->home = places_get(&worker->places, (struct bytes){"", 0}, 0);
@@ -92,6 +96,7 @@ void proxy_worker_free(struct proxy_worker *worker)
     CHECK(worker->is_stopped);
     CHECK(worker->requests == worker->free_count);
     local_stop(worker);
+    monitor_stop(worker);
     free_requests(worker, worker->free_count);
     timer_free(worker->tick);
     timer_free(worker->slow);
@@ -310,6 +315,7 @@ static void on_tick(void *owner)
 {
     struct proxy_worker *worker = owner;
     bool needed = worker->pool.nodes && pool_tick(&worker->pool);
+    needed |= pause_tick(worker);
     check_memory(worker);
     if (worker->is_stopping && loop_mono_ms(worker->loop) >= worker->stop_at_ms)
         kill_all(worker, NULL);
@@ -401,6 +407,7 @@ static bool on_turn_end(void *owner)
     struct proxy_worker *worker = owner;
     for (struct list *link; (link = list_pop(&worker->closed));)
         client_free(container_of(link, struct client, link));
+    monitor_flush(worker);
     pool_turn_end(&worker->pool);
     set_gauges(worker);
     if (worker->is_stopping)

@@ -51,6 +51,15 @@ struct proxy_worker {
     uint32_t free_least; /* fewest that were free since the last decay */
     uint32_t requests;   /* all that exist */
 
+    uint64_t paused_until_ms; /* CLIENT PAUSE; monotonic, 0: not paused */
+    bool paused_writes_only;
+
+    struct list monitors;           /* clients of this worker that monitor; monitor.c */
+    struct out monitor_lines;       /* what they are to see of this turn */
+    _Atomic uint32_t monitor_count; /* of `monitors`, for other workers */
+    _Atomic uint64_t monitor_bytes; /* in its mailbox */
+    _Atomic bool monitor_is_cut;    /* lines are missing: they are to be closed */
+
     uint64_t slow_us;           /* requests that take so long are noted (slow.h) */
     const struct frame *taken;  /* the frame that is being taken */
     struct upstream *answering; /* whose reply is being handled */

@@ -1,0 +1,194 @@
+#include "proxy/monitor.h"
+
+#include "proxy/local.h"
+#include "proxy/proxy.h"
+#include "proxy/queued.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+#include "shared/monitor_line.h"
+#include "shared/number.h"
+
+#include <stdlib.h>
+
+/* The lines of one turn on their way to one worker: name_len, line_len, name, line, … */
+struct batch {
+    struct task task;
+    struct proxy_worker *to;
+    size_t len;
+    char data[];
+};
+
+struct record {
+    uint32_t name_len;
+    uint32_t line_len;
+};
+
+/* ---- who monitors ----------------------------------------------------------------------------- */
+
+bool monitor_is_on(const struct proxy *proxy)
+{
+    return atomic_load_explicit(&proxy->monitors, memory_order_relaxed) > 0;
+}
+
+void local_monitor(struct client *client, struct request *request, struct reply *reply)
+{
+    if (monitor_is(client)) { /* Redis says nothing the second time */
+        request->is_silent = true;
+        return;
+    }
+    list_push(&client->worker->monitors, &client->monitor);
+    atomic_fetch_add(&client->worker->monitor_count, 1);
+    atomic_fetch_add(&client->worker->proxy->monitors, 1);
+    reply_ok(reply);
+}
+
+void monitor_leave(struct client *client)
+{
+    if (!monitor_is(client))
+        return;
+    list_remove(&client->monitor);
+    atomic_fetch_sub(&client->worker->monitor_count, 1);
+    atomic_fetch_sub(&client->worker->proxy->monitors, 1);
+}
+
+bool monitor_refuses(struct client *client, const struct command *command)
+{
+    if (!(command->flags & (CMD_WRITE | CMD_READONLY | CMD_MAY_REPLICATE)))
+        return false;
+    client_reply_text(client, command, "ERR Replica can't interact with the keyspace");
+    return true;
+}
+
+/* ---- showing ---------------------------------------------------------------------------------- */
+
+/* The database a line names: SELECT's own is the one it goes to. */
+static uint8_t db_of(const struct client *client, const struct command *command,
+                     const struct bytes *argv)
+{
+    enum { DATABASES = 16 };
+    int64_t db;
+    bool moves = command->id == COMMAND_select && number_parse_int64(argv[1], &db) && db >= 0 &&
+                 db < DATABASES;
+    return moves ? (uint8_t)db : client->session.place->db;
+}
+
+/* Keeps a line for the end of the turn. */
+static void show(struct client *client, const struct command *command, const struct bytes *argv,
+                 uint32_t argc)
+{
+    struct proxy_worker *worker = client->worker;
+    struct bytes name = client->session.place->name;
+    struct out line;
+    if (command->flags & CMD_ADMIN || client->is_closed)
+        return;
+    const struct monitor_line shown = {.at_us = loop_wall_us(worker->loop),
+                                       .db = db_of(client, command, argv),
+                                       .peer = stream_peer(client->stream),
+                                       .command = command,
+                                       .argv = argv,
+                                       .argc = argc};
+    out_init(&line);
+    monitor_line_write(&shown, &line);
+    struct record record = {(uint32_t)name.len, (uint32_t)line.bytes};
+    out_write(&worker->monitor_lines, &record, sizeof record);
+    out_write(&worker->monitor_lines, name.data, name.len);
+    out_move(&worker->monitor_lines, &line);
+}
+
+/* queued_fn */
+static bool show_queued(void *owner, const struct command *command, const struct bytes *argv,
+                        uint32_t argc)
+{
+    if (command)
+        show(owner, command, argv, argc);
+    return true;
+}
+
+bool monitor_take(struct client *client, const struct frame *frame, monitor_take_fn *take)
+{
+    struct proxy_worker *worker = client->worker;
+    struct client_transaction *transaction = &client->session.transaction;
+    const struct command *before = client->last_command;
+    size_t mark = worker->monitor_lines.bytes;
+    uint32_t queued = transaction->is_open ? transaction->count : 0;
+    bool is_exec = transaction->is_open && bytes_is(frame_arg(frame, 0), "EXEC");
+    if (is_exec && !transaction->is_aborted)
+        queued_walk(transaction, show_queued, client); /* it will be gone */
+    client->last_command = NULL;
+    bool is_taken = take(client, frame);
+    const struct command *command = client->last_command;
+    if (!command) /* it was refused */
+        client->last_command = before;
+    bool is_queued = !client->is_closed && transaction->is_open && transaction->count > queued;
+    if (!is_taken || !command || is_queued)
+        out_truncate(&worker->monitor_lines, mark);
+    else
+        show(client, command, argv_of(worker, frame), frame->argc);
+    return is_taken;
+}
+
+/* ---- travelling ------------------------------------------------------------------------------- */
+
+static void tell(struct proxy_worker *worker, struct bytes name, struct bytes line)
+{
+    for (struct list *link = worker->monitors.next; link != &worker->monitors;) {
+        struct client *client = container_of(link, struct client, monitor);
+        struct bytes own = client->session.place->name;
+        link = link->next;
+        if (own.len == 0 || bytes_equal(own, name))
+            client_push(client, NULL, line.data, line.len);
+    }
+}
+
+static void deliver(struct task *task)
+{
+    struct batch *batch = container_of(task, struct batch, task);
+    struct proxy_worker *worker = batch->to;
+    for (size_t at = 0; at < batch->len;) {
+        struct record record;
+        memcpy(&record, batch->data + at, sizeof record);
+        const char *name = batch->data + at + sizeof record;
+        at += sizeof record + record.name_len + record.line_len;
+        tell(worker, (struct bytes){name, record.name_len},
+             (struct bytes){name + record.name_len, record.line_len});
+    }
+    atomic_fetch_sub(&worker->monitor_bytes, batch->len);
+    free(batch);
+    while (atomic_load(&worker->monitor_is_cut) && !list_empty(&worker->monitors))
+        client_kill(container_of(worker->monitors.next, struct client, monitor),
+                    "MONITOR: more lines wait than client-output-limit");
+    atomic_store(&worker->monitor_is_cut, false);
+}
+
+static void post(struct proxy_worker *from, struct proxy_worker *to)
+{
+    size_t len = from->monitor_lines.bytes;
+    uint64_t limit = from->snapshot->config.client_output_limit_bytes;
+    if (atomic_load(&to->monitor_bytes) > limit) {
+        atomic_store(&to->monitor_is_cut, true);
+        return;
+    }
+    struct batch *batch = malloc(sizeof *batch + len);
+    CHECK(batch);
+    *batch = (struct batch){.task = {.run = deliver}, .to = to, .len = len};
+    out_copy(&from->monitor_lines, batch->data);
+    atomic_fetch_add(&to->monitor_bytes, len);
+    loop_post(to->loop, &batch->task);
+}
+
+void monitor_flush(struct proxy_worker *worker)
+{
+    const struct proxy *proxy = worker->proxy;
+    if (!worker->monitor_lines.bytes)
+        return;
+    for (uint32_t i = 0; i < proxy->worker_count; i++)
+        if (proxy->workers[i] && atomic_load(&proxy->workers[i]->monitor_count) > 0)
+            post(worker, proxy->workers[i]);
+    out_clear(&worker->monitor_lines);
+}
+
+void monitor_stop(struct proxy_worker *worker)
+{
+    CHECK(list_empty(&worker->monitors));
+    out_clear(&worker->monitor_lines);
+}
