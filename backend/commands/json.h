@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "backend/json/json_path.h"
+#include "backend/json/json_place.h"
 #include "backend/keyspace.h"
 
 struct json_edit {
@@ -34,6 +34,11 @@ json *json_argument(struct call *call, uint32_t index);
 /* Opens the document; *root is NULL when the key does not exist. False: an error was replied. */
 bool json_open(struct call *call, uint32_t index, enum open_flag flags, struct entry *entry,
                json **root);
+/* The same in two steps: the entry, and its document as a tree. Between them its text may be enough. */
+bool json_open_text(struct call *call, uint32_t index, enum open_flag flags, struct entry *entry);
+bool json_open_tree(struct call *call, const struct entry *entry, json **root);
+/* Writes the document back with other text in a place that json_place_find found in it. */
+void json_save_place(struct call *call, struct entry *entry, struct bytes place, const json *value);
 /* Writes the document back, with its TTL. */
 void json_save(struct call *call, struct entry *entry, json *root);
 
@@ -41,6 +46,10 @@ void json_save(struct call *call, struct entry *entry, json *root);
  * `must_exist`. False: replied. */
 bool json_begin(struct call *call, uint32_t path_at, enum open_flag flags, bool must_exist,
                 struct json_edit *edit);
+/* The same in two steps: path and entry; then the tree and the matches. */
+bool json_begin_text(struct call *call, uint32_t path_at, enum open_flag flags,
+                     struct json_edit *edit);
+bool json_begin_tree(struct json_edit *edit, bool must_exist);
 /* Puts another value in the match's place. */
 void json_replace(struct json_edit *edit, const struct json_match *match, json *value);
 /* Asks answer() for every match, replies, and saves what was changed. `expected` names the kind: "an array". */

@@ -44,6 +44,20 @@ static bool put_document(struct call *call, struct entry *entry, json *value)
     return !call->failed;
 }
 
+/* Puts a value over the one where the path leads in the text. False: it takes the tree. */
+static bool put_place(struct json_edit *edit, json *value, enum when when)
+{
+    struct call *call = edit->call;
+    struct bytes place;
+    if (when == ONLY_NEW || !edit->entry.exists ||
+        !json_place_find(call->arena, &edit->path, edit->entry.meta.payload, &place))
+        return false;
+    json_save_place(call, &edit->entry, place, value);
+    if (!call->failed)
+        notify(call, NOTIFY_MODULE, edit->event, edit->entry.key);
+    return true;
+}
+
 /* Stores `value` at the path; with `fresh` TTL rules as of SET. Replies errors; *done: something was stored. */
 static bool store_value(struct call *call, uint32_t key_at, uint32_t path_at, json *value,
                         enum when when, bool *done)
@@ -51,7 +65,13 @@ static bool store_value(struct call *call, uint32_t key_at, uint32_t path_at, js
     struct json_edit edit = {.call = call, .event = "json.set"};
     *done = false;
     if (!json_path_argument(call, path_at, &edit.path) ||
-        !json_open(call, key_at, OPEN_WRITE, &edit.entry, &edit.root))
+        !json_open_text(call, key_at, OPEN_WRITE, &edit.entry))
+        return false;
+    if (!json_path_is_root(&edit.path) && put_place(&edit, value, when)) {
+        *done = true;
+        return !call->failed;
+    }
+    if (!json_open_tree(call, &edit.entry, &edit.root))
         return false;
     if (json_path_is_root(&edit.path)) {
         *done = when == ALWAYS || (when == ONLY_NEW) != (edit.root != NULL);
@@ -250,6 +270,21 @@ static uint32_t layout_parse(const struct call *call, struct json_layout *layout
     return i;
 }
 
+/* One path's value as it stands in the stored text. False: it takes the tree. */
+static bool text_of_place(struct call *call, const struct json_path *path, struct bytes document,
+                          struct json_text *text)
+{
+    struct bytes place;
+    if (!json_place_find(call->arena, path, document, &place))
+        return false;
+    if (!path->is_legacy)
+        json_text_add(text, BYTES("["));
+    json_text_add(text, place);
+    if (!path->is_legacy)
+        json_text_add(text, BYTES("]"));
+    return true;
+}
+
 void cmd_json_get(struct call *call)
 {
     struct json_layout layout;
@@ -262,15 +297,19 @@ void cmd_json_get(struct call *call)
     for (uint32_t i = 0; i < count; i++)
         if (!json_path_argument(call, first < call->argc ? first + i : 0, &paths[i]))
             return;
-    if (!json_open(call, 1, OPEN_READ, &entry, &root))
+    if (!json_open_text(call, 1, OPEN_READ, &entry))
         return;
-    if (!root) {
+    if (!entry.exists) {
         reply_null(&call->reply);
         return;
     }
     json_text_init(&text, call->arena);
     text.limit = call_bulk_bytes_max(call);
-    if (!print_paths(call, paths, count, root, &layout, &text))
+    bool is_compact = layout.indent.len + layout.newline.len + layout.space.len == 0;
+    bool is_place =
+        count == 1 && is_compact && text_of_place(call, paths, entry.meta.payload, &text);
+    if (!is_place && (!json_open_tree(call, &entry, &root) ||
+                      !print_paths(call, paths, count, root, &layout, &text)))
         return;
     if (text.len > text.limit)
         call_error(call, ERR_TOO_BIG);

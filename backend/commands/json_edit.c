@@ -26,14 +26,16 @@ json *json_argument(struct call *call, uint32_t index)
     return value;
 }
 
-bool json_open(struct call *call, uint32_t index, enum open_flag flags, struct entry *entry,
-               json **root)
+bool json_open_text(struct call *call, uint32_t index, enum open_flag flags, struct entry *entry)
+{
+    json_use(call->arena);
+    return keyspace_open_type(call, call->argv[index], TYPE_JSON, flags, entry);
+}
+
+bool json_open_tree(struct call *call, const struct entry *entry, json **root)
 {
     char error[JSON_ERROR_MAX];
     *root = NULL;
-    json_use(call->arena);
-    if (!keyspace_open_type(call, call->argv[index], TYPE_JSON, flags, entry))
-        return false;
     if (!entry->exists)
         return true;
     *root = json_parse(entry->meta.payload, error);
@@ -42,17 +44,38 @@ bool json_open(struct call *call, uint32_t index, enum open_flag flags, struct e
     return *root != NULL;
 }
 
+bool json_open(struct call *call, uint32_t index, enum open_flag flags, struct entry *entry,
+               json **root)
+{
+    *root = NULL;
+    return json_open_text(call, index, flags, entry) && json_open_tree(call, entry, root);
+}
+
+static void save_text(struct call *call, struct entry *entry, struct bytes text)
+{
+    if (text.len > call_bulk_bytes_max(call))
+        call_error(call, ERR_TOO_BIG);
+    else if (json_is_too_deep(text))
+        call_errorf(call, "ERR recursion limit exceeded: more than %d levels", JSON_DEPTH_MAX);
+    else
+        entry_set_payload(call, entry, TYPE_JSON, text, entry->meta.expire_ms);
+}
+
 void json_save(struct call *call, struct entry *entry, json *root)
 {
     struct json_text text;
     json_text_init(&text, call->arena);
     json_print(&text, root, &COMPACT, 0);
-    if (text.len > call_bulk_bytes_max(call))
-        call_error(call, ERR_TOO_BIG);
-    else if (json_is_too_deep(json_text_bytes(&text)))
-        call_errorf(call, "ERR recursion limit exceeded: more than %d levels", JSON_DEPTH_MAX);
-    else
-        entry_set_payload(call, entry, TYPE_JSON, json_text_bytes(&text), entry->meta.expire_ms);
+    save_text(call, entry, json_text_bytes(&text));
+}
+
+void json_save_place(struct call *call, struct entry *entry, struct bytes place, const json *value)
+{
+    struct json_text text;
+    json_text_init(&text, call->arena);
+    json_print(&text, value, &COMPACT, 0);
+    save_text(call, entry,
+              json_place_put(call->arena, entry->meta.payload, place, json_text_bytes(&text)));
 }
 
 /* ---- errors ---- */
@@ -95,12 +118,18 @@ static void error_kind(struct call *call, const struct json_path *path, const ch
 
 /* ---- an edit ---- */
 
-bool json_begin(struct call *call, uint32_t path_at, enum open_flag flags, bool must_exist,
-                struct json_edit *edit)
+bool json_begin_text(struct call *call, uint32_t path_at, enum open_flag flags,
+                     struct json_edit *edit)
 {
     *edit = (struct json_edit){.call = call};
-    if (!json_path_argument(call, path_at, &edit->path) ||
-        !json_open(call, 1, flags, &edit->entry, &edit->root))
+    return json_path_argument(call, path_at, &edit->path) &&
+           json_open_text(call, 1, flags, &edit->entry);
+}
+
+bool json_begin_tree(struct json_edit *edit, bool must_exist)
+{
+    struct call *call = edit->call;
+    if (!json_open_tree(call, &edit->entry, &edit->root))
         return false;
     if (!edit->root) {
         if (must_exist)
@@ -113,6 +142,12 @@ bool json_begin(struct call *call, uint32_t path_at, enum open_flag flags, bool 
         return true;
     call_error_text(call, "ERR the path matches too many values");
     return false;
+}
+
+bool json_begin(struct call *call, uint32_t path_at, enum open_flag flags, bool must_exist,
+                struct json_edit *edit)
+{
+    return json_begin_text(call, path_at, flags, edit) && json_begin_tree(edit, must_exist);
 }
 
 void json_replace(struct json_edit *edit, const struct json_match *match, json *value)

@@ -3,6 +3,7 @@
  */
 #include "backend/commands/json.h"
 #include "backend/handlers.h"
+#include "backend/notify.h"
 
 #include <math.h>
 
@@ -53,6 +54,28 @@ static bool is_amount(const json *value, struct bytes text)
             memchr(text.data, 'e', text.len) || memchr(text.data, 'E', text.len));
 }
 
+/* The number where the path leads in the text, changed there. False: it takes the tree to know, or to say no. */
+static bool change_place(struct json_edit *edit, const json *amount, bool multiply)
+{
+    struct call *call = edit->call;
+    char error[JSON_ERROR_MAX];
+    struct bytes place;
+    if (!edit->entry.exists ||
+        !json_place_find(call->arena, &edit->path, edit->entry.meta.payload, &place) ||
+        (*place.data != '-' && (*place.data < '0' || *place.data > '9')))
+        return false;
+    json *old = json_parse(place, error);
+    json *result = old ? calculate(old, amount, multiply) : NULL;
+    if (!result)
+        return false;
+    json *results = json_new_array();
+    json_array_add(results, result);
+    reply_numbers(call, edit, results);
+    json_save_place(call, &edit->entry, place, result);
+    notify(call, NOTIFY_MODULE, edit->event, edit->entry.key);
+    return true;
+}
+
 static void change_numbers(struct call *call, bool multiply, const char *event)
 {
     struct json_edit edit;
@@ -65,9 +88,11 @@ static void change_numbers(struct call *call, bool multiply, const char *event)
         call_error_text(call, "ERR expected a number");
         return;
     }
-    if (!json_begin(call, 2, OPEN_WRITE, true, &edit))
+    if (!json_begin_text(call, 2, OPEN_WRITE, &edit))
         return;
     edit.event = event;
+    if (change_place(&edit, amount, multiply) || !json_begin_tree(&edit, true))
+        return;
     results = json_new_array();
     for (size_t i = 0; i < edit.matches.count; i++) {
         const struct json_match *match = edit.matches.items[i];

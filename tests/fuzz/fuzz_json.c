@@ -1,8 +1,8 @@
 /*
  * fuzz_json.c - "path, zero byte, document": any path on any document ends with a result; what was printed reads back as
- * the same document and prints the same text.
+ * the same document and prints the same text, and its places in text are those in the tree.
  */
-#include "backend/json/json_path.h"
+#include "backend/json/json_place.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -28,6 +28,28 @@ static void check_round_trip(struct arena *arena, const json *value)
         abort();
 }
 
+/* A place in the text is the tree's match, and text put there is what the changed tree prints. */
+static void check_place(struct arena *arena, const struct json_path *path, json *root,
+                        const struct json_matches *matches)
+{
+    struct bytes text = print(arena, root);
+    struct bytes place;
+    if (!json_place_find(arena, path, text, &place))
+        return;
+    const struct json_match *match = matches->count == 1 ? matches->items[0] : NULL;
+    if (!match || !bytes_equal(print(arena, match->value), place))
+        abort();
+    struct bytes edited = json_place_put(arena, text, place, BYTES("-7"));
+    if (!match->parent)
+        root = json_new_integer(-7);
+    else if (match->name.data)
+        json_object_put(match->parent->value, match->name, json_new_integer(-7));
+    else
+        json_array_put(match->parent->value, match->index, json_new_integer(-7));
+    if (!bytes_equal(print(arena, root), edited))
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char error[JSON_ERROR_MAX];
@@ -44,9 +66,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (root)
         check_round_trip(&arena, root);
     if (json_path_parse(&arena, (struct bytes){input, path_len}, &path, error) && root &&
-        json_path_find(&arena, &path, root, &matches))
+        json_path_find(&arena, &path, root, &matches)) {
         for (size_t i = 0; i < matches.count && i < 100; i++)
             check_round_trip(&arena, matches.items[i]->value);
+        check_place(&arena, &path, root, &matches);
+    }
     arena_fini(&arena);
     return 0;
 }
