@@ -50,7 +50,7 @@ static enum acl_denied check(struct call *call, enum acl_context context)
     struct session *session = call->session;
     const struct acl_user *user = session_user(session);
     uint32_t index = 0;
-    if (session->is_internal)
+    if (session_is_trusted(session))
         return ACL_ALLOWED;
     enum acl_denied denied =
         user ? acl_check(user, call->command, call->argv, call->argc, &index) : ACL_DENIED_COMMAND;

@@ -16,6 +16,8 @@
 
 #include <stdio.h>
 
+enum { AS_ARGS = 4 }; /* SCREE AS NAME RULES, before the command */
+
 static handler_fn *const handlers[COMMAND_COUNT] = {
 #define COMMAND(id, ...)       [COMMAND_##id] = cmd_##id,
 #define COMMAND_LOCAL(id, ...) [COMMAND_##id] = cmd_##id,
@@ -351,10 +353,9 @@ void dispatch_again(struct session *session, const struct command *command,
 static const char *refuse_nested(struct call *call, const struct nested *nested)
 {
     const struct command *command = call->command;
-    const struct session *session = call->session;
     bool exists = command && (handlers[command->id] ||
                               (command_has_subs(command) && command->handlers & HANDLER_BACKEND));
-    if (!exists || (command->flags & CMD_INTERNAL && !session->is_internal))
+    if (!exists || command->flags & CMD_INTERNAL)
         return "ERR Unknown Redis command called from script";
     if (!handlers[command->id] || !command_arity_ok(command, call->argc))
         return "ERR Wrong number of args calling Redis command from script";
@@ -446,6 +447,12 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     if (scripts_running(partition->scripts))
         return dispatch_busy(session, argv, argc);
     const struct command *command = command_find_argv(argv, argc);
+    if (command && command->id == COMMAND_scree_as && session->is_internal && argc > AS_ARGS) {
+        guest_enter(&session->guest, argv[2], argv[3]);
+        argv += AS_ARGS;
+        argc -= AS_ARGS;
+        command = command_find_argv(argv, argc);
+    }
     struct out *out = session_reply_begin(session, !command || command->flags & CMD_WRITE ||
                                                        session->transaction.is_open);
     size_t begun = out->bytes;
@@ -469,8 +476,10 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     if (command)
         session->command = command;
     if (gates_pass(&call)) {
-        if (is_paused(&call))
+        if (is_paused(&call)) {
+            guest_leave(&session->guest);
             return false;
+        }
         if (is_queued(&call)) {
             transaction_queue(&session->transaction, command, argv, argc);
             reply_status(&call.reply, "QUEUED");
@@ -483,6 +492,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     if (session->tracker.is_caching && !session->transaction.is_open &&
         (!call.command || call.command->parent != COMMAND_client))
         session->tracker.is_caching = false; /* it was for this command */
+    guest_leave(&session->guest);
     finish(&call);
     blocking_serve(partition->blocking);
     return true;

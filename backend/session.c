@@ -81,6 +81,7 @@ static void session_free(struct session *session)
     metric_sub(partition->metrics, METRIC_BACKEND_CLIENTS, 1);
     server_client_left(partition->server);
     session->magic = 0;
+    guest_fini(&session->guest);
     free(session);
 }
 
@@ -202,6 +203,8 @@ void session_set_text(char **text, struct bytes value)
 const struct acl_user *session_user(struct session *session)
 {
     const struct settings *settings = session->partition->settings;
+    if (session->guest.is_here)
+        return session->guest.user;
     if (!session->user || session->user_epoch != settings->epoch) {
         session->user = acl_user_find(settings->acl, session_user_name(session));
         session->user_epoch = settings->epoch;
@@ -211,12 +214,15 @@ const struct acl_user *session_user(struct session *session)
 
 struct bytes session_user_name(const struct session *session)
 {
+    if (session->guest.is_here)
+        return acl_user_name(session->guest.user);
     return session->user_name ? bytes_of(session->user_name) : BYTES("default");
 }
 
 void session_log_in(struct session *session, struct bytes name)
 {
-    session_set_text(&session->user_name, name);
+    free(session->user_name);
+    session->user_name = strndup(name.data, name.len); /* may be empty, which is no default */
     session->user = NULL;
     session->is_authenticated = true;
 }

@@ -22,6 +22,7 @@
  */
 #pragma once
 
+#include "backend/guest.h"
 #include "backend/pubsub.h"
 #include "backend/tracking.h"
 #include "backend/transaction.h"
@@ -84,6 +85,7 @@ struct session {
     char *user_name;             /* heap; NULL: "default" */
     const struct acl_user *user; /* cached; see session_user */
     uint64_t user_epoch;         /* of the settings it is from */
+    struct guest guest;          /* whose request a proxy passes on */
     struct transaction transaction;
     struct watcher watcher;
     struct subscriber subscriber;
@@ -129,6 +131,12 @@ void session_select(struct session *session, uint8_t db);
 /* Switches the namespace and the database; the rule may be NULL. All are copied. */
 void session_use(struct session *session, struct bytes name, uint8_t db,
                  const struct slot_rule *rule);
+/* Has shown the cluster's secret and speaks for nobody else: no rules hold. */
+static inline bool session_is_trusted(const struct session *session)
+{
+    return session->is_internal && !session->guest.is_here;
+}
+
 /* Who it is, as the users are now; NULL: the user was removed. */
 const struct acl_user *session_user(struct session *session);
 struct bytes session_user_name(const struct session *session);

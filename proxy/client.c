@@ -480,8 +480,11 @@ static inline bool send_one(struct client *client, const struct frame *frame,
         return false;
     struct request *request = client_new_request(client, command);
     request->waiting = 1;
-    upstream_send(upstream, &request->part, client->session.place, frame,
-                  command->flags & CMD_READONLY);
+    if (users_go_along(client, command))
+        users_send(client, upstream, request, frame);
+    else
+        upstream_send(upstream, &request->part, client->session.place, frame,
+                      command->flags & CMD_READONLY);
     return true;
 }
 
@@ -645,6 +648,7 @@ static bool is_permitted(struct client *client, const struct frame *frame,
                          const struct command *command)
 {
     char why[ACL_ERROR_MAX];
+    client->last_command = command; /* ACL LOG tells it */
     if (users_allow(client, frame, command, why))
         return true;
     transaction_refused(client);

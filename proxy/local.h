@@ -41,6 +41,8 @@ void local_welcome(struct client *client, struct bytes name);
 void local_reloaded(struct client *client);
 /* Writes what CLIENT LIST tells about it, without the end of line. local_client.c */
 void local_describe_client(const struct client *client, struct out *out);
+/* In a namespace, ACL tells and changes nothing: true, and the client was told so. local_acl.c */
+bool local_acl_is_tenant(const struct client *client, struct reply *reply);
 /* Calls `done` when all workers have what was published before (CONFIG SET, ACL SETUSER). local.c */
 void local_when_published(struct request *request, request_done_fn *done);
 /* The last client of this worker left a namespace (ephemeral ones drop their data some time after). */

@@ -6,7 +6,6 @@
  * A change is this proxy's only; ACL SAVE writes it to the aclfile. Sessions inside a namespace are tenants:
  * they neither see users nor change them.
  */
-#include "config/users_file.h"
 #include "proxy/local.h"
 #include "proxy/proxy.h"
 #include "proxy/users.h"
@@ -17,7 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static bool is_tenant(const struct client *client, struct reply *reply)
+bool local_acl_is_tenant(const struct client *client, struct reply *reply)
 {
     if (client->session.place->name.len == 0)
         return false;
@@ -41,20 +40,20 @@ void local_acl_whoami(struct client *client, struct request *request, struct rep
 void local_acl_users(struct client *client, struct request *request, struct reply *reply)
 {
     (void)request;
-    if (!is_tenant(client, reply))
+    if (!local_acl_is_tenant(client, reply))
         acl_reply_users(reply, users_of(client));
 }
 
 void local_acl_list(struct client *client, struct request *request, struct reply *reply)
 {
     (void)request;
-    if (!is_tenant(client, reply))
+    if (!local_acl_is_tenant(client, reply))
         acl_reply_list(reply, users_of(client));
 }
 
 void local_acl_getuser(struct client *client, struct request *request, struct reply *reply)
 {
-    if (!is_tenant(client, reply))
+    if (!local_acl_is_tenant(client, reply))
         acl_reply_getuser(reply, users_of(client), request_argv(request));
 }
 
@@ -77,17 +76,9 @@ void local_acl_genpass(struct client *client, struct request *request, struct re
 void local_acl_dryrun(struct client *client, struct request *request, struct reply *reply)
 {
     char error[ACL_ERROR_MAX];
-    if (!is_tenant(client, reply) &&
+    if (!local_acl_is_tenant(client, reply) &&
         !acl_reply_dryrun(reply, users_of(client), request_argv(request), request_argc(request),
                           error))
-        reply_error(reply, error);
-}
-
-void local_acl_log(struct client *client, struct request *request, struct reply *reply)
-{
-    char error[ACL_ERROR_MAX];
-    if (!is_tenant(client, reply) &&
-        !users_reply_log(client, reply, request_argv(request), request_argc(request), error))
         reply_error(reply, error);
 }
 
@@ -202,7 +193,7 @@ static void change_work(struct proxy *proxy, const void *data, struct out *out)
 static void change(struct client *client, struct request *request, struct reply *reply)
 {
     size_t size;
-    if (is_tenant(client, reply))
+    if (local_acl_is_tenant(client, reply))
         return;
     struct sentence *sentence = sentence_new(request, &size);
     go_to_main(client, request, change_work, sentence, size);
@@ -248,7 +239,7 @@ static void save_work(struct proxy *proxy, const void *data, struct out *out)
 static void with_file(struct client *client, struct request *request, struct reply *reply,
                       main_work_fn *work)
 {
-    if (is_tenant(client, reply))
+    if (local_acl_is_tenant(client, reply))
         return;
     if (client->worker->snapshot->users_path)
         go_to_main(client, request, work, NULL, 0);

@@ -5,6 +5,7 @@
 #include "proxy/request.h"
 #include "proxy/route.h"
 #include "proxy/upstream.h"
+#include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/number.h"
@@ -320,7 +321,12 @@ static void send_block(struct client *client, struct request *request, struct up
     bool moves = transaction->has_select;
     out_write(out, "*1\r\n$5\r\nMULTI\r\n", 15);
     out_move(out, &transaction->queue);
-    out_write(out, "*1\r\n$4\r\nEXEC\r\n", 14);
+    if (client->session.is_limited && *client->worker->snapshot->config.upstream_secret) {
+        users_write_head(client, out, 1); /* the rules may have changed since */
+        out_write(out, "$4\r\nEXEC\r\n", 10);
+    } else {
+        out_write(out, "*1\r\n$4\r\nEXEC\r\n", 14);
+    }
     request->part.swallow = transaction->count + 1;
     request->has_db = moves;
     request->exec_db = transaction->db;

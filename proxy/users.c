@@ -2,11 +2,15 @@
 
 #include "proxy/local.h"
 #include "proxy/proxy.h"
+#include "proxy/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+enum { AS_ARGS = 4 }; /* SCREE AS NAME RULES, before the command */
 
 struct refusals {
     pthread_mutex_t mutex;
@@ -92,6 +96,12 @@ bool users_allow(struct client *client, const struct frame *frame, const struct 
 {
     const struct bytes *argv = argv_of(client->worker, frame);
     uint32_t index;
+    if (users_go_along(client, command) && !*client->worker->snapshot->config.upstream_secret) {
+        (void)snprintf(error, ACL_ERROR_MAX,
+                       "NOPERM '%s' of a user with limited rights needs Scree's own backends",
+                       command_full_name(command));
+        return false;
+    }
     enum acl_denied denied = acl_check(client->session.user, command, argv, frame->argc, &index);
     if (denied == ACL_ALLOWED)
         return true;
@@ -99,6 +109,40 @@ bool users_allow(struct client *client, const struct frame *frame, const struct 
          denied == ACL_DENIED_COMMAND ? bytes_of(command_full_name(command)) : argv[index]);
     acl_denied_error(denied, command, error);
     return false;
+}
+
+/* ---- rules that go along --------------------------------------------------------------------- */
+
+void users_write_head(const struct client *client, struct out *out, uint32_t argc)
+{
+    struct bytes name = users_name(client);
+    struct out rules;
+    out_init(&rules);
+    acl_user_rules(client->session.user, &rules);
+    out_printf(out, "*%u\r\n$5\r\nSCREE\r\n$2\r\nAS\r\n$%zu\r\n", argc + AS_ARGS, name.len);
+    out_write(out, name.data, name.len);
+    out_printf(out, "\r\n$%zu\r\n", rules.bytes);
+    out_move(out, &rules);
+    out_write(out, "\r\n", 2);
+}
+
+void users_send(struct client *client, struct upstream *upstream, struct request *request,
+                const struct frame *frame)
+{
+    struct out *out = upstream_begin(upstream, &request->part, client->session.place);
+    if (!out)
+        return;
+    users_write_head(client, out, frame->argc);
+    for (uint32_t i = 0; i < frame->argc; i++) {
+        struct bytes arg = frame_arg(frame, i);
+        out_printf(out, "$%zu\r\n", arg.len);
+        if (frame->block)
+            out_write_block(out, frame->block, arg.data, arg.len);
+        else
+            out_write(out, arg.data, arg.len);
+        out_write(out, "\r\n", 2);
+    }
+    upstream_commit(upstream, &request->part);
 }
 
 void users_note_login(struct client *client, struct bytes name, struct bytes command)

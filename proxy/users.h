@@ -30,6 +30,19 @@ bool users_is_removed(const struct client *client);
 /* May the client run the request? If not, that is noted in ACL LOG, and error[] has Redis' text. */
 bool users_allow(struct client *client, const struct frame *frame, const struct command *command,
                  char error[ACL_ERROR_MAX]);
+/* Does the request need its user's rules at the shard too? What scripts do and where SORT's patterns lead is seen
+ * there only. */
+static inline bool users_go_along(const struct client *client, const struct command *command)
+{
+    return client->session.is_limited &&
+           (command->group == GROUP_SCRIPTING || command->id == COMMAND_sort ||
+            command->id == COMMAND_sort_ro);
+}
+/* Writes a command of `argc` arguments up to its first one, so that the shard runs it as the client's user. */
+void users_write_head(const struct client *client, struct out *out, uint32_t argc);
+/* Sends the frame in that form as the request's part. */
+void users_send(struct client *client, struct upstream *upstream, struct request *request,
+                const struct frame *frame);
 /* Notes that a login as `name` failed; `command`: as the client wrote it. */
 void users_note_login(struct client *client, struct bytes name, struct bytes command);
 /* ACL LOG. False: the error is in error[]. */

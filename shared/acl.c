@@ -419,6 +419,25 @@ enum acl_denied acl_check(const struct acl_user *user, const struct command *com
     return told;
 }
 
+static bool reads_all_keys(const struct acl_selector *selector)
+{
+    bool all = selector->all_keys;
+    for (size_t i = 0; i < selector->keys.count; i++)
+        all |= selector->keys.items[i].tag & ACL_READ_KEYS &&
+               bytes_equal(selector->keys.items[i].text, BYTES("*"));
+    return all;
+}
+
+bool acl_reads_all(const struct acl_user *user, const struct command *command,
+                   const struct bytes *argv, uint32_t argc)
+{
+    const struct acl_selector *selector = user->selectors;
+    while (selector &&
+           !(command_allowed(selector, command, argv, argc) && reads_all_keys(selector)))
+        selector = selector->next;
+    return selector != NULL;
+}
+
 /* ---- the file ---- */
 
 /* The next word of a line; empty at its end. */

@@ -65,6 +65,10 @@ bool acl_user_is_unlimited(const struct acl_user *user);
 enum acl_denied acl_check(const struct acl_user *user, const struct command *command,
                           const struct bytes *argv, uint32_t argc, uint32_t *index);
 
+/* May it read every key with this command? SORT's patterns lead to any. */
+bool acl_reads_all(const struct acl_user *user, const struct command *command,
+                   const struct bytes *argv, uint32_t argc);
+
 /* What can be told about a user: the whole line behind "user NAME", and its parts. */
 void acl_user_describe(const struct acl_user *user, struct out *out);
 /* Words such as "on", "nopass"; NULL behind the last. */
@@ -73,6 +77,8 @@ const char *acl_user_flag(const struct acl_user *user, size_t index);
 struct bytes acl_user_password(const struct acl_user *user, size_t index);
 /* The first selector is the user's own rules; NULL behind the last. */
 const struct acl_selector *acl_user_selector(const struct acl_user *user, size_t index);
+/* The rules alone, without flags and passwords. */
+void acl_user_rules(const struct acl_user *user, struct out *out);
 void acl_selector_commands(const struct acl_selector *selector, struct out *out);
 void acl_selector_keys(const struct acl_selector *selector, struct out *out);
 void acl_selector_channels(const struct acl_selector *selector, struct out *out);

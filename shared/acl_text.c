@@ -193,6 +193,11 @@ void acl_user_describe(const struct acl_user *user, struct out *out)
         out_printf(out, "%s ", flag);
     for (size_t i = 0; i < user->passwords.count; i++)
         out_printf(out, "#%s ", user->passwords.items[i].text.data);
+    acl_user_rules(user, out);
+}
+
+void acl_user_rules(const struct acl_user *user, struct out *out)
+{
     describe_selector(user->selectors, out);
     for (const struct acl_selector *selector = user->selectors->next; selector;
          selector = selector->next) {

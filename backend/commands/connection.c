@@ -20,8 +20,7 @@ static bool log_in(struct call *call, struct bytes name, struct bytes password)
         session_log_in(call->session, name);
         return true;
     }
-    acl_note(call, ACL_DENIED_AUTH, call->in_exec ? ACL_MULTI : ACL_TOPLEVEL, name,
-             bytes_of(command_full_name(call->command)));
+    acl_note(call, ACL_DENIED_AUTH, call->in_exec ? ACL_MULTI : ACL_TOPLEVEL, name, call->argv[0]);
     call_error(call, ERR_WRONGPASS);
     return false;
 }

@@ -23,6 +23,12 @@ void cmd_scree_auth(struct call *call)
     }
 }
 
+/* SCREE AS name rules command…: dispatch() takes it apart. What comes here is one inside another. */
+void cmd_scree_as(struct call *call)
+{
+    call_error_text(call, "ERR SCREE AS cannot be passed on");
+}
+
 /* SCREE USE namespace db [slot-rule] */
 void cmd_scree_use(struct call *call)
 {

@@ -10,7 +10,9 @@
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
 #include "backend/notify.h"
+#include "backend/session.h"
 #include "backend/text.h"
+#include "shared/acl.h"
 #include "shared/check.h"
 #include "shared/number.h"
 
@@ -52,6 +54,17 @@ static const char *find_star(struct bytes pattern)
     return memchr(pattern.data, '*', strnlen(pattern.data, pattern.len));
 }
 
+/* Patterns lead to any key: only for users that may read them all. */
+static bool may_follow(struct call *call, const char *option)
+{
+    const struct acl_user *user = session_user(call->session);
+    if (session_is_trusted(call->session) || !user ||
+        acl_reads_all(user, call->command, call->argv, call->argc))
+        return true;
+    call_errorf(call, "ERR %s option of SORT denied due to insufficient ACL permissions.", option);
+    return false;
+}
+
 static bool option_parse(struct call *call, uint32_t *i, bool may_store, struct sort *sort)
 {
     const struct bytes *word = &call->argv[*i];
@@ -70,8 +83,10 @@ static bool option_parse(struct call *call, uint32_t *i, bool may_store, struct 
         sort->by = call->argv[++*i];
         sort->has_by = find_star(sort->by) != NULL;
         sort->keeps_order |= !sort->has_by;
+        return !sort->has_by || may_follow(call, "BY");
     } else if (bytes_is(*word, "GET") && more >= 1) {
         sort->gets[sort->gets_count++] = call->argv[++*i];
+        return may_follow(call, "GET");
     } else {
         call_error(call, ERR_SYNTAX);
         return false;

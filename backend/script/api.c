@@ -225,7 +225,7 @@ static int redis_acl_check_cmd(lua_State *lua)
     if (!command || !run)
         return raise(lua, "ERR Invalid command passed to redis.acl_check_cmd()");
     const struct acl_user *user = session_user(run->call->session);
-    bool may = run->call->session->is_internal || !user ||
+    bool may = session_is_trusted(run->call->session) || !user ||
                acl_check(user, command, arguments.argv, arguments.argc, &index) == ACL_ALLOWED;
     lua_pushboolean(lua, may);
     return 1;

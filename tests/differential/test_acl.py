@@ -183,7 +183,23 @@ SCRIPT = """
 8 eval "return redis.call('get','zz')" 0
 8 exec
 6 acl log
-6 acl setuser bob +publish
+6 acl log reset
+6 acl setuser bob +publish +sort ~x*
+6 rpush alist 3 1 2
+6 mset a3 x
+8 sort alist
+8 sort alist by a* get a*
+8 sort alist get #
+8 sort alist by nosort
+8 sort alist by
+6 acl setuser bob %R~*
+8 sort alist by a* get a*
+8 multi
+8 sort alist by a*
+6 acl setuser bob resetkeys ~a*
+8 exec
+8 AUTH bob bad
+6 acl log
 8 eval "return redis.call('publish','zz','a')" 0
 8 publish zz 1
 8 subscribe zz
@@ -247,6 +263,13 @@ def compare(ours):
 def _(run):
     with backend() as cluster:
         ours = answers(cluster.backends[0].addresses[0])
+    compare(ours)
+
+
+@suite.case('the same through the proxy, which has users of its own')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1) as cluster:
+        ours = answers(cluster.proxies[0].address)
     compare(ours)
 
 
