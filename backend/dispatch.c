@@ -4,7 +4,6 @@
 #include "backend/blocking.h"
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
-#include "backend/latency.h"
 #include "backend/monitor.h"
 #include "backend/partition.h"
 #include "backend/script/script.h"
@@ -13,6 +12,7 @@
 #include "backend/stats.h"
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/latency.h"
 
 #include <stdio.h>
 

@@ -10,7 +10,6 @@
 #include "backend/encoding.h"
 #include "backend/expiry.h"
 #include "backend/keyspace.h"
-#include "backend/latency.h"
 #include "backend/pubsub.h"
 #include "backend/rank_cache.h"
 #include "backend/script/script.h"
@@ -25,6 +24,7 @@
 #include "shared/block.h"
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/latency.h"
 #include "shared/log.h"
 
 #include <inttypes.h>

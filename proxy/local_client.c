@@ -155,16 +155,6 @@ static void list_visit(struct proxy_worker *worker, const void *filter, struct o
     for_matching(worker, filter, list_one, out);
 }
 
-/* Replies all bytes of an out as text. */
-static void reply_text(struct reply *reply, struct out *out)
-{
-    struct bytes text = {malloc(out->bytes + 1), out->bytes};
-    CHECK(text.data);
-    out_copy(out, (char *)text.data);
-    reply_verbatim(reply, "txt", text);
-    free((char *)text.data);
-}
-
 static void list_done(struct client *client, struct request *request, struct reply *reply)
 {
     struct out all;
@@ -172,8 +162,7 @@ static void list_done(struct client *client, struct request *request, struct rep
     out_init(&all);
     for (uint32_t i = 0; i < request_gathered_count(request); i++)
         out_move(&all, request_gathered(request, i));
-    reply_text(reply, &all);
-    out_clear(&all);
+    reply_verbatim_out(reply, "txt", &all);
 }
 
 /* LIST ID id id …; false: an error was replied. */
@@ -219,8 +208,7 @@ void local_client_info(struct client *client, struct request *request, struct re
     (void)request;
     out_init(&out);
     describe(client, &out);
-    reply_text(reply, &out);
-    out_clear(&out);
+    reply_verbatim_out(reply, "txt", &out);
 }
 
 /* ---- killing ---- */

@@ -159,7 +159,8 @@ static request_done_fn set_shards_done;
 /* Options that the backends have too, and that mean the same there. */
 static bool is_common(struct bytes name)
 {
-    return bytes_is(name, "slowlog-log-slower-than") || bytes_is(name, "slowlog-max-len");
+    return bytes_is(name, "slowlog-log-slower-than") || bytes_is(name, "slowlog-max-len") ||
+           bytes_is(name, "latency-monitor-threshold");
 }
 
 /* The proxy has set its own: the backends' are next. False: they have none of these. */

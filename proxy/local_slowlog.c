@@ -28,14 +28,16 @@ void local_slowlog_get(struct client *client, struct request *request, struct re
         reply_error(reply, error);
         return;
     }
-    slowlog_reply(journal_lock(journal_of(client)), space_of(client), count, reply);
+    journal_lock(journal_of(client));
+    slowlog_reply(&journal_of(client)->slowlog, space_of(client), count, reply);
     journal_unlock(journal_of(client));
 }
 
 void local_slowlog_len(struct client *client, struct request *request, struct reply *reply)
 {
     (void)request;
-    uint64_t count = slowlog_count(journal_lock(journal_of(client)), space_of(client));
+    journal_lock(journal_of(client));
+    uint64_t count = slowlog_count(&journal_of(client)->slowlog, space_of(client));
     journal_unlock(journal_of(client));
     reply_int(reply, (int64_t)count);
 }
@@ -43,7 +45,8 @@ void local_slowlog_len(struct client *client, struct request *request, struct re
 void local_slowlog_reset(struct client *client, struct request *request, struct reply *reply)
 {
     (void)request;
-    slowlog_reset(journal_lock(journal_of(client)), space_of(client));
+    journal_lock(journal_of(client));
+    slowlog_reset(&journal_of(client)->slowlog, space_of(client));
     journal_unlock(journal_of(client));
     reply_ok(reply);
 }
@@ -59,7 +62,8 @@ void local_slowlog_help(struct client *client, struct request *request, struct r
 
 static void reply_own(const struct client *client, int64_t count, struct reply *reply)
 {
-    const struct slowlog *log = journal_lock(journal_of(client));
+    const struct slowlog *log = &journal_of(client)->slowlog;
+    journal_lock(journal_of(client));
     slowlog_space space = space_of(client);
     int64_t all = (int64_t)slowlog_count(log, space);
     if (count < 0 || count > all)

@@ -5,35 +5,30 @@
 #include "proxy/upstream.h"
 #include "shared/check.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 enum { ARGS_MAX = 33 }; /* one more than the log shows */
-
-struct journal {
-    pthread_mutex_t mutex;
-    struct slowlog slowlog;
-};
 
 struct journal *journal_new(void)
 {
     struct journal *journal = calloc(1, sizeof *journal);
     CHECK(journal);
     CHECK(pthread_mutex_init(&journal->mutex, NULL) == 0);
+    journal->latency = latency_new();
     return journal;
 }
 
 void journal_free(struct journal *journal)
 {
     slowlog_reset(&journal->slowlog, NULL);
+    latency_free(journal->latency);
     (void)pthread_mutex_destroy(&journal->mutex);
     free(journal);
 }
 
-struct slowlog *journal_lock(struct journal *journal)
+void journal_lock(struct journal *journal)
 {
     CHECK(pthread_mutex_lock(&journal->mutex) == 0);
-    return &journal->slowlog;
 }
 
 void journal_unlock(struct journal *journal)
@@ -43,8 +38,13 @@ void journal_unlock(struct journal *journal)
 
 void slow_configure(struct proxy_worker *worker)
 {
-    int64_t slower_than = worker->snapshot->config.slowlog_log_slower_than;
-    worker->slow_us = slower_than < 0 ? UINT64_MAX : (uint64_t)slower_than;
+    const struct proxy_config *config = &worker->snapshot->config;
+    uint64_t threshold_us = (uint64_t)config->latency_monitor_threshold * 1000;
+    worker->slow_us = config->slowlog_log_slower_than < 0
+                          ? UINT64_MAX
+                          : (uint64_t)config->slowlog_log_slower_than;
+    if (threshold_us && threshold_us < worker->slow_us)
+        worker->slow_us = threshold_us;
 }
 
 /* ---- what is left of a request ---------------------------------------------------------------- */
@@ -112,18 +112,30 @@ static void log_slow(const struct client *client, const struct request *request,
     parse_head(request, argv, &slow);
     tell_shard(request, &slow);
     struct journal *journal = worker->proxy->journal;
-    slowlog_push(journal_lock(journal), &slow, (uint64_t)worker->snapshot->config.slowlog_max_len);
+    journal_lock(journal);
+    slowlog_push(&journal->slowlog, &slow, (uint64_t)worker->snapshot->config.slowlog_max_len);
     journal_unlock(journal);
 }
 
 void slow_note(struct client *client, const struct request *request, uint64_t usec)
 {
     const struct command *command = request->command;
-    int64_t slower_than = client->worker->snapshot->config.slowlog_log_slower_than;
+    const struct proxy_worker *worker = client->worker;
+    const struct proxy_config *config = &worker->snapshot->config;
+    int64_t slower_than = config->slowlog_log_slower_than;
+    int threshold_ms = config->latency_monitor_threshold;
     if (!command || request->is_blocking || client->is_closed)
         return;
     /* A transaction's commands run at the shard: here they are one. */
     bool is_skipped = command->flags & CMD_SKIP_SLOWLOG && command->id != COMMAND_exec;
     if (slower_than >= 0 && usec >= (uint64_t)slower_than && !is_skipped)
         log_slow(client, request, usec);
+    if (threshold_ms == 0 || usec < (uint64_t)threshold_ms * 1000)
+        return;
+    struct journal *journal = worker->proxy->journal;
+    journal_lock(journal);
+    latency_add_event(journal->latency,
+                      command->flags & CMD_FAST ? LATENCY_FAST_COMMAND : LATENCY_COMMAND,
+                      loop_wall_ms(worker->loop) / 1000, usec / 1000);
+    journal_unlock(journal);
 }

@@ -14,14 +14,20 @@
 #include "proxy/client.h"
 #include "proxy/request.h"
 #include "proxy/worker.h"
+#include "shared/latency.h"
 #include "shared/slowlog.h"
 
-struct journal;
+#include <pthread.h>
+
+struct journal {
+    pthread_mutex_t mutex;
+    struct slowlog slowlog;  /* guarded by mutex */
+    struct latency *latency; /* too; its events only */
+};
 
 struct journal *journal_new(void);
 void journal_free(struct journal *journal);
-/* The slow log is the caller's until journal_unlock. Any thread. */
-struct slowlog *journal_lock(struct journal *journal);
+void journal_lock(struct journal *journal);
 void journal_unlock(struct journal *journal);
 
 /* The limits may be others now. */

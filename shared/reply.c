@@ -164,6 +164,20 @@ void reply_verbatim(struct reply *reply, const char *format3, struct bytes text)
     write_text(reply, "\r\n");
 }
 
+void reply_verbatim_out(struct reply *reply, const char *format3, struct out *text)
+{
+    CHECK(strlen(format3) == 3);
+    if (is_resp3(reply)) {
+        write_header(reply, '=', (int64_t)text->bytes + 4);
+        write_text(reply, format3);
+        write_text(reply, ":");
+    } else {
+        write_header(reply, '$', (int64_t)text->bytes);
+    }
+    out_move(reply->out, text);
+    write_text(reply, "\r\n");
+}
+
 /* As Redis: line ends around the text are dropped, those inside become spaces. Changes `text`. */
 static void write_error(struct reply *reply, char *text, size_t len)
 {

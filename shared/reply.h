@@ -34,6 +34,8 @@ void reply_double(struct reply *reply, double value); /* bulk %.17g as Redis 7.0
 void reply_bool(struct reply *reply, bool value);     /* :1 :0 | #t #f */
 void reply_verbatim(struct reply *reply, const char *format3,
                     struct bytes text); /* bulk | =len txt:... */
+/* The same with the bytes of `text`, which is emptied. */
+void reply_verbatim_out(struct reply *reply, const char *format3, struct out *text);
 /* An error: `text` begins with its code word, e.g. "ERR no such key". CR and LF become spaces. */
 void reply_error(struct reply *reply, const char *text);
 void reply_errorf(struct reply *reply, const char *format, ...)

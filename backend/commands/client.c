@@ -93,17 +93,6 @@ static void describe(const struct session *session, struct out *out)
     out_write(out, "\n", 1);
 }
 
-/* Replies the collected text and empties the out. */
-static void reply_text(struct call *call, struct out *out)
-{
-    char *text = malloc(out->bytes + 1);
-    CHECK(text);
-    out_copy(out, text);
-    reply_verbatim(&call->reply, "txt", (struct bytes){text, out->bytes});
-    free(text);
-    out_clear(out);
-}
-
 static struct session *next_session(struct partition *partition, struct session *session)
 {
     struct list *link = session ? session->link.next : partition->sessions.next;
@@ -181,7 +170,7 @@ void cmd_client_list(struct call *call)
     while ((session = next_session(call->partition, session)))
         if (type_matches(type, session))
             describe(session, &out);
-    reply_text(call, &out);
+    reply_verbatim_out(&call->reply, "txt", &out);
 }
 
 void cmd_client_info(struct call *call)
@@ -189,7 +178,7 @@ void cmd_client_info(struct call *call)
     struct out out;
     out_init(&out);
     describe(call->session, &out);
-    reply_text(call, &out);
+    reply_verbatim_out(&call->reply, "txt", &out);
 }
 
 void cmd_client_help(struct call *call)

@@ -2,7 +2,6 @@
  * config.c - CONFIG: our own options and Redis' parameters, by Redis' rules: several at once, all or none.
  */
 #include "backend/handlers.h"
-#include "backend/latency.h"
 #include "backend/partition.h"
 #include "backend/server.h"
 #include "backend/session.h"
@@ -10,6 +9,7 @@
 #include "backend/stats.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"
+#include "shared/latency.h"
 #include "shared/number.h"
 
 #include <errno.h>

@@ -6,7 +6,6 @@
  */
 #include "backend/blocking.h"
 #include "backend/handlers.h"
-#include "backend/latency.h"
 #include "backend/memory.h"
 #include "backend/partition.h"
 #include "backend/script/script.h"
@@ -17,6 +16,7 @@
 #include "backend/upkeep.h"
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/latency.h"
 
 #include <inttypes.h>
 #include <stdio.h>

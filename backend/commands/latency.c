@@ -1,14 +1,12 @@
 /*
  * latency.c - LATENCY: histograms of commands, and the events slower than latency-monitor-threshold.
  */
-#include "backend/latency.h"
-
+#include "shared/latency.h"
 #include "backend/handlers.h"
 #include "backend/partition.h"
 #include "backend/settings.h"
 #include "shared/command_reply.h"
-
-#include <inttypes.h>
+#include "shared/latency_reply.h"
 
 /* ---- HISTOGRAM ---- */
 
@@ -86,120 +84,47 @@ void cmd_latency_histogram(struct call *call)
 
 void cmd_latency_latest(struct call *call)
 {
-    const struct latency_event *events = call->partition->latency->events;
-    int64_t count = 0;
-    for (unsigned i = 0; i < LATENCY_KINDS; i++)
-        count += events[i].count > 0;
-    reply_array(&call->reply, count);
-    for (unsigned i = 0; i < LATENCY_KINDS; i++) {
-        if (!events[i].count)
-            continue;
-        struct latency_sample last = latency_sample_at(&events[i], events[i].count - 1);
-        reply_array(&call->reply, 4);
-        reply_bulk_text(&call->reply, events[i].name);
-        reply_int(&call->reply, (int64_t)last.at_s);
-        reply_int(&call->reply, (int64_t)last.ms);
-        reply_int(&call->reply, (int64_t)events[i].max_ms);
-    }
+    struct latency_latest rows[LATENCY_KINDS];
+    uint32_t count = latency_latest(call->partition->latency, rows);
+    latency_reply_latest(rows, count, &call->reply);
 }
 
 void cmd_latency_history(struct call *call)
 {
-    const struct latency_event *event = latency_find_event(call->partition->latency, call->argv[2]);
-    uint32_t count = event ? event->count : 0;
-    reply_array(&call->reply, count);
-    for (uint32_t i = 0; i < count; i++) {
-        struct latency_sample sample = latency_sample_at(event, i);
-        reply_array(&call->reply, 2);
-        reply_int(&call->reply, (int64_t)sample.at_s);
-        reply_int(&call->reply, (int64_t)sample.ms);
-    }
+    latency_reply_history(latency_find_event(call->partition->latency, call->argv[2]),
+                          &call->reply);
 }
 
 void cmd_latency_reset(struct call *call)
 {
-    struct latency *latency = call->partition->latency;
-    int64_t count = 0;
-    if (call->argc == 2)
-        for (unsigned i = 0; i < LATENCY_KINDS; i++)
-            count += latency_reset_event(&latency->events[i]);
-    for (uint32_t i = 2; i < call->argc; i++) {
-        struct latency_event *event = latency_find_event(latency, call->argv[i]);
-        count += event && latency_reset_event(event);
-    }
-    reply_int(&call->reply, count);
+    reply_int(&call->reply,
+              latency_reset(call->partition->latency, call->argv + 2, call->argc - 2));
 }
 
-static void reply_text(struct call *call, struct out *out)
-{
-    char *text = arena_alloc(call->arena, out->bytes + 1);
-    out_copy(out, text);
-    reply_verbatim(&call->reply, "txt", (struct bytes){text, out->bytes});
-    out_clear(out);
-}
-
-/* One line for each sample: how long ago, how long it took, and a bar. */
 void cmd_latency_graph(struct call *call)
 {
-    enum { BAR_MAX = 40 };
-    static const char bar[BAR_MAX + 1] = "########################################";
     const struct latency_event *event = latency_find_event(call->partition->latency, call->argv[2]);
     struct out out;
     if (!event || !event->count) {
-        call_errorf(call, "ERR No samples available for event '%.*s'", (int)call->argv[2].len,
-                    call->argv[2].data);
+        char error[LATENCY_ERROR_MAX];
+        latency_no_samples(call->argv[2], error);
+        call_error_text(call, error);
         return;
     }
     out_init(&out);
-    out_printf(&out, "%s - high %" PRIu64 " ms (all time high %" PRIu64 " ms)\n", event->name,
-               event->max_ms, event->max_ms);
-    for (uint32_t i = 0; i < event->count; i++) {
-        struct latency_sample sample = latency_sample_at(event, i);
-        int width = (int)(sample.ms * BAR_MAX / (event->max_ms ? event->max_ms : 1));
-        out_printf(&out, "%8" PRIu64 "s ago %8" PRIu64 " ms %.*s\n",
-                   call->now_ms / 1000 - sample.at_s, sample.ms, width, bar);
-    }
-    reply_text(call, &out);
-}
-
-static void print_event(const struct latency_event *event, struct out *out)
-{
-    uint64_t sum = 0;
-    uint64_t min_ms = UINT64_MAX;
-    for (uint32_t i = 0; i < event->count; i++) {
-        struct latency_sample sample = latency_sample_at(event, i);
-        sum += sample.ms;
-        min_ms = sample.ms < min_ms ? sample.ms : min_ms;
-    }
-    out_printf(out,
-               "%s: %" PRIu32 " slow seconds, average %" PRIu64 " ms, shortest %" PRIu64
-               " ms, longest %" PRIu64 " ms.\n",
-               event->name, event->count, sum / event->count, min_ms, event->max_ms);
+    latency_print_graph(event, call->now_ms / 1000, &out);
+    reply_verbatim_out(&call->reply, "txt", &out);
 }
 
 void cmd_latency_doctor(struct call *call)
 {
-    static const char *const advice[LATENCY_KINDS] = {
-        [LATENCY_COMMAND] = "SLOWLOG GET names the commands.",
-        [LATENCY_FAST_COMMAND] = "Commands that should be fast waited for the disk or the CPU.",
-        [LATENCY_EXPIRE_CYCLE] = "Many keys expire at once; see expire-effort.",
-        [LATENCY_COMMIT] = "The disk's fsync is slow, or something else writes to it.",
-    };
     const struct partition *partition = call->partition;
     struct out out;
     out_init(&out);
-    if (settings_number(partition->settings, "latency-monitor-threshold") == 0)
-        out_printf(&out, "Latency monitoring is off. Turn it on with \"CONFIG SET "
-                         "latency-monitor-threshold <milliseconds>\".");
-    for (unsigned i = 0; i < LATENCY_KINDS; i++) {
-        if (!partition->latency->events[i].count)
-            continue;
-        print_event(&partition->latency->events[i], &out);
-        out_printf(&out, "    %s\n", advice[i]);
-    }
-    if (out.bytes == 0)
-        out_printf(&out, "No slow events were seen.");
-    reply_text(call, &out);
+    latency_print_doctor(partition->latency,
+                         settings_number(partition->settings, "latency-monitor-threshold") != 0,
+                         &out);
+    reply_verbatim_out(&call->reply, "txt", &out);
 }
 
 void cmd_latency_help(struct call *call)

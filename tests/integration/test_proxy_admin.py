@@ -274,5 +274,60 @@ def _(run):
         check_equal(ours.call('CLIENT', 'UNPAUSE', 'x'), theirs.call('CLIENT', 'UNPAUSE', 'x'))
 
 
+# ---- LATENCY -----------------------------------------------------------------------------------------------------
+
+@suite.case('LATENCY HISTOGRAM adds up the shards')
+def _(run):
+    with Cluster(backends=2, partitions=2) as cluster, cluster.connect() as client, \
+            cluster.connect(proto=3) as third:
+        for connection in [cluster.partition(shard) for shard in range(4)]:
+            connection.get('CONFIG', 'RESETSTAT')
+            connection.close()
+        client.pipeline([['SET', 'k%d' % i, 'v'] for i in range(500)])
+        client.pipeline([['GET', 'k%d' % i] for i in range(300)])
+        found = pairs(client.get('LATENCY', 'HISTOGRAM', 'set', 'get', 'nosuch'))
+        check_equal(sorted(found), [b'get', b'set'])
+        for name, calls in ((b'set', 500), (b'get', 300)):
+            one = pairs(found[name])
+            check_equal(one[b'calls'], calls)
+            ends, counts = one[b'histogram_usec'][::2], one[b'histogram_usec'][1::2]
+            check(ends == sorted(ends) and counts == sorted(counts) and counts[-1] == calls, 'steps %r' % one)
+        map3 = third.get('LATENCY', 'HISTOGRAM', 'set')
+        check_equal(map3[b'set'][b'calls'], 500)
+        check(b'set' in pairs(client.get('LATENCY', 'HISTOGRAM')), 'all commands')
+
+
+@suite.case('LATENCY events: those of the proxy and of the shards')
+def _(run):
+    with Cluster(backends=2, partitions=1) as cluster, cluster.connect() as admin, cluster.connect() as client:
+        check_equal(admin.get('LATENCY', 'LATEST'), [])
+        check(b'off' in admin.get('LATENCY', 'DOCTOR'), 'DOCTOR when off')
+        check(is_error(admin.get('LATENCY', 'GRAPH', 'command'), "No samples available for event 'command'"), 'GRAPH')
+        check_equal(admin.get('CONFIG', 'SET', 'latency-monitor-threshold', '100'), b'OK')
+        check_equal(admin.get('CONFIG', 'GET', 'latency-monitor-threshold')[1], b'100')
+        with cluster.partition(0) as direct:
+            check_equal(direct.get('CONFIG', 'GET', 'latency-monitor-threshold')[1], b'100', 'at the shard')
+        key = cluster.key_on(0)
+        cluster.backends[0].pause()
+        began = time.monotonic()
+        client.send('GET', key)
+        wait_for(lambda: time.monotonic() - began > 0.3, 'the request to be slow')
+        cluster.backends[0].resume()
+        check_equal(client.read(), ('$', None))
+        latest = admin.get('LATENCY', 'LATEST')
+        check_equal([row[0] for row in latest], [b'fast-command'])
+        check(200 <= latest[0][2] <= latest[0][3], 'times %r' % latest)
+        history = admin.get('LATENCY', 'HISTORY', 'fast-command')
+        check_equal(history, [latest[0][1:3]])
+        check_equal(admin.get('LATENCY', 'HISTORY', 'nosuch'), [])
+        check(admin.get('LATENCY', 'GRAPH', 'fast-command').startswith(b'fast-command - high '), 'GRAPH')
+        doctor = admin.get('LATENCY', 'DOCTOR')
+        check(doctor.startswith(b'proxy: fast-command: 1 slow second') and doctor.count(b'\nshard ') == 2, '%r' % doctor)
+        check_equal(admin.get('LATENCY', 'RESET', 'command'), 0)
+        check_equal(admin.get('LATENCY', 'RESET'), 1)
+        check_equal(admin.get('LATENCY', 'LATEST'), [])
+        check(any(b'HISTOGRAM' in line for line in admin.get('LATENCY', 'HELP')), 'HELP')
+
+
 if __name__ == '__main__':
     suite.main()

@@ -1,4 +1,4 @@
-#include "backend/latency.h"
+#include "shared/latency.h"
 
 #include "shared/check.h"
 
@@ -88,7 +88,13 @@ uint64_t histogram_count_to(const struct histogram *histogram, uint64_t ns)
 
 void latency_add_event(struct latency *latency, enum latency_kind kind, uint64_t at_s, uint64_t ms)
 {
-    struct latency_event *event = &latency->events[kind];
+    latency_add_sample(&latency->events[kind], (struct latency_sample){at_s, ms});
+}
+
+void latency_add_sample(struct latency_event *event, struct latency_sample sample)
+{
+    uint64_t at_s = sample.at_s;
+    uint64_t ms = sample.ms;
     uint32_t last = (event->next + LATENCY_SAMPLES - 1) % LATENCY_SAMPLES;
     if (ms > event->max_ms)
         event->max_ms = ms;
@@ -110,11 +116,23 @@ struct latency_event *latency_find_event(struct latency *latency, struct bytes n
     return NULL;
 }
 
-bool latency_reset_event(struct latency_event *event)
+static bool reset_event(struct latency_event *event)
 {
     bool had_samples = event->count > 0;
     *event = (struct latency_event){.name = event->name};
     return had_samples;
+}
+
+int64_t latency_reset(struct latency *latency, const struct bytes *names, uint32_t count)
+{
+    int64_t reset = 0;
+    for (unsigned i = 0; i < LATENCY_KINDS && count == 0; i++)
+        reset += reset_event(&latency->events[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        struct latency_event *event = latency_find_event(latency, names[i]);
+        reset += event && reset_event(event);
+    }
+    return reset;
 }
 
 struct latency_sample latency_sample_at(const struct latency_event *event, uint32_t index)

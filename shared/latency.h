@@ -4,7 +4,7 @@
  *   µs:  1   2   4   8   16  …              each power of two is cut in 16 parts: at most 6 % wrong
  *        │   │   │   │   ├┬┬┬┬…┬┬┬┬┤
  *
- * Used on the partition's thread only. A histogram exists from its command's first run on.
+ * Not thread-safe. A histogram exists from its command's first run on.
  */
 #pragma once
 
@@ -60,10 +60,12 @@ void latency_reset_commands(struct latency *latency);
 void latency_add_command(struct latency *latency, enum command_id id, uint64_t usec);
 /* A run that took so long that `latency-monitor-threshold` wants it kept. */
 void latency_add_event(struct latency *latency, enum latency_kind kind, uint64_t at_s, uint64_t ms);
+/* The same for one event; samples come in the order of their time. */
+void latency_add_sample(struct latency_event *event, struct latency_sample sample);
 /* NULL: unknown name. */
 struct latency_event *latency_find_event(struct latency *latency, struct bytes name);
-/* True when it had samples. */
-bool latency_reset_event(struct latency_event *event);
+/* Forgets the samples of the named events, or of all (no names); returns how many events had some. */
+int64_t latency_reset(struct latency *latency, const struct bytes *names, uint32_t count);
 /* Sample number `index`, the oldest first; index < event->count. */
 struct latency_sample latency_sample_at(const struct latency_event *event, uint32_t index);
 
