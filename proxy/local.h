@@ -37,6 +37,9 @@ extern local_fn *const local_handlers[COMMAND_COUNT];
 /* A connection was accepted: puts the session in a place (client_session_move) and sets is_authenticated.
  * `name` is the namespace its listener is bound to, empty: none. local_auth.c */
 void local_welcome(struct client *client, struct bytes name);
+/* protected-mode: nobody would have to say who it is, and this one comes from elsewhere. local_auth.c */
+bool local_is_protected(const struct proxy_worker *worker, const struct stream *stream,
+                        struct bytes name);
 /* The configuration changed: a session whose namespace is gone loses its authentication. */
 void local_reloaded(struct client *client);
 /* Writes what CLIENT LIST tells about it, without the end of line. local_client.c */

@@ -145,6 +145,22 @@ bool local_is_welcome(const struct client *client)
     return client->session.home->name.len > 0 || !needs_login(client->worker->snapshot);
 }
 
+/* Through a Unix socket or the loopback interface. */
+static bool is_local(const char *peer)
+{
+    return strchr(peer, '/') || strncmp(peer, "127.0.0.1:", 10) == 0 ||
+           strncmp(peer, "[::1]:", 6) == 0 || strncmp(peer, "[::ffff:127.0.0.1]:", 19) == 0;
+}
+
+bool local_is_protected(const struct proxy_worker *worker, const struct stream *stream,
+                        struct bytes name)
+{
+    const struct proxy_snapshot *snapshot = worker->snapshot;
+    return snapshot->config.protected_mode && name.len == 0 &&
+           !acl_user_needs_password(default_user(snapshot)) && !has_tokens(snapshot->namespaces) &&
+           !is_local(stream_peer(stream));
+}
+
 void local_reloaded(struct client *client)
 {
     struct client_session *session = &client->session;

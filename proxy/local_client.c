@@ -22,8 +22,10 @@ struct filter {
     bool skip_me;
     bool has_addr;
     bool has_laddr;
+    bool has_user;
     char addr[256];
     char laddr[256];
+    char user[256];
     uint32_t id_count; /* LIST ID; 0: any */
     uint64_t ids[];
 };
@@ -44,6 +46,7 @@ static bool filter_matches(const struct filter *filter, const struct client *cli
         return false;
     return filter_has_id(filter, client->id) &&
            (!filter->has_addr || strcmp(filter->addr, stream_peer(client->stream)) == 0) &&
+           (!filter->has_user || bytes_equal(users_name(client), bytes_of(filter->user))) &&
            (!filter->has_laddr || strcmp(filter->laddr, stream_local(client->stream)) == 0);
 }
 
@@ -268,7 +271,7 @@ static void kill_address_done(struct client *client, struct request *request, st
         client_end(client);
 }
 
-static void set_address(struct bytes value, char to[256], bool *has)
+static void set_text(struct bytes value, char to[256], bool *has)
 {
     size_t len = value.len < 255 ? value.len : 255; /* longer ones are nobody's */
     memcpy(to, value.data, len);
@@ -276,9 +279,18 @@ static void set_address(struct bytes value, char to[256], bool *has)
     *has = true;
 }
 
+/* An ACL user, or a namespace, whose own user has its name. */
+static bool is_known_user(const struct client *client, struct bytes name)
+{
+    const struct proxy_snapshot *snapshot = client->worker->snapshot;
+    struct namespace_match match;
+    return acl_user_find(snapshot->users, name) ||
+           namespaces_find(snapshot->namespaces, name, &match);
+}
+
 /* One option and its value; false: an error was replied. */
-static bool kill_option(struct bytes option, struct bytes value, struct filter *filter,
-                        struct reply *reply)
+static bool kill_option(const struct client *client, struct bytes option, struct bytes value,
+                        struct filter *filter, struct reply *reply)
 {
     int64_t id;
     if (bytes_is(option, "ID")) {
@@ -290,14 +302,15 @@ static bool kill_option(struct bytes option, struct bytes value, struct filter *
     } else if (bytes_is(option, "TYPE")) {
         return parse_type(value, filter, reply);
     } else if (bytes_is(option, "ADDR")) {
-        set_address(value, filter->addr, &filter->has_addr);
+        set_text(value, filter->addr, &filter->has_addr);
     } else if (bytes_is(option, "LADDR")) {
-        set_address(value, filter->laddr, &filter->has_laddr);
+        set_text(value, filter->laddr, &filter->has_laddr);
     } else if (bytes_is(option, "USER")) {
-        if (!bytes_equal(value, BYTES("default"))) {
+        if (!is_known_user(client, value)) {
             reply_errorf(reply, "ERR No such user '%.*s'", (int)value.len, value.data);
             return false;
         }
+        set_text(value, filter->user, &filter->has_user);
     } else if (bytes_is(option, "SKIPME") && (bytes_is(value, "yes") || bytes_is(value, "no"))) {
         filter->skip_me = bytes_is(value, "yes");
     } else {
@@ -313,7 +326,7 @@ void local_client_kill(struct client *client, struct request *request, struct re
     uint32_t argc = request_argc(request);
     struct filter filter = {.asker = client->id};
     if (argc == 3) { /* the old form: one address, which may be the asker's own */
-        set_address(argv[2], filter.addr, &filter.has_addr);
+        set_text(argv[2], filter.addr, &filter.has_addr);
         request_gather(request, kill_visit, &filter, sizeof filter, kill_address_done);
         return;
     }
@@ -323,7 +336,7 @@ void local_client_kill(struct client *client, struct request *request, struct re
             reply_code(reply, ERR_SYNTAX);
             return;
         }
-        if (!kill_option(argv[i], argv[i + 1], &filter, reply))
+        if (!kill_option(client, argv[i], argv[i + 1], &filter, reply))
             return;
     }
     request_gather(request, kill_visit, &filter, sizeof filter, kill_done);

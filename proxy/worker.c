@@ -26,6 +26,23 @@ enum {
 
 static const char maxclients_error[] = "-ERR max number of clients reached\r\n";
 
+/* Redis' words. */
+static const char protected_error[] =
+    "-DENIED Redis is running in protected mode because protected mode is enabled "
+    "and no password is set for the default user. In this mode connections are only "
+    "accepted from the loopback interface. If you want to connect from external "
+    "computers to Redis you may adopt one of the following solutions: 1) Just "
+    "disable protected mode sending the command 'CONFIG SET protected-mode no' from "
+    "the loopback interface by connecting to Redis from the same host the server is "
+    "running, however MAKE SURE Redis is not publicly accessible from internet if "
+    "you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively "
+    "you can just disable the protected mode by editing the Redis configuration "
+    "file, and setting the protected mode option to 'no', and then restarting the "
+    "server. 3) If you started the server manually just for testing, restart it with "
+    "the '--protected-mode no' option. 4) Setup a an authentication password for the "
+    "default user. NOTE: You only need to do one of the above things in order for "
+    "the server to start accepting connections from the outside.\r\n";
+
 static void on_tick(void *owner);
 static void on_slow(void *owner);
 static bool on_turn_end(void *owner);
@@ -127,20 +144,30 @@ static void drop_end(void *owner, int err)
     (void)err;
 }
 
-void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, struct bytes name)
+static void refuse(struct proxy_worker *worker, struct stream *stream, const char *error)
 {
     static const struct stream_events refused = {drop_data, drop_end, NULL};
+    metric_add(worker->metrics, METRIC_PROXY_CLIENTS_REFUSED, 1);
+    stream_set_owner(stream, &refused, NULL);
+    out_write(stream_out(stream), error, strlen(error));
+    stream_close(stream);
+}
+
+void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, struct bytes name)
+{
     int64_t limit = worker->snapshot->config.maxclients;
     if (atomic_fetch_add(&worker->proxy->clients, 1) < limit && !worker->is_stopping) {
+        if (local_is_protected(worker, stream, name)) {
+            atomic_fetch_sub(&worker->proxy->clients, 1);
+            refuse(worker, stream, protected_error);
+            return;
+        }
         metric_add(worker->metrics, METRIC_PROXY_CLIENTS_ACCEPTED, 1);
         (void)client_new(worker, stream, name);
         return;
     }
     atomic_fetch_sub(&worker->proxy->clients, 1);
-    metric_add(worker->metrics, METRIC_PROXY_CLIENTS_REFUSED, 1);
-    stream_set_owner(stream, &refused, NULL);
-    out_write(stream_out(stream), maxclients_error, sizeof(maxclients_error) - 1);
-    stream_close(stream);
+    refuse(worker, stream, maxclients_error);
 }
 
 static void on_accept(void *owner, struct stream *stream)

@@ -55,7 +55,8 @@ static int64_t get_parameters(struct call *call, struct reply *reply)
     return count;
 }
 
-/* The same for own options that have no parameter's name. The cluster's secret is for those who know it. */
+/* The same for own options that have no parameter's name. The cluster's secret is told to nobody: a proxy would
+ * pass it on. */
 static int64_t get_options(struct call *call, struct reply *reply)
 {
     const struct config *config = &call->partition->settings->config.head;
@@ -64,7 +65,7 @@ static int64_t get_options(struct call *call, struct reply *reply)
     int64_t count = 0;
     char buffer[OPTION_TEXT_MAX];
     while ((option = config_next(config, BYTES("*"), &cursor))) {
-        bool is_hidden = strcmp(option->key, "secret") == 0 && !call->session->is_internal;
+        bool is_hidden = strcmp(option->key, "secret") == 0;
         if (is_hidden || parameter_find(bytes_of(option->key)) || !matches(call, option->key))
             continue;
         count++;

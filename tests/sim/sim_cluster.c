@@ -65,6 +65,7 @@ static void configure_proxy(const struct sim_proxy *proxy, struct proxy_config *
     int len =
         snprintf(text, sizeof(text),
                  "[proxy]\nlisten = %s\nadmin =\nworkers = %u\nlog-level = error\n"
+                 "protected-mode = no\n"
                  "client-pipeline-limit = %u\ndrain-timeout = %ums\n%s[upstream]\nsecret = %s\n"
                  "timeout = %llums\nbackoff-max = 300ms\nkeepalive = 2s\n",
                  proxy->address, plan->workers, sim_random(4) ? 4096 : 1 + (unsigned)sim_random(8),

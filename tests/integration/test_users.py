@@ -1,0 +1,222 @@
+#!/usr/bin/python3
+"""Users of the proxy: their file and its reload, logins beside namespaces, what every worker knows, what is kept secret."""
+
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster, metric
+from harness import Suite, check, check_equal, wait_for
+from resp import Closed, Connection, ReplyError
+
+suite = Suite(__doc__)
+
+FILE = '''# who may what
+user default on >outside ~* &* +@all
+user reader on >pw ~r:* +@read +@connection
+user admin on >root ~* &* +@all
+'''
+
+
+class Users:
+    """A cluster whose proxies share one aclfile."""
+
+    def __init__(self, text=FILE, proxies=1, namespaces=None, **options):
+        options['aclfile'] = 'users.acl'
+        self.cluster = Cluster(backends=1, partitions=2, proxies=proxies, namespaces=namespaces or {},
+                               proxy_options={'proxy': options})
+        self.path = os.path.join(self.cluster.folder, 'users.acl')
+        self.write(text)
+
+    def write(self, text):
+        with open(self.path + '.tmp', 'w') as file:
+            file.write(text)
+        os.rename(self.path + '.tmp', self.path)
+
+    def read(self):
+        with open(self.path) as file:
+            return file.read()
+
+    def enter(self, *login, proxy=0):
+        connection = self.cluster.connect(proxy)
+        if login:
+            check_equal(connection.get('AUTH', *login), b'OK', 'AUTH %s' % ' '.join(login))
+        return connection
+
+    def __enter__(self):
+        self.cluster.__enter__()
+        return self
+
+    def __exit__(self, *why):
+        return self.cluster.__exit__(*why)
+
+
+def is_error(reply, code):
+    return isinstance(reply, ReplyError) and str(reply).split()[0] == code
+
+
+def is_closed(connection):
+    try:
+        connection.get('PING')
+    except (Closed, OSError):
+        return True
+    return False
+
+
+@suite.case('the file is read at the start, when it changes, and by ACL LOAD; a bad one changes nothing')
+def _(run):
+    with Users() as users:
+        admin, reader = users.enter('admin', 'root'), users.enter('reader', 'pw')
+        check_equal(admin.get('ACL', 'USERS'), [b'admin', b'default', b'reader'])
+        check_equal(reader.get('GET', 'r:1'), None, 'an allowed read')
+        check(is_error(reader.get('SET', 'r:1', 'x'), 'NOPERM'), 'a write')
+        check(is_error(reader.get('GET', 'x'), 'NOPERM'), 'another key')
+        users.write(FILE.replace('+@read', '+@read +set'))
+        wait_for(lambda: reader.get('SET', 'r:1', 'x') == b'OK', 'the new rule')
+        users.write(FILE + 'user broken +nonsense\n')
+        proxy = users.cluster.proxies[0]
+        wait_for(lambda: metric(proxy.http('/metrics')[1], 'scree_proxy_reload_failures_total'), 'the refusal')
+        check(b'users.acl: line 5' in proxy.log(), 'the reason is in the log')
+        error = admin.get('ACL', 'LOAD')
+        check(isinstance(error, ReplyError) and 'line 5' in str(error) and 'no change' in str(error), repr(error))
+        check_equal(reader.get('SET', 'r:1', 'y'), b'OK', 'the old rules hold')
+        users.write(FILE.replace('user reader', 'user writer'))
+        wait_for(lambda: b'writer' in admin.get('ACL', 'USERS'), 'the new user')
+        wait_for(lambda: is_closed(reader), 'the removed user to be cut off')
+        check_equal(admin.get('PING'), b'PONG', 'who is still there stays')
+
+
+@suite.case('SETUSER holds for every worker when it answers, over other reloads, and in the file after SAVE')
+def _(run):
+    with Users() as users:
+        admin = users.enter('admin', 'root')
+        others = [users.enter('reader', 'pw') for _ in range(8)]
+        for round_number in range(30):
+            allow = round_number % 2 == 0
+            check_equal(admin.get('ACL', 'SETUSER', 'reader', '+set' if allow else '-set'), b'OK')
+            said = [other.get('SET', 'r:1', 'x') for other in others]
+            check(all((one == b'OK') == allow for one in said), 'round %d: %r' % (round_number, said))
+        check_equal(admin.get('ACL', 'SETUSER', 'bob', 'on', '>b', '~*', '+get'), b'OK')
+        users.cluster.proxies[0].reload()
+        wait_for(lambda: b'reloaded' in users.cluster.proxies[0].log(), 'the reload')
+        check(b'bob' in admin.get('ACL', 'USERS'), 'a reload keeps who is not in the file')
+        check('bob' not in users.read(), 'the file is as it was')
+        check_equal(admin.get('ACL', 'SAVE'), b'OK')
+        check('user bob on #' in users.read(), users.read())
+        check_equal(admin.get('ACL', 'LOAD'), b'OK')
+        check(b'bob' in admin.get('ACL', 'USERS'), 'and now it is in the file')
+        reply = admin.pipeline([['ACL', 'SETUSER', 'admin', '-get'], ['GET', 'x']])
+        check(reply[1][0] == '-' and reply[1][1].startswith(b'NOPERM'), 'the next request of a pipeline: %r' % (reply,))
+
+
+@suite.case('DELUSER answers, then closes: the asker too')
+def _(run):
+    with Users() as users:
+        admin, reader = users.enter('admin', 'root'), users.enter('reader', 'pw')
+        check_equal(reader.get('PING'), b'PONG')
+        check_equal(admin.get('ACL', 'DELUSER', 'reader', 'nobody', 'admin'), 2)
+        check(is_closed(reader), 'reader')
+        check(is_closed(admin), 'admin')
+        check(is_error(users.enter('outside').get('ACL', 'DELUSER', 'default'), 'ERR'), 'default stays')
+
+
+@suite.case('users and tokens: each secret leads where it belongs')
+def _(run):
+    namespaces = {'one': {'token': 'token-one', 'users': 'alice  bob'}, 'test_*': {'token': 'token-test'}}
+    text = FILE + 'user alice on >a ~k* +@all\nuser one on >user-one ~* +@all\n'
+    with Users(text, namespaces=namespaces) as users:
+        token, alice, outside = users.enter('token-one'), users.enter('alice', 'a'), users.enter('outside')
+        check_equal(token.get('SET', 'k', 'mine'), b'OK')
+        check_equal(token.get('ACL', 'WHOAMI'), b'one', 'the own user of a namespace')
+        check_equal(alice.get('GET', 'k'), b'mine', 'alice lives in the namespace')
+        check_equal(alice.get('ACL', 'WHOAMI'), b'alice')
+        check(is_error(alice.get('GET', 'x'), 'NOPERM'), 'with her own rules')
+        check_equal(outside.get('GET', 'k'), None)
+        check_equal(users.enter('one', 'user-one').get('GET', 'k'), None, 'a user with the name of a namespace')
+        check_equal(users.enter('one', 'token-one').get('GET', 'k'), b'mine', 'the token with the name')
+        check_equal(users.enter('test_7', 'token-test').get('ACL', 'WHOAMI'), b'test_7')
+        for client in (token, alice):
+            for words in (['LIST'], ['USERS'], ['GETUSER', 'reader'], ['SETUSER', 'x'], ['DELUSER', 'reader'],
+                          ['LOAD'], ['SAVE'], ['LOG'], ['DRYRUN', 'reader', 'GET', 'x']):
+                check(is_error(client.get('ACL', *words), 'NOPERM'), 'ACL %r of a tenant' % words)
+            check_equal(len(client.get('ACL', 'GENPASS')), 64)
+        for login in (['one', 'a'], ['alice', 'token-one'], ['alice', ''], ['user-one'], ['reader', 'PW']):
+            check(is_error(users.enter().get('AUTH', *login), 'WRONGPASS'), 'AUTH %r' % login)
+        check(is_error(users.enter().get('GET', 'k'), 'NOAUTH'), 'without a login')
+        listed = users.enter('outside').get('CLIENT', 'LIST').decode()
+        check(all(' user=%s ' % name in listed for name in ('one', 'alice', 'default')), listed)
+        check_equal(outside.get('CLIENT', 'KILL', 'USER', 'alice'), 1)
+        check(is_closed(alice), 'alice was killed')
+        check(is_error(outside.get('CLIENT', 'KILL', 'USER', 'nobody'), 'ERR'), 'an unknown user')
+
+
+@suite.case('scripts neither leave a namespace nor the rules of their user')
+def _(run):
+    namespaces = {'one': {'token': 'token-one'}, 'two': {'token': 'token-two'}}
+    text = FILE + 'user script on >s ~k* +eval +get +fcall +function\n'
+    with Users(text, namespaces=namespaces) as users:
+        two, one, script = users.enter('token-two'), users.enter('token-one'), users.enter('script', 's')
+        two.get('SET', 'k', 'theirs')
+        for words in ("'SCREE', 'USE', 'two', '0'", "'SCREE', 'AS', 'x', '+@all', 'GET', 'k'", "'SCREE', 'DROP', '0'"):
+            check(is_error(one.get('EVAL', 'return redis.call(%s)' % words, 0), 'ERR'), words)
+        check_equal(one.get('EVAL', "return redis.call('GET', 'k')", 0), False or None, 'still in its namespace')
+        check_equal(script.get('EVAL', "return redis.call('GET', 'k')", 0), None)
+        for words in ("'GET', 'x'", "'SET', 'k', '1'"):
+            reply = script.get('EVAL', 'return redis.call(%s)' % words, 0)
+            check('The user executing the script' in str(reply), '%s: %r' % (words, reply))
+        check_equal(users.enter('outside').get('EVAL', "return redis.call('SET', 'x', '1')", 0), b'OK',
+                    'the rules are of one request only')
+
+
+@suite.case('no secret is told: CONFIG GET, SLOWLOG, CLIENT LIST, the log')
+def _(run):
+    with Users(requirepass='sesame-1', **{'slowlog-log-slower-than': '0'}) as users:
+        admin = users.enter('admin', 'root')
+        admin.get('AUTH', 'reader', 'wrong-secret-1')
+        admin.get('HELLO', '2', 'AUTH', 'reader', 'wrong-secret-2')
+        check_equal(admin.get('ACL', 'SETUSER', 'bob', '>secret-3'), b'OK')
+        check_equal(admin.get('CONFIG', 'SET', 'requirepass', 'secret-4'), b'OK')
+        told = [admin.get('CONFIG', 'GET', '*'), admin.get('SLOWLOG', 'GET', '1000'), admin.get('CLIENT', 'LIST'),
+                admin.get('ACL', 'LOG'), admin.get('INFO', 'everything'), users.cluster.proxies[0].log(),
+                users.cluster.proxies[0].http('/metrics')[1]]
+        for place, text in zip(('CONFIG', 'SLOWLOG', 'CLIENT', 'ACL', 'INFO', 'log', 'metrics'), told):
+            for secret in ('sesame', 'secret-', 'root', users.cluster.secret):
+                found = re.search(r'\b%s\b' % re.escape(secret) if secret == 'root' else re.escape(secret), str(text))
+                check(not found, '%s tells %s: %r' % (place, secret, text))
+        config = admin.get('CONFIG', 'GET', 'requirepass')
+        check_equal(config, [b'requirepass', b'(redacted)'])
+
+
+@suite.case('protected-mode: without a password only this host is served')
+def _(run):
+    def reply_from_elsewhere(cluster, port=None):
+        import socket
+        with socket.create_connection(('127.0.0.1', port or cluster.proxies[0].port), 10, ('127.0.0.2', 0)) as client:
+            try:
+                client.sendall(b'PING\r\n')
+                return client.recv(4096)
+            except ConnectionError:
+                return b''
+
+    def is_denied(cluster, port=None):
+        return reply_from_elsewhere(cluster, port).startswith(b'-DENIED Redis is running in protected mode because')
+
+    with Cluster(backends=1, partitions=1, proxies=1, namespaces={'bound': {}}, listeners={'open': 'bound'}) as cluster:
+        client = cluster.connect()
+        check_equal(client.get('CONFIG', 'GET', 'protected-mode'), [b'protected-mode', b'yes'])
+        check(is_denied(cluster), 'from another host')
+        check_equal(reply_from_elsewhere(cluster, cluster.proxies[0].listener_ports['open']), b'+PONG\r\n')
+        check_equal(client.get('CONFIG', 'SET', 'protected-mode', 'no'), b'OK')
+        check_equal(reply_from_elsewhere(cluster), b'+PONG\r\n', 'after CONFIG SET')
+        check_equal(client.get('CONFIG', 'SET', 'protected-mode', 'yes'), b'OK')
+        check_equal(client.get('ACL', 'SETUSER', 'default', '>pw'), b'OK')
+        check(reply_from_elsewhere(cluster).startswith(b'-NOAUTH'), 'with a password')
+        check_equal(client.get('ACL', 'SETUSER', 'default', 'nopass'), b'OK')
+        check(is_denied(cluster), 'without it again')
+
+
+if __name__ == '__main__':
+    suite.main()
