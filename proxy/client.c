@@ -801,6 +801,8 @@ static size_t take_frames(struct client *client, struct block *block, const char
             worker->taken = NULL;
             if (!is_taken)
                 break;
+            if (--worker->sample_left == 0)
+                local_hotkeys_sample(client, &frame);
             step_reply_wish(client);
             taken++;
         }

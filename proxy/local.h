@@ -54,6 +54,9 @@ void local_place_left(struct proxy_worker *worker, struct place *place);
 void local_slow(struct proxy_worker *worker);
 /* The worker stops: forgets what it would drop. */
 void local_stop(struct proxy_worker *worker);
+/* SCREE HOTKEYS: a request in so many is looked at; `hotkeys-sample` may be another now. local_hotkeys.c */
+void local_hotkeys_configure(struct proxy_worker *worker);
+void local_hotkeys_sample(struct client *client, const struct frame *frame);
 /* Starts and stops what the proxy as a whole offers beside clients: the admin port. Main thread. False: one
  * line in error[size]. */
 bool local_admin_start(struct proxy *proxy, char *error, size_t size);

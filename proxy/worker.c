@@ -3,6 +3,7 @@
 #include "proxy/audience.h"
 #include "proxy/blocked.h"
 #include "proxy/client.h"
+#include "proxy/hotkeys.h"
 #include "proxy/local.h"
 #include "proxy/monitor.h"
 #include "proxy/pause.h"
@@ -65,6 +66,7 @@ static void set_limits(struct proxy_worker *worker)
         .args_max = INT32_MAX,
         .inline_bytes_max = INLINE_BYTES_MAX};
     slow_configure(worker);
+    local_hotkeys_configure(worker);
 }
 
 struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, uint32_t index,
@@ -114,6 +116,7 @@ void proxy_worker_free(struct proxy_worker *worker)
     CHECK(worker->requests == worker->free_count);
     local_stop(worker);
     monitor_stop(worker);
+    hotkeys_free(worker->hotkeys);
     free_requests(worker, worker->free_count);
     timer_free(worker->tick);
     timer_free(worker->slow);

@@ -21,6 +21,7 @@
 struct client;
 struct entrance;
 struct frame;
+struct hotkeys;
 struct listen_options;
 struct proxy;
 struct request;
@@ -59,6 +60,9 @@ struct proxy_worker {
     _Atomic uint32_t monitor_count; /* of `monitors`, for other workers */
     _Atomic uint64_t monitor_bytes; /* in its mailbox */
     _Atomic bool monitor_is_cut;    /* lines are missing: they are to be closed */
+
+    struct hotkeys *hotkeys; /* NULL: no sample yet */
+    uint32_t sample_left;    /* requests until the next sample; UINT32_MAX: none */
 
     uint64_t slow_us;           /* requests that take so long are noted (slow.h) */
     const struct frame *taken;  /* the frame that is being taken */

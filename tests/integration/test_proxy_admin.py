@@ -329,5 +329,67 @@ def _(run):
         check(any(b'HISTOGRAM' in line for line in admin.get('LATENCY', 'HELP')), 'HELP')
 
 
+# ---- hot and big keys --------------------------------------------------------------------------------------------
+
+@suite.case('SCREE HOTKEYS finds the hot keys of all workers, with rates and shards')
+def _(run):
+    options = {'proxy': {'hotkeys-sample': '4', 'requirepass': 'outside'}}
+    with cluster_of(proxy_options=options) as cluster, enter(cluster, 'outside') as admin:
+        clients = [enter(cluster, 'outside') for _ in range(4)]
+        with enter(cluster, 'token-one') as one:
+            one.pipeline([['SET', 'inside', 'v']] * 500)
+            check_equal([pairs(row)[b'key'] for row in one.get('SCREE', 'HOTKEYS')], [b'inside'], 'own keys')
+            check(is_error(one.get('SCREE', 'HOTKEYS', 'RESET'), 'NOPERM'), 'RESET by a tenant')
+        for round in range(5):
+            for client in clients:
+                client.pipeline([['GET', 'hot']] * 400 + [['MGET', 'warm', 'hot']] * 100
+                                + [['GET', 'cold:%d:%d' % (round, i)] for i in range(200)])
+        found = [pairs(row) for row in admin.get('SCREE', 'HOTKEYS', 'COUNT', '3')]
+        check_equal([row[b'key'] for row in found], [b'hot', b'warm', b'inside'], 'order')
+        check_equal([row[b'namespace'] for row in found], [b'', b'', b'one'], 'namespaces')
+        check(float(found[0][b'per-second']) > 2 * float(found[1][b'per-second']) > 0, 'rates %r' % found)
+        names = [pairs(shard)[b'name'] for shard in admin.get('SCREE', 'SHARDS')]
+        check_equal(found[0][b'shard'], names[cluster.shard_of('hot')], 'shard')
+        check_equal(len(admin.get('SCREE', 'HOTKEYS')), 10, 'COUNT')
+        check_equal(admin.get('SCREE', 'HOTKEYS', 'RESET'), b'OK')
+        check(b'hot' not in [pairs(row)[b'key'] for row in admin.get('SCREE', 'HOTKEYS', 'COUNT', '1000')], 'forgotten')
+        for words in (['COUNT'], ['COUNT', '0'], ['COUNT', 'x'], ['NONSENSE'], ['RESET', 'x']):
+            check(is_error(admin.get('SCREE', 'HOTKEYS', *words), 'ERR'), 'HOTKEYS %r' % words)
+        check_equal(admin.get('CONFIG', 'SET', 'hotkeys-sample', '0'), b'OK')
+        clients[0].pipeline([['GET', 'hot']] * 400)
+        check_equal(admin.get('SCREE', 'HOTKEYS'), [], 'off')
+
+
+@suite.case('SCREE BIGKEYS finds the biggest keys of all shards, by a full walk and by samples')
+def _(run):
+    with cluster_of() as cluster, enter(cluster, 'outside') as admin, enter(cluster, 'token-one') as one:
+        check_equal(pairs(admin.get('SCREE', 'BIGKEYS')), {b'keys': 0, b'sampled': 0, b'silent-shards': 0, b'biggest': []})
+        admin.pipeline([['SET', 'small:%d' % i, 'v'] for i in range(1000)])
+        admin.get('SET', 'big:string', 'x' * 300000)
+        admin.get('RPUSH', 'big:list', *['y' * 1000] * 200)
+        admin.get('HSET', 'big:hash', *['f%d' % i for i in range(2000)])
+        one.get('SET', 'inside', 'z' * 1000000)
+        found = pairs(admin.get('SCREE', 'BIGKEYS', 'COUNT', '3'))
+        rows = [pairs(row) for row in found[b'biggest']]
+        check_equal((found[b'keys'], found[b'sampled']), (1003, 1003))
+        check_equal([(row[b'key'], row[b'type']) for row in rows][:2], [(b'big:string', b'string'), (b'big:list', b'list')])
+        check_equal(rows[2][b'key'], b'big:hash')
+        for row in rows:
+            check_equal(row[b'bytes'], admin.get('MEMORY', 'USAGE', row[b'key']))
+        names = [pairs(shard)[b'name'] for shard in admin.get('SCREE', 'SHARDS')]
+        check_equal([row[b'shard'] for row in rows], [names[cluster.shard_of(row[b'key'])] for row in rows])
+        check_equal(pairs(pairs(one.get('SCREE', 'BIGKEYS'))[b'biggest'][0])[b'key'], b'inside', 'in a namespace')
+        part = pairs(admin.get('SCREE', 'BIGKEYS', 'SAMPLES', '100', 'COUNT', '5'))
+        check(part[b'keys'] == 1003 and 0 < part[b'sampled'] <= 102 and len(part[b'biggest']) == 5, 'a sample %r' % part)
+        for words in (['COUNT'], ['COUNT', '0'], ['COUNT', '101'], ['SAMPLES', 'x'], ['NONSENSE', '1']):
+            check(is_error(admin.get('SCREE', 'BIGKEYS', *words), 'ERR'), 'BIGKEYS %r' % words)
+        with enter(cluster, 'outside') as leaves:
+            leaves.send('SCREE', 'BIGKEYS')
+        cluster.backends[0].kill9()
+        found = pairs(admin.get('SCREE', 'BIGKEYS'))
+        check(found[b'silent-shards'] == 1 and found[b'sampled'] > 0, 'a shard is down: %r' % found)
+        cluster.backends[0].start()
+
+
 if __name__ == '__main__':
     suite.main()
