@@ -113,16 +113,6 @@ void audiences_fini(struct proxy_worker *worker)
 
 /* ---- telling the shards ---------------------------------------------------------------------- */
 
-static void write_words(struct out *out, const struct bytes *words, uint32_t count)
-{
-    out_printf(out, "*%u\r\n", count);
-    for (uint32_t i = 0; i < count; i++) {
-        out_printf(out, "$%zu\r\n", words[i].len);
-        out_write(out, words[i].data, words[i].len);
-        out_write(out, "\r\n", 2);
-    }
-}
-
 /* One command with one reply: so many listen to the channel. */
 static void write_listen(struct audience *audience, struct out *out,
                          const struct channel_name *channel)
@@ -135,14 +125,14 @@ static void write_listen(struct audience *audience, struct out *out,
     if (*audience->worker->snapshot->config.upstream_secret) {
         const struct bytes listen[] = {BYTES("SCREE"), BYTES("LISTEN"), bytes_of(words->message),
                                        channel->name, number};
-        write_words(out, listen, 5);
+        resp_write_words(out, listen, 5);
         return;
     }
     const struct bytes subscribe[] = {bytes_of(count ? words->subscribed : words->unsubscribed),
                                       channel->name};
     const struct bytes ping = BYTES("PING");
-    write_words(out, subscribe, 2); /* answered by a push; what follows has the reply */
-    write_words(out, &ping, 1);
+    resp_write_words(out, subscribe, 2); /* answered by a push; what follows has the reply */
+    resp_write_words(out, &ping, 1);
 }
 
 /* All channels in one run; the last reply is the part's. */

@@ -60,7 +60,7 @@ static bool take_leases(struct client *client, uint32_t shard, uint32_t count,
 {
     struct pool *pool = &client->worker->pool;
     for (uint32_t i = 0; i < count; i++) {
-        leases[i] = pool_lease(pool, shard + i, client->session.resp);
+        leases[i] = pool_lease(pool, shard + i, client->session.resp, false);
         if (leases[i])
             continue;
         while (i-- > 0)

@@ -11,6 +11,7 @@
 #include "proxy/route.h"
 #include "proxy/slow.h"
 #include "proxy/split.h"
+#include "proxy/tracking.h"
 #include "proxy/transaction.h"
 #include "proxy/upstream.h"
 #include "proxy/users.h"
@@ -99,6 +100,7 @@ static void client_leave(struct client *client)
     leave_requests(client);
     blocked_leave(client);
     audience_clear(client);
+    tracking_clear(client);
     place->clients--;
     if (place->clients == 0)
         local_place_left(worker, place);
@@ -162,8 +164,10 @@ void client_move(struct client *client, struct bytes name, uint8_t db)
     struct client_session *session = &client->session;
     struct place *before = session->place ? place_ref(session->place) : NULL;
     struct place *place = places_get(&worker->places, name, db);
-    if (before && !bytes_equal(before->name, name))
+    if (before && !bytes_equal(before->name, name)) {
         audience_clear(client);
+        tracking_clear(client);
+    }
     client_session_move(session, &worker->places, place);
     place_unref(&worker->places, place);
     if (before && before->clients == 0)
@@ -209,8 +213,8 @@ uint32_t client_label(const struct client *client, const struct command *command
 {
     return client->worker->generation << LABEL_GENERATION_SHIFT |
            (client->session.resp == 3 ? LABEL_RESP3 : 0) |
-           (client->session.transaction.lease ? LABEL_LEASE : 0) |
-           (command->flags & CMD_LONG ? LABEL_LONG : 0);
+           (client_tracks(client) || client->session.transaction.lease ? LABEL_LEASE : 0) |
+           (command->flags & CMD_LONG && !client_tracks(client) ? LABEL_LONG : 0);
 }
 
 struct upstream *client_upstream(struct client *client, uint32_t shard,
@@ -224,6 +228,8 @@ struct upstream *client_upstream(struct client *client, uint32_t shard,
             upstream_hello(lease, resp);
         return lease;
     }
+    if (client_tracks(client))
+        return tracking_upstream(client, shard);
     return pool_pick(pool, shard, command->flags & CMD_LONG ? LANE_LONG : LANE_NORMAL, resp);
 }
 
@@ -319,6 +325,8 @@ static void client_advance(struct client *client)
             request_take_kept(request, out);
         request_release(request);
     }
+    if (client->tracking)
+        tracking_advance(client);
     stream_send(client->stream);
     if (is_over_limit(client, out->bytes)) {
         client_kill(client, "unread replies exceed client-output-limit");
@@ -804,6 +812,8 @@ static size_t take_frames(struct client *client, struct block *block, const char
             if (--worker->sample_left == 0)
                 local_hotkeys_sample(client, &frame);
             step_reply_wish(client);
+            if (client->tracking)
+                tracking_step(client);
             taken++;
         }
         used += scan->size;

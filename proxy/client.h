@@ -77,6 +77,7 @@ struct client {
     uint64_t id;
     uint64_t created_ms;                /* monotonic */
     const struct command *last_command; /* NULL: none yet */
+    struct client_tracking *tracking;   /* NULL: it never tracked. tracking.c */
     struct client_channels *channels;   /* subscriptions; NULL: it never had any. audience.c */
     struct request *blocked; /* the command that waits at a backend; NULL: none. blocked.c */
     uint16_t blocked_slot;   /* of its keys, or BLOCKED_ANYWHERE */

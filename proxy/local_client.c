@@ -7,6 +7,7 @@
 #include "proxy/audience.h"
 #include "proxy/local.h"
 #include "proxy/monitor.h"
+#include "proxy/tracking.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/number.h"
@@ -73,6 +74,12 @@ static void flags_of(const struct client *client, char flags[16])
         *at++ = 'P';
     if (client->session.transaction.is_open)
         *at++ = 'x';
+    if (client_tracks(client))
+        *at++ = 't';
+    if (client_tracks(client) && client->tracking->is_broken)
+        *at++ = 'R';
+    if (client_tracks(client) && client->tracking->is_bcast)
+        *at++ = 'B';
     if (client->blocked || client->held_by & HOLD_PAUSED)
         *at++ = 'b';
     if (client->session.is_readonly)
@@ -118,9 +125,11 @@ void local_describe_client(const struct client *client, struct out *out)
         client_transaction_bytes(transaction), stream_pending(stream), client->pipeline.count,
         client->kept_bytes,
         sizeof *client + stream_held(stream) + stream_pending(stream) + client->kept_bytes);
-    out_printf(out, " cmd=%s user=%.*s redir=-1 resp=%u lib-name=%s lib-ver=%s",
+    out_printf(out, " cmd=%s user=%.*s redir=%" PRId64 " resp=%u lib-name=%s lib-ver=%s",
                client->last_command ? command_full_name(client->last_command) : "NULL",
-               (int)user.len, user.data, session->resp, session->lib_name ? session->lib_name : "",
+               (int)user.len, user.data,
+               client_tracks(client) ? (int64_t)client->tracking->redirect_id : -1, session->resp,
+               session->lib_name ? session->lib_name : "",
                session->lib_version ? session->lib_version : "");
 }
 

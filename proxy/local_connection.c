@@ -5,6 +5,7 @@
 #include "proxy/local.h"
 #include "proxy/local_auth.h"
 #include "proxy/monitor.h"
+#include "proxy/tracking.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/command_reply.h"
@@ -148,6 +149,7 @@ void local_reset(struct client *client, struct request *request, struct reply *r
     client_transaction_release(client);
     audience_clear(client);
     monitor_leave(client);
+    tracking_clear(client);
     session->resp = reply->resp = 2;
     session->reply_wish = REPLY_WISH_ON;
     session->is_readonly = session->no_evict = session->no_touch = false;

@@ -21,6 +21,7 @@ struct pipeline {
     struct pipeline_link *front;
     struct pipeline_link *back;
     uint32_t count;
+    uint64_t popped; /* so far */
 };
 
 static inline void pipeline_push(struct pipeline *pipeline, struct pipeline_link *link)
@@ -43,5 +44,6 @@ static inline struct pipeline_link *pipeline_pop(struct pipeline *pipeline)
     if (!link->next)
         pipeline->back = NULL;
     pipeline->count--;
+    pipeline->popped++;
     return link;
 }

@@ -138,11 +138,12 @@ struct upstream *pool_make(struct pool *pool, struct node *node, unsigned lane, 
     return upstream;
 }
 
-struct upstream *pool_lease(struct pool *pool, uint32_t shard, uint8_t resp)
+struct upstream *pool_lease(struct pool *pool, uint32_t shard, uint8_t resp, bool beyond_limit)
 {
     struct node *node = pool->nodes[shard];
     struct proxy *proxy = pool->worker->proxy;
-    if (atomic_fetch_add(&proxy->leases, 1) >= pool->worker->snapshot->config.lease_limit) {
+    int64_t limit = beyond_limit ? INT64_MAX : pool->worker->snapshot->config.lease_limit;
+    if (atomic_fetch_add(&proxy->leases, 1) >= limit) {
         atomic_fetch_sub(&proxy->leases, 1);
         return NULL;
     }

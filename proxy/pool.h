@@ -59,8 +59,8 @@ static inline struct upstream *pool_pick(struct pool *pool, uint32_t shard, unsi
     return upstream ? upstream : pool_make(pool, node, lane, resp);
 }
 /* A private connection; given back with upstream_release() or gone when it broke. NULL: lease-limit of them
- * are out, in the whole proxy. */
-struct upstream *pool_lease(struct pool *pool, uint32_t shard, uint8_t resp);
+ * are out, in the whole proxy; `beyond_limit`: one more than that. */
+struct upstream *pool_lease(struct pool *pool, uint32_t shard, uint8_t resp, bool beyond_limit);
 /* A shard that is not known to be down, each time another one. */
 uint32_t pool_any(struct pool *pool);
 /* Deadlines, backoff. True: something has one. */

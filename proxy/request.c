@@ -461,19 +461,11 @@ static void local_wait(struct request *request, request_done_fn *done)
 
 void request_wait_parts(struct request *request, uint32_t count, request_done_fn *done)
 {
-    CHECK(!request->parts);
+    struct parts *older = request->parts;
     local_wait(request, done);
+    request->parts = NULL;
     request_make_parts(request, count, 0);
-}
-
-static void write_argv(struct out *out, const struct bytes *argv, uint32_t argc)
-{
-    out_printf(out, "*%u\r\n", argc);
-    for (uint32_t i = 0; i < argc; i++) {
-        out_printf(out, "$%zu\r\n", argv[i].len);
-        out_write(out, argv[i].data, argv[i].len);
-        out_write(out, "\r\n", 2);
-    }
+    request->parts->older = older;
 }
 
 void request_fan_out(struct request *request, struct place *place, int shard,
@@ -505,11 +497,7 @@ void request_fan_out(struct request *request, struct place *place, int shard,
     for (uint32_t i = 0; i < count; i++) {
         struct upstream *upstream = pool_pick(pool, first + i, LANE_NORMAL, resp);
         struct part *part = request_part(request, i, pool->nodes[first + i]);
-        struct out *out = upstream_begin(upstream, part, place);
-        if (!out)
-            continue;
-        write_argv(out, argv, argc);
-        upstream_commit(upstream, part);
+        upstream_send_words(upstream, part, place, argv, argc);
     }
     if (older_is_done)
         parts_free(older);

@@ -4,6 +4,7 @@
 #include "proxy/pool.h"
 #include "proxy/request.h"
 #include "proxy/route.h"
+#include "proxy/tracking.h"
 #include "proxy/upstream.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
@@ -195,7 +196,7 @@ static struct upstream *take_lease(struct client *client)
 {
     struct upstream *lease = client->session.transaction.lease;
     client->session.transaction.lease = NULL;
-    if (lease)
+    if (lease && !lease->is_kept)
         lease->owner = NULL;
     return lease;
 }
@@ -259,7 +260,9 @@ static bool watch(struct client *client, const struct frame *frame, const struct
     if (!client_may_send(client, label))
         return false;
     if (!transaction->lease) {
-        transaction->lease = pool_lease(&worker->pool, route.shard, client->session.resp);
+        transaction->lease = client_tracks(client) ? tracking_upstream(client, route.shard)
+                                                   : pool_lease(&worker->pool, route.shard,
+                                                                client->session.resp, false);
         if (!transaction->lease) {
             client_reply_text(client, command, lease_limit_error);
             return true;

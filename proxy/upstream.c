@@ -6,6 +6,7 @@
 #include "proxy/pool.h"
 #include "proxy/proxy.h"
 #include "proxy/session.h"
+#include "proxy/tracking.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -58,6 +59,7 @@ struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, un
     out_init(&upstream->early);
     out_init(&upstream->resend);
     list_init(&upstream->spare);
+    list_init(&upstream->kept_link);
     list_init(&upstream->full);
     list_push(&worker->pool.upstreams, &upstream->link);
     return upstream;
@@ -385,8 +387,10 @@ void upstream_close(struct upstream *upstream, const char *reason)
     struct part *parts = upstream_cut(upstream);
     struct client *owner = upstream->owner;
     upstream->owner = NULL;
-    if (owner)
+    if (owner && owner->session.transaction.lease == upstream)
         transaction_lease_lost(owner, reason);
+    if (owner && upstream->is_kept)
+        tracking_lease_lost(owner, upstream);
     fail_parts(upstream, parts, "connection lost before the reply: ", reason);
     wake_waiting(upstream);
 }
@@ -519,6 +523,8 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
     if (data[0] == '>') {
         if (upstream->feed)
             feed_deliver(upstream->feed, block, data, len);
+        else if (upstream->is_kept && upstream->owner)
+            tracking_deliver(upstream->owner, block, data, len);
         return;
     }
     if (!part) {
@@ -667,6 +673,29 @@ void upstream_commit(struct upstream *upstream, struct part *part)
         proxy_worker_need_tick(worker);
 }
 
+void upstream_send_words(struct upstream *upstream, struct part *part, struct place *place,
+                         const struct bytes *words, uint32_t count)
+{
+    struct out *out = upstream_begin(upstream, part, place);
+    if (!out)
+        return;
+    resp_write_words(out, words, count);
+    upstream_commit(upstream, part);
+}
+
+void upstream_precede(struct upstream *upstream, struct place *place, const struct bytes *words,
+                      uint32_t count)
+{
+    CHECK(upstream->is_private);
+    if (upstream->state != UPSTREAM_UP || upstream->place != place)
+        CHECK(begin_slow(upstream, NULL, place)); /* a private one is never down: it is closed */
+    resp_write_words(upstream->out, words, count);
+    push_own(upstream, PART_PROBE);
+    if (upstream->state == UPSTREAM_UP)
+        stream_send(upstream->stream);
+    proxy_worker_need_tick(upstream->worker);
+}
+
 /* Keeps a read for a second try. */
 static void keep_for_resend(struct upstream *upstream, struct part *part, struct place *place,
                             const struct frame *frame)
@@ -725,6 +754,11 @@ void upstream_hello(struct upstream *upstream, uint8_t resp)
 void upstream_release(struct upstream *upstream, bool is_clean)
 {
     CHECK(upstream->is_private);
+    if (upstream->is_kept) {
+        if (!is_clean && upstream->out)
+            send_own(upstream, PART_PROBE, "UNWATCH");
+        return;
+    }
     upstream->owner = NULL;
     upstream->is_errand = false;
     if (upstream->is_closed)

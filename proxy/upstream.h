@@ -56,6 +56,8 @@ struct upstream {
     bool is_private;
     bool is_leased;   /* counts under lease-limit */
     bool is_errand;   /* leased for one request; released by its reply */
+    bool is_kept;     /* leased to a client that tracks, until it does not; tracking.c */
+    bool is_ear;      /* such a one that brings invalidations only */
     uint8_t unblock;  /* enum upstream_unblock: how the wait of an errand is to end */
     bool is_open;     /* the stream is connected */
     bool is_draining; /* goes when its queue is empty */
@@ -87,10 +89,11 @@ struct upstream {
 
     uint32_t failures; /* in a row */
     uint64_t retry_at_ms;
-    char reason[128];  /* why it is down */
-    struct list link;  /* in pool->upstreams */
-    struct list spare; /* in node->spare */
-    struct list full;  /* clients that wait for room */
+    char reason[128];      /* why it is down */
+    struct list link;      /* in pool->upstreams */
+    struct list spare;     /* in node->spare */
+    struct list kept_link; /* in its owner's tracking->leases */
+    struct list full;      /* clients that wait for room */
 };
 
 struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, unsigned lane,
@@ -114,6 +117,12 @@ void upstream_send(struct upstream *upstream, struct part *part, struct place *p
 /* Sends the only request of a lease: upstream-timeout begins after `patience_ms`, and its reply releases it. */
 void upstream_send_errand(struct upstream *upstream, struct part *part, struct place *place,
                           const struct frame *frame, uint64_t patience_ms);
+/* Sends a command that is made of these words as the part. */
+void upstream_send_words(struct upstream *upstream, struct part *part, struct place *place,
+                         const struct bytes *words, uint32_t count);
+/* Sends a command of the proxy's own, whose reply does not matter, from this place on a private connection. */
+void upstream_precede(struct upstream *upstream, struct place *place, const struct bytes *words,
+                      uint32_t count);
 /* The same in two steps, for frames that are made: write to what begin gives, then commit. NULL: it is down,
  * the part has failed. */
 struct out *upstream_begin(struct upstream *upstream, struct part *part, struct place *place);

@@ -1,5 +1,7 @@
 #include "proxy/worker.h"
 
+#include "proxy/tracking.h"
+
 #include "proxy/audience.h"
 #include "proxy/blocked.h"
 #include "proxy/client.h"
@@ -217,6 +219,7 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
         worker->generation++;
         blocked_reloaded(worker);
         audiences_reloaded(worker);
+        tracking_reloaded(worker);
     }
     places_update(&worker->places, snapshot->namespaces);
     if (!namespaces_equal(before->namespaces, snapshot->namespaces))
@@ -421,6 +424,8 @@ static void on_slow(void *owner)
     if (worker->pool.nodes)
         pool_slow(&worker->pool);
     audiences_slow(worker);
+    if (worker->pool.nodes)
+        tracking_slow(worker);
     local_slow(worker);
     decay(worker);
 }

@@ -719,3 +719,13 @@ bool resp_value_skip(struct bytes frame, size_t *pos)
     *pos += skip.size;
     return true;
 }
+
+void resp_write_words(struct out *out, const struct bytes *words, uint32_t count)
+{
+    out_printf(out, "*%u\r\n", count);
+    for (uint32_t i = 0; i < count; i++) {
+        out_printf(out, "$%zu\r\n", words[i].len);
+        out_write(out, words[i].data, words[i].len);
+        out_write(out, "\r\n", 2);
+    }
+}

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "shared/bytes.h"
+#include "shared/out.h"
 
 enum resp_result {
     RESP_MORE,  /* no complete frame yet */
@@ -78,6 +79,9 @@ enum resp_result resp_skip(struct resp_skip *skip, const char *data, size_t len)
  * `type` the type byte, `count` the elements of an aggregate (pairs of a map; -1 = null), the integer of
  * ':' or 1/0 of '#', `text` the payload of a scalar (of '=' with its "txt:"). Returns false on malformed
  * bytes. */
+/* Writes a command of these words as clients send it. */
+void resp_write_words(struct out *out, const struct bytes *words, uint32_t count);
+
 struct resp_value {
     char type;
     bool is_null;

@@ -6,6 +6,7 @@
 #include "backend/handlers.h"
 #include "backend/partition.h"
 #include "backend/session.h"
+#include "shared/tracking_reply.h"
 
 #include <stdlib.h>
 
@@ -178,16 +179,13 @@ void cmd_client_caching(struct call *call)
     struct tracker *tracker = &call->session->tracker;
     bool yes = bytes_is(call->argv[2], "yes");
     if (!tracker->is_on) {
-        call_error_text(call, "ERR CLIENT CACHING can be called only when the client is in "
-                              "tracking mode with OPTIN or OPTOUT mode enabled");
+        call_error_text(call, CACHING_OFF_ERROR);
     } else if (!yes && !bytes_is(call->argv[2], "no")) {
         call_error(call, ERR_SYNTAX);
     } else if (yes && !tracker->is_optin) {
-        call_error_text(call, "ERR CLIENT CACHING YES is only valid when tracking is enabled in "
-                              "OPTIN mode.");
+        call_error_text(call, CACHING_YES_ERROR);
     } else if (!yes && !tracker->is_optout) {
-        call_error_text(call, "ERR CLIENT CACHING NO is only valid when tracking is enabled in "
-                              "OPTOUT mode.");
+        call_error_text(call, CACHING_NO_ERROR);
     } else {
         tracker->is_caching = true;
         reply_ok(&call->reply);
@@ -207,36 +205,18 @@ void cmd_client_getredir(struct call *call)
 void cmd_client_trackinginfo(struct call *call)
 {
     const struct tracker *tracker = &call->session->tracker;
-    struct reply *reply = &call->reply;
     struct bytes *prefixes;
     uint32_t count = own_prefixes(call, &prefixes);
-    const struct {
-        bool is_set;
-        const char *word;
-    } flags[] = {
-        {true, tracker->is_on ? "on" : "off"},
-        {tracker->is_bcast, "bcast"},
-        {tracker->is_optin, "optin"},
-        {tracker->is_optin && tracker->is_caching, "caching-yes"},
-        {tracker->is_optout, "optout"},
-        {tracker->is_optout && tracker->is_caching, "caching-no"},
-        {tracker->is_noloop, "noloop"},
-        {tracker->is_broken, "broken_redirect"},
-    };
-    enum { FLAGS = sizeof flags / sizeof flags[0] };
-    int64_t set = 0;
-    for (size_t i = 0; i < FLAGS; i++)
-        set += flags[i].is_set;
-    reply_map(reply, 3);
-    reply_bulk_text(reply, "flags");
-    reply_set(reply, set);
-    for (size_t i = 0; i < FLAGS; i++)
-        if (flags[i].is_set)
-            reply_bulk_text(reply, flags[i].word);
-    reply_bulk_text(reply, "redirect");
-    reply_int(reply, redirection(tracker));
-    reply_bulk_text(reply, "prefixes");
-    reply_array(reply, count);
-    for (uint32_t i = 0; i < count; i++)
-        reply_bulk(reply, prefixes[i]);
+    tracking_info_reply(&call->reply, &(struct tracking_info){
+                                          .is_on = tracker->is_on,
+                                          .is_bcast = tracker->is_bcast,
+                                          .is_optin = tracker->is_optin,
+                                          .is_optout = tracker->is_optout,
+                                          .is_noloop = tracker->is_noloop,
+                                          .is_caching = tracker->is_caching,
+                                          .is_broken = tracker->is_broken,
+                                          .redirect_id = redirection(tracker),
+                                          .prefixes = prefixes,
+                                          .prefix_count = count,
+                                      });
 }

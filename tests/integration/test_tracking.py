@@ -9,7 +9,7 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from cluster import Cluster
 from duel import Duel
-from harness import Suite, check, check_equal
+from harness import Suite, check, check_equal, wait_for
 from resp import Connection, value
 
 suite = Suite(__doc__)
@@ -237,14 +237,24 @@ def add_script(title, text):
             duel.script(text)
 
 
+def add_proxy_script(title, text):
+    @suite.case('through a proxy: ' + title)
+    def _(run):
+        with Duel(shards=1) as duel:
+            duel.script(text)
+
+
 for title, text in SCRIPTS.items():
     add_script(title, text)
+    add_proxy_script(title, text)
 
 
 class Cache:
     """A client that keeps what it reads, and forgets what it is told of."""
 
-    def __init__(self, address, options):
+    def __init__(self, address, options, fence=()):
+        """`fence`: commands that are answered behind what was told before them."""
+        self.fence = [list(words) for words in fence]
         self.connection = Connection(address, 60, 3)
         check_equal(self.connection.get('CLIENT', 'TRACKING', 'ON', *options), b'OK')
         self.copies, self.expected, self.told = {}, [], 0
@@ -255,7 +265,7 @@ class Cache:
 
     def settle(self):
         """Reads all replies, then what was told before the answer of a PING."""
-        self.send([['PING', 'settled']])
+        self.send(self.fence + [['PING', 'settled']])
         while self.expected:
             frame = self.connection.read()
             if frame[0] == '>':
@@ -277,31 +287,88 @@ def random_write(rng):
                       + [['FLUSHDB']] * (rng.random() < 0.05))
 
 
+def play_randomly(run, address, fence=()):
+    with Connection(address, 60) as writer:
+        writer.call('CONFIG', 'SET', 'tracking-table-max-keys', 20)
+        caches = [Cache(address, options, fence)
+                  for options in ([], [], ['BCAST'], ['BCAST', 'PREFIX', 'k1', 'PREFIX', 'k2'])]
+        copies = 0
+        for turn in range(150):
+            for cache in caches:
+                own = [['GET', 'k%d' % run.rng.choice([*range(10, 30)])] for _ in range(run.rng.randrange(6))]
+                own += [random_write(run.rng) for _ in range(run.rng.randrange(3))]
+                run.rng.shuffle(own)
+                cache.send(own)
+            commands = [random_write(run.rng) for _ in range(run.rng.randrange(1, 8))]
+            if run.rng.random() < 0.3:
+                commands = [['MULTI']] + commands + [['EXEC']]
+            writer.pipeline(commands)
+            for _ in range(2):
+                for cache in caches:
+                    cache.settle()
+            copies += check_copies(writer, caches, turn)
+        run.note('%d copies compared, %d messages' % (copies, sum(cache.told for cache in caches)))
+        for cache in caches:
+            cache.connection.close()
+
+
 @suite.case('random reads and writes: after every round each copy is what the server has')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        address = cluster.backends[0].addresses[0]
-        with Connection(address, 60) as writer:
-            writer.call('CONFIG', 'SET', 'tracking-table-max-keys', 20)
-            caches = [Cache(address, options) for options in ([], [], ['BCAST'], ['BCAST', 'PREFIX', 'k1', 'PREFIX', 'k2'])]
-            copies = 0
-            for turn in range(150):
-                for cache in caches:
-                    own = [['GET', 'k%d' % run.rng.choice([*range(10, 30)])] for _ in range(run.rng.randrange(6))]
-                    own += [random_write(run.rng) for _ in range(run.rng.randrange(3))]
-                    run.rng.shuffle(own)
-                    cache.send(own)
-                commands = [random_write(run.rng) for _ in range(run.rng.randrange(1, 8))]
-                if run.rng.random() < 0.3:
-                    commands = [['MULTI']] + commands + [['EXEC']]
-                writer.pipeline(commands)
-                for _ in range(2):
-                    for cache in caches:
-                        cache.settle()
-                copies += check_copies(writer, caches, turn)
-            run.note('%d copies compared, %d messages' % (copies, sum(cache.told for cache in caches)))
-            for cache in caches:
-                cache.connection.close()
+        play_randomly(run, cluster.backends[0].addresses[0])
+
+
+@suite.case('through a proxy before three shards, too')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1) as cluster:
+        play_randomly(run, cluster.proxies[0].address,
+                      [['DEL', 'fence{%s}' % cluster.key_on(shard)] for shard in range(3)])
+
+
+@suite.case('through a proxy: who tracks is told to forget all when a shard goes away or the map is another')
+def _(run):
+    with Cluster(backends=3, partitions=1, proxies=1, proxy_options={'proxy': {'workers': 2}}) as cluster:
+        address = cluster.proxies[0].address
+        keys = [cluster.key_on(shard) for shard in range(3)]
+        forget = ('>', [('$', b'invalidate'), ('_', b'')])
+        def told(client, shard):
+            return ('>', [('$', b'invalidate'), ('*', [('$', keys[shard].encode())])])
+        with Connection(address, 20, 3) as plain, Connection(address, 20, 3) as bcast, Connection(address, 20) as writer, \
+                Connection(address, 20) as ear, Connection(address, 20) as old:
+            check_equal(plain.get('CLIENT', 'TRACKING', 'ON'), b'OK')
+            check_equal(bcast.get('CLIENT', 'TRACKING', 'ON', 'BCAST'), b'OK')
+            ear.call('SUBSCRIBE', '__redis__:invalidate')
+            check_equal(old.get('CLIENT', 'TRACKING', 'ON', 'REDIRECT', next(
+                int(line.split()[0][3:]) for line in writer.get('CLIENT', 'LIST').decode().split('\n') if ' sub=1 ' in line)), b'OK')
+            for shard, key in enumerate(keys):
+                for client in (plain, old):
+                    check_equal(client.get('GET', key), None)
+                writer.call('SET', key, 1)
+                check_equal(plain.read(), told(plain, shard))
+                check_equal(bcast.read(), told(bcast, shard))
+                check_equal(value(ear.read()), [b'message', b'__redis__:invalidate', [key.encode()]])
+            cluster.backends[1].kill9()
+            for client in (plain, bcast):
+                check_equal(client.read(), forget)
+            check_equal(value(plain.call('GET', keys[0])), b'1')  # other shards go on
+            old.read_until_closed(20)  # its ear is gone: no other way to tell it
+            cluster.backends[1].start()
+            wait_for(lambda: plain.call('GET', keys[1]) == ('$', b'1'), 'the shard to be back')
+            wait_for(lambda: writer.call('SET', keys[1], 2) == ('+', b'OK'), 'the shard to take writes')
+            check_equal(plain.read(), told(plain, 1))
+            def bcast_hears():
+                writer.call('SET', keys[1], 3)
+                bcast.send('PING', 'x')
+                frames = [bcast.read()]
+                while frames[-1] != ('$', b'x'):
+                    frames.append(bcast.read())
+                return told(bcast, 1) in frames
+            wait_for(bcast_hears, 'the lease of BCAST to be back')
+            cluster.slots = [cluster.slots[1], cluster.slots[2], cluster.slots[0]]
+            cluster.write_shards()
+            check_equal(plain.read(), forget)
+            check_equal(plain.get('CLIENT', 'TRACKING', 'OFF'), b'OK')
+            check_equal(plain.get('GET', keys[2]) in (None, b'1'), True)
 
 
 def check_copies(writer, caches, turn):
@@ -310,9 +377,10 @@ def check_copies(writer, caches, turn):
     texts = dict(zip(keys, [value(reply) for reply in writer.pipeline([['GET', key] for key in keys])])) if keys else {}
     for cache in caches:
         cache.settle()
+        cache.settle()  # a proxy may tell behind all requests that are under way
         for key, text in cache.copies.items():
             check(type(text) is type(texts[key]) and text == texts[key],
-                  'turn %d: %r is %r, the copy says %r' % (turn, key, texts[key], text))
+                  'turn %d: %r is %r, copy %d says %r' % (turn, key, texts[key], caches.index(cache), text))
     return sum(len(cache.copies) for cache in caches)
 
 

@@ -29,12 +29,14 @@ FENCE = b'fence-of-the-duel'
 
 
 class Fence:
-    """Messages to itself over every shard: when they are back, earlier ones are where they belong."""
+    """Messages to itself over every shard: when they are back, earlier ones are where they belong. Invalidations come by
+    connections of each client's own: there a DEL of nothing at every shard is answered behind them."""
 
     def __init__(self, cluster, shards):
         self.connection = Connection(cluster.proxies[0].address, 20, 3)
         self.channels = [FENCE + b'{%s}' % cluster.key_on(shard).encode() for shard in range(shards)]
         self.connection.call('SUBSCRIBE', *self.channels)
+        self.deletes = [['DEL', channel] for channel in self.channels]
 
     def wait(self):
         missing = set(self.channels)
@@ -83,12 +85,15 @@ class Player:
         token = b'token-%d' % self.serial
         connection = self.connections[name]
         try:
-            connection.send('PING', token)
+            deletes = self.fence.deletes if self.fence else []
+            connection.send_many(deletes + [['PING', token]])
             while True:
                 frame = connection.read()
                 if self.is_token(frame, token):
-                    return
+                    break
                 frames.append(frame)
+            for _ in deletes:
+                frames.remove(next(frame for frame in reversed(frames) if frame[0] in ':-'))
         except (Closed, ConnectionError):
             frames.append(('closed', b''))
             del self.connections[name]

@@ -175,7 +175,6 @@ static void check_route(const struct command *row)
         break;
     case ROUTE_PINNED:
         CHECK(row->merge == MERGE_ONE || !has_keys);
-        CHECK(!(row->handlers & HANDLER_PROXY) || (row->flags & CMD_PUBSUB));
         return;
     case ROUTE_TRANSACTION:
     case ROUTE_DENIED:

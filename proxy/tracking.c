@@ -1,0 +1,357 @@
+#include "proxy/tracking.h"
+
+#include "proxy/audience.h"
+#include "proxy/pool.h"
+#include "proxy/upstream.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+#include "shared/resp.h"
+
+#include <stdlib.h>
+
+/* The null is of the tracking client's protocol, also when another one is told, as in Redis. */
+static const char forget_all_resp2[] = ">2\r\n$10\r\ninvalidate\r\n$-1\r\n";
+static const char forget_all[] = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
+
+/* ---- leases ---------------------------------------------------------------------------------- */
+
+static struct upstream *find_lease(const struct client_tracking *tracking, const struct node *node,
+                                   bool is_ear)
+{
+    for (struct list *link = tracking->leases.next; link != &tracking->leases; link = link->next) {
+        struct upstream *lease = container_of(link, struct upstream, kept_link);
+        if (lease->node == node && lease->is_ear == is_ear)
+            return lease;
+    }
+    return NULL;
+}
+
+struct upstream *tracking_lease(struct client *client, uint32_t shard, bool is_ear)
+{
+    struct client_tracking *tracking = client->tracking;
+    struct pool *pool = &client->worker->pool;
+    struct upstream *lease = find_lease(tracking, pool->nodes[shard], is_ear);
+    if (lease)
+        return lease;
+    lease = pool_lease(pool, shard, is_ear ? 3 : client->session.resp, tracking->is_on);
+    if (!lease)
+        return NULL;
+    lease->is_kept = true;
+    lease->is_ear = is_ear;
+    lease->owner = client;
+    list_push(&tracking->leases, &lease->kept_link);
+    return lease;
+}
+
+struct client_tracking *tracking_of(struct client *client)
+{
+    if (!client->tracking) {
+        client->tracking = calloc(1, sizeof *client->tracking);
+        CHECK(client->tracking);
+        client->tracking->client = client;
+        list_init(&client->tracking->leases);
+        out_init(&client->tracking->held[0].frames);
+        out_init(&client->tracking->held[1].frames);
+    }
+    return client->tracking;
+}
+
+static void drop_lease(struct upstream *lease)
+{
+    list_remove(&lease->kept_link);
+    lease->owner = NULL;
+    lease->is_kept = false;
+    upstream_drain(lease);
+}
+
+static void drop_leases(struct client_tracking *tracking)
+{
+    while (!list_empty(&tracking->leases))
+        drop_lease(container_of(tracking->leases.next, struct upstream, kept_link));
+}
+
+static bool has_lease(const struct client_tracking *tracking, const struct upstream *lease)
+{
+    return lease && (find_lease(tracking, lease->node, false) == lease);
+}
+
+/* CLIENT TRACKING ON as the client has it now, for a lease that is new. */
+static void write_tracking_on(struct upstream *lease, const struct client_tracking *tracking)
+{
+    uint32_t count = 0;
+    struct bytes *words = malloc((8 + 2 * tracking->prefix_count) * sizeof *words);
+    CHECK(words);
+    words[count++] = BYTES("CLIENT");
+    words[count++] = BYTES("TRACKING");
+    words[count++] = BYTES("ON");
+    if (tracking->is_bcast)
+        words[count++] = BYTES("BCAST");
+    if (tracking->is_optin)
+        words[count++] = BYTES("OPTIN");
+    if (tracking->is_optout)
+        words[count++] = BYTES("OPTOUT");
+    if (tracking->is_noloop)
+        words[count++] = BYTES("NOLOOP");
+    for (uint32_t i = 0; i < tracking->prefix_count; i++) {
+        words[count++] = BYTES("PREFIX");
+        words[count++] = tracking->prefixes[i];
+    }
+    upstream_precede(lease, tracking->client->session.place, words, count);
+    free(words);
+}
+
+static void write_caching(struct upstream *lease, struct client_tracking *tracking)
+{
+    const struct bytes words[] = {BYTES("CLIENT"), BYTES("CACHING"),
+                                  tracking->caching == CACHING_YES ? BYTES("YES") : BYTES("NO")};
+    upstream_precede(lease, tracking->client->session.place, words, 3);
+}
+
+/* The client's lease, made anew if it was lost. */
+static struct upstream *restore_lease(struct client *client, uint32_t shard)
+{
+    struct client_tracking *tracking = client->tracking;
+    struct upstream *lease = find_lease(tracking, client->worker->pool.nodes[shard], false);
+    if (lease)
+        return lease;
+    lease = tracking_lease(client, shard, false);
+    write_tracking_on(lease, tracking);
+    return lease;
+}
+
+struct upstream *tracking_upstream(struct client *client, uint32_t shard)
+{
+    struct client_tracking *tracking = client->tracking;
+    struct upstream *lease = restore_lease(client, shard);
+    if (lease->resp != client->session.resp)
+        upstream_hello(lease, client->session.resp);
+    if (tracking->caching)
+        write_caching(lease, tracking);
+    return lease;
+}
+
+void tracking_step(struct client *client)
+{
+    if (client->last_command->id != COMMAND_client_caching && !client->session.transaction.is_open)
+        client->tracking->caching = CACHING_UNSAID;
+}
+
+void tracking_clear(struct client *client)
+{
+    struct client_tracking *tracking = client->tracking;
+    if (!tracking)
+        return;
+    if (has_lease(tracking, client->session.transaction.lease))
+        transaction_lease_lost(client, "the client tracks no longer");
+    client->tracking = NULL;
+    drop_leases(tracking);
+    for (uint32_t i = 0; i < tracking->prefix_count; i++)
+        free((char *)tracking->prefixes[i].data);
+    free(tracking->prefixes);
+    out_clear(&tracking->held[0].frames);
+    out_clear(&tracking->held[1].frames);
+    free(tracking);
+}
+
+void tracking_lease_lost(struct client *client, struct upstream *lease)
+{
+    struct client_tracking *tracking = client->tracking;
+    bool has_ear = find_lease(tracking, lease->node, true);
+    list_remove(&lease->kept_link);
+    if (has_ear && tracking->is_on)
+        client_kill(client, "the connection that tracks for it was lost");
+    else if (tracking->is_on)
+        tracking_deliver(client, NULL, forget_all, sizeof forget_all - 1);
+}
+
+/* ---- maps and time --------------------------------------------------------------------------- */
+
+/* BCAST listens at every shard. */
+static void listen_everywhere(struct client *client)
+{
+    for (uint32_t i = 0; client->tracking->is_bcast && i < client->worker->pool.count; i++)
+        (void)restore_lease(client, i);
+}
+
+static void for_tracking(struct proxy_worker *worker, void (*each)(struct client *client))
+{
+    for (struct list *link = worker->clients.next; link != &worker->clients;) {
+        struct client *client = container_of(link, struct client, link);
+        link = link->next;
+        if (client_tracks(client))
+            each(client);
+    }
+}
+
+static void reloaded(struct client *client)
+{
+    struct client_tracking *tracking = client->tracking;
+    bool has_ears = false;
+    for (struct list *link = tracking->leases.next; link != &tracking->leases;) {
+        struct upstream *lease = container_of(link, struct upstream, kept_link);
+        link = link->next;
+        has_ears |= lease->is_ear;
+        if (lease->node->is_removed && client->session.transaction.lease != lease)
+            drop_lease(lease);
+    }
+    if (has_ears) {
+        client_kill(client, "it tracks by REDIRECT in RESP2, and the shards are others now");
+        return;
+    }
+    listen_everywhere(client);
+    tracking_deliver(client, NULL, forget_all, sizeof forget_all - 1);
+}
+
+void tracking_reloaded(struct proxy_worker *worker)
+{
+    for_tracking(worker, reloaded);
+}
+
+void tracking_slow(struct proxy_worker *worker)
+{
+    for_tracking(worker, listen_everywhere);
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+static struct client *find_client(struct proxy_worker *worker, uint64_t id)
+{
+    for (struct list *link = worker->clients.next; link != &worker->clients; link = link->next) {
+        struct client *client = container_of(link, struct client, link);
+        if (client->id == id)
+            return client;
+    }
+    return NULL;
+}
+
+/* What stands in an invalidation behind its name: the keys, or a null. */
+static struct bytes keys_of(const char *data, size_t len)
+{
+    struct bytes frame = {data, len};
+    struct resp_value value;
+    size_t pos = 0;
+    (void)resp_value_next(frame, &pos, &value);
+    (void)resp_value_next(frame, &pos, &value);
+    return (struct bytes){data + pos, len - pos};
+}
+
+/* In RESP2 only those who have subscribed to something get it, as a message. */
+static void tell(struct client *target, const char *data, size_t len)
+{
+    static const char head[] = ">3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n";
+    if (target->session.resp == 3) {
+        client_push(target, NULL, data, len);
+        return;
+    }
+    if (client_subscriptions(target) == 0)
+        return;
+    struct bytes keys = keys_of(data, len);
+    size_t head_len = sizeof head - 1;
+    char *frame = malloc(head_len + keys.len);
+    CHECK(frame);
+    memcpy(frame, head, head_len);
+    memcpy(frame + head_len, keys.data, keys.len);
+    client_push(target, NULL, frame, head_len + keys.len);
+    free(frame);
+}
+
+static void redirect_broken(struct client *client)
+{
+    char frame[80];
+    int len = snprintf(frame, sizeof frame, ">2\r\n$21\r\ntracking-redir-broken\r\n:%llu\r\n",
+                       (unsigned long long)client->tracking->redirect_id);
+    client->tracking->is_broken = true;
+    if (client->session.resp == 3)
+        client_push(client, NULL, frame, (size_t)len);
+}
+
+/* An invalidation for a client of another worker. */
+struct redirected {
+    uint64_t target_id;
+    size_t len;
+    char frame[];
+};
+
+/* gather_visit_fn */
+static void visit_target(struct proxy_worker *worker, const void *data, struct out *out)
+{
+    const struct redirected *redirected = data;
+    struct client *target = find_client(worker, redirected->target_id);
+    if (!target)
+        return;
+    tell(target, redirected->frame, redirected->len);
+    out_write(out, "1", 1);
+}
+
+/* request_done_fn: did any worker have the target? */
+static void visited(struct client *nobody, struct request *request, struct reply *reply)
+{
+    const uint64_t *tracker_id = request_state(request, sizeof *tracker_id);
+    bool found = false;
+    (void)nobody;
+    (void)reply;
+    for (uint32_t i = 0; i < request_gathered_count(request); i++)
+        found |= request_gathered(request, i)->bytes > 0;
+    struct client *client = found ? NULL : find_client(request->worker, *tracker_id);
+    if (client && client_tracks(client))
+        redirect_broken(client);
+}
+
+static void redirect(struct client *client, const char *data, size_t len)
+{
+    uint64_t target_id = client->tracking->redirect_id;
+    struct client *target = find_client(client->worker, target_id);
+    if (target) {
+        tell(target, data, len);
+        return;
+    }
+    struct redirected *redirected = malloc(sizeof *redirected + len);
+    CHECK(redirected);
+    *redirected = (struct redirected){.target_id = target_id, .len = len};
+    memcpy(redirected->frame, data, len);
+    struct request *request = request_internal(client->worker);
+    *(uint64_t *)request_state(request, sizeof(uint64_t)) = client->id;
+    request_gather(request, visit_target, redirected, sizeof *redirected + len, visited);
+    free(redirected);
+}
+
+static void push_or_hold(struct client *client, struct block *block, const char *data, size_t len)
+{
+    struct held_pushes *held = client->tracking->held;
+    const struct pipeline *pipeline = &client->pipeline;
+    if (pipeline->count == 0 || client->blocked) {
+        client_push(client, block, data, len);
+        return;
+    }
+    if (held->frames.bytes)
+        held++;
+    held->until = pipeline->popped + pipeline->count;
+    out_write(&held->frames, data, len);
+    if (held->frames.bytes > client->worker->snapshot->config.client_output_limit_bytes)
+        client_kill(client, "unread messages exceed client-output-limit");
+}
+
+void tracking_advance(struct client *client)
+{
+    struct held_pushes *held = client->tracking->held;
+    while (held[0].frames.bytes && client->pipeline.popped >= held[0].until) {
+        out_move(stream_out(client->stream), &held[0].frames);
+        out_move(&held[0].frames, &held[1].frames);
+        held[0].until = held[1].until;
+    }
+}
+
+void tracking_deliver(struct client *client, struct block *block, const char *data, size_t len)
+{
+    static const char name[] = "$10\r\ninvalidate\r\n";
+    if (!client_tracks(client) || len < 4 + sizeof name ||
+        memcmp(data + 4, name, sizeof name - 1) != 0)
+        return;
+    bool is_resp2_null = client->session.resp == 2 && data[len - 3] == '_';
+    if (client->tracking->redirect_id && is_resp2_null)
+        redirect(client, forget_all_resp2, sizeof forget_all_resp2 - 1);
+    else if (client->tracking->redirect_id)
+        redirect(client, data, len);
+    else if (client->session.resp == 3)
+        push_or_hold(client, block, data, len);
+}

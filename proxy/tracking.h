@@ -1,0 +1,75 @@
+/*
+ * tracking.h - CLIENT TRACKING through the proxy: a client that tracks has a connection of its own to every shard.
+ *
+ *   client ──GET k──► lease of k's shard ──►  the backend remembers: this connection has k
+ *      ◄─[invalidate k]── lease ◄────────────  somebody changed k
+ *
+ * So OPTIN, NOLOOP, BCAST and the order of replies and invalidations are the backend's own, and exact. Leases count
+ * under lease-limit. REDIRECT is done here: the other client may be on any worker. A RESP2 client's own leases
+ * cannot carry pushes; with REDIRECT it has a second one for each shard, its ear:
+ *
+ *   client (RESP2) ──GET k──► lease ──► CLIENT TRACKING ON REDIRECT id-of-the-ear      ear ──[invalidate k]──► other
+ *
+ * Replies of other shards may make the reply of `GET k` wait for its turn, and the invalidation of k must not overtake
+ * it: what comes while requests are under way leaves behind all of them.
+ *
+ * A lease that is lost may have missed something: the client is told to forget all it has, and the next command
+ * for that shard (BCAST: the next second) makes a new one. One that is lost with its ear costs the client its
+ * connection. A new map has clients forget all, too.
+ */
+#pragma once
+
+#include "proxy/client.h"
+#include "proxy/request.h"
+#include "shared/out.h"
+
+enum caching_wish { CACHING_UNSAID, CACHING_YES, CACHING_NO };
+
+/* Invalidations that leave once so many requests have left the client's pipeline. */
+struct held_pushes {
+    struct out frames;
+    uint64_t until;
+};
+
+/* One client's part; made by its first CLIENT TRACKING. */
+struct client_tracking {
+    struct client *client;
+    struct list leases; /* of struct upstream, by kept_link; ears too */
+    bool is_on;
+    bool is_bcast;
+    bool is_optin;
+    bool is_optout;
+    bool is_noloop;
+    bool is_broken;         /* the REDIRECT had gone when there was something to tell */
+    uint8_t caching;        /* enum caching_wish: of the next command */
+    uint64_t redirect_id;   /* 0: none */
+    struct bytes *prefixes; /* BCAST; heap, in order */
+    uint32_t prefix_count;
+    struct held_pushes held[2]; /* new ones go to the second when there are older ones */
+};
+
+static inline bool client_tracks(const struct client *client)
+{
+    return client->tracking && client->tracking->is_on;
+}
+/* Made, off, when it is new. */
+struct client_tracking *tracking_of(struct client *client);
+/* The lease for a shard, or the ear; made when it is new, and then nothing was said on it. NULL: lease-limit (never
+ * for a client that tracks already). */
+struct upstream *tracking_lease(struct client *client, uint32_t shard, bool is_ear);
+/* The connection for the next request to the shard; a wish of CLIENT CACHING goes before it. */
+struct upstream *tracking_upstream(struct client *client, uint32_t shard);
+/* A request was taken: the wish was for it. */
+void tracking_step(struct client *client);
+/* A push came on a lease or ear. */
+void tracking_deliver(struct client *client, struct block *block, const char *data, size_t len);
+/* Replies have left: so may what was held behind them. */
+void tracking_advance(struct client *client);
+/* A lease or ear of this client was lost. */
+void tracking_lease_lost(struct client *client, struct upstream *lease);
+/* Ends it, without a word. */
+void tracking_clear(struct client *client);
+/* After a new map. */
+void tracking_reloaded(struct proxy_worker *worker);
+/* Once a second: leases that BCAST needs. */
+void tracking_slow(struct proxy_worker *worker);
