@@ -635,11 +635,13 @@ static bool acts_in_transaction(const struct command *command)
 /* EXEC itself is refused: the transaction ends with it. */
 static void refuse_exec(struct client *client, const struct command *command, const char *why)
 {
-    char text[512];
-    (void)snprintf(text, sizeof(text), "EXECABORT Transaction discarded because of: %s", why);
+    struct reply reply;
     client_transaction_clear(&client->session.transaction);
     client_transaction_release(client);
-    client_reply_text(client, command, text);
+    struct request *request = client_begin_reply(client, command, &reply);
+    metric_add(client->worker->metrics, METRIC_PROXY_ERRORS, 1);
+    reply_errorf(&reply, "EXECABORT Transaction discarded because of: %s", why);
+    client_ready(client, request);
 }
 
 static void reply_arity(struct client *client, const struct command *command)
