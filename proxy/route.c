@@ -9,7 +9,7 @@ enum route_kind route_by_row(const struct command *command)
     bool is_planned = command->handlers == 0;
     switch (command->route) {
     case ROUTE_LOCAL:
-        return is_planned ? ROUTE_KIND_UNKNOWN : ROUTE_KIND_LOCAL;
+        return command->handlers & HANDLER_PROXY ? ROUTE_KIND_LOCAL : ROUTE_KIND_UNKNOWN;
     case ROUTE_CURSOR:
         return ROUTE_KIND_LOCAL;
     case ROUTE_BY_KEY:

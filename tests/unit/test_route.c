@@ -1,5 +1,7 @@
 #include "proxy/route.h"
 
+#include "proxy/local.h"
+
 #include <check.h>
 #include <stdlib.h>
 
@@ -122,6 +124,9 @@ START_TEST(every_row_has_a_kind)
         enum route_kind kind = route_by_row(command_of((enum command_id)id));
         ck_assert(kind <= ROUTE_KIND_CROSSSLOT);
         ck_assert(kind != ROUTE_KIND_PARTS && kind != ROUTE_KIND_CROSSSLOT);
+        const struct command *row = command_of((enum command_id)id);
+        if (kind == ROUTE_KIND_LOCAL && !command_has_subs(row))
+            ck_assert_msg(local_handlers[id] != NULL, "%s", row->full_name);
     }
 }
 END_TEST
