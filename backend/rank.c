@@ -335,9 +335,7 @@ static bool split(struct rank_edit *edit)
         }
         if (!(level == 1 ? halve_leaf(edit, block, &half) : halve_block(edit, level, block, &half)))
             return false;
-        siblings_forget(edit, level);
-        if (level > 1)
-            node_forget(edit, level - 1, block->separator);
+        siblings_forget(edit, level); /* of a block of blocks the children are forgotten by now */
         row_put(edit->call, edit->entry, level, block);
         row_put(edit->call, edit->entry, level, &half);
         if (level < edit->height)

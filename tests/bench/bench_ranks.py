@@ -152,7 +152,7 @@ def growth(connection, pid, count):
 
 @suite.case('CPU beside redis-server')
 def beside_redis(run):
-    count = min(run.options.members, 200000)
+    count = run.options.members
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         with Connection(cluster.backends[0].addresses[0], 120) as connection:
             ours = growth(connection, int(connection.get('INFO', 'server').decode().split('process_id:')[1].split()[0]),

@@ -1,12 +1,14 @@
 /*
  * test_rank.c - ranks against a sorted array: rows come and go one by one and in crowds, some changes are rolled back,
- * with commits between them; the tree's rows keep their invariants.
+ * with commits between them, some of which fail; the tree's rows keep their invariants. Seeds differ in how many blocks
+ * are kept in memory: none but the last, a few, all.
  *
  *   test_rank [seed]      one seed, or SEEDS
  */
 #include "backend/rank.h"
 
 #include "backend/partition.h"
+#include "backend/rank_cache.h"
 #include "backend/server.h"
 #include "shared/check.h"
 #include "shared/command.h"
@@ -17,7 +19,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SEEDS = 5, STEPS = 160, MODEL_MAX = 60000, CROWD_MAX = 4000, STEPS_MAX = 200000000 };
+enum {
+    SEEDS = 6,
+    STEPS = 60,
+    MODEL_MAX = 110000,
+    CROWD_MAX = 4000,
+    STEPS_MAX = 200000000,
+    BIG = 100000,
+    NODE_MAX = 4096
+};
 
 static struct server *server;
 static struct store_env *env;
@@ -31,6 +41,7 @@ static uint64_t highest; /* tree seen */
 
 static void world_begin(uint64_t seed)
 {
+    static const uint64_t CACHE_BYTES[] = {0, 8 * 1024, 32 * 1024 * 1024};
     char error[256];
     sim_init(seed);
     store_mem_reset();
@@ -38,6 +49,8 @@ static void world_begin(uint64_t seed)
     has_stopped = false;
     model_count = 0;
     config_init_defaults(&config.head, &backend_schema);
+    config.store_rank_cache_bytes = CACHE_BYTES[seed % 3];
+    config.partitions = 1;
     server = server_new(&config);
     env = store_env_new(
         &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
@@ -71,6 +84,19 @@ static void world_end(void)
     sim_fini();
 }
 
+static bool is_failed(void *owner)
+{
+    (void)owner;
+    return commit_is_failed(partition->commit, NULL);
+}
+
+/* Everything is in the store. */
+static bool is_committed(void *owner)
+{
+    return !is_failed(owner) && !overlay_dirty(partition->overlay) &&
+           !overlay_in_flight(partition->overlay);
+}
+
 /* Rows with long common beginnings, in the numbers' order. */
 static struct bytes row_of(uint32_t number, char text[32])
 {
@@ -87,6 +113,11 @@ static int compare_rows(uint32_t a, uint32_t b)
     size_t len = one.len < other.len ? one.len : other.len;
     int order = memcmp(one.data, other.data, len);
     return order ? order : (one.len > other.len) - (one.len < other.len);
+}
+
+static int by_row(const void *a, const void *b)
+{
+    return compare_rows(*(const uint32_t *)a, *(const uint32_t *)b);
 }
 
 /* Where the number is, or would be. */
@@ -164,18 +195,28 @@ static void change(struct call *call, struct entry *entry, bool rising)
     entry_save(call, entry);
 }
 
-/* A change that fails afterwards leaves nothing. */
+/* A change that fails afterwards, or whose commit does, leaves nothing. */
 static void change_in_vain(bool rising)
 {
     static uint32_t saved[MODEL_MAX];
     size_t saved_count = model_count;
+    bool fails_late = sim_random(2);
     struct call call;
     struct entry entry;
     memcpy(saved, model, model_count * sizeof *model);
+    if (fails_late) {
+        CHECK(sim_run_until(is_committed, NULL, STEPS_MAX));
+        store_mem_fail_next(partition->store, 1, ERR_DISK_FULL);
+    }
     call_begin(&call, &entry);
     change(&call, &entry, rising);
-    call.failed = true;
+    call.failed = !fails_late;
     partition_call_end(partition, &call);
+    if (fails_late) {
+        CHECK(!overlay_dirty(partition->overlay) || sim_run_until(is_failed, NULL, STEPS_MAX));
+        store_mem_fail_next(partition->store, 0, ERR_DISK_FULL);
+        CHECK(sim_run_until(is_committed, NULL, STEPS_MAX));
+    }
     memcpy(model, saved, saved_count * sizeof *model);
     model_count = saved_count;
 }
@@ -234,6 +275,7 @@ static void check_tree(struct call *call, struct entry *entry)
         blocks[level]++;
     }
     CHECK(sub_iter_fini(&it));
+    CHECK(rank_cache_bytes(partition->rank_cache) <= config.store_rank_cache_bytes + NODE_MAX);
     highest = height > highest ? height : highest;
     CHECK((height > 0) == (tops > 0) && (height == 0 || blocks[height] == tops));
     CHECK(model_count > RANK_SIZE_MIN || height == 0);
@@ -278,10 +320,36 @@ static void rebuild(void)
     compare();
 }
 
+/* The tree is dropped and made again, of the same version. */
+static void sink_and_rise(void)
+{
+    model_count = model_count < 200 ? model_count : 200;
+    rebuild();
+    for (size_t goal = 40; goal <= 400; goal += 360) {
+        struct call call;
+        struct entry entry;
+        call_begin(&call, &entry);
+        while (model_count > goal)
+            toggle(&call, &entry, NULL, model[sim_random(model_count)], false);
+        while (model_count < goal)
+            toggle(&call, &entry, NULL, (uint32_t)sim_random(200000), true);
+        entry_save(&call, &entry);
+        partition_call_end(partition, &call);
+        compare();
+    }
+}
+
 static void run_seed(uint64_t seed)
 {
     bool rising = true;
     world_begin(seed);
+    if (seed % 2) {
+        for (uint32_t number = 0; number < BIG; number++)
+            model[number] = number * 2;
+        model_count = BIG;
+        qsort(model, BIG, sizeof *model, by_row);
+        rebuild();
+    }
     for (int step = 0; step < STEPS; step++) {
         struct call call;
         struct entry entry;
@@ -300,6 +368,7 @@ static void run_seed(uint64_t seed)
         if (sim_random(40) == 0)
             rebuild();
     }
+    sink_and_rise();
     world_end();
 }
 
@@ -315,7 +384,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "\rseed %llu ", (unsigned long long)seed);
         run_seed(seed);
     }
-    CHECK(highest >= 2);
+    CHECK(highest >= 3);
     fprintf(stderr, "\rall seeds hold\n");
     return 0;
 }
