@@ -68,6 +68,9 @@ static struct namespaces *namespaces_make(const struct proxy_config *config, cha
         struct namespace item = {.name = from->name,
                                  .token = from->token,
                                  .users = from->users,
+                                 .rate_limit = (uint64_t)from->rate_limit,
+                                 .bandwidth_limit_bytes = from->bandwidth_limit_bytes,
+                                 .rate_delays = from->rate_limit_action == RATE_DELAY,
                                  .is_pattern = namespace_is_pattern(bytes_of(from->name)),
                                  .ephemeral = from->ephemeral,
                                  .ephemeral_after_ms = from->ephemeral_after_ms};

@@ -7,6 +7,7 @@
 #include "proxy/pause.h"
 #include "proxy/pool.h"
 #include "proxy/proxy.h"
+#include "proxy/rate.h"
 #include "proxy/request.h"
 #include "proxy/route.h"
 #include "proxy/slow.h"
@@ -55,6 +56,7 @@ struct client *client_new(struct proxy_worker *worker, struct stream *stream, st
     resp_scan_init(&client->scan);
     client_session_init(&client->session);
     list_init(&client->full_link);
+    list_init(&client->rate_link);
     list_init(&client->monitor);
     list_push(&worker->clients, &client->link);
     worker->client_count++;
@@ -90,6 +92,7 @@ static void client_leave(struct client *client)
     client->is_ending = true;
     client->stream = NULL;
     list_remove(&client->full_link);
+    list_remove(&client->rate_link);
     monitor_leave(client);
     list_remove(&client->link);
     list_push(&worker->closed, &client->link);
@@ -168,6 +171,7 @@ void client_move(struct client *client, struct bytes name, uint8_t db)
         audience_clear(client);
         tracking_clear(client);
     }
+    rate_leave(client);
     client_session_move(session, &worker->places, place);
     place_unref(&worker->places, place);
     if (before && before->clients == 0)
@@ -349,6 +353,8 @@ void client_answer(struct client *client, struct request *request, struct block 
     if (request->is_silent)
         len = 0;
     client->reply_bytes = len;
+    if (client->session.place->meter)
+        rate_charge_reply(client, len);
     if (len <= OUT_COPY_MAX)
         client_add(client, len);
     metric_add(client->worker->metrics, METRIC_PROXY_BYTES_OUT, len);
@@ -721,6 +727,8 @@ static inline bool client_take(struct client *client, const struct frame *frame)
     const struct command *command = command_find(frame_arg(frame, 0));
     if (command && command_has_subs(command) && frame->argc > 1)
         command = command_find_sub(command, frame_arg(frame, 1));
+    if (client->session.place->meter && !rate_pass(client, frame, command))
+        return !(client->held_by & HOLD_RATE);
     if (!pass_gates(client, frame, command))
         return true;
     if (monitor_is(client) && monitor_refuses(client, command))
@@ -816,6 +824,7 @@ static size_t take_frames(struct client *client, struct block *block, const char
             step_reply_wish(client);
             if (client->tracking)
                 tracking_step(client);
+            client->is_charged = false;
             taken++;
         }
         used += scan->size;

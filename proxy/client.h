@@ -49,6 +49,7 @@ enum client_hold {
     HOLD_BLOCKED =
         1 << 5, /* its command waits at a backend; it is still read from, to see it leave */
     HOLD_PAUSED = 1 << 6, /* CLIENT PAUSE */
+    HOLD_RATE = 1 << 7,   /* its namespace's rate limit; rate.c */
 };
 
 enum { BLOCKED_ANYWHERE = UINT16_MAX }; /* no slot: the command waits without keys */
@@ -65,6 +66,7 @@ struct client {
     bool is_draining;   /* takes what was read, reads no more, then ends */
     bool is_resuming;   /* bytes that were kept will be shown to on_data again */
     bool is_closed;     /* the stream is gone; freed at the turn's end */
+    bool is_charged;    /* its next request, at its namespace's rate limit; rate.c */
     bool is_stalled;    /* it does not read its replies: no HOLD_OUTPUT until it does */
     uint32_t window;    /* requests it may have in the pipeline */
     size_t reply_bytes; /* of the last reply of a shard */
@@ -73,6 +75,7 @@ struct client {
     size_t copied;      /* bytes it has in memory beside blocks, as last counted and added since */
     struct list link;   /* in worker->clients; in worker->closed */
     struct list full_link; /* in an upstream's list of those that wait for it */
+    struct list rate_link; /* in its place's list of those that wait; rate.c */
     struct list monitor;   /* in worker->monitors; monitor.c */
     uint64_t id;
     uint64_t created_ms;                /* monotonic */

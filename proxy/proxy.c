@@ -1,6 +1,7 @@
 #include "proxy/proxy.h"
 
 #include "proxy/local.h"
+#include "proxy/rate.h"
 #include "proxy/slow.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
@@ -63,6 +64,7 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     proxy->metrics = metrics_new();
     proxy->journal = journal_new();
     proxy->refusals = refusals_new();
+    proxy->meters = meters_new();
     make_run_id(proxy->run_id);
     metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH, snapshot->map->epoch);
     return proxy;
@@ -73,6 +75,7 @@ void proxy_free(struct proxy *proxy)
     CHECK(!proxy->run);
     snapshot_unref(proxy->snapshot);
     refusals_free(proxy->refusals);
+    meters_free(proxy->meters);
     free(proxy->workers);
     journal_free(proxy->journal);
     free(proxy);

@@ -24,6 +24,7 @@ struct proxy {
     struct journal *journal;   /* of slow requests; any thread. slow.h */
     struct admin *admin;       /* proxy/local_admin.c; NULL: off */
     struct metrics *metrics;   /* of the main thread */
+    struct meters *meters;     /* proxy/rate.h; any thread */
     struct refusals *refusals; /* proxy/users.h; any thread */
     char run_id[41];
     uint64_t started_ms; /* wall clock */

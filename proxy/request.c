@@ -12,6 +12,7 @@
 #include "proxy/merge.h"
 #include "proxy/pool.h"
 #include "proxy/proxy.h"
+#include "proxy/rate.h"
 #include "proxy/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
@@ -246,7 +247,10 @@ static void request_merge(struct request *request)
                           .count = parts->count,
                           .order = parts->order,
                           .order_count = parts->order_count};
+    size_t begun = out->bytes;
     merge_replies(&merge, &reply);
+    if (client->session.place->meter)
+        rate_charge_reply(client, out->bytes - begun);
     client_ready(client, request);
 }
 

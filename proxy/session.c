@@ -1,5 +1,6 @@
 #include "proxy/session.h"
 
+#include "proxy/rate.h"
 #include "shared/check.h"
 #include "shared/namespace.h"
 #include "shared/table.h"
@@ -20,8 +21,9 @@ static struct bytes place_key(char key[PLACE_KEY_MAX], struct bytes name, uint8_
     return (struct bytes){key, name.len + 2};
 }
 
-void places_init(struct places *places, const struct namespaces *namespaces)
+void places_init(struct places *places, const struct namespaces *namespaces, struct meters *meters)
 {
+    places->meters = meters;
     places->by_name = table_new();
     places->namespaces = namespaces;
 }
@@ -32,12 +34,13 @@ void places_fini(struct places *places)
     table_free(places->by_name);
 }
 
-static void place_find_entry(struct place *place, const struct namespaces *namespaces)
+static void place_find_entry(struct places *places, struct place *place)
 {
     struct namespace_match match;
-    bool found = place->name.len && namespaces_find(namespaces, place->name, &match);
+    bool found = place->name.len && namespaces_find(places->namespaces, place->name, &match);
     place->entry = found ? match.entry : NULL;
     place->is_gone = place->name.len && !found;
+    rate_follow(places->meters, place);
 }
 
 struct place *places_get(struct places *places, struct bytes name, uint8_t db)
@@ -54,7 +57,9 @@ struct place *places_get(struct places *places, struct bytes name, uint8_t db)
     place->refs = 1;
     place->db = db;
     place->name = (struct bytes){place->text, name.len};
-    place_find_entry(place, places->namespaces);
+    list_init(&place->waiting);
+    list_init(&place->rate_link);
+    place_find_entry(places, place);
     (void)table_put(places->by_name, key, place);
     return place;
 }
@@ -72,6 +77,9 @@ void place_unref(struct places *places, struct place *place)
         return;
     char text[PLACE_KEY_MAX];
     CHECK(place->clients == 0);
+    CHECK(list_empty(&place->waiting));
+    list_remove(&place->rate_link);
+    rate_forget(places->meters, place);
     CHECK(table_remove(places->by_name, place_key(text, place->name, place->db)) == place);
     free(place);
 }
@@ -83,7 +91,7 @@ void places_update(struct places *places, const struct namespaces *namespaces)
     void *place;
     places->namespaces = namespaces;
     while (table_next(places->by_name, &cursor, &key, &place))
-        place_find_entry(place, namespaces);
+        place_find_entry(places, place);
 }
 
 /* ---- sessions -------------------------------------------------------------------------------- */

@@ -10,10 +10,13 @@
 
 #include "proxy/transaction.h"
 #include "shared/bytes.h"
+#include "shared/list.h"
 
 #include <stdint.h>
 
 struct acl_user;
+struct meter;
+struct meters;
 struct namespace;
 struct namespaces;
 struct table;
@@ -22,6 +25,9 @@ struct place {
     uint32_t refs;
     uint32_t clients;              /* sessions of this worker that are here */
     const struct namespace *entry; /* of the snapshot in force; NULL: no namespace, or gone */
+    struct meter *meter;           /* NULL: no limits; rate.h */
+    struct list waiting;           /* clients, at a limit */
+    struct list rate_link;         /* in what waits on the worker */
     uint64_t touched_ms;           /* when an ephemeral one was last kept alive; monotonic */
     bool is_gone;                  /* its namespace is no longer in the configuration */
     bool is_proven;                /* a backend has accepted the switch to it */
@@ -34,9 +40,10 @@ struct place {
 struct places {
     struct table *by_name;
     const struct namespaces *namespaces; /* of the snapshot in force */
+    struct meters *meters;               /* of all workers; NULL: no limits hold */
 };
 
-void places_init(struct places *places, const struct namespaces *namespaces);
+void places_init(struct places *places, const struct namespaces *namespaces, struct meters *meters);
 void places_fini(struct places *places);
 /* The place, with one reference for the caller. An empty name: no namespace. */
 struct place *places_get(struct places *places, struct bytes name, uint8_t db);

@@ -10,6 +10,7 @@
 #include "proxy/monitor.h"
 #include "proxy/pause.h"
 #include "proxy/proxy.h"
+#include "proxy/rate.h"
 #include "proxy/request.h"
 #include "proxy/slow.h"
 #include "shared/check.h"
@@ -88,7 +89,8 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     list_init(&worker->monitors);
     out_init(&worker->monitor_lines);
     route_keys_init(&worker->keys);
-    places_init(&worker->places, snapshot->namespaces);
+    places_init(&worker->places, snapshot->namespaces, proxy->meters);
+    worker->rate_waits = rate_waits_new(worker);
     worker->home = places_get(&worker->places, (struct bytes){"", 0}, 0);
     worker->home->is_proven = true;
     pool_init(&worker->pool, worker, snapshot->map);
@@ -122,6 +124,7 @@ void proxy_worker_free(struct proxy_worker *worker)
     free_requests(worker, worker->free_count);
     timer_free(worker->tick);
     timer_free(worker->slow);
+    rate_waits_free(worker->rate_waits);
     place_unref(&worker->places, worker->home);
     places_fini(&worker->places);
     route_keys_fini(&worker->keys);

@@ -24,6 +24,7 @@ struct frame;
 struct hotkeys;
 struct listen_options;
 struct proxy;
+struct rate_waits;
 struct request;
 struct stream;
 struct upstream;
@@ -40,8 +41,9 @@ struct proxy_worker {
     struct metrics *metrics;
     struct resp_limits limits; /* of authenticated clients */
 
-    struct list audiences; /* who listens to channels; audience.c */
-    struct list leaving;   /* ephemeral namespaces that its last client left; local_ephemeral.c */
+    struct list audiences;         /* who listens to channels; audience.c */
+    struct rate_waits *rate_waits; /* rate.h */
+    struct list leaving; /* ephemeral namespaces that its last client left; local_ephemeral.c */
     struct list clients;
     uint32_t client_count;
     uint32_t blocked_count; /* of them, those whose command waits at a backend */

@@ -44,6 +44,9 @@ struct namespace
     bool is_pattern;
     bool ephemeral;
     uint64_t ephemeral_after_ms;
+    uint64_t rate_limit;            /* requests a second; 0: none */
+    uint64_t bandwidth_limit_bytes; /* a second; 0: none */
+    bool rate_delays;               /* above a limit requests wait; else they get an error */
     struct slot_rule slot_rule;
 };
 

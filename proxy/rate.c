@@ -1,0 +1,246 @@
+#include "proxy/rate.h"
+
+#include "proxy/proxy.h"
+#include "proxy/transaction.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+#include "shared/table.h"
+#include "shared/token_bucket.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    WAKE_BYTES_MAX = 16, /* clients woken at a time when only bytes are limited */
+    ERROR_TEXT_MAX = 512,
+};
+
+struct meter {
+    uint32_t refs; /* places; under the lock */
+    _Atomic bool delays;
+    struct token_bucket requests;
+    struct token_bucket bytes;
+};
+
+struct meters {
+    pthread_mutex_t mutex;
+    struct table *by_name;
+};
+
+struct rate_waits {
+    struct proxy_worker *worker;
+    struct timer *timer;
+    struct list places; /* where somebody waits */
+    uint64_t due_ms;    /* when the timer fires; 0: it does not run */
+};
+
+/* ---- meters ---------------------------------------------------------------------------------- */
+
+struct meters *meters_new(void)
+{
+    struct meters *meters = calloc(1, sizeof(*meters));
+    CHECK(meters);
+    CHECK(pthread_mutex_init(&meters->mutex, NULL) == 0);
+    meters->by_name = table_new();
+    return meters;
+}
+
+void meters_free(struct meters *meters)
+{
+    CHECK(table_count(meters->by_name) == 0);
+    table_free(meters->by_name);
+    (void)pthread_mutex_destroy(&meters->mutex);
+    free(meters);
+}
+
+static struct meter *meter_take(struct meters *meters, struct bytes name)
+{
+    CHECK(pthread_mutex_lock(&meters->mutex) == 0);
+    struct meter *meter = table_get(meters->by_name, name);
+    if (!meter) {
+        meter = calloc(1, sizeof(*meter));
+        CHECK(meter);
+        (void)table_put(meters->by_name, name, meter);
+    }
+    meter->refs++;
+    CHECK(pthread_mutex_unlock(&meters->mutex) == 0);
+    return meter;
+}
+
+static void meter_release(struct meters *meters, struct meter *meter, struct bytes name)
+{
+    CHECK(pthread_mutex_lock(&meters->mutex) == 0);
+    CHECK(meter->refs > 0);
+    if (--meter->refs == 0) {
+        CHECK(table_remove(meters->by_name, name) == meter);
+        free(meter);
+    }
+    CHECK(pthread_mutex_unlock(&meters->mutex) == 0);
+}
+
+void rate_follow(struct meters *meters, struct place *place)
+{
+    const struct namespace *entry = place->entry;
+    if (!meters || !entry || (entry->rate_limit == 0 && entry->bandwidth_limit_bytes == 0)) {
+        rate_forget(meters, place);
+        return;
+    }
+    if (!place->meter)
+        place->meter = meter_take(meters, place->name);
+    place->meter->delays = entry->rate_delays;
+    token_bucket_set(&place->meter->requests, entry->rate_limit);
+    token_bucket_set(&place->meter->bytes, entry->bandwidth_limit_bytes);
+}
+
+void rate_forget(struct meters *meters, struct place *place)
+{
+    if (place->meter)
+        meter_release(meters, place->meter, place->name);
+    place->meter = NULL;
+}
+
+static uint64_t wait_ms(struct meter *meter, uint64_t now_ms)
+{
+    uint64_t requests = token_bucket_wait_ms(&meter->requests, now_ms);
+    uint64_t bytes = token_bucket_wait_ms(&meter->bytes, now_ms);
+    return requests > bytes ? requests : bytes;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static void wake(struct client *client)
+{
+    list_remove(&client->rate_link);
+    client_unhold(client, HOLD_RATE);
+}
+
+/* How many may go on now. */
+static uint64_t wakeable(const struct place *place, uint64_t now_ms)
+{
+    struct meter *meter = place->meter;
+    if (!meter)
+        return UINT64_MAX;
+    if (wait_ms(meter, now_ms) > 0)
+        return 0;
+    uint64_t left = token_bucket_left(&meter->requests, now_ms);
+    if (left == UINT64_MAX)
+        return WAKE_BYTES_MAX;
+    return left ? left : 1;
+}
+
+static void set_timer(struct rate_waits *waits, uint64_t after_ms)
+{
+    uint64_t due_ms = loop_mono_ms(waits->worker->loop) + after_ms;
+    if (waits->due_ms && waits->due_ms <= due_ms)
+        return;
+    waits->due_ms = due_ms;
+    timer_start(waits->timer, after_ms, 0);
+}
+
+static void on_due(void *owner)
+{
+    struct rate_waits *waits = owner;
+    uint64_t now_ms = loop_mono_ms(waits->worker->loop);
+    struct list *next;
+    waits->due_ms = 0;
+    for (struct list *link = waits->places.next; link != &waits->places; link = next) {
+        struct place *place = container_of(link, struct place, rate_link);
+        next = link->next;
+        for (uint64_t left = wakeable(place, now_ms); left && !list_empty(&place->waiting); left--)
+            wake(container_of(place->waiting.next, struct client, rate_link));
+        if (list_empty(&place->waiting)) {
+            list_remove(&place->rate_link);
+            continue;
+        }
+        uint64_t after_ms = place->meter ? wait_ms(place->meter, now_ms) : 0;
+        set_timer(waits, after_ms ? after_ms : 1);
+    }
+}
+
+static void wait(struct client *client, uint64_t after_ms)
+{
+    struct rate_waits *waits = client->worker->rate_waits;
+    struct place *place = client->session.place;
+    client_hold(client, HOLD_RATE);
+    list_push(&place->waiting, &client->rate_link);
+    list_remove(&place->rate_link);
+    list_push(&waits->places, &place->rate_link);
+    set_timer(waits, after_ms);
+}
+
+void rate_leave(struct client *client)
+{
+    if (client->held_by & HOLD_RATE)
+        wake(client);
+}
+
+struct rate_waits *rate_waits_new(struct proxy_worker *worker)
+{
+    struct rate_waits *waits = calloc(1, sizeof(*waits));
+    CHECK(waits);
+    waits->worker = worker;
+    waits->timer = timer_new(worker->loop, on_due, waits);
+    list_init(&waits->places);
+    return waits;
+}
+
+void rate_waits_free(struct rate_waits *waits)
+{
+    timer_free(waits->timer);
+    free(waits);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* Who could not end its transaction or leave would be worse off than the limit means. */
+static bool is_free(const struct command *command)
+{
+    return command && (command->flags & CMD_NO_AUTH || command->id == COMMAND_exec ||
+                       command->id == COMMAND_discard);
+}
+
+static void refuse(struct client *client, const struct command *command, uint64_t now_ms)
+{
+    const struct place *place = client->session.place;
+    struct meter *meter = place->meter;
+    char text[ERROR_TEXT_MAX];
+    bool is_bytes = token_bucket_wait_ms(&meter->requests, now_ms) == 0;
+    (void)snprintf(text, sizeof(text),
+                   "ERR rate limit of namespace '%.*s' exceeded: at most %" PRIu64 " %s a second",
+                   (int)place->name.len, place->name.data,
+                   is_bytes ? meter->bytes.rate : meter->requests.rate,
+                   is_bytes ? "bytes" : "requests");
+    metric_add(client->worker->metrics, METRIC_PROXY_RATE_REFUSED, 1);
+    transaction_refused(client);
+    client_reply_text(client, command, text);
+}
+
+bool rate_pass(struct client *client, const struct frame *frame, const struct command *command)
+{
+    struct meter *meter = client->session.place->meter;
+    uint64_t now_ms = loop_mono_ms(client->worker->loop);
+    if (client->is_charged)
+        return true; /* it is shown again */
+    uint64_t after_ms = is_free(command) ? 0 : wait_ms(meter, now_ms);
+    if (after_ms == 0) {
+        token_bucket_charge(&meter->requests, now_ms, 1);
+        token_bucket_charge(&meter->bytes, now_ms, frame->len);
+        client->is_charged = true;
+        return true;
+    }
+    if (meter->delays) {
+        metric_add(client->worker->metrics, METRIC_PROXY_RATE_DELAYED, 1);
+        wait(client, after_ms);
+    } else {
+        refuse(client, command, now_ms);
+    }
+    return false;
+}
+
+void rate_charge_reply(struct client *client, size_t len)
+{
+    token_bucket_charge(&client->session.place->meter->bytes, loop_mono_ms(client->worker->loop),
+                        len);
+}
