@@ -733,7 +733,7 @@ static inline bool client_take(struct client *client, const struct frame *frame)
         return true;
     if (monitor_is(client) && monitor_refuses(client, command))
         return true;
-    if (client->worker->paused_until_ms && pause_holds(client, command))
+    if (client->worker->pause_count && pause_holds(client, command))
         return false;
     client->last_command = command;
     if (client->channels && client_is_subscriber(client) && !check_subscriber(client, command))

@@ -15,11 +15,15 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+/* Redis' client types; nobody is a replica or a master. */
+enum client_type { TYPE_ANY, TYPE_NORMAL, TYPE_PUBSUB, TYPE_NOBODY };
+
 /* Which clients are meant. Travels by value, ids behind it. */
 struct filter {
     uint64_t asker; /* id of the client that asks */
     uint64_t id;    /* 0: any */
-    bool is_nobody; /* a type that no client has */
+    enum client_type type;
+    bool is_tenant; /* the asker is inside the namespace `space`: there are no others for it */
     bool skip_me;
     bool has_addr;
     bool has_laddr;
@@ -27,6 +31,7 @@ struct filter {
     char addr[256];
     char laddr[256];
     char user[256];
+    char space[256];
     uint32_t id_count; /* LIST ID; 0: any */
     uint64_t ids[];
 };
@@ -41,23 +46,44 @@ static bool filter_has_id(const struct filter *filter, uint64_t id)
     return false;
 }
 
+static bool type_matches(enum client_type type, const struct client *client)
+{
+    if (type == TYPE_ANY)
+        return true;
+    return type == (client_subscriptions(client) > 0 ? TYPE_PUBSUB : TYPE_NORMAL);
+}
+
+static void filter_begin(struct filter *filter, const struct client *asker)
+{
+    struct bytes space = asker->session.place->name;
+    filter->asker = asker->id;
+    filter->is_tenant = space.len > 0;
+    (void)snprintf(filter->space, sizeof filter->space, "%.*s", (int)space.len, space.data);
+}
+
 static bool filter_matches(const struct filter *filter, const struct client *client)
 {
-    if (filter->is_nobody || client->is_closed || (filter->skip_me && client->id == filter->asker))
+    if (client->is_closed || (filter->skip_me && client->id == filter->asker))
         return false;
-    return filter_has_id(filter, client->id) &&
+    if (filter->is_tenant && !bytes_equal(client->session.place->name, bytes_of(filter->space)))
+        return false;
+    return type_matches(filter->type, client) && filter_has_id(filter, client->id) &&
            (!filter->has_addr || strcmp(filter->addr, stream_peer(client->stream)) == 0) &&
            (!filter->has_user || bytes_equal(users_name(client), bytes_of(filter->user))) &&
            (!filter->has_laddr || strcmp(filter->laddr, stream_local(client->stream)) == 0);
 }
 
-/* A client type's name; false: an error was replied. Ordinary connections are all there are. */
+/* A client type's name; false: an error was replied. */
 static bool parse_type(struct bytes name, struct filter *filter, struct reply *reply)
 {
-    bool is_normal = bytes_is(name, "normal");
-    filter->is_nobody |= !is_normal;
-    if (is_normal || bytes_is(name, "slave") || bytes_is(name, "replica") ||
-        bytes_is(name, "pubsub") || bytes_is(name, "master"))
+    if (bytes_is(name, "normal"))
+        filter->type = TYPE_NORMAL;
+    else if (bytes_is(name, "pubsub"))
+        filter->type = TYPE_PUBSUB;
+    else
+        filter->type = TYPE_NOBODY;
+    if (filter->type != TYPE_NOBODY || bytes_is(name, "slave") || bytes_is(name, "replica") ||
+        bytes_is(name, "master"))
         return true;
     reply_errorf(reply, "ERR Unknown client type '%.*s'", (int)name.len, name.data);
     return false;
@@ -199,7 +225,7 @@ void local_client_list(struct client *client, struct request *request, struct re
     size_t size = sizeof(struct filter) + argc * sizeof(uint64_t);
     struct filter *filter = calloc(1, size);
     CHECK(filter);
-    filter->asker = client->id;
+    filter_begin(filter, client);
     bool fine = true;
     if (argc == 4 && bytes_is(argv[2], "TYPE")) {
         fine = parse_type(argv[3], filter, reply);
@@ -333,7 +359,8 @@ void local_client_kill(struct client *client, struct request *request, struct re
 {
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
-    struct filter filter = {.asker = client->id};
+    struct filter filter = {0};
+    filter_begin(&filter, client);
     if (argc == 3) { /* the old form: one address, which may be the asker's own */
         set_text(argv[2], filter.addr, &filter.has_addr);
         request_gather(request, kill_visit, &filter, sizeof filter, kill_address_done);

@@ -6,9 +6,13 @@
 #include "proxy/worker.h"
 #include "shared/number.h"
 
+enum { SPACE_MAX = 255 };
+
 struct unblock {
     uint64_t id;
     bool with_error;
+    uint32_t space_len; /* who asks from inside a namespace unblocks only there */
+    char space[SPACE_MAX];
 };
 
 /* gather_visit_fn */
@@ -19,6 +23,9 @@ static void visit(struct proxy_worker *worker, const void *data, struct out *out
         struct client *client = container_of(link, struct client, link);
         if (client->id != unblock->id)
             continue;
+        if (unblock->space_len && !bytes_equal(client->session.place->name,
+                                               (struct bytes){unblock->space, unblock->space_len}))
+            return;
         if (blocked_unblock(client, unblock->with_error))
             out_write(out, "1", 1);
         return;
@@ -40,7 +47,6 @@ void local_client_unblock(struct client *client, struct request *request, struct
     uint32_t argc = request_argc(request);
     int64_t id;
     bool with_error = argc == 4 && bytes_is(argv[3], "ERROR");
-    (void)client;
     if (argc > 4) {
         reply_errorf(
             reply,
@@ -51,7 +57,10 @@ void local_client_unblock(struct client *client, struct request *request, struct
     } else if (!number_parse_int64(argv[2], &id)) {
         reply_code(reply, ERR_NOT_INTEGER);
     } else {
+        struct bytes space = client->session.place->name;
         struct unblock unblock = {.id = (uint64_t)id, .with_error = with_error};
+        unblock.space_len = space.len < SPACE_MAX ? (uint32_t)space.len : SPACE_MAX;
+        memcpy(unblock.space, space.data, unblock.space_len);
         request_gather(request, visit, &unblock, sizeof unblock, done);
     }
 }

@@ -6,7 +6,16 @@
 #include "proxy/worker.h"
 #include "shared/number.h"
 
-enum { HELD_FLAGS = CMD_WRITE | CMD_MAY_REPLICATE };
+#include <stdlib.h>
+
+enum { HELD_FLAGS = CMD_WRITE | CMD_MAY_REPLICATE, SPACE_MAX = 255 };
+
+struct pause {
+    uint64_t until_ms; /* monotonic; on its way to a worker: how long */
+    bool writes_only;
+    uint32_t space_len; /* 0: of a client outside of namespaces */
+    char space[SPACE_MAX];
+};
 
 /* queued_fn: goes on until a command would write. */
 static bool look_for_write(void *found, const struct command *command, const struct bytes *argv,
@@ -26,17 +35,42 @@ static bool is_write(const struct client *client, const struct command *command)
     return found;
 }
 
-bool pause_holds(struct client *client, const struct command *command)
+/* Whom a pause concerns: the clients of a namespace, or (none) all of the proxy. */
+static bool concerns(const struct pause *pause, const struct client *client)
 {
-    if (client->worker->paused_writes_only && !is_write(client, command))
-        return false;
-    client_hold(client, HOLD_PAUSED);
-    return true;
+    struct bytes space = client->session.place->name;
+    return pause->space_len == 0 ||
+           bytes_equal(space, (struct bytes){pause->space, pause->space_len});
 }
 
-static void end(struct proxy_worker *worker)
+bool pause_holds(struct client *client, const struct command *command)
 {
-    worker->paused_until_ms = 0;
+    const struct proxy_worker *worker = client->worker;
+    for (uint32_t i = 0; i < worker->pause_count; i++) {
+        const struct pause *pause = &worker->pauses[i];
+        if (!concerns(pause, client) || (pause->writes_only && !is_write(client, command)))
+            continue;
+        client_hold(client, HOLD_PAUSED);
+        return true;
+    }
+    return false;
+}
+
+/* ---- beginning and ending --------------------------------------------------------------------- */
+
+/* The pause of that space; NULL: there is none. */
+static struct pause *find(const struct proxy_worker *worker, const struct pause *like)
+{
+    for (uint32_t i = 0; i < worker->pause_count; i++)
+        if (worker->pauses[i].space_len == like->space_len &&
+            memcmp(worker->pauses[i].space, like->space, like->space_len) == 0)
+            return &worker->pauses[i];
+    return NULL;
+}
+
+/* Held clients look again; those that another pause concerns are held again. */
+static void release_all(struct proxy_worker *worker)
+{
     for (struct list *link = worker->clients.next; link != &worker->clients;) {
         struct client *client = container_of(link, struct client, link);
         link = link->next;
@@ -44,43 +78,70 @@ static void end(struct proxy_worker *worker)
     }
 }
 
-bool pause_tick(struct proxy_worker *worker)
+static void end(struct proxy_worker *worker, struct pause *pause)
 {
-    if (worker->paused_until_ms &&
-        (worker->is_stopping || loop_mono_ms(worker->loop) >= worker->paused_until_ms))
-        end(worker);
-    return worker->paused_until_ms != 0;
+    *pause = worker->pauses[--worker->pause_count];
+    if (worker->pause_count == 0) {
+        free(worker->pauses);
+        worker->pauses = NULL;
+    }
 }
 
-/* ---- CLIENT PAUSE, CLIENT UNPAUSE ------------------------------------------------------------- */
+bool pause_tick(struct proxy_worker *worker)
+{
+    uint64_t now_ms = loop_mono_ms(worker->loop);
+    uint32_t before = worker->pause_count;
+    for (uint32_t i = before; i-- > 0;)
+        if (worker->is_stopping || now_ms >= worker->pauses[i].until_ms)
+            end(worker, &worker->pauses[i]);
+    if (worker->pause_count < before)
+        release_all(worker);
+    return worker->pause_count > 0;
+}
 
-struct pause {
-    uint64_t timeout_ms;
-    bool writes_only;
-};
+void pause_stop(struct proxy_worker *worker)
+{
+    free(worker->pauses);
+}
 
-/* gather_visit_fn */
+/* gather_visit_fn: a second pause can only be stricter and longer. */
 static void pause_visit(struct proxy_worker *worker, const void *data, struct out *out)
 {
-    const struct pause *pause = data;
-    uint64_t until_ms = loop_mono_ms(worker->loop) + pause->timeout_ms;
-    bool writes_only = pause->writes_only;
+    struct pause wanted = *(const struct pause *)data;
+    struct pause *pause = find(worker, &wanted);
     (void)out;
-    if (worker->paused_until_ms) {
-        writes_only = writes_only && worker->paused_writes_only;
-        until_ms = until_ms > worker->paused_until_ms ? until_ms : worker->paused_until_ms;
+    wanted.until_ms += loop_mono_ms(worker->loop);
+    if (pause) {
+        pause->writes_only &= wanted.writes_only;
+        if (wanted.until_ms > pause->until_ms)
+            pause->until_ms = wanted.until_ms;
+        return;
     }
-    worker->paused_until_ms = until_ms;
-    worker->paused_writes_only = writes_only;
+    worker->pauses = realloc(worker->pauses, (worker->pause_count + 1) * sizeof *pause);
+    CHECK(worker->pauses);
+    worker->pauses[worker->pause_count++] = wanted;
     proxy_worker_need_tick(worker);
 }
 
 /* gather_visit_fn */
 static void unpause_visit(struct proxy_worker *worker, const void *data, struct out *out)
 {
-    (void)data;
+    struct pause *pause = find(worker, data);
     (void)out;
-    end(worker);
+    if (!pause)
+        return;
+    end(worker, pause);
+    release_all(worker);
+}
+
+/* ---- CLIENT PAUSE, CLIENT UNPAUSE ------------------------------------------------------------- */
+
+static struct pause pause_of(const struct client *client)
+{
+    struct bytes space = client->session.place->name;
+    struct pause pause = {.space_len = space.len < SPACE_MAX ? (uint32_t)space.len : SPACE_MAX};
+    memcpy(pause.space, space.data, pause.space_len);
+    return pause;
 }
 
 static void done(struct client *client, struct request *request, struct reply *reply)
@@ -108,7 +169,9 @@ void local_client_pause(struct client *client, struct request *request, struct r
     } else if (timeout_ms < 0) {
         reply_error(reply, "ERR timeout is negative");
     } else {
-        const struct pause pause = {(uint64_t)timeout_ms, writes_only};
+        struct pause pause = pause_of(client);
+        pause.until_ms = (uint64_t)timeout_ms; /* from then on */
+        pause.writes_only = writes_only;
         request_gather(request, pause_visit, &pause, sizeof pause, done);
         client_hold(client, HOLD_ORDER); /* what follows is paused already */
     }
@@ -116,7 +179,7 @@ void local_client_pause(struct client *client, struct request *request, struct r
 
 void local_client_unpause(struct client *client, struct request *request, struct reply *reply)
 {
-    (void)client;
+    const struct pause pause = pause_of(client);
     (void)reply;
-    request_gather(request, unpause_visit, NULL, 0, done);
+    request_gather(request, unpause_visit, &pause, sizeof pause, done);
 }

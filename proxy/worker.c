@@ -120,6 +120,7 @@ void proxy_worker_free(struct proxy_worker *worker)
     CHECK(worker->requests == worker->free_count);
     local_stop(worker);
     monitor_stop(worker);
+    pause_stop(worker);
     hotkeys_free(worker->hotkeys);
     free_requests(worker, worker->free_count);
     timer_free(worker->tick);

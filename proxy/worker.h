@@ -23,6 +23,7 @@ struct entrance;
 struct frame;
 struct hotkeys;
 struct listen_options;
+struct pause;
 struct proxy;
 struct rate_waits;
 struct request;
@@ -54,8 +55,8 @@ struct proxy_worker {
     uint32_t free_least; /* fewest that were free since the last decay */
     uint32_t requests;   /* all that exist */
 
-    uint64_t paused_until_ms; /* CLIENT PAUSE; monotonic, 0: not paused */
-    bool paused_writes_only;
+    struct pause *pauses; /* CLIENT PAUSE: those in force. pause.c */
+    uint32_t pause_count;
 
     struct list monitors;           /* clients of this worker that monitor; monitor.c */
     struct out monitor_lines;       /* what they are to see of this turn */

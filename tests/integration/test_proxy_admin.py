@@ -391,5 +391,48 @@ def _(run):
         cluster.backends[0].start()
 
 
+# ---- CLIENT LIST and KILL ----------------------------------------------------------------------------------------
+
+ID = re.compile(rb'(?:^|\n)id=(\d+) ')
+
+
+@suite.case('CLIENT LIST and KILL by type, and inside a namespace about its own clients only')
+def _(run):
+    with cluster_of() as cluster, enter(cluster, 'outside') as admin, enter(cluster, 'token-one') as one, \
+            enter(cluster, 'token-one') as mine, enter(cluster, 'token-two') as two, \
+            enter(cluster, 'outside') as listener:
+        ids = [connection.get('CLIENT', 'ID') for connection in (admin, one, mine, two, listener)]
+        check_equal(listener.get('SUBSCRIBE', 'c'), [b'subscribe', b'c', 1])
+
+        def listed(connection, *filter):
+            return sorted(int(found) for found in ID.findall(connection.get('CLIENT', 'LIST', *filter)))
+        check_equal(listed(admin), ids)
+        check_equal(listed(admin, 'TYPE', 'pubsub'), ids[4:])
+        check_equal(listed(admin, 'TYPE', 'normal'), ids[:4])
+        check_equal(listed(admin, 'TYPE', 'replica'), [])
+        check_equal(listed(one), ids[1:3])
+        check_equal(listed(one, 'ID', *ids), ids[1:3])
+        check_equal(one.get('CLIENT', 'KILL', 'ID', ids[3]), 0)
+        check_equal(one.get('CLIENT', 'KILL', 'TYPE', 'normal'), 1)
+        wait_for(lambda: listed(admin) == [ids[0], ids[1], ids[3], ids[4]], 'the other client of the namespace to go')
+        check_equal(admin.get('CLIENT', 'KILL', 'TYPE', 'pubsub'), 1)
+        wait_for(lambda: listed(admin) == [ids[0], ids[1], ids[3]], 'the subscriber to go')
+        check_equal(two.get('PING'), b'PONG')
+
+
+@suite.case('CLIENT PAUSE inside a namespace holds that namespace')
+def _(run):
+    with cluster_of() as cluster, enter(cluster, 'outside') as admin, enter(cluster, 'token-one') as one, \
+            enter(cluster, 'token-one') as mine, enter(cluster, 'token-two') as two:
+        check_equal(one.get('CLIENT', 'PAUSE', '1000000', 'WRITE'), b'OK')
+        mine.send('SET', 'k', 'v')
+        wait_for(lambda: b'flags=b' in one.get('CLIENT', 'LIST'), 'the write to be held')
+        check_equal([two.get('SET', 'k', 'v'), admin.get('SET', 'k', 'v')], [b'OK'] * 2)
+        check_equal(two.get('CLIENT', 'UNPAUSE'), b'OK')
+        check(b'flags=b' in one.get('CLIENT', 'LIST'), 'the pause is not of that namespace')
+        check_equal(one.get('CLIENT', 'UNPAUSE'), b'OK')
+        check_equal(mine.read()[1], b'OK')
+
+
 if __name__ == '__main__':
     suite.main()
