@@ -315,6 +315,20 @@ void partition_pause(struct partition *partition, uint64_t until_ms, bool writes
         resume_all(partition);
 }
 
+/* Connections whose users may no longer listen to what they listen to. */
+static void close_forbidden(struct partition *partition)
+{
+    struct list *next;
+    for (struct list *link = partition->sessions.next; link != &partition->sessions; link = next) {
+        struct session *session = container_of(link, struct session, link);
+        const struct acl_user *user = session_user(session);
+        next = link->next;
+        if (!session->is_internal && !session->is_closing && user &&
+            !subscriber_allowed(&session->subscriber, user))
+            session_abort(session);
+    }
+}
+
 void partition_refresh(struct partition *partition)
 {
     struct settings *old = partition->settings;
@@ -326,6 +340,8 @@ void partition_refresh(struct partition *partition)
         commit_set_durability(partition->commit, (enum durability)now->config.durability);
     if (now->config.active_expire != old->config.active_expire)
         partition->active_expire = now->config.active_expire;
+    if (now->acl != old->acl)
+        close_forbidden(partition);
     settings_unref(old);
 }
 

@@ -12,6 +12,7 @@
  */
 #include "proxy/local_auth.h"
 
+#include "proxy/audience.h"
 #include "proxy/local.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
@@ -164,7 +165,13 @@ bool local_is_protected(const struct proxy_worker *worker, const struct stream *
 void local_reloaded(struct client *client)
 {
     struct client_session *session = &client->session;
+    const struct acl_user *before = session->user;
     users_identify(client);
+    if (session->user && session->user != before && client->channels &&
+        !subscriber_allowed(&client->channels->subscriber, session->user)) {
+        client_kill(client, "its user may no longer listen to its channels");
+        return;
+    }
     if (session->place->is_gone)
         session->is_authenticated = false;
     else if (!session->user_name && session->place == session->home)

@@ -419,6 +419,14 @@ enum acl_denied acl_check(const struct acl_user *user, const struct command *com
     return told;
 }
 
+bool acl_may_listen(const struct acl_user *user, struct bytes channel, bool is_pattern)
+{
+    const struct acl_selector *selector = user->selectors;
+    while (selector && !(selector->all_channels || channel_allowed(selector, channel, is_pattern)))
+        selector = selector->next;
+    return selector != NULL;
+}
+
 static bool reads_all_keys(const struct acl_selector *selector)
 {
     bool all = selector->all_keys;

@@ -65,6 +65,8 @@ bool acl_user_is_unlimited(const struct acl_user *user);
 enum acl_denied acl_check(const struct acl_user *user, const struct command *command,
                           const struct bytes *argv, uint32_t argc, uint32_t *index);
 
+/* May it listen to this channel, or to this pattern of channels? */
+bool acl_may_listen(const struct acl_user *user, struct bytes channel, bool is_pattern);
 /* May it read every key with this command? SORT's patterns lead to any. */
 bool acl_reads_all(const struct acl_user *user, const struct command *command,
                    const struct bytes *argv, uint32_t argc);

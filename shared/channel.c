@@ -26,6 +26,17 @@ uint32_t subscriber_count(const struct subscriber *subscriber)
     return count;
 }
 
+bool subscriber_allowed(const struct subscriber *subscriber, const struct acl_user *user)
+{
+    for (int kind = 0; kind < CHANNEL_KINDS; kind++) {
+        const struct interest *interest = NULL;
+        while ((interest = follower_interest_next(&subscriber->kinds[kind], interest)))
+            if (!acl_may_listen(user, topic_name(interest->topic), kind == CHANNEL_PATTERN))
+                return false;
+    }
+    return true;
+}
+
 void subscriber_confirm(const struct subscriber *subscriber, struct reply *reply, const char *word,
                         enum channel_kind kind, const struct bytes *channel)
 {

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "shared/acl.h"
 #include "shared/bytes.h"
 #include "shared/interest.h"
 #include "shared/reply.h"
@@ -37,6 +38,8 @@ void subscriber_init(struct subscriber *subscriber);
 void subscriber_clear(struct subscriber *subscriber);
 /* Of all kinds. */
 uint32_t subscriber_count(const struct subscriber *subscriber);
+/* May the user listen to all of it? */
+bool subscriber_allowed(const struct subscriber *subscriber, const struct acl_user *user);
 /* Writes one confirmation; a NULL channel: there was none to end. */
 void subscriber_confirm(const struct subscriber *subscriber, struct reply *reply, const char *word,
                         enum channel_kind kind, const struct bytes *channel);

@@ -204,6 +204,26 @@ SCRIPT = """
 8 publish zz 1
 8 subscribe zz
 8 psubscribe ch*
+6 acl setuser ear reset on nopass +@all ~* &ch* &x
+9 auth ear ''
+9 subscribe chan
+6 acl setuser ear &y
+9 ping
+6 acl setuser ear resetchannels &chan
+9 ping
+6 acl setuser ear resetchannels &c*
+9 ping
+9 psubscribe c*
+9 psubscribe ch*
+6 acl setuser ear off
+9 ping
+6 acl setuser ear resetchannels &*ha*
+9 ping
+6 acl setuser ear on allchannels
+10 auth ear ''
+10 ssubscribe c
+6 acl setuser ear resetchannels &d
+10 ping
 """
 
 suite = Suite(__doc__)

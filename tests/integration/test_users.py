@@ -3,14 +3,16 @@
 
 import os
 import re
+import socket
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Cluster, metric
+from cluster import Cluster, Oracle, metric
 from harness import Suite, check, check_equal, wait_for
-from resp import Closed, Connection, ReplyError
+from resp import Closed, ReplyError
 
 suite = Suite(__doc__)
 
@@ -190,32 +192,52 @@ def _(run):
         check_equal(config, [b'requirepass', b'(redacted)'])
 
 
+def from_elsewhere(port, request=b'PING\r\n'):
+    """What a server on the loopback interface says to a client that is not 127.0.0.1."""
+    with socket.create_connection(('127.0.0.1', port), 10, ('127.0.0.2', 0)) as client:
+        client.sendall(request)
+        return client.recv(4096)
+
+
 @suite.case('protected-mode: without a password only this host is served')
 def _(run):
-    def reply_from_elsewhere(cluster, port=None):
-        import socket
-        with socket.create_connection(('127.0.0.1', port or cluster.proxies[0].port), 10, ('127.0.0.2', 0)) as client:
-            try:
-                client.sendall(b'PING\r\n')
-                return client.recv(4096)
-            except ConnectionError:
-                return b''
-
-    def is_denied(cluster, port=None):
-        return reply_from_elsewhere(cluster, port).startswith(b'-DENIED Redis is running in protected mode because')
-
+    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
+        oracle = Oracle(folder)
+        oracle.start()
+        denied = from_elsewhere(oracle.port, b'')
+        oracle.stop()
+    check(denied.startswith(b'-DENIED'), 'what Redis says: %r' % denied)
     with Cluster(backends=1, partitions=1, proxies=1, namespaces={'bound': {}}, listeners={'open': 'bound'}) as cluster:
         client = cluster.connect()
         check_equal(client.get('CONFIG', 'GET', 'protected-mode'), [b'protected-mode', b'yes'])
-        check(is_denied(cluster), 'from another host')
-        check_equal(reply_from_elsewhere(cluster, cluster.proxies[0].listener_ports['open']), b'+PONG\r\n')
+        port = cluster.proxies[0].port
+        check_equal(from_elsewhere(port, b''), denied, 'from another host')
+        check_equal(from_elsewhere(cluster.proxies[0].listener_ports['open']), b'+PONG\r\n', 'a listener')
         check_equal(client.get('CONFIG', 'SET', 'protected-mode', 'no'), b'OK')
-        check_equal(reply_from_elsewhere(cluster), b'+PONG\r\n', 'after CONFIG SET')
+        check_equal(from_elsewhere(port), b'+PONG\r\n', 'after CONFIG SET')
         check_equal(client.get('CONFIG', 'SET', 'protected-mode', 'yes'), b'OK')
         check_equal(client.get('ACL', 'SETUSER', 'default', '>pw'), b'OK')
-        check(reply_from_elsewhere(cluster).startswith(b'-NOAUTH'), 'with a password')
+        check(from_elsewhere(port).startswith(b'-NOAUTH'), 'with a password')
         check_equal(client.get('ACL', 'SETUSER', 'default', 'nopass'), b'OK')
-        check(is_denied(cluster), 'without it again')
+        check_equal(from_elsewhere(port, b''), denied, 'without it again')
+
+
+@suite.case('requirepass is the password of default: by reload, by CONFIG SET, and beside an aclfile that gives none')
+def _(run):
+    with Users('user reader on >pw ~r:* +@read\n', requirepass='one') as users:
+        proxy = users.cluster.proxies[0]
+        check(is_error(users.enter().get('PING'), 'NOAUTH'), 'a file without default does not open the door')
+        admin = users.enter('one')
+        check_equal(admin.get('CONFIG', 'SET', 'requirepass', 'two'), b'OK')
+        check(is_error(users.enter().get('AUTH', 'one'), 'WRONGPASS'), 'the old one')
+        check_equal(users.enter('default', 'two').get('PING'), b'PONG')
+        proxy.options['proxy']['requirepass'] = 'three'
+        proxy.write_config()
+        wait_for(lambda: users.cluster.connect().get('AUTH', 'three') == b'OK', 'the reload')
+        check(is_error(users.enter().get('AUTH', 'two'), 'WRONGPASS'), 'the one before')
+        check_equal(admin.get('PING'), b'PONG', 'who is in stays in')
+        check_equal(admin.get('CONFIG', 'SET', 'requirepass', ''), b'OK')
+        check_equal(users.enter().get('PING'), b'PONG', 'none is needed')
 
 
 if __name__ == '__main__':
