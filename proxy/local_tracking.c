@@ -146,7 +146,8 @@ static void send_on(struct request *request, struct part *part, struct upstream 
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
     struct bytes *words = malloc(argc * sizeof *words);
-    char id[INT64_TEXT_MAX];
+    char id[INT64_TEXT_MAX] = "";
+    struct bytes ear_id = {id, ear ? number_format_int64(id, (int64_t)ear->backend_id) : 0};
     uint32_t count = 0;
     CHECK(words);
     for (uint32_t i = 0; i < argc; i++) {
@@ -154,7 +155,7 @@ static void send_on(struct request *request, struct part *part, struct upstream 
         if (!is_redirect || ear)
             words[count++] = argv[i];
         if (is_redirect && ear)
-            words[count++] = (struct bytes){id, number_format_int64(id, (int64_t)ear->backend_id)};
+            words[count++] = ear_id;
         if (is_redirect)
             i++;
         else if (i >= 3 && bytes_is(argv[i], "prefix"))

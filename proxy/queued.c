@@ -21,8 +21,9 @@ void queued_walk(const struct client_transaction *transaction, queued_fn *each, 
     bool wants_more = true;
     for (size_t at = 0; at < len && wants_more; at += scan.size) {
         CHECK(resp_scan(&scan, &no_limits, text + at, len - at) == RESP_FRAME);
-        argv = realloc(argv, scan.argc * sizeof *argv);
-        CHECK(argv);
+        struct bytes *more = realloc(argv, scan.argc * sizeof *argv);
+        CHECK(more);
+        argv = more;
         for (uint32_t i = 0; i < scan.argc; i++)
             argv[i] = (struct bytes){text + at + scan.args[i].at, scan.args[i].len};
         wants_more = each(owner, command_find_argv(argv, scan.argc), argv, scan.argc);

@@ -28,7 +28,8 @@ static struct bytes shown_text(const struct slow_command *slow, uint32_t i,
                                char note[ARG_BYTES_MAX + NOTE_MAX])
 {
     int len;
-    if (i + 1 == shown_args(slow) && slow->argc + slow->missing > i + 1) {
+    bool is_last = i + 1 == shown_args(slow) && slow->argc + slow->missing > i + 1;
+    if (i >= slow->argc || is_last) {
         len = snprintf(note, NOTE_MAX, "... (%u more arguments)", slow->argc + slow->missing - i);
         return (struct bytes){note, (size_t)len};
     }

@@ -5,6 +5,7 @@
 #include "backend/store/store.h"
 #include "config/reload.h"
 #include "proxy/proxy.h"
+#include "proxy/worker.h"
 #include "shared/check.h"
 #include "tests/sim/sim_audit.h"
 #include "tests/sim/sim_world.h"
@@ -378,6 +379,19 @@ static bool all_are(const struct sim_cluster *cluster, enum sim_state state)
 bool sim_cluster_is_up(const struct sim_cluster *cluster)
 {
     return all_are(cluster, SIM_UP);
+}
+
+bool sim_cluster_is_quiet(const struct sim_cluster *cluster)
+{
+    for (unsigned i = 0; i < cluster->plan.proxies; i++) {
+        const struct proxy *proxy = cluster->proxies[i].proxy;
+        for (uint32_t j = 0; j < proxy->worker_count; j++) {
+            const struct proxy_worker *worker = proxy->workers[j];
+            if (worker->client_count > 0 || worker->requests > worker->free_count)
+                return false;
+        }
+    }
+    return true;
 }
 
 bool sim_cluster_is_down(const struct sim_cluster *cluster)

@@ -122,4 +122,7 @@ void sim_cluster_tend(struct sim_cluster *cluster);
 /* Starts what is due to come back. */
 void sim_cluster_revive(struct sim_cluster *cluster, bool at_once);
 bool sim_cluster_is_up(const struct sim_cluster *cluster);
+/* Every proxy has noticed that its clients have left, and what they had sent is done: one that was frozen may find
+ * their requests only when it thaws. */
+bool sim_cluster_is_quiet(const struct sim_cluster *cluster);
 bool sim_cluster_is_down(const struct sim_cluster *cluster);

@@ -416,6 +416,11 @@ static bool is_up(void)
     return sim_cluster_is_up(&world.cluster);
 }
 
+static bool is_quiet(void)
+{
+    return sim_cluster_is_quiet(&world.cluster);
+}
+
 static bool is_down(void)
 {
     return sim_cluster_is_down(&world.cluster);
@@ -430,6 +435,7 @@ static void end_clients(void)
     for (unsigned i = 0; i < world.client_count; i++)
         sim_client_fini(&world.clients[i]);
     world.client_count = 0;
+    run_until(is_quiet, "a proxy does not notice that its clients have left");
 }
 
 /* ---- audits ----------------------------------------------------------------------------------- */

@@ -66,6 +66,10 @@ static void test_what_is_no_longer_known_is_counted_in_the_notes(void)
     CHECK(log.newest->argc == 3);
     CHECK(bytes_equal(log.newest->argv[1], BYTES("key... (7 more bytes)")));
     CHECK(bytes_equal(log.newest->argv[2], BYTES("... (3 more arguments)")));
+    const struct slow_command one = {.argv = argv, .argc = 2, .missing = 1};
+    slowlog_push(&log, &one, 9);
+    CHECK(log.newest->argc == 3);
+    CHECK(bytes_equal(log.newest->argv[2], BYTES("... (1 more arguments)")));
     slowlog_reset(&log, NULL);
 }
 
