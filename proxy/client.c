@@ -793,6 +793,8 @@ static size_t take_frames(struct client *client, struct block *block, const char
     size_t used = 0;
     if (client->window > pipeline_limit)
         client->window = pipeline_limit;
+    bool is_shown = monitor_is_on(worker->proxy);
+    slow_clock(worker);
     while (used < len && !client->held_by && !client->is_ending) {
         struct resp_limits limits = worker->limits;
         limits.unauthenticated = !client->session.is_authenticated;
@@ -814,8 +816,8 @@ static size_t take_frames(struct client *client, struct block *block, const char
                               .argc = scan->argc};
         if (frame.argc > 0) {
             worker->taken = &frame;
-            bool is_taken = monitor_is_on(worker->proxy) ? monitor_take(client, &frame, client_take)
-                                                         : client_take(client, &frame);
+            bool is_taken =
+                is_shown ? monitor_take(client, &frame, client_take) : client_take(client, &frame);
             worker->taken = NULL;
             if (!is_taken)
                 break;

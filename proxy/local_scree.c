@@ -90,25 +90,41 @@ void local_scree_shards(struct client *client, struct request *request, struct r
     }
 }
 
+static void describe_namespace(const struct namespace *item, struct reply *reply)
+{
+    char rule[SLOT_RULE_TEXT_MAX];
+    size_t len = slot_rule_format(&item->slot_rule, rule);
+    reply_map(reply, 4);
+    reply_bulk_text(reply, "name");
+    reply_bulk_text(reply, item->name);
+    reply_bulk_text(reply, "pattern");
+    reply_bulk_text(reply, item->is_pattern ? "yes" : "no");
+    reply_bulk_text(reply, "ephemeral");
+    reply_bulk_text(reply, item->ephemeral ? "yes" : "no");
+    reply_bulk_text(reply, "slot-rule");
+    reply_bulk(reply, (struct bytes){rule, len});
+}
+
+static bool is_tenant(const struct client *client)
+{
+    return client->session.place->name.len > 0;
+}
+
+/* Who is inside one sees that one. */
 void local_scree_namespaces(struct client *client, struct request *request, struct reply *reply)
 {
     const struct namespaces *namespaces = client->worker->snapshot->namespaces;
+    const struct namespace *own = client->session.place->entry;
     (void)request;
-    reply_array(reply, (int64_t)namespaces->count);
-    for (size_t i = 0; i < namespaces->count; i++) {
-        const struct namespace *item = &namespaces->items[i];
-        char rule[SLOT_RULE_TEXT_MAX];
-        size_t len = slot_rule_format(&item->slot_rule, rule);
-        reply_map(reply, 4);
-        reply_bulk_text(reply, "name");
-        reply_bulk_text(reply, item->name);
-        reply_bulk_text(reply, "pattern");
-        reply_bulk_text(reply, item->is_pattern ? "yes" : "no");
-        reply_bulk_text(reply, "ephemeral");
-        reply_bulk_text(reply, item->ephemeral ? "yes" : "no");
-        reply_bulk_text(reply, "slot-rule");
-        reply_bulk(reply, (struct bytes){rule, len});
+    if (is_tenant(client)) {
+        reply_array(reply, own != NULL);
+        if (own)
+            describe_namespace(own, reply);
+        return;
     }
+    reply_array(reply, (int64_t)namespaces->count);
+    for (size_t i = 0; i < namespaces->count; i++)
+        describe_namespace(&namespaces->items[i], reply);
 }
 
 /* ---- RELOAD ---- */
@@ -149,7 +165,9 @@ static void reload_done(struct client *client, struct request *request, struct r
 
 void local_scree_reload(struct client *client, struct request *request, struct reply *reply)
 {
-    (void)client;
-    (void)reply;
+    if (is_tenant(client)) {
+        reply_error(reply, "NOPERM a namespace cannot reload the proxy's configuration");
+        return;
+    }
     request_on_main(request, reload_work, NULL, 0, reload_done);
 }

@@ -13,6 +13,7 @@
 #include "proxy/pool.h"
 #include "proxy/proxy.h"
 #include "proxy/rate.h"
+#include "proxy/slow.h"
 #include "proxy/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
@@ -54,7 +55,7 @@ struct request *request_new(struct proxy_worker *worker, const struct command *c
         CHECK(request);
         worker->requests++;
     }
-    memset(request, 0, offsetof(struct request, kept_text));
+    memset(request, 0, offsetof(struct request, head));
     request->worker = worker;
     request->command = command;
     request->part.request = request;
@@ -545,6 +546,7 @@ static void gather_done(struct gather *gather)
     free(gather);
     request->linked--;
     request->waiting--;
+    slow_clock(request->worker);
     request_complete(request);
 }
 

@@ -91,6 +91,7 @@ struct request {
     uint8_t exec_db;
     uint64_t begun_us; /* when its frame was taken; monotonic. slow.h */
     struct part part;
+    char head[REQUEST_HEAD_MAX]; /* the frame's first bytes; from here on nothing is set at first */
     union {
         char kept_text[REQUEST_INLINE_MAX]; /* KEPT_INLINE */
         struct {
@@ -98,7 +99,6 @@ struct request {
             struct local_state *local; /* of a local command; NULL: none */
         };
     };
-    char head[REQUEST_HEAD_MAX]; /* the frame's first bytes */
 };
 
 /* ---- for local handlers ---------------------------------------------------------------------- */

@@ -94,7 +94,7 @@ static void tell_shard(const struct request *request, struct slow_command *slow)
     uint64_t since =
         upstream->answered_us > request->begun_us ? upstream->answered_us : request->begun_us;
     slow->shard = bytes_of(upstream->node->name);
-    slow->shard_usec = loop_mono_us(worker->loop) - since;
+    slow->shard_usec = worker->now_us - since;
 }
 
 static void log_slow(const struct client *client, const struct request *request, uint64_t usec)

@@ -5,7 +5,7 @@
  *                                   … shard(s) …
  *   reply complete ─► slow_look: one compare; too long ─► slow_note ─► journal (one per proxy, a mutex)
  *
- * Times are those of loop turns, so what happens inside one turn takes 0 µs. Commands that wait at a backend
+ * Times are those of loop turns (slow_clock), so what happens inside one turn takes 0 µs. Commands that wait at a backend
  * (BLPOP) are not slow, they wait. A shard's share is the time it had this request in front of its queue: since
  * the request was sent, or since the shard's reply before it came, whichever is later.
  */
@@ -33,13 +33,19 @@ void journal_unlock(struct journal *journal);
 /* The limits may be others now. */
 void slow_configure(struct proxy_worker *worker);
 
+/* Whatever begins or ends requests takes the turn's time first. */
+static inline void slow_clock(struct proxy_worker *worker)
+{
+    worker->now_us = loop_mono_us(worker->loop);
+}
+
 /* The request was made of the frame that is being taken, if any. */
 static inline void slow_remember(struct request *request, const struct frame *frame)
 {
     const struct proxy_worker *worker = request->worker;
     if (worker->slow_us == UINT64_MAX || !frame)
         return;
-    request->begun_us = loop_mono_us(worker->loop);
+    request->begun_us = worker->now_us;
     request->head_len = frame->len < REQUEST_HEAD_MAX ? (uint16_t)frame->len : REQUEST_HEAD_MAX;
     memcpy(request->head, frame->data, request->head_len);
 }
@@ -52,7 +58,7 @@ static inline void slow_look(struct client *client, const struct request *reques
     const struct proxy_worker *worker = client->worker;
     if (!request->head_len)
         return;
-    uint64_t usec = loop_mono_us(worker->loop) - request->begun_us;
+    uint64_t usec = worker->now_us - request->begun_us;
     if (usec >= worker->slow_us)
         slow_note(client, request, usec);
 }

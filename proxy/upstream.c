@@ -6,6 +6,7 @@
 #include "proxy/pool.h"
 #include "proxy/proxy.h"
 #include "proxy/session.h"
+#include "proxy/slow.h"
 #include "proxy/tracking.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
@@ -541,10 +542,7 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
         bool is_errand = upstream->is_errand;
         if (is_errand)
             part->upstream = NULL;
-        upstream->worker->answering = upstream;
         take_reply(upstream, part, block, data, len);
-        upstream->worker->answering = NULL;
-        upstream->answered_us = loop_mono_us(upstream->worker->loop);
         if (is_errand)
             upstream_release(upstream, true);
         return;
@@ -559,10 +557,9 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
         take_id(upstream, data, len);
 }
 
-static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+static size_t take_frames(struct upstream *upstream, struct block *block, const char *data,
+                          size_t len, size_t *need)
 {
-    struct upstream *upstream = owner;
-    CHECK(upstream->magic == UPSTREAM_MAGIC);
     struct stream *stream = upstream->stream;
     size_t used = 0;
     upstream->heard_ms = worker_now_ms(upstream->worker);
@@ -589,6 +586,19 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
         upstream_close(upstream, "the shard is no longer in the map");
         return len;
     }
+    return used;
+}
+
+static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+{
+    struct upstream *upstream = owner;
+    CHECK(upstream->magic == UPSTREAM_MAGIC);
+    struct proxy_worker *worker = upstream->worker;
+    slow_clock(worker);
+    worker->answering = upstream;
+    size_t used = take_frames(upstream, block, data, len, need);
+    worker->answering = NULL;
+    upstream->answered_us = worker->now_us;
     return used;
 }
 

@@ -351,6 +351,7 @@ static void check_memory(struct proxy_worker *worker)
 static void on_tick(void *owner)
 {
     struct proxy_worker *worker = owner;
+    slow_clock(worker);
     bool needed = worker->pool.nodes && pool_tick(&worker->pool);
     needed |= pause_tick(worker);
     check_memory(worker);

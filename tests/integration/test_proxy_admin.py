@@ -434,5 +434,24 @@ def _(run):
         check_equal(mine.read()[1], b'OK')
 
 
+@suite.case('SCREE SHARDS, MAP, NAMESPACES, RELOAD, HELP: outside everything, inside a namespace its own')
+def _(run):
+    with cluster_of() as cluster, enter(cluster, 'outside') as admin, enter(cluster, 'token-one') as one:
+        check_equal(sorted(pairs(row)[b'name'] for row in admin.get('SCREE', 'NAMESPACES')), [b'one', b'two'])
+        check_equal([pairs(row)[b'name'] for row in one.get('SCREE', 'NAMESPACES')], [b'one'])
+        shards = [pairs(row) for row in admin.get('SCREE', 'SHARDS')]
+        check_equal(sum(shard[b'slots'] for shard in shards), 16384)
+        check_equal(set(pairs(pairs(admin.get('SCREE', 'MAP'))[b'shards'])), {shard[b'name'] for shard in shards})
+        check(admin.get('SCREE', 'RELOAD').startswith(b'OK epoch='), 'RELOAD')
+        check(is_error(one.get('SCREE', 'RELOAD'), 'NOPERM'), 'RELOAD by a tenant')
+        help_text = b'\n'.join(admin.get('SCREE', 'HELP'))
+        for word in (b'SHARDS', b'MAP', b'NAMESPACES', b'RELOAD', b'SLOWLOG', b'HOTKEYS', b'BIGKEYS', b'HELP'):
+            check(word in help_text, '%r in %r' % (word, help_text))
+        check(is_error(admin.get('SCREE', 'NOSUCH'), 'unknown subcommand'), 'NOSUCH')
+        for words in (['MEMORY', 'STATS'], ['MEMORY', 'DOCTOR'], ['MODULE', 'HELP']):
+            admin.call(*words)
+        check_equal(admin.get('PING'), b'PONG', 'no command ends the proxy')
+
+
 if __name__ == '__main__':
     suite.main()
