@@ -91,6 +91,20 @@ def _(run):
         check_equal(admin.get('PING'), b'PONG', 'who is still there stays')
 
 
+@suite.case('the example in config/ is one')
+def _(run):
+    with open(os.path.join(HERE, '..', '..', 'config', 'users.acl')) as file:
+        text = file.read()
+    with Users(text) as users:
+        shop, report = users.enter('shop', 'change me'), users.enter('report', 'change me')
+        check_equal(shop.get('SET', 'shop:1', 'x'), b'OK')
+        check(is_error(shop.get('KEYS', '*'), 'NOPERM'), 'KEYS is dangerous')
+        check_equal(report.get('GET', 'shop:1'), b'x')
+        check(is_error(report.get('SET', 'shop:1', 'y'), 'NOPERM'), 'not to write')
+        check_equal(report.get('SET', 'report:1', 'y'), b'OK')
+        check(is_error(users.enter().get('PING'), 'NOAUTH'), 'nobody')
+
+
 @suite.case('SETUSER holds for every worker when it answers, over other reloads, and in the file after SAVE')
 def _(run):
     with Users() as users:

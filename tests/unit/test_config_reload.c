@@ -12,6 +12,7 @@ static char folder[] = "/tmp/scree-reload-XXXXXX";
 static char proxy_path[128];
 static char shards_path[128];
 static char backend_path[128];
+static char users_path[128];
 static char error[1024];
 
 static const char map_1[] = "[map]\nepoch = 5\n[shard a]\nslots = 0-16383\naddress = h:1\n";
@@ -93,6 +94,104 @@ static void test_a_reload_takes_what_may_change_and_names_the_rest(void)
     snapshot_unref(fresh);
 }
 
+static const char proxy_users[] =
+    "[proxy]\naclfile = users.acl\nrequirepass = pw\n[upstream]\nsecret = s\n"
+    "[namespace a]\ntoken = t\nusers = bob eve\n";
+
+static bool accepts(const struct proxy_snapshot *snapshot, const char *name, const char *password)
+{
+    const struct acl_user *user = acl_user_find(snapshot->users, bytes_of(name));
+    return user && acl_user_accepts(user, bytes_of(password));
+}
+
+static struct proxy_snapshot *reload(struct proxy_snapshot *old)
+{
+    struct reload_report report;
+    struct proxy_snapshot *fresh = snapshot_reload(old, &report, error, sizeof error);
+    CHECK(fresh);
+    CHECK(report.users_changed == (fresh->users != old->users));
+    snapshot_unref(old);
+    return fresh;
+}
+
+static struct proxy_snapshot *with_user(struct proxy_snapshot *old, const char *name)
+{
+    struct acl *users = acl_copy(old->users);
+    (void)acl_user_add(users, bytes_of(name), false);
+    struct proxy_snapshot *fresh = snapshot_with_users(old, users);
+    snapshot_unref(old);
+    return fresh;
+}
+
+static void test_users_stay_until_their_file_is_another(void)
+{
+    put(shards_path, map_1);
+    put(proxy_path, proxy_users);
+    put(users_path, "user bob on >b +@all\n");
+    struct proxy_snapshot *snapshot = snapshot_load(proxy_path, error, sizeof error);
+    struct namespace_match match;
+    CHECK(snapshot && accepts(snapshot, "bob", "b") && !accepts(snapshot, "bob", "c"));
+    CHECK(accepts(snapshot, "default", "pw") && !accepts(snapshot, "default", ""));
+    CHECK(namespaces_home(snapshot->namespaces, BYTES("eve"), &match));
+    CHECK(bytes_equal(match.name, BYTES("a")));
+    CHECK(!namespaces_home(snapshot->namespaces, BYTES("ev"), &match));
+    snapshot = reload(with_user(snapshot, "ann"));
+    CHECK(acl_user_find(snapshot->users, BYTES("ann")));
+    put(users_path, "user bob on >c +@all\nuser default on nopass\n");
+    snapshot = reload(snapshot);
+    CHECK(!acl_user_find(snapshot->users, BYTES("ann")) && accepts(snapshot, "bob", "c"));
+    CHECK(accepts(snapshot, "default", "pw") && !accepts(snapshot, "default", ""));
+    put(proxy_path, "[proxy]\naclfile = users.acl\nrequirepass = other\n");
+    snapshot = reload(with_user(snapshot, "ann"));
+    CHECK(accepts(snapshot, "default", "other") && !accepts(snapshot, "default", "pw"));
+    CHECK(acl_user_find(snapshot->users, BYTES("ann")));
+    snapshot_unref(snapshot);
+}
+
+static void test_users_are_saved_and_loaded(void)
+{
+    put(shards_path, map_1);
+    put(proxy_path, proxy_users);
+    put(users_path, "user bob on >b\n");
+    struct proxy_snapshot *first = snapshot_load(proxy_path, error, sizeof error);
+    CHECK(first);
+    first = with_user(first, "ann");
+    struct proxy_snapshot *saved = snapshot_save_users(first);
+    CHECK(saved && saved->users == first->users);
+    snapshot_unref(first);
+    saved = reload(with_user(saved, "eve"));
+    CHECK(acl_user_find(saved->users, BYTES("eve"))); /* what was saved is no news */
+    struct proxy_snapshot *loaded = snapshot_load_users(saved, error, sizeof error);
+    CHECK(loaded && acl_user_find(loaded->users, BYTES("ann")));
+    CHECK(!acl_user_find(loaded->users, BYTES("eve")));
+    snapshot_unref(saved);
+    put(users_path, "user bob on\nuser +x\nnobody\n");
+    CHECK(!snapshot_load_users(loaded, error, sizeof error));
+    CHECK(error_is("/users.acl: line 3: expected 'user NAME rules…'"));
+    snapshot_unref(loaded);
+    CHECK(refused(proxy_users, "/users.acl: line 3: expected 'user NAME rules…'"));
+    CHECK(unlink(users_path) == 0);
+    CHECK(refused(proxy_users, "/users.acl: No such file or directory"));
+}
+
+static void test_homes_of_users(void)
+{
+    static const char secret[] = "[upstream]\nsecret = s\n";
+    char text[512];
+    (void)snprintf(text, sizeof text, "%s[namespace a]\nusers = x\n[namespace b]\nusers = y x\n",
+                   secret);
+    CHECK(refused(
+        text, "/proxy.ini:5: namespace b: users: expected users of one namespace only, found x"));
+    (void)snprintf(text, sizeof text, "%s[namespace a_*]\nusers = x\n", secret);
+    CHECK(refused(text,
+                  "/proxy.ini:3: namespace a_*: users: expected a namespace that is no pattern, "
+                  "found x"));
+    (void)snprintf(text, sizeof text, "%s[namespace a]\nusers = default\n", secret);
+    CHECK(refused(text,
+                  "/proxy.ini:3: namespace a: users: expected users other than default, found "
+                  "default"));
+}
+
 static void test_with_an_error_the_old_one_stays(void)
 {
     struct proxy_snapshot *old = start();
@@ -153,10 +252,14 @@ int main(void)
     CHECK(mkdtemp(folder));
     (void)snprintf(proxy_path, sizeof proxy_path, "%s/proxy.ini", folder);
     (void)snprintf(shards_path, sizeof shards_path, "%s/shards.ini", folder);
+    (void)snprintf(users_path, sizeof users_path, "%s/users.acl", folder);
     (void)snprintf(backend_path, sizeof backend_path, "%s/backend.ini", folder);
     test_a_snapshot_holds_all_files();
     test_nothing_changed();
     test_a_reload_takes_what_may_change_and_names_the_rest();
+    test_users_stay_until_their_file_is_another();
+    test_users_are_saved_and_loaded();
+    test_homes_of_users();
     test_with_an_error_the_old_one_stays();
     test_namespaces_that_contradict_are_refused();
     test_the_backend_takes_over_what_may_change();

@@ -1,0 +1,184 @@
+/*
+ * test_acl.c - sets of users beyond what test_acl.py compares with redis-server.
+ */
+#include "shared/acl_command.h"
+
+#include "shared/channel.h"
+#include "shared/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static char reason[ACL_ERROR_MAX];
+
+static struct acl *parse(const char *text)
+{
+    struct acl *acl = acl_parse(bytes_of(text), false, reason, sizeof reason);
+    CHECK(acl);
+    return acl;
+}
+
+static const struct acl_user *user_of(const struct acl *acl, const char *name)
+{
+    const struct acl_user *user = acl_user_find(acl, bytes_of(name));
+    CHECK(user);
+    return user;
+}
+
+static char *text_of(struct out *out)
+{
+    char *text = calloc(1, out->bytes + 1);
+    CHECK(text);
+    out_copy(out, text);
+    out_clear(out);
+    return text;
+}
+
+static char *rules_of(const struct acl_user *user)
+{
+    struct out out;
+    out_init(&out);
+    acl_user_rules(user, &out);
+    return text_of(&out);
+}
+
+static void test_what_is_printed_makes_the_same_users(void)
+{
+    struct acl *acl =
+        parse("user a on >x ~k* %R~r* &c* +@all -@admin -set (~z +get) (%W~w +set|x)\n"
+              "user b off nopass +select|0 +config|get\n\n# a comment\nuser default off\n");
+    struct out out;
+    out_init(&out);
+    acl_print(acl, &out);
+    char *first = text_of(&out);
+    struct acl *again = parse(first);
+    acl_print(again, &out);
+    char *second = text_of(&out);
+    CHECK(strcmp(first, second) == 0);
+    free(first);
+    free(second);
+    acl_unref(acl);
+    acl_unref(again);
+}
+
+static void test_rules_without_secrets_make_the_same_rights(void)
+{
+    struct acl *acl = parse("user a on >secret #" /* a digest */
+                            "6ca13d52ca70c883e0f0bb101e425a89e8624de51db2d2392593af6a84118090"
+                            " ~k* &c* +@all -@admin (~z +get)\n");
+    char *rules = rules_of(user_of(acl, "a"));
+    char line[2048];
+    CHECK(!strchr(rules, '#') && !strchr(rules, '>') && !strstr(rules, "nopass"));
+    (void)snprintf(line, sizeof line, "user a on nopass %s", rules);
+    struct acl *again = parse(line);
+    char *same = rules_of(user_of(again, "a"));
+    CHECK(strcmp(rules, same) == 0);
+    free(rules);
+    free(same);
+    acl_unref(acl);
+    acl_unref(again);
+}
+
+static void test_who_is_unlimited(void)
+{
+    struct acl *acl = parse("user a on nopass ~* &* +@all\n"
+                            "user b on nopass ~* &* +@all -get\n"
+                            "user c on nopass ~* +@all\n"
+                            "user d on nopass &* +@all ~k\n"
+                            "user e on nopass +ping (~* &* +@all)\n"
+                            "user f on nopass ~* &* +@all -get +@all\n");
+    CHECK(acl_user_is_unlimited(user_of(acl, "default")));
+    CHECK(acl_user_is_unlimited(user_of(acl, "a")));
+    CHECK(!acl_user_is_unlimited(user_of(acl, "b")));
+    CHECK(!acl_user_is_unlimited(user_of(acl, "c")));
+    CHECK(!acl_user_is_unlimited(user_of(acl, "d")));
+    CHECK(acl_user_is_unlimited(user_of(acl, "e")));
+    CHECK(acl_user_is_unlimited(user_of(acl, "f")));
+    acl_unref(acl);
+}
+
+static void test_who_reads_all_keys(void)
+{
+    const struct command *sort = command_of(COMMAND_sort);
+    const struct bytes argv[] = {BYTES("SORT"), BYTES("k")};
+    struct acl *acl = parse("user a on nopass ~* +sort\n"
+                            "user b on nopass %R~* +sort\n"
+                            "user c on nopass %W~* ~k* +sort\n"
+                            "user d on nopass ~* +get (~k +sort)\n");
+    CHECK(acl_reads_all(user_of(acl, "a"), sort, argv, 2));
+    CHECK(acl_reads_all(user_of(acl, "b"), sort, argv, 2));
+    CHECK(!acl_reads_all(user_of(acl, "c"), sort, argv, 2));
+    CHECK(!acl_reads_all(user_of(acl, "d"), sort, argv, 2));
+    acl_unref(acl);
+}
+
+static void test_who_may_listen(void)
+{
+    struct acl *acl = parse("user a on nopass &c*\nuser b on nopass (&*)\n");
+    CHECK(acl_may_listen(user_of(acl, "a"), BYTES("chan"), false));
+    CHECK(acl_may_listen(user_of(acl, "a"), BYTES("c*"), true));
+    CHECK(!acl_may_listen(user_of(acl, "a"), BYTES("ch*"), true));
+    CHECK(!acl_may_listen(user_of(acl, "a"), BYTES("x"), false));
+    CHECK(acl_may_listen(user_of(acl, "b"), BYTES("x*"), true));
+    acl_unref(acl);
+}
+
+static void test_bad_files_are_refused_with_their_line(void)
+{
+    const char *const bad[] = {
+        "user",       "user a +nonsense", "nobody",    "user a on\nuser a off",
+        "user a (~x", "user a >",         "user a #12"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        *reason = 0;
+        struct acl *acl = acl_parse(bytes_of(bad[i]), false, reason, sizeof reason);
+        if (acl)
+            acl_unref(acl);
+        else
+            CHECK(strncmp(reason, "line ", 5) == 0);
+        CHECK(!acl || i == 5); /* an empty password is one */
+    }
+}
+
+static void add(struct acl_log *log, const char *user, uint64_t at_ms)
+{
+    const struct acl_event event = {.reason = ACL_DENIED_KEY,
+                                    .at_ms = at_ms,
+                                    .object = BYTES("k"),
+                                    .user = bytes_of(user),
+                                    .client = BYTES("id=1")};
+    acl_log_add(log, &event, 3);
+}
+
+static const struct acl_event *newest(const struct acl_log *log)
+{
+    return container_of(log->entries.next, struct acl_event, link);
+}
+
+static void test_the_log_counts_repeats_and_forgets_the_oldest(void)
+{
+    struct acl_log log;
+    acl_log_init(&log);
+    add(&log, "a", 1000);
+    add(&log, "b", 2000);
+    add(&log, "a", 61000);
+    CHECK(log.count == 2 && newest(&log)->times == 2 && newest(&log)->at_ms == 61000);
+    add(&log, "a", 121001);
+    CHECK(log.count == 3 && newest(&log)->times == 1);
+    add(&log, "c", 121002);
+    CHECK(log.count == 3 && bytes_equal(newest(&log)->user, BYTES("c")));
+    acl_log_clear(&log);
+    CHECK(log.count == 0 && list_empty(&log.entries));
+}
+
+int main(void)
+{
+    command_init();
+    test_what_is_printed_makes_the_same_users();
+    test_rules_without_secrets_make_the_same_rights();
+    test_who_is_unlimited();
+    test_who_reads_all_keys();
+    test_who_may_listen();
+    test_bad_files_are_refused_with_their_line();
+    test_the_log_counts_repeats_and_forgets_the_oldest();
+    return 0;
+}
