@@ -539,7 +539,7 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
     }
     queue_pop(upstream, part);
     if (part->kind == PART_REQUEST) {
-        bool is_errand = upstream->is_errand;
+        bool is_errand = upstream->is_errand && part->request->is_blocking;
         if (is_errand)
             part->upstream = NULL;
         take_reply(upstream, part, block, data, len);
@@ -736,7 +736,7 @@ void upstream_send(struct upstream *upstream, struct part *part, struct place *p
 void upstream_send_errand(struct upstream *upstream, struct part *part, struct place *place,
                           const struct frame *frame, uint64_t patience_ms)
 {
-    CHECK(upstream->is_private && !upstream->first);
+    CHECK(upstream->is_private);
     upstream->is_errand = true;
     upstream->patience_ms = patience_ms;
     upstream_send(upstream, part, place, frame, false);

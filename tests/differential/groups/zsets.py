@@ -62,6 +62,14 @@ def by_name(c, name):
     return None if c.fields_many else [name, c.key(), name_bound(c), name_bound(c)]
 
 
+def remove_by_name(c):
+    """From a set of one score: with several, what a skiplist finds is chance."""
+    if c.chance(0.2):
+        return ['ZREMRANGEBYLEX', c.key()] + c.pick([['-', '+'], ['+', '-'], ['x', '+'], ['-', '']])
+    members = [word for _ in range(c.number(1, 8)) for word in ('0', member(c))]
+    return [Step(['ZADD', 'one-score'] + members), Step(['ZREMRANGEBYLEX', 'one-score', name_bound(c), name_bound(c)])]
+
+
 def limit(c, chance=0.4):
     if not c.chance(chance):
         return []
@@ -166,7 +174,7 @@ def algebra(c):
         count = c.pick([b'0', b'-1', b'x', b''] + ([] if c.through_proxy else [count + 1, count + 9]))
     words = [name] + target + [count] + keys
     if c.chance(0.4) and name != 'ZINTERCARD':
-        words += [c.case('WEIGHTS')] + [c.pick(SCORES + ['inf', '-inf', '0', '2']) if c.chance(0.97) else 'x'
+        words += [c.case('WEIGHTS')] + [c.pick(SCORES + ['inf', '-inf', '2'] + ([] if c.fields_many else ['0'])) if c.chance(0.97) else 'x'
                                         for _ in keys]
     if c.chance(0.4) and name != 'ZINTERCARD':
         words += [c.case('AGGREGATE'), c.pick(['SUM', 'MIN', 'MAX', 'min']) if c.chance(0.97) else 'AVG']
@@ -199,7 +207,7 @@ COMMANDS = [
     (3, zrangestore),
     (1, lambda c: ['ZREMRANGEBYRANK', c.key(), c.number(-4, 4), c.number(-4, 4)]),
     (1, lambda c: ['ZREMRANGEBYSCORE', c.key(), bound(c), bound(c)]),
-    (1, lambda c: by_name(c, 'ZREMRANGEBYLEX')),
+    (1, remove_by_name),
     (3, pop),
     (2, lambda c: ['ZMPOP'] + mpop_words(c)),
     (3, waiting),
