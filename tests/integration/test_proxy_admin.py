@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -12,7 +13,7 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from cluster import Cluster, Oracle
 from harness import Suite, check, check_equal, wait_for
-from resp import Connection, ReplyError
+from resp import Closed, Connection, ReplyError
 
 suite = Suite(__doc__)
 
@@ -32,6 +33,15 @@ def started(process):
         yield process
     finally:
         process.kill9()
+
+
+def stop_process(process):
+    """SIGSTOP, and until no thread of it runs any more."""
+    def is_stopped(thread):
+        with open('/proc/%d/task/%s/stat' % (process.pid, thread)) as file:
+            return file.read().rsplit(')', 1)[1].split()[0] == 'T'
+    process.pause()
+    wait_for(lambda: all(map(is_stopped, os.listdir('/proc/%d/task' % process.pid))), 'the process to stop')
 
 
 def enter(cluster, *login, proto=2):
@@ -62,7 +72,7 @@ def _(run):
         check_equal(admin.get('CONFIG', 'SET', 'slowlog-log-slower-than', '200000'), b'OK')
         check_equal([client.get('SET', key, 'v') for key in (slow_key, fast_key)], [b'OK'] * 2)
         check_equal(admin.get('SLOWLOG', 'RESET'), b'OK')
-        cluster.backends[0].pause()
+        stop_process(cluster.backends[0])
         began = time.monotonic()
         client.send('SET', slow_key, 'x' * 200)
         check_equal(admin.get('GET', fast_key), b'v')
@@ -221,6 +231,29 @@ def _(run):
         check_equal(client.get('PING'), b'PONG')
 
 
+@suite.case('a proxy stops cleanly under MONITOR and load')
+def _(run):
+    with Cluster(backends=1, partitions=1) as cluster:
+        monitors = [monitor(cluster.connect()) for _ in range(4)]
+        clients = [cluster.connect() for _ in range(4)]
+
+        def play(client):
+            try:
+                while True:
+                    client.pipeline([['PING']] * 50 + [['GET', 'k']] * 50)
+            except (OSError, EOFError, Closed):
+                pass
+        threads = [threading.Thread(target=play, args=[client]) for client in clients]
+        for thread in threads:
+            thread.start()
+        for connection in monitors:
+            read_lines(connection, b'"GET" "k"')
+        cluster.proxies[0].stop()
+        for thread in threads:
+            thread.join()
+        cluster.proxies[0].start()
+
+
 # ---- CLIENT PAUSE ------------------------------------------------------------------------------------------------
 
 @suite.case('CLIENT PAUSE WRITE holds writes of all workers, and transactions that write, until UNPAUSE')
@@ -308,7 +341,7 @@ def _(run):
         with cluster.partition(0) as direct:
             check_equal(direct.get('CONFIG', 'GET', 'latency-monitor-threshold')[1], b'100', 'at the shard')
         key = cluster.key_on(0)
-        cluster.backends[0].pause()
+        stop_process(cluster.backends[0])
         began = time.monotonic()
         client.send('GET', key)
         wait_for(lambda: time.monotonic() - began > 0.3, 'the request to be slow')
