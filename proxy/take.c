@@ -1,0 +1,296 @@
+#include "proxy/take.h"
+
+#include "proxy/audience.h"
+#include "proxy/blocked.h"
+#include "proxy/local.h"
+#include "proxy/monitor.h"
+#include "proxy/pause.h"
+#include "proxy/pool.h"
+#include "proxy/rate.h"
+#include "proxy/request.h"
+#include "proxy/route.h"
+#include "proxy/split.h"
+#include "proxy/transaction.h"
+#include "proxy/upstream.h"
+#include "proxy/users.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- sending: all return false when the frame must wait, and nothing was done then ------------- */
+
+/* The frame as it is, to one shard. */
+static inline bool send_one(struct client *client, const struct frame *frame,
+                            const struct command *command, uint32_t shard)
+{
+    if (!client_may_send(client, client_label(client, command)))
+        return false;
+    struct upstream *upstream = client_upstream(client, shard, command);
+    if (upstream_is_full(upstream, client))
+        return false;
+    struct request *request = client_new_request(client, command);
+    request->waiting = 1;
+    if (users_go_along(client, command))
+        users_send(client, upstream, request, frame);
+    else
+        upstream_send(upstream, &request->part, client->session.place, frame,
+                      command->flags & CMD_READONLY);
+    return true;
+}
+
+static bool send_all(struct client *client, const struct frame *frame,
+                     const struct command *command)
+{
+    struct pool *pool = &client->worker->pool;
+    uint32_t count = (uint32_t)pool->count;
+    if (count == 1)
+        return send_one(client, frame, command, 0);
+    if (!client_may_send(client, client_label(client, command)))
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (upstream_is_full(client_upstream(client, i, command), client))
+            return false;
+    }
+    struct request *request = client_new_request(client, command);
+    request_make_parts(request, count, 0);
+    request_hold(request);
+    for (uint32_t i = 0; i < count; i++)
+        upstream_send(client_upstream(client, i, command), request_part(request, i, pool->nodes[i]),
+                      client->session.place, frame, command->flags & CMD_READONLY);
+    request_go(request);
+    return true;
+}
+
+/* One frame for each shard that has keys of it. */
+static bool send_parts(struct client *client, const struct frame *frame,
+                       const struct command *command)
+{
+    struct proxy_worker *worker = client->worker;
+    struct upstream *upstreams[SHARD_COUNT_MAX];
+    struct out *outs[SHARD_COUNT_MAX];
+    uint16_t shards[SHARD_COUNT_MAX];
+    struct split split = {.block = frame->block,
+                          .base = frame->base,
+                          .args = frame->args,
+                          .argc = frame->argc,
+                          .keys = &worker->keys.list,
+                          .shards = worker->keys.shards};
+    if (!client_may_send(client, client_label(client, command)))
+        return false;
+    uint32_t count = split_group(&split, worker->keys.shards, shards);
+    for (uint32_t i = 0; i < count; i++) {
+        upstreams[i] = client_upstream(client, shards[i], command);
+        if (upstream_is_full(upstreams[i], client))
+            return false;
+    }
+    struct request *request = client_new_request(client, command);
+    request_make_parts(request, count, split.keys->count);
+    memcpy(request_order(request), worker->keys.shards, split.keys->count * sizeof(uint16_t));
+    request_hold(request);
+    for (uint32_t i = 0; i < count; i++)
+        outs[i] =
+            upstream_begin(upstreams[i], request_part(request, i, worker->pool.nodes[shards[i]]),
+                           client->session.place);
+    split_write(&split, worker->keys.shards, count, outs);
+    for (uint32_t i = 0; i < count; i++) {
+        if (outs[i])
+            upstream_commit(upstreams[i], request_part_at(request, i));
+    }
+    request_go(request);
+    return true;
+}
+
+/* ---- routing --------------------------------------------------------------------------------- */
+
+static bool run_local(struct client *client, const struct frame *frame,
+                      const struct command *command)
+{
+    local_fn *handler = local_handlers[command->id];
+    bool asks_shards = command->route != ROUTE_LOCAL || command->merge != MERGE_ONE;
+    CHECK(handler);
+    if (command->route == ROUTE_PINNED && client->pipeline.count > 0) {
+        client_hold(client, HOLD_ORDER); /* messages come right behind the confirmation */
+        return false;
+    }
+    if (asks_shards && !client_may_send(client, client_label(client, command)))
+        return false;
+    (void)argv_of(client->worker, frame);
+    request_run_local(client_new_request(client, command), handler, frame->argc);
+    return true;
+}
+
+/* Not the hot path: several keys, none, or no shard at all. */
+static bool take_planned(struct client *client, const struct frame *frame,
+                         const struct command *command)
+{
+    struct proxy_worker *worker = client->worker;
+    const struct proxy_snapshot *snapshot = worker->snapshot;
+    struct route_rules rules = {.map = snapshot->map,
+                                .entry = client->session.place->entry,
+                                .is_strict = snapshot->config.cross_slot == CROSS_SLOT_STRICT};
+    struct route route =
+        route_plan(&rules, command, argv_of(worker, frame), frame->argc, &worker->keys);
+    switch (route.kind) {
+    case ROUTE_KIND_ONE:
+        return send_one(client, frame, command, route.shard);
+    case ROUTE_KIND_ANY:
+        return send_one(client, frame, command, pool_any(&worker->pool));
+    case ROUTE_KIND_PARTS:
+        return send_parts(client, frame, command);
+    case ROUTE_KIND_ALL:
+        return send_all(client, frame, command);
+    case ROUTE_KIND_LOCAL:
+        return run_local(client, frame, command);
+    case ROUTE_KIND_TRANSACTION:
+        return transaction_command(client, frame, command);
+    case ROUTE_KIND_BLOCKING:
+        return blocked_send(client, frame, command, &route);
+    case ROUTE_KIND_UNKNOWN:
+        client_reply_unknown(client, frame);
+        return true;
+    case ROUTE_KIND_DENIED:
+        client_reply_denied(client, command);
+        return true;
+    case ROUTE_KIND_CROSSSLOT:
+        client_reply_code(client, command, ERR_CROSSSLOT);
+        return true;
+    }
+    return true;
+}
+
+/* ---- gates ----------------------------------------------------------------------------------- */
+
+/* Between MULTI and EXEC these still act at once. */
+static bool acts_in_transaction(const struct command *command)
+{
+    switch (command->id) {
+    case COMMAND_multi:
+    case COMMAND_exec:
+    case COMMAND_discard:
+    case COMMAND_watch:
+    case COMMAND_quit:
+    case COMMAND_reset:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* EXEC itself is refused: the transaction ends with it. */
+static void refuse_exec(struct client *client, const struct command *command, const char *why)
+{
+    struct reply reply;
+    client_transaction_clear(&client->session.transaction);
+    client_transaction_release(client);
+    struct request *request = client_begin_reply(client, command, &reply);
+    metric_add(client->worker->metrics, METRIC_PROXY_ERRORS, 1);
+    reply_errorf(&reply, "EXECABORT Transaction discarded because of: %s", why);
+    client_ready(client, request);
+}
+
+static void reply_arity(struct client *client, const struct command *command)
+{
+    struct reply reply;
+    struct request *request = client_begin_reply(client, command, &reply);
+    metric_add(client->worker->metrics, METRIC_PROXY_ERRORS, 1);
+    command_error_arity(&reply, command);
+    client_ready(client, request);
+}
+
+/* What its user's rules say. False: it was refused, and the client told. */
+static bool is_permitted(struct client *client, const struct frame *frame,
+                         const struct command *command)
+{
+    char why[ACL_ERROR_MAX];
+    client->last_command = command; /* ACL LOG tells it */
+    if (users_allow(client, frame, command, why))
+        return true;
+    transaction_refused(client);
+    if (command->id == COMMAND_exec)
+        refuse_exec(client, command, why);
+    else
+        client_reply_text(client, command, why);
+    return false;
+}
+
+/* A web page made a browser talk to us: it gets no second line in. */
+static bool is_http(const struct frame *frame)
+{
+    return bytes_is(frame_arg(frame, 0), "post") || bytes_is(frame_arg(frame, 0), "host:");
+}
+
+/* A RESP2 client with subscriptions reads messages, which only few replies can stand between. */
+static bool check_subscriber(struct client *client, const struct command *command)
+{
+    bool may_run = command->route == ROUTE_PINNED && command->flags & CMD_PUBSUB;
+    if (may_run || command->id == COMMAND_ping || command->id == COMMAND_quit ||
+        command->id == COMMAND_reset)
+        return true;
+    char text[256];
+    (void)snprintf(text, sizeof(text), SUBSCRIBER_ERROR, command_full_name(command));
+    transaction_refused(client);
+    if (command->id == COMMAND_exec)
+        refuse_exec(client, command, text + strlen("ERR "));
+    else
+        client_reply_text(client, command, text);
+    return false;
+}
+
+/* The gates before a command runs, in Redis' order. False: it was refused, and the client told. */
+static bool pass_gates(struct client *client, const struct frame *frame,
+                       const struct command *command)
+{
+    bool is_arity_ok = command && command_arity_ok(command, frame->argc);
+    if (is_arity_ok && (client->session.is_authenticated || (command->flags & CMD_NO_AUTH)))
+        return !client->session.is_limited || is_permitted(client, frame, command);
+    transaction_refused(client);
+    if (!command && is_http(frame))
+        client_kill(client, "it speaks HTTP");
+    else if (!command)
+        client_reply_unknown(client, frame);
+    else if (command->id == COMMAND_exec)
+        refuse_exec(client, command,
+                    is_arity_ok ? error_text(ERR_NOAUTH)
+                                : "wrong number of arguments for 'exec' command");
+    else if (is_arity_ok)
+        client_reply_code(client, command, ERR_NOAUTH);
+    else
+        reply_arity(client, command);
+    return false;
+}
+
+/* ---- one frame ------------------------------------------------------------------------------- */
+
+bool client_take(struct client *client, const struct frame *frame)
+{
+    const struct command *command = command_find(frame_arg(frame, 0));
+    if (command && command_has_subs(command) && frame->argc > 1)
+        command = command_find_sub(command, frame_arg(frame, 1));
+    if (client->session.place->meter && !rate_pass(client, frame, command))
+        return !(client->held_by & HOLD_RATE);
+    if (!pass_gates(client, frame, command))
+        return true;
+    if (monitor_is(client) && monitor_refuses(client, command))
+        return true;
+    if (client->worker->pause_count && pause_holds(client, command))
+        return false;
+    client->last_command = command;
+    if (client->channels && client_is_subscriber(client) && !check_subscriber(client, command))
+        return true;
+    if (client->session.transaction.is_open && !acts_in_transaction(command)) {
+        transaction_queue_command(client, frame, command);
+        return true;
+    }
+    if (command->route == ROUTE_BY_KEY || command->route == ROUTE_SPLIT) {
+        int32_t at = keys_first(command, frame->argc);
+        if (at > 0) {
+            const struct proxy_snapshot *snapshot = client->worker->snapshot;
+            struct route_rules rules = {snapshot->map, client->session.place->entry, false};
+            uint16_t slot = route_slot(&rules, frame_arg(frame, (uint32_t)at));
+            return send_one(client, frame, command, shard_map_find(snapshot->map, slot));
+        }
+    }
+    return take_planned(client, frame, command);
+}
