@@ -1,25 +1,30 @@
 #!/usr/bin/python3
-"""Ordinary clients work unchanged: redis-py, redis-cli, redis-benchmark, hiredis (sync, async on libuv), ioredis."""
+"""Ordinary clients work unchanged: redis-py (threads, asyncio), Redis' own tools, hiredis, ioredis, node-redis; others' first bytes."""
 
+import asyncio
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 import redis
+import redis.asyncio
 
-from cluster import Cluster
-from harness import Skip, Suite, check, check_equal
+import harness
+from cluster import Cluster, Oracle
+from harness import Skip, Suite, check, check_equal, wait_for
+from resp import Connection, encode
 
 suite = Suite(__doc__)
 
 
 def with_cluster(body):
-    with Cluster(backends=2, partitions=2, proxies=1) as cluster:
+    with Cluster(backends=3, partitions=1, proxies=1) as cluster:
         body(cluster, cluster.proxies[0].address)
 
 
@@ -72,7 +77,7 @@ def _(run):
                                   (['GET'], redis.ResponseError, 'wrong number of arguments'),
                                   (['RENAME', '{a}', '{b}'], redis.ResponseError, 'CROSSSLOT')):
             if words[0] == 'RENAME':
-                words = ['RENAME', cluster.key_on(0), cluster.key_on(3)]
+                words = ['RENAME', cluster.key_on(0), cluster.key_on(2)]
             try:
                 client.execute_command(*words)
                 check(False, '%r raised nothing' % words)
@@ -110,7 +115,6 @@ def _(run):
 
 @suite.case('redis-py: a pool of threads and big values')
 def _(run):
-    import threading
     failures = []
 
     def work(client, number):
@@ -136,6 +140,75 @@ def _(run):
     with_cluster(body)
 
 
+@suite.case('redis-py: pub/sub, blocking pops, streams and scripts')
+def _(run):
+    def body(cluster, address):
+        client = cluster.redis(decode_responses=True)
+        listener = client.pubsub(ignore_subscribe_messages=True)
+        listener.subscribe('c1', 'c2', 'c3')
+        listener.psubscribe('p*')
+        wait_for(lambda: client.pubsub_numpat() == 1, 'the subscriptions')
+        check_equal([client.publish(name, name) for name in ('c1', 'c2', 'c3', 'px', 'none')], [1, 1, 1, 1, 0])
+        heard = []
+        wait_for(lambda: heard.append(listener.get_message(timeout=0.1)) or len([m for m in heard if m]) == 4, 'messages')
+        check_equal(sorted(message['data'] for message in heard if message), ['c1', 'c2', 'c3', 'px'])
+        listener.close()
+
+        popped = []
+        threads = [threading.Thread(target=lambda key=key: popped.append(cluster.redis().blpop([key], 0)))
+                   for key in ('q1', 'q2', 'q3')]
+        for thread in threads:
+            thread.start()
+        wait_for(lambda: client.info('clients')['blocked_clients'] == 3, 'three blocked clients')
+        for key in ('q3', 'q2', 'q1'):
+            client.rpush(key, key)
+        for thread in threads:
+            thread.join(20 * harness.SLOW)
+        check_equal(sorted(popped), [(b'q1', b'q1'), (b'q2', b'q2'), (b'q3', b'q3')])
+
+        ids = [client.xadd('stream', {'n': i}) for i in range(10)]
+        client.xgroup_create('stream', 'group', '0')
+        got = client.xreadgroup('group', 'me', {'stream': '>'}, count=4)
+        check_equal([entry[0] for entry in got[0][1]], ids[:4])
+        check_equal(client.xack('stream', 'group', *ids[:4]), 4)
+        script = client.register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+        check_equal([script(keys=['n%d' % i], args=[i]) for i in range(20)], list(range(20)))
+        check_equal(client.script_flush(), True)
+        check_equal(script(keys=['n1'], args=[1]), 2, 'a script the shard has forgotten')
+    with_cluster(body)
+
+
+async def asyncio_session(port):
+    client = redis.asyncio.Redis(host='127.0.0.1', port=port, socket_timeout=20 * harness.SLOW)
+    replies = await asyncio.gather(*(client.set('a:%d' % i, i) for i in range(100)))
+    check(all(replies), 'SET')
+    check_equal(await asyncio.gather(*(client.get('a:%d' % i) for i in range(100))), [b'%d' % i for i in range(100)])
+    async with client.pipeline(transaction=True) as pipe:
+        check_equal(await pipe.incr('{t}a').incr('{t}a').get('{t}a').execute(), [1, 2, b'2'])
+    check_equal({key async for key in client.scan_iter('a:*', count=11)}, {b'a:%d' % i for i in range(100)})
+    listener = client.pubsub(ignore_subscribe_messages=True)
+    await listener.subscribe('channel')
+    while await client.publish('channel', 'x') == 0:
+        await asyncio.sleep(0)
+    heard = None
+    while heard is None:
+        heard = await listener.get_message(timeout=1)
+    check_equal(heard['data'], b'x')
+    await listener.close()
+    waiting = asyncio.ensure_future(client.blpop(['queue'], 0))
+    while (await client.info('clients'))['blocked_clients'] != 1:
+        await asyncio.sleep(0)
+    await client.rpush('queue', 'v')
+    check_equal(await waiting, (b'queue', b'v'))
+    await client.close()
+
+
+@suite.case('redis-py with asyncio: gathered commands, transactions, scans, pub/sub, blocking')
+def _(run):
+    limit = 60 * harness.SLOW
+    with_cluster(lambda cluster, address: asyncio.run(asyncio.wait_for(asyncio_session(address[1]), limit)))
+
+
 # ---- Redis' own tools --------------------------------------------------------------------------------------------
 
 @suite.case('redis-cli in RESP2 and RESP3, interactive input, --scan, --pipe')
@@ -157,9 +230,12 @@ def _(run):
     with_cluster(body)
 
 
-@suite.case('redis-benchmark runs its tests of strings and hashes')
+@suite.case('redis-benchmark runs all its tests')
 def _(run):
     def body(cluster, address):
+        output = run_program(['redis-benchmark', '-h', address[0], '-p', str(address[1]), '-q', '-n', '500'])
+        check(output.count('requests per second') >= 20, output)
+        check('rror' not in output.replace('ERROR: failed to fetch CONFIG', ''), output)
         for depth in (1, 16):
             output = run_program(['redis-benchmark', '-h', address[0], '-p', str(address[1]), '-q', '-n', '4000', '-P',
                                   str(depth), '-r', '1000', '-t', 'ping_inline,ping_mbulk,set,get,incr,hset,mset'])
@@ -186,22 +262,79 @@ def _(run):
         with_cluster(body)
 
 
-@suite.case('ioredis')
-def _(run):
+def run_node(folder_name):
+    """npm ci of a folder beside this script, then its client.js against a cluster."""
     if not shutil.which('node') or not shutil.which('npm'):
         raise Skip('node or npm is not installed')
-    with tempfile.TemporaryDirectory(prefix='scree-ioredis-') as folder:
+    with tempfile.TemporaryDirectory(prefix='scree-node-') as folder:
         for name in ('package.json', 'package-lock.json', 'client.js'):
-            shutil.copy(os.path.join(HERE, 'ioredis', name), folder)
+            shutil.copy(os.path.join(HERE, folder_name, name), folder)
         done = subprocess.run(['npm', 'ci', '--no-audit', '--no-fund', '--ignore-scripts'], cwd=folder,
                               capture_output=True, timeout=300)
         if done.returncode != 0:
-            raise Skip('npm could not fetch ioredis: ' + done.stderr.decode('utf-8', 'replace')[-300:])
+            raise Skip('npm could not fetch %s: %s' % (folder_name, done.stderr.decode('utf-8', 'replace')[-300:]))
 
         def body(cluster, address):
             output = run_program(['node', os.path.join(folder, 'client.js'), address[0], str(address[1])])
             check_equal(output.strip().splitlines()[-1], 'ok')
         with_cluster(body)
+
+
+@suite.case('ioredis: pipelines, transactions, scans, scripts, streams, pub/sub, blocking')
+def _(run):
+    run_node('ioredis')
+
+
+@suite.case('node-redis, RESP2 and RESP3: the same, and a pool')
+def _(run):
+    run_node('node_redis')
+
+
+# ---- the first bytes of other clients ----------------------------------------------------------------------------
+
+START_UPS = {
+    'Jedis': [['HELLO', '3', 'SETNAME', 'jedis'], ['CLIENT', 'SETINFO', 'LIB-NAME', 'jedis'],
+              ['CLIENT', 'SETINFO', 'LIB-VER', '5.1.0'], ['SELECT', '0'], ['PING'], ['INFO', 'server']],
+    'Lettuce': [['HELLO', '3'], ['CLIENT', 'SETNAME', 'lettuce'], ['CLIENT', 'SETINFO', 'lib-name', 'Lettuce'],
+                ['CLIENT', 'SETINFO', 'lib-ver', '6.3.0'], ['PING'], ['SELECT', '1'], ['COMMAND', 'INFO', 'get']],
+    'go-redis': [['HELLO', '3'], ['CLIENT', 'SETINFO', 'LIB-NAME', 'go-redis(,go1.22)'],
+                 ['CLIENT', 'MAINT_NOTIFICATIONS', 'ON'], ['PING']],
+    'StackExchange.Redis': [['CLIENT', 'SETNAME', 'host'], ['CLIENT', 'ID'], ['CONFIG', 'GET', 'databases'],
+                            ['CONFIG', 'GET', 'timeout'], ['INFO', 'replication'], ['INFO', 'server'],
+                            ['GET', '__Booksleeve_TieBreak'], ['ECHO', b'\x00\xff\r\n'],
+                            ['SUBSCRIBE', '__Booksleeve_MasterChanged'], ['PING']],
+    'phpredis': [['AUTH', 'nothing'], ['SELECT', '0'], ['PING'], ['CLIENT', 'GETNAME']],
+    'redis-rb': [['HELLO', '3'], ['CLIENT', 'SETINFO', 'LIB-NAME', 'redis-client'], ['CLIENT', 'REPLY', 'ON'],
+                 ['PING']],
+}
+
+
+@suite.case('the start-up of other clients, whole and byte by byte: as many replies of the same kinds as redis-server gives')
+def _(run):
+    def kinds(address, commands, is_slow):
+        with Connection(address, 20 * harness.SLOW) as connection:
+            if is_slow:
+                for words in commands:
+                    for byte in encode(words):
+                        connection.send_raw(bytes([byte]))
+            else:
+                connection.send_many(commands)
+            replies = [connection.read() for _ in commands]
+            check_equal(connection.reader.rest(), b'', 'bytes behind the last reply')
+            return [(words[0], reply[0]) for words, reply in zip(commands, replies) if words[1:2] != ['SETINFO']]
+
+    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
+        oracle = Oracle(folder)
+        oracle.start()
+        try:
+            def body(cluster, address):
+                for name, commands in START_UPS.items():
+                    want = kinds(oracle.address, commands, False)
+                    for is_slow in (False, True):
+                        check_equal(kinds(address, commands, is_slow), want, name)
+            with_cluster(body)
+        finally:
+            oracle.stop()
 
 
 if __name__ == '__main__':
