@@ -27,9 +27,35 @@ static bool look_for_write(void *found, const struct command *command, const str
     return !*(bool *)found;
 }
 
+/* Does the script's first line, "#!lua flags=no-writes,allow-stale", promise that it only reads? */
+static bool promises_to_read(struct bytes script)
+{
+    static const char FLAGS[] = " flags=";
+    const char *end = memchr(script.data, '\n', script.len);
+    size_t len = end ? (size_t)(end - script.data) : script.len;
+    if (len < 2 || memcmp(script.data, "#!", 2) != 0)
+        return false;
+    const char *at = memmem(script.data, len, FLAGS, sizeof FLAGS - 1);
+    while (at) {
+        at += *at == ' ' ? sizeof FLAGS - 1 : 1;
+        size_t left = (size_t)(script.data + len - at);
+        const char *comma = memchr(at, ',', left);
+        struct bytes flag = {at, comma ? (size_t)(comma - at) : left};
+        while (flag.len && (flag.data[flag.len - 1] == ' ' || flag.data[flag.len - 1] == '\r'))
+            flag.len--;
+        if (bytes_equal(flag, BYTES("no-writes")))
+            return true;
+        at = comma;
+    }
+    return false;
+}
+
 static bool is_write(const struct client *client, const struct command *command)
 {
+    const struct frame *frame = client->worker->taken;
     bool found = command->flags & HELD_FLAGS;
+    if (command->id == COMMAND_eval && frame)
+        found = !promises_to_read(frame_arg(frame, 1));
     if (command->id == COMMAND_exec)
         queued_walk(&client->session.transaction, look_for_write, &found);
     return found;

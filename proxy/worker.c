@@ -302,7 +302,7 @@ static void hold_clients(struct proxy_worker *worker, bool hold)
     }
 }
 
-/* Of those that do not read their replies, the one with most of them. */
+/* Of those that do not read their replies, the one with most of them; CLIENT NO-EVICT spares its own. */
 static void cut_greediest(struct proxy_worker *worker)
 {
     struct client *greediest = NULL;
@@ -310,7 +310,7 @@ static void cut_greediest(struct proxy_worker *worker)
     for (struct list *link = worker->clients.next; link != &worker->clients; link = link->next) {
         struct client *client = container_of(link, struct client, link);
         size_t owed = client_owed_bytes(client);
-        if (owed >= most) {
+        if (owed >= most && !client->session.no_evict) {
             most = owed;
             greediest = client;
         }

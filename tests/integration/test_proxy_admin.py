@@ -279,6 +279,9 @@ def _(run):
             return sum(b'name=held' in line and b' flags=' in line and b'b db=' in line for line in lines) == 4
         wait_for(all_held, 'four clients to be held')
         check_equal(admin.get('GET', 'k'), b'before', 'reads go on')
+        for flags in ('no-writes', 'allow-stale,no-writes', 'no-writes,allow-stale'):
+            check_equal(admin.get('EVAL', '#!lua flags=%s\nreturn 1' % flags, '0'), 1)
+        check_equal(admin.get('EVAL_RO', 'return 1', '0'), 1)
         check_equal(admin.get('CLIENT', 'UNPAUSE'), b'OK')
         check_equal(writers[0].read()[1], [('+', b'OK')])
         for writer in writers[1:]:
@@ -451,6 +454,21 @@ def _(run):
         check_equal(admin.get('CLIENT', 'KILL', 'TYPE', 'pubsub'), 1)
         wait_for(lambda: listed(admin) == [ids[0], ids[1], ids[3]], 'the subscriber to go')
         check_equal(two.get('PING'), b'PONG')
+
+
+@suite.case('CLIENT NO-EVICT: when memory is full others are cut')
+def _(run):
+    options = {'proxy': {'memory-limit': '16mb'}}
+    with Cluster(backends=1, partitions=1, proxy_options=options) as cluster, \
+            cluster.connect(timeout=60) as kept, cluster.connect(timeout=60) as cut:
+        check_equal(kept.get('SET', 'big', 'x' * 2000000), b'OK')
+        check_equal(kept.get('CLIENT', 'NO-EVICT', 'ON'), b'OK')
+        check(b'flags=e' in kept.get('CLIENT', 'LIST'), 'CLIENT LIST')
+        kept.send_many([['GET', 'big']] * 12)
+        cut.send_many([['GET', 'big']] * 8)
+        wait_for(lambda: b'reason="memory-limit is reached' in cluster.proxies[0].log(), 'a client to be cut', 60)
+        check_equal([len(kept.read()[1]) for _ in range(12)], [2000000] * 12)
+        check_equal(cluster.proxies[0].log().count(b'client_cut'), 1)
 
 
 @suite.case('CLIENT PAUSE inside a namespace holds that namespace')
