@@ -1,0 +1,278 @@
+/*
+ * test_rows.c - the rows of every type, as they lie on disk: whoever changes them must change this file, and the
+ * version of the format.
+ *
+ *   test_rows             plays SCRIPT to a partition, and compares all rows with tests/sim/rows.txt
+ *   test_rows --print     prints them
+ *
+ * A row is `column-family: key = value`, bytes that are no text as \xNN. What differs from run to run has a name:
+ * {version} of a collection, {now} in milliseconds. Long runs of zeros are {counted}.
+ */
+#include "backend/encoding.h"
+#include "backend/partition.h"
+#include "backend/server.h"
+#include "backend/store/store.h"
+#include "shared/check.h"
+#include "shared/command.h"
+#include "shared/log.h"
+#include "shared/resp.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/store_mem.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { STEPS_MAX = 20000000, VERSIONS_MAX = 64, ZEROS_MIN = 32 };
+
+static const char *const SCRIPT[] = {
+    "SET string:short v",
+    "SET string:until v PXAT 4102444800000",
+    "SETBIT string:bits 20000 1",
+    "HSET hash f v g w",
+    "PEXPIREAT hash 4102444800000",
+    "RPUSH list a b",
+    "LPUSH list z",
+    "SADD set m n",
+    "ZADD zset 1 one -1.5 minus inf most",
+    "GEOADD geo 13.361389 38.115556 Palermo",
+    "SIADD ints 1 500",
+    "PFADD hll a",
+    "JSON.SET json $ '{\"a\":[1,2.5],\"b\":null}'",
+    "XADD stream 1-1 f v g w",
+    "XADD stream 1-2 f x",
+    "XGROUP CREATE stream group 0",
+    "XGROUP CREATECONSUMER stream group reader",
+    "XREADGROUP GROUP group reader COUNT 1 STREAMS stream >",
+    "XDEL stream 1-2",
+    "SELECT 2",
+    "SET other-database v",
+    "SELECT 0",
+};
+
+static struct server *server;
+static struct store_env *env;
+static struct loop *loop;
+static struct partition *partition;
+static struct backend_config config;
+static struct stream *client;
+static struct resp_skip skip;
+static size_t replies;
+static bool has_stopped;
+
+/* ---- the partition and its one client ---- */
+
+static size_t on_frames(void *owner, struct block *block, const char *data, size_t len,
+                        size_t *need)
+{
+    size_t used = 0;
+    (void)owner;
+    (void)block;
+    while (used < len) {
+        enum resp_result result = resp_skip(&skip, data + used, len - used);
+        CHECK(result != RESP_BAD);
+        if (result == RESP_MORE) {
+            *need = skip.need;
+            break;
+        }
+        CHECK(data[used] != '-');
+        used += skip.size;
+        replies++;
+    }
+    return used;
+}
+
+static void on_client_end(void *owner, int err)
+{
+    (void)owner;
+    (void)err;
+    stream_close(client);
+    client = NULL;
+}
+
+static void on_client_open(void *owner, int err)
+{
+    (void)owner;
+    CHECK(err == 0);
+}
+
+static bool is_played(void *owner)
+{
+    (void)owner;
+    return replies == sizeof SCRIPT / sizeof SCRIPT[0];
+}
+
+static void play(void)
+{
+    static const struct stream_events events = {.on_data = on_frames, .on_end = on_client_end};
+    client = stream_connect(loop, "backend:7401", 1000, &events, on_client_open, NULL);
+    for (size_t i = 0; i < sizeof SCRIPT / sizeof SCRIPT[0]; i++)
+        out_printf(stream_out(client), "%s\r\n", SCRIPT[i]);
+    stream_send(client);
+    CHECK(sim_run_until(is_played, NULL, STEPS_MAX));
+}
+
+static void world_begin(void)
+{
+    char error[256];
+    sim_init(1);
+    store_mem_reset();
+    config_init_defaults(&config.head, &backend_schema);
+    server = server_new(&config);
+    env = store_env_new(
+        &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
+    sim_set_host("backend");
+    loop = loop_new();
+    partition = partition_new(server, 0, loop, env, error, sizeof error);
+    CHECK(partition);
+    const struct listen_options options = {.address = "backend:7401", .backlog = 16};
+    int fd = listen_bind(&options, error, sizeof error);
+    CHECK(fd >= 0);
+    partition->listener = listener_new(loop, fd, &options, partition_accept, partition);
+}
+
+static void on_stopped(void *owner)
+{
+    (void)owner;
+    has_stopped = true;
+}
+
+static bool is_over(void *owner)
+{
+    (void)owner;
+    return has_stopped && !client;
+}
+
+static void world_end(void)
+{
+    partition_stop(partition, on_stopped, NULL);
+    CHECK(sim_run_until(is_over, NULL, STEPS_MAX));
+    partition_free(partition);
+    loop_free(loop);
+    store_env_free(env);
+    server_free(server);
+    config_fini(&config.head);
+    sim_fini();
+}
+
+/* ---- rows as text ---- */
+
+static char versions[VERSIONS_MAX][8];
+static uint32_t version_count;
+
+static void note_versions(void)
+{
+    struct store_iter *iter = store_iter_new(partition->store, CF_METADATA, BYTES(""), BYTES(""));
+    for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter)) {
+        struct metadata metadata;
+        CHECK(decode_metadata(store_iter_value(iter), &metadata));
+        if (type_is_inline(metadata.type))
+            continue;
+        CHECK(version_count < VERSIONS_MAX);
+        put_u64(versions[version_count++], metadata.version);
+    }
+    store_iter_free(iter);
+}
+
+/* What the 8 bytes stand for; NULL: for themselves. */
+static const char *name_of(const char *bytes)
+{
+    const uint64_t begin_ms = 1767225600000; /* when a simulation begins */
+    for (uint32_t i = 0; i < version_count; i++)
+        if (memcmp(bytes, versions[i], 8) == 0)
+            return "{version}";
+    uint64_t number = get_u64(bytes);
+    return number >= begin_ms && number < begin_ms + 1000 * 1000 ? "{now}" : NULL;
+}
+
+static size_t zeros_at(struct bytes bytes, size_t at)
+{
+    size_t end = at;
+    while (end < bytes.len && bytes.data[end] == 0)
+        end++;
+    return end - at;
+}
+
+static void print_bytes(FILE *file, struct bytes bytes)
+{
+    for (size_t i = 0; i < bytes.len; i++) {
+        size_t zeros = zeros_at(bytes, i);
+        if (zeros >= ZEROS_MIN) {
+            (void)fprintf(file, "{%zu zeros}", zeros);
+            i += zeros - 1;
+            continue;
+        }
+        const char *name = bytes.len - i >= 8 ? name_of(bytes.data + i) : NULL;
+        unsigned char byte = (unsigned char)bytes.data[i];
+        if (name) {
+            (void)fputs(name, file);
+            i += 7;
+        } else if (isgraph(byte) && byte != '\\' && byte != '{') {
+            (void)fputc(byte, file);
+        } else {
+            (void)fprintf(file, "\\x%02x", byte);
+        }
+    }
+}
+
+static void print_rows(FILE *file)
+{
+    static const char *const names[CF_COUNT] = {"system", "metadata", "data",  "zset-score",
+                                                "stream", "rank",     "expire"};
+    note_versions();
+    for (unsigned cf = CF_METADATA; cf < CF_COUNT;
+         cf++) { /* counters and batches change with time */
+        struct store_iter *iter = store_iter_new(partition->store, cf, BYTES(""), BYTES(""));
+        for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter)) {
+            (void)fprintf(file, "%s: ", names[cf]);
+            print_bytes(file, store_iter_key(iter));
+            (void)fputs(" = ", file);
+            print_bytes(file, store_iter_value(iter));
+            (void)fputc('\n', file);
+        }
+        store_iter_free(iter);
+    }
+}
+
+static void compare(const char *rows, size_t len)
+{
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s", __FILE__);
+    char *name = strrchr(path, '/');
+    CHECK(name && strlen(name) >= strlen("/rows.txt"));
+    (void)memcpy(name, "/rows.txt", sizeof "/rows.txt");
+    FILE *file = fopen(path, "r");
+    CHECK(file);
+    char *wanted = malloc(len + 2);
+    CHECK(wanted);
+    size_t have = fread(wanted, 1, len + 1, file);
+    CHECK(fclose(file) == 0);
+    if (have != len || memcmp(wanted, rows, len) != 0) {
+        (void)fprintf(stderr,
+                      "the rows are not those of %s; if that is meant: test_rows --print\n%s", path,
+                      rows);
+        exit(1);
+    }
+    free(wanted);
+}
+
+int main(int argc, char **argv)
+{
+    char *rows = NULL;
+    size_t len = 0;
+    command_init();
+    log_set_level(LOG_ERROR + 1);
+    world_begin();
+    play();
+    FILE *file = open_memstream(&rows, &len);
+    CHECK(file);
+    print_rows(file);
+    CHECK(fclose(file) == 0);
+    if (argc > 1 && strcmp(argv[1], "--print") == 0)
+        (void)fwrite(rows, 1, len, stdout);
+    else
+        compare(rows, len);
+    free(rows);
+    world_end();
+    return 0;
+}
