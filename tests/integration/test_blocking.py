@@ -105,15 +105,15 @@ class World:
 WORLD = World()
 
 
-def scene(title, on_proxy=True):
+def scene(title):
     """The function plays on all servers and what they reply must be the same."""
     def keep(function):
         @suite.case(title)
         def _(run):
             WORLD.start()
-            seen, names = [], ['redis-server', 'a partition', 'the proxy'][:3 if on_proxy else 2]
+            seen, names = [], ['redis-server', 'a partition', 'the proxy']
             addresses = [WORLD.oracle.address, WORLD.cluster.backends[0].addresses[0], WORLD.cluster.proxies[0].address]
-            for address in addresses[:len(names)]:
+            for address in addresses:
                 stage = Scene(address, address if address != addresses[2] else addresses[1])
                 function(stage)
                 stage.end()
@@ -361,7 +361,7 @@ def _(s):
     s.seen.append(s.info('errorstat_UNBLOCKED'))
 
 
-@scene('CLIENT PAUSE holds commands that would wait, and timeouts go on', on_proxy=False)
+@scene('CLIENT PAUSE holds commands that would wait, and timeouts go on')
 def _(s):
     s.wait('a', 'BLPOP', 'k', 0.1)
     s.call('boss', 'CLIENT', 'PAUSE', 100000, 'WRITE')
