@@ -143,9 +143,9 @@ static char *room(struct json_text *text, size_t len)
 
 void json_text_add(struct json_text *text, struct bytes bytes)
 {
-    char *to = room(text, bytes.len);
-    if (bytes.len)
-        memcpy(to, bytes.data, bytes.len);
+    if (bytes.len == 0)
+        return;
+    memcpy(room(text, bytes.len), bytes.data, bytes.len);
     text->len += bytes.len;
 }
 
