@@ -52,8 +52,9 @@ static enum acl_denied check(struct call *call, enum acl_context context)
     uint32_t index = 0;
     if (session_is_trusted(session))
         return ACL_ALLOWED;
-    enum acl_denied denied =
-        user ? acl_check(user, call->command, call->argv, call->argc, &index) : ACL_DENIED_COMMAND;
+    if (!user) /* it was removed: the connection goes */
+        return ACL_DENIED_COMMAND;
+    enum acl_denied denied = acl_check(user, call->command, call->argv, call->argc, &index);
     if (denied != ACL_ALLOWED)
         acl_note(call, denied, context, session_user_name(session),
                  denied == ACL_DENIED_COMMAND ? bytes_of(call->command->full_name)
