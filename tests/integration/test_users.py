@@ -187,6 +187,48 @@ def _(run):
                     'the rules are of one request only')
 
 
+@suite.case('ACL LOG is one, whoever refused')
+def _(run):
+    with Users(FILE + 'user script on >s ~k* +eval +get +acl\n') as users:
+        admin, script = users.enter('admin', 'root'), users.enter('script', 's')
+        for key in range(20):  # on both shards
+            reply = script.get('EVAL', "return redis.pcall('SET', KEYS[1], 'x')", 1, 'k%d' % key)
+            check('The user executing the script' in str(reply), repr(reply))
+        check(is_error(script.get('SET', 'k', 'x'), 'NOPERM'), 'SET')
+        check(is_error(script.get('SET', 'k', 'x'), 'NOPERM'), 'SET')
+        for client in (admin, users.cluster.connect(proto=3)):
+            if client is not admin:
+                client.call('AUTH', 'admin', 'root')
+            log = [entry if isinstance(entry, dict) else dict(zip(entry[::2], entry[1::2]))
+                   for entry in client.get('ACL', 'LOG', '100')]
+            told = sorted((entry[b'count'], entry[b'reason'], entry[b'context'], entry[b'object'], entry[b'username'])
+                          for entry in log)  # within a millisecond their order is not known
+            check_equal(told, [(2, b'command', b'toplevel', b'set', b'script'), (20, b'command', b'lua', b'set', b'script')])
+        check_equal(len(admin.get('ACL', 'LOG', '1')), 1)
+        check_equal(admin.get('ACL', 'LOG', '-1'), [])
+        check(is_error(admin.get('ACL', 'LOG', 'x'), 'ERR'), 'no number')
+        check_equal(admin.get('ACL', 'LOG', 'RESET'), b'OK')
+        check_equal(admin.get('ACL', 'LOG'), [])
+
+
+@suite.case('a file behind symlinks that are swapped, as Kubernetes mounts a secret')
+def _(run):
+    with Users() as users:
+        folder = users.cluster.folder
+        for version, text in (('v1', FILE), ('v2', FILE + 'user late on >l +ping\n')):
+            os.mkdir(os.path.join(folder, version))
+            with open(os.path.join(folder, version, 'users.acl'), 'w') as file:
+                file.write(text)
+        os.symlink('v1', os.path.join(folder, '..data'))
+        os.symlink('..data/users.acl', users.path + '.link')
+        os.rename(users.path + '.link', users.path)
+        admin = users.enter('admin', 'root')
+        check_equal(admin.get('ACL', 'LOAD'), b'OK')
+        os.symlink('v2', os.path.join(folder, '..data.new'))
+        os.rename(os.path.join(folder, '..data.new'), os.path.join(folder, '..data'))
+        wait_for(lambda: b'late' in admin.get('ACL', 'USERS'), 'the new secret')
+
+
 @suite.case('no secret is told: CONFIG GET, SLOWLOG, CLIENT LIST, the log')
 def _(run):
     with Users(requirepass='sesame-1', **{'slowlog-log-slower-than': '0'}) as users:
