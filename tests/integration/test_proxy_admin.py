@@ -134,6 +134,30 @@ def _(run):
         check_equal(admin.get('SLOWLOG', 'LEN'), 0)
 
 
+@suite.case('SLOWLOG: wherever the known part of a request ends, the notes add up')
+def _(run):
+    with Cluster(backends=1, partitions=1) as cluster, cluster.connect() as admin:
+        requests = [['SET', 'k' * n, 'v' * m] for n in range(1, 300, 7) for m in (0, 1, 90, 128, 300)] \
+            + [['EXISTS'] + ['%d' % i * (n % 5 + 1) for i in range(n)] for n in range(1, 80)]
+        admin.get('CONFIG', 'SET', 'slowlog-max-len', str(len(requests) + 10))
+        admin.get('CONFIG', 'SET', 'slowlog-log-slower-than', '0')
+        admin.get('SLOWLOG', 'RESET')
+        admin.pipeline(requests)
+        entries = [entry[3] for entry in admin.get('SLOWLOG', 'GET', '-1')][::-1]
+        entries = [words for words in entries if words[0] in (b'SET', b'EXISTS')]
+        check_equal(len(entries), len(requests))
+        for sent, seen in zip(requests, entries):
+            more = re.match(rb'^\.\.\. \((\d+) more arguments\)$', seen[-1])
+            if more:
+                seen = seen[:-1]
+            check_equal(len(seen) + (int(more.group(1)) if more else 0), len(sent), 'arguments of %r' % seen)
+            for whole, part in zip(sent, seen):
+                cut = re.match(rb'^(.*)\.\.\. \((\d+) more bytes\)$', part)
+                kept = cut.group(1) if cut else part
+                check(whole.encode().startswith(kept), '%r is not the beginning of %r' % (kept, whole))
+                check_equal(len(kept) + (int(cut.group(2)) if cut else 0), len(whole), 'bytes of %r' % part)
+
+
 @suite.case('SLOWLOG in a namespace shows and resets its own')
 def _(run):
     with cluster_of() as cluster, enter(cluster, 'outside') as admin, enter(cluster, 'token-one') as one, \
