@@ -96,8 +96,10 @@ void rate_follow(struct meters *meters, struct place *place)
 
 void rate_forget(struct meters *meters, struct place *place)
 {
-    if (place->meter)
-        meter_release(meters, place->meter, place->name);
+    if (!place->meter)
+        return;
+    CHECK(meters);
+    meter_release(meters, place->meter, place->name);
     place->meter = NULL;
 }
 
