@@ -510,9 +510,9 @@ def proxy_info(boss, field):
 
 @suite.case('through the proxy many wait on several shards, others are not delayed, and each gets its own')
 def _(run):
-    count = min(run.options.waiters, 2000)
+    count = run.options.waiters
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < 4 * count + 200:
+    if hard < 2 * count + 200:
         raise Skip('only %d descriptors' % hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with Cluster(backends=3, partitions=1, proxies=1) as cluster:
