@@ -289,6 +289,7 @@ static void on_sizes(struct client *client, struct request *request, struct repl
         walk->sizes[i] = (uint64_t)value.count;
         walk->keys += (uint64_t)value.count;
     }
+    CHECK(walk->shards > 0);
     walk->share = walk->share / walk->shards + 1;
     walk->shard = UINT32_MAX; /* the one after it is the first */
     next_shard(request, walk, reply);
@@ -296,7 +297,7 @@ static void on_sizes(struct client *client, struct request *request, struct repl
 
 void local_scree_bigkeys(struct client *client, struct request *request, struct reply *reply)
 {
-    static const struct bytes DBSIZE[] = {{"DBSIZE", 6}};
+    static const struct bytes dbsize[] = {{"DBSIZE", 6}};
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
     int64_t count = COUNT_DEFAULT;
@@ -319,5 +320,5 @@ void local_scree_bigkeys(struct client *client, struct request *request, struct 
     struct walk *walk = request_state(request, walk_size((uint32_t)count));
     walk->wanted = (uint32_t)count;
     walk->share = samples;
-    request_fan_out(request, NULL, SHARDS_ALL, DBSIZE, 1, on_sizes);
+    request_fan_out(request, NULL, SHARDS_ALL, dbsize, 1, on_sizes);
 }

@@ -132,8 +132,8 @@ struct found {
 
 static int by_rate(const void *a, const void *b)
 {
-    const struct found *left = *(const struct found *const *)a;
-    const struct found *right = *(const struct found *const *)b;
+    const struct found *left = a;
+    const struct found *right = b;
     return (left->per_second < right->per_second) - (left->per_second > right->per_second);
 }
 
@@ -192,20 +192,19 @@ static void list_done(struct client *client, struct request *request, struct rep
         add_answers(by_name, texts[i], out->bytes);
     }
     size_t count = table_count(by_name);
-    struct found **found = calloc(count + 1, sizeof *found);
+    struct found *found = calloc(count + 1, sizeof *found);
     CHECK(found);
     struct bytes name;
     void *one;
-    for (size_t cursor = 0, i = 0; table_next(by_name, &cursor, &name, &one); i++)
-        found[i] = one;
-    qsort(found, count, sizeof(struct found *), by_rate);
+    for (size_t cursor = 0, i = 0; table_next(by_name, &cursor, &name, &one); i++) {
+        found[i] = *(struct found *)one;
+        free(one);
+    }
+    qsort(found, count, sizeof *found, by_rate);
     size_t shown = count < (size_t)*wanted ? count : (size_t)*wanted;
     reply_array(reply, (int64_t)shown);
-    for (size_t i = 0; i < count; i++) {
-        if (i < shown)
-            reply_found(client->worker->snapshot->map, found[i], reply);
-        free(found[i]);
-    }
+    for (size_t i = 0; i < shown; i++)
+        reply_found(client->worker->snapshot->map, &found[i], reply);
     free(found);
     for (uint32_t i = 0; i < workers; i++)
         free(texts[i]);

@@ -96,7 +96,7 @@ static void shards_done(struct client *client, struct request *request, struct r
 
 void local_scree_slowlog(struct client *client, struct request *request, struct reply *reply)
 {
-    static const struct bytes GET[] = {{"SLOWLOG", 7}, {"GET", 3}};
+    static const struct bytes get[] = {{"SLOWLOG", 7}, {"GET", 3}};
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
     char error[SLOWLOG_ERROR_MAX];
@@ -107,7 +107,7 @@ void local_scree_slowlog(struct client *client, struct request *request, struct 
         reply_map(reply, 1);
         reply_own(client, count, reply);
     } else {
-        const struct bytes words[] = {GET[0], GET[1], argc == 3 ? argv[2] : BYTES("")};
+        const struct bytes words[] = {get[0], get[1], argc == 3 ? argv[2] : BYTES("")};
         *(int64_t *)request_state(request, sizeof count) = count;
         request_fan_out(request, NULL, SHARDS_ALL, words, argc, shards_done);
     }

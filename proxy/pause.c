@@ -30,14 +30,14 @@ static bool look_for_write(void *found, const struct command *command, const str
 /* Does the script's first line, "#!lua flags=no-writes,allow-stale", promise that it only reads? */
 static bool promises_to_read(struct bytes script)
 {
-    static const char FLAGS[] = " flags=";
+    static const char word[] = " flags=";
     const char *end = memchr(script.data, '\n', script.len);
     size_t len = end ? (size_t)(end - script.data) : script.len;
     if (len < 2 || memcmp(script.data, "#!", 2) != 0)
         return false;
-    const char *at = memmem(script.data, len, FLAGS, sizeof FLAGS - 1);
+    const char *at = memmem(script.data, len, word, sizeof word - 1);
     while (at) {
-        at += *at == ' ' ? sizeof FLAGS - 1 : 1;
+        at += *at == ' ' ? sizeof word - 1 : 1;
         size_t left = (size_t)(script.data + len - at);
         const char *comma = memchr(at, ',', left);
         struct bytes flag = {at, comma ? (size_t)(comma - at) : left};
