@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+/* jemalloc reads this: a thread of its own gives memory back, also when nobody asks for any. */
+extern const char *malloc_conf;
+const char *malloc_conf = "background_thread:true";
+
 enum { REASON_MAX = 1024 };
 
 static const struct program program = {

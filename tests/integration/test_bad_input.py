@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 import harness
-from cluster import Cluster
+from cluster import Cluster, is_sanitized
 from harness import Suite, check, check_equal, wait_for
 from resp import Closed, Connection, ReplyError, encode, value
 
@@ -294,6 +294,43 @@ def _(run):
             for connection in idle:
                 connection.close()
             check_alive(cluster)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@suite.case('thousands of idle connections while others work: all active requests are answered, and a reader of nothing is bounded')
+def _(run):
+    wanted = run.options.connections
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, wanted + 2000), hard))
+    wanted = min(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 200)
+    limit = {'client-output-limit': '32mb', 'maxclients': wanted + 100}
+    with Cluster(backends=3, partitions=1, proxies=1, proxy_options={'proxy': limit}) as cluster:
+        proxy, address = cluster.proxies[0], cluster.proxies[0].address
+        idle = []
+        for start in range(0, wanted, 500):
+            idle += [Connection(address, 20 * harness.SLOW) for _ in range(min(500, wanted - start))]
+        with cluster.connect() as active:
+            values = [b'%d' % i * 50 for i in range(300)]
+            for _ in range(5):
+                replies = active.pipeline([words for i, text in enumerate(values)
+                                           for words in (['SET', 'k%d' % i, text], ['GET', 'k%d' % i])])
+                check_equal([value(reply) for reply in replies[1::2]], values, 'active among idle')
+            before = proxy.rss_bytes()
+            check_equal(active.get('SET', 'big', 'x' * (256 * 1024)), b'OK')
+            lazy, request = Connection(address, 5), encode(['GET', 'big'])
+            outcome = send_without_reading(lazy, request, len(request) * 2000)
+            peak = peak_rss(proxy, 3) - before
+            lazy.close()
+            run.note('%d idle; 2000 GETs of 256 KiB that nobody reads: %s, grew by up to %.1f MB'
+                     % (wanted, outcome, peak / MB))
+            check(peak < 120 * MB * harness.SLOW, 'grew by %.0f MB' % (peak / MB))
+            if not is_sanitized(proxy.argv[0]):  # a sanitizer keeps what was freed
+                wait_for(lambda: active.get('PING') and proxy.rss_bytes() < before + 8 * MB, 'the former size', 30)
+                run.note('afterwards %+.1f MB' % ((proxy.rss_bytes() - before) / MB))
+            for connection in idle[::97]:
+                check_equal(connection.get('PING'), b'PONG', 'an idle one')
+        for connection in idle:
+            connection.close()
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 

@@ -140,6 +140,8 @@ static void on_mail(struct sim_event *event)
     } while (loop->tasks && sim_random(2));
     if (loop->tasks)
         sim_schedule(&loop->mail, sim_random(MAIL_DELAY_US_MAX));
+    else
+        sim_unschedule(&loop->mail); /* what a task posted here has run with it */
 }
 
 void loop_post(struct loop *loop, struct task *task)
