@@ -160,7 +160,7 @@ void tracking_lease_lost(struct client *client, struct upstream *lease)
     list_remove(&lease->kept_link);
     if (has_ear && tracking->is_on)
         client_kill(client, "the connection that tracks for it was lost");
-    else if (tracking->is_on)
+    else if (tracking->is_on && !lease->is_fresh) /* one that never was open has missed nothing */
         tracking_deliver(client, NULL, forget_all, sizeof forget_all - 1);
 }
 

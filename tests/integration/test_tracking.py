@@ -350,6 +350,7 @@ def _(run):
             cluster.backends[1].kill9()
             for client in (plain, bcast):
                 check_equal(client.read(), forget)
+            check('not reachable' in str(plain.call('GET', keys[1])) and plain.call('PING') == ('+', b'PONG'), 'told twice')
             check_equal(value(plain.call('GET', keys[0])), b'1')  # other shards go on
             old.read_until_closed(20)  # its ear is gone: no other way to tell it
             cluster.backends[1].start()
