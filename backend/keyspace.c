@@ -171,8 +171,10 @@ static void entry_write(struct call *call, struct entry *entry)
 {
     bool is_new = !entry->exists;
     row_write(call, entry);
-    touch(call, entry, true);
-    blocking_key_written(call->partition->blocking, entry->space, entry->key, entry->meta.type);
+    if (!entry->is_untold) {
+        touch(call, entry, true);
+        blocking_key_written(call->partition->blocking, entry->space, entry->key, entry->meta.type);
+    }
     if (is_new)
         notify_in(call, entry->space, NOTIFY_NEW, "new", entry->key);
 }
@@ -204,12 +206,6 @@ void entry_save(struct call *call, struct entry *entry)
         entry_write(call, entry);
     else if (entry->exists)
         entry_delete(call, entry);
-}
-
-void entry_save_untold(struct call *call, struct entry *entry)
-{
-    CHECK(entry->exists && !type_is_inline(entry->meta.type));
-    row_write(call, entry);
 }
 
 void entry_touch(struct call *call, struct entry *entry)

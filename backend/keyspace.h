@@ -24,7 +24,8 @@ struct entry {
     uint64_t prefix_version;
     uint16_t slot;
     bool exists;
-    bool fresh;                /* made by entry_create in this command: has no rows on disk */
+    bool is_untold; /* what is written now is no change to those who watch, track or wait */
+    bool fresh;     /* made by entry_create in this command: has no rows on disk */
     uint64_t stored_expire_ms; /* expiry the index has a row for; 0 = none */
     struct space *space;
     struct metadata meta; /* type TYPE_NONE when it does not exist */
@@ -52,8 +53,6 @@ void entry_set_payload(struct call *call, struct entry *entry, enum type type, s
 void entry_create(struct call *call, struct entry *entry, enum type type);
 /* Writes the metadata row (size and the like changed); size 0 deletes the key, except streams. */
 void entry_save(struct call *call, struct entry *entry);
-/* Writes the metadata row of an existing key for changes no one who watches, tracks or waits for the key is to see. */
-void entry_save_untold(struct call *call, struct entry *entry);
 /* Marks the key as changed when only rows of the collection were, and its metadata row stays as it is. */
 void entry_touch(struct call *call, struct entry *entry);
 /* Deletes the key in O(1); rows of a collection are dropped by compaction. */

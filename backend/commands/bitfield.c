@@ -134,12 +134,16 @@ static bool operation_run(struct call *call, struct entry *entry, const struct o
 static void plan_run(struct call *call, struct entry *entry, struct plan *plan)
 {
     plan->grows = plan->len > text_len(entry);
+    entry->is_untold = true; /* Redis tells of it with the first operation that succeeds */
     if (!text_grow(call, entry, plan->len))
         return;
+    entry->is_untold = false;
     reply_array(&call->reply, plan->count);
     for (uint32_t i = 0; i < plan->count; i++)
         if (!operation_run(call, entry, &plan->operations[i], plan))
             return;
+    if (plan->changes && plan->grows)
+        entry_touch(call, entry);
     if (plan->changes)
         notify(call, NOTIFY_STRING, "setbit", entry->key);
 }

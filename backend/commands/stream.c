@@ -308,7 +308,8 @@ void cmd_xsetid(struct call *call)
         meta->stream_entries_added = (uint64_t)added;
     if (!stream_id_is_zero(deleted))
         meta->stream_max_deleted = deleted;
-    entry_save_untold(call, &entry);
+    entry.is_untold = true;
+    entry_save(call, &entry);
     reply_ok(&call->reply);
     notify(call, NOTIFY_STREAM, "xsetid", call->argv[1]);
 }

@@ -386,6 +386,18 @@ CASES = [
         MULTI
         XINFO STREAM s
         EXEC'''),
+    ('7 WATCH: a BITFIELD that only makes the value longer is no change, one that succeeds is', '''
+        WATCH k
+        2: BITFIELD k OVERFLOW FAIL SET i5 100 8191
+        MULTI
+        STRLEN k
+        EXEC
+        DEL k
+        WATCH k
+        2: BITFIELD k SET i5 100 0
+        MULTI
+        STRLEN k
+        EXEC'''),
     ('SORT: a list that is not sorted is read backwards for DESC', '''
         RPUSH l 3 1 2
         SORT l BY nosort DESC
