@@ -220,7 +220,17 @@ class Process:
         self.child = None
 
     def pause(self):
+        """Returns when every thread has stopped: the signal alone only asks for it."""
         self.signal(signal.SIGSTOP)
+
+        def is_stopped():
+            tasks = '/proc/%d/task' % self.pid
+            states = []
+            for task in os.listdir(tasks):
+                with open('%s/%s/stat' % (tasks, task)) as file:
+                    states.append(file.read().rsplit(')', 1)[1].split()[0])
+            return all(state in 'Tt' for state in states)
+        wait_for(is_stopped, '%s to stop' % self.name)
 
     def resume(self):
         self.signal(signal.SIGCONT)
