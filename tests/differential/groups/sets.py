@@ -1,6 +1,6 @@
 """sets: every set command of Redis 7.0."""
 
-from stream import Member, Walk
+from stream import Member, Step, Walk
 
 WEIGHT = 2
 
@@ -22,7 +22,7 @@ def sadd(c):
 def spop(c):
     if c.chance(0.3):
         return ['SPOP', c.key(), c.pick([b'x', b'', b'-1', 0])]
-    return ['SPOP', c.key(), 1000]
+    return Step(['SPOP', c.key(), 1000])  # never mangled: without the count any member may be the one
 
 
 def srandmember(c):
