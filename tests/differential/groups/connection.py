@@ -24,5 +24,5 @@ COMMANDS = [
     (0.5, lambda c: ['TIME']),
 ]
 
-KEYLESS = {'CLIENT', 'TIME'}
+KEYLESS = {'CLIENT', 'TIME', 'AUTH'}
 CHECKS = {'CLIENT ID': 'kind', 'CLIENT INFO': 'kind', 'CLIENT LIST': 'kind', 'HELLO': 'hello', 'TIME': 'length'}
