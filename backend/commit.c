@@ -50,10 +50,10 @@ static void write_layer(struct job *job)
         commit->result = store_sync(commit->store, commit->reason, sizeof commit->reason);
         return;
     }
-    store_batch_clear(commit->batch);
     commit->rows = layer_write(commit->layer, commit->store, commit->batch);
     commit->result = store_write(commit->store, commit->batch, commit->sync, commit->reason,
                                  sizeof commit->reason);
+    store_batch_clear(commit->batch);
 }
 
 static void commit_fail(struct commit *commit)
@@ -96,10 +96,10 @@ static void try_recover(struct commit *commit)
     int err = store_recover(commit->store, commit->reason, sizeof commit->reason);
     overlay_store_changed(commit->overlay);
     if (err == OK) {
-        store_batch_clear(commit->batch);
         store_batch_log_data(commit->batch, BYTES("probe"));
         err =
             store_write(commit->store, commit->batch, true, commit->reason, sizeof commit->reason);
+        store_batch_clear(commit->batch);
     }
     if (err == OK && !commit->options.on_recover(commit->options.owner)) {
         (void)snprintf(commit->reason, sizeof commit->reason, "the store cannot be read");

@@ -30,11 +30,56 @@ static void pin(struct partition *partition, const struct slice *slice)
     partition->pins[partition->pins_count++] = *slice;
 }
 
+static bool holds(const char *data, size_t len, struct bytes value)
+{
+    return value.data >= data && value.data + value.len <= data + len;
+}
+
+static void release_shared(void *owner)
+{
+    struct slice *slice = owner;
+    slice_release(slice);
+    free(slice);
+}
+
+/* The block takes the pin over. */
+static struct block *share(struct partition *partition, struct slice *pin)
+{
+    struct slice *owner = malloc(sizeof *owner);
+    CHECK(owner);
+    *owner = *pin;
+    pin->pin = NULL;
+    struct block *block =
+        block_new_borrowed((char *)owner->data, owner->len, release_shared, owner);
+    block->next = partition->shared;
+    partition->shared = block;
+    return block;
+}
+
+struct block *keyspace_block(struct call *call, struct bytes value)
+{
+    struct partition *partition = call->partition;
+    for (struct block *block = partition->shared; block; block = block->next)
+        if (holds(block->data, block->size, value))
+            return block;
+    for (size_t i = 0; i < partition->pins_count; i++) {
+        struct slice *pin = &partition->pins[i];
+        if (pin->pin && holds(pin->data, pin->len, value))
+            return share(partition, pin);
+    }
+    return NULL;
+}
+
 void keyspace_end(struct partition *partition)
 {
     for (size_t i = 0; i < partition->pins_count; i++)
         slice_release(&partition->pins[i]);
     partition->pins_count = 0;
+    while (partition->shared) {
+        struct block *block = partition->shared;
+        partition->shared = block->next;
+        block_unref(block);
+    }
 }
 
 /* A row's value, borrowed until the command ends. ERR_STORE is replied. */

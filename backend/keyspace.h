@@ -118,6 +118,9 @@ void keyspace_flush(struct call *call, struct space *space);
 void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b);
 /* EXEC asks here: did a watched key change, or come to its end? */
 bool keyspace_watch_dirty(struct call *call, struct watcher *watcher);
+/* The block that holds a value borrowed from the store, for a reply that outlives the command without a copy; borrowed
+ * until the command ends. NULL when the value lies elsewhere. */
+struct block *keyspace_block(struct call *call, struct bytes value);
 /* Ends a command's borrowed values; dispatch calls it after every handler. */
 void keyspace_end(struct partition *partition);
 

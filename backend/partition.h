@@ -63,6 +63,7 @@ struct partition {
     struct slice *pins; /* values borrowed by the command being run; keyspace_end releases them */
     size_t pins_count;
     size_t pins_cap;
+    struct block *shared;     /* likewise, but replies may hold them longer; linked by next */
     uint64_t random_state[4]; /* of call_random */
     uint64_t version;         /* newest collection version given out */
     uint64_t batch_index;     /* of the last sealed batch */

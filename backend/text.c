@@ -13,6 +13,8 @@
  * reads from the row cache; 1.7 µs each by an iterator, which passes all versions that are still in the memtable. */
 enum { POINT_READS_MAX = 64 };
 
+enum { REPLY_SHARED_MIN = 64 * 1024 }; /* the reply to so long a read refers to the store's copy */
+
 static const struct bytes NOTHING = {"", 0};
 
 static void put_u32(char *to, uint32_t value)
@@ -174,13 +176,22 @@ static void reply_zeros(struct reply *reply, uint64_t count)
     reply_bulk_part(reply, (struct bytes){ZEROS, (size_t)count});
 }
 
+static void reply_inline(struct call *call, struct bytes value)
+{
+    struct block *block = value.len < REPLY_SHARED_MIN ? NULL : keyspace_block(call, value);
+    if (block)
+        reply_bulk_block(&call->reply, block, value);
+    else
+        reply_bulk(&call->reply, value);
+}
+
 bool text_reply_range(struct call *call, struct entry *entry, uint64_t from, uint64_t len)
 {
     struct text_walk walk;
     CHECK(from + len <= text_len(entry));
     if (entry->meta.type != TYPE_BITMAP) {
         const char *data = len ? entry->meta.payload.data + from : "";
-        reply_bulk(&call->reply, (struct bytes){data, (size_t)len});
+        reply_inline(call, (struct bytes){data, (size_t)len});
         return true;
     }
     uint64_t end = from + len;

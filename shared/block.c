@@ -37,10 +37,19 @@ struct block *block_new_exact(size_t size)
     struct block *block = malloc(sizeof(*block) + size);
     if (!block)
         return NULL;
-    block->refs = 1;
-    block->size = size;
-    block->used = 0;
-    block->next = NULL;
+    *block = (struct block){.refs = 1, .size = size, .data = block->room};
+    bytes_total += (int64_t)size;
+    return block;
+}
+
+struct block *block_new_borrowed(char *data, size_t size, block_release_fn *release, void *owner)
+{
+    struct block *block = block_new_exact(0);
+    CHECK(block);
+    block->data = data;
+    block->size = block->used = size;
+    block->release = release;
+    block->owner = owner;
     bytes_total += (int64_t)size;
     return block;
 }
@@ -48,6 +57,8 @@ struct block *block_new_exact(size_t size)
 static void block_free(struct block *block)
 {
     bytes_total -= (int64_t)block->size;
+    if (block->release)
+        block->release(block->owner);
     free(block);
 }
 
@@ -123,7 +134,7 @@ void block_unref(struct block *block)
     CHECK(block->refs > 0);
     if (--block->refs > 0)
         return;
-    if (block->size == BLOCK_SIZE && cache.count < CACHE_MAX)
+    if (block->size == BLOCK_SIZE && !block->release && cache.count < CACHE_MAX)
         cache_push(block);
     else
         block_free(block);

@@ -70,6 +70,13 @@ void reply_bulk(struct reply *reply, struct bytes value)
     out_commit(reply->out, len);
 }
 
+void reply_bulk_block(struct reply *reply, struct block *block, struct bytes value)
+{
+    write_header(reply, '$', (int64_t)value.len);
+    out_write_block(reply->out, block, value.data, value.len);
+    out_write(reply->out, "\r\n", 2);
+}
+
 void reply_bulk_begin(struct reply *reply, int64_t len)
 {
     write_header(reply, '$', len);

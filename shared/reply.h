@@ -18,6 +18,8 @@ void reply_status(struct reply *reply, const char *text); /* +text */
 void reply_ok(struct reply *reply);                       /* +OK */
 void reply_int(struct reply *reply, int64_t value);
 void reply_bulk(struct reply *reply, struct bytes value);
+/* The same with bytes that lie in `block`, which is referenced when they are many. */
+void reply_bulk_block(struct reply *reply, struct block *block, struct bytes value);
 /* A bulk string of `len` bytes piece by piece; the pieces must add up. */
 void reply_bulk_begin(struct reply *reply, int64_t len);
 void reply_bulk_part(struct reply *reply, struct bytes part);

@@ -63,7 +63,7 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
 void store_close(struct store *store);
 
 /* A value borrowed from the engine (pinned) or from an overlay layer (pin NULL) until
- * slice_release. */
+ * slice_release. A pinned one may outlive the store, but not its environment. */
 struct slice {
     const char *data;
     size_t len;

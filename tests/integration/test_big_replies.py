@@ -126,5 +126,20 @@ def _(run):
             check(client.get('GET', 'big') == big, 'another value')
 
 
+@suite.case('reading a value of 100 MB holds it once beside the store, and not after')
+def _(run):
+    with server() as cluster, cluster.partition(0, 60) as client:
+        backend = cluster.backends[0]
+        big = os.urandom(1 << 20) * 100
+        check_equal(client.call('SET', 'big', big), ('+', b'OK'))
+        before = backend.rss_bytes()
+        backend.forget_peak()
+        check(client.get('GET', 'big') == big, 'another value')
+        peak, after = backend.peak_rss_bytes() - before, backend.rss_bytes() - before
+        run.note('GET of 105 MB: %.0f MB at its peak, %.0f MB after' % (peak / 1e6, after / 1e6))
+        check(is_sanitized(backend.argv[0]) or (peak < 1.5 * len(big) and after < 0.5 * len(big)),
+              'grew by %d bytes, by %d after' % (peak, after))
+
+
 if __name__ == '__main__':
     suite.main()

@@ -278,6 +278,15 @@ class Process:
         with open('/proc/%d/statm' % self.pid) as file:
             return int(file.read().split()[1]) * resource.getpagesize()
 
+    def forget_peak(self):
+        """peak_rss_bytes begins anew."""
+        with open('/proc/%d/clear_refs' % self.pid, 'w') as file:
+            file.write('5')
+
+    def peak_rss_bytes(self):
+        with open('/proc/%d/status' % self.pid) as file:
+            return int(next(line for line in file if line.startswith('VmHWM:')).split()[1]) * 1024
+
     def cpu_seconds(self):
         """CPU of all threads, to the nanosecond (schedstat), so that short runs can be measured."""
         total = 0

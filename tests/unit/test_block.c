@@ -57,6 +57,29 @@ START_TEST(a_big_block_has_its_size_and_is_never_cached)
 }
 END_TEST
 
+static void count_release(void *owner)
+{
+    ++*(int *)owner;
+}
+
+START_TEST(borrowed_bytes_are_released_with_the_last_reference)
+{
+    drain_cache();
+    static char bytes[BLOCK_SIZE]; /* as long as a cached block is */
+    int released = 0;
+    struct block *block = block_new_borrowed(bytes, sizeof bytes, count_release, &released);
+    ck_assert_ptr_eq(block->data, bytes);
+    ck_assert_uint_eq(block->size, sizeof bytes);
+    ck_assert_uint_eq(block_bytes_total(), sizeof bytes);
+    block_ref(block);
+    block_unref(block);
+    ck_assert_int_eq(released, 0);
+    block_unref(block);
+    ck_assert_int_eq(released, 1);
+    ck_assert_uint_eq(block_bytes_total(), 0);
+}
+END_TEST
+
 START_TEST(an_exact_block_has_its_size_and_is_never_cached)
 {
     drain_cache();
@@ -139,6 +162,7 @@ int main(void)
     tcase_add_test(tests, a_small_size_gives_a_standard_block);
     tcase_add_test(tests, the_last_reference_gives_the_block_to_the_cache);
     tcase_add_test(tests, a_big_block_has_its_size_and_is_never_cached);
+    tcase_add_test(tests, borrowed_bytes_are_released_with_the_last_reference);
     tcase_add_test(tests, an_exact_block_has_its_size_and_is_never_cached);
     tcase_add_test(tests, an_impossible_size_gives_null);
     tcase_add_test(tests, decay_gives_back_half_of_the_cache_each_time);
