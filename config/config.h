@@ -46,7 +46,8 @@ struct config {
 /* [namespace NAME]: a namespace, or a pattern of names (shared/glob.h). */
 struct namespace_config {
     char *name;
-    int line; /* where the section starts; 0: not from a file */
+    int line;         /* where the section starts; 0: not from a file */
+    int include_line; /* where the included file opens it again; 0: it does not */
 #define OPTION(kind, field, ...)
 #define NAMESPACE_OPTION(kind, field, ...) CONFIG_MEMBER_##kind(field)
 #define LISTENER_OPTION(kind, field, ...)
@@ -60,6 +61,7 @@ struct namespace_config {
 struct listener_config {
     char *name;
     int line;
+    int include_line;
 #define OPTION(kind, field, ...)
 #define NAMESPACE_OPTION(kind, field, ...)
 #define LISTENER_OPTION(kind, field, ...) CONFIG_MEMBER_##kind(field)
@@ -99,12 +101,15 @@ void config_init_defaults(struct config *config, const struct config_schema *sch
 void config_fini(struct config *config);
 /* `to` is uninitialised memory of the same type. */
 void config_copy(struct config *to, const struct config *from);
-/* Reads a file over the values that are there. false: error[size] says "file:line: what was expected",
+/* Reads a file, and the one it includes, over the values that are there. false: error[size] says "file:line: what was expected",
  * and `config` holds a mixture that is only good for config_fini. */
 bool config_load(struct config *config, const char *path, char *error, size_t size);
-/* The same from memory; `path` is only for messages and relative paths. */
+/* One file from memory, nothing included; `path` is only for messages and relative paths. */
 bool config_parse(struct config *config, const char *path, struct bytes text, char *error,
                   size_t size);
+
+/* The path of the file it includes, for free(); NULL: none. */
+char *config_included_path(const struct config *config);
 
 /* One option by its key ("upstream-timeout"; case ignored), NULL when there is none. */
 const struct option *config_find(const struct config *config, struct bytes key);

@@ -4,6 +4,9 @@
  *   [upstream]         ─► the program's struct, rows of section "upstream"
  *   [namespace NAME]   ─► a new item of the group "namespace", its rows
  *
+ *   proxy.ini ──include──► secrets.ini: the same again, over the values of the first file. A section may be in
+ *                          both, and of an option that is in both the second value holds.
+ *
  * Anything unknown, given twice, or not accepted by its row ends the walk with file and line.
  */
 #include "config/ini_file.h"
@@ -18,7 +21,8 @@ enum { SECTION_OPTIONS_MAX = 64, SECTIONS_MAX = 4096 };
 /* Where a walk through a file is. */
 struct loading {
     struct config *config;
-    void *owner; /* what the current section's options are members of */
+    bool is_included; /* by a file read before */
+    void *owner;      /* what the current section's options are members of */
     const struct option *options;
     size_t option_count;
     char *section;                      /* as options name it: "upstream", "namespace NAME" */
@@ -64,7 +68,18 @@ static bool on_plain_section(struct loading *loading, struct bytes name, char *r
     return false;
 }
 
-/* [word name]: one more item of its group. */
+static struct group_item *find_item(const struct config *config, const struct group *group,
+                                    struct bytes name)
+{
+    for (size_t i = 0; i < *group_count(config, group); i++) {
+        struct group_item *item = group_item(config, group, i);
+        if (bytes_equal(bytes_of(item->name), name))
+            return item;
+    }
+    return NULL;
+}
+
+/* [word name]: one more item of its group, or the one that the file before began. */
 static bool on_group_section(struct loading *loading, const struct group *group, struct bytes name,
                              int line, char *reason)
 {
@@ -74,16 +89,18 @@ static bool on_group_section(struct loading *loading, const struct group *group,
                        group->word);
         return false;
     }
-    for (size_t i = 0; i < *group_count(config, group); i++) {
-        const struct group_item *item = group_item(config, group, i);
-        if (bytes_equal(bytes_of(item->name), name)) {
-            (void)snprintf(reason, INI_REASON_MAX,
-                           "expected another name: there is a [%s %s] on line %d", group->word,
-                           item->name, item->line);
-            return false;
-        }
+    struct group_item *item = find_item(config, group, name);
+    if (item && (!loading->is_included || item->include_line)) {
+        (void)snprintf(reason, INI_REASON_MAX,
+                       "expected another name: there is a [%s %s] on line %d", group->word,
+                       item->name, item->include_line ? item->include_line : item->line);
+        return false;
     }
-    loading->owner = group_add(config, group, name, line);
+    if (!item)
+        item = group_add(config, group, name, line);
+    if (loading->is_included)
+        item->include_line = line;
+    loading->owner = item;
     loading->options = group->options;
     loading->option_count = group->option_count;
     return true;
@@ -142,6 +159,13 @@ static bool append_value(const struct option *option, void *owner, const char *m
     return ok;
 }
 
+static const struct option *include_option(const struct config *config)
+{
+    const struct option *option = config_find(config, BYTES("include"));
+    CHECK(option);
+    return option;
+}
+
 static bool on_value(void *owner, const struct ini_value *value, char *reason)
 {
     struct loading *loading = owner;
@@ -149,6 +173,11 @@ static bool on_value(void *owner, const struct ini_value *value, char *reason)
     if (!option) {
         (void)snprintf(reason, INI_REASON_MAX, "%s.%s: unknown option, expected one of [%s]'s",
                        loading->section, value->name, loading->section);
+        return false;
+    }
+    if (loading->is_included && option == include_option(loading->config)) {
+        (void)snprintf(reason, INI_REASON_MAX, "%s.include: expected in the first file only",
+                       loading->section);
         return false;
     }
     size_t index = (size_t)(option - loading->options);
@@ -195,15 +224,48 @@ static bool groups_complete(const struct config *config, const char *path, char 
     return true;
 }
 
-bool config_parse(struct config *config, const char *path, struct bytes text, char *error,
-                  size_t size)
+static bool parse(struct config *config, bool is_included, const char *path, struct bytes text,
+                  char *error, size_t size)
 {
     static const struct ini_events events = {on_section, on_value};
-    struct loading loading = {.config = config};
+    struct loading loading = {.config = config, .is_included = is_included};
     bool ok = ini_walk(path, text, &events, &loading, error, size) &&
               groups_complete(config, path, error, size);
     free(loading.section);
+    return ok;
+}
+
+bool config_parse(struct config *config, const char *path, struct bytes text, char *error,
+                  size_t size)
+{
+    bool ok = parse(config, false, path, text, error, size);
     config_set_path(config, path);
+    return ok;
+}
+
+char *config_included_path(const struct config *config)
+{
+    char buffer[OPTION_TEXT_MAX];
+    struct bytes text = config_get(config, include_option(config), buffer);
+    if (!text.len)
+        return NULL;
+    char *name = strndup(text.data, text.len);
+    CHECK(name);
+    char *path = path_beside(config->path, name);
+    free(name);
+    return path;
+}
+
+static bool load_included(struct config *config, char *error, size_t size)
+{
+    char *path = config_included_path(config);
+    if (!path)
+        return true;
+    size_t len;
+    char *text = file_read(path, &len, error, size);
+    bool ok = text && parse(config, true, path, (struct bytes){text, len}, error, size);
+    free(text);
+    free(path);
     return ok;
 }
 
@@ -213,7 +275,8 @@ bool config_load(struct config *config, const char *path, char *error, size_t si
     char *text = file_read(path, &len, error, size);
     if (!text)
         return false;
-    bool ok = config_parse(config, path, (struct bytes){text, len}, error, size);
+    bool ok = config_parse(config, path, (struct bytes){text, len}, error, size) &&
+              load_included(config, error, size);
     free(text);
     return ok;
 }

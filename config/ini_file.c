@@ -55,6 +55,16 @@ char *file_read(const char *path, size_t *len, char *error, size_t size)
     return NULL;
 }
 
+char *path_beside(const char *file, const char *path)
+{
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    char *whole = NULL;
+    int len = *path == '/' || !slash ? asprintf(&whole, "%s", path)
+                                     : asprintf(&whole, "%.*s/%s", (int)(slash - file), file, path);
+    CHECK(len >= 0);
+    return whole;
+}
+
 static void walk_fail(struct walk *walk, int line)
 {
     if (walk->failed)

@@ -3,6 +3,7 @@
  */
 #include "config/reload.h"
 
+#include "config/ini_file.h"
 #include "config/shards_file.h"
 #include "config/users_file.h"
 #include "shared/check.h"
@@ -111,17 +112,6 @@ static bool config_consistent(const struct proxy_config *config,
         return false;
     }
     return true;
-}
-
-/* `path`, which a relative one starts at the directory of `file`. */
-static char *path_beside(const char *file, const char *path)
-{
-    const char *slash = file ? strrchr(file, '/') : NULL;
-    char *whole = NULL;
-    int len = *path == '/' || !slash ? asprintf(&whole, "%s", path)
-                                     : asprintf(&whole, "%.*s/%s", (int)(slash - file), file, path);
-    CHECK(len >= 0);
-    return whole;
 }
 
 /* ---- users ----------------------------------------------------------------------------------- */

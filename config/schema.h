@@ -22,6 +22,7 @@ struct group {
 struct group_item {
     char *name;
     int line;
+    int include_line;
 };
 
 struct config_schema {

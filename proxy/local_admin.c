@@ -1,5 +1,5 @@
 /*
- * local_admin.c - the admin port of the proxy: /metrics, /healthz, /readyz, /shards, /config.
+ * local_admin.c - the admin port of the proxy: /metrics, /healthz, /readyz, /readyz/any, /shards, /config.
  *
  * Requests are served on the HTTP thread. It reads atomics and a snapshot of its own, which the main thread
  * replaces (local_admin_publish); the mutex guards only the pointer. Readiness asks every shard with a PING over
@@ -101,8 +101,9 @@ static void probe_all(struct admin *admin, const struct proxy_snapshot *snapshot
 
 /* ---- pages ---- */
 
+/* Ready: every shard answers, or any_suffices, so that one shard's failure takes no proxy out of service. */
 static void reply_readyz(struct admin *admin, const struct proxy_snapshot *snapshot,
-                         struct http_reply *reply)
+                         bool any_suffices, struct http_reply *reply)
 {
     const struct shard_map *map = snapshot->map;
     if (atomic_load(&admin->proxy->is_stopping)) {
@@ -111,11 +112,20 @@ static void reply_readyz(struct admin *admin, const struct proxy_snapshot *snaps
         return;
     }
     probe_all(admin, snapshot);
-    for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++)
-        if (!admin->is_up[i] && map->shards[i].slot_count) {
-            reply->status = 503;
-            out_printf(&reply->body, "shard %s does not answer\n", map->shards[i].name);
+    size_t up = 0;
+    size_t down = 0;
+    for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++) {
+        if (!map->shards[i].slot_count)
+            continue;
+        if (admin->is_up[i]) {
+            up++;
+            continue;
         }
+        down++;
+        out_printf(&reply->body, "shard %s does not answer\n", map->shards[i].name);
+    }
+    if (any_suffices ? up == 0 : down > 0)
+        reply->status = 503;
     if (reply->status == 200)
         out_printf(&reply->body, "ready\n");
 }
@@ -172,7 +182,9 @@ static bool on_request(void *owner, const char *path, struct http_reply *reply)
     if (strcmp(path, "/healthz") == 0) {
         out_printf(&reply->body, "ok\n");
     } else if (strcmp(path, "/readyz") == 0) {
-        reply_readyz(admin, snapshot, reply);
+        reply_readyz(admin, snapshot, false, reply);
+    } else if (strcmp(path, "/readyz/any") == 0) {
+        reply_readyz(admin, snapshot, true, reply);
     } else if (strcmp(path, "/metrics") == 0) {
         reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
         metrics_print(&reply->body, "scree_proxy");

@@ -39,6 +39,7 @@ struct proxy_run {
     size_t row_count;
     uint32_t stopped; /* workers that are done */
     struct watch *config_watch;
+    struct watch *include_watch;
     struct watch *shards_watch;
     struct watch *users_watch;
 };
@@ -336,6 +337,10 @@ bool proxy_start(struct proxy *proxy, char *error, size_t size)
     loop_on_signal(proxy->loop, SIGHUP, on_signal, proxy);
     if (config->head.path)
         run->config_watch = watch_new(proxy->loop, config->head.path, on_file_change, proxy);
+    char *included = config_included_path(&config->head);
+    if (included)
+        run->include_watch = watch_new(proxy->loop, included, on_file_change, proxy);
+    free(included);
     run->shards_watch = watch_new(proxy->loop, proxy->snapshot->shards_path, on_file_change, proxy);
     if (proxy->snapshot->users_path)
         run->users_watch =
@@ -349,11 +354,13 @@ static void free_watches(struct proxy_run *run)
 {
     if (run->config_watch)
         watch_free(run->config_watch);
+    if (run->include_watch)
+        watch_free(run->include_watch);
     if (run->shards_watch)
         watch_free(run->shards_watch);
     if (run->users_watch)
         watch_free(run->users_watch);
-    run->config_watch = run->shards_watch = run->users_watch = NULL;
+    run->config_watch = run->include_watch = run->shards_watch = run->users_watch = NULL;
 }
 
 /* The second time it does not wait for clients any more. */

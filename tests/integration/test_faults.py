@@ -93,6 +93,24 @@ def wait_answers(probers, more):
              'good answers from shards %s' % [prober.shard for prober in probers], 60)
 
 
+@suite.case('/readyz wants every shard, /readyz/any one of them')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1) as cluster:
+        proxy = cluster.proxies[0]
+
+        def state():
+            return proxy.http('/readyz')[0], proxy.http('/readyz/any')[0]
+        check_equal(state(), (200, 200))
+        cluster.backends[0].kill9()
+        wait_for(lambda: state() == (503, 200), 'one shard to be missed')
+        check('shard b0p0 does not answer' in proxy.http('/readyz/any')[1], proxy.http('/readyz/any')[1])
+        cluster.backends[1].kill9()
+        wait_for(lambda: state() == (503, 503), 'both shards to be missed')
+        for backend in cluster.backends:
+            backend.start()
+        wait_for(lambda: state() == (200, 200), 'both shards to be back')
+
+
 @suite.case('a killed backend: its keys fail at once with its shard\'s name, the others do not notice, it comes back')
 def _(run):
     with Cluster(backends=2, partitions=2, proxies=1) as cluster:

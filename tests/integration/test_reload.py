@@ -119,6 +119,30 @@ def _(run):
         check_crowd(run, crowd)
 
 
+@suite.case('secrets in an included file: read at the start, and again when it changes')
+def _(run):
+    cluster = Cluster(backends=1, partitions=2, proxies=1, namespaces={'shop': {'ephemeral': 'no'}},
+                      proxy_options={'proxy': {'include': 'secrets.ini'}})
+    secrets = os.path.join(cluster.folder, 'secrets.ini')
+    replace_file(secrets, '[namespace shop]\ntoken = zeroth\n')
+    with cluster:
+        proxy = cluster.proxies[0]
+
+        def login(token):
+            with cluster.connect() as client:
+                return client.get('AUTH', 'shop', token)
+        check_equal(login('zeroth'), b'OK')
+        check(isinstance(login('first'), ReplyError), 'a token that is not there yet')
+        replace_file(secrets, '[namespace shop]\ntoken = first\n')
+        wait_for(lambda: login('first') == b'OK', 'the first token to be taken')
+        replace_file(secrets, '[namespace shop]\ntoken = second\n')
+        wait_for(lambda: login('second') == b'OK', 'the second token to be taken')
+        check(isinstance(login('first'), ReplyError), 'the first token still opens the namespace')
+        replace_file(secrets, '[namespace shop\ntoken = third\n')
+        wait_for(lambda: b'reload_refused' in proxy.log(), 'the broken file to be refused')
+        check_equal(login('second'), b'OK')
+
+
 @suite.case('SCREE RELOAD, SCREE SHARDS and SCREE MAP')
 def _(run):
     with Cluster(backends=2, partitions=2, proxies=1) as cluster:

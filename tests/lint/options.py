@@ -9,6 +9,7 @@ import re
 from files import read, report, sources
 
 ROW = re.compile(r'^(?:[A-Z]+_)?OPTION\((\w+), (\w+),', re.M)
+READ_BY_LOADER = {'include'}  # by its name, in config/config_file.c
 SUFFIX = {'BYTES': '_bytes', 'MS': '_ms'}
 
 
@@ -19,7 +20,7 @@ def main():
                          if path.startswith((program + '/', 'config/reload.c', 'config/program.c')))
         for match in ROW.finditer(read('config/%s_options.def' % program)):
             member = match.group(2) + SUFFIX.get(match.group(1), '')
-            if not re.search(r'(->|\.)%s\b' % member, text):
+            if match.group(2) not in READ_BY_LOADER and not re.search(r'(->|\.)%s\b' % member, text):
                 problems.append('config/%s_options.def: %s is used nowhere in %s/' % (program, member, program))
     report(problems)
 

@@ -7,6 +7,7 @@
 #include "shared/log.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static char error[1024];
 
@@ -213,6 +214,73 @@ static void check_rows(const struct config_schema *schema)
     config_fini(&config.proxy.head);
 }
 
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+/* A first file that includes secrets.ini beside it, with this text; true when both are read. */
+static bool both_read(struct proxy_config *config, const char *secrets, char reason[1024])
+{
+    char folder[] = "/tmp/scree-include-XXXXXX";
+    char first[64];
+    char second[64];
+    CHECK(mkdtemp(folder));
+    (void)snprintf(first, sizeof first, "%s/proxy.ini", folder);
+    (void)snprintf(second, sizeof second, "%s/secrets.ini", folder);
+    write_text(first, "[proxy]\ninclude = secrets.ini\nworkers = 2\nmaxclients = 7\n"
+                      "[namespace shop]\nephemeral = yes\n");
+    write_text(second, secrets);
+    config_init_defaults(&config->head, &proxy_schema);
+    bool ok = config_load(&config->head, first, reason, 1024);
+    char *included = config_included_path(&config->head);
+    CHECK(included && strcmp(included, second) == 0);
+    free(included);
+    if (!ok && strncmp(reason, folder, strlen(folder)) == 0)
+        memmove(reason, reason + strlen(folder), strlen(reason) - strlen(folder) + 1);
+    CHECK(unlink(first) == 0 && unlink(second) == 0 && rmdir(folder) == 0);
+    return ok;
+}
+
+static void test_an_included_file_adds_and_replaces(void)
+{
+    struct proxy_config config;
+    CHECK(both_read(&config,
+                    "[upstream]\nsecret = s\n[proxy]\nworkers = 3\n[namespace shop]\ntoken = t\n"
+                    "[namespace new]\ntoken = u\n",
+                    error));
+    CHECK(strcmp(config.upstream_secret, "s") == 0);
+    CHECK(config.workers == 3 && config.maxclients == 7);
+    CHECK(config.namespace_count == 2);
+    CHECK(strcmp(config.namespaces[0].name, "shop") == 0 && config.namespaces[0].ephemeral);
+    CHECK(strcmp(config.namespaces[0].token, "t") == 0);
+    CHECK(strcmp(config.namespaces[1].token, "u") == 0 && !config.namespaces[1].ephemeral);
+    config_fini(&config.head);
+}
+
+static void test_an_included_file_is_refused_as_the_first_is(void)
+{
+    static const struct {
+        const char *secrets;
+        const char *reason;
+    } cases[] = {
+        {"[namespace shop]\n[namespace shop]\n",
+         "/secrets.ini:2: expected another name: there is a [namespace shop] on line 1"},
+        {"[proxy]\ninclude = more.ini\n",
+         "/secrets.ini:2: proxy.include: expected in the first file only"},
+        {"[proxy]\n[proxy]\n", "/secrets.ini:2: expected [proxy] only once"},
+        {"[proxy]\nworkers = x\n",
+         "/secrets.ini:2: proxy.workers: expected a number from 0 to 256"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct proxy_config config;
+        CHECK(!both_read(&config, cases[i].secrets, error));
+        CHECK(strncmp(error, cases[i].reason, strlen(cases[i].reason)) == 0);
+        config_fini(&config.head);
+    }
+}
+
 static void test_a_copy_is_equal_and_its_own(void)
 {
     struct proxy_config config;
@@ -236,6 +304,8 @@ int main(void)
     test_options_are_found_by_key_and_listed_by_pattern();
     check_rows(&proxy_schema);
     check_rows(&backend_schema);
+    test_an_included_file_adds_and_replaces();
+    test_an_included_file_is_refused_as_the_first_is();
     test_a_copy_is_equal_and_its_own();
     return 0;
 }
