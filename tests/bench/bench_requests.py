@@ -236,15 +236,33 @@ def machine():
     return '%d × %s, Linux %s' % (os.cpu_count(), models[0] if models else platform.machine(), kernel)
 
 
-def markdown(results, options):
-    lines = ['# Benchmarks', '',
-             'Written by `tests/run bench` (tests/bench/bench_requests.py), which says what is measured and how.', '',
-             '- %s, load average before the run %.1f' % (datetime.date.today().isoformat(), options.load), '- %s' % machine()]
+def rocksdb_build():
+    """The engine the backend was linked with, as its build directory has it."""
+    cache = os.path.join(os.path.dirname(binary('scree-backend')), 'CMakeCache.txt')
+    with open(cache) as file:
+        library = [line.split('=', 1)[1].strip() for line in file if line.startswith('ROCKSDB:')][0]
+    done = subprocess.run(['dpkg-query', '-W', '-f', '${Version}', 'librocksdb-dev'], capture_output=True)
+    if library.startswith('/usr/lib/'):
+        return "RocksDB: %s of Debian's package %s" % (os.path.basename(library), done.stdout.decode())
+    return "RocksDB: Debian's source package rebuilt by config/rocksdb (NDEBUG, SSE4.2, PCLMUL), linked statically"
+
+
+def heading(title, script):
+    """The top of a page of measurements: by what, when, where, with which programs."""
+    lines = ['# ' + title, '', 'Written by `%s`, which says what is measured and how.' % script, '',
+             '- %s, load average before the run %.1f' % (datetime.date.today().isoformat(), os.getloadavg()[0]),
+             '- %s' % machine()]
     for words in (['redis-server', '--version'], ['redis-benchmark', '--version'], ['haproxy', '-v'],
                   ['nutcracker', '--version'], [binary('scree-proxy'), '--version'],
                   [binary('scree-backend'), '--version']):
         lines.append('- %s' % version(words))
-    lines += ['', '%d clients, keys out of %d, each figure the median of %d runs of about %.1f s. Two figures of CPU are '
+    lines.append('- %s' % rocksdb_build())
+    return '\n'.join(lines) + '\n'
+
+
+def markdown(results, options):
+    lines = [options.heading]
+    lines += ['%d clients, keys out of %d, each figure the median of %d runs of about %.1f s. Two figures of CPU are '
               'those of the front process and of the one behind it.' % (CLIENTS, KEYSPACE, options.repeat,
                                                                        options.run_seconds), '',
               '## Against the targets', '', '| | measured | target | |', '|---|---|---|---|']
@@ -269,7 +287,8 @@ def main():
     options = parser.parse_args()
     options.sizes, options.depths = ([16, 64], [1, 16, 64]) if options.quick else ([16, 64, 1024], [1, 16, 64])
     options.repeat, options.run_seconds = (1, 0.7) if options.quick else (3, 1.0)
-    wanted, options.load = options.systems.split(','), os.getloadavg()[0]
+    wanted = options.systems.split(',')
+    options.heading = heading('Benchmarks', 'tests/bench/bench_requests.py')
     if any(name in wanted for name in ('scree-proxy', 'backend', 'scree')) and is_sanitized(binary('scree-proxy')):
         print('these programs were built with a sanitizer: the figures below are of no use')
     with tempfile.TemporaryDirectory(prefix='scree-bench-') as folder:

@@ -1,0 +1,319 @@
+#!/usr/bin/python3
+"""bench_commands.py - what commands cost in a backend against redis-server, and how it starts and stops.
+
+    always    durable SETs: scree-backend durability = always, redis-server appendfsync always, on the same filesystem
+    os        the commands of an ordinary day: durability = os, redis-server without persistence
+    ticket    a reservation: MULTI, eight commands, EXEC; 64 sellers, durability = always
+    whole     GET at -P 1 through scree-proxy to one partition, against redis-server asked directly
+    latency   cached GETs at 70 % of full speed, sent by a schedule (open loop), so that a pause is seen
+    start     a store of many keys: start, stop, start after kill -9
+
+tests/bench/load.c makes the requests. The figure that matters is CPU µs per command, of all threads, from schedstat before
+and after; the two systems take turns, each cell is the median of some short runs. Rates depend on what else the machine
+does: their ratio within a row is less wrong than they are. Nothing is asserted. Writes docs/benchmarks-commands.md; --full
+takes the real sizes.
+"""
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from bench_requests import heading, version
+from cluster import Oracle, Process, binary, even_slots, free_ports, is_sanitized, write_ini
+from harness import wait_for
+from resp import Connection
+
+CLIENTS, SELLERS = 50, 64
+CPU_LIMIT = 2.5
+
+# (name, words, words that prepare, limit: a ratio to redis-server, or ('us', CPU µs)); see load.c for {k:N} and so on.
+COMMANDS = [
+    ('SET 64 B', 'SET key:{k:%(keys)d} {x:64}', None, ('us', 3.5)),
+    ('SET 1 KiB', 'SET big:{k:%(keys)d} {x:1024}', None, None),
+    ('GET 64 B', 'GET key:{k:%(keys)d}', 'SET key:{s} {x:64}', 1.2),
+    ('GET 1 KiB', 'GET big:{k:%(few)d}', 'SET big:{s} {x:1024}', 1.2),
+    ('HSET', 'HSET hash:{k:%(few)d} field:{n:10} {x:64}', None, CPU_LIMIT),
+    ('HGET', 'HGET hash:{k:%(few)d} field:{n:10}', None, CPU_LIMIT),
+    ('ZADD', 'ZADD zset:{n:1000} {n:1000000} member:{n:1000}', None, CPU_LIMIT),
+    ('ZRANGE 10', 'ZRANGE zset:{n:1000} 0 9', None, CPU_LIMIT),
+    ('LPUSH', 'LPUSH list:{n:1000} {x:64}', None, CPU_LIMIT),
+    ('RPOP', 'RPOP list:{n:1000}', None, CPU_LIMIT),
+    ('SADD', 'SADD set:{n:1000} member:{n:1000}', None, CPU_LIMIT),
+    ('INCR', 'INCR counter:{k:%(few)d}', None, CPU_LIMIT),
+    ('SETBIT', 'SETBIT bits:{n:100} {n:10000} 1', None, CPU_LIMIT),
+    ('XADD', 'XADD stream:{n:100} * field {x:64}', None, CPU_LIMIT),
+    ('JSON.NUMINCRBY', "JSON.NUMINCRBY event:{n:100} $.sections['D-{n:4}'].stats.available -1", None, ('us', 6)),
+]
+
+RESERVATION = ("MULTI ; SETBIT seats:{ev} {n:20000} 1 ; SETBIT seats:{ev} {n:20000} 1 ; "
+               "JSON.NUMINCRBY event:{ev} $.sections['D-3'].stats.available -2 ; "
+               "JSON.NUMINCRBY event:{ev} $.sections['D-3'].stats.reserved 2 ; "
+               "HSET booking:{ev}{s} seller s{c} section D-3 seats 17,18 ; EXPIRE booking:{ev}{s} 600 ; "
+               "HSETNX timers:{ev} {s} 1700000000 ; ZADD index:{ev} 1700000000 {s} ; EXEC")
+
+
+def document():
+    """An event of 20 sections, about 1400 bytes."""
+    return json.dumps({'name': 'event', 'sections': {
+        'D-%d' % i: {'price': 10.5, 'stats': {'available': 120, 'reserved': 0, 'sold': 0}} for i in range(20)}})
+
+
+class System:
+    def __init__(self, process, also=()):
+        self.process, self.port, self.processes = process, process.port, [process] + list(also)
+
+
+class Farm:
+    """Processes by name, started when first asked for, stopped at the end."""
+
+    def __init__(self, folder):
+        self.folder, self.started = folder, []
+
+    def start(self, process):
+        self.started.append(process)
+        process.start()
+        return process
+
+    def stop(self):
+        for process in reversed(self.started):
+            if process.alive():
+                process.child.terminate()
+                process.wait_exit(60)
+        self.started = []
+
+    def redis(self, name, options=()):
+        return self.start(Oracle(self.folder, name, options))
+
+    def redis_always(self):
+        return self.redis('redis-always', ['--appendonly', 'yes', '--appendfsync', 'always'])
+
+    def backend(self, name, durability, store=()):
+        port, path = free_ports(), os.path.join(self.folder, name + '.ini')
+        write_ini(path, [('backend', {'bind': '127.0.0.1', 'port': port, 'durability': durability, 'secret': 'bench-secret',
+                                      'data': os.path.join(self.folder, name + '-data')}), ('store', dict(store))])
+        process = Process(name, [binary('scree-backend'), '--config', path], self.folder, [port])
+        process.port = port
+        return self.start(process)
+
+    def proxy(self, name, address):
+        port, shards = free_ports(), os.path.join(self.folder, name + '-shards.ini')
+        write_ini(shards, [('map', {'epoch': 1}), ('shard s0', {'slots': even_slots(1)[0], 'address': '%s:%d' % address})])
+        path = os.path.join(self.folder, name + '.ini')
+        write_ini(path, [('proxy', {'listen': '127.0.0.1:%d' % port, 'admin': '', 'workers': 1, 'shards': shards}),
+                         ('upstream', {'secret': 'bench-secret'})])
+        process = Process(name, [binary('scree-proxy'), '--config', path], self.folder, [port])
+        process.port = port
+        return self.start(process)
+
+
+# ---- measuring ---------------------------------------------------------------------------------------------------
+
+class Sample:
+    def __init__(self, figures, cpu_us):
+        self.rate, self.cpu_us = figures['units'] / figures['seconds'], cpu_us
+        self.p50, self.p99, self.p999, self.errors = (figures[name] for name in ('p50', 'p99', 'p999', 'errors'))
+
+
+def load(system, words, depth=16, clients=CLIENTS, seconds=1.0, count=0, rate=0):
+    command = [os.path.join(os.path.dirname(binary('scree-backend')), 'bench', 'load'), '--port', system.port, '--clients',
+               clients, '--depth', depth, '--seconds', seconds, '--count', count, '--rate', rate, '--'] + words.split()
+    before = sum(process.cpu_seconds() for process in system.processes)
+    done = subprocess.run([str(word) for word in command], capture_output=True, timeout=1800)
+    after = sum(process.cpu_seconds() for process in system.processes)
+    if done.returncode:
+        raise RuntimeError('load: %s' % done.stderr.decode())
+    figures = json.loads(done.stdout)
+    if figures['errors']:
+        print('  %d errors: %s' % (figures['errors'], done.stderr.decode().strip()[:200]))
+    return Sample(figures, (after - before) * 1e6 / max(1, figures['units']))
+
+
+def median(samples):
+    """The sample of the median CPU, with the median rate."""
+    samples.sort(key=lambda sample: sample.cpu_us)
+    middle = samples[len(samples) // 2]
+    middle.rate = statistics.median(sample.rate for sample in samples)
+    return middle
+
+
+def in_turn(systems, words, repeat, **how):
+    """{name: Sample}, the systems by turns."""
+    samples = {name: [] for name in systems}
+    for _ in range(repeat):
+        for name, system in systems.items():
+            samples[name].append(load(system, words, **how))
+    return {name: median(found) for name, found in samples.items()}
+
+
+class Table:
+    """Rows of the page: (measure, ours, theirs, ratio or figure, limit, is_met)."""
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, title, ours, theirs, measured, limit, met):
+        self.rows.append((title, ours, theirs, measured, limit, {True: 'met', False: '**missed**', None: ''}[met]))
+        print('  %-34s %12s %12s %10s  %-10s %s' % self.rows[-1], flush=True)
+
+    def markdown(self, title, ours='scree-backend', theirs='redis-server'):
+        lines = ['## ' + title, '', '| | %s | %s | measured | target | |' % (ours, theirs), '|---|---|---|---|---|---|']
+        return '\n'.join(lines + ['| %s |' % ' | '.join(row) for row in self.rows]) + '\n'
+
+
+def durable(farm, options, table):
+    systems = {'ours': System(farm.backend('always', 'always')), 'redis': System(farm.redis_always())}
+    for depth, limit in ((16, 0.5), (1, 0.8)):
+        found = in_turn(systems, 'SET key:{k:%d} {x:64}' % options.keys, options.repeat, depth=depth, seconds=options.seconds)
+        ratio = found['ours'].rate / found['redis'].rate
+        table.add('durable SET -P %d, per second' % depth, '%.0f' % found['ours'].rate, '%.0f' % found['redis'].rate,
+                  '%.2f ×' % ratio, '≥ %.1f ×' % limit, ratio >= limit)
+        table.add('durable SET -P %d, CPU µs' % depth, '%.2f' % found['ours'].cpu_us, '%.2f' % found['redis'].cpu_us,
+                  '%.2f µs' % found['ours'].cpu_us, '≤ 5 µs' if depth == 16 else '', found['ours'].cpu_us <= 5 if depth == 16 else None)
+    farm.stop()
+
+
+def commands(farm, options, table):
+    systems = {'ours': System(farm.backend('os', 'os')), 'redis': System(farm.redis('redis-plain'))}
+    for i in range(100):
+        Connection(('127.0.0.1', systems['ours'].port), 30, 2).get('JSON.SET', 'event:%d' % i, '$', document())
+    sizes = {'keys': options.keys, 'few': options.keys // 10}
+    for name, words, before, limit in COMMANDS:
+        if options.only not in name:
+            continue
+        mine = {'ours': systems['ours']} if name.startswith('JSON') else systems
+        for system in mine.values() if before else ():
+            load(system, before, depth=64, count=options.keys if 'key:' in before else options.keys // 10)
+        found = in_turn(mine, words % sizes, options.repeat, seconds=options.seconds)
+        ours, theirs = found['ours'], found.get('redis')
+        ratio = ours.cpu_us / theirs.cpu_us if theirs else 0
+        is_us = isinstance(limit, tuple)
+        measured = '%.2f µs' % ours.cpu_us if is_us else '%.2f ×' % ratio
+        table.add('%s, CPU µs' % name, '%.2f' % ours.cpu_us, '%.2f' % theirs.cpu_us if theirs else '–', measured,
+                  '' if not limit else '≤ %.1f %s' % (limit[1] if is_us else limit, 'µs' if is_us else '×'),
+                  None if not limit else ours.cpu_us <= limit[1] if is_us else ratio <= limit)
+    farm.stop()
+
+
+def ticket(farm, options, table):
+    backend = farm.backend('ticket', 'always')
+    Connection(('127.0.0.1', backend.port), 30, 2).get('JSON.SET', 'event:{ev}', '$', document())
+    found = median([load(System(backend), RESERVATION, depth=1, clients=SELLERS, seconds=options.seconds * 2)
+                    for _ in range(options.repeat)])
+    table.add('reservations per second', '%.0f' % found.rate, '–', '%.0f /s' % found.rate, '≥ 5000 /s', found.rate >= 5000)
+    table.add('a reservation, CPU µs; p99 ms', '%.1f; %.1f' % (found.cpu_us, found.p99 / 1000), '–', '', '', None)
+    farm.stop()
+
+
+def whole(farm, options, table):
+    backend, redis = farm.backend('behind', 'always'), farm.redis('redis-direct')
+    proxy = farm.proxy('front', ('127.0.0.1', backend.port))
+    systems = {'ours': System(proxy, [backend]), 'redis': System(redis)}
+    for system in systems.values():
+        load(system, 'SET key:{s} {x:64}', depth=64, count=100000)
+    found = in_turn(systems, 'GET key:{k:100000}', options.repeat, depth=1, seconds=options.seconds)
+    ratio = found['ours'].cpu_us / found['redis'].cpu_us
+    table.add('GET -P 1 through the proxy, CPU µs', '%.2f' % found['ours'].cpu_us, '%.2f' % found['redis'].cpu_us,
+              '%.2f ×' % ratio, '≤ 1.4 ×', ratio <= 1.4)
+    farm.stop()
+
+
+def latency(farm, options, table):
+    systems = {'ours': System(farm.backend('steady', 'always')), 'redis': System(farm.redis('redis-steady'))}
+    cells = {}
+    for name, system in systems.items():
+        load(system, 'SET key:{s} {x:64}', depth=64, count=100000)
+        full = load(system, 'GET key:{k:100000}', depth=1, seconds=options.seconds)
+        runs = [load(system, 'GET key:{k:100000}', rate=full.rate * 0.7, seconds=options.seconds * 2)
+                for _ in range(options.repeat)]
+        best = min(runs, key=lambda sample: sample.p999 / sample.p50)
+        cells[name] = (best.p999 / best.p50, '%.0f / %.0f µs' % (best.p50, best.p999))
+    ratio = cells['ours'][0]
+    table.add('GET at 70 %: p50 / p99.9', cells['ours'][1], cells['redis'][1], '%.1f × (redis %.1f ×)' % (ratio, cells['redis'][0]),
+              '≤ 5 ×', ratio <= 5)
+    farm.stop()
+
+
+def started(process, key):
+    """Seconds until it answers a GET."""
+    begun = time.monotonic()
+    process.spawn()
+
+    def answers():
+        try:
+            return Connection(('127.0.0.1', process.port), 5, 2).get('GET', key) is not None
+        except OSError:
+            return False
+    wait_for(answers, 'the backend to answer', 120, 0.005)
+    return time.monotonic() - begun
+
+
+def restarts(farm, options, table):
+    backend = farm.backend('restarted', 'os')
+    system = System(backend)
+    count = options.start_keys
+    filled = load(system, 'SET key:{s} {x:64}', depth=256, count=count)
+    table.add('fill %.0f M keys, CPU µs a SET' % (count / 1e6), '%.2f' % filled.cpu_us, '–', '', '', None)
+    for title, number, limit in (('stop', signal.SIGTERM, 2), ('start after stop', None, 3),
+                                 ('start after kill -9 under load', signal.SIGKILL, 10)):
+        if number == signal.SIGKILL:
+            load(system, 'SET key:{k:%d} {x:64}' % count, seconds=1)
+            backend.kill9()
+        begun = time.monotonic()
+        if number == signal.SIGTERM:
+            backend.child.terminate()
+            backend.wait_exit(60)
+        took = time.monotonic() - begun if number == signal.SIGTERM else started(backend, 'key:%012d' % (count // 2))
+        table.add('%s, seconds' % title, '%.2f' % took, '–', '%.2f s' % took, '≤ %d s' % limit, took <= limit)
+    farm.stop()
+
+
+PARTS = [('Durable writes', durable), ('Commands', commands), ('Reservations', ticket), ('The whole of Scree', whole),
+         ('Latency of cached GETs', latency), ('Starting and stopping', restarts)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser.add_argument('--full', action='store_true', help='1 M keys, 10 M for the start; longer runs')
+    parser.add_argument('--parts', default='', help='only parts whose title contains this')
+    parser.add_argument('--only', default='', help='only commands whose name contains this')
+    parser.add_argument('--output', default=os.path.join(ROOT, 'docs', 'benchmarks-commands.md'))
+    options = parser.parse_args()
+    options.keys, options.start_keys = (1000000, 10000000) if options.full else (100000, 1000000)
+    options.repeat, options.seconds = (5, 2.0) if options.full else (3, 0.7)
+    if is_sanitized(binary('scree-backend')):
+        print('these programs were built with a sanitizer: the figures below are of no use')
+    text = heading('Commands against redis-server', 'tests/bench/bench_commands.py --full' if options.full else
+                   'tests/bench/bench_commands.py')
+    text += ('\n%d clients, -P 16 where nothing else is said, 16-byte keys, %d of them; each figure the median of %d runs of '
+             '%.1f s, the systems by turns.\n' % (CLIENTS, options.keys, options.repeat, options.seconds))
+    for title, part in PARTS:
+        if options.parts not in title:
+            continue
+        table = Table()
+        print(title)
+        with tempfile.TemporaryDirectory(prefix='scree-bench-') as folder:
+            farm = Farm(folder)
+            try:
+                part(farm, options, table)
+            finally:
+                farm.stop()
+        text += '\n' + table.markdown(title)
+    if not options.parts and not options.only:
+        with open(options.output, 'w') as file:
+            file.write(text)
+        print('\nwritten to %s' % options.output)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
