@@ -1,0 +1,204 @@
+#!/usr/bin/python3
+"""The manifests of k8s/, without a cluster: rendered, checked against the API's schemas, against each other and the programs."""
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import binary
+from harness import Skip, Suite, check, check_equal
+from kube import ROOT, Agreement, Objects, container_of, render
+
+suite = Suite(__doc__)
+OVERLAYS = ('k8s/overlays/dev', 'k8s/overlays/prod')
+PROD = 'k8s/overlays/prod'
+
+
+@suite.case('both overlays render, with as many pods as they say')
+def _(run):
+    for folder, want in zip(OVERLAYS, ((1, 1), (3, 3))):
+        agreement = Agreement(render(folder))
+        check_equal((agreement.replicas(agreement.proxy()), agreement.replicas(agreement.backend())), want, folder)
+        run.note('%s: %d objects' % (folder, len(agreement.objects.all)))
+
+
+@suite.case('every object is what the Kubernetes API takes: versions, kinds, required fields, no unknown ones')
+def _(run):
+    if not shutil.which('node') or not shutil.which('npm'):
+        raise Skip('node or npm is not installed')
+    with tempfile.TemporaryDirectory(prefix='scree-schemas-') as folder:
+        source = os.path.join(HERE, 'kubernetes_schemas')
+        for name in os.listdir(source):
+            shutil.copy(os.path.join(source, name), folder)
+        done = subprocess.run(['npm', 'ci', '--prefer-offline', '--no-audit', '--no-fund', '--ignore-scripts'], cwd=folder,
+                              capture_output=True, timeout=300)
+        if done.returncode != 0:
+            raise Skip('npm could not fetch the schemas: %s' % done.stderr.decode('utf-8', 'replace')[-300:])
+        for overlay in OVERLAYS:
+            check_equal(validate(folder, render(overlay)), 'ok\n', overlay)
+        check_schemas_can_fail(folder)
+
+
+def validate(folder, objects):
+    for one in objects:
+        if one['kind'] == 'Secret':  # kustomize breaks long lines, which the API takes and the schema does not
+            one['data'] = {name: text.replace('\n', '') for name, text in one['data'].items()}
+    done = subprocess.run(['node', 'validate.js'], cwd=folder, input=json.dumps(objects), capture_output=True, text=True)
+    check_equal(done.stderr, '')
+    return done.stdout
+
+
+def check_schemas_can_fail(folder):
+    objects = Objects(render(PROD))
+    proxy, backend = objects.get('Deployment', 'scree-proxy'), objects.get('StatefulSet', 'scree-backend')
+    del proxy['spec']['selector']
+    container_of(proxy)['livenesProbe'] = {}
+    backend['spec']['replicas'] = 'three'
+    objects.get('PodDisruptionBudget', 'scree-proxy')['apiVersion'] = 'policy/v7'
+    text = validate(folder, objects.all)
+    for words in ('required property selector', 'unknown field /spec/template/spec/containers/0/livenesProbe',
+                  'data/spec/replicas must be integer', 'there is no policy/v7 PodDisruptionBudget', '4 problems'):
+        check(words in text, 'expected %r in %s' % (words, text))
+
+
+@suite.case('names, ports, selectors, mounts, probes, files, options and limits agree; both programs take the files')
+def _(run):
+    for folder in OVERLAYS:
+        problems = Agreement(render(folder), os.path.dirname(binary('scree-proxy'))).problems()
+        check(not problems, '%s: %s' % (folder, '; '.join(problems)))
+
+
+# ---- every check can fail --------------------------------------------------------------------------------------------
+
+def replace_text(kind, name, file, old, new):
+    def change(objects):
+        data = objects.get(kind, name)['data']
+        check(old in data[file], '%s does not have %r' % (file, old))
+        data[file] = data[file].replace(old, new)
+    return change
+
+
+def set_at(kind, name, path, value):
+    def change(objects):
+        thing = objects.get(kind, name)
+        *way, last = [int(word) if word.isdigit() else word for word in path.split('/')]
+        for word in way:
+            thing = thing[word]
+        if value is None:
+            del thing[last]
+        else:
+            thing[last] = value
+    return change
+
+
+def drop_object(kind, name):
+    def change(objects):
+        objects.all.remove(objects.get(kind, name))
+    return change
+
+
+POD = 'spec/template/spec/'
+BOX = POD + 'containers/0/'
+BREAKS = [
+    ('is in namespace', set_at('Service', 'scree-proxy', 'metadata/namespace', 'other')),
+    ('there is no Service scree-backend', set_at('Service', 'scree-backend', 'metadata/name', 'backend')),
+    ('selects 0 workloads', set_at('Service', 'scree-proxy', 'spec/selector', {'app': 'x'})),
+    ('is none of', set_at('Service', 'scree-proxy', 'spec/ports/0/targetPort', 'resp')),
+    ('has no port admin', set_at('Service', 'scree-proxy', 'spec/ports/1/name', 'http')),
+    ('no headless Service', set_at('Service', 'scree-backend', 'spec/clusterIP', None)),
+    ('is not the pods own', set_at('Service', 'scree-backend', 'spec/ports/0/port', 7400)),
+    ('lets in', set_at('NetworkPolicy', 'scree-backend', 'spec/ingress/0/ports/1', {'port': 'partition-7'})),
+    ('proxies may reach ports', set_at('NetworkPolicy', 'scree-proxy', 'spec/egress/0/ports/1/port', 7403)),
+    ('may resolve names', set_at('NetworkPolicy', 'scree-proxy', 'spec/egress/1', None)),
+    ('may be away', set_at('PodDisruptionBudget', 'scree-proxy', 'spec/maxUnavailable', 3)),
+    ('has replicas beside', set_at('Deployment', 'scree-proxy', 'spec/replicas', 3)),
+    ('scales no object', set_at('HorizontalPodAutoscaler', 'scree-proxy', 'spec/scaleTargetRef/name', 'proxy')),
+    ('the autoscaler looks at', set_at('HorizontalPodAutoscaler', 'scree-proxy', 'spec/metrics/1/pods/metric/name', 'c')),
+    ('waits until maxclients', replace_text('ConfigMap', 'scree-proxy-config', 'proxy.ini', 'maxclients = 10000',
+                                            'maxclients = 5000')),
+    ('may run as root', set_at('Deployment', 'scree-proxy', POD + 'securityContext/runAsNonRoot', False)),
+    ('the root is writable', set_at('StatefulSet', 'scree-backend', BOX + 'securityContext/readOnlyRootFilesystem', False)),
+    ('capabilities are left', set_at('StatefulSet', 'scree-backend', BOX + 'securityContext/capabilities', {})),
+    ('has another user', set_at('Deployment', 'scree-proxy', POD + 'securityContext/runAsUser', 1000)),
+    ('mounts', set_at('Deployment', 'scree-proxy', BOX + 'volumeMounts/1', None)),
+    ('refers to nothing', set_at('Deployment', 'scree-proxy', POD + 'volumes/0/configMap/name', 'config')),
+    ('is a subPath', set_at('Deployment', 'scree-proxy', BOX + 'volumeMounts/0/subPath', 'proxy.ini')),
+    ('probes ask', set_at('Deployment', 'scree-proxy', BOX + 'readinessProbe/httpGet/path', '/ready')),
+    ('another port than admin', set_at('StatefulSet', 'scree-backend', BOX + 'livenessProbe/httpGet/port', 'partition-0')),
+    ('stays in the Service', set_at('Deployment', 'scree-proxy', BOX + 'readinessProbe/failureThreshold', 30)),
+    ('which is in no volume', set_at('Deployment', 'scree-proxy', BOX + 'volumeMounts/0/mountPath', '/etc/proxy')),
+    ('proxy.ini: listen', replace_text('ConfigMap', 'scree-proxy-config', 'proxy.ini', '0.0.0.0:7379', '0.0.0.0:6379')),
+    ('backend.ini listens on', replace_text('ConfigMap', 'scree-backend-config', 'backend.ini', 'partitions = 2',
+                                            'partitions = 3')),
+    ('shards.ini has', replace_text('ConfigMap', 'scree-proxy-config', 'shards.ini', 'scree-backend-2.', 'scree-backend-3.')),
+    ('shards.ini has', set_at('StatefulSet', 'scree-backend', 'spec/replicas', 4)),
+    ('different cluster secrets', set_at('Deployment', 'scree-proxy', POD + 'volumes/1/secret/secretName',
+                                         'scree-backend-secrets')),
+    ('holds a secret', replace_text('ConfigMap', 'scree-proxy-config', 'proxy.ini', '[namespace shop]',
+                                    '[namespace shop]\ntoken = t')),
+    ('an example that does not say so', set_at('Secret', 'scree-backend-secrets', 'data/secrets.ini',
+                                               'W2JhY2tlbmRdCnNlY3JldCA9IHgK')),
+    ('get 10 s to end', set_at('Deployment', 'scree-proxy', POD + 'terminationGracePeriodSeconds', 10)),
+    ('to end, they need', replace_text('ConfigMap', 'scree-proxy-config', 'proxy.ini', 'drain-timeout = 20s',
+                                       'drain-timeout = 1m')),
+    ('the proxy may use', set_at('Deployment', 'scree-proxy', BOX + 'resources/limits/memory', '512Mi')),
+    ('the proxy has', replace_text('ConfigMap', 'scree-proxy-config', 'proxy.ini', 'workers = 2', 'workers = 0')),
+    ('the backend may use', replace_text('ConfigMap', 'scree-backend-config', 'backend.ini', 'block-cache = 3gb',
+                                         'block-cache = 7gb')),
+    ('room for the logs', set_at('StatefulSet', 'scree-backend',
+                                 'spec/volumeClaimTemplates/0/spec/resources/requests/storage', '1Gi')),
+    ('not on the volume', replace_text('ConfigMap', 'scree-backend-config', 'backend.ini', '/var/lib/scree/data', '/data')),
+    ('scree-proxy --check', replace_text('ConfigMap', 'scree-proxy-config', 'shards.ini', 'slots = 0-', 'slots = 1-')),
+    ('scree-backend --check', replace_text('ConfigMap', 'scree-backend-config', 'backend.ini', '[store]', '[sture]\n[store]')),
+]
+
+
+@suite.case('each of these checks finds what it is for')
+def _(run):
+    rendered = render(PROD)
+    for want, change in BREAKS:
+        objects = Objects(copy.deepcopy(rendered))
+        change(objects)
+        agreement = Agreement(objects.all, os.path.dirname(binary('scree-proxy')) if '--check' in want else None)
+        problems = agreement.problems()
+        check(any(want in problem for problem in problems), 'expected %r among %s' % (want, problems))
+    run.note('%d changes, each found' % len(BREAKS))
+
+
+@suite.case('the image: both programs, their libraries, not root, and every build package')
+def _(run):
+    with open(os.path.join(ROOT, 'k8s/Containerfile')) as file:
+        text = file.read()
+    stages = text.split('\nFROM ')
+    check_equal(len(stages), 3, 'stages')
+    check(all(stage.startswith('docker.io/library/debian:12-slim') for stage in stages[1:]), 'expected Debian 12 slim twice')
+    for program in ('scree-proxy', 'scree-backend'):
+        check('/usr/bin/%s' % program in stages[2], '%s is not copied' % program)
+        done = subprocess.run(['ldd', binary(program)], capture_output=True, text=True)
+        for line in done.stdout.splitlines():
+            path = line.split('=> ')[-1].split(' ')[0]
+            if any(name in line for name in ('libuv', 'libmicrohttpd', 'libssl', 'libcrypto', 'liblzf', 'libstdc++')):
+                owner = owner_of(path)
+                check(owner in stages[2].split(), '%s needs %s of %s' % (program, path, owner))
+    with open(os.path.join(ROOT, '.dockerignore')) as file:
+        check({'.git', 'build', 'data'} <= set(file.read().split()), 'the context would carry build trees')
+
+
+def owner_of(path):
+    """The Debian package of a library; its file may be known by the path before /usr was merged."""
+    for name in (path, os.path.realpath(path), '*/' + os.path.basename(path)):
+        done = subprocess.run(['dpkg', '-S', name], capture_output=True, text=True)
+        if done.returncode == 0:
+            return done.stdout.split(':')[0]
+    return path
+
+
+if __name__ == '__main__':
+    suite.main()
