@@ -510,6 +510,8 @@ struct partition *partition_new(struct server *server, uint32_t index, struct lo
     list_init(&partition->monitors);
     list_init(&partition->overdue);
     list_init(&partition->walks);
+    list_init(&partition->walks_ready);
+    partition->walk_task.run = walk_run;
     for (int i = 0; i < 2; i++)
         list_init(&partition->waiting[i]);
     for (int i = 0; i < 4; i++)

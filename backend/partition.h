@@ -48,8 +48,11 @@ struct partition {
     struct blocking_set *blocking;
     struct pubsub *pubsub;
     struct tracking *tracking;
-    struct list overdue;      /* sessions to be cut at the end of the turn */
-    struct list walks;        /* replies that sessions are in the middle of */
+    struct list overdue;     /* sessions to be cut at the end of the turn */
+    struct list walks;       /* replies that sessions are in the middle of */
+    struct list walks_ready; /* those that may step */
+    struct task walk_task;   /* walk_run, when */
+    bool walk_is_posted;
     struct list monitors;     /* of sessions that gave MONITOR */
     struct messages messages; /* of the command being run */
     struct upkeep *upkeep;

@@ -141,35 +141,13 @@ static void on_end(void *owner, int err)
         session_end(session);
 }
 
-/* The next part of the reply in progress; the session may be gone afterwards. */
-static void walk_on(struct session *session)
-{
-    struct reply reply = {.out = stream_out(session->stream), .resp = session->resp};
-    size_t begun = reply.out->bytes;
-    enum walk_end end = walk_fill(session->walk, &reply, STREAM_HIGH_WATER);
-    session->partition->stats->output_bytes += reply.out->bytes - begun;
-    if (end == WALK_FAILED) {
-        log_event(LOG_ERROR, "client_cut", "peer=%s reason=\"the store cannot be read\"",
-                  stream_peer(session->stream));
-        session_abort(session);
-        return;
-    }
-    if (end == WALK_DONE) {
-        out_move(reply.out, &session->walk->behind);
-        walk_free(session->walk);
-        session->walk = NULL;
-    }
-    stream_send(session->stream);
-    session_resume(session);
-}
-
 static void on_drain(void *owner)
 {
     struct session *session = owner;
     if (!session->walk)
         session_resume(session);
     else if (session->walk->is_open)
-        walk_on(session);
+        walk_wake(session->walk);
 }
 
 void session_reset(struct session *session)
@@ -316,13 +294,26 @@ static struct out *hold(struct session *session, uint64_t ticket)
     return &session->held[parity];
 }
 
+/* The walk whose reply has begun; NULL: there is none. */
+static struct walk *walk_in_reply(const struct session *session)
+{
+    return session->walk && !session->walk->is_counting ? session->walk : NULL;
+}
+
+static void walk_open(struct walk *walk)
+{
+    walk->is_open = true;
+    walk_wake(walk);
+}
+
 /* The first part of a walk is where it will leave from: `held`, or NULL when it was handed to the stream. */
 static void walk_begin(struct session *session, const struct out *held)
 {
     struct walk *walk = session->walk;
-    walk->is_open = held == NULL;
     walk->parity = held == &session->held[1];
     walk->held_bytes = held ? held->bytes : 0;
+    if (!held)
+        walk_open(walk);
 }
 
 /* Puts a reply where it must wait, behind all replies before it. */
@@ -340,7 +331,7 @@ static void reply_place(struct session *session, struct out *out, uint64_t obser
             out_move(direct, out);
         stream_send(session->stream);
     }
-    if (session->walk)
+    if (walk_in_reply(session))
         walk_begin(session, held);
 }
 
@@ -414,9 +405,9 @@ void session_push(struct session *session, struct block *frames, uint64_t ticket
     if (session->is_closing || !list_empty(&session->overdue))
         return;
     ticket = wait_ticket(session, ticket);
-    struct out *out = ticket          ? hold(session, ticket)
-                      : session->walk ? &session->walk->behind
-                                      : stream_out(session->stream);
+    struct out *out = ticket                   ? hold(session, ticket)
+                      : walk_in_reply(session) ? &session->walk->behind
+                                               : stream_out(session->stream);
     out_write_block(out, frames, frames->data, frames->used);
     session->partition->stats->output_bytes += frames->used;
     if (!ticket)
@@ -455,11 +446,11 @@ static void session_check_owed(struct session *session)
 /* What was held may leave; nothing comes between the parts of a walk. */
 static void release_held(struct session *session, unsigned parity)
 {
-    struct walk *walk = session->walk;
+    struct walk *walk = walk_in_reply(session);
     struct out *held = &session->held[parity];
     if (walk && !walk->is_open && walk->parity == parity) {
         out_cut(held, walk->held_bytes, &walk->behind);
-        walk->is_open = true;
+        walk_open(walk);
     } else if (walk && walk->is_open) {
         out_move(&walk->behind, held);
     }
@@ -469,7 +460,7 @@ static void release_held(struct session *session, unsigned parity)
 /* The first part of a walk was taken back. */
 static void walk_forget(struct session *session, unsigned parity)
 {
-    struct walk *walk = session->walk;
+    struct walk *walk = walk_in_reply(session);
     if (!walk || walk->is_open || walk->parity != parity)
         return;
     walk_free(walk);

@@ -2,68 +2,85 @@
 
 #include "backend/partition.h"
 #include "backend/session.h"
+#include "backend/stats.h"
 #include "shared/check.h"
+#include "shared/log.h"
 
 #include <stdlib.h>
 
-/* May the rest of this reply come later? Only when nothing else belongs to it, and the engine is well. */
-static bool may_part(const struct call *call)
+/* ---- beginning ---- */
+
+bool walk_is_allowed(const struct call *call)
 {
     return call->session && !call->session->walk && !call->in_exec && !call->in_script &&
            !(call->command->flags & CMD_WRITE) && !commit_is_failed(call->partition->commit, NULL);
 }
 
+/* Nobody will read the reply (CLIENT REPLY). */
+static bool is_scrap(const struct call *call)
+{
+    return call->reply.out == &call->partition->scrap;
+}
+
 /* Takes the iterator over. */
-static void hand_over(struct call *call, const struct sub_iter *it, uint64_t rows, walk_row_fn *row,
-                      unsigned how)
+static struct walk *hand_over(struct call *call, struct overlay_iter *iter, size_t prefix_len,
+                              walk_row_fn *row)
 {
     struct walk *walk = calloc(1, sizeof *walk);
     CHECK(walk);
-    overlay_iter_detach(it->iter);
+    overlay_iter_detach(iter);
     walk->session = call->session;
-    walk->iter = it->iter;
-    walk->prefix_len = it->prefix_len;
-    walk->is_reverse = it->reverse;
-    walk->rows = rows;
+    walk->iter = iter;
+    walk->prefix_len = prefix_len;
     walk->row = row;
-    walk->how = how;
+    walk->now_ms = call->now_ms;
     out_init(&walk->behind);
+    list_init(&walk->ready);
     list_push(&call->partition->walks, &walk->link);
     call->session->walk = walk;
+    return walk;
 }
 
 bool walk_rows(struct call *call, struct sub_iter *it, uint64_t rows, walk_row_fn *row,
                unsigned how)
 {
     struct out *out = call->reply.out;
-    bool parts = may_part(call);
-    if (out == &call->partition->scrap && parts) /* nobody wants it */
+    bool parts = walk_is_allowed(call);
+    if (parts && is_scrap(call))
         return sub_iter_fini(it);
-    for (; rows > 0 && sub_iter_next(it); rows--) {
+    for (uint64_t done = 1; rows > 0 && sub_iter_next(it); rows--, done++) {
         row(&call->reply, it->sub, it->value, how);
-        if (parts && rows > 1 && out->bytes - call->begun > STREAM_HIGH_WATER) {
-            hand_over(call, it, rows - 1, row, how);
+        bool is_long = done >= WALK_STEP_ROWS || out->bytes - call->begun > WALK_STEP_BYTES;
+        if (parts && rows > 1 && is_long) {
+            struct walk *walk = hand_over(call, it->iter, it->prefix_len, row);
+            walk->rows = rows - 1;
+            walk->is_reverse = it->reverse;
+            walk->how = how;
             return true;
         }
     }
     return sub_iter_fini(it) && rows == 0;
 }
 
-enum walk_end walk_fill(struct walk *walk, struct reply *reply, size_t bytes_max)
+void walk_search(struct call *call, struct overlay_iter *iter, size_t prefix_len,
+                 walk_match_fn *match, struct bytes pattern, walk_row_fn *row)
 {
-    while (walk->rows > 0 && reply->out->bytes <= bytes_max) {
-        if (walk->is_reverse)
-            overlay_iter_prev(walk->iter);
-        else
-            overlay_iter_next(walk->iter);
-        if (!overlay_iter_valid(walk->iter))
-            return WALK_FAILED;
-        struct bytes key = overlay_iter_key(walk->iter);
-        struct bytes sub = {key.data + walk->prefix_len, key.len - walk->prefix_len};
-        walk->row(reply, sub, overlay_iter_value(walk->iter), walk->how);
-        walk->rows--;
+    CHECK(walk_is_allowed(call));
+    if (is_scrap(call)) {
+        overlay_iter_free(iter);
+        return;
     }
-    return walk->rows ? WALK_ON : WALK_DONE;
+    struct walk *walk = hand_over(call, iter, prefix_len, row);
+    char *copy = malloc(pattern.len + 1);
+    CHECK(copy);
+    memcpy(copy, pattern.data, pattern.len);
+    walk->match = match;
+    walk->pattern = (struct bytes){copy, pattern.len};
+    walk->is_new_row = true;
+    walk->is_counting = true;
+    walk->observed = overlay_observed(call->partition->overlay);
+    call->is_waiting = true;
+    walk_wake(walk);
 }
 
 void walk_free(struct walk *walk)
@@ -71,7 +88,162 @@ void walk_free(struct walk *walk)
     if (!walk)
         return;
     list_remove(&walk->link);
+    list_remove(&walk->ready);
     overlay_iter_free(walk->iter);
     out_clear(&walk->behind);
+    free((char *)walk->pattern.data);
     free(walk);
+}
+
+/* ---- steps ---- */
+
+enum step { STEP_ON, STEP_DONE, STEP_FAILED };
+
+/* The next row. False: there is none. */
+static bool next_row(struct walk *walk)
+{
+    if (walk->is_new_row)
+        walk->is_new_row = false;
+    else if (walk->is_reverse)
+        overlay_iter_prev(walk->iter);
+    else
+        overlay_iter_next(walk->iter);
+    return overlay_iter_valid(walk->iter);
+}
+
+static bool row_matches(const struct walk *walk)
+{
+    return !walk->match ||
+           walk->match(walk, overlay_iter_key(walk->iter), overlay_iter_value(walk->iter));
+}
+
+static enum step count_rows(struct walk *walk)
+{
+    for (int i = 0; i < WALK_STEP_ROWS; i++) {
+        if (!next_row(walk))
+            return overlay_iter_failed(walk->iter) ? STEP_FAILED : STEP_DONE;
+        walk->rows += row_matches(walk);
+    }
+    return STEP_ON;
+}
+
+static enum step reply_rows(struct walk *walk, struct reply *reply)
+{
+    size_t end = reply->out->bytes + WALK_STEP_BYTES;
+    for (int i = 0; i < WALK_STEP_ROWS && walk->rows > 0 && reply->out->bytes <= end; i++) {
+        if (!next_row(walk))
+            return STEP_FAILED;
+        if (!row_matches(walk))
+            continue;
+        struct bytes key = overlay_iter_key(walk->iter);
+        struct bytes sub = {key.data + walk->prefix_len, key.len - walk->prefix_len};
+        walk->row(reply, sub, overlay_iter_value(walk->iter), walk->how);
+        walk->rows--;
+    }
+    return walk->rows ? STEP_ON : STEP_DONE;
+}
+
+static void fail(struct session *session)
+{
+    log_event(LOG_ERROR, "client_cut", "peer=%s reason=\"the store cannot be read\"",
+              stream_peer(session->stream));
+    session_abort(session);
+}
+
+static void finish(struct walk *walk)
+{
+    struct session *session = walk->session;
+    walk_free(walk);
+    session->walk = NULL;
+    session_resume(session);
+}
+
+/* The ticket that a reply waits for which observed this one; 0: it is on the disk. */
+static uint64_t still_open(const struct overlay *overlay, uint64_t observed)
+{
+    uint64_t oldest = overlay_ticket(overlay) - overlay_in_flight(overlay);
+    return observed >= oldest ? observed : 0;
+}
+
+/* All rows are counted: the reply begins, and the walk with it. */
+static void reply_count(struct walk *walk)
+{
+    struct session *session = walk->session;
+    struct out *out = session_reply_begin(session, false);
+    size_t begun = out->bytes;
+    struct reply reply = {.out = out, .resp = session->resp};
+    bool is_empty = walk->rows == 0;
+    walk->is_counting = false;
+    walk->is_new_row = true;
+    overlay_iter_seek_first(walk->iter);
+    reply_array(&reply, (int64_t)walk->rows);
+    session_reply_end(session, out, begun, still_open(session->partition->overlay, walk->observed));
+    if (is_empty)
+        finish(walk);
+}
+
+static void count_step(struct walk *walk)
+{
+    enum step step = count_rows(walk);
+    if (step == STEP_FAILED)
+        fail(walk->session);
+    else if (step == STEP_DONE)
+        reply_count(walk);
+    else
+        walk_wake(walk);
+}
+
+static void reply_step(struct walk *walk)
+{
+    struct session *session = walk->session;
+    struct reply reply = {.out = stream_out(session->stream), .resp = session->resp};
+    size_t begun = reply.out->bytes;
+    if (stream_pending(session->stream) > STREAM_HIGH_WATER)
+        return; /* on_drain wakes it */
+    enum step step = reply_rows(walk, &reply);
+    session->partition->stats->output_bytes += reply.out->bytes - begun;
+    if (step == STEP_FAILED) {
+        fail(session);
+        return;
+    }
+    if (step == STEP_DONE)
+        out_move(reply.out, &walk->behind);
+    stream_send(session->stream);
+    if (step == STEP_DONE)
+        finish(walk);
+    else
+        walk_wake(walk);
+}
+
+static void post(struct partition *partition)
+{
+    if (list_empty(&partition->walks_ready) || partition->walk_is_posted)
+        return;
+    partition->walk_is_posted = true;
+    loop_post(partition->loop, &partition->walk_task);
+}
+
+void walk_wake(struct walk *walk)
+{
+    struct partition *partition = walk->session->partition;
+    list_remove(&walk->ready);
+    list_push(&partition->walks_ready, &walk->ready);
+    post(partition);
+}
+
+void walk_run(struct task *task)
+{
+    struct partition *partition = container_of(task, struct partition, walk_task);
+    partition->walk_is_posted = false;
+    for (int i = 0; i < WALK_STEPS_A_TURN; i++) {
+        struct list *link = list_pop(&partition->walks_ready);
+        if (!link)
+            break;
+        struct walk *walk = container_of(link, struct walk, ready);
+        if (walk->is_counting)
+            count_step(walk);
+        else
+            reply_step(walk);
+    }
+    post(partition);
 }

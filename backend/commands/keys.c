@@ -6,6 +6,7 @@
 #include "backend/notify.h"
 #include "backend/partition.h"
 #include "backend/settings.h"
+#include "backend/walk.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"
 #include "shared/number.h"
@@ -388,18 +389,54 @@ void cmd_move(struct call *call)
 
 /* ---- the whole keyspace ---- */
 
+static bool name_matches(struct bytes pattern, struct bytes key)
+{
+    return bytes_equal(pattern, BYTES("*")) || glob_match(pattern, key);
+}
+
+/* walk_match_fn */
+static bool key_matches(const struct walk *walk, struct bytes row_key, struct bytes value)
+{
+    struct bytes space;
+    struct bytes key;
+    struct metadata meta;
+    uint16_t slot;
+    return decode_metadata_key(row_key, &space, &slot, &key) && decode_metadata(value, &meta) &&
+           !(meta.expire_ms && walk->now_ms > meta.expire_ms) && name_matches(walk->pattern, key);
+}
+
+/* walk_row_fn */
+static void reply_key(struct reply *reply, struct bytes key, struct bytes value, unsigned how)
+{
+    (void)value;
+    (void)how;
+    reply_bulk(reply, key);
+}
+
+/* Of many keys: the walk is the session's, and goes on between other clients' requests. */
+static void keys_in_steps(struct call *call, struct bytes pattern)
+{
+    struct key_iter it;
+    size_t prefix_len = encode_metadata_key(call->arena, call->space->name, 0, BYTES("")).len;
+    key_iter_init(call, call->space, 0, NONE, &it);
+    walk_search(call, it.iter, prefix_len, key_matches, pattern, reply_key);
+}
+
 void cmd_keys(struct call *call)
 {
     struct bytes pattern = call->argv[1];
-    bool all = bytes_equal(pattern, BYTES("*"));
     int64_t count = 0;
+    if (call->space->keys > WALK_STEP_ROWS && walk_is_allowed(call)) {
+        keys_in_steps(call, pattern);
+        return;
+    }
     for (int pass = 0; pass < 2 && !call->failed; pass++) {
         struct key_iter it;
         if (pass == 1)
             reply_array(&call->reply, count);
         key_iter_init(call, call->space, 0, NONE, &it);
         while (key_iter_next(&it)) {
-            if (!all && !glob_match(pattern, it.key))
+            if (!name_matches(pattern, it.key))
                 continue;
             if (pass == 0)
                 count++;

@@ -172,20 +172,20 @@ int64_t zset_reply_count(const struct call *call, uint64_t count, bool with_scor
     return (int64_t)(with_scores && call->reply.resp < 3 ? count * 2 : count);
 }
 
-void zset_reply_row(struct call *call, struct bytes member, double score, bool with_scores)
+void zset_reply_row(struct reply *reply, struct bytes member, double score, bool with_scores)
 {
-    if (with_scores && call->reply.resp >= 3)
-        reply_array(&call->reply, 2);
-    reply_bulk(&call->reply, member);
+    if (with_scores && reply->resp >= 3)
+        reply_array(reply, 2);
+    reply_bulk(reply, member);
     if (with_scores)
-        reply_double(&call->reply, score);
+        reply_double(reply, score);
 }
 
 void zset_rows_reply(struct call *call, const struct zset_rows *rows, bool with_scores)
 {
     reply_array(&call->reply, zset_reply_count(call, rows->count, with_scores));
     for (uint64_t i = 0; i < rows->count; i++)
-        zset_reply_row(call, rows->row[i].member, rows->row[i].score, with_scores);
+        zset_reply_row(&call->reply, rows->row[i].member, rows->row[i].score, with_scores);
 }
 
 /* ---- walking ---- */
@@ -224,7 +224,7 @@ bool zset_walk_next(struct zset_walk *walk)
                          : walk->to.len && bytes_compare(place, walk->to) >= 0)
         return false;
     walk->member = zset_place_member(place);
-    walk->score = decode_score(get_u64(place.data));
+    walk->score = zset_place_score(place);
     return true;
 }
 

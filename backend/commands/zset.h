@@ -40,7 +40,7 @@ void zset_rows_add(struct call *call, struct zset_rows *rows, struct bytes membe
 /* Replies them, "WITHSCORES" as pairs in RESP3. */
 void zset_rows_reply(struct call *call, const struct zset_rows *rows, bool with_scores);
 /* One element of such a reply. */
-void zset_reply_row(struct call *call, struct bytes member, double score, bool with_scores);
+void zset_reply_row(struct reply *reply, struct bytes member, double score, bool with_scores);
 /* Elements of such a reply of `count` rows. */
 int64_t zset_reply_count(const struct call *call, uint64_t count, bool with_scores);
 /* Makes the key a sorted set of these rows, of different members; of none: deletes it. Says so to listeners and replies
@@ -76,6 +76,10 @@ bool zset_rank(struct call *call, struct entry *entry, struct bytes bound, uint6
 bool zset_first_bound(struct call *call, struct entry *entry, struct bytes *bound);
 /* The place of row number `rank` < size; in the call's arena. */
 bool zset_place_at(struct call *call, struct entry *entry, uint64_t rank, struct bytes *place);
+static inline double zset_place_score(struct bytes place)
+{
+    return decode_score(get_u64(place.data));
+}
 static inline struct bytes zset_place_member(struct bytes place)
 {
     return (struct bytes){place.data + sizeof(uint64_t), place.len - sizeof(uint64_t)};

@@ -211,7 +211,7 @@ static bool reply_at(struct call *call, struct entry *entry, uint64_t rank, bool
     struct bytes member = zset_place_member(place);
     if (with_scores && zset_score(call, entry, member, &score) != OK)
         return false;
-    zset_reply_row(call, member, with_scores ? score : 0, with_scores);
+    zset_reply_row(&call->reply, member, with_scores ? score : 0, with_scores);
     return true;
 }
 
@@ -249,7 +249,7 @@ static void random_many(struct call *call, struct entry *entry, uint64_t needed,
     zset_walk_init(call, entry, NOTHING, NOTHING, false, &walk);
     for (; needed > 0 && zset_walk_next(&walk); remaining--)
         if (call_random(call) % remaining < needed) {
-            zset_reply_row(call, walk.member, walk.score, with_scores);
+            zset_reply_row(&call->reply, walk.member, walk.score, with_scores);
             needed--;
         }
     zset_walk_fini(&walk);
@@ -273,7 +273,7 @@ static void random_repeated(struct call *call, struct entry *entry, uint64_t cou
         return;
     for (uint64_t i = 0; i < count; i++) {
         const struct zset_row *row = &rows.row[call_random(call) % rows.count];
-        zset_reply_row(call, row->member, row->score, with_scores);
+        zset_reply_row(&call->reply, row->member, row->score, with_scores);
     }
 }
 

@@ -9,13 +9,15 @@
 #include "backend/commands/zset.h"
 #include "backend/handlers.h"
 #include "backend/notify.h"
+#include "backend/walk.h"
 #include "shared/number.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 enum {
-    SKIP_MAX = 64, /* rows that are walked over rather than counted with ranks */
+    SKIP_MAX = 64,  /* rows that are walked over rather than counted with ranks */
+    FEW_ROWS = 256, /* that are collected rather than counted */
 };
 
 static const struct bytes NOTHING = {"", 0};
@@ -348,21 +350,70 @@ static bool query_parse(struct call *call, uint32_t at, struct query *query)
     return range_parse(call, query->by, at + 1 + is_swapped, at + 2 - is_swapped, &query->range);
 }
 
-/* Rows by rank are counted beforehand and replied while they are walked over. */
+/* walk_row_fn */
+static void reply_row(struct reply *reply, struct bytes place, struct bytes value,
+                      unsigned with_scores)
+{
+    (void)value;
+    zset_reply_row(reply, zset_place_member(place), zset_place_score(place), with_scores);
+}
+
+/* Replies the window's rows, whose number is known, while they are walked over; the first `offset` are left out. */
 static void reply_window(struct call *call, struct entry *entry, const struct window *window,
-                         const struct query *query)
+                         uint64_t offset, const struct query *query)
 {
     struct zset_walk walk;
+    bool is_there = true;
     reply_array(&call->reply, zset_reply_count(call, window->rows, query->with_scores));
     if (window->rows == 0)
         return;
     zset_walk_init(call, entry, window->from, window->to, query->direction == BACKWARDS, &walk);
-    for (uint64_t i = 0; i < window->rows && zset_walk_next(&walk); i++)
-        zset_reply_row(call, walk.member, walk.score, query->with_scores);
-    zset_walk_fini(&walk);
+    for (uint64_t i = 0; i <= offset && is_there; i++)
+        is_there = zset_walk_next(&walk);
+    if (!is_there) {
+        zset_walk_fini(&walk);
+        return;
+    }
+    reply_row(&call->reply, walk.it.sub, NOTHING, query->with_scores);
+    (void)walk_rows(call, &walk.it, window->rows - 1, reply_row, query->with_scores);
 }
 
-/* Collects what the query asks for, or replies it at once. False: a reply was made, an error maybe. */
+/* How many rows lie in the window, whatever window->rows says. False: the store failed. */
+static bool window_count(struct call *call, struct entry *entry, const struct window *window,
+                         uint64_t *count)
+{
+    uint64_t before;
+    uint64_t behind = entry->meta.size;
+    if (!zset_rank(call, entry, window->from, &before) ||
+        (window->to.len && !zset_rank(call, entry, window->to, &behind)))
+        return false;
+    *count = behind > before ? behind - before : 0;
+    return true;
+}
+
+/* Few rows are collected and then counted; of many the number is found out first. */
+static void reply_uncounted(struct call *call, struct entry *entry, struct window *window,
+                            uint64_t offset, const struct query *query)
+{
+    struct zset_rows rows = {0};
+    struct window few = *window;
+    uint64_t count;
+    if (few.rows > FEW_ROWS)
+        few.rows = FEW_ROWS + 1;
+    if (!collect(call, entry, &few, query->direction == BACKWARDS, offset, &rows))
+        return;
+    if (rows.count <= FEW_ROWS) {
+        zset_rows_reply(call, &rows, query->with_scores);
+        return;
+    }
+    if (!window_count(call, entry, window, &count))
+        return;
+    if (window->rows > count - offset)
+        window->rows = count - offset;
+    reply_window(call, entry, window, offset, query);
+}
+
+/* Collects what is to be stored; anything else is replied. False: a reply was made, an error maybe. */
 static bool query_run(struct call *call, struct entry *entry, const struct query *query,
                       struct zset_rows *rows)
 {
@@ -376,14 +427,17 @@ static bool query_run(struct call *call, struct entry *entry, const struct query
     if (!range_window(call, entry, &query->range, is_reverse, &window))
         return false;
     if (query->by == BY_RANK && !query->is_stored) {
-        reply_window(call, entry, &window, query);
+        reply_window(call, entry, &window, 0, query);
         return false;
     }
     if (!window_skip(call, entry, is_reverse, &offset, &window))
         return false;
     if (query->limit >= 0 && query->by != BY_RANK && (uint64_t)query->limit < window.rows)
         window.rows = (uint64_t)query->limit;
-    return collect(call, entry, &window, is_reverse, offset, rows);
+    if (query->is_stored)
+        return collect(call, entry, &window, is_reverse, offset, rows);
+    reply_uncounted(call, entry, &window, offset, query);
+    return false;
 }
 
 static void run_query(struct call *call, uint32_t at, struct query query)
@@ -443,24 +497,18 @@ static void count_range(struct call *call, enum range_by by)
     struct entry entry;
     struct range range;
     struct window window;
-    uint64_t before;
+    uint64_t count = 0;
     if (!range_parse(call, by, 2, 3, &range) || !zset_open_read(call, call->argv[1], &entry))
         return;
-    uint64_t behind = entry.meta.size;
     if (!entry.exists) {
         reply_int(&call->reply, 0);
         return;
     }
     if (!range_window(call, &entry, &range, false, &window))
         return;
-    if (window.rows == 0) {
-        reply_int(&call->reply, 0);
+    if (window.rows > 0 && !window_count(call, &entry, &window, &count))
         return;
-    }
-    if (!zset_rank(call, &entry, window.from, &before) ||
-        (window.to.len && !zset_rank(call, &entry, window.to, &behind)))
-        return;
-    reply_int(&call->reply, (int64_t)(behind > before ? behind - before : 0));
+    reply_int(&call->reply, (int64_t)count);
 }
 
 void cmd_zcount(struct call *call)

@@ -53,6 +53,63 @@ def _(run):
         check_equal(got[7:], [('+', b'PONG'), (':', b'%d' % FIELDS)])
 
 
+@suite.case('sorted sets by rank, score and name, and KEYS, stream whole too')
+def _(run):
+    with server() as cluster, cluster.partition(0, 60) as client:
+        count = 30000
+        names = ['n%06d' % i for i in range(count)]
+        for start in range(0, count, 500):
+            part = range(start, start + 500)
+            client.pipeline([['ZADD', 'zset'] + [word for i in part for word in (str(i // 3), names[i])],
+                             ['ZADD', 'names'] + [word for i in part for word in ('0', names[i])],
+                             ['MSET'] + [word for i in part for word in ('key:' + names[i], 'v')]])
+        client.call('SET', 'other', 'v')
+        client.call('PEXPIREAT', 'key:' + names[5], '1')  # gone before anybody looks
+        client.call('DEL', 'key:' + names[7])
+        ranks = texts(value(client.call('ZRANGE', 'zset', '0', '-1')))
+        check_equal(ranks, names)
+        for query, want in [
+                (['ZREVRANGE', 'zset', '0', '-1'], names[::-1]),
+                (['ZRANGE', 'zset', '100', '-100', 'REV'], names[::-1][100:-99]),
+                (['ZRANGEBYSCORE', 'zset', '10', '(9000'], names[30:27000]),
+                (['ZREVRANGEBYSCORE', 'zset', '9000', '-inf', 'LIMIT', '10', '20000'], names[:27003][::-1][10:20010]),
+                (['ZRANGEBYSCORE', 'zset', '-inf', '+inf', 'LIMIT', '100', '-1'], names[100:]),
+                (['ZRANGEBYLEX', 'names', '[n000100', '(n020000'], names[100:20000]),
+                (['ZREVRANGEBYLEX', 'names', '+', '-'], names[::-1])]:
+            check(texts(value(client.call(*query))) == want, '%s differs' % ' '.join(query))
+        scores = texts(value(client.call('ZRANGE', 'zset', '0', '-1', 'WITHSCORES')))
+        check(scores[::2] == names and scores[1::2] == [str(i // 3) for i in range(count)], 'the scores differ')
+        want = sorted('key:' + name for i, name in enumerate(names) if i not in (5, 7))
+        got = client.pipeline([['SET', 'late', 'v'], ['KEYS', 'key:*'], ['PING'], ['KEYS', '*e*r'], ['KEYS', 'nothing*'],
+                               ['MULTI'], ['KEYS', 'key:n00000[0-9]'], ['EXEC'], ['DBSIZE']])
+        check(sorted(texts(value(got[1]))) == want, 'KEYS differs')
+        check_equal(got[2], ('+', b'PONG'))
+        check_equal([texts(value(reply)) for reply in got[3:5]], [['other'], []])
+        check_equal(sorted(texts(value(got[7])[0])), ['key:n00000%d' % i for i in range(10) if i not in (5, 7)])
+
+
+@suite.case('KEYS is answered as of its time, while others write and when its client goes in the middle')
+def _(run):
+    with server() as cluster, cluster.partition(0, 60) as reader, cluster.partition(0, 60) as writer:
+        count = 20000
+        for start in range(0, count, 500):
+            writer.call(*['MSET'] + [word for i in range(start, start + 500) for word in ('k%d' % i, 'v')])
+        for _ in range(3):
+            reader.send('KEYS', 'k*')
+            replies = writer.pipeline([['DEL' if i % 2 else 'SET', 'k%d' % i] + ([] if i % 2 else ['w'])
+                                       for i in range(0, count, 100)] + [['SET', 'x%d' % i, 'v'] for i in range(500)])
+            check(all(kind in '+:' for kind, _ in replies), 'a write failed')
+            names = texts(value(reader.read()))
+            check(len(set(names)) == len(names) and count - 200 <= len(names) <= count, '%d keys' % len(names))
+        gone = [cluster.partition(0, 60) for _ in range(20)]
+        for client in gone:
+            client.send('KEYS', '*')
+        for client in gone:
+            client.close()
+        wait_for(lambda: writer.get('CLIENT', 'LIST').count(b'\n') == 2, 'the clients to go')
+        check_equal(writer.get('PING'), b'PONG')
+
+
 @suite.case('a slow reader gets the hash as it was at the command, whatever is done to it in the meantime')
 def _(run):
     with server() as cluster, cluster.partition(0, 60) as reader, cluster.partition(0, 60) as writer:

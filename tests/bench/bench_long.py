@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+"""bench_long.py - what do one client's long commands cost the others?
+
+      prober, a process of its own: GET after GET ──► proxy ──► one partition ◄── KEYS, HGETALL … of another client
+
+Prints the GETs' latency alone and beside each long command. On a busy machine the first line says how much of it is the
+machine's: what a long command adds is the difference.
+"""
+
+import multiprocessing
+import os
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster
+from harness import Suite, check
+from resp import Connection
+
+BATCH = 1000
+
+
+def options(parser):
+    parser.add_argument('--elements', type=int, default=200000, help='in each collection, and keys')
+    parser.add_argument('--limit', type=float, default=0, help='fail when the p99 grows by more ms (default: only print)')
+    parser.add_argument('--direct', action='store_true', help='without the proxy')
+
+
+suite = Suite(__doc__, options)
+
+
+def probe(address, stop, pipe):
+    """Latencies in seconds of one GET after another until told to stop."""
+    took = []
+    with Connection(address, 60) as connection:
+        while not stop.is_set():
+            begun = time.perf_counter()
+            connection.get('GET', 'hot')
+            took.append(time.perf_counter() - begun)
+            time.sleep(0.0005)
+    pipe.send(sorted(took))
+
+
+def probed(address, work):
+    """p50, p99, worst in ms and the number of GETs while `work` runs."""
+    stop, (here, there) = multiprocessing.Event(), multiprocessing.Pipe()
+    prober = multiprocessing.Process(target=probe, args=(address, stop, there))
+    prober.start()
+    time.sleep(0.3)  # its connection is made and warm
+    work()
+    stop.set()
+    took = here.recv()
+    prober.join()
+    return [took[int(len(took) * part)] * 1e3 for part in (0.5, 0.99)] + [took[-1] * 1e3, len(took)]
+
+
+def drain(address, words, end):
+    """Sends a command and PING and reads, without a look at it, until the answer to that."""
+    with Connection(address, 600) as connection:
+        connection.send(*words)
+        connection.send('PING')
+        tail = b''
+        total = 0
+        while not tail.endswith(end):
+            data = connection.sock.recv(1 << 20)
+            check(data, 'the connection was closed')
+            total += len(data)
+            tail = (tail + data)[-len(end):]
+        return total
+
+
+def fill(address, count):
+    with Connection(address, 600) as connection:
+        connection.call('SET', 'hot', 'v' * 64)
+        for start in range(0, count, BATCH * 10):
+            batches = [range(i, min(i + BATCH, count)) for i in range(start, min(start + BATCH * 10, count), BATCH)]
+            connection.pipeline(
+                [['HSET', 'hash'] + [w for i in part for w in ('f%08d' % i, 'value %08d' % i)] for part in batches] +
+                [['ZADD', 'zset'] + [w for i in part for w in (str(i), 'member %08d' % i)] for part in batches] +
+                [['MSET'] + [w for i in part for w in ('key:%08d' % i, 'v')] for part in batches])
+
+
+@suite.case('GETs beside long commands of another client')
+def _(run):
+    count = run.options.elements
+    with Cluster(backends=1, partitions=1, proxies=1, backend_options={'backend': {'durability': 'os'}}) as cluster:
+        address = cluster.backends[0].addresses[0] if run.options.direct else cluster.proxies[0].address
+        fill(address, count)
+        alone = probed(address, lambda: time.sleep(3))
+        run.note('%-22s p50 %6.2f  p99 %6.2f  worst %6.2f ms of %5d GETs' % tuple(['alone'] + alone))
+        for words in (['KEYS', '*'], ['KEYS', 'nothing*'], ['HGETALL', 'hash'], ['ZRANGE', 'zset', '0', '-1'],
+                      ['ZRANGEBYSCORE', 'zset', '-inf', '+inf']):
+            begun = time.monotonic()
+            beside = probed(address, lambda: drain(address, words, b'+PONG\r\n'))
+            run.note('%-22s p50 %6.2f  p99 %6.2f  worst %6.2f ms of %5d GETs in %.1f s' % tuple(
+                [' '.join(words)[:22]] + beside + [time.monotonic() - begun]))
+            check(not run.options.limit or beside[1] - alone[1] < run.options.limit, 'the p99 grew too much')
+
+
+if __name__ == '__main__':
+    suite.main()
