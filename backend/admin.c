@@ -5,13 +5,12 @@
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/log.h"
+#include "shared/net/http_route.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { STUCK_AFTER_MS = 30 * 1000 };
-
-static const char hidden[] = "(hidden)";
 
 /* A thread that has not ticked for long hangs. */
 static bool is_stuck(const struct server *server, const struct partition *partition)
@@ -22,8 +21,9 @@ static bool is_stuck(const struct server *server, const struct partition *partit
     return alive_ms + STUCK_AFTER_MS < clock_mono_us() / 1000;
 }
 
-static void reply_healthz(const struct server *server, struct http_reply *reply)
+static void reply_healthz(void *visit, struct http_reply *reply)
 {
+    const struct server *server = visit;
     for (uint32_t i = 0; i < server->members_count; i++) {
         if (is_stuck(server, server->members[i].partition)) {
             reply->status = 503;
@@ -34,8 +34,9 @@ static void reply_healthz(const struct server *server, struct http_reply *reply)
         out_printf(&reply->body, "ok\n");
 }
 
-static void reply_readyz(const struct server *server, struct http_reply *reply)
+static void reply_readyz(void *visit, struct http_reply *reply)
 {
+    const struct server *server = visit;
     bool ready = atomic_load(&server->is_ready) && !atomic_load(&server->is_stopping);
     uint64_t readonly = metrics_sum(METRIC_BACKEND_READONLY);
     reply->status = ready ? 200 : 503;
@@ -45,18 +46,21 @@ static void reply_readyz(const struct server *server, struct http_reply *reply)
                    (unsigned long long)readonly);
 }
 
-static void hide(struct backend_config *config, const char *key)
+static void hide_secrets(struct config *config)
 {
-    const struct option *option = config_find(&config->head, bytes_of(key));
-    char buffer[OPTION_TEXT_MAX];
-    char error[OPTION_REASON_MAX];
-    CHECK(option);
-    if (config_get(&config->head, option, buffer).len)
-        CHECK(config_set(&config->head, option, bytes_of(hidden), error, sizeof error));
+    const struct option *option;
+    size_t cursor = 0;
+    while ((option = config_next(config, BYTES("*"), &cursor))) {
+        char buffer[OPTION_TEXT_MAX];
+        char error[OPTION_REASON_MAX];
+        if (strcmp(option->unit, "password") == 0 && config_get(config, option, buffer).len)
+            CHECK(config_set(config, option, BYTES("(hidden)"), error, sizeof error));
+    }
 }
 
-static void reply_config(struct server *server, struct http_reply *reply)
+static void reply_config(void *visit, struct http_reply *reply)
 {
+    struct server *server = visit;
     char *text = NULL;
     size_t len = 0;
     FILE *to = open_memstream(&text, &len);
@@ -65,8 +69,7 @@ static void reply_config(struct server *server, struct http_reply *reply)
     struct backend_config shown;
     config_copy(&shown.head, &settings->config.head);
     settings_unref(settings);
-    hide(&shown, "requirepass");
-    hide(&shown, "secret");
+    hide_secrets(&shown.head);
     config_print(&shown.head, to);
     config_fini(&shown.head);
     CHECK(fclose(to) == 0);
@@ -74,24 +77,28 @@ static void reply_config(struct server *server, struct http_reply *reply)
     free(text);
 }
 
+static void reply_metrics(void *visit, struct http_reply *reply)
+{
+    (void)visit;
+    metrics_print(&reply->body, "scree_backend");
+}
+
+/* One row a page; their `visit` is the server. */
+static const struct http_route routes[] = {
+    {"/healthz", true, HTTP_TEXT, reply_healthz},
+    {"/readyz", true, HTTP_TEXT, reply_readyz},
+    {"/config", false, HTTP_TEXT, reply_config},
+    {"/metrics", false, HTTP_METRICS, reply_metrics},
+};
+
 /* http_fn */
-static bool on_request(void *owner, const char *path, struct http_reply *reply)
+static void on_request(void *owner, const struct http_request *request, struct http_reply *reply)
 {
     struct server *server = owner;
-    reply->status = 200;
-    reply->content_type = "text/plain; charset=utf-8";
-    if (strcmp(path, "/healthz") == 0)
-        reply_healthz(server, reply);
-    else if (strcmp(path, "/readyz") == 0)
-        reply_readyz(server, reply);
-    else if (strcmp(path, "/config") == 0)
-        reply_config(server, reply);
-    else if (strcmp(path, "/metrics") == 0) {
-        reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
-        metrics_print(&reply->body, "scree_backend");
-    } else
-        return false;
-    return true;
+    struct settings *settings = server_settings(server);
+    http_route(routes, sizeof routes / sizeof routes[0], settings->config.admin_token, request,
+               server, reply);
+    settings_unref(settings);
 }
 
 bool admin_start(struct server *server, char *error, size_t size)

@@ -5,12 +5,12 @@
  * replaces (local_admin_publish); the mutex guards only the pointer. Readiness asks every shard with a PING over
  * hiredis, at most once per upstream-health-interval.
  */
+#include "proxy/admin.h"
 #include "proxy/local.h"
-#include "proxy/proxy.h"
 #include "shared/clock.h"
 #include "shared/log.h"
 #include "shared/metrics.h"
-#include "shared/net/http.h"
+#include "shared/net/http_route.h"
 
 #include <hiredis/hiredis.h>
 #include <pthread.h>
@@ -102,9 +102,11 @@ static void probe_all(struct admin *admin, const struct proxy_snapshot *snapshot
 /* ---- pages ---- */
 
 /* Ready: every shard answers, or any_suffices, so that one shard's failure takes no proxy out of service. */
-static void reply_readyz(struct admin *admin, const struct proxy_snapshot *snapshot,
-                         bool any_suffices, struct http_reply *reply)
+static void reply_readyz(const struct admin_visit *visit, bool any_suffices,
+                         struct http_reply *reply)
 {
+    struct admin *admin = visit->admin;
+    const struct proxy_snapshot *snapshot = visit->snapshot;
     const struct shard_map *map = snapshot->map;
     if (atomic_load(&admin->proxy->is_stopping)) {
         reply->status = 503;
@@ -171,32 +173,59 @@ static void print_config(const void *config, FILE *to)
     config_fini(&shown.head);
 }
 
+/* ---- routes ---- */
+
+static void answer_healthz(void *visit, struct http_reply *reply)
+{
+    (void)visit;
+    out_printf(&reply->body, "ok\n");
+}
+
+static void answer_readyz(void *visit, struct http_reply *reply)
+{
+    reply_readyz(visit, false, reply);
+}
+
+static void answer_readyz_any(void *visit, struct http_reply *reply)
+{
+    reply_readyz(visit, true, reply);
+}
+
+static void answer_metrics(void *visit, struct http_reply *reply)
+{
+    (void)visit;
+    metrics_print(&reply->body, "scree_proxy");
+}
+
+static void answer_shards(void *visit, struct http_reply *reply)
+{
+    reply_printed(reply, print_map, ((const struct admin_visit *)visit)->snapshot->map);
+}
+
+static void answer_config(void *visit, struct http_reply *reply)
+{
+    reply_printed(reply, print_config, &((const struct admin_visit *)visit)->snapshot->config);
+}
+
+/* One row a page; their `visit` is a struct admin_visit. */
+static const struct http_route routes[] = {
+    {"/healthz", true, HTTP_TEXT, answer_healthz},
+    {"/readyz", true, HTTP_TEXT, answer_readyz},
+    {"/readyz/any", true, HTTP_TEXT, answer_readyz_any},
+    {"/metrics", false, HTTP_METRICS, answer_metrics},
+    {"/shards", false, HTTP_TEXT, answer_shards},
+    {"/config", false, HTTP_TEXT, answer_config},
+};
+
 /* http_fn */
-static bool on_request(void *owner, const char *path, struct http_reply *reply)
+static void on_request(void *owner, const struct http_request *request, struct http_reply *reply)
 {
     struct admin *admin = owner;
     struct proxy_snapshot *snapshot = admin_snapshot(admin);
-    bool found = true;
-    reply->status = 200;
-    reply->content_type = "text/plain; charset=utf-8";
-    if (strcmp(path, "/healthz") == 0) {
-        out_printf(&reply->body, "ok\n");
-    } else if (strcmp(path, "/readyz") == 0) {
-        reply_readyz(admin, snapshot, false, reply);
-    } else if (strcmp(path, "/readyz/any") == 0) {
-        reply_readyz(admin, snapshot, true, reply);
-    } else if (strcmp(path, "/metrics") == 0) {
-        reply->content_type = "text/plain; version=0.0.4; charset=utf-8";
-        metrics_print(&reply->body, "scree_proxy");
-    } else if (strcmp(path, "/shards") == 0) {
-        reply_printed(reply, print_map, snapshot->map);
-    } else if (strcmp(path, "/config") == 0) {
-        reply_printed(reply, print_config, &snapshot->config);
-    } else {
-        found = false;
-    }
+    struct admin_visit visit = {.proxy = admin->proxy, .admin = admin, .snapshot = snapshot};
+    http_route(routes, sizeof routes / sizeof routes[0], snapshot->config.admin_token, request,
+               &visit, reply);
     snapshot_unref(snapshot);
-    return found;
 }
 
 bool local_admin_start(struct proxy *proxy, char *error, size_t size)

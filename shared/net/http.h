@@ -9,14 +9,24 @@
 
 struct http_server;
 
+/* Borrowed while the handler runs. */
+struct http_request {
+    const char *path;  /* without what follows a '?' */
+    const char *token; /* of "Authorization: Bearer", or the password of "Basic"; NULL: none */
+};
+
 struct http_reply {
-    int status;               /* 200, 404, 503 ... */
-    const char *content_type; /* static text */
+    int status;               /* 200 at first; 404, 503 ... */
+    const char *content_type; /* static text; plain text at first */
     struct out body;          /* filled by the handler */
 };
 
-/* Answers one path; false: 404. */
-typedef bool http_fn(void *owner, const char *path, struct http_reply *reply);
+/* Answers one request. */
+typedef void http_fn(void *owner, const struct http_request *request, struct http_reply *reply);
+
+#define HTTP_TEXT    "text/plain; charset=utf-8"
+#define HTTP_JSON    "application/json"
+#define HTTP_METRICS "text/plain; version=0.0.4; charset=utf-8"
 
 /* `address` "host:port". NULL and a reason in error[size] when it cannot listen. */
 struct http_server *http_start(const char *address, http_fn *on_request, void *owner, char *error,

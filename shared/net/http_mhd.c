@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -39,6 +40,11 @@ static enum MHD_Result answer(struct MHD_Connection *connection, const struct ht
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->content_type);
     if (reply->status == MHD_HTTP_METHOD_NOT_ALLOWED)
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    if (reply->status == MHD_HTTP_UNAUTHORIZED) {
+        static const char header[] = MHD_HTTP_HEADER_WWW_AUTHENTICATE;
+        (void)MHD_add_response_header(response, header, "Bearer realm=\"scree\"");
+        (void)MHD_add_response_header(response, header, "Basic realm=\"scree\"");
+    }
     enum MHD_Result result = MHD_queue_response(connection, (unsigned)reply->status, response);
     MHD_destroy_response(response);
     return result;
@@ -49,6 +55,25 @@ static bool is_read(const char *method)
     return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
 }
 
+/* Runs the handler with the token the request carries: programs send Bearer, browsers ask for a password. */
+static void handle(const struct http_server *server, struct MHD_Connection *connection,
+                   const char *path, struct http_reply *reply)
+{
+    static const char BEARER[] = "Bearer ";
+    const char *header =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+    char *password = NULL;
+    char *user = MHD_basic_auth_get_username_password(connection, &password);
+    struct http_request request = {.path = path, .token = password};
+    if (header && strncasecmp(header, BEARER, sizeof(BEARER) - 1) == 0)
+        request.token = header + sizeof(BEARER) - 1;
+    server->on_request(server->owner, &request, reply);
+    if (password)
+        MHD_free(password);
+    if (user)
+        MHD_free(user);
+}
+
 static enum MHD_Result on_http(void *owner, struct MHD_Connection *connection, const char *path,
                                const char *method, const char *version, const char *upload,
                                size_t *upload_len, void **state)
@@ -56,7 +81,7 @@ static enum MHD_Result on_http(void *owner, struct MHD_Connection *connection, c
     static char
         seen; /* libmicrohttpd calls first with the headers only; the answer is for the second call */
     struct http_server *server = owner;
-    struct http_reply reply = {.status = 200, .content_type = "text/plain; charset=utf-8"};
+    struct http_reply reply = {.status = 200, .content_type = HTTP_TEXT};
     (void)version;
     (void)upload;
     out_init(&reply.body);
@@ -69,11 +94,8 @@ static enum MHD_Result on_http(void *owner, struct MHD_Connection *connection, c
     } else if (*upload_len > 0) {
         *upload_len = 0;
         return MHD_YES;
-    } else if (!server->on_request(server->owner, path, &reply)) {
-        out_clear(&reply.body);
-        reply.status = MHD_HTTP_NOT_FOUND;
-        reply.content_type = "text/plain; charset=utf-8";
-        out_printf(&reply.body, "not found\n");
+    } else {
+        handle(server, connection, path, &reply);
     }
     enum MHD_Result result = answer(connection, &reply);
     out_clear(&reply.body);

@@ -1,7 +1,7 @@
 /*
- * test_http.c - the admin port: GET, HEAD, 404, 405, a port in use, many connections at once.
+ * test_http.c - the admin port: GET, HEAD, 401, 404, 405, a port in use, many connections at once.
  */
-#include "shared/net/http.h"
+#include "shared/net/http_route.h"
 
 #include <arpa/inet.h>
 #include <check.h>
@@ -16,25 +16,42 @@ static struct http_server *server;
 static char error[128];
 static char reply[256 * 1024];
 
-static bool on_request(void *owner, const char *path, struct http_reply *to)
+static const char *token = "";
+
+static void answer_big(void *visit, struct http_reply *to)
 {
+    (void)visit;
+    for (int i = 0; i < 10000; i++)
+        out_printf(&to->body, "line %d\n", i);
+}
+
+static void answer_unready(void *visit, struct http_reply *to)
+{
+    (void)visit;
+    to->status = 503;
+}
+
+static void answer_metrics(void *visit, struct http_reply *to)
+{
+    out_printf(&to->body, "scree_up %d\n", *(const int *)visit);
+}
+
+static const struct http_route routes[] = {
+    {"/big", false, HTTP_TEXT, answer_big},
+    {"/unready", true, HTTP_TEXT, answer_unready},
+    {"/metrics", false, HTTP_METRICS, answer_metrics},
+};
+
+static void on_request(void *owner, const struct http_request *request, struct http_reply *to)
+{
+    int up = 1;
     (void)owner;
-    if (strcmp(path, "/big") == 0) {
-        for (int i = 0; i < 10000; i++)
-            out_printf(&to->body, "line %d\n", i);
-        return true;
-    }
-    if (strcmp(path, "/unready") == 0)
-        to->status = 503;
-    else if (strcmp(path, "/metrics") != 0)
-        return false;
-    to->content_type = "text/plain; version=0.0.4";
-    out_printf(&to->body, "scree_up %d\n", 1);
-    return true;
+    http_route(routes, sizeof routes / sizeof routes[0], token, request, &up, to);
 }
 
 static void setup(void)
 {
+    token = "";
     server = http_start("127.0.0.1:0", on_request, NULL, error, sizeof(error));
     ck_assert_msg(server != NULL, "%s", error);
 }
@@ -105,6 +122,42 @@ START_TEST(unknown_paths_are_404_and_other_methods_405)
 }
 END_TEST
 
+#define WITH(line) " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" line "\r\n\r\n"
+
+static bool is_let_in(const char *request)
+{
+    ask(request);
+    ck_assert(strstr(reply, " 200 ") || strstr(reply, " 401 "));
+    return strstr(reply, "scree_up") != NULL;
+}
+
+START_TEST(with_a_token_only_open_paths_need_none)
+{
+    token = "let me in";
+    ck_assert(!is_let_in("GET /metrics" TAIL));
+    ck_assert_ptr_nonnull(strstr(reply, "WWW-Authenticate: Bearer"));
+    ck_assert(!is_let_in("GET /metrics" WITH("Authorization: Bearer let me i")));
+    ck_assert(!is_let_in("GET /metrics" WITH("Authorization: Bearer let me in!")));
+    ck_assert(!is_let_in("GET /metrics" WITH("Authorization: let me in")));
+    ck_assert(!is_let_in("GET /metrics" WITH("Authorization: Basic bGV0IG1lIGlu")));
+    ck_assert(!is_let_in("GET /metrics?token=let%20me%20in" TAIL));
+    ck_assert(!is_let_in("GET /nothing" TAIL));
+    ask("GET /unready" TAIL);
+    ck_assert_ptr_nonnull(strstr(reply, " 503 "));
+}
+END_TEST
+
+START_TEST(the_token_opens_as_bearer_and_as_password)
+{
+    token = "let me in";
+    ck_assert(is_let_in("GET /metrics" WITH("Authorization: Bearer let me in")));
+    ck_assert(is_let_in("GET /metrics?x=1" WITH("Authorization: bearer let me in")));
+    ck_assert(is_let_in("GET /metrics" WITH("Authorization: Basic eDpsZXQgbWUgaW4=")));
+    ask("GET /nothing" WITH("Authorization: Bearer let me in"));
+    ck_assert_ptr_nonnull(strstr(reply, " 404 "));
+}
+END_TEST
+
 START_TEST(an_address_in_use_is_refused_with_the_reason)
 {
     char address[32];
@@ -144,6 +197,8 @@ int main(void)
     tcase_add_test(tests, a_big_body_comes_whole);
     tcase_add_test(tests, head_has_no_body);
     tcase_add_test(tests, unknown_paths_are_404_and_other_methods_405);
+    tcase_add_test(tests, with_a_token_only_open_paths_need_none);
+    tcase_add_test(tests, the_token_opens_as_bearer_and_as_password);
     tcase_add_test(tests, an_address_in_use_is_refused_with_the_reason);
     tcase_add_test(tests, more_silent_connections_than_allowed_do_no_harm);
     tcase_add_test(tests, stopping_nothing_is_allowed);
