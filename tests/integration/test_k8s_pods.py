@@ -1,0 +1,243 @@
+#!/usr/bin/python3
+"""The pods of k8s/overlays/prod for real: 3 proxies and 3 backends in network namespaces, changed and restarted under load."""
+
+import os
+import random
+import sys
+import threading
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import metric, slot_of
+from harness import Skip, Suite, check, check_equal, wait_for
+from kube import data_of, ini, render
+from pods import Node, enter_node, reachable
+from resp import Closed, Connection, ReplyError, value
+
+suite = Suite(__doc__)
+PASSWORD = 'replace-me-default-password'
+OPERATOR = 'replace-me-operator-password'
+REASON = None
+
+
+class Caller(threading.Thread):
+    """A client behind the Service: counts keys up, in pipelines, over one connection to some ready proxy. Of a connection that
+    was closed it repeats what has no reply. A request that fails, or is done twice, is found."""
+
+    def __init__(self, node, number, rng):
+        super().__init__(daemon=True)
+        self.node, self.rng = node, rng
+        self.counts = {'caller:%d:%d' % (number, i): 0 for i in range(12)}
+        self.stopping = threading.Event()
+        self.connection = None
+        self.wrong, self.answered, self.moves, self.repeated = [], 0, 0, 0
+
+    def connect(self):
+        self.connection = Connection(self.rng.choice(self.node.endpoints()), 60)
+        check_equal(self.connection.get('AUTH', PASSWORD), b'OK')
+
+    def run(self):
+        try:
+            while not self.stopping.is_set() and not self.wrong:
+                self.play([self.rng.choice(list(self.counts)) for _ in range(self.rng.randint(1, 20))])
+        except Exception as error:  # whatever it is, the caller could not go on
+            self.wrong.append('%s: %s' % (type(error).__name__, error))
+
+    def play(self, keys):
+        while keys:
+            if not self.connection:
+                self.connect()
+            try:
+                self.connection.send_many([['INCR', key] for key in keys])
+                while keys:
+                    self.settle(keys[0], value(self.connection.read()))
+                    keys = keys[1:]
+            except (Closed, ConnectionError):
+                self.connection.close()
+                self.connection = None
+                self.moves += 1
+                self.repeated += len(keys)
+
+    def settle(self, key, reply):
+        self.counts[key] += 1
+        self.answered += 1
+        if reply != self.counts[key]:
+            self.wrong.append('%s: got %r, want %d' % (key, reply, self.counts[key]))
+
+
+class Callers:
+    """`with Callers(node, run) as callers: …`: none of their requests may fail."""
+
+    def __init__(self, node, run, count=8):
+        self.callers = [Caller(node, i, random.Random(run.seed * 100 + i)) for i in range(count)]
+        self.run = run
+
+    def __enter__(self):
+        for caller in self.callers:
+            caller.start()
+        self.let_play()
+        return self
+
+    def __exit__(self, kind, *_):
+        for caller in self.callers:
+            caller.stopping.set()
+        for caller in self.callers:
+            caller.join(60)
+        if kind is None:
+            wrong = self.wrong() + ['a caller still waits' for caller in self.callers if caller.is_alive()]
+            check(not wrong, '%d wrong, the first: %s' % (len(wrong), (wrong or [''])[0]))
+            self.run.note('%d requests answered, %d moves to another proxy, %d requests repeated after one, none failed' % (
+                self.answered(), sum(caller.moves for caller in self.callers),
+                sum(caller.repeated for caller in self.callers)))
+
+    def wrong(self):
+        return [text for caller in self.callers for text in caller.wrong]
+
+    def answered(self):
+        return sum(caller.answered for caller in self.callers)
+
+    def let_play(self, more=1000):
+        wanted = self.answered() + more
+        wait_for(lambda: self.answered() >= wanted or self.wrong(), 'the callers to go on', 60)
+        check(not self.wrong(), (self.wrong() or [''])[0])
+
+    def keys(self):
+        return [key for caller in self.callers for key in caller.counts]
+
+
+def node_of():
+    if REASON:
+        raise Skip('THE PODS WERE NOT RUN: %s' % REASON)
+    return Node(render('k8s/overlays/prod'))
+
+
+def client_of(node, index=0):
+    pod = node.proxies[index]
+    connection = Connection((pod.address, pod.ports['redis']), 30)
+    check_equal(connection.get('AUTH', 'operator', OPERATOR), b'OK')
+    return connection
+
+
+@suite.case('the pods start as the manifests say: probes, user, read-only root, passwords on both sides')
+def _(run):
+    with node_of() as node:
+        node.up(3, 3)
+        for pod in node.proxies + list(node.backends.values()):
+            status = pod.status()
+            check_equal((status['Uid'].split(), status['CapEff'], status['CapBnd'], status['NoNewPrivs']),
+                        (['7379'] * 4, '0' * 16, '0' * 16, '1'), pod.name)
+            check(pod.in_pod(['touch', '/x']).stderr.endswith('Read-only file system\n'), '%s: its root' % pod.name)
+            check(pod.in_pod(['touch', '/etc/scree/x']).returncode != 0, '%s: its ConfigMap is writable' % pod.name)
+            check(pod.probe('livenessProbe') and pod.probe('readinessProbe'), '%s: probes' % pod.name)
+            check_equal([name for name, port in pod.ports.items() if not reachable(pod.address, port)], [], pod.name)
+        pod = node.proxies[0]
+        with Connection((pod.address, pod.ports['redis']), 20) as client:
+            check('NOAUTH' in str(client.get('GET', 'k')), 'a proxy answers who has not said a password')
+            check_equal(client.get('AUTH', 'shop', 'replace-me-shop-token'), b'OK')
+        pod = node.backends[0]
+        with Connection((pod.address, pod.ports['partition-0']), 20) as client:
+            check('NOAUTH' in str(client.get('GET', 'k')), 'a backend answers who has not said a password')
+        with client_of(node) as client:
+            client.pipeline([['SET', 'k%d' % i, i] for i in range(1000)])
+            check_equal(client.get('DBSIZE'), 1000)
+        for pod in list(node.backends.values()):
+            pod.delete()
+
+
+@suite.case('a rolling restart of all proxies under load: no request fails, none is done twice')
+def _(run):
+    with node_of() as node:
+        node.up(3, 3)
+        old = list(node.proxies)
+        with Callers(node, run) as callers:
+            ends = []
+            for pod in old:  # maxSurge 1, maxUnavailable 0: a new pod is ready before an old one is deleted
+                node.start_proxy().wait_ready()
+                thread = threading.Thread(target=lambda pod=pod: ends.append(pod.delete()), daemon=True)
+                thread.start()
+                callers.let_play()
+            wait_for(lambda: len(ends) == 3, 'the old proxies to end', 60)
+            callers.let_play()
+            run.note('from deletion to end: %s' % ', '.join('%.1f s' % took for took in ends))
+        check(all(not pod.is_alive() for pod in old), 'an old proxy lives')
+        check(sum(caller.moves for caller in callers.callers) >= 1, 'nobody was moved, so nothing was tested')
+
+
+def epochs(node):
+    return [metric(http_metrics(pod), 'scree_proxy_map_epoch') for pod in node.proxies]
+
+
+def http_metrics(pod):
+    with urllib.request.urlopen('http://%s:%d/metrics' % (pod.address, pod.ports['admin']), timeout=5) as answer:
+        return answer.read().decode()
+
+
+def moved_map(text, keys):
+    """The map with epoch 2, in which the longest run of slots of the first shard that no key is in belongs to the last shard."""
+    config = ini(text)
+    names = [name for name in config.sections() if name.startswith('shard ')]
+    low, high = map(int, config[names[0]]['slots'].split('-'))
+    edges = sorted({slot_of(key) for key in keys if low <= slot_of(key) <= high} | {low - 1, high + 1})
+    length, start = max((b - a - 1, a + 1) for a, b in zip(edges, edges[1:]))
+    end = start + length - 1
+    rest = ['%d-%d' % pair for pair in ((low, start - 1), (end + 1, high)) if pair[0] <= pair[1]]
+    text = text.replace('epoch = 1', 'epoch = 2')
+    text = text.replace('slots = %s\n' % config[names[0]]['slots'], 'slots = %s\n' % ' '.join(rest))
+    last = config[names[-1]]['slots']
+    return text.replace('slots = %s\n' % last, 'slots = %s %d-%d\n' % (last, start, end)), (start, end)
+
+
+@suite.case('a new shard map and a new token, swapped in as the kubelet does, under load: no request fails')
+def _(run):
+    with node_of() as node:
+        node.up(3, 3)
+        text = data_of(node.objects.get('ConfigMap', 'scree-proxy-config'))['shards.ini']
+        with Callers(node, run) as callers, client_of(node) as client:
+            fresh, (start, end) = moved_map(text, callers.keys())
+            key = next('k:%d' % i for i in range(10 ** 6) if start <= slot_of('k:%d' % i) <= end)
+            check_equal(client.get('SET', key, 'here'), b'OK')
+            node.publish('scree-proxy-config', {'shards.ini': fresh})
+            wait_for(lambda: epochs(node) == [2] * 3, 'every proxy to use the new map')
+            check_equal(client.get('GET', key), None, 'a key of the moved slots, on their new shard')
+            callers.let_play()
+            node.publish('scree-proxy-config', {'shards.ini': text.replace('epoch = 1', 'epoch = 3')})
+            wait_for(lambda: epochs(node) == [3] * 3, 'every proxy to use the old map again')
+            check_equal(client.get('GET', key), b'here')
+            node.publish('scree-proxy-config', {'shards.ini': 'nonsense'})
+            wait_for(lambda: all('reload_refused' in pod.log() for pod in node.proxies), 'nonsense to be refused')
+            callers.let_play()
+            secrets = data_of(node.objects.get('Secret', 'scree-proxy-secrets'))['secrets.ini']
+            node.publish('scree-proxy-config', {'shards.ini': text.replace('epoch = 1', 'epoch = 3')})
+            node.publish('scree-proxy-secrets', {'secrets.ini': secrets.replace('replace-me-shop-token', 'new-token')})
+            for pod in node.proxies:
+                with Connection((pod.address, pod.ports['redis']), 20) as shop:
+                    wait_for(lambda: shop.get('AUTH', 'shop', 'new-token') == b'OK', '%s to take the new token' % pod.name)
+            callers.let_play()
+            run.note('slots %d-%d moved and back' % (start, end))
+
+
+@suite.case('a backend comes back under another address: its keys are there, the others never fail, proxies stay ready')
+def _(run):
+    with node_of() as node:
+        node.up(3, 3)
+        with client_of(node) as client:
+            client.pipeline([['SET', 'k%d' % i, i] for i in range(600)])
+            before = node.backends[1].address
+            node.backends[1].delete()
+            lost = [i for i in range(600) if isinstance(client.get('GET', 'k%d' % i), ReplyError)]
+            check(100 < len(lost) < 300, '%d of 600 keys fail while a third is away' % len(lost))
+            check(all(pod.probe('readinessProbe') for pod in node.proxies), 'a proxy left the Service')
+            pod = node.start_backend(1)
+            check(pod.address != before, 'the address is the old one')
+            pod.wait_ready()
+            wait_for(lambda: not any(isinstance(client.get('GET', 'k%d' % i), ReplyError) for i in lost),
+                     'the pod to be found again, both its partitions')
+            check_equal([value(reply) for reply in client.pipeline([['GET', 'k%d' % i] for i in range(600)])],
+                        [b'%d' % i for i in range(600)])
+
+
+if __name__ == '__main__':
+    REASON = None if '--list' in sys.argv or '--help' in sys.argv else enter_node()
+    suite.main()

@@ -1,0 +1,316 @@
+"""pods.py - runs the pods of rendered manifests for real: each in a network namespace, with a root of its own.
+
+    node (this process, in namespaces of its own: enter_node())
+      bridge 10.77.0.1/24
+        │ veth      │ veth
+      pod .2        pod .3 …       its root:  tmpfs, read-only at the end
+                                     /usr ro, /proc, /dev, /etc/hosts (one file for all pods: "DNS")
+                                     ConfigMaps and Secrets: directories with ..data links, swapped as the kubelet does
+                                     claims: directories that outlive the pod
+                                   its user: runAsUser and runAsGroup, no capabilities, no new privileges
+
+What is started is the container's own command; what is asked are its own probes; preStop and the grace period are its own.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+import harness
+from cluster import SANITIZER_WORDS, binary
+from harness import Failure, check, wait_for
+from kube import Objects, container_of, data_of
+
+SUBNET = '10.77.0.%d'
+INSIDE = 'SCREE_TEST_NODE'
+
+# Arguments: root, then mount specifications "source:target:ro|rw" up to "--", then the program with its arguments.
+POD_SCRIPT = r'''
+set -eu
+root=$1 user=$2 group=$3
+shift 3
+mount -t tmpfs -o mode=0755 pod "$root"
+for name in usr etc proc dev tmp opt; do mkdir "$root/$name"; done
+for name in bin sbin lib lib64; do [ ! -e "/usr/$name" ] || ln -s "usr/$name" "$root/$name"; done
+cp /etc/ld.so.cache "$root/etc/"
+printf 'hosts: files\npasswd: files\n' >"$root/etc/nsswitch.conf"
+printf 'scree:x:%s:%s::/nonexistent:/usr/sbin/nologin\n' "$user" "$group" >"$root/etc/passwd"
+mount --bind /usr "$root/usr"
+mount -o remount,bind,ro "$root/usr"
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+while [ "$1" != -- ]; do
+    source=${1%%:*} target=$root${1#*:} mode=${1##*:}
+    target=${target%:*}
+    if [ -d "$source" ]; then mkdir -p "$target"; else mkdir -p "${target%/*}"; : >"$target"; fi
+    mount --bind "$source" "$target"
+    [ "$mode" = rw ] || mount -o remount,bind,ro "$target"
+    shift
+done
+shift
+mount -o remount,ro "$root"
+cd "$root"
+PATH=/opt/scree:/usr/bin exec /usr/sbin/chroot "$root" setpriv --reuid "$user" --regid "$group" --clear-groups --no-new-privs \
+    --inh-caps=-all --bounding-set=-all "$@"
+'''
+
+
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failure('%s: %s' % (' '.join(words), done.stderr.strip()))
+
+
+def enter_node():
+    """Starts this script again in a network and a mount namespace of its own; a reason when that is impossible."""
+    if os.environ.get(INSIDE):
+        run('ip', 'link', 'set', 'lo', 'up')
+        os.makedirs('/run/netns', exist_ok=True)
+        run('mount', '-t', 'tmpfs', 'netns', '/run/netns')
+        run('ip', 'link', 'add', 'node', 'type', 'bridge')
+        run('ip', 'address', 'add', SUBNET % 1 + '/24', 'dev', 'node')
+        run('ip', 'link', 'set', 'node', 'up')
+        return None
+    unshare = ['unshare', '--net', '--mount', '--propagation', 'private']
+    for tool in ('unshare', 'ip', 'setpriv', 'chroot'):
+        if not shutil.which(tool):
+            return '%s is not installed' % tool
+    done = subprocess.run(unshare + ['ip', 'link', 'add', 'node', 'type', 'bridge'], capture_output=True, text=True)
+    if done.returncode != 0:
+        return 'network namespaces are not possible here: %s' % done.stderr.strip()
+    os.environ[INSIDE] = 'yes'
+    sys.stdout.flush()
+    os.execvp('unshare', unshare + [sys.executable] + sys.argv)
+
+
+def http_status(address, port, path, timeout=2):
+    try:
+        with urllib.request.urlopen('http://%s:%d%s' % (address, port, path), timeout=timeout) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
+class Volume:
+    """A ConfigMap or Secret as the kubelet mounts it: files are links into ..data, which is a link that is swapped."""
+
+    def __init__(self, folder, files, mode, group):
+        self.folder, self.mode, self.group, self.version = folder, mode, group, 0
+        os.makedirs(folder)
+        self.publish(files)
+        for name in files:
+            os.symlink(os.path.join('..data', name), os.path.join(folder, name))
+
+    def publish(self, files):
+        self.version += 1
+        name = '..version-%d' % self.version
+        os.mkdir(os.path.join(self.folder, name))
+        for file, text in files.items():
+            path = os.path.join(self.folder, name, file)
+            with open(path, 'w') as to:
+                to.write(text)
+            os.chown(path, 0, self.group)
+            os.chmod(path, self.mode)
+        os.symlink(name, os.path.join(self.folder, '..data.new'))
+        os.rename(os.path.join(self.folder, '..data.new'), os.path.join(self.folder, '..data'))
+
+
+class Pod:
+    def __init__(self, node, workload, name, claim=None):
+        self.node, self.workload, self.name = node, workload, name
+        self.spec, self.container = workload['spec']['template']['spec'], container_of(workload)
+        self.ports = {port['name']: port['containerPort'] for port in self.container['ports']}
+        self.address, self.claim = node.new_address(), claim
+        self.log_path = os.path.join(node.folder, '%s-%s.log' % (name, self.address.rsplit('.')[-1]))
+        self.is_terminating = False
+        self.make_network()
+        self.start()
+
+    def make_network(self):
+        self.space = 'pod' + self.address.rsplit('.', 1)[1]
+        run('ip', 'netns', 'add', self.space)
+        run('ip', 'link', 'add', self.space, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', self.space)
+        run('ip', 'link', 'set', self.space, 'master', 'node', 'up')
+        inside = ('ip', '-n', self.space)
+        run(*inside, 'link', 'set', 'lo', 'up')
+        run(*inside, 'address', 'add', self.address + '/24', 'dev', 'eth0')
+        run(*inside, 'link', 'set', 'eth0', 'up')
+
+    def mount_words(self):
+        words = ['%s:/etc/hosts:ro' % self.node.hosts_path]
+        words += ['%s:/opt/scree/%s:ro' % (binary(name), name) for name in ('scree-proxy', 'scree-backend')]
+        sources = {'%s' % volume['name']: self.node.volume(volume, self.spec) for volume in self.spec['volumes']}
+        for mount in self.container['volumeMounts']:
+            source = sources.get(mount['name']) or self.claim
+            words.append('%s:%s:%s' % (source, mount['mountPath'], 'ro' if mount.get('readOnly') else 'rw'))
+        return words
+
+    def start(self):
+        context = self.spec['securityContext']
+        root = os.path.join(self.node.folder, 'root-' + self.space)
+        os.mkdir(root)
+        with open(self.log_path, 'wb') as log:
+            self.child = subprocess.Popen(
+                ['nsenter', '--net=/run/netns/' + self.space, 'unshare', '--mount', '--propagation', 'private', 'sh', '-c',
+                 POD_SCRIPT, 'pod', root, str(context['runAsUser']), str(context['runAsGroup'])] + self.mount_words() +
+                ['--'] + self.container['command'], stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+
+    def probe(self, kind):
+        """Does this probe of the manifest succeed now?"""
+        get = self.container[kind]['httpGet']
+        return 200 <= http_status(self.address, self.ports[get['port']], get['path']) < 400
+
+    def is_alive(self):
+        return self.child.poll() is None
+
+    def wait_started(self, limit=60):
+        wait_for(lambda: self.probe('startupProbe') or not self.is_alive(), '%s to start' % self.name, limit)
+        check(self.is_alive(), '%s ended: %s' % (self.name, self.log()[-2000:]))
+
+    def wait_ready(self, limit=60):
+        self.wait_started(limit)
+        wait_for(lambda: self.probe('readinessProbe'), '%s to be ready' % self.name, limit)
+
+    def status(self):
+        with open('/proc/%d/status' % self.child.pid) as file:
+            return dict(line.rstrip('\n').split(':\t', 1) for line in file if ':\t' in line)
+
+    def log(self):
+        with open(self.log_path, 'rb') as file:
+            return file.read().decode('utf-8', 'replace')
+
+    def in_pod(self, command):
+        """kubectl exec: as the pod's user, in its root and network."""
+        context = self.spec['securityContext']
+        enter = ['nsenter', '--target', str(self.child.pid), '--net', '--mount', '--root', '--wd', '--setuid',
+                 str(context['runAsUser']), '--setgid', str(context['runAsGroup'])]
+        return subprocess.run(enter + command, capture_output=True, text=True)
+
+    def delete(self):
+        """What the kubelet does: preStop, SIGTERM, the grace period, SIGKILL; the pod must need no SIGKILL."""
+        self.is_terminating = True
+        began = time.monotonic()
+        hook = self.container.get('lifecycle', {}).get('preStop')
+        if hook:
+            check(self.in_pod(hook['exec']['command']).returncode == 0, 'preStop of %s failed' % self.name)
+        self.child.send_signal(signal.SIGTERM)
+        grace = self.spec['terminationGracePeriodSeconds']
+        try:
+            code = self.child.wait(max(1, grace - (time.monotonic() - began)) * harness.SLOW)
+        except subprocess.TimeoutExpired:
+            raise Failure('%s did not end within its grace period of %d s' % (self.name, grace)) from None
+        finally:
+            self.remove()
+        check(code == 0, '%s ended with %d: %s' % (self.name, code, self.log()[-2000:]))
+        return time.monotonic() - began
+
+    def remove(self):
+        if self.is_alive():
+            self.child.kill()
+            self.child.wait()
+        subprocess.run(['ip', 'netns', 'del', self.space], capture_output=True)
+        for line in self.log().encode().splitlines():
+            check(not any(word in line for word in SANITIZER_WORDS), '%s: %s' % (self.name, line))
+
+
+class Node:
+    """One machine that runs what the objects say.    with Node(render(…)) as node: node.up()"""
+
+    def __init__(self, objects):
+        self.objects = Objects(objects)
+        self.folder = tempfile.mkdtemp(prefix='scree-node-')
+        os.chmod(self.folder, 0o755)
+        self.hosts_path = os.path.join(self.folder, 'hosts')
+        self.hosts, self.volumes, self.next_address = {}, {}, 2
+        self.backends, self.proxies = {}, []
+        self.write_hosts()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        for pod in list(self.backends.values()) + self.proxies:
+            try:
+                pod.remove()
+            except Failure as failure:
+                if kind is None:
+                    raise
+                print('     %s' % failure)
+        if kind is None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        else:
+            print('     logs are kept in %s' % self.folder, flush=True)
+
+    def new_address(self):
+        self.next_address += 1
+        return SUBNET % (self.next_address - 1)
+
+    def write_hosts(self):
+        """In place: the pods have this very file mounted."""
+        with open(self.hosts_path, 'w') as file:
+            file.write('127.0.0.1 localhost\n')
+            for name, address in self.hosts.items():
+                file.write('%s %s\n' % (address, name))
+
+    def volume(self, volume, spec):
+        kind, name = ('ConfigMap', volume['configMap']['name']) if 'configMap' in volume else \
+            ('Secret', volume['secret']['secretName'])
+        if name not in self.volumes:
+            mode = volume.get('secret', {}).get('defaultMode', 0o644)
+            self.volumes[name] = Volume(os.path.join(self.folder, 'volume-' + name), data_of(self.objects.get(kind, name)),
+                                        mode, spec['securityContext']['fsGroup'])
+        return self.volumes[name].folder
+
+    def start_backend(self, index):
+        workload = self.objects.get('StatefulSet', 'scree-backend')
+        claim = os.path.join(self.folder, 'claim-%d' % index)
+        context = workload['spec']['template']['spec']['securityContext']
+        if not os.path.isdir(claim):
+            os.mkdir(claim)
+            os.chown(claim, 0, context['fsGroup'])
+            os.chmod(claim, 0o2775)  # what the kubelet makes of fsGroup
+        name = '%s-%d' % (workload['metadata']['name'], index)
+        pod = Pod(self, workload, name, claim)
+        self.backends[index] = pod
+        self.hosts['%s.%s' % (name, workload['spec']['serviceName'])] = pod.address
+        self.write_hosts()
+        return pod
+
+    def start_proxy(self):
+        pod = Pod(self, self.objects.get('Deployment', 'scree-proxy'), 'scree-proxy-%d' % len(self.proxies))
+        self.proxies.append(pod)
+        return pod
+
+    def up(self, backends, proxies):
+        for index in range(backends):
+            self.start_backend(index)
+        for _ in range(proxies):
+            self.start_proxy()
+        for pod in list(self.backends.values()) + self.proxies:
+            pod.wait_ready()
+
+    def endpoints(self):
+        """Where the Service sends a new connection."""
+        return [(pod.address, pod.ports['redis']) for pod in self.proxies if not pod.is_terminating and pod.is_alive()]
+
+    def publish(self, name, changes):
+        """kubectl apply of a ConfigMap or Secret, once the kubelet has noticed."""
+        found = self.objects.get('ConfigMap', name) or self.objects.get('Secret', name)
+        self.volumes[name].publish(dict(data_of(found), **changes))
+
+
+def reachable(address, port):
+    try:
+        socket.create_connection((address, port), 2).close()
+        return True
+    except OSError:
+        return False
