@@ -1,7 +1,8 @@
 /*
  * A piece either carries copied bytes in its own room, or points into a block it holds a reference
  * to. Only the last piece may have room left; the first chunk of an out is small, as most answers
- * are.
+ * are. A thread keeps some chunks of each size that it has done with, so that answering allocates nothing
+ * once it runs; with AddressSanitizer it does not, so that uses after the end are found.
  */
 #include "shared/out.h"
 
@@ -13,6 +14,7 @@
 struct out_piece {
     struct out_piece *next;
     struct block *block; /* NULL: the bytes are in room[] */
+    size_t size;         /* of room[] */
     const char *data;    /* first byte that is not consumed yet */
     size_t len;
     size_t left; /* free bytes of room[] behind data + len */
@@ -23,17 +25,56 @@ enum {
     CHUNK_FIRST = 512 - sizeof(struct out_piece),
     CHUNK_SECOND = 4096 - sizeof(struct out_piece),
     CHUNK_LATER = 16384 - sizeof(struct out_piece),
+#ifdef __SANITIZE_ADDRESS__
+    CHUNKS_KEPT = 0,
+#else
+    CHUNKS_KEPT = 64,
+#endif
 };
+
+/* Chunks that are free, by size. */
+static _Thread_local struct {
+    struct out_piece *top;
+    uint32_t count;
+} spare[3];
 
 void out_init(struct out *out)
 {
     *out = (struct out){0};
 }
 
+/* Which of the kept sizes it is; -1: none. */
+static int size_class(size_t size)
+{
+    return size == CHUNK_FIRST ? 0 : size == CHUNK_SECOND ? 1 : size == CHUNK_LATER ? 2 : -1;
+}
+
+static struct out_piece *piece_new(size_t size)
+{
+    int class = size_class(size);
+    struct out_piece *piece = class >= 0 ? spare[class].top : NULL;
+    if (piece) {
+        spare[class].top = piece->next;
+        spare[class].count--;
+    } else {
+        piece = malloc(sizeof(*piece) + size);
+        CHECK(piece);
+    }
+    *piece = (struct out_piece){.data = piece->room, .left = size, .size = size};
+    return piece;
+}
+
 static void piece_free(struct out_piece *piece)
 {
+    int class = size_class(piece->size);
     block_unref(piece->block);
-    free(piece);
+    if (class < 0 || spare[class].count >= CHUNKS_KEPT) {
+        free(piece);
+        return;
+    }
+    piece->next = spare[class].top;
+    spare[class].top = piece;
+    spare[class].count++;
 }
 
 void out_clear(struct out *out)
@@ -48,9 +89,7 @@ void out_clear(struct out *out)
 
 static struct out_piece *add_piece(struct out *out, size_t room)
 {
-    struct out_piece *piece = malloc(sizeof(*piece) + room);
-    CHECK(piece);
-    *piece = (struct out_piece){.data = piece->room, .left = room};
+    struct out_piece *piece = piece_new(room);
     if (out->tail)
         out->tail->next = piece;
     else

@@ -1,0 +1,99 @@
+#!/usr/bin/python3
+"""Hot requests allocate nothing: what jemalloc counted at the end of two runs that differ only in requests.
+
+    run 1: start, prepare, N requests, stop          the same program, told to print its counts when it ends
+    run 2: start, prepare, N + M requests, stop      (their difference) / M = allocations for each request
+
+Turns of the loop, commits and ticks of the clock may allocate a little, a request may not: hundreds of requests lie in each
+turn here, and one allocation for each would be far above the limit.
+"""
+
+import json
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster, binary, is_sanitized
+from harness import Skip, Suite, check
+from resp import Connection, encode
+
+PREPARED, MORE, AT_ONCE = 20000, 100000, 500
+LIMIT = 0.25  # a request
+
+suite = Suite(__doc__)
+
+
+def pipelined(address, requests, count):
+    """Sends them over and over, AT_ONCE at a time, until `count` were answered."""
+    data = [encode(request) for request in requests]
+    with Connection(address, 30, 2) as connection:
+        for start in range(0, count, AT_ONCE):
+            connection.send_raw(b''.join(data[(start + i) % len(data)] for i in range(AT_ONCE)))
+            for _ in range(AT_ONCE):
+                connection.read()
+
+
+def allocations(log_path):
+    """How often the program asked for memory, as its last words say."""
+    with open(log_path) as file:
+        text = file.read()
+    merged = json.JSONDecoder().raw_decode(text[text.index('{"jemalloc"'):])[0]['jemalloc']['stats.arenas']['merged']
+    return merged['small']['nrequests'] + merged['large']['nrequests']
+
+
+def count_once(prepare, requests, count, durability, through_proxy):
+    with Cluster(backends=1, partitions=1, proxies=1 if through_proxy else 0,
+                 backend_options={'backend': {'durability': durability}}) as cluster:
+        counted = cluster.proxies[0] if through_proxy else cluster.backends[0]
+        counted.stop()
+        counted.extra_env['MALLOC_CONF'] = 'stats_print:true,stats_print_opts:Jgdablxe'
+        counted.start()
+        address = counted.address if through_proxy else counted.addresses[0]
+        pipelined(address, prepare, PREPARED)
+        pipelined(address, requests, count)
+        counted.stop()
+        found = allocations(counted.log_path)
+        counted.start()
+    return found
+
+
+def check_none(run, name, prepare, requests, durability='os', through_proxy=False):
+    if is_sanitized(binary('scree-backend')):
+        raise Skip('a sanitizer has its own allocator')
+    few = count_once(prepare, requests, MORE // 10, durability, through_proxy)
+    many = count_once(prepare, requests, MORE + MORE // 10, durability, through_proxy)
+    each = (many - few) / MORE
+    run.note('%s: %.4f allocations a request' % (name, each))
+    check(each < LIMIT, '%s: %.3f allocations for each request, at most %.2f are for its turn' % (name, each, LIMIT))
+
+
+SETS = [['SET', 'key:%d' % i, 'x' * 64] for i in range(1000)]
+GETS = [['GET', 'key:%d' % i] for i in range(1000)]
+HSETS = [['HSET', 'hash:%d' % (i % 100), 'field:%d' % (i // 100), 'x' * 64] for i in range(1000)]
+HGETS = [['HGET', 'hash:%d' % (i % 100), 'field:%d' % (i // 100)] for i in range(1000)]
+
+
+@suite.case('a partition allocates nothing for a GET')
+def _(run):
+    check_none(run, 'GET', SETS, GETS)
+
+
+@suite.case('a partition allocates nothing for an HGET')
+def _(run):
+    check_none(run, 'HGET', HSETS, HGETS)
+
+
+@suite.case('a partition allocates nothing for a SET')
+def _(run):
+    check_none(run, 'SET', SETS, SETS)
+
+
+@suite.case('a proxy allocates nothing for a GET, SET or HGET')
+def _(run):
+    mixed = [request for three in zip(SETS, GETS, HGETS) for request in three]
+    check_none(run, 'GET, SET, HGET', SETS + HSETS, mixed, through_proxy=True)
+
+
+suite.main()
