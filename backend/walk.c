@@ -12,8 +12,9 @@
 
 bool walk_is_allowed(const struct call *call)
 {
-    return call->session && !call->session->walk && !call->in_exec && !call->in_script &&
-           !(call->command->flags & CMD_WRITE) && !commit_is_failed(call->partition->commit, NULL);
+    return call->session && !call->session->walk && !call->ready_key && !call->in_exec &&
+           !call->in_script && !(call->command->flags & CMD_WRITE) &&
+           !commit_is_failed(call->partition->commit, NULL);
 }
 
 /* Nobody will read the reply (CLIENT REPLY). */

@@ -238,7 +238,8 @@ static void range(struct call *call, bool is_reverse)
         reply_null_array(&call->reply);
     else
         (void)stream_range_reply(call, &entry, first, last,
-                                 count < 0 ? UINT64_MAX : (uint64_t)count, is_reverse);
+                                 count < 0 ? UINT64_MAX : (uint64_t)count,
+                                 STREAM_ENDS_REPLY | (is_reverse ? STREAM_REVERSE : 0));
 }
 
 void cmd_xrange(struct call *call)

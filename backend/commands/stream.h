@@ -57,9 +57,13 @@ bool stream_entry_reply(struct call *call, struct stream_id id, struct bytes row
 /* Counts the entries from first to last, at most `most`; -1: the store failed. */
 int64_t stream_count(struct call *call, struct entry *entry, struct stream_id first,
                      struct stream_id last, uint64_t most);
-/* Replies an array of the entries, backwards too. False: an error was replied. */
+enum {
+    STREAM_REVERSE = 1,    /* from the last entry to the first */
+    STREAM_ENDS_REPLY = 2, /* nothing follows in the reply: it may leave in steps (walk.h) */
+};
+/* Replies an array of the entries. False: an error was replied. */
 bool stream_range_reply(struct call *call, struct entry *entry, struct stream_id first,
-                        struct stream_id last, uint64_t most, bool is_reverse);
+                        struct stream_id last, uint64_t most, unsigned how);
 /* Finds the ends again after entries were removed. */
 bool stream_find_ends(struct call *call, struct entry *entry);
 

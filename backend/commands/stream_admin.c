@@ -418,8 +418,7 @@ static void info_full(struct call *call, struct entry *entry, uint64_t most)
     reply_map(&call->reply, 9);
     reply_stream(call, &entry->meta);
     reply_bulk_text(&call->reply, "entries");
-    if (!stream_range_reply(call, entry, STREAM_ID_MIN, STREAM_ID_MAX, most ? most : UINT64_MAX,
-                            false))
+    if (!stream_range_reply(call, entry, STREAM_ID_MIN, STREAM_ID_MAX, most ? most : UINT64_MAX, 0))
         return;
     reply_bulk_text(&call->reply, "groups");
     reply_array(&call->reply, (int64_t)count);

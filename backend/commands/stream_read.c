@@ -258,7 +258,7 @@ static bool serve_new(struct call *call, const struct read *read, struct source 
     if (!ids)
         return false;
     (void)stream_id_next(&first);
-    if (!stream_range_reply(call, &source->entry, first, STREAM_ID_MAX, count, false))
+    if (!stream_range_reply(call, &source->entry, first, STREAM_ID_MAX, count, 0))
         return false;
     for (uint64_t i = 0; i < count; i++) {
         const struct stream_pending fresh = {call->now_ms, 1, consumer->name};
@@ -368,7 +368,8 @@ static bool serve(struct call *call, const struct read *read, struct source *sou
         return serve_group(call, read, source);
     (void)stream_id_next(&first);
     return stream_range_reply(call, &source->entry, first, STREAM_ID_MAX,
-                              read->count ? read->count : UINT64_MAX, false);
+                              read->count ? read->count : UINT64_MAX,
+                              read->streams == 1 ? STREAM_ENDS_REPLY : 0);
 }
 
 /* ---- waiting ---- */

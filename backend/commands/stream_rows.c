@@ -3,6 +3,7 @@
  */
 #include "backend/commands/stream.h"
 
+#include "backend/walk.h"
 #include "shared/check.h"
 #include "shared/number.h"
 
@@ -186,20 +187,35 @@ bool stream_entry_count(struct bytes row, uint32_t *count)
     return true;
 }
 
-bool stream_entry_reply(struct call *call, struct stream_id id, struct bytes row)
+static bool write_entry(struct reply *reply, struct stream_id id, struct bytes row)
 {
     uint32_t count;
     struct bytes string;
-    if (!stream_entry_count(row, &count)) {
-        call_error(call, ERR_STORE);
+    if (!stream_entry_count(row, &count))
         return false;
-    }
-    reply_array(&call->reply, 2);
-    stream_id_reply(&call->reply, id);
-    reply_array(&call->reply, count);
+    reply_array(reply, 2);
+    stream_id_reply(reply, id);
+    reply_array(reply, count);
     while (row.len && stream_entry_take(&row, &string))
-        reply_bulk(&call->reply, string);
+        reply_bulk(reply, string);
     return true;
+}
+
+bool stream_entry_reply(struct call *call, struct stream_id id, struct bytes row)
+{
+    bool is_good = write_entry(&call->reply, id, row);
+    if (!is_good)
+        call_error(call, ERR_STORE);
+    return is_good;
+}
+
+/* walk_row_fn; a row that is no entry is a null. */
+static void reply_row(struct reply *reply, struct bytes key, struct bytes row, unsigned how)
+{
+    struct stream_id id;
+    (void)how;
+    if (!stream_id_decode(key, &id) || !write_entry(reply, id, row))
+        reply_null(reply);
 }
 
 /* Bounds the range by the ends that exist; false: nothing is inside. */
@@ -234,8 +250,9 @@ int64_t stream_count(struct call *call, struct entry *entry, struct stream_id fi
 }
 
 bool stream_range_reply(struct call *call, struct entry *entry, struct stream_id first,
-                        struct stream_id last, uint64_t most, bool is_reverse)
+                        struct stream_id last, uint64_t most, unsigned how)
 {
+    bool is_reverse = how & STREAM_REVERSE;
     int64_t count = stream_count(call, entry, first, last, most);
     if (count < 0)
         return false;
@@ -251,6 +268,8 @@ bool stream_range_reply(struct call *call, struct entry *entry, struct stream_id
         sub_iter_init_reverse(call, entry, CF_STREAM, stream_id_encode(from, last), &it);
     else
         sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, first), &it);
+    if (how & STREAM_ENDS_REPLY)
+        return walk_rows(call, &it, (uint64_t)count, reply_row, 0);
     for (; is_good && count > 0 && sub_iter_next(&it); count--)
         is_good = stream_id_decode(it.sub, &id) && stream_entry_reply(call, id, it.value);
     return sub_iter_fini(&it) && is_good;

@@ -88,6 +88,26 @@ def _(run):
         check_equal(sorted(texts(value(got[7])[0])), ['key:n00000%d' % i for i in range(10) if i not in (5, 7)])
 
 
+@suite.case('ranges of a stream stream whole')
+def _(run):
+    with server() as cluster, cluster.partition(0, 60) as client:
+        ids = ['%d-1' % i for i in range(1, 10001)]
+        for start in range(0, len(ids), 500):
+            client.pipeline([['XADD', 'stream', name, 'field', PAD, 'id', name] for name in ids[start:start + 500]])
+        for query, want in [
+                (['XRANGE', 'stream', '-', '+'], ids),
+                (['XRANGE', 'stream', '100', '(9000-1', 'COUNT', '5000'], ids[99:5099]),
+                (['XREVRANGE', 'stream', '+', '-'], ids[::-1]),
+                (['XREVRANGE', 'stream', '9000-1', '50'], ids[49:9000][::-1])]:
+            entries = value(client.call(*query))
+            check([entry[0].decode() for entry in entries] == want, '%s differs' % ' '.join(query))
+            check(all(entry[1][3] == entry[0] for entry in entries), 'fields of %s differ' % ' '.join(query))
+        [[name, entries]] = value(client.call('XREAD', 'STREAMS', 'stream', '10'))
+        check(name == b'stream' and [entry[0].decode() for entry in entries] == ids[9:], 'XREAD differs')
+        both = value(client.call('XREAD', 'COUNT', '3000', 'STREAMS', 'stream', 'stream', '0', '5000'))
+        check([[entry[0].decode() for entry in part[1]] for part in both] == [ids[:3000], ids[4999:7999]], 'XREAD of two')
+
+
 @suite.case('KEYS is answered as of its time, while others write and when its client goes in the middle')
 def _(run):
     with server() as cluster, cluster.partition(0, 60) as reader, cluster.partition(0, 60) as writer:
