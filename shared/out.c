@@ -25,10 +25,11 @@ enum {
     CHUNK_FIRST = 512 - sizeof(struct out_piece),
     CHUNK_SECOND = 4096 - sizeof(struct out_piece),
     CHUNK_LATER = 16384 - sizeof(struct out_piece),
-#ifdef __SANITIZE_ADDRESS__
-    CHUNKS_KEPT = 0,
-#else
     CHUNKS_KEPT = 64,
+#ifdef __SANITIZE_ADDRESS__
+    IS_KEEPING = 0,
+#else
+    IS_KEEPING = 1,
 #endif
 };
 
@@ -68,7 +69,7 @@ static void piece_free(struct out_piece *piece)
 {
     int class = size_class(piece->size);
     block_unref(piece->block);
-    if (class < 0 || spare[class].count >= CHUNKS_KEPT) {
+    if (!IS_KEEPING || class < 0 || spare[class].count >= CHUNKS_KEPT) {
         free(piece);
         return;
     }
