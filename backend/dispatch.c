@@ -187,13 +187,13 @@ static bool gates_pass(struct call *call)
            gate_monitor(call);
 }
 
-/* CLIENT PAUSE: does the request have to wait? */
+/* CLIENT PAUSE, or the cut of a backup: does the request have to wait? */
 static bool is_paused(const struct call *call)
 {
     const struct partition *partition = call->partition;
-    if (partition->paused_until_ms == 0)
+    if (partition->paused_until_ms == 0 && !partition->is_held)
         return false;
-    return !partition->paused_writes_only ||
+    return (partition->paused_until_ms && !partition->paused_writes_only) ||
            effective_flags(call) & (CMD_WRITE | CMD_MAY_REPLICATE);
 }
 

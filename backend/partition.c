@@ -3,6 +3,7 @@
  */
 #include "backend/partition.h"
 
+#include "backend/backup/backup.h"
 #include "backend/blocking.h"
 #include "backend/call.h"
 #include "backend/cursor.h"
@@ -144,7 +145,7 @@ static void release_all(struct partition *partition, unsigned parity, int err)
     }
 }
 
-static void resume_all(struct partition *partition)
+void partition_resume(struct partition *partition)
 {
     if (!partition->has_paused)
         return;
@@ -212,7 +213,7 @@ static void on_commit(void *owner, uint64_t ticket, int err)
         release_all(partition, ticket & 1, OK);
     }
     if (!partition_is_full(partition))
-        resume_all(partition);
+        partition_resume(partition);
 }
 
 bool partition_is_full(const struct partition *partition)
@@ -224,8 +225,12 @@ bool partition_is_full(const struct partition *partition)
 static void on_upkeep(void *owner, enum upkeep_task task, bool good)
 {
     struct partition *partition = owner;
-    if (task != UPKEEP_SAVE)
-        return;
+    if (task == UPKEEP_SAVE)
+        partition_saved(partition, good);
+}
+
+void partition_saved(struct partition *partition, bool good)
+{
     partition->save_failed = !good;
     if (good) {
         partition->saves++;
@@ -298,7 +303,8 @@ static void on_tick(void *owner)
     if (partition->paused_until_ms && loop_wall_ms(partition->loop) >= partition->paused_until_ms)
         partition_pause(partition, 0, false);
     else if (partition->paused_until_ms == 0 && !partition_is_full(partition))
-        resume_all(partition);
+        partition_resume(partition);
+    backup_tick(partition->backup);
     if (++partition->ticks % TICKS_PER_SECOND == 0)
         tick_second(partition);
     if (expire_due(partition))
@@ -312,7 +318,7 @@ void partition_pause(struct partition *partition, uint64_t until_ms, bool writes
     partition->paused_until_ms = until_ms;
     partition->paused_writes_only = writes_only;
     if (until_ms == 0)
-        resume_all(partition);
+        partition_resume(partition);
 }
 
 /* Connections whose users may no longer listen to what they listen to. */
@@ -377,6 +383,7 @@ static bool on_turn(void *owner)
     while ((overdue = list_pop(&partition->overdue)))
         session_abort(container_of(overdue, struct session, overdue));
     (void)commit_turn(partition->commit);
+    backup_turn(partition->backup);
     if (partition->on_stopped && commit_is_idle(partition->commit))
         on_stopped(partition);
     return told;
@@ -472,6 +479,7 @@ static bool build(struct partition *partition, const struct backend_config *conf
     (void)snprintf(save_path, sizeof save_path, "%s/saved-%s", config->data, partition->name);
     partition->upkeep =
         upkeep_new(partition->loop, partition->store, save_path, on_upkeep, partition);
+    partition->backup = backup_new(partition);
     partition->watches = watch_set_new();
     partition->blocking = blocking_new(partition);
     partition->pubsub = pubsub_new();
@@ -539,6 +547,7 @@ void partition_free(struct partition *partition)
     close_listeners(partition);
     timer_free(partition->tick);
     commit_free(partition->commit);
+    backup_free(partition->backup);
     upkeep_free(partition->upkeep);
     cursor_cache_free(partition->cursors);
     scripts_free(partition->scripts);

@@ -23,6 +23,7 @@
 #include "shared/net/loop.h"
 #include "shared/net/stream.h"
 
+struct backup;
 struct blocking_set;
 struct call;
 struct scripts;
@@ -56,6 +57,7 @@ struct partition {
     struct list monitors;     /* of sessions that gave MONITOR */
     struct messages messages; /* of the command being run */
     struct upkeep *upkeep;
+    struct backup *backup;
     uint64_t expiry_from_ms; /* the expiry index has no rows before this time */
     struct scripts *scripts;
     struct cursor_cache *cursors;  /* where SCANs go on */
@@ -82,6 +84,7 @@ struct partition {
     uint32_t clients;         /* in `sessions` */
     uint64_t paused_until_ms; /* CLIENT PAUSE; 0 = not */
     bool paused_writes_only;
+    bool is_held;    /* writes wait while all shards make the cut of a backup */
     bool has_paused; /* some session may wait for the end of a pause or of a full batch */
     bool is_stopping;
     struct settings
@@ -121,6 +124,10 @@ void partition_refresh(struct partition *partition);
 bool partition_is_full(const struct partition *partition);
 /* CLIENT PAUSE and UNPAUSE (until_ms 0), by this turn's wall clock. */
 void partition_pause(struct partition *partition, uint64_t until_ms, bool writes_only);
+/* What waited for the end of a pause, a hold or a full batch is looked at again. */
+void partition_resume(struct partition *partition);
+/* BGSAVE or a backup has ended: LASTSAVE and INFO tell it. */
+void partition_saved(struct partition *partition, bool good);
 /* An internal call (no session) at this turn's time; the caller finishes with partition_call_end. */
 void partition_call_begin(struct partition *partition, struct call *call);
 void partition_call_end(struct partition *partition, struct call *call);

@@ -1,6 +1,7 @@
 #include "backend/upkeep.h"
 
 #include "backend/store/store.h"
+#include "backend/store/store_path.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
@@ -8,12 +9,10 @@
 #include "shared/net/worker.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
-enum { INTERVAL_MS = 60 * 60 * 1000, REASON_MAX = 256, DEPTH_MAX = 16 };
+enum { INTERVAL_MS = 60 * 60 * 1000, REASON_MAX = 256 };
 
 struct upkeep_job {
     struct job job;
@@ -48,20 +47,6 @@ static bool compact(struct upkeep *upkeep)
     return true;
 }
 
-static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
-{
-    (void)stat;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
-static bool remove_tree(const char *path)
-{
-    struct stat found;
-    return lstat(path, &found) != 0 || nftw(path, remove_one, DEPTH_MAX, FTW_DEPTH | FTW_PHYS) == 0;
-}
-
 static bool save(struct upkeep *upkeep)
 {
     char *fresh;
@@ -69,7 +54,8 @@ static bool save(struct upkeep *upkeep)
     char reason[REASON_MAX] = "";
     CHECK(asprintf(&fresh, "%s.new", upkeep->save_path) > 0);
     CHECK(asprintf(&old, "%s.old", upkeep->save_path) > 0);
-    bool good = remove_tree(fresh) && remove_tree(old) &&
+    bool good = path_remove(fresh) && path_remove(old) &&
+                store_flush(upkeep->store, reason, sizeof reason) == OK &&
                 store_checkpoint(upkeep->store, fresh, reason, sizeof reason) == OK;
     errno = 0;
     good = good && (rename(upkeep->save_path, old) == 0 || errno == ENOENT) &&
@@ -77,7 +63,7 @@ static bool save(struct upkeep *upkeep)
     if (!good)
         log_event(LOG_ERROR, "save_failed", "path=" LOG_QUOTED " reason=" LOG_QUOTED,
                   upkeep->save_path, *reason ? reason : strerror(errno));
-    (void)remove_tree(old);
+    (void)path_remove(old);
     free(fresh);
     free(old);
     return good;

@@ -473,12 +473,31 @@ void request_wait_parts(struct request *request, uint32_t count, request_done_fn
     request->parts->older = older;
 }
 
-void request_fan_out(struct request *request, struct place *place, int shard,
-                     const struct bytes *argv, uint32_t argc, request_done_fn *done)
+/* The command for one shard. */
+static void send_to(struct request *request, const struct fan_out *how, uint32_t i, uint32_t shard)
 {
-    struct proxy_worker *worker = request->worker;
-    struct pool *pool = &worker->pool;
+    struct pool *pool = &request->worker->pool;
     struct client *client = request->client;
+    bool is_control = how->lane == LANE_CONTROL;
+    uint8_t resp = client && !is_control ? client->session.resp : 2;
+    struct place *place = how->place;
+    struct bytes words[FAN_OUT_ARGS];
+    const struct bytes *argv = how->argv;
+    if (!place)
+        place = client && !is_control ? client->session.place : request->worker->home;
+    if (how->name_at) {
+        CHECK(how->argc <= FAN_OUT_ARGS);
+        memcpy(words, argv, how->argc * sizeof words[0]);
+        words[how->name_at] = bytes_of(pool->nodes[shard]->name);
+        argv = words;
+    }
+    upstream_send_words(pool_pick(pool, shard, how->lane, resp),
+                        request_part(request, i, pool->nodes[shard]), place, argv, how->argc);
+}
+
+void request_fan_out_with(struct request *request, const struct fan_out *how, request_done_fn *done)
+{
+    struct pool *pool = &request->worker->pool;
     if (!pool->nodes) { /* the worker stops */
         request_release(request);
         return;
@@ -486,24 +505,17 @@ void request_fan_out(struct request *request, struct place *place, int shard,
     struct parts *older = request->parts;
     bool older_is_done = request->linked == 0;
     bool was_running = request->is_running;
-    uint32_t first = shard == SHARDS_ALL   ? 0
-                     : shard == SHARDS_ANY ? pool_any(pool)
-                                           : (uint32_t)shard;
-    uint32_t count = shard == SHARDS_ALL ? (uint32_t)pool->count : 1;
-    uint8_t resp = client ? client->session.resp : 2;
-    if (!place)
-        place = client ? client->session.place : worker->home;
-
+    uint32_t first = how->shard == SHARDS_ALL   ? 0
+                     : how->shard == SHARDS_ANY ? pool_any(pool)
+                                                : (uint32_t)how->shard;
+    uint32_t count = how->shard == SHARDS_ALL ? (uint32_t)pool->count : 1;
     CHECK(first + count <= pool->count);
     local_wait(request, done);
     request->is_running = true;
     request->parts = NULL;
     request_make_parts(request, count, 0);
-    for (uint32_t i = 0; i < count; i++) {
-        struct upstream *upstream = pool_pick(pool, first + i, LANE_NORMAL, resp);
-        struct part *part = request_part(request, i, pool->nodes[first + i]);
-        upstream_send_words(upstream, part, place, argv, argc);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        send_to(request, how, i, first + i);
     if (older_is_done)
         parts_free(older);
     else
@@ -511,6 +523,13 @@ void request_fan_out(struct request *request, struct place *place, int shard,
     request->is_running = was_running;
     if (!was_running && request->waiting == 0)
         request_complete(request);
+}
+
+void request_fan_out(struct request *request, struct place *place, int shard,
+                     const struct bytes *argv, uint32_t argc, request_done_fn *done)
+{
+    const struct fan_out how = {.place = place, .shard = shard, .argv = argv, .argc = argc};
+    request_fan_out_with(request, &how, done);
 }
 
 /* ---- other threads --------------------------------------------------------------------------- */

@@ -122,6 +122,18 @@ enum { SHARDS_ALL = -1, SHARDS_ANY = -2 };
  * one, from `place`; NULL: the client's. */
 void request_fan_out(struct request *request, struct place *place, int shard,
                      const struct bytes *argv, uint32_t argc, request_done_fn *done);
+/* The same with more to choose. */
+struct fan_out {
+    struct place *place;
+    int shard;
+    unsigned lane; /* of pool.h */
+    const struct bytes *argv;
+    uint32_t argc;    /* at most FAN_OUT_ARGS when a name is put in */
+    uint32_t name_at; /* this argument becomes the shard's name; 0: none */
+};
+enum { FAN_OUT_ARGS = 16 };
+void request_fan_out_with(struct request *request, const struct fan_out *how,
+                          request_done_fn *done);
 /* The same for a handler that sends `count` parts by itself, with request_part() and upstream_begin(). */
 void request_wait_parts(struct request *request, uint32_t count, request_done_fn *done);
 /* The answers, in the order of the map's shards; valid in `done` until it returns or sends again. */

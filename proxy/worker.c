@@ -3,6 +3,7 @@
 #include "proxy/tracking.h"
 
 #include "proxy/audience.h"
+#include "proxy/backup.h"
 #include "proxy/blocked.h"
 #include "proxy/client.h"
 #include "proxy/hotkeys.h"
@@ -121,6 +122,7 @@ void proxy_worker_free(struct proxy_worker *worker)
     local_stop(worker);
     monitor_stop(worker);
     pause_stop(worker);
+    cluster_backup_free(worker);
     hotkeys_free(worker->hotkeys);
     free_requests(worker, worker->free_count);
     timer_free(worker->tick);

@@ -19,6 +19,7 @@
 #include "shared/resp.h"
 
 struct client;
+struct cluster_backup;
 struct entrance;
 struct frame;
 struct hotkeys;
@@ -57,6 +58,8 @@ struct proxy_worker {
 
     struct pause *pauses; /* CLIENT PAUSE: those in force. pause.c */
     uint32_t pause_count;
+
+    struct cluster_backup *backup; /* that this worker led last; NULL: none. backup.h */
 
     struct list monitors;           /* clients of this worker that monitor; monitor.c */
     struct out monitor_lines;       /* what they are to see of this turn */

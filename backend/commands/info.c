@@ -4,6 +4,7 @@
  * A partition is a server of its own to its clients, so the figures are the partition's; memory and CPU are
  * those of the process.
  */
+#include "backend/backup/backup.h"
 #include "backend/blocking.h"
 #include "backend/handlers.h"
 #include "backend/memory.h"
@@ -190,7 +191,8 @@ static void print_persistence(const struct call *call, struct out *out)
                "current_cow_size_age:0\r\ncurrent_fork_perc:0.00\r\n"
                "current_save_keys_processed:0\r\ncurrent_save_keys_total:0\r\n"
                "rdb_changes_since_last_save:0\r\nrdb_bgsave_in_progress:%d\r\n",
-               upkeep_is_running(partition->upkeep, UPKEEP_SAVE));
+               upkeep_is_running(partition->upkeep, UPKEEP_SAVE) ||
+                   backup_is_running(partition->backup));
     out_printf(out,
                "rdb_last_save_time:%" PRIu64 "\r\nrdb_last_bgsave_status:%s\r\n"
                "rdb_last_bgsave_time_sec:-1\r\nrdb_current_bgsave_time_sec:-1\r\n"

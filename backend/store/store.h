@@ -136,5 +136,9 @@ void store_info(struct store *store, struct out *out);
  * "memtable_bytes", "table_reader_bytes", "cache_bytes" (of the environment),
  * "pending_compaction_bytes", "stalled" (1 when writes are stopped). */
 uint64_t store_figure(struct store *store, const char *name);
-/* A consistent copy made of hard links at `path` (must not exist). 0 or ERR_STORE with a reason. */
+/* Writes what is in memory tables to files; blocks, other writes go on. 0, ERR_DISK_FULL or ERR_STORE. */
+int store_flush(struct store *store, char *error, size_t size);
+/* A consistent copy made of hard links at `path` (must not exist): every write that has returned is in it.
+ * What is in no file yet goes along in the log, which is copied: flush before, and it is short.
+ * 0, ERR_DISK_FULL or ERR_STORE with a reason. */
 int store_checkpoint(struct store *store, const char *path, char *error, size_t size);

@@ -1,11 +1,12 @@
 /*
- * store_path.c - directories: make, measure.
+ * store_path.c - directories: make, sync, measure, remove.
  */
 #include "backend/store/store_path.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-static bool dir_sync(const char *path)
+enum { DEPTH_MAX = 16 };
+
+bool path_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
@@ -47,7 +50,7 @@ static bool make_one(char *path, size_t len, char *parent)
     if (!is_made)
         return is_there;
     parent_of(path, len, parent);
-    return dir_sync(parent);
+    return path_sync(parent);
 }
 
 bool path_make(const char *path, char *error, size_t size)
@@ -103,4 +106,24 @@ uint64_t path_free_bytes(const char *path)
     if (statvfs(path, &room) != 0)
         return 0;
     return (uint64_t)room.f_bavail * room.f_frsize;
+}
+
+static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
+{
+    (void)stat;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+bool path_remove(const char *path)
+{
+    struct stat found;
+    return lstat(path, &found) != 0 || nftw(path, remove_one, DEPTH_MAX, FTW_DEPTH | FTW_PHYS) == 0;
+}
+
+bool path_exists(const char *path)
+{
+    struct stat found;
+    return lstat(path, &found) == 0;
 }

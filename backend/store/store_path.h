@@ -1,5 +1,5 @@
 /*
- * store_path.h - the little a store needs from the file system beside its engine.
+ * store_path.h - directories: make, sync, measure, remove.
  */
 #pragma once
 
@@ -14,3 +14,8 @@ bool path_make(const char *path, char *error, size_t size);
 uint64_t path_bytes(const char *path, const char *suffix);
 /* Bytes free for us on the path's file system; 0 when unknown. */
 uint64_t path_free_bytes(const char *path);
+/* Makes the names in the directory durable. */
+bool path_sync(const char *path);
+/* Removes a file, or a directory with all it holds; what is not there is removed already. False: errno. */
+bool path_remove(const char *path);
+bool path_exists(const char *path);

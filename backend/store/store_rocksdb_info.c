@@ -138,6 +138,27 @@ void store_info(struct store *store, struct out *out)
     pthread_rwlock_unlock(&store->lock);
 }
 
+static int flush_locked(struct store *store, char *error, size_t size)
+{
+    char *reason = NULL;
+    if (!store->db)
+        return store_lost(error, size);
+    rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
+    rocksdb_flushoptions_set_wait(options, 1);
+    for (enum cf cf = 0; cf < CF_COUNT && !reason; cf++)
+        rocksdb_flush_cf(store->db, options, store->cfs[cf], &reason);
+    rocksdb_flushoptions_destroy(options);
+    return reason ? store_failure(reason, error, size) : OK;
+}
+
+int store_flush(struct store *store, char *error, size_t size)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    int err = flush_locked(store, error, size);
+    pthread_rwlock_unlock(&store->lock);
+    return err;
+}
+
 static int checkpoint_locked(struct store *store, const char *path, char *error, size_t size)
 {
     char *reason = NULL;
@@ -145,7 +166,7 @@ static int checkpoint_locked(struct store *store, const char *path, char *error,
         return store_lost(error, size);
     rocksdb_checkpoint_t *checkpoint = rocksdb_checkpoint_object_create(store->db, &reason);
     if (!reason) {
-        rocksdb_checkpoint_create(checkpoint, path, 0, &reason);
+        rocksdb_checkpoint_create(checkpoint, path, UINT64_MAX, &reason); /* does not flush */
         rocksdb_checkpoint_object_destroy(checkpoint);
     }
     return reason ? store_failure(reason, error, size) : OK;

@@ -17,7 +17,7 @@ MAY_INCLUDE = {
     'shared/net': ['shared', 'shared/net'],
     'config': ['shared', 'config'],
     'proxy': ['shared', 'shared/net', 'config', 'proxy'],
-    'backend': ['shared', 'shared/net', 'config', 'backend', 'backend/store', 'backend/commands', 'backend/script', 'backend/json'],
+    'backend': ['shared', 'shared/net', 'config', 'backend', 'backend/store', 'backend/commands', 'backend/script', 'backend/json', 'backend/backup', 'backend/tool'],
     'backend/store': ['shared', 'backend/store'],
     'backend/script': ['shared', 'shared/net', 'config', 'backend', 'backend/store', 'backend/script'],
 }
@@ -27,7 +27,7 @@ DOORS = [
     (re.compile(r'rocksdb/'), re.compile(r'backend/store/')),
     (re.compile(r'microhttpd\.h'), re.compile(r'shared/net/http_mhd\.c$')),
     (re.compile(r'openssl/'), re.compile(r'shared/digest\.c$')),
-    (re.compile(r'jansson\.h'), re.compile(r'backend/json/json_doc\.c$')),
+    (re.compile(r'jansson\.h'), re.compile(r'backend/(json/json_doc|backup/manifest)\.c$')),
     (re.compile(r'ini\.h'), re.compile(r'config/ini_file\.c$')),
     (re.compile(r'(lua|lualib|lauxlib|lua-cjson|lua-bitop)\.h'), re.compile(r'backend/script/')),
 ]

@@ -603,6 +603,11 @@ void store_info(struct store *store, struct out *out)
     out_printf(out, "store_stalled:%llu\r\n", (unsigned long long)store_figure(store, "stalled"));
 }
 
+int store_flush(struct store *store, char *error, size_t size)
+{
+    return store_sync(store, error, size);
+}
+
 int store_checkpoint(struct store *store, const char *path, char *error, size_t size)
 {
     if (disk_find(path)) {

@@ -1,0 +1,613 @@
+#include "backend/backup/backup.h"
+
+#include "backend/backup/disk_file.h"
+#include "backend/backup/shelf.h"
+#include "backend/commit.h"
+#include "backend/encoding.h"
+#include "backend/partition.h"
+#include "backend/settings.h"
+#include "backend/store/store.h"
+#include "backend/store/store_path.h"
+#include "shared/check.h"
+#include "shared/error.h"
+#include "shared/log.h"
+#include "shared/net/loop.h"
+#include "shared/net/worker.h"
+#include "shared/reply.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { REASON_MAX = 512, PATIENCE_MS = 60 * 1000, LEASE_MAX_MS = 60 * 1000 };
+
+enum state {
+    STATE_IDLE,
+    STATE_PREPARING,
+    STATE_READY,
+    STATE_SETTLING,
+    STATE_CUTTING,
+    STATE_COPYING,
+    STATE_COPIED,
+    STATE_SEALING,
+    STATE_DELETING,
+};
+
+static const char *const state_names[] = {"idle",    "preparing", "ready",   "settling", "cutting",
+                                          "copying", "copied",    "sealing", "deleting"};
+
+struct backup {
+    struct job job; /* one at a time */
+    struct partition *partition;
+    struct worker *worker;
+    enum state state;
+    bool is_led;       /* by a proxy */
+    bool is_confirmed; /* may get its manifest */
+    bool is_full;
+    bool is_held;
+    int64_t keep;
+    uint64_t held_until_ms; /* monotonic */
+    uint64_t lost_at_ms;    /* monotonic: when its proxy is thought to be gone */
+    char *cut;              /* the cut's directory */
+    char *dir;              /* where backups stand, as it was at the beginning */
+    char *to;               /* the directory being filled; while deleting: the shard's name */
+    bool has_more;          /* something was deleted since the deletion began */
+    struct manifest *manifest;
+    struct disk_progress progress;
+    uint64_t bytes_shared; /* of the files that are links */
+    bool good;             /* the job's outcome */
+    char reason[REASON_MAX];
+
+    /* the last one that ended */
+    char last_name[BACKUP_NAME_MAX + 1];
+    char last_reason[REASON_MAX];
+    uint64_t last_ms; /* wall clock; 0: there was none */
+    bool last_good;
+};
+
+static void next(struct backup *backup);
+
+static uint64_t now_ms(const struct backup *backup)
+{
+    return loop_mono_ms(backup->partition->loop);
+}
+
+/* ---- on the worker's thread ---- */
+
+static bool failed(struct backup *backup, const char *path)
+{
+    return disk_failed(path, backup->reason, sizeof backup->reason);
+}
+
+static bool prepare(struct backup *backup)
+{
+    shelf_clean(backup->dir, backup->manifest->shard);
+    if (path_exists(backup->to)) {
+        errno = EEXIST;
+        return failed(backup, backup->to);
+    }
+    if (!path_remove(backup->cut))
+        return failed(backup, backup->cut);
+    return path_make(backup->to, backup->reason, sizeof backup->reason) &&
+           store_flush(backup->partition->store, backup->reason, sizeof backup->reason) == OK;
+}
+
+static bool cut(struct backup *backup)
+{
+    return store_checkpoint(backup->partition->store, backup->cut, backup->reason,
+                            sizeof backup->reason) == OK;
+}
+
+/* Files of these kinds never change under their name. */
+static bool is_lasting(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && (strcmp(dot, ".sst") == 0 || strcmp(dot, ".blob") == 0);
+}
+
+/* Links it to the same file of the backup before. False: it has to be copied. */
+static bool share_file(struct backup *backup, const struct manifest *before,
+                       struct backup_file *file, const char *to)
+{
+    char path[PATH_MAX];
+    char inner[PATH_MAX];
+    const struct backup_file *same = before ? manifest_find(before, file->name) : NULL;
+    if (!same || same->size != file->size || same->mtime_ns != file->mtime_ns ||
+        !is_lasting(file->name) ||
+        !shelf_path(inner, backup->dir, before->backup, before->shard, backup->reason,
+                    sizeof backup->reason) ||
+        !disk_path(path, inner, file->name, backup->reason, sizeof backup->reason) ||
+        link(path, to) != 0)
+        return false;
+    memcpy(file->sha256, same->sha256, sizeof file->sha256);
+    file->is_shared = true;
+    atomic_fetch_add(&backup->progress.bytes_done, file->size);
+    return true;
+}
+
+/* The cut's files with their sizes join the manifest. */
+static bool list_cut(struct backup *backup)
+{
+    struct disk_list list;
+    char path[PATH_MAX];
+    bool good = disk_list(&list, backup->cut, backup->reason, sizeof backup->reason);
+    for (size_t i = 0; good && i < list.count; i++) {
+        struct stat found;
+        good = disk_path(path, backup->cut, list.names[i], backup->reason, sizeof backup->reason) &&
+               (stat(path, &found) == 0 || failed(backup, path));
+        if (!good)
+            break;
+        struct backup_file *file = manifest_add(backup->manifest, list.names[i]);
+        file->size = (uint64_t)found.st_size;
+        file->mtime_ns =
+            (uint64_t)found.st_mtim.tv_sec * 1000000000ULL + (uint64_t)found.st_mtim.tv_nsec;
+    }
+    disk_list_free(&list);
+    atomic_store(&backup->progress.bytes_total, manifest_bytes(backup->manifest));
+    return good;
+}
+
+static bool copy(struct backup *backup)
+{
+    char from[PATH_MAX];
+    char to[PATH_MAX];
+    bool good = list_cut(backup);
+    struct manifest *before =
+        good && !backup->is_full ? shelf_newest(backup->dir, backup->manifest->shard) : NULL;
+    for (size_t i = 0; good && i < backup->manifest->count; i++) {
+        struct backup_file *file = &backup->manifest->files[i];
+        good = disk_path(from, backup->cut, file->name, backup->reason, sizeof backup->reason) &&
+               disk_path(to, backup->to, file->name, backup->reason, sizeof backup->reason);
+        if (good && !share_file(backup, before, file, to))
+            good = disk_copy(from, to, &backup->progress, file->sha256, backup->reason,
+                             sizeof backup->reason);
+        if (good && file->is_shared)
+            backup->bytes_shared += file->size;
+    }
+    manifest_free(before);
+    (void)path_remove(backup->cut);
+    return good;
+}
+
+/* `keep` of the shard's backups remain. */
+static void delete_older(struct backup *backup)
+{
+    struct shelf_entry *entries;
+    char reason[REASON_MAX];
+    size_t count = shelf_list(backup->dir, backup->manifest->shard, &entries);
+    for (size_t i = 0; i + (size_t)backup->keep < count; i++)
+        if (!shelf_delete(backup->dir, entries[i].name, backup->manifest->shard, reason,
+                          sizeof reason))
+            log_event(LOG_WARN, "backup_delete_failed", "backup=%s reason=" LOG_QUOTED,
+                      entries[i].name, reason);
+    free(entries);
+}
+
+static bool seal(struct backup *backup)
+{
+    if (!manifest_write(backup->manifest, backup->to, backup->reason, sizeof backup->reason))
+        return false;
+    if (backup->keep)
+        delete_older(backup);
+    return true;
+}
+
+/* Nothing remains of a backup that failed. */
+static void clear(const struct backup *backup)
+{
+    (void)path_remove(backup->cut);
+    if (backup->manifest)
+        shelf_clean(backup->dir, backup->manifest->shard);
+}
+
+static void run(struct job *job)
+{
+    struct backup *backup = container_of(job, struct backup, job);
+    if (backup->state == STATE_DELETING) {
+        shelf_clean(backup->dir, backup->to);
+        return;
+    }
+    backup->good = backup->state == STATE_PREPARING ? prepare(backup)
+                   : backup->state == STATE_CUTTING ? cut(backup)
+                   : backup->state == STATE_COPYING ? copy(backup)
+                                                    : seal(backup);
+    if (!backup->good)
+        clear(backup);
+}
+
+/* ---- moving on, on the partition's thread ---- */
+
+static bool is_working(const struct backup *backup)
+{
+    return backup->state == STATE_PREPARING || backup->state == STATE_CUTTING ||
+           backup->state == STATE_COPYING || backup->state >= STATE_SEALING;
+}
+
+static void work(struct backup *backup, enum state state)
+{
+    backup->state = state;
+    worker_submit(backup->worker, &backup->job);
+}
+
+static void let_go(struct backup *backup)
+{
+    if (!backup->is_held)
+        return;
+    backup->is_held = backup->partition->is_held = false;
+    partition_resume(backup->partition);
+}
+
+static void settle(struct backup *backup)
+{
+    manifest_free(backup->manifest);
+    backup->manifest = NULL;
+    free(backup->to);
+    free(backup->dir);
+    backup->to = backup->dir = NULL;
+    backup->state = STATE_IDLE;
+}
+
+/* The end, good or bad. */
+static void finish(struct backup *backup, bool good)
+{
+    let_go(backup);
+    if (good) {
+        log_event(LOG_INFO, "backup_done",
+                  "partition=%u backup=%s shard=%s bytes=%llu shared_bytes=%llu",
+                  backup->partition->index, backup->manifest->backup, backup->manifest->shard,
+                  (unsigned long long)manifest_bytes(backup->manifest),
+                  (unsigned long long)backup->bytes_shared);
+    } else {
+        log_event(LOG_ERROR, "backup_failed", "partition=%u backup=%s reason=" LOG_QUOTED,
+                  backup->partition->index, backup->manifest->backup, backup->reason);
+    }
+    (void)snprintf(backup->last_name, sizeof backup->last_name, "%s", backup->manifest->backup);
+    (void)snprintf(backup->last_reason, sizeof backup->last_reason, "%s",
+                   good ? "" : backup->reason);
+    backup->last_ms = loop_wall_ms(backup->partition->loop);
+    backup->last_good = good;
+    partition_saved(backup->partition, good);
+    settle(backup);
+}
+
+static void give_up(struct backup *backup, const char *reason)
+{
+    if (is_working(backup)) {
+        atomic_store(&backup->progress.is_cancelled, true);
+        let_go(backup);
+    } else {
+        (void)snprintf(backup->reason, sizeof backup->reason, "%s", reason);
+        clear(backup);
+        finish(backup, false);
+    }
+}
+
+/* A job has ended well, or somebody said go on. */
+static void next(struct backup *backup)
+{
+    switch (backup->state) {
+    case STATE_PREPARING:
+        backup->state = backup->is_led ? STATE_READY : STATE_SETTLING;
+        break;
+    case STATE_CUTTING:
+        work(backup, STATE_COPYING);
+        break;
+    case STATE_COPYING:
+    case STATE_COPIED:
+        backup->state = STATE_COPIED;
+        if (backup->is_confirmed)
+            work(backup, STATE_SEALING);
+        break;
+    case STATE_SEALING:
+        finish(backup, true);
+        break;
+    case STATE_DELETING:
+    case STATE_IDLE:
+    case STATE_READY:
+    case STATE_SETTLING:
+        break;
+    }
+}
+
+static void ended(struct job *job)
+{
+    struct backup *backup = container_of(job, struct backup, job);
+    bool is_cancelled = atomic_load(&backup->progress.is_cancelled);
+    if (backup->state == STATE_DELETING) {
+        if (backup->has_more)
+            work(backup, STATE_DELETING);
+        else
+            settle(backup);
+        backup->has_more = false;
+        return;
+    }
+    if (backup->state == STATE_SEALING && backup->good)
+        is_cancelled = false; /* it is there */
+    backup->lost_at_ms = now_ms(backup) + PATIENCE_MS;
+    if (backup->good && !is_cancelled) {
+        next(backup);
+        return;
+    }
+    if (is_cancelled) {
+        (void)snprintf(backup->reason, sizeof backup->reason, "cancelled");
+        clear(backup);
+    }
+    finish(backup, false);
+}
+
+void backup_turn(struct backup *backup)
+{
+    if (backup->state != STATE_SETTLING ||
+        (backup->is_held && !commit_is_idle(backup->partition->commit)))
+        return;
+    backup->manifest->batch_index = backup->partition->batch_index;
+    backup->manifest->taken_ms = loop_wall_ms(backup->partition->loop);
+    work(backup, STATE_CUTTING);
+}
+
+void backup_tick(struct backup *backup)
+{
+    if (!backup->manifest)
+        return;
+    if (backup->is_held && now_ms(backup) >= backup->held_until_ms) {
+        log_event(LOG_WARN, "backup_hold_expired", "partition=%u", backup->partition->index);
+        let_go(backup);
+    }
+    if (backup->is_led && !backup->is_confirmed && !is_working(backup) &&
+        now_ms(backup) >= backup->lost_at_ms)
+        give_up(backup, "the proxy that leads it has not come back");
+}
+
+/* ---- what is asked for ---- */
+
+struct backup *backup_new(struct partition *partition)
+{
+    struct backup *backup = calloc(1, sizeof *backup);
+    CHECK(backup);
+    backup->job = (struct job){.work = run, .done = ended};
+    backup->partition = partition;
+    backup->worker = worker_new(partition->loop, "backup");
+    CHECK(asprintf(&backup->cut, "%s/cut-%s", partition->settings->config.data, partition->name) >
+          0);
+    return backup;
+}
+
+void backup_free(struct backup *backup)
+{
+    if (!backup)
+        return;
+    atomic_store(&backup->progress.is_cancelled, true);
+    worker_free(backup->worker);
+    if (backup->manifest)
+        give_up(backup, "the server stops");
+    free(backup->cut);
+    free(backup);
+}
+
+/* Where backups stand: `backup-dir`, or beside the data. The caller frees. */
+static char *shelf_of(const struct partition *partition)
+{
+    const struct backend_config *config = &partition->settings->config;
+    char *dir;
+    if (*config->backup_dir)
+        CHECK((dir = strdup(config->backup_dir)));
+    else
+        CHECK(asprintf(&dir, "%s/backups", config->data) > 0);
+    return dir;
+}
+
+static const char *set_name(char **to, struct bytes name, const char *initial)
+{
+    char text[BACKUP_NAME_MAX + 1];
+    if (!name.len) {
+        manifest_set(to, initial);
+        return NULL;
+    }
+    if (!backup_name_valid(name))
+        return "ERR a name has 1 to 64 letters, digits, '.', '_' and '-', and no '.' in front";
+    (void)snprintf(text, sizeof text, "%.*s", (int)name.len, name.data);
+    manifest_set(to, text);
+    return NULL;
+}
+
+static const char *begin(struct backup *backup, const struct backup_plan *plan)
+{
+    char path[PATH_MAX];
+    char id[BACKUP_ID_LEN + 1];
+    struct manifest *manifest = manifest_new();
+    backup_new_id(id);
+    const char *refused = set_name(&manifest->backup, plan->name, "");
+    if (!refused)
+        refused = set_name(&manifest->shard, plan->shard, backup->partition->name);
+    if (!refused)
+        refused = set_name(&manifest->id, plan->id, id);
+    char *dir = shelf_of(backup->partition);
+    if (!refused && !shelf_path(path, dir, manifest->backup, manifest->shard, backup->reason,
+                                sizeof backup->reason))
+        refused = "ERR the path of the backup is too long";
+    if (refused) {
+        manifest_free(manifest);
+        free(dir);
+        return refused;
+    }
+    free(manifest->map);
+    manifest->map = strndup(plan->map.len ? plan->map.data : "", plan->map.len);
+    CHECK(manifest->map);
+    manifest->partition = backup->partition->index;
+    manifest->data_format = DATA_FORMAT;
+    backup->manifest = manifest;
+    backup->dir = dir;
+    CHECK((backup->to = strdup(path)));
+    backup->is_full = plan->is_full;
+    backup->keep = plan->keep;
+    backup->bytes_shared = 0;
+    atomic_store(&backup->progress.bytes_done, 0);
+    atomic_store(&backup->progress.bytes_total, 0);
+    atomic_store(&backup->progress.is_cancelled, false);
+    work(backup, STATE_PREPARING);
+    return NULL;
+}
+
+static const char in_progress[] = "ERR a backup is in progress";
+static const char not_that_one[] = "ERR that backup is not in progress here";
+
+const char *backup_start(struct backup *backup, const struct backup_plan *plan)
+{
+    if (backup->state != STATE_IDLE)
+        return in_progress;
+    backup->is_led = false;
+    backup->is_confirmed = true;
+    return begin(backup, plan);
+}
+
+const char *backup_prepare(struct backup *backup, const struct backup_plan *plan)
+{
+    if (backup->state != STATE_IDLE)
+        return in_progress;
+    backup->is_led = true;
+    backup->is_confirmed = false;
+    return begin(backup, plan);
+}
+
+static bool is_that(const struct backup *backup, struct bytes id)
+{
+    return backup->manifest && backup->is_led && bytes_equal(id, bytes_of(backup->manifest->id));
+}
+
+const char *backup_cut(struct backup *backup, struct bytes id, uint64_t lease_ms)
+{
+    if (!is_that(backup, id) || backup->state != STATE_READY)
+        return not_that_one;
+    if (lease_ms == 0 || lease_ms > LEASE_MAX_MS)
+        return "ERR the lease must be from 1 to 60000 milliseconds";
+    backup->is_held = backup->partition->is_held = true;
+    backup->held_until_ms = now_ms(backup) + lease_ms;
+    backup->state = STATE_SETTLING;
+    return NULL;
+}
+
+const char *backup_release(struct backup *backup, struct bytes id)
+{
+    if (!is_that(backup, id))
+        return not_that_one;
+    bool was_held = backup->is_held;
+    let_go(backup);
+    if (!was_held || backup->state < STATE_COPYING)
+        return "ERR the hold had ended before";
+    backup->lost_at_ms = now_ms(backup) + PATIENCE_MS;
+    return NULL;
+}
+
+const char *backup_confirm(struct backup *backup, struct bytes id)
+{
+    if (!is_that(backup, id) || backup->is_held || backup->state < STATE_COPYING)
+        return not_that_one;
+    backup->is_confirmed = true;
+    if (backup->state == STATE_COPIED)
+        next(backup);
+    return NULL;
+}
+
+bool backup_cancel(struct backup *backup, struct bytes id)
+{
+    if (!backup->manifest || (id.len && !is_that(backup, id)))
+        return false;
+    give_up(backup, "cancelled");
+    return true;
+}
+
+bool backup_is_running(const struct backup *backup)
+{
+    return backup->manifest != NULL;
+}
+
+static void reply_field(struct reply *reply, const char *name, uint64_t value)
+{
+    reply_bulk_text(reply, name);
+    reply_int(reply, (int64_t)value);
+}
+
+static void reply_word(struct reply *reply, const char *name, const char *value)
+{
+    reply_bulk_text(reply, name);
+    reply_bulk_text(reply, value);
+}
+
+void backup_reply_status(const struct backup *backup, struct reply *reply)
+{
+    uint64_t done = atomic_load(&backup->progress.bytes_done);
+    uint64_t total = atomic_load(&backup->progress.bytes_total);
+    bool is_busy = backup->manifest != NULL;
+    reply_map(reply, 11);
+    reply_word(reply, "state", state_names[backup->state]);
+    reply_word(reply, "backup", is_busy ? backup->manifest->backup : "");
+    reply_word(reply, "id", is_busy ? backup->manifest->id : "");
+    reply_word(reply, "held", backup->is_held ? "yes" : "no");
+    reply_field(reply, "bytes-done", done);
+    reply_field(reply, "bytes-total", total);
+    reply_field(reply, "percent", total ? done * 100 / total : 0);
+    reply_word(reply, "last-backup", backup->last_name);
+    reply_word(reply, "last-status", backup->last_ms == 0 ? "" : backup->last_good ? "ok" : "err");
+    reply_word(reply, "last-error", backup->last_reason);
+    reply_field(reply, "last-time", backup->last_ms / 1000);
+}
+
+static void shard_name(const struct backup *backup, struct bytes shard,
+                       char name[BACKUP_NAME_MAX + 1])
+{
+    if (!shard.len)
+        shard = bytes_of(backup->partition->name);
+    (void)snprintf(name, BACKUP_NAME_MAX + 1, "%.*s", (int)shard.len, shard.data);
+}
+
+void backup_reply_list(const struct backup *backup, struct bytes shard, struct reply *reply)
+{
+    struct shelf_entry *entries;
+    char name[BACKUP_NAME_MAX + 1];
+    char *dir = shelf_of(backup->partition);
+    shard_name(backup, shard, name);
+    size_t count = shelf_list(dir, name, &entries);
+    reply_array(reply, (int64_t)count);
+    for (size_t i = 0; i < count; i++) {
+        reply_map(reply, 4);
+        reply_word(reply, "backup", entries[i].name);
+        reply_word(reply, "id", entries[i].id);
+        reply_field(reply, "taken-ms", entries[i].taken_ms);
+        reply_field(reply, "bytes", entries[i].bytes);
+    }
+    free(entries);
+    free(dir);
+}
+
+const char *backup_delete(struct backup *backup, struct bytes name, struct bytes shard)
+{
+    static const char unknown[] = "ERR there is no such backup";
+    char path[PATH_MAX];
+    char of_shard[BACKUP_NAME_MAX + 1];
+    char of_backup[BACKUP_NAME_MAX + 1];
+    if (!backup_name_valid(name) || (shard.len && !backup_name_valid(shard)))
+        return unknown;
+    shard_name(backup, shard, of_shard);
+    if (backup->state != STATE_IDLE &&
+        (backup->state != STATE_DELETING || strcmp(backup->to, of_shard) != 0))
+        return in_progress;
+    (void)snprintf(of_backup, sizeof of_backup, "%.*s", (int)name.len, name.data);
+    char *dir = shelf_of(backup->partition);
+    if (!shelf_path(path, dir, of_backup, of_shard, backup->reason, sizeof backup->reason) ||
+        !path_exists(path) || !manifest_remove(path)) {
+        free(dir);
+        return unknown;
+    }
+    backup->has_more = backup->state == STATE_DELETING;
+    if (backup->has_more) {
+        free(dir);
+        return NULL;
+    }
+    backup->dir = dir;
+    manifest_set(&backup->to, of_shard);
+    work(backup, STATE_DELETING);
+    return NULL;
+}

@@ -1,0 +1,40 @@
+/*
+ * disk_file.h - files of a backup: read, written and copied whole, durable, with their digests.
+ *
+ * All return false with a one-line reason in error[size].
+ */
+#pragma once
+
+#include "shared/bytes.h"
+
+#include <stdatomic.h>
+
+/* What long copies tell while they run; other threads read and cancel. */
+struct disk_progress {
+    _Atomic uint64_t bytes_done;
+    _Atomic uint64_t bytes_total;
+    atomic_bool is_cancelled;
+};
+
+struct disk_list {
+    char **names; /* sorted */
+    size_t count;
+};
+
+/* Says what errno means for the path; false. */
+bool disk_failed(const char *path, char *error, size_t size);
+/* dir/name in path[PATH_MAX]. */
+bool disk_path(char *path, const char *dir, const char *name, char *error, size_t size);
+/* The names in a directory, without "." and "..". */
+bool disk_list(struct disk_list *list, const char *dir, char *error, size_t size);
+void disk_list_free(struct disk_list *list);
+/* The caller frees data->data. A file longer than `max` is refused. */
+bool disk_read(const char *path, size_t max, struct bytes *data, char *error, size_t size);
+/* Replaces what is there; synced. */
+bool disk_write(const char *path, struct bytes data, char *error, size_t size);
+/* Copies and syncs; `to` must not exist. The digest's 64 digits and a zero byte go to sha256. */
+bool disk_copy(const char *from, const char *to, struct disk_progress *progress, char sha256[65],
+               char *error, size_t size);
+/* Reads it all. */
+bool disk_digest(const char *path, struct disk_progress *progress, char sha256[65], char *error,
+                 size_t size);

@@ -1,0 +1,102 @@
+/*
+ * backup.c - SCREE BACKUP at a partition: of this partition alone, or led by a proxy (PREPARE, CUT, RELEASE, CONFIRM).
+ */
+#include "backend/backup/backup.h"
+#include "backend/handlers.h"
+#include "backend/partition.h"
+#include "shared/backup_name.h"
+#include "shared/number.h"
+
+enum { KEEP_MAX = 100000 };
+
+static void answer(struct call *call, const char *refused)
+{
+    if (refused)
+        call_error_text(call, refused);
+    else
+        reply_ok(&call->reply);
+}
+
+/* A word with a value behind it: the value goes to *value. */
+static bool takes(struct call *call, uint32_t *i, const char *word, struct bytes *value)
+{
+    if (!bytes_is(call->argv[*i], word) || *i + 1 >= call->argc)
+        return false;
+    *value = call->argv[++*i];
+    return true;
+}
+
+/* [NAME name] [SHARD shard] [ID id] [MAP text] [FULL|INCREMENTAL] [KEEP n] */
+static bool parse_plan(struct call *call, struct backup_plan *plan)
+{
+    struct bytes keep = BYTES("0");
+    *plan = (struct backup_plan){0};
+    for (uint32_t i = 3; i < call->argc; i++) {
+        bool is_full = bytes_is(call->argv[i], "FULL");
+        if (is_full || bytes_is(call->argv[i], "INCREMENTAL")) {
+            plan->is_full = is_full;
+        } else if (!takes(call, &i, "NAME", &plan->name) &&
+                   !takes(call, &i, "SHARD", &plan->shard) && !takes(call, &i, "ID", &plan->id) &&
+                   !takes(call, &i, "MAP", &plan->map) && !takes(call, &i, "KEEP", &keep)) {
+            call_error(call, ERR_SYNTAX);
+            return false;
+        }
+    }
+    if (number_parse_int64(keep, &plan->keep) && plan->keep >= 0 && plan->keep <= KEEP_MAX)
+        return true;
+    call_error_text(call, "ERR KEEP must be a number from 1 to 100000, or 0: all");
+    return false;
+}
+
+static void begin(struct call *call, bool is_led)
+{
+    struct backup_plan plan;
+    struct backup *backup = call->partition->backup;
+    char name[BACKUP_TIME_NAME_MAX];
+    if (!parse_plan(call, &plan))
+        return;
+    if (!plan.name.len)
+        plan.name = backup_time_name(call->now_ms, name);
+    answer(call, is_led ? backup_prepare(backup, &plan) : backup_start(backup, &plan));
+}
+
+static void cut(struct call *call)
+{
+    int64_t lease_ms;
+    if (call->argc != 5)
+        call_error(call, ERR_SYNTAX);
+    else if (call_int64(call, 4, &lease_ms))
+        answer(call, backup_cut(call->partition->backup, call->argv[3],
+                                lease_ms > 0 ? (uint64_t)lease_ms : 0));
+}
+
+/* One that may be left out. */
+static struct bytes last_argument(const struct call *call, uint32_t at)
+{
+    return call->argc > at ? call->argv[at] : BYTES("");
+}
+
+void cmd_scree_backup(struct call *call)
+{
+    struct backup *backup = call->partition->backup;
+    struct bytes what = call->argv[2];
+    uint32_t argc = call->argc;
+    if (bytes_is(what, "START") || bytes_is(what, "PREPARE"))
+        begin(call, bytes_is(what, "PREPARE"));
+    else if (bytes_is(what, "STATUS") && argc == 3)
+        backup_reply_status(backup, &call->reply);
+    else if (bytes_is(what, "CANCEL") && argc <= 4)
+        reply_int(&call->reply, backup_cancel(backup, last_argument(call, 3)));
+    else if (bytes_is(what, "LIST") && argc <= 4)
+        backup_reply_list(backup, last_argument(call, 3), &call->reply);
+    else if (bytes_is(what, "DELETE") && (argc == 4 || argc == 5))
+        answer(call, backup_delete(backup, call->argv[3], last_argument(call, 4)));
+    else if (bytes_is(what, "CUT"))
+        cut(call);
+    else if (bytes_is(what, "RELEASE") && argc == 4)
+        answer(call, backup_release(backup, call->argv[3]));
+    else if (bytes_is(what, "CONFIRM") && argc == 4)
+        answer(call, backup_confirm(backup, call->argv[3]));
+    else
+        call_error(call, ERR_SYNTAX);
+}

@@ -1,0 +1,489 @@
+#include "proxy/backup.h"
+
+#include "proxy/backup_list.h"
+#include "proxy/pool.h"
+#include "proxy/request.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+#include "shared/log.h"
+#include "shared/resp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    POLL_SOON_MS = 2,
+    POLL_SLOW_MS = 500,
+    RETRY_MS = 500,
+    ATTEMPTS = 4,
+    LEFT_MS = 10000, /* after which an answer that a client was to have is not waited for */
+    STATUS_FIELDS = 22,
+};
+
+enum step { STEP_IDLE, STEP_PREPARE, STEP_CUT, STEP_RELEASE, STEP_CONFIRM, STEP_COPY, STEP_KEEP };
+
+static const char *const step_names[] = {"idle",       "preparing", "cutting",     "releasing",
+                                         "confirming", "copying",   "deleting-old"};
+
+struct cluster_backup {
+    struct proxy_worker *worker;
+    struct timer *timer;
+    enum step step;
+    bool is_asking; /* an errand to the shards is out */
+    bool is_first;  /* PREPARE is the client's request: it may leave, and the answer with it */
+    bool is_retry;  /* the timer begins anew instead of asking */
+    uint32_t attempt;
+    uint64_t epoch;  /* of the map it began with */
+    uint64_t cut_ms; /* monotonic: when CUT was sent */
+    uint64_t poll_ms;
+    struct backup_wish wish;
+    struct backup_view view;
+    char id[BACKUP_ID_LEN + 1];
+    char *map; /* as a shards.ini */
+    size_t map_len;
+};
+
+/* What one shard says of itself. */
+struct shard_status {
+    bool is_silent;
+    bool is_ours; /* it works on this backup */
+    bool is_held;
+    struct bytes state;
+    struct bytes last_backup;
+    struct bytes last_status;
+    struct bytes last_error;
+    uint64_t done;
+    uint64_t total;
+};
+
+static request_done_fn on_status;
+static request_done_fn on_cut;
+static request_done_fn on_release;
+static request_done_fn on_confirm;
+static void prepare(struct cluster_backup *backup, struct request *request);
+
+/* ---- asking ---- */
+
+static void ask_all(struct cluster_backup *backup, struct request *request,
+                    const struct bytes *argv, uint32_t argc, uint32_t name_at,
+                    request_done_fn *done)
+{
+    const struct fan_out how = {
+        .shard = SHARDS_ALL, .lane = LANE_CONTROL, .argv = argv, .argc = argc, .name_at = name_at};
+    backup->is_asking = true;
+    request_fan_out_with(request, &how, done);
+}
+
+/* SCREE BACKUP what id [more], as a request of the proxy's own. */
+static void tell_all(struct cluster_backup *backup, const char *what, const char *more,
+                     request_done_fn *done)
+{
+    const struct bytes argv[] = {BYTES("SCREE"), BYTES("BACKUP"), bytes_of(what),
+                                 bytes_of(backup->id), bytes_of(more ? more : "")};
+    ask_all(backup, request_internal(backup->worker), argv, more ? 5 : 4, 0, done);
+}
+
+static void ask_status(struct cluster_backup *backup)
+{
+    const struct bytes argv[] = {BYTES("SCREE"), BYTES("BACKUP"), BYTES("STATUS")};
+    ask_all(backup, request_internal(backup->worker), argv, 3, 0, on_status);
+}
+
+static void on_timer(void *owner)
+{
+    struct cluster_backup *backup = owner;
+    if ((backup->is_asking && !backup->is_first) || backup->step == STEP_IDLE)
+        return;
+    backup->is_first = false;
+    if (backup->is_retry)
+        prepare(backup, request_internal(backup->worker));
+    else
+        ask_status(backup);
+}
+
+/* The backup to which an answer belongs; NULL: it is over. */
+static struct cluster_backup *answered(const struct request *request)
+{
+    struct cluster_backup *backup = request->worker->backup;
+    if (!backup)
+        return NULL;
+    backup->is_asking = backup->is_first = false;
+    return backup->step == STEP_IDLE ? NULL : backup;
+}
+
+/* ---- the end ---- */
+
+static void on_cancelled(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)request;
+    (void)reply;
+}
+
+static void end(struct cluster_backup *backup, bool good, const char *reason)
+{
+    struct backup_view *view = &backup->view;
+    timer_stop(backup->timer);
+    backup->step = STEP_IDLE;
+    view->is_running = false;
+    view->last_good = good;
+    view->ended_ms = loop_wall_ms(backup->worker->loop);
+    (void)snprintf(view->reason, sizeof view->reason, "%s", reason);
+    free(backup->map);
+    backup->map = NULL;
+    log_event(good ? LOG_INFO : LOG_ERROR, good ? "backup_done" : "backup_failed",
+              "backup=%s shards=%u bytes=%llu held_ms=%llu reason=" LOG_QUOTED, view->name,
+              view->shards, (unsigned long long)view->bytes_total,
+              (unsigned long long)view->held_ms, reason);
+}
+
+static void give_up(struct cluster_backup *backup, const char *reason)
+{
+    end(backup, false, reason);
+    tell_all(backup, "CANCEL", NULL, on_cancelled);
+    backup->is_asking = false;
+}
+
+/* Something went wrong around the cut: the same once more, under another id. */
+static void try_again(struct cluster_backup *backup, const char *reason)
+{
+    if (++backup->attempt >= ATTEMPTS) {
+        give_up(backup, reason);
+        return;
+    }
+    log_event(LOG_WARN, "backup_cut_again", "backup=%s reason=" LOG_QUOTED, backup->view.name,
+              reason);
+    tell_all(backup, "CANCEL", NULL, on_cancelled);
+    backup->is_asking = false;
+    backup->step = STEP_PREPARE;
+    backup->is_retry = true;
+    timer_start(backup->timer, RETRY_MS, 0);
+}
+
+static bool map_is_same(struct cluster_backup *backup)
+{
+    if (backup->worker->snapshot->map->epoch == backup->epoch &&
+        backup->worker->pool.count == backup->view.shards)
+        return true;
+    give_up(backup, "the shard map has changed meanwhile");
+    return false;
+}
+
+/* ---- steps ---- */
+
+/* The first answer that is not +OK as a reason; false: there is none. */
+static bool find_refusal(const struct request *request, char reason[BACKUP_REASON_MAX])
+{
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        struct resp_value value = {0};
+        size_t pos = 0;
+        if (resp_value_next(answer->frame, &pos, &value) && value.type == '+')
+            continue;
+        (void)snprintf(reason, BACKUP_REASON_MAX, "shard '%s': %.*s", answer->shard,
+                       (int)(value.text.len < 400 ? value.text.len : 400),
+                       value.text.len ? value.text.data : "");
+        return true;
+    }
+    return false;
+}
+
+static void poll_again(struct cluster_backup *backup)
+{
+    if (backup->step == STEP_COPY)
+        backup->poll_ms = backup->poll_ms * 2 < POLL_SLOW_MS ? backup->poll_ms * 2 : POLL_SLOW_MS;
+    timer_start(backup->timer, backup->poll_ms, 0);
+}
+
+static void cut(struct cluster_backup *backup)
+{
+    char lease[16];
+    (void)snprintf(lease, sizeof lease, "%u", backup->wish.lease_ms);
+    backup->step = STEP_CUT;
+    backup->cut_ms = loop_mono_ms(backup->worker->loop);
+    tell_all(backup, "CUT", lease, on_cut);
+}
+
+static void on_cut(struct client *client, struct request *request, struct reply *reply)
+{
+    struct cluster_backup *backup = answered(request);
+    char reason[BACKUP_REASON_MAX];
+    (void)client;
+    (void)reply;
+    if (!backup || !map_is_same(backup))
+        return;
+    if (find_refusal(request, reason))
+        try_again(backup, reason);
+    else
+        ask_status(backup);
+}
+
+static void on_release(struct client *client, struct request *request, struct reply *reply)
+{
+    struct cluster_backup *backup = answered(request);
+    char reason[BACKUP_REASON_MAX];
+    (void)client;
+    (void)reply;
+    if (!backup || !map_is_same(backup))
+        return;
+    backup->view.held_ms = loop_mono_ms(backup->worker->loop) - backup->cut_ms;
+    if (find_refusal(request, reason)) {
+        try_again(backup, reason);
+        return;
+    }
+    backup->step = STEP_CONFIRM;
+    tell_all(backup, "CONFIRM", NULL, on_confirm);
+}
+
+static void on_confirm(struct client *client, struct request *request, struct reply *reply)
+{
+    struct cluster_backup *backup = answered(request);
+    char reason[BACKUP_REASON_MAX];
+    (void)client;
+    (void)reply;
+    if (!backup)
+        return;
+    if (find_refusal(request, reason)) {
+        give_up(backup, reason);
+        return;
+    }
+    backup->step = STEP_COPY;
+    backup->poll_ms = POLL_SOON_MS;
+    poll_again(backup);
+}
+
+static void on_kept(struct proxy_worker *worker)
+{
+    struct cluster_backup *backup = worker->backup;
+    if (backup && backup->step == STEP_KEEP)
+        end(backup, true, "");
+}
+
+/* ---- STATUS ---- */
+
+static uint64_t number_of(const struct resp_value *value)
+{
+    return value->type == ':' && value->count > 0 ? (uint64_t)value->count : 0;
+}
+
+static void take_field(const struct cluster_backup *backup, struct bytes name,
+                       const struct resp_value *value, struct shard_status *status)
+{
+    if (bytes_is(name, "state"))
+        status->state = value->text;
+    else if (bytes_is(name, "id"))
+        status->is_ours = bytes_equal(value->text, bytes_of(backup->id));
+    else if (bytes_is(name, "held"))
+        status->is_held = bytes_is(value->text, "yes");
+    else if (bytes_is(name, "bytes-done"))
+        status->done = number_of(value);
+    else if (bytes_is(name, "bytes-total"))
+        status->total = number_of(value);
+    else if (bytes_is(name, "last-backup"))
+        status->last_backup = value->text;
+    else if (bytes_is(name, "last-status"))
+        status->last_status = value->text;
+    else if (bytes_is(name, "last-error"))
+        status->last_error = value->text;
+}
+
+static struct shard_status read_status(const struct cluster_backup *backup, struct bytes frame)
+{
+    struct shard_status status = {0};
+    struct resp_value name;
+    struct resp_value value;
+    size_t pos = 0;
+    status.is_silent = !resp_value_next(frame, &pos, &value) || value.type != '*';
+    for (int64_t left = status.is_silent ? 0 : value.count; left >= 2; left -= 2) {
+        if (!resp_value_next(frame, &pos, &name) || !resp_value_next(frame, &pos, &value))
+            break;
+        take_field(backup, name.text, &value, &status);
+    }
+    return status;
+}
+
+/* What all shards say together. */
+struct sum {
+    uint32_t ready;    /* prepared */
+    uint32_t have_cut; /* and hold */
+    uint32_t done;     /* have their manifest */
+    uint32_t silent;
+    bool has_failed;
+    char reason[BACKUP_REASON_MAX];
+};
+
+static void add_status(const struct cluster_backup *backup, const struct shard_reply *answer,
+                       const struct shard_status *status, struct sum *sum)
+{
+    bool is_last = !status->is_ours &&
+                   bytes_equal(status->last_backup, bytes_of(backup->view.name)) &&
+                   bytes_is(status->last_status, "ok");
+    sum->silent += status->is_silent;
+    sum->ready += status->is_ours && bytes_is(status->state, "ready");
+    sum->have_cut += status->is_ours && status->is_held &&
+                     (bytes_is(status->state, "copying") || bytes_is(status->state, "copied"));
+    sum->done += is_last;
+    if (status->is_silent || status->is_ours || (is_last && backup->step == STEP_COPY))
+        return;
+    sum->has_failed = true;
+    bool has_error = bytes_equal(status->last_backup, bytes_of(backup->view.name));
+    (void)snprintf(sum->reason, sizeof sum->reason, "shard '%s': %.*s", answer->shard,
+                   has_error ? (int)status->last_error.len : 32,
+                   has_error && status->last_error.len ? status->last_error.data
+                                                       : "it has forgotten its backup     ");
+}
+
+static void go_on(struct cluster_backup *backup, const struct sum *sum)
+{
+    uint32_t shards = backup->view.shards;
+    uint64_t since_ms = loop_mono_ms(backup->worker->loop) - backup->cut_ms;
+    if (sum->has_failed && backup->step == STEP_CUT) {
+        try_again(backup, sum->reason);
+    } else if (sum->has_failed) {
+        give_up(backup, sum->reason);
+    } else if (backup->step == STEP_PREPARE && sum->ready == shards) {
+        cut(backup);
+    } else if (backup->step == STEP_CUT && sum->have_cut == shards) {
+        backup->step = STEP_RELEASE;
+        tell_all(backup, "RELEASE", NULL, on_release);
+    } else if (backup->step == STEP_CUT && since_ms > backup->wish.lease_ms) {
+        try_again(backup, "not all shards made their cut within the lease");
+    } else if (backup->step == STEP_COPY && sum->done == shards && backup->wish.keep) {
+        backup->step = STEP_KEEP;
+        backup_keep(backup->worker, backup->wish.keep, on_kept);
+    } else if (backup->step == STEP_COPY && sum->done == shards) {
+        end(backup, true, "");
+    } else {
+        poll_again(backup);
+    }
+}
+
+static void on_status(struct client *client, struct request *request, struct reply *reply)
+{
+    struct cluster_backup *backup = answered(request);
+    struct sum sum = {0};
+    (void)client;
+    (void)reply;
+    if (!backup || !map_is_same(backup))
+        return;
+    uint64_t done = 0;
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        struct shard_status status = read_status(backup, answer->frame);
+        add_status(backup, answer, &status, &sum);
+        done += status.done;
+        total += status.total;
+    }
+    backup->view.bytes_done = done;
+    backup->view.bytes_total = total;
+    backup->view.shards_done = sum.done;
+    go_on(backup, &sum);
+}
+
+/* ---- PREPARE ---- */
+
+/* The client that asked is told; later attempts have none. */
+static void on_prepare(struct client *client, struct request *request, struct reply *reply)
+{
+    struct cluster_backup *backup = answered(request);
+    char reason[BACKUP_REASON_MAX];
+    if (!backup) {
+        if (client)
+            reply_error(reply, "ERR the backup was cancelled");
+        return;
+    }
+    bool is_refused = find_refusal(request, reason);
+    if (client && is_refused)
+        reply_errorf(reply, "ERR %s", reason);
+    else if (client)
+        reply_bulk_text(reply, backup->view.name);
+    if (!map_is_same(backup))
+        return;
+    if (is_refused && backup->attempt)
+        try_again(backup, reason);
+    else if (is_refused)
+        give_up(backup, reason);
+    else
+        ask_status(backup);
+}
+
+static void prepare(struct cluster_backup *backup, struct request *request)
+{
+    backup_new_id(backup->id);
+    backup->step = STEP_PREPARE;
+    backup->is_retry = false;
+    backup->poll_ms = POLL_SOON_MS;
+    const struct bytes argv[] = {BYTES("SCREE"),
+                                 BYTES("BACKUP"),
+                                 BYTES("PREPARE"),
+                                 BYTES("NAME"),
+                                 bytes_of(backup->view.name),
+                                 BYTES("ID"),
+                                 bytes_of(backup->id),
+                                 BYTES("SHARD"),
+                                 BYTES(""),
+                                 BYTES("MAP"),
+                                 {backup->map, backup->map_len},
+                                 backup->wish.is_full ? BYTES("FULL") : BYTES("INCREMENTAL")};
+    ask_all(backup, request, argv, sizeof argv / sizeof argv[0], 8, on_prepare);
+}
+
+static struct cluster_backup *backup_of(struct proxy_worker *worker)
+{
+    if (worker->backup)
+        return worker->backup;
+    struct cluster_backup *backup = calloc(1, sizeof *backup);
+    CHECK(backup);
+    backup->worker = worker;
+    backup->timer = timer_new(worker->loop, on_timer, backup);
+    worker->backup = backup;
+    return backup;
+}
+
+void cluster_backup_lead(struct request *request, const struct backup_wish *wish)
+{
+    struct cluster_backup *backup = backup_of(request->worker);
+    const struct shard_map *map = request->worker->snapshot->map;
+    CHECK(backup->step == STEP_IDLE);
+    FILE *to = open_memstream(&backup->map, &backup->map_len);
+    CHECK(to);
+    shard_map_print(map, to);
+    CHECK(fclose(to) == 0);
+    backup->wish = *wish;
+    backup->attempt = 0;
+    backup->epoch = map->epoch;
+    backup->view = (struct backup_view){.is_running = true, .shards = (uint32_t)map->shard_count};
+    memcpy(backup->view.name, wish->name, sizeof wish->name);
+    log_event(LOG_INFO, "backup_started", "backup=%s shards=%u", wish->name, backup->view.shards);
+    backup->is_first = true;
+    timer_start(backup->timer, LEFT_MS, 0);
+    prepare(backup, request);
+}
+
+bool cluster_backup_stop(struct proxy_worker *worker, const char *reason)
+{
+    struct cluster_backup *backup = worker->backup;
+    if (!backup || backup->step == STEP_IDLE)
+        return false;
+    give_up(backup, reason);
+    return true;
+}
+
+void cluster_backup_look(const struct proxy_worker *worker, struct backup_view *view)
+{
+    const struct cluster_backup *backup = worker->backup;
+    *view = backup ? backup->view : (struct backup_view){0};
+    view->step = step_names[backup ? backup->step : STEP_IDLE];
+}
+
+void cluster_backup_free(struct proxy_worker *worker)
+{
+    struct cluster_backup *backup = worker->backup;
+    if (!backup)
+        return;
+    timer_free(backup->timer);
+    free(backup->map);
+    free(backup);
+    worker->backup = NULL;
+}
