@@ -322,6 +322,13 @@ void overlay_use_cache(struct overlay *overlay, size_t bytes)
     overlay->cache = row_cache_new(bytes);
 }
 
+void overlay_cache_figures(const struct overlay *overlay, struct row_cache_figures *figures)
+{
+    *figures = (struct row_cache_figures){0};
+    if (overlay->cache)
+        row_cache_figures(overlay->cache, figures);
+}
+
 static bool is_cached(const struct overlay *overlay, enum cf cf)
 {
     return overlay->cache && (cf == CF_METADATA || cf == CF_DATA);
@@ -361,7 +368,7 @@ static int cached_get(struct overlay *overlay, enum cf cf, struct bytes key, uin
     }
     int err = store_get(overlay->store, cf, key, value);
     if (err == OK)
-        row_cache_put(overlay->cache, cf, key, hash, slice_bytes(value));
+        row_cache_offer(overlay->cache, cf, key, hash, slice_bytes(value));
     return err;
 }
 

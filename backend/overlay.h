@@ -19,12 +19,15 @@
 
 struct layer;
 struct overlay;
+struct row_cache_figures;
 
 struct overlay *overlay_new(struct store *store);
 void overlay_free(struct overlay *overlay);
 
 /* Keeps rows of the store that were read or written lately in so much memory. At most once, at the beginning. */
 void overlay_use_cache(struct overlay *overlay, size_t bytes);
+/* How the memory serves; zeroes without it. */
+void overlay_cache_figures(const struct overlay *overlay, struct row_cache_figures *figures);
 /* The store may hold other rows than it did (it was recovered): nothing remembered of it is right. */
 void overlay_store_changed(struct overlay *overlay);
 

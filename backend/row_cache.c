@@ -18,6 +18,7 @@
 enum {
     UNIT = 8,         /* bytes of one step of a place */
     BUCKET_SLOTS = 8, /* a cache line */
+    BUCKET_MARKS = 4, /* of rows read once, for each bucket */
     ROW_BYTES = 80,   /* of a small row: decides how many slots there are */
     ROW_BYTES_MAX = 16 * 1024,
     LOG_BYTES_MIN = 8 * ROW_BYTES_MAX,
@@ -40,10 +41,12 @@ struct bucket {
 struct row_cache {
     struct bucket *buckets;
     size_t bucket_count; /* a power of two */
+    uint16_t *marks;     /* tags: BUCKET_MARKS for each bucket, the newest first */
     char *log;
     uint64_t log_units;
     uint64_t end;  /* place of the next row */
     uint64_t room; /* units that may be written before the next turn */
+    uint64_t hits, misses;
 };
 
 /* Zeroed, and memory only when it is used. Places are visited at random: few big pages are found faster. */
@@ -55,6 +58,11 @@ static void *map_bytes(size_t size)
     return bytes;
 }
 
+static size_t marks_bytes(size_t buckets)
+{
+    return buckets * BUCKET_MARKS * sizeof(uint16_t);
+}
+
 struct row_cache *row_cache_new(size_t bytes)
 {
     struct row_cache *cache = calloc(1, sizeof *cache);
@@ -62,10 +70,11 @@ struct row_cache *row_cache_new(size_t bytes)
     cache->bucket_count = 1;
     while (cache->bucket_count * BUCKET_SLOTS * ROW_BYTES < bytes)
         cache->bucket_count *= 2;
-    size_t index_bytes = cache->bucket_count * sizeof(struct bucket);
+    size_t index_bytes = cache->bucket_count * (sizeof(struct bucket) + marks_bytes(1));
     cache->log_units =
         (bytes < index_bytes + LOG_BYTES_MIN ? LOG_BYTES_MIN : bytes - index_bytes) / UNIT;
-    cache->buckets = map_bytes(index_bytes);
+    cache->buckets = map_bytes(cache->bucket_count * sizeof(struct bucket));
+    cache->marks = map_bytes(marks_bytes(cache->bucket_count));
     cache->log = map_bytes(cache->log_units * UNIT);
     row_cache_clear(cache);
     return cache;
@@ -76,6 +85,7 @@ void row_cache_free(struct row_cache *cache)
     if (!cache)
         return;
     (void)munmap(cache->buckets, cache->bucket_count * sizeof(struct bucket));
+    (void)munmap(cache->marks, marks_bytes(cache->bucket_count));
     (void)munmap(cache->log, cache->log_units * UNIT);
     free(cache);
 }
@@ -179,8 +189,11 @@ bool row_cache_get(struct row_cache *cache, enum cf cf, struct bytes key, uint64
 {
     uint64_t *slot = find(cache, cf, key, hash);
     const struct log_row *row = slot ? refresh(cache, slot, hash) : NULL;
-    if (!row)
+    if (!row) {
+        cache->misses++;
         return false;
+    }
+    cache->hits++;
     *value = (struct bytes){row->bytes + row->key_len, row->value_len};
     return true;
 }
@@ -206,9 +219,38 @@ void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64
         memcpy(row->bytes + row->key_len, value.data, value.len);
 }
 
+/* Was the row marked lately? Marks it. */
+static bool mark(struct row_cache *cache, uint64_t hash)
+{
+    uint16_t *marks = &cache->marks[(hash & (cache->bucket_count - 1)) * BUCKET_MARKS];
+    uint16_t tag = (uint16_t)(hash >> PLACE_BITS);
+    for (int i = 0; i < BUCKET_MARKS; i++)
+        if (marks[i] == tag)
+            return true;
+    memmove(marks + 1, marks, (BUCKET_MARKS - 1) * sizeof *marks);
+    marks[0] = tag;
+    return false;
+}
+
+void row_cache_offer(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
+                     struct bytes value)
+{
+    bool is_full = cache->end >= 2 * cache->log_units;
+    if (!is_full || mark(cache, hash))
+        row_cache_put(cache, cf, key, hash, value);
+}
+
 void row_cache_remove(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash)
 {
     uint64_t *slot = find(cache, cf, key, hash);
     if (slot)
         *slot = 0;
+}
+
+void row_cache_figures(const struct row_cache *cache, struct row_cache_figures *figures)
+{
+    uint64_t units = cache->end - cache->log_units;
+    figures->hits = cache->hits;
+    figures->misses = cache->misses;
+    figures->bytes = (units < cache->log_units ? units : cache->log_units) * UNIT;
 }

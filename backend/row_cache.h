@@ -8,6 +8,9 @@
  *
  * It holds rows as the store has them, never effects that are not written: overlay.c looks into its layers
  * first, and brings the cache up to date when a layer is in the store. A row that is not here says nothing.
+ *
+ * Reading everything once forgets little: when the log is full, a row that is read for the first time leaves
+ * only a mark, and is kept when it is read again while the mark is there.
  */
 #pragma once
 
@@ -23,7 +26,17 @@ bool row_cache_get(struct row_cache *cache, enum cf cf, struct bytes key, uint64
 /* Copies both; big rows are passed over. */
 void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                    struct bytes value);
+/* The same for a row that was read in the store: kept at the second time, once the log is full. */
+void row_cache_offer(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
+                     struct bytes value);
 void row_cache_remove(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash);
 void row_cache_clear(struct row_cache *cache);
 /* Nothing is borrowed now: room may be used again. */
 void row_cache_turn(struct row_cache *cache);
+
+struct row_cache_figures {
+    uint64_t hits;
+    uint64_t misses;
+    uint64_t bytes; /* of the log, in use */
+};
+void row_cache_figures(const struct row_cache *cache, struct row_cache_figures *figures);

@@ -9,6 +9,7 @@
 #include "backend/handlers.h"
 #include "backend/memory.h"
 #include "backend/partition.h"
+#include "backend/row_cache.h"
 #include "backend/script/script.h"
 #include "backend/server.h"
 #include "backend/session.h"
@@ -392,7 +393,13 @@ static void print_keyspace(const struct call *call, struct out *out)
 
 static void print_rocksdb(const struct call *call, struct out *out)
 {
+    struct row_cache_figures rows;
     store_info(call->partition->store, out);
+    overlay_cache_figures(call->partition->overlay, &rows);
+    out_printf(out,
+               "row_cache_hits:%" PRIu64 "\r\nrow_cache_misses:%" PRIu64
+               "\r\nrow_cache_bytes:%" PRIu64 "\r\n",
+               rows.hits, rows.misses, rows.bytes);
 }
 
 static void print_scree(const struct call *call, struct out *out)

@@ -63,6 +63,39 @@ START_TEST(a_row_that_was_put_is_there)
 }
 END_TEST
 
+/* Reads all of them, as a partition does: what is not there comes from the store and is offered. Hits. */
+static int read_all(int from, int count)
+{
+    char text[16];
+    struct bytes value;
+    int hits = 0;
+    for (int i = from; i < from + count; i++) {
+        struct bytes key = key_of(i, text);
+        row_cache_turn(cache);
+        if (row_cache_get(cache, CF_METADATA, key, hash_bytes(key), &value))
+            hits++;
+        else
+            row_cache_offer(cache, CF_METADATA, key, hash_bytes(key), BYTES("of the store"));
+    }
+    return hits;
+}
+
+START_TEST(reading_everything_once_forgets_little)
+{
+    enum { HOT = 500, COLD = 100000 };
+    struct row_cache_figures before, after;
+    read_all(0, COLD); /* now it is full */
+    read_all(COLD, HOT);
+    read_all(COLD, HOT);
+    ck_assert_int_ge(read_all(COLD, HOT), HOT * 9 / 10);
+    row_cache_figures(cache, &before);
+    ck_assert_int_le(read_all(2 * COLD, COLD), COLD / 100);
+    row_cache_figures(cache, &after);
+    ck_assert_uint_ge(after.misses - before.misses, COLD * 99 / 100);
+    ck_assert_int_ge(read_all(COLD, HOT), HOT * 8 / 10);
+}
+END_TEST
+
 START_TEST(column_families_are_apart)
 {
     struct bytes value, key = BYTES("key");
@@ -170,6 +203,7 @@ int main(void)
     TCase *tests = tcase_create("row_cache");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, a_row_that_was_put_is_there);
+    tcase_add_test(tests, reading_everything_once_forgets_little);
     tcase_add_test(tests, column_families_are_apart);
     tcase_add_test(tests, a_removed_row_is_gone);
     tcase_add_test(tests, a_big_row_is_not_kept_and_takes_the_old_one_away);
