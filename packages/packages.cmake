@@ -1,0 +1,84 @@
+# Debian packages: `cpack --config BUILD/CPackConfig.cmake` in a Release build makes three .deb files.
+#
+#   scree-common   the user scree, /etc/scree, the cluster secret that both programs of one machine share
+#     ▲  ▲
+#     │  └ scree-proxy     program, unit, proxy.ini, shards.ini, users.acl, manual
+#     └─── scree-backend   program, unit, backend.ini, manual
+#
+# Files come from packages/; what maintainer scripts do is in packages/debian/NAME.{postinst,prerm,postrm}.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON) # what is not packaged need not be built
+set(package_stage ${CMAKE_BINARY_DIR}/packages)
+
+# NAME.8.gz, changelog.Debian.gz: compressed without names and times, so that the same sources make the same packages.
+function(package_gzip source target)
+    file(MAKE_DIRECTORY ${package_stage})
+    execute_process(COMMAND gzip -9nc ${source} OUTPUT_FILE ${package_stage}/${target} COMMAND_ERROR_IS_FATAL ANY)
+    set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+endfunction()
+
+configure_file(packages/debian/changelog.in ${package_stage}/changelog @ONLY)
+package_gzip(${package_stage}/changelog changelog.Debian.gz)
+foreach(name scree-common scree-proxy scree-backend)
+    install(FILES ${package_stage}/changelog.Debian.gz DESTINATION share/doc/${name} COMPONENT ${name})
+    install(FILES packages/debian/copyright DESTINATION share/doc/${name} COMPONENT ${name})
+    foreach(script preinst postinst prerm postrm)
+        if(EXISTS ${PROJECT_SOURCE_DIR}/packages/debian/${name}.${script})
+            configure_file(packages/debian/${name}.${script} ${package_stage}/${name}/${script}
+                COPYONLY FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+            list(APPEND ${name}_control ${package_stage}/${name}/${script})
+        endif()
+    endforeach()
+endforeach()
+foreach(name scree-proxy scree-backend)
+    package_gzip(${PROJECT_SOURCE_DIR}/packages/man/${name}.8 ${name}.8.gz)
+    install(FILES ${package_stage}/${name}.8.gz DESTINATION share/man/man8 COMPONENT ${name})
+    install(FILES packages/systemd/${name}.service DESTINATION lib/systemd/system COMPONENT ${name})
+endforeach()
+install(FILES packages/etc/proxy.ini packages/etc/shards.ini DESTINATION /etc/scree COMPONENT scree-proxy)
+install(FILES packages/etc/users.acl DESTINATION /etc/scree COMPONENT scree-proxy
+    PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ)
+install(FILES packages/etc/backend.ini DESTINATION /etc/scree COMPONENT scree-backend)
+install(FILES README.md DESTINATION share/doc/scree-common COMPONENT scree-common)
+install(DIRECTORY docs/ DESTINATION share/doc/scree-common/docs COMPONENT scree-common FILES_MATCHING PATTERN "*.md")
+
+file(WRITE ${package_stage}/scree-proxy/conffiles "/etc/scree/proxy.ini\n/etc/scree/shards.ini\n/etc/scree/users.acl\n")
+file(WRITE ${package_stage}/scree-backend/conffiles "/etc/scree/backend.ini\n")
+foreach(name scree-proxy scree-backend)
+    list(APPEND ${name}_control ${package_stage}/${name}/conffiles)
+endforeach()
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME scree)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_CONTACT "The Scree authors <scree@localhost>")
+set(CPACK_INSTALL_PREFIX /usr)
+set(CPACK_SET_DESTDIR ON)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_COMPONENTS_ALL scree-common scree-proxy scree-backend)
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+set(CPACK_DEBIAN_PACKAGE_SECTION database)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+foreach(name common proxy backend)
+    string(TOUPPER SCREE-${name} upper)
+    set(CPACK_DEBIAN_${upper}_PACKAGE_NAME scree-${name})
+    set(CPACK_DEBIAN_${upper}_PACKAGE_CONTROL_EXTRA "${scree-${name}_control}")
+endforeach()
+set(CPACK_DEBIAN_SCREE-COMMON_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_SCREE-COMMON_PACKAGE_DEPENDS adduser)
+set(CPACK_COMPONENT_SCREE-COMMON_DESCRIPTION "storage behind the Redis protocol: common files
+The user, the directory of the configuration, and the documents that
+scree-proxy and scree-backend share.")
+set(CPACK_COMPONENT_SCREE-PROXY_DESCRIPTION "storage behind the Redis protocol: sharding proxy
+One endpoint that behaves like one Redis; the keys are on many partitions of
+scree-backend. Proxies hold no data: run any number of them side by side.")
+set(CPACK_COMPONENT_SCREE-BACKEND_DESCRIPTION "storage behind the Redis protocol: storage server
+Partitions, each a RocksDB store with one executing thread, that answer
+Redis' commands from disk: what was acknowledged survives power loss.")
+foreach(name PROXY BACKEND)
+    set(CPACK_DEBIAN_SCREE-${name}_PACKAGE_SHLIBDEPS ON)
+    set(CPACK_DEBIAN_SCREE-${name}_PACKAGE_DEPENDS "scree-common (>= ${PROJECT_VERSION})")
+endforeach()
+include(CPack)
