@@ -15,4 +15,5 @@ struct admin_visit {
     struct proxy *proxy;
     struct admin *admin;
     const struct proxy_snapshot *snapshot; /* in force when the request came */
+    const char *path;
 };

@@ -343,6 +343,7 @@ void client_answer(struct client *client, struct request *request, struct block 
                    const char *data, size_t len)
 {
     slow_look(client, request);
+    proxy_worker_count(client->worker, request, len > 0 && data[0] == '-');
     if (request->is_exec)
         transaction_executed(client, request, data);
     if (request->is_blocking)
@@ -379,6 +380,7 @@ void client_ready(struct client *client, struct request *request)
 {
     CHECK(!request->is_ready);
     slow_look(client, request);
+    proxy_worker_count(client->worker, request, false);
     if (request->is_silent && request->kept == KEPT_OUT)
         out_clear(&request->kept_out);
     request->is_ready = true;
@@ -552,6 +554,7 @@ static size_t take_frames(struct client *client, struct block *block, const char
                 tracking_step(client);
             client->is_charged = false;
             taken++;
+            ++*client->session.place->requests;
         }
         used += scan->size;
         if (client->pipeline.count >= client->window && !client->is_closed)

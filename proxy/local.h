@@ -44,6 +44,9 @@ bool local_is_protected(const struct proxy_worker *worker, const struct stream *
 void local_reloaded(struct client *client);
 /* Writes what CLIENT LIST tells about it, without the end of line. local_client.c */
 void local_describe_client(const struct client *client, struct out *out);
+/* Its flags in CLIENT LIST. */
+enum { LOCAL_FLAGS_MAX = 16 };
+void local_client_flags(const struct client *client, char flags[LOCAL_FLAGS_MAX]);
 /* In a namespace, ACL tells and changes nothing: true, and the client was told so. local_acl.c */
 bool local_acl_is_tenant(const struct client *client, struct reply *reply);
 /* Calls `done` when all workers have what was published before (CONFIG SET, ACL SETUSER). local.c */
@@ -57,6 +60,17 @@ void local_stop(struct proxy_worker *worker);
 /* SCREE HOTKEYS: a request in so many is looked at; `hotkeys-sample` may be another now. local_hotkeys.c */
 void local_hotkeys_configure(struct proxy_worker *worker);
 void local_hotkeys_sample(struct client *client, const struct frame *frame);
+/* Every name the worker keeps, and how often it was asked for. */
+typedef void hot_key_fn(void *owner, struct bytes name, double per_second);
+void local_hotkeys_each(struct proxy_worker *worker, hot_key_fn *each, void *owner);
+/* What such a name says; borrowed from it. */
+struct hot_key {
+    struct bytes space;
+    struct bytes key;
+    uint16_t slot;
+    uint8_t db;
+};
+struct hot_key local_hotkeys_parse(struct bytes name);
 /* Starts and stops what the proxy as a whole offers beside clients: the admin port. Main thread. False: one
  * line in error[size]. */
 bool local_admin_start(struct proxy *proxy, char *error, size_t size);

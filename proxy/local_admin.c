@@ -7,6 +7,7 @@
  */
 #include "proxy/admin.h"
 #include "proxy/local.h"
+#include "proxy/status/status.h"
 #include "shared/clock.h"
 #include "shared/log.h"
 #include "shared/metrics.h"
@@ -207,6 +208,12 @@ static void answer_config(void *visit, struct http_reply *reply)
     reply_printed(reply, print_config, &((const struct admin_visit *)visit)->snapshot->config);
 }
 
+static void answer_status(void *visit, struct http_reply *reply)
+{
+    const struct admin_visit *own = visit;
+    status_answer(atomic_load(&own->proxy->status), own->snapshot, own->path, reply);
+}
+
 /* One row a page; their `visit` is a struct admin_visit. */
 static const struct http_route routes[] = {
     {"/healthz", true, HTTP_TEXT, answer_healthz},
@@ -215,6 +222,17 @@ static const struct http_route routes[] = {
     {"/metrics", false, HTTP_METRICS, answer_metrics},
     {"/shards", false, HTTP_TEXT, answer_shards},
     {"/config", false, HTTP_TEXT, answer_config},
+    {"/", true, HTTP_TEXT, answer_status},
+    {"/status", true, HTTP_TEXT, answer_status},
+    {"/status/page.css", true, HTTP_TEXT, answer_status},
+    {"/status/page.js", true, HTTP_TEXT, answer_status},
+    {"/status/slots.js", true, HTTP_TEXT, answer_status},
+    {"/status/plots.js", true, HTTP_TEXT, answer_status},
+    {"/status/tables.js", true, HTTP_TEXT, answer_status},
+    {"/status/history.js", true, HTTP_TEXT, answer_status},
+    {"/status/text.js", true, HTTP_TEXT, answer_status},
+    {"/status.json", false, HTTP_JSON, answer_status},
+    {"/status/self", false, HTTP_TEXT, answer_status},
 };
 
 /* http_fn */
@@ -222,7 +240,8 @@ static void on_request(void *owner, const struct http_request *request, struct h
 {
     struct admin *admin = owner;
     struct proxy_snapshot *snapshot = admin_snapshot(admin);
-    struct admin_visit visit = {.proxy = admin->proxy, .admin = admin, .snapshot = snapshot};
+    struct admin_visit visit = {
+        .proxy = admin->proxy, .admin = admin, .snapshot = snapshot, .path = request->path};
     http_route(routes, sizeof routes / sizeof routes[0], snapshot->config.admin_token, request,
                &visit, reply);
     snapshot_unref(snapshot);

@@ -91,7 +91,7 @@ static bool parse_type(struct bytes name, struct filter *filter, struct reply *r
 
 /* ---- listing ---- */
 
-static void flags_of(const struct client *client, char flags[16])
+void local_client_flags(const struct client *client, char flags[LOCAL_FLAGS_MAX])
 {
     char *at = flags;
     if (monitor_is(client))
@@ -131,8 +131,8 @@ void local_describe_client(const struct client *client, struct out *out)
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
     struct bytes user = users_name(client);
     uint32_t counts[CHANNEL_KINDS] = {0};
-    char flags[16];
-    flags_of(client, flags);
+    char flags[LOCAL_FLAGS_MAX];
+    local_client_flags(client, flags);
     for (int kind = 0; client->channels && kind < CHANNEL_KINDS; kind++)
         counts[kind] = client->channels->subscriber.kinds[kind].count;
     out_printf(out,

@@ -85,16 +85,18 @@ struct answer {
     uint32_t name_len;
 };
 
-static struct bytes space_in(struct bytes name)
+struct hot_key local_hotkeys_parse(struct bytes name)
 {
-    return (struct bytes){name.data + HEAD_BYTES, (uint8_t)name.data[3]};
+    const unsigned char *head = (const unsigned char *)name.data;
+    size_t key_at = HEAD_BYTES + head[3];
+    return (struct hot_key){.space = {name.data + HEAD_BYTES, head[3]},
+                            .key = {name.data + key_at, name.len - key_at},
+                            .slot = (uint16_t)(head[0] << 8 | head[1]),
+                            .db = head[2]};
 }
 
-/* gather_visit_fn */
-static void list_visit(struct proxy_worker *worker, const void *data, struct out *out)
+void local_hotkeys_each(struct proxy_worker *worker, hot_key_fn *each, void *owner)
 {
-    const struct question *question = data;
-    const struct bytes space = {question->space, question->space_len};
     struct hotkeys *hotkeys = worker->hotkeys;
     uint64_t now_ms = loop_mono_ms(worker->loop);
     double sample = worker->snapshot->config.hotkeys_sample;
@@ -105,13 +107,33 @@ static void list_visit(struct proxy_worker *worker, const void *data, struct out
     for (uint32_t i = 0; i < hotkeys->name_count; i++) {
         struct bytes name = {hotkeys->names[i].text, hotkeys->names[i].len};
         double count = (double)hotkeys_estimate(hotkeys, name) * sample;
-        struct answer answer = {count * 1000 / (double)(covered_ms ? covered_ms : 1),
-                                (uint32_t)name.len};
-        if (question->has_space && !bytes_equal(space, space_in(name)))
-            continue;
-        out_write(out, &answer, sizeof answer);
-        out_write(out, name.data, name.len);
+        each(owner, name, count * 1000 / (double)(covered_ms ? covered_ms : 1));
     }
+}
+
+struct listing {
+    const struct question *question;
+    struct out *out;
+};
+
+/* hot_key_fn */
+static void list_one(void *owner, struct bytes name, double per_second)
+{
+    const struct listing *listing = owner;
+    const struct question *question = listing->question;
+    const struct bytes space = {question->space, question->space_len};
+    struct answer answer = {per_second, (uint32_t)name.len};
+    if (question->has_space && !bytes_equal(space, local_hotkeys_parse(name).space))
+        return;
+    out_write(listing->out, &answer, sizeof answer);
+    out_write(listing->out, name.data, name.len);
+}
+
+/* gather_visit_fn */
+static void list_visit(struct proxy_worker *worker, const void *data, struct out *out)
+{
+    struct listing listing = {data, out};
+    local_hotkeys_each(worker, list_one, &listing);
 }
 
 /* gather_visit_fn */
@@ -158,23 +180,20 @@ static void add_answers(struct table *found, const char *text, size_t len)
 
 static void reply_found(const struct shard_map *map, const struct found *found, struct reply *reply)
 {
-    struct bytes name = found->name;
-    struct bytes space = space_in(name);
-    size_t head = HEAD_BYTES + space.len;
-    uint16_t slot = (uint16_t)((uint8_t)name.data[0] << 8 | (uint8_t)name.data[1]);
+    struct hot_key hot = local_hotkeys_parse(found->name);
     char rate[32];
     reply_map(reply, 5);
     reply_bulk_text(reply, "key");
-    reply_bulk(reply, (struct bytes){name.data + head, name.len - head});
+    reply_bulk(reply, hot.key);
     reply_bulk_text(reply, "per-second");
     (void)snprintf(rate, sizeof rate, "%.1f", found->per_second);
     reply_bulk_text(reply, rate);
     reply_bulk_text(reply, "shard");
-    reply_bulk_text(reply, map->shards[shard_map_find(map, slot)].name);
+    reply_bulk_text(reply, map->shards[shard_map_find(map, hot.slot)].name);
     reply_bulk_text(reply, "database");
-    reply_int(reply, (uint8_t)name.data[2]);
+    reply_int(reply, hot.db);
     reply_bulk_text(reply, "namespace");
-    reply_bulk(reply, space);
+    reply_bulk(reply, hot.space);
 }
 
 static void list_done(struct client *client, struct request *request, struct reply *reply)

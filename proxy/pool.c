@@ -95,6 +95,7 @@ void pool_update(struct pool *pool, const struct shard_map *map)
         pool->nodes[i] = take_node(before, count, &map->shards[i]);
         if (!pool->nodes[i])
             pool->nodes[i] = node_new(&map->shards[i]);
+        pool->nodes[i]->index = (uint32_t)i;
     }
     for (size_t i = 0; i < count; i++) {
         if (before[i])

@@ -1,8 +1,10 @@
 #include "proxy/proxy.h"
 
+#include "proxy/events.h"
 #include "proxy/local.h"
 #include "proxy/rate.h"
 #include "proxy/slow.h"
+#include "proxy/status/status.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
@@ -64,6 +66,8 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     proxy->next_client_id = 1;
     proxy->metrics = metrics_new();
     proxy->journal = journal_new();
+    proxy->events = events_new();
+    events_note(proxy->events, EVENT_STARTED, proxy->started_ms, "", "version " SCREE_VERSION);
     proxy->refusals = refusals_new();
     proxy->meters = meters_new();
     make_run_id(proxy->run_id);
@@ -79,6 +83,7 @@ void proxy_free(struct proxy *proxy)
     meters_free(proxy->meters);
     free(proxy->workers);
     journal_free(proxy->journal);
+    events_free(proxy->events);
     free(proxy);
 }
 
@@ -127,13 +132,38 @@ static void order_all(struct proxy *proxy, struct proxy_snapshot *snapshot, uint
 
 /* ---- reload ---------------------------------------------------------------------------------- */
 
+__attribute__((format(printf, 3, 4))) static void note(struct proxy *proxy, enum event_kind kind,
+                                                       const char *format, ...)
+{
+    char text[EVENT_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    events_note(proxy->events, kind, clock_wall_us() / 1000, "", text);
+}
+
+static void note_reload(struct proxy *proxy, const struct reload_report *report)
+{
+    bool is_same = !report->map_changed && !report->namespaces_changed && !report->users_changed &&
+                   !*report->changed;
+    note(proxy, EVENT_RELOADED, "changed: %s%s%s%s%s%s%s", is_same ? "nothing" : "",
+         report->map_changed ? "map " : "", report->namespaces_changed ? "namespaces " : "",
+         report->users_changed ? "users " : "", report->changed,
+         *report->needs_restart ? "; needs a restart: " : "", report->needs_restart);
+}
+
 void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot)
 {
+    if (!shard_map_equal(proxy->snapshot->map, snapshot->map))
+        note(proxy, EVENT_MAP_CHANGED, "epoch %" PRIu64 ", %zu shards (before: epoch %" PRIu64 ")",
+             snapshot->map->epoch, snapshot->map->shard_count, proxy->snapshot->map->epoch);
     snapshot_unref(proxy->snapshot);
     proxy->snapshot = snapshot;
     log_set_level((enum log_level)snapshot->config.log_level);
-    metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH, snapshot->map->epoch);
     order_all(proxy, snapshot, 0);
+    local_admin_publish(proxy);
+    metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH, snapshot->map->epoch); /* workers have it */
 }
 
 bool proxy_reload(struct proxy *proxy, struct reload_report *report, char *error, size_t size)
@@ -145,11 +175,13 @@ bool proxy_reload(struct proxy *proxy, struct reload_report *report, char *error
     struct proxy_snapshot *fresh = snapshot_reload(proxy->snapshot, report, error, size);
     if (!fresh) {
         metric_add(proxy->metrics, METRIC_PROXY_RELOAD_FAILURES, 1);
+        note(proxy, EVENT_RELOAD_REFUSED, "%s", error);
         log_event(LOG_ERROR, "reload_refused", "reason=" LOG_QUOTED, error);
         return false;
     }
     proxy_publish(proxy, fresh);
     metric_add(proxy->metrics, METRIC_PROXY_RELOADS, 1);
+    note_reload(proxy, report);
     log_event(LOG_INFO, "reloaded",
               "epoch=%" PRIu64 " map_changed=%d namespaces_changed=%d users_changed=%d "
               "changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED,
@@ -345,6 +377,8 @@ bool proxy_start(struct proxy *proxy, char *error, size_t size)
     if (proxy->snapshot->users_path)
         run->users_watch =
             watch_new(proxy->loop, proxy->snapshot->users_path, on_file_change, proxy);
+    if (*config->admin)
+        atomic_store(&proxy->status, status_new(proxy));
     return true;
 }
 
@@ -367,8 +401,11 @@ static void free_watches(struct proxy_run *run)
 void proxy_stop(struct proxy *proxy)
 {
     bool again = atomic_exchange(&proxy->is_stopping, true);
-    if (!again)
+    if (!again) {
+        note(proxy, EVENT_STOPPING, "clients have %" PRIu64 " ms to finish",
+             proxy->snapshot->config.drain_timeout_ms);
         free_watches(proxy->run);
+    }
     order_all(proxy, NULL, again ? 0 : proxy->snapshot->config.drain_timeout_ms);
 }
 
@@ -403,5 +440,6 @@ void proxy_join(struct proxy *proxy)
         proxy->workers[i] = NULL;
     }
     proxy->worker_count = 0;
+    status_free(atomic_exchange(&proxy->status, NULL));
     run_free(proxy);
 }

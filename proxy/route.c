@@ -40,7 +40,7 @@ enum route_kind route_by_row(const struct command *command)
 void route_keys_init(struct route_keys *keys)
 {
     keys_list_init(&keys->list);
-    keys->shards = NULL;
+    keys->shards = keys->slots = NULL;
     keys->shards_cap = 0;
 }
 
@@ -48,7 +48,7 @@ void route_keys_fini(struct route_keys *keys)
 {
     keys_list_fini(&keys->list);
     free(keys->shards);
-    keys->shards = NULL;
+    keys->shards = keys->slots = NULL;
     keys->shards_cap = 0;
 }
 
@@ -58,8 +58,9 @@ static void reserve_shards(struct route_keys *keys)
     if (count <= keys->shards_cap)
         return;
     uint32_t cap = count < KEYS_INLINE ? KEYS_INLINE : count;
-    keys->shards = realloc(keys->shards, cap * sizeof(*keys->shards));
+    keys->shards = realloc(keys->shards, 2 * cap * sizeof(*keys->shards));
     CHECK(keys->shards);
+    keys->slots = keys->shards + cap;
     keys->shards_cap = cap;
 }
 
@@ -91,6 +92,7 @@ struct route route_by_keys(const struct route_rules *rules, const struct command
             route.shard = shard;
         }
         keys->shards[i] = shard;
+        keys->slots[i] = slot;
         one_shard &= shard == route.shard;
         one_slot &= slot == route.slot;
     }

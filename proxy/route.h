@@ -50,6 +50,7 @@ static inline uint16_t route_slot(const struct route_rules *rules, struct bytes 
 struct route_keys {
     struct key_list list;
     uint16_t *shards; /* of each key; heap */
+    uint16_t *slots;  /* too; behind the shards */
     uint32_t shards_cap;
 };
 

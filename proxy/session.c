@@ -25,6 +25,8 @@ void places_init(struct places *places, const struct namespaces *namespaces, str
 {
     places->meters = meters;
     places->by_name = table_new();
+    places->requests = table_new();
+    places->more_requests = 0;
     places->namespaces = namespaces;
 }
 
@@ -32,6 +34,12 @@ void places_fini(struct places *places)
 {
     CHECK(table_count(places->by_name) == 0);
     table_free(places->by_name);
+    size_t cursor = 0;
+    struct bytes name;
+    void *requests;
+    while (table_next(places->requests, &cursor, &name, &requests))
+        free(requests);
+    table_free(places->requests);
 }
 
 static void place_find_entry(struct places *places, struct place *place)
@@ -41,6 +49,20 @@ static void place_find_entry(struct places *places, struct place *place)
     place->entry = found ? match.entry : NULL;
     place->is_gone = place->name.len && !found;
     rate_follow(places->meters, place);
+}
+
+/* Where the namespace's requests are counted. */
+static uint64_t *requests_of(struct places *places, struct bytes name)
+{
+    uint64_t *requests = table_get(places->requests, name);
+    if (requests)
+        return requests;
+    if (table_count(places->requests) >= PLACES_COUNTED_MAX)
+        return &places->more_requests;
+    requests = calloc(1, sizeof *requests);
+    CHECK(requests);
+    (void)table_put(places->requests, name, requests);
+    return requests;
 }
 
 struct place *places_get(struct places *places, struct bytes name, uint8_t db)
@@ -57,6 +79,7 @@ struct place *places_get(struct places *places, struct bytes name, uint8_t db)
     place->refs = 1;
     place->db = db;
     place->name = (struct bytes){place->text, name.len};
+    place->requests = requests_of(places, name);
     list_init(&place->waiting);
     list_init(&place->rate_link);
     place_find_entry(places, place);

@@ -26,6 +26,7 @@ struct place {
     uint32_t clients;              /* sessions of this worker that are here */
     const struct namespace *entry; /* of the snapshot in force; NULL: no namespace, or gone */
     struct meter *meter;           /* NULL: no limits; rate.h */
+    uint64_t *requests;            /* of all places of this namespace; the worker's */
     struct list waiting;           /* clients, at a limit */
     struct list rate_link;         /* in what waits on the worker */
     uint64_t touched_ms;           /* when an ephemeral one was last kept alive; monotonic */
@@ -36,11 +37,15 @@ struct place {
     char text[];
 };
 
+enum { PLACES_COUNTED_MAX = 1024 };
+
 /* The places of one worker. */
 struct places {
     struct table *by_name;
     const struct namespaces *namespaces; /* of the snapshot in force */
     struct meters *meters;               /* of all workers; NULL: no limits hold */
+    struct table *requests;              /* by namespace, uint64_t; stays when its places go */
+    uint64_t more_requests;              /* of namespaces beyond PLACES_COUNTED_MAX */
 };
 
 void places_init(struct places *places, const struct namespaces *namespaces, struct meters *meters);

@@ -43,9 +43,9 @@ static inline void slow_clock(struct proxy_worker *worker)
 static inline void slow_remember(struct request *request, const struct frame *frame)
 {
     const struct proxy_worker *worker = request->worker;
+    request->begun_us = worker->now_us;
     if (worker->slow_us == UINT64_MAX || !frame)
         return;
-    request->begun_us = worker->now_us;
     request->head_len = frame->len < REQUEST_HEAD_MAX ? (uint16_t)frame->len : REQUEST_HEAD_MAX;
     memcpy(request->head, frame->data, request->head_len);
 }

@@ -121,20 +121,13 @@ static bool run_local(struct client *client, const struct frame *frame,
     return true;
 }
 
-/* Not the hot path: several keys, none, or no shard at all. */
-static bool take_planned(struct client *client, const struct frame *frame,
-                         const struct command *command)
+static bool follow_plan(struct client *client, const struct frame *frame,
+                        const struct command *command, const struct route *route)
 {
     struct proxy_worker *worker = client->worker;
-    const struct proxy_snapshot *snapshot = worker->snapshot;
-    struct route_rules rules = {.map = snapshot->map,
-                                .entry = client->session.place->entry,
-                                .is_strict = snapshot->config.cross_slot == CROSS_SLOT_STRICT};
-    struct route route =
-        route_plan(&rules, command, argv_of(worker, frame), frame->argc, &worker->keys);
-    switch (route.kind) {
+    switch (route->kind) {
     case ROUTE_KIND_ONE:
-        return send_one(client, frame, command, route.shard);
+        return send_one(client, frame, command, route->shard);
     case ROUTE_KIND_ANY:
         return send_one(client, frame, command, pool_any(&worker->pool));
     case ROUTE_KIND_PARTS:
@@ -146,7 +139,7 @@ static bool take_planned(struct client *client, const struct frame *frame,
     case ROUTE_KIND_TRANSACTION:
         return transaction_command(client, frame, command);
     case ROUTE_KIND_BLOCKING:
-        return blocked_send(client, frame, command, &route);
+        return blocked_send(client, frame, command, route);
     case ROUTE_KIND_UNKNOWN:
         client_reply_unknown(client, frame);
         return true;
@@ -157,6 +150,25 @@ static bool take_planned(struct client *client, const struct frame *frame,
         client_reply_code(client, command, ERR_CROSSSLOT);
         return true;
     }
+    return true;
+}
+
+/* Not the hot path: several keys, none, or no shard at all. */
+static bool take_planned(struct client *client, const struct frame *frame,
+                         const struct command *command)
+{
+    struct proxy_worker *worker = client->worker;
+    const struct proxy_snapshot *snapshot = worker->snapshot;
+    struct route_rules rules = {.map = snapshot->map,
+                                .entry = client->session.place->entry,
+                                .is_strict = snapshot->config.cross_slot == CROSS_SLOT_STRICT};
+    struct route route =
+        route_plan(&rules, command, argv_of(worker, frame), frame->argc, &worker->keys);
+    uint32_t key_count = route.has_keys ? worker->keys.list.count : 0;
+    if (!follow_plan(client, frame, command, &route))
+        return false;
+    for (uint32_t i = 0; i < key_count; i++)
+        proxy_worker_count_slot(worker, worker->keys.slots[i]);
     return true;
 }
 
@@ -289,7 +301,10 @@ bool client_take(struct client *client, const struct frame *frame)
             const struct proxy_snapshot *snapshot = client->worker->snapshot;
             struct route_rules rules = {snapshot->map, client->session.place->entry, false};
             uint16_t slot = route_slot(&rules, frame_arg(frame, (uint32_t)at));
-            return send_one(client, frame, command, shard_map_find(snapshot->map, slot));
+            if (!send_one(client, frame, command, shard_map_find(snapshot->map, slot)))
+                return false;
+            proxy_worker_count_slot(client->worker, slot);
+            return true;
         }
     }
     return take_planned(client, frame, command);

@@ -175,8 +175,10 @@ void transaction_queue_command(struct client *client, const struct frame *frame,
         client_kill(client, "its transaction exceeds client-query-limit");
         return;
     }
-    for (uint32_t i = 0; route.has_keys && i < worker->keys.list.count; i++)
-        add_slot(transaction, route_slot(&rules, argv[worker->keys.list.refs[i].index]));
+    for (uint32_t i = 0; route.has_keys && i < worker->keys.list.count; i++) {
+        add_slot(transaction, worker->keys.slots[i]);
+        proxy_worker_count_slot(worker, worker->keys.slots[i]);
+    }
     if (command->id == COMMAND_select)
         note_select(transaction, frame);
     if (frame->block && frame->len >= REFERENCE_MIN)

@@ -3,6 +3,7 @@
 #include "proxy/audience.h"
 #include "proxy/blocked.h"
 #include "proxy/client.h"
+#include "proxy/events.h"
 #include "proxy/pool.h"
 #include "proxy/tracking.h"
 #include "proxy/upstream_inner.h"
@@ -111,9 +112,13 @@ void upstream_open(struct upstream *upstream, enum upstream_state state)
 
 void upstream_up(struct upstream *upstream)
 {
-    if (upstream->failures > 0)
+    if (upstream->failures > 0) {
         log_event(LOG_INFO, "upstream_up", "shard=%s address=%s", upstream->node->name,
                   upstream->node->address);
+        events_note(upstream->worker->proxy->events, EVENT_SHARD_UP,
+                    loop_wall_ms(upstream->worker->loop), upstream->node->name,
+                    upstream->node->address);
+    }
     upstream->failures = 0;
     upstream->state = UPSTREAM_UP;
     upstream->out = stream_out(upstream->stream);
@@ -138,6 +143,14 @@ static uint64_t backoff_ms(const struct upstream *upstream)
     return wait_ms / 2 + clock_random() % (wait_ms / 2 + 1);
 }
 
+static void note_down(const struct upstream *upstream)
+{
+    char text[EVENT_TEXT_MAX];
+    (void)snprintf(text, sizeof text, "%s: %s", upstream->node->address, upstream->reason);
+    events_note(upstream->worker->proxy->events, EVENT_SHARD_DOWN,
+                loop_wall_ms(upstream->worker->loop), upstream->node->name, text);
+}
+
 static void upstream_down(struct upstream *upstream, const char *reason)
 {
     bool was_down = upstream->failures > 0;
@@ -149,6 +162,8 @@ static void upstream_down(struct upstream *upstream, const char *reason)
     log_event(was_down ? LOG_DEBUG : LOG_WARN, "upstream_down",
               "shard=%s address=%s reason=" LOG_QUOTED, upstream->node->name,
               upstream->node->address, reason);
+    if (!was_down)
+        note_down(upstream);
     proxy_worker_need_tick(upstream->worker);
 }
 

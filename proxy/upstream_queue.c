@@ -23,8 +23,11 @@ void upstream_fail(struct upstream *upstream, struct part *part, const char *wha
                    const char *reason)
 {
     char text[UPSTREAM_TEXT_MAX];
+    CHECK(part);
     (void)snprintf(text, sizeof(text), "ERR shard '%s' (%s): %s%s", upstream->node->name,
                    upstream->node->address, what, reason);
+    if (!part->request->is_internal)
+        upstream->node->traffic.errors++;
     part_failed(part, text);
 }
 

@@ -6,6 +6,7 @@
 #include "proxy/backup.h"
 #include "proxy/blocked.h"
 #include "proxy/client.h"
+#include "proxy/events.h"
 #include "proxy/hotkeys.h"
 #include "proxy/local.h"
 #include "proxy/monitor.h"
@@ -14,6 +15,7 @@
 #include "proxy/rate.h"
 #include "proxy/request.h"
 #include "proxy/slow.h"
+#include "proxy/status/status.h"
 #include "shared/check.h"
 #include "shared/log.h"
 #include "shared/net/stream.h"
@@ -90,6 +92,8 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     list_init(&worker->monitors);
     out_init(&worker->monitor_lines);
     route_keys_init(&worker->keys);
+    worker->slot_hits = calloc(SLOT_COUNT, sizeof *worker->slot_hits);
+    CHECK(worker->slot_hits);
     places_init(&worker->places, snapshot->namespaces, proxy->meters);
     worker->rate_waits = rate_waits_new(worker);
     worker->home = places_get(&worker->places, (struct bytes){"", 0}, 0);
@@ -132,6 +136,9 @@ void proxy_worker_free(struct proxy_worker *worker)
     places_fini(&worker->places);
     route_keys_fini(&worker->keys);
     free(worker->argv);
+    free(worker->slot_hits);
+    for (int id = 0; id < COMMAND_COUNT; id++)
+        free(worker->commands[id]);
     snapshot_unref(worker->snapshot);
     free(worker);
 }
@@ -335,6 +342,8 @@ static void check_memory(struct proxy_worker *worker)
     if (!worker->is_memory_full && used > limit) {
         log_event(LOG_WARN, "memory_full", "used=%llu limit=%llu", (unsigned long long)used,
                   (unsigned long long)limit);
+        events_note(worker->proxy->events, EVENT_MEMORY_FULL, loop_wall_ms(worker->loop), "",
+                    "nobody is read from until a quarter of memory-limit is free");
         worker->is_memory_full = true;
         worker->memory_full_ms = now_ms;
         hold_clients(worker, true);
@@ -434,6 +443,7 @@ static void on_slow(void *owner)
     if (worker->pool.nodes)
         tracking_slow(worker);
     local_slow(worker);
+    status_slow(atomic_load(&worker->proxy->status), worker);
     decay(worker);
 }
 
@@ -455,6 +465,20 @@ static bool on_turn_end(void *owner)
     if (worker->is_stopping)
         go_on_stopping(worker);
     return false;
+}
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+void proxy_worker_count(struct proxy_worker *worker, const struct request *request, bool is_error)
+{
+    if (!request->command)
+        return;
+    struct traffic **traffic = &worker->commands[request->command->id];
+    if (!*traffic) {
+        *traffic = calloc(1, sizeof **traffic);
+        CHECK(*traffic);
+    }
+    traffic_add(*traffic, worker->now_us - request->begun_us, is_error, !request->is_blocking);
 }
 
 /* ---- scratch --------------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include "proxy/pool.h"
 #include "proxy/route.h"
 #include "proxy/session.h"
+#include "shared/command.h"
 #include "shared/list.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"
@@ -78,7 +79,9 @@ struct proxy_worker {
     struct bytes *argv; /* scratch of argv_of() */
     uint32_t argc;      /* of the local command that runs */
     uint32_t argv_cap;
-    struct route_keys keys; /* scratch of routing */
+    struct route_keys keys;                  /* scratch of routing */
+    struct traffic *commands[COMMAND_COUNT]; /* by id; NULL: not called yet */
+    uint32_t *slot_hits; /* [SLOT_COUNT]: keys asked for, ever, modulo 2^32; status/ */
 
     size_t copied;             /* sum of client->copied and the like */
     uint64_t memory_published; /* our share of proxy->memory_used */
@@ -116,6 +119,13 @@ void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, str
 const struct bytes *argv_of(struct proxy_worker *worker, const struct frame *frame);
 /* The tick runs while something has a deadline. */
 void proxy_worker_need_tick(struct proxy_worker *worker);
+/* A request that was taken has a key in this slot. */
+static inline void proxy_worker_count_slot(struct proxy_worker *worker, uint16_t slot)
+{
+    worker->slot_hits[slot]++;
+}
+/* A client's request has its reply; `is_error`: a shard's error. */
+void proxy_worker_count(struct proxy_worker *worker, const struct request *request, bool is_error);
 /* Low bits of the turn's time. */
 static inline uint32_t worker_now_ms(const struct proxy_worker *worker)
 {

@@ -15,10 +15,16 @@ struct http_request {
     const char *token; /* of "Authorization: Bearer", or the password of "Basic"; NULL: none */
 };
 
+struct http_header {
+    const char *name;
+    const char *value;
+};
+
 struct http_reply {
-    int status;               /* 200 at first; 404, 503 ... */
-    const char *content_type; /* static text; plain text at first */
-    struct out body;          /* filled by the handler */
+    int status;                        /* 200 at first; 404, 503 ... */
+    const char *content_type;          /* static text; plain text at first */
+    const struct http_header *headers; /* more, static, ended by a NULL name; NULL: none */
+    struct out body;                   /* filled by the handler */
 };
 
 /* Answers one request. */

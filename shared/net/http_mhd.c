@@ -38,6 +38,8 @@ static enum MHD_Result answer(struct MHD_Connection *connection, const struct ht
         MHD_create_response_from_buffer(len, body, MHD_RESPMEM_MUST_FREE);
     CHECK(response);
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->content_type);
+    for (const struct http_header *header = reply->headers; header && header->name; header++)
+        (void)MHD_add_response_header(response, header->name, header->value);
     if (reply->status == MHD_HTTP_METHOD_NOT_ALLOWED)
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
     if (reply->status == MHD_HTTP_UNAUTHORIZED) {

@@ -16,7 +16,7 @@ MAY_INCLUDE = {
     'shared': ['shared'],
     'shared/net': ['shared', 'shared/net'],
     'config': ['shared', 'config'],
-    'proxy': ['shared', 'shared/net', 'config', 'proxy'],
+    'proxy': ['shared', 'shared/net', 'config', 'proxy', 'proxy/status'],
     'backend': ['shared', 'shared/net', 'config', 'backend', 'backend/store', 'backend/commands', 'backend/script', 'backend/json', 'backend/backup', 'backend/tool'],
     'backend/store': ['shared', 'backend/store'],
     'backend/script': ['shared', 'shared/net', 'config', 'backend', 'backend/store', 'backend/script'],

@@ -1,0 +1,46 @@
+/*
+ * events.h - what happened to the proxy lately: reloads, shards that went and came back, a new map.
+ *
+ *   any thread ──events_note──► ring of the newest EVENTS_MAX, under a mutex ──events_copy──► status page
+ *
+ * The same thing about the same subject is one event that counts on (every worker loses its connections to a shard that
+ * dies), until something else is noted of that subject or EVENT_APART_MS have passed.
+ */
+#pragma once
+
+#include "shared/bytes.h"
+
+enum { EVENTS_MAX = 100, EVENT_SUBJECT_MAX = 80, EVENT_TEXT_MAX = 240, EVENT_APART_MS = 10000 };
+
+enum event_kind {
+    EVENT_STARTED,
+    EVENT_RELOADED,
+    EVENT_RELOAD_REFUSED,
+    EVENT_MAP_CHANGED,
+    EVENT_SHARD_DOWN,
+    EVENT_SHARD_UP,
+    EVENT_MEMORY_FULL,
+    EVENT_STOPPING,
+};
+
+struct event {
+    enum event_kind kind;
+    uint32_t count;
+    uint64_t id;       /* 1, 2, … in the order of first notes */
+    uint64_t first_ms; /* wall clock */
+    uint64_t last_ms;
+    char subject[EVENT_SUBJECT_MAX]; /* of which shard; empty: the proxy */
+    char text[EVENT_TEXT_MAX];       /* as last noted; longer ones are cut */
+};
+
+struct events;
+
+struct events *events_new(void);
+void events_free(struct events *events);
+/* Any thread; `now_ms` is wall clock. */
+void events_note(struct events *events, enum event_kind kind, uint64_t now_ms, const char *subject,
+                 const char *text);
+/* The newest first; returns how many there are. */
+uint32_t events_copy(struct events *events, struct event to[EVENTS_MAX]);
+/* "shard-down" and the like. */
+const char *event_kind_name(enum event_kind kind);

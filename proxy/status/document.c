@@ -1,0 +1,519 @@
+/*
+ * document.c - the status page's JSON: bounded whatever the proxy has, and valid whatever names people chose.
+ */
+#include "proxy/local.h"
+#include "proxy/proxy.h"
+#include "proxy/slow.h"
+#include "proxy/status/status.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/json_writer.h"
+#include "shared/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    CLIENTS_SHOWN = 24,
+    KEYS_SHOWN = 24,
+    SPACES_SHOWN = 100,
+    SLOW_SHOWN = 32,
+    SLOW_ARGS_SHOWN = 12,
+    NAME_SHOWN = 120, /* bytes of names, keys and arguments */
+};
+
+/* ---- the proxy --------------------------------------------------------------------------------- */
+
+static uint64_t resident_bytes(void)
+{
+    unsigned long long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (!file)
+        return 0;
+    if (fscanf(file, "%*u %llu", &pages) != 1)
+        pages = 0;
+    (void)fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void write_proxy(struct json_writer *json, const struct status *status,
+                        const struct proxy_snapshot *snapshot, uint32_t late_workers)
+{
+    const struct proxy *proxy = status->proxy;
+    const struct proxy_config *config = &snapshot->config;
+    json_put_object(json, "proxy");
+    json_put_text(json, "version", SCREE_VERSION);
+    json_put_text(json, "run_id", proxy->run_id);
+    json_put_uint(json, "process_id", (uint64_t)getpid());
+    json_put_uint(json, "started_ms", proxy->started_ms);
+    json_put_text(json, "listen", config->listen);
+    json_put_text(json, "config_file", config->head.path ? config->head.path : "");
+    json_put_bool(json, "is_stopping", atomic_load(&proxy->is_stopping));
+    json_put_uint(json, "workers", gatherer_count(status->gatherer));
+    json_put_uint(json, "workers_late", late_workers);
+    json_put_uint(json, "memory_resident_bytes", resident_bytes());
+    json_put_uint(json, "memory_buffer_bytes", atomic_load(&proxy->memory_used));
+    json_put_uint(json, "memory_limit_bytes", config->memory_limit_bytes);
+    json_put_uint(json, "clients_max", (uint64_t)config->maxclients);
+    json_put_end(json);
+}
+
+/* Every counter and gauge of the proxy, under its name of /metrics. */
+static void write_totals(struct json_writer *json)
+{
+    json_put_object(json, "totals");
+    json_put_uint(json, "requests", metrics_sum(METRIC_PROXY_REQUESTS));
+    json_put_uint(json, "errors", metrics_sum(METRIC_PROXY_ERRORS));
+    json_put_uint(json, "bytes_in", metrics_sum(METRIC_PROXY_BYTES_IN));
+    json_put_uint(json, "bytes_out", metrics_sum(METRIC_PROXY_BYTES_OUT));
+    json_put_uint(json, "inflight", metrics_sum(METRIC_PROXY_INFLIGHT));
+    json_put_uint(json, "clients", metrics_sum(METRIC_PROXY_CLIENTS));
+    json_put_uint(json, "clients_blocked", metrics_sum(METRIC_PROXY_CLIENTS_BLOCKED));
+    json_put_uint(json, "clients_accepted", metrics_sum(METRIC_PROXY_CLIENTS_ACCEPTED));
+    json_put_uint(json, "clients_refused", metrics_sum(METRIC_PROXY_CLIENTS_REFUSED));
+    json_put_uint(json, "clients_cut", metrics_sum(METRIC_PROXY_CLIENTS_CUT));
+    json_put_uint(json, "upstream_requests", metrics_sum(METRIC_PROXY_UPSTREAM_REQUESTS));
+    json_put_uint(json, "upstream_failures", metrics_sum(METRIC_PROXY_UPSTREAM_FAILURES));
+    json_put_uint(json, "upstream_timeouts", metrics_sum(METRIC_PROXY_UPSTREAM_TIMEOUTS));
+    json_put_uint(json, "reloads", metrics_sum(METRIC_PROXY_RELOADS));
+    json_put_uint(json, "reload_failures", metrics_sum(METRIC_PROXY_RELOAD_FAILURES));
+    json_put_end(json);
+}
+
+/* ---- traffic ----------------------------------------------------------------------------------- */
+
+/* Members of the object that is open. */
+static void write_traffic(struct json_writer *json, const struct traffic *traffic)
+{
+    json_put_uint(json, "requests", traffic->requests);
+    json_put_uint(json, "errors", traffic->errors);
+    json_put_uint(json, "usec", traffic->usec);
+    json_put_list(json, "latency");
+    for (unsigned i = 0; i < TRAFFIC_BUCKETS; i++)
+        json_put_uint(json, NULL, traffic->buckets[i]);
+    json_put_end(json);
+}
+
+/* Where the buckets of "latency" end; the last has no end. */
+static void write_bounds(struct json_writer *json)
+{
+    json_put_list(json, "latency_bounds_us");
+    for (unsigned i = 0; i + 1 < TRAFFIC_BUCKETS; i++)
+        json_put_uint(json, NULL, traffic_bucket_end(i));
+    json_put_end(json);
+}
+
+static void write_commands(struct json_writer *json, const struct status *status)
+{
+    struct traffic *sums = calloc(COMMAND_COUNT, sizeof *sums);
+    CHECK(sums);
+    for (uint32_t i = 0; i < gatherer_count(status->gatherer); i++) {
+        const struct share *share = gatherer_share(status->gatherer, i);
+        for (uint32_t at = 0; share && at < share->command_count; at++)
+            traffic_sum(&sums[share->commands[at].command->id], &share->commands[at].traffic);
+    }
+    json_put_list(json, "commands");
+    for (int id = 0; id < COMMAND_COUNT; id++) {
+        if (!sums[id].requests)
+            continue;
+        json_put_object(json, NULL);
+        json_put_text(json, "name", command_full_name(command_of((enum command_id)id)));
+        write_traffic(json, &sums[id]);
+        json_put_end(json);
+    }
+    json_put_end(json);
+    free(sums);
+}
+
+/* ---- the map and its shards -------------------------------------------------------------------- */
+
+/* Over all workers. */
+static struct share_shard sum_shard(const struct status *status, const struct shard_map *map,
+                                    size_t shard)
+{
+    struct share_shard sum = {0};
+    for (uint32_t i = 0; i < gatherer_count(status->gatherer); i++) {
+        const struct share *share = gatherer_share(status->gatherer, i);
+        if (!share || share->map != map)
+            continue;
+        const struct share_shard *one = &share->shards[shard];
+        sum.open += one->open;
+        sum.broken += one->broken;
+        sum.in_flight += one->in_flight;
+        sum.queued_bytes += one->queued_bytes;
+        traffic_sum(&sum.traffic, &one->traffic);
+        if (one->broken)
+            sum.reason = one->reason;
+    }
+    return sum;
+}
+
+static const char *state_of(const struct health *health, const struct share_shard *sum)
+{
+    switch (health->state) {
+    case HEALTH_UP:
+        return "up";
+    case HEALTH_DOWN:
+        return "down";
+    case HEALTH_SILENT:
+        return "silent";
+    case HEALTH_UNKNOWN:
+        break;
+    }
+    return sum->broken ? "down" : sum->open ? "up" : "unknown";
+}
+
+static void write_ranges(struct json_writer *json, const struct shard_map *map, int shard)
+{
+    unsigned slot = 0;
+    unsigned first;
+    unsigned last;
+    json_put_list(json, "slots");
+    while (shard_map_next_range(map, shard, &slot, &first, &last)) {
+        json_put_list(json, NULL);
+        json_put_uint(json, NULL, first);
+        json_put_uint(json, NULL, last);
+        json_put_end(json);
+    }
+    json_put_end(json);
+}
+
+static void write_shard(struct json_writer *json, const struct status *status,
+                        const struct shard_map *map, size_t i, const struct health *health)
+{
+    const struct shard *shard = &map->shards[i];
+    struct share_shard sum = sum_shard(status, map, i);
+    const char *state = state_of(health, &sum);
+    bool is_down = health->state == HEALTH_DOWN;
+    json_put_object(json, NULL);
+    json_put_text(json, "name", shard->name);
+    json_put_text(json, "address", shard->address_count ? shard->addresses[0] : "");
+    json_put_text(json, "state", state);
+    if (is_down)
+        json_put_text(json, "reason", health->reason);
+    else
+        json_put_shown(json, "reason", sum.reason, SURVEY_REASON_MAX);
+    json_put_uint(json, "slot_count", shard->slot_count);
+    write_ranges(json, map, (int)i);
+    json_put_uint(json, "connections", sum.open);
+    json_put_uint(json, "in_flight", sum.in_flight);
+    json_put_uint(json, "queued_bytes", sum.queued_bytes);
+    json_put_uint(json, "ping_us", health->round_trip_us);
+    write_traffic(json, &sum.traffic);
+    json_put_end(json);
+}
+
+static void write_map(struct json_writer *json, struct status *status, const struct shard_map *map)
+{
+    struct health *health = calloc(map->shard_count + 1, sizeof *health);
+    CHECK(health);
+    survey_copy_health(status->survey, map, clock_mono_us(), health);
+    json_put_object(json, "map");
+    json_put_uint(json, "epoch", map->epoch);
+    json_put_list(json, "shards");
+    for (size_t i = 0; i < map->shard_count; i++)
+        write_shard(json, status, map, i, &health[i]);
+    json_put_end(json);
+    json_put_uint(json, "interval_ms", status->interval_us / 1000);
+    json_put_list(json, "slot_rates");
+    for (uint32_t slot = 0; slot < SLOT_COUNT; slot++)
+        json_put_uint(json, NULL, status->slot_rates[slot]);
+    json_put_end(json);
+    json_put_end(json);
+    free(health);
+}
+
+/* ---- clients ----------------------------------------------------------------------------------- */
+
+static int by_output_then_age(const void *a, const void *b)
+{
+    const struct share_client *left = *(const struct share_client *const *)a;
+    const struct share_client *right = *(const struct share_client *const *)b;
+    if (left->output_bytes != right->output_bytes)
+        return left->output_bytes > right->output_bytes ? -1 : 1;
+    return (left->id > right->id) - (left->id < right->id);
+}
+
+static void write_client(struct json_writer *json, const struct share_client *client)
+{
+    json_put_object(json, NULL);
+    json_put_uint(json, "id", client->id);
+    json_put_shown(json, "address", client->address, NAME_SHOWN);
+    json_put_shown(json, "name", client->name, NAME_SHOWN);
+    json_put_shown(json, "user", client->user, NAME_SHOWN);
+    json_put_shown(json, "namespace", client->space, NAME_SHOWN);
+    json_put_shown(json, "library", client->library, NAME_SHOWN);
+    json_put_shown(json, "command", client->command, NAME_SHOWN);
+    json_put_shown(json, "flags", client->flags, NAME_SHOWN);
+    json_put_uint(json, "database", client->db);
+    json_put_uint(json, "age_s", client->age_s);
+    json_put_uint(json, "idle_s", client->idle_s);
+    json_put_uint(json, "in_flight", client->in_flight);
+    json_put_uint(json, "input_bytes", client->input_bytes);
+    json_put_uint(json, "output_bytes", client->output_bytes);
+    json_put_end(json);
+}
+
+static void write_clients(struct json_writer *json, const struct status *status)
+{
+    uint32_t workers = gatherer_count(status->gatherer);
+    const struct share_client **all = calloc((size_t)workers * SHARE_CLIENTS_MAX + 1, sizeof *all);
+    size_t count = 0;
+    CHECK(all);
+    for (uint32_t i = 0; i < workers; i++) {
+        const struct share *share = gatherer_share(status->gatherer, i);
+        for (uint32_t at = 0; share && at < share->client_count; at++)
+            all[count++] = &share->clients[at];
+    }
+    qsort(all, count, sizeof *all, by_output_then_age);
+    json_put_list(json, "clients");
+    for (size_t i = 0; i < count && i < CLIENTS_SHOWN; i++)
+        write_client(json, all[i]);
+    json_put_end(json);
+    free(all);
+}
+
+/* ---- hot keys ---------------------------------------------------------------------------------- */
+
+static int by_rate(const void *a, const void *b)
+{
+    const struct share_key *left = a;
+    const struct share_key *right = b;
+    return (left->per_second < right->per_second) - (left->per_second > right->per_second);
+}
+
+/* The workers' lists as one, each name once; returns how many names. */
+static size_t merge_keys(const struct status *status, struct share_key *to)
+{
+    struct table *by_name = table_new();
+    size_t count = 0;
+    for (uint32_t i = 0; i < gatherer_count(status->gatherer); i++) {
+        const struct share *share = gatherer_share(status->gatherer, i);
+        for (uint32_t at = 0; share && at < share->key_count; at++) {
+            const struct share_key *key = &share->keys[at];
+            struct share_key *known = table_get(by_name, key->name);
+            if (known) {
+                known->per_second += key->per_second;
+                continue;
+            }
+            to[count] = *key;
+            (void)table_put(by_name, key->name, &to[count++]);
+        }
+    }
+    table_free(by_name);
+    qsort(to, count, sizeof *to, by_rate);
+    return count;
+}
+
+static void write_keys(struct json_writer *json, const struct status *status,
+                       const struct shard_map *map)
+{
+    size_t max = (size_t)gatherer_count(status->gatherer) * SHARE_KEYS_MAX;
+    struct share_key *keys = calloc(max + 1, sizeof *keys);
+    CHECK(keys);
+    size_t count = merge_keys(status, keys);
+    json_put_list(json, "hot_keys");
+    for (size_t i = 0; i < count && i < KEYS_SHOWN; i++) {
+        struct hot_key hot = local_hotkeys_parse(keys[i].name);
+        json_put_object(json, NULL);
+        json_put_shown(json, "key", hot.key, NAME_SHOWN);
+        json_put_shown(json, "namespace", hot.space, NAME_SHOWN);
+        json_put_uint(json, "database", hot.db);
+        json_put_uint(json, "slot", hot.slot);
+        json_put_text(json, "shard", map->shards[shard_map_find(map, hot.slot)].name);
+        json_put_double(json, "per_second", keys[i].per_second);
+        json_put_end(json);
+    }
+    json_put_end(json);
+    free(keys);
+}
+
+/* ---- namespaces -------------------------------------------------------------------------------- */
+
+/* A namespace as all workers see it. */
+struct space {
+    struct bytes name;
+    uint64_t clients;
+    uint64_t requests;
+    bool is_ephemeral;
+};
+
+static int by_clients_then_name(const void *a, const void *b)
+{
+    const struct space *left = a;
+    const struct space *right = b;
+    if (left->clients != right->clients)
+        return left->clients > right->clients ? -1 : 1;
+    return bytes_compare(left->name, right->name);
+}
+
+/* The entry of that name; added when it is new. */
+static struct space *space_of(struct table *by_name, struct space *spaces, size_t *count,
+                              struct bytes name)
+{
+    struct space *space = table_get(by_name, name);
+    if (space)
+        return space;
+    space = &spaces[(*count)++];
+    *space = (struct space){.name = name};
+    (void)table_put(by_name, name, space);
+    return space;
+}
+
+static void collect_spaces(const struct status *status, const struct namespaces *configured,
+                           struct space *spaces, size_t *count)
+{
+    struct table *by_name = table_new();
+    (void)space_of(by_name, spaces, count, BYTES(""));
+    for (size_t i = 0; i < configured->count; i++) {
+        const struct namespace *item = &configured->items[i];
+        if (!item->is_pattern)
+            space_of(by_name, spaces, count, bytes_of(item->name))->is_ephemeral = item->ephemeral;
+    }
+    for (uint32_t i = 0; i < gatherer_count(status->gatherer); i++) {
+        const struct share *share = gatherer_share(status->gatherer, i);
+        for (uint32_t at = 0; share && at < share->place_count; at++) {
+            const struct share_place *place = &share->places[at];
+            struct space *space = space_of(by_name, spaces, count, place->name);
+            space->clients += place->clients;
+            space->requests += place->requests;
+            space->is_ephemeral |= place->is_ephemeral;
+        }
+    }
+    table_free(by_name);
+}
+
+/* Asking for keys is use, and use keeps an ephemeral namespace alive: so only while it has clients. */
+static void write_space(struct json_writer *json, struct survey *survey, const struct space *space)
+{
+    uint64_t keys = 0;
+    uint64_t age_ms = 0;
+    bool may_ask = !space->is_ephemeral || space->clients > 0;
+    bool is_known =
+        survey_keys(survey, space->name, clock_mono_us() / 1000, may_ask, &keys, &age_ms);
+    json_put_object(json, NULL);
+    json_put_shown(json, "name", space->name, NAME_SHOWN);
+    json_put_uint(json, "clients", space->clients);
+    json_put_uint(json, "requests", space->requests);
+    json_put_bool(json, "is_ephemeral", space->is_ephemeral);
+    if (is_known) {
+        json_put_uint(json, "keys", keys);
+        json_put_uint(json, "keys_age_ms", age_ms);
+    } else {
+        json_put_null(json, "keys");
+    }
+    json_put_end(json);
+}
+
+static void write_spaces(struct json_writer *json, const struct status *status,
+                         const struct namespaces *configured)
+{
+    size_t max =
+        1 + configured->count + (size_t)gatherer_count(status->gatherer) * SHARE_PLACES_MAX;
+    struct space *spaces = calloc(max, sizeof *spaces);
+    size_t count = 0;
+    CHECK(spaces);
+    collect_spaces(status, configured, spaces, &count);
+    qsort(spaces, count, sizeof *spaces, by_clients_then_name);
+    json_put_uint(json, "namespace_count", count);
+    json_put_list(json, "namespaces");
+    for (size_t i = 0; i < count && i < SPACES_SHOWN; i++)
+        write_space(json, status->survey, &spaces[i]);
+    json_put_end(json);
+    free(spaces);
+}
+
+/* ---- slow log, events, peers ------------------------------------------------------------------- */
+
+static void write_slow_entry(struct json_writer *json, const struct slow_entry *slow)
+{
+    json_put_object(json, NULL);
+    json_put_uint(json, "id", slow->id);
+    json_put_uint(json, "at_s", slow->at_s);
+    json_put_uint(json, "usec", slow->usec);
+    json_put_uint(json, "shard_usec", slow->shard_usec);
+    json_put_shown(json, "shard", slow->shard, NAME_SHOWN);
+    json_put_shown(json, "client", slow->peer, NAME_SHOWN);
+    json_put_shown(json, "name", slow->name, NAME_SHOWN);
+    json_put_shown(json, "namespace", slow->space, NAME_SHOWN);
+    json_put_uint(json, "argument_count", slow->argc);
+    json_put_list(json, "arguments");
+    for (uint32_t i = 0; i < slow->argc && i < SLOW_ARGS_SHOWN; i++)
+        json_put_shown(json, NULL, slow->argv[i], NAME_SHOWN);
+    json_put_end(json);
+    json_put_end(json);
+}
+
+static void write_slow(struct json_writer *json, struct journal *journal)
+{
+    uint32_t shown = 0;
+    json_put_list(json, "slow_log");
+    journal_lock(journal);
+    for (const struct slow_entry *slow = journal->slowlog.newest; slow && shown++ < SLOW_SHOWN;
+         slow = slow->next)
+        write_slow_entry(json, slow);
+    journal_unlock(journal);
+    json_put_end(json);
+}
+
+static void write_events(struct json_writer *json, struct events *events)
+{
+    struct event copy[EVENTS_MAX];
+    uint32_t count = events_copy(events, copy);
+    json_put_list(json, "events");
+    for (uint32_t i = 0; i < count; i++) {
+        json_put_object(json, NULL);
+        json_put_uint(json, "id", copy[i].id);
+        json_put_text(json, "kind", event_kind_name(copy[i].kind));
+        json_put_text(json, "subject", copy[i].subject);
+        json_put_text(json, "text", copy[i].text);
+        json_put_uint(json, "count", copy[i].count);
+        json_put_uint(json, "first_ms", copy[i].first_ms);
+        json_put_uint(json, "last_ms", copy[i].last_ms);
+        json_put_end(json);
+    }
+    json_put_end(json);
+}
+
+static void write_peers(struct json_writer *json, struct peers *peers)
+{
+    struct peer copy[PEERS_MAX];
+    uint32_t count = peers ? peers_look(peers, copy) : 0;
+    json_put_list(json, "peers");
+    for (uint32_t i = 0; i < count; i++) {
+        json_put_object(json, NULL);
+        json_put_text(json, "address", copy[i].address);
+        json_put_bool(json, "is_up", copy[i].is_up);
+        json_put_bool(json, "is_self", copy[i].is_self);
+        json_put_uint(json, "epoch", copy[i].epoch);
+        json_put_uint(json, "uptime_s", copy[i].uptime_s);
+        json_put_text(json, "version", copy[i].version);
+        json_put_text(json, "reason", copy[i].reason);
+        json_put_end(json);
+    }
+    json_put_end(json);
+}
+
+void document_write(struct status *status, const struct proxy_snapshot *snapshot,
+                    uint32_t late_workers, struct out *out)
+{
+    struct json_writer json;
+    json_writer_init(&json, out);
+    json_put_object(&json, NULL);
+    json_put_uint(&json, "now_ms", clock_wall_us() / 1000);
+    json_put_uint(&json, "mono_ms", clock_mono_us() / 1000);
+    write_proxy(&json, status, snapshot, late_workers);
+    write_totals(&json);
+    write_bounds(&json);
+    write_map(&json, status, snapshot->map);
+    write_commands(&json, status);
+    write_spaces(&json, status, snapshot->namespaces);
+    write_clients(&json, status);
+    write_keys(&json, status, snapshot->map);
+    write_slow(&json, status->proxy->journal);
+    write_events(&json, status->proxy->events);
+    write_peers(&json, status->peers);
+    json_put_end(&json);
+    json_writer_fini(&json);
+}

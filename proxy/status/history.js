@@ -1,0 +1,76 @@
+// history.js - what the last five minutes were, from counters that only grow.
+//
+//   document ─► sample {ms, counters by name} ─► … 300 of them ─► rate = difference / time
+//                                                              └► latency = quantile of the difference of two histograms
+
+import {WINDOW_MS} from './plots.js';
+
+const SMOOTH_MS = 3000; // latencies are of this time at least: a second may have had few requests
+
+export class History {
+  constructor() {
+    this.samples = [];
+    this.run = null;
+  }
+
+  // A proxy that was started anew counts from nothing.
+  add(document) {
+    if (this.run !== document.proxy.run_id) this.samples = [];
+    this.run = document.proxy.run_id;
+    this.bounds = document.latency_bounds_us;
+    this.samples.push({ms: document.mono_ms, totals: document.totals, shards: byName(document.map.shards),
+      commands: byName(document.commands), namespaces: byName(document.namespaces)});
+    while (this.samples[0].ms < document.mono_ms - WINDOW_MS - 5000) this.samples.shift();
+  }
+
+  get now() {
+    return this.samples.at(-1).ms;
+  }
+
+  // The growth a second of `read(sample)`: [[ms, value], …]
+  rates(read) {
+    return this.samples.slice(1).map((sample, i) => [sample.ms, growth(this.samples[i], sample, read)]);
+  }
+
+  latencies(kind, name, part) {
+    return this.samples.slice(1).map((sample, i) => [sample.ms, this.quantileAt(i + 1, kind, name, part)]);
+  }
+
+  quantileAt(at, kind, name, part) {
+    const to = this.samples[at];
+    let from = at - 1;
+    while (from > 0 && to.ms - this.samples[from].ms < SMOOTH_MS) from--;
+    return quantile(this.bounds, this.samples[from][kind].get(name)?.latency, to[kind].get(name)?.latency, part);
+  }
+
+  // By name: {rate, p50, p99, errors, calls} of now.
+  latest(kind) {
+    const last = this.samples.length - 1;
+    return new Map([...this.samples[last][kind]].map(([name, own]) => [name, {
+      rate: last ? growth(this.samples[last - 1], this.samples[last], sample => sample[kind].get(name)?.requests) : null,
+      p50: last ? this.quantileAt(last, kind, name, 0.5) : null,
+      p99: last ? this.quantileAt(last, kind, name, 0.99) : null,
+      errors: own.errors, calls: own.requests}]));
+  }
+}
+
+function byName(items) {
+  return new Map(items.map(item => [item.name, item]));
+}
+
+function growth(before, after, read) {
+  const from = read(before), to = read(after);
+  return from === undefined || to === undefined || to < from ? null : (to - from) * 1000 / (after.ms - before.ms);
+}
+
+// Of what came between two cumulative histograms; null: nothing did. Inside a bucket values lie evenly.
+function quantile(bounds, before, after, part) {
+  if (!after || !before) return null;
+  const counts = after.map((count, i) => count - before[i]);
+  const wanted = counts.reduce((sum, one) => sum + one, 0) * part;
+  if (!wanted) return null;
+  let seen = 0, at = 0;
+  while (at < counts.length - 1 && seen + counts[at] < wanted) seen += counts[at++];
+  const low = at ? bounds[at - 1] : 0, high = at < bounds.length ? bounds[at] : bounds.at(-1);
+  return low + (high - low) * Math.min(1, (wanted - seen) / (counts[at] || 1));
+}

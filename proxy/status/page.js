@@ -1,0 +1,184 @@
+// page.js - asks the proxy for its status once a second and lets the others draw it.
+//
+//   GET status.json ─► history.js (rates, latencies) ─► slots.js, plots.js, tables.js
+//        │ 401: asks for the token, keeps it for this tab
+//        └ no answer: says so, keeps what was drawn, goes on asking
+
+import {bytes, byId, make, micros, rate, say, seconds, short} from './text.js';
+import {History} from './history.js';
+import {Plot} from './plots.js';
+import {SlotMap, colour} from './slots.js';
+import {Tables} from './tables.js';
+
+const EVERY_MS = 1000, PATIENCE_MS = 5000, LINES_MAX = 8, TOKEN = 'scree-admin-token';
+const dashes = [null, [6, 3], [2, 3]];
+
+const history = new History();
+const slots = new SlotMap();
+const tables = new Tables();
+const plots = {
+  shardRates: new Plot(byId('shard-rates'), rate, 'Requests per second by shard'),
+  shardLatency: new Plot(byId('shard-latency'), micros, 'Latency by shard'),
+  commandRates: new Plot(byId('command-rates'), rate, 'Requests per second by command'),
+  commandLatency: new Plot(byId('command-latency'), micros, 'Latency by command'),
+};
+let latest = null, isPaused = false, answeredAt = 0, timer = 0;
+
+// ---- asking ------------------------------------------------------------------------------------
+
+async function ask() {
+  const token = sessionStorage.getItem(TOKEN);
+  // Without credentials a browser does not ask for a password by itself when the answer is 401.
+  const answer = await fetch('status.json', {
+    credentials: 'omit', cache: 'no-store', signal: AbortSignal.timeout(PATIENCE_MS),
+    headers: token ? {Authorization: 'Bearer ' + token} : {},
+  });
+  if (answer.status === 401) return refuse(token !== null);
+  if (!answer.ok) throw new Error(`the proxy answers ${answer.status}`);
+  latest = await answer.json();
+  answeredAt = Date.now();
+  history.add(latest);
+  byId('login').hidden = true;
+  byId('main').hidden = byId('pause').hidden = false;
+  byId('forget').hidden = token === null;
+  draw();
+  return true;
+}
+
+// The token is missing or wrong: asks for one and for nothing else until it is there.
+function refuse(hadOne) {
+  sessionStorage.removeItem(TOKEN);
+  byId('main').hidden = byId('pause').hidden = byId('forget').hidden = true;
+  if (byId('login').hidden) {
+    byId('login').hidden = false;
+    byId('token').focus();
+  }
+  say(byId('refused'), hadOne ? 'That is not the token.' : '');
+  live('waiting', 'waiting for the token');
+  return false;
+}
+
+async function turn() {
+  clearTimeout(timer);
+  let goesOn = true;
+  try {
+    if (!isPaused && !document.hidden) goesOn = await ask();
+    if (goesOn) tellLive();
+  } catch (error) {
+    const since = answeredAt ? `, last at ${new Date(answeredAt).toTimeString().slice(0, 8)}` : '';
+    live('lost', `no answer${since} (${error.name === 'TimeoutError' ? 'it takes too long' : error.message})`);
+  }
+  if (goesOn) timer = setTimeout(turn, EVERY_MS);
+}
+
+// ---- drawing -----------------------------------------------------------------------------------
+
+function live(state, text) {
+  byId('live').className = state;
+  say(byId('live'), text);
+}
+
+function tellLive() {
+  if (isPaused) return live('waiting', 'paused');
+  const late = latest.proxy.workers_late;
+  if (latest.proxy.is_stopping) live('lost', 'the proxy stops');
+  else if (late) live('waiting', `live; ${late} of ${latest.proxy.workers} workers are late`);
+  else live('live', 'live');
+}
+
+function draw() {
+  const {proxy, map} = latest;
+  say(byId('where'), proxy.listen);
+  const up = (latest.now_ms - proxy.started_ms) / 1000;
+  say(byId('facts'), `version ${proxy.version} · map epoch ${map.epoch} · up ${seconds(up)} · process ${proxy.process_id}`);
+  document.title = `Scree ${proxy.listen}`;
+  drawFigures();
+  slots.show(map);
+  say(byId('map-note'), `${map.slot_rates.filter(Boolean).length} asked for now`);
+  drawPlots();
+  tables.show(latest, {shards: history.latest('shards'), commands: history.latest('commands'),
+    namespaces: history.latest('namespaces')});
+}
+
+function drawFigures() {
+  const {totals, proxy, map} = latest;
+  const growth = name => history.rates(sample => sample.totals[name]).at(-1)?.[1];
+  const down = map.shards.filter(shard => shard.state === 'down' || shard.state === 'silent').length;
+  const figures = [
+    ['Requests', rate(growth('requests')), `${short(totals.requests)} in all`],
+    ['Errors of the proxy', rate(growth('errors')), `${short(totals.errors)} in all`],
+    ['In flight', short(totals.inflight), `${short(totals.clients_blocked)} wait (BLPOP …)`],
+    ['Clients', short(totals.clients), `of ${short(proxy.clients_max)}; ${short(totals.clients_cut)} cut`],
+    ['Received', bytes(growth('bytes_in') || 0) + '/s', `${bytes(totals.bytes_in)} in all`],
+    ['Sent', bytes(growth('bytes_out') || 0) + '/s', `${bytes(totals.bytes_out)} in all`],
+    ['Memory', bytes(proxy.memory_resident_bytes), `buffers ${bytes(proxy.memory_buffer_bytes)} of ${bytes(proxy.memory_limit_bytes)}`],
+    ['Shards up', `${map.shards.length - down}/${map.shards.length}`, `${short(totals.upstream_failures)} lost connections`, down ? 'bad' : ''],
+  ];
+  const box = byId('figures');
+  figures.forEach(([name, value, note, state = ''], i) => {
+    const figure = box.children[i] || box.appendChild(make('div', '', make('span'), make('b'), make('small')));
+    figure.className = state;
+    [name, value, note].forEach((text, at) => say(figure.children[at], text));
+  });
+}
+
+// Those that had most requests in all of the window, in an order that does not jump.
+function busiest(kind) {
+  const first = history.samples[0][kind], last = history.samples.at(-1)[kind];
+  const grown = [...last].map(([name, own]) => [name, own.requests - (first.get(name)?.requests ?? 0)]);
+  return grown.filter(one => one[1] > 0).sort((a, b) => b[1] - a[1]).slice(0, LINES_MAX).map(one => one[0]);
+}
+
+function drawPlots() {
+  const quantile = document.querySelector('[name=quantile]:checked').value;
+  const part = quantile / 100;
+  const shards = latest.map.shards.length <= 3 * LINES_MAX ? latest.map.shards.map(shard => shard.name) : busiest('shards');
+  const commands = busiest('commands');
+  say(byId('quantile-note'), 'p' + quantile);
+  const lines = (kind, names, points) => names.map((name, i) => ({
+    name, colour: kind === 'shards' ? colour(name) : commandColour(name), points: points(name),
+    dash: kind === 'shards' ? null : dashes[Math.floor(order.indexOf(name) / palette.length) % dashes.length],
+  }));
+  const rates = kind => name => history.rates(sample => sample[kind].get(name)?.requests);
+  const latencies = kind => name => history.latencies(kind, name, part);
+  plots.shardRates.show(lines('shards', shards, rates('shards')), history.now);
+  plots.shardLatency.show(lines('shards', shards, latencies('shards')), history.now);
+  plots.commandRates.show(lines('commands', commands, rates('commands')), history.now);
+  plots.commandLatency.show(lines('commands', commands, latencies('commands')), history.now);
+}
+
+// Commands have colours of their own, so that nobody takes them for shards.
+const palette = ['#9467bd', '#2a9d8f', '#c0504d', '#8c8c2f', '#4f81bd', '#e377c2'];
+const order = [];
+
+function commandColour(name) {
+  if (!order.includes(name)) order.push(name);
+  return palette[order.indexOf(name) % palette.length];
+}
+
+// ---- what people do ----------------------------------------------------------------------------
+
+byId('login').addEventListener('submit', event => {
+  event.preventDefault();
+  sessionStorage.setItem(TOKEN, byId('token').value);
+  byId('token').value = '';
+  turn();
+});
+
+byId('forget').addEventListener('click', () => {
+  sessionStorage.removeItem(TOKEN);
+  turn();
+});
+
+byId('pause').addEventListener('click', () => {
+  isPaused = !isPaused;
+  byId('pause').setAttribute('aria-pressed', String(isPaused));
+  say(byId('pause'), isPaused ? 'Go on' : 'Pause');
+  turn();
+});
+
+document.querySelectorAll('[name=quantile]').forEach(input => input.addEventListener('change', () => latest && drawPlots()));
+document.addEventListener('visibilitychange', () => document.hidden || turn());
+
+live('waiting', 'asking …');
+turn();

@@ -1,0 +1,220 @@
+#include "proxy/status/share.h"
+
+#include "proxy/client.h"
+#include "proxy/local.h"
+#include "proxy/upstream.h"
+#include "proxy/users.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+#include "shared/table.h"
+
+#include <stdlib.h>
+
+enum { TEXT_MAX = 1024 }; /* of a client's texts, which it chose itself */
+
+struct share *share_new(void)
+{
+    struct share *share = calloc(1, sizeof *share);
+    CHECK(share);
+    arena_init(&share->arena);
+    return share;
+}
+
+void share_free(struct share *share)
+{
+    shard_map_unref(share->map);
+    arena_fini(&share->arena);
+    free(share);
+}
+
+static struct bytes keep(struct share *share, struct bytes text)
+{
+    return arena_copy(&share->arena,
+                      (struct bytes){text.data, text.len < TEXT_MAX ? text.len : TEXT_MAX});
+}
+
+static struct bytes keep_text(struct share *share, const char *text)
+{
+    return keep(share, bytes_of(text ? text : ""));
+}
+
+/* ---- shards ------------------------------------------------------------------------------------ */
+
+static void add_upstream(struct share *share, const struct upstream *upstream)
+{
+    struct share_shard *to = &share->shards[upstream->node->index];
+    bool is_broken = upstream->state == UPSTREAM_DOWN || upstream->state == UPSTREAM_RETRYING;
+    to->in_flight += upstream->in_flight;
+    to->queued_bytes += upstream->out ? upstream->out->bytes : 0;
+    to->open += upstream->state == UPSTREAM_UP;
+    to->broken += is_broken;
+    if (is_broken)
+        to->reason = keep_text(share, upstream->reason);
+}
+
+static void fill_shards(struct share *share, const struct proxy_worker *worker)
+{
+    const struct pool *pool = &worker->pool;
+    struct shard_map *map = shard_map_ref(worker->snapshot->map);
+    size_t size = map->shard_count * sizeof *share->shards;
+    shard_map_unref(share->map);
+    share->map = map;
+    share->shards = arena_alloc(&share->arena, size);
+    memset(share->shards, 0, size);
+    for (size_t i = 0; pool->nodes && i < pool->count; i++)
+        share->shards[i].traffic = pool->nodes[i]->traffic;
+    for (const struct list *link = pool->upstreams.next; pool->nodes && link != &pool->upstreams;
+         link = link->next) {
+        const struct upstream *upstream = container_of(link, struct upstream, link);
+        if (!upstream->is_closed && !upstream->node->is_removed)
+            add_upstream(share, upstream);
+    }
+}
+
+/* ---- clients ----------------------------------------------------------------------------------- */
+
+struct candidate {
+    const struct client *client;
+    size_t output_bytes;
+};
+
+static bool ranks_before(const struct candidate *a, const struct candidate *b)
+{
+    if (a->output_bytes != b->output_bytes)
+        return a->output_bytes > b->output_bytes;
+    return a->client->id < b->client->id;
+}
+
+/* Puts it into the list, the first SHARE_CLIENTS_MAX of which are kept; returns the new count. */
+static uint32_t insert(struct candidate *list, uint32_t count, struct candidate one)
+{
+    uint32_t at = count;
+    if (count == SHARE_CLIENTS_MAX && !ranks_before(&one, &list[count - 1]))
+        return count;
+    if (count == SHARE_CLIENTS_MAX)
+        at--;
+    else
+        count++;
+    for (; at > 0 && ranks_before(&one, &list[at - 1]); at--)
+        list[at] = list[at - 1];
+    list[at] = one;
+    return count;
+}
+
+static struct share_client describe(struct share *share, const struct candidate *one)
+{
+    const struct client *client = one->client;
+    const struct client_session *session = &client->session;
+    uint64_t now_ms = loop_mono_ms(client->worker->loop);
+    const char *command = client->last_command ? command_full_name(client->last_command) : "";
+    char flags[LOCAL_FLAGS_MAX];
+    local_client_flags(client, flags);
+    return (struct share_client){
+        .id = client->id,
+        .age_s = (now_ms - client->created_ms) / 1000,
+        .idle_s = (now_ms - stream_active_ms(client->stream)) / 1000,
+        .output_bytes = one->output_bytes,
+        .input_bytes = stream_held(client->stream),
+        .in_flight = client->pipeline.count,
+        .db = session->place->db,
+        .address = keep_text(share, stream_peer(client->stream)),
+        .name = keep_text(share, session->name),
+        .user = keep(share, users_name(client)),
+        .space = keep(share, session->place->name),
+        .library = keep_text(share, session->lib_name),
+        .command = keep_text(share, command),
+        .flags = keep_text(share, flags),
+    };
+}
+
+static void fill_clients(struct share *share, const struct proxy_worker *worker)
+{
+    struct candidate list[SHARE_CLIENTS_MAX];
+    uint32_t count = 0;
+    for (const struct list *link = worker->clients.next; link != &worker->clients;
+         link = link->next) {
+        const struct client *client = container_of(link, struct client, link);
+        if (!client->is_closed && client->session.place)
+            count = insert(list, count, (struct candidate){client, client_owed_bytes(client)});
+    }
+    for (uint32_t i = 0; i < count; i++)
+        share->clients[i] = describe(share, &list[i]);
+    share->client_count = count;
+}
+
+/* ---- commands ---------------------------------------------------------------------------------- */
+
+static void fill_commands(struct share *share, const struct proxy_worker *worker)
+{
+    uint32_t count = 0;
+    for (int id = 0; id < COMMAND_COUNT; id++)
+        count += worker->commands[id] != NULL;
+    share->commands = arena_alloc(&share->arena, count * sizeof *share->commands);
+    share->command_count = 0;
+    for (int id = 0; id < COMMAND_COUNT; id++)
+        if (worker->commands[id])
+            share->commands[share->command_count++] =
+                (struct share_command){command_of((enum command_id)id), *worker->commands[id]};
+}
+
+/* ---- keys and places --------------------------------------------------------------------------- */
+
+/* hot_key_fn: keeps the hottest. */
+static void add_key(void *owner, struct bytes name, double per_second)
+{
+    struct share *share = owner;
+    uint32_t at = 0;
+    if (share->key_count < SHARE_KEYS_MAX) {
+        at = share->key_count++;
+    } else {
+        for (uint32_t i = 1; i < SHARE_KEYS_MAX; i++)
+            if (share->keys[i].per_second < share->keys[at].per_second)
+                at = i;
+        if (share->keys[at].per_second >= per_second)
+            return;
+    }
+    share->keys[at] = (struct share_key){per_second, keep(share, name)};
+}
+
+/* Has an earlier row this name? The databases of a namespace have one counter. */
+static bool is_counted(const struct share *share, struct bytes name)
+{
+    for (uint32_t i = 0; i < share->place_count; i++)
+        if (bytes_equal(share->places[i].name, name))
+            return true;
+    return false;
+}
+
+static void fill_places(struct share *share, const struct proxy_worker *worker)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    share->place_count = 0;
+    while (share->place_count < SHARE_PLACES_MAX &&
+           table_next(worker->places.by_name, &cursor, &key, &value)) {
+        const struct place *place = value;
+        if (place->is_gone)
+            continue;
+        struct share_place *to = &share->places[share->place_count];
+        *to =
+            (struct share_place){.clients = place->clients,
+                                 .requests = is_counted(share, place->name) ? 0 : *place->requests,
+                                 .is_ephemeral = place->entry && place->entry->ephemeral,
+                                 .name = keep(share, place->name)};
+        share->place_count++;
+    }
+}
+
+void share_fill(struct share *share, struct proxy_worker *worker)
+{
+    arena_reset(&share->arena);
+    memcpy(share->slot_hits, worker->slot_hits, sizeof share->slot_hits);
+    fill_shards(share, worker);
+    fill_clients(share, worker);
+    fill_commands(share, worker);
+    share->key_count = 0;
+    local_hotkeys_each(worker, add_key, share);
+    fill_places(share, worker);
+    share->at_us = loop_mono_us(worker->loop);
+}

@@ -1,0 +1,81 @@
+/*
+ * share.h - what one worker tells the status page: a copy of its own counters and of the little it lists.
+ *
+ * Filled on the worker's thread, read on the HTTP thread after it was handed over (gather.h). Its lists are short
+ * whatever the worker has: the first clients by unread output, then by age; its hottest keys; its busiest places.
+ */
+#pragma once
+
+#include "proxy/traffic.h"
+#include "shared/arena.h"
+#include "shared/command.h"
+#include "shared/shard_map.h"
+
+struct proxy_worker;
+
+enum { SHARE_CLIENTS_MAX = 24, SHARE_KEYS_MAX = 32, SHARE_PLACES_MAX = 256 };
+
+/* The worker's connections to one shard. */
+struct share_shard {
+    uint32_t open;
+    uint32_t broken; /* that wait before they try again */
+    uint32_t in_flight;
+    uint64_t queued_bytes; /* that have not left yet */
+    struct bytes reason;   /* why one is broken; empty: none is */
+    struct traffic traffic;
+};
+
+struct share_client {
+    uint64_t id;
+    uint64_t age_s;
+    uint64_t idle_s;
+    uint64_t output_bytes; /* of replies it has not read */
+    uint64_t input_bytes;  /* of requests that were not taken */
+    uint32_t in_flight;
+    uint8_t db;
+    struct bytes address;
+    struct bytes name;
+    struct bytes user;
+    struct bytes space;
+    struct bytes library;
+    struct bytes command; /* the last */
+    struct bytes flags;   /* as in CLIENT LIST */
+};
+
+struct share_key {
+    double per_second;
+    struct bytes name; /* of local_hotkeys_each() */
+};
+
+struct share_command {
+    const struct command *command;
+    struct traffic traffic;
+};
+
+struct share_place {
+    uint32_t clients;
+    uint64_t requests; /* 0 in all but one row of a namespace */
+    bool is_ephemeral;
+    struct bytes name;
+};
+
+struct share {
+    struct arena arena; /* holds all bytes below */
+    uint64_t at_us;     /* monotonic; 0: never filled */
+    uint32_t slot_hits[SLOT_COUNT];
+    struct shard_map *map;      /* a reference; NULL: none yet */
+    struct share_shard *shards; /* [map->shard_count]; in the arena */
+    struct share_client clients[SHARE_CLIENTS_MAX];
+    struct share_key keys[SHARE_KEYS_MAX];
+    struct share_place places[SHARE_PLACES_MAX];
+    struct share_command *commands; /* those that were called; in the arena */
+    uint32_t command_count;
+    uint32_t client_count;
+    uint32_t key_count;
+    uint32_t place_count;
+};
+
+struct share *share_new(void);
+void share_free(struct share *share);
+/* On the worker's thread: replaces what was in it. */
+void share_fill(struct share *share, struct proxy_worker *worker);

@@ -1,0 +1,319 @@
+#include "proxy/status/survey.h"
+
+#include "proxy/pool.h"
+#include "proxy/request.h"
+#include "proxy/session.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+#include "shared/table.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    SPACES_MAX = 512,    /* namespaces whose keys are remembered */
+    ASKED_EACH_TICK = 8, /* of them */
+    FORGET_MS = 60000,
+};
+
+/* What is known of one namespace. */
+struct space_keys {
+    uint64_t keys;
+    uint64_t at_ms; /* monotonic; 0: never answered */
+    uint64_t asked_ms;
+    bool is_wanted; /* to be asked */
+    size_t name_len;
+    char name[];
+};
+
+struct survey {
+    pthread_mutex_t mutex;
+    uint64_t wanted_ms;    /* the last look; monotonic */
+    struct shard_map *map; /* a reference; NULL: no shard was asked yet */
+    struct health *health; /* [map->shard_count] */
+    struct table *spaces;  /* struct space_keys, by name */
+};
+
+struct survey *survey_new(void)
+{
+    struct survey *survey = calloc(1, sizeof *survey);
+    CHECK(survey);
+    CHECK(pthread_mutex_init(&survey->mutex, NULL) == 0);
+    survey->spaces = table_new();
+    return survey;
+}
+
+void survey_free(struct survey *survey)
+{
+    size_t cursor = 0;
+    struct bytes name;
+    void *space;
+    while (table_next(survey->spaces, &cursor, &name, &space))
+        free(space);
+    table_free(survey->spaces);
+    shard_map_unref(survey->map);
+    free(survey->health);
+    (void)pthread_mutex_destroy(&survey->mutex);
+    free(survey);
+}
+
+static void lock(struct survey *survey)
+{
+    CHECK(pthread_mutex_lock(&survey->mutex) == 0);
+}
+
+static void unlock(struct survey *survey)
+{
+    CHECK(pthread_mutex_unlock(&survey->mutex) == 0);
+}
+
+/* ---- who looks --------------------------------------------------------------------------------- */
+
+void survey_wanted(struct survey *survey, uint64_t now_ms)
+{
+    lock(survey);
+    survey->wanted_ms = now_ms;
+    unlock(survey);
+}
+
+void survey_copy_health(struct survey *survey, const struct shard_map *map, uint64_t now_us,
+                        struct health *to)
+{
+    memset(to, 0, map->shard_count * sizeof *to);
+    lock(survey);
+    for (size_t i = 0; survey->map == map && i < map->shard_count; i++) {
+        struct health *health = &survey->health[i];
+        bool is_owed = health->asked_us > health->answered_us;
+        to[i] = *health;
+        if (is_owed && now_us > health->asked_us + (uint64_t)SURVEY_SILENT_MS * 1000)
+            to[i].state = HEALTH_SILENT;
+    }
+    unlock(survey);
+}
+
+/* Forgets a namespace that nobody asked for lately; an answer under way then finds it gone. */
+static void space_evict(struct survey *survey, uint64_t now_ms)
+{
+    size_t cursor = 0;
+    struct bytes name;
+    void *value;
+    while (table_next(survey->spaces, &cursor, &name, &value)) {
+        struct space_keys *space = value;
+        if (space->is_wanted || now_ms < space->asked_ms + FORGET_MS)
+            continue;
+        (void)table_remove(survey->spaces, name);
+        free(space);
+        return;
+    }
+}
+
+static struct space_keys *space_add(struct survey *survey, struct bytes name, uint64_t now_ms)
+{
+    if (table_count(survey->spaces) >= SPACES_MAX)
+        space_evict(survey, now_ms);
+    if (table_count(survey->spaces) >= SPACES_MAX)
+        return NULL;
+    struct space_keys *space = calloc(1, sizeof *space + name.len + 1);
+    CHECK(space);
+    space->name_len = name.len;
+    memcpy(space->name, name.data, name.len);
+    (void)table_put(survey->spaces, name, space);
+    return space;
+}
+
+bool survey_keys(struct survey *survey, struct bytes space, uint64_t now_ms, bool may_ask,
+                 uint64_t *keys, uint64_t *age_ms)
+{
+    lock(survey);
+    struct space_keys *found = table_get(survey->spaces, space);
+    if (!found && may_ask)
+        found = space_add(survey, space, now_ms);
+    if (found && may_ask && now_ms >= found->asked_ms + SURVEY_KEYS_MS)
+        found->is_wanted = true;
+    bool is_known = found && found->at_ms;
+    if (is_known) {
+        *keys = found->keys;
+        *age_ms = now_ms > found->at_ms ? now_ms - found->at_ms : 0;
+    }
+    unlock(survey);
+    return is_known;
+}
+
+/* ---- asking for health ------------------------------------------------------------------------- */
+
+/* A question under way; kept by its request. */
+struct question {
+    struct survey *survey;
+    struct shard_map *map; /* of a PING: a reference */
+    int shard;
+    size_t name_len;
+    char name[NAMESPACE_NAME_MAX];
+};
+
+/* The text of an error frame. */
+static void copy_reason(char to[SURVEY_REASON_MAX], struct bytes frame)
+{
+    int len = frame.len > 3 ? (int)frame.len - 3 : 0; /* '-', and the end of line */
+    (void)snprintf(to, SURVEY_REASON_MAX, "%.*s", len, frame.data + 1);
+}
+
+/* request_done_fn */
+static void pinged(struct client *client, struct request *request, struct reply *reply)
+{
+    struct question *question = request_state(request, sizeof *question);
+    struct survey *survey = question->survey;
+    const struct shard_reply *answer = request_reply(request, 0);
+    (void)client;
+    (void)reply;
+    lock(survey);
+    if (survey->map == question->map) {
+        struct health *health = &survey->health[question->shard];
+        health->answered_us = loop_mono_us(request->worker->loop);
+        health->state = answer->is_failure ? HEALTH_DOWN : HEALTH_UP;
+        if (answer->is_failure)
+            copy_reason(health->reason, answer->frame);
+        else
+            health->round_trip_us = health->answered_us - health->asked_us;
+    }
+    unlock(survey);
+    shard_map_unref(question->map);
+}
+
+static void ping(struct survey *survey, struct proxy_worker *worker, int shard)
+{
+    const struct bytes argv[] = {BYTES("PING")};
+    struct request *request = request_internal(worker);
+    struct question *question = request_state(request, sizeof *question);
+    question->survey = survey;
+    question->map = shard_map_ref(worker->snapshot->map);
+    question->shard = shard;
+    request_fan_out(request, NULL, shard, argv, 1, pinged);
+}
+
+/* Is the shard to be asked now? Marks it as asked. */
+static bool is_due(struct survey *survey, const struct shard_map *map, size_t shard,
+                   uint64_t now_us)
+{
+    struct health *health = &survey->health[shard];
+    bool is_owed = health->asked_us > health->answered_us;
+    if (!map->shards[shard].address_count || is_owed)
+        return false;
+    health->asked_us = now_us;
+    return true;
+}
+
+static void ping_all(struct survey *survey, struct proxy_worker *worker)
+{
+    struct shard_map *map = worker->snapshot->map;
+    lock(survey);
+    if (survey->map != map) {
+        shard_map_unref(survey->map);
+        free(survey->health);
+        survey->map = shard_map_ref(map);
+        survey->health = calloc(map->shard_count, sizeof *survey->health);
+        CHECK(survey->health);
+    }
+    unlock(survey);
+    for (size_t i = 0; i < map->shard_count; i++) {
+        lock(survey);
+        bool due = is_due(survey, map, i, loop_mono_us(worker->loop));
+        unlock(survey);
+        if (due)
+            ping(survey, worker, (int)i);
+    }
+}
+
+/* ---- asking for keys --------------------------------------------------------------------------- */
+
+/* The sum of N in "dbM:keys=N,expires=…" of every line. */
+static uint64_t sum_keys(struct bytes text)
+{
+    static const char word[] = ":keys=";
+    uint64_t sum = 0;
+    for (size_t at = 0; at + sizeof word <= text.len; at++) {
+        if (memcmp(text.data + at, word, sizeof word - 1) != 0)
+            continue;
+        uint64_t keys = 0;
+        for (at += sizeof word - 1; at < text.len && text.data[at] >= '0' && text.data[at] <= '9';
+             at++)
+            keys = keys * 10 + (uint64_t)(text.data[at] - '0');
+        sum += keys;
+    }
+    return sum;
+}
+
+/* request_done_fn: a sum that lacks a shard would be a lie, so it is kept only when all have answered. */
+static void counted(struct client *client, struct request *request, struct reply *reply)
+{
+    struct question *question = request_state(request, sizeof *question);
+    struct survey *survey = question->survey;
+    uint64_t keys = 0;
+    (void)client;
+    (void)reply;
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        if (answer->is_failure || answer->frame.data[0] == '-')
+            return;
+        keys += sum_keys(answer->frame);
+    }
+    lock(survey);
+    struct space_keys *space =
+        table_get(survey->spaces, (struct bytes){question->name, question->name_len});
+    if (space) {
+        space->keys = keys;
+        space->at_ms = loop_mono_ms(request->worker->loop);
+    }
+    unlock(survey);
+}
+
+static void count(struct survey *survey, struct proxy_worker *worker, struct bytes name)
+{
+    const struct bytes argv[] = {BYTES("INFO"), BYTES("keyspace")};
+    struct place *place = places_get(&worker->places, name, 0);
+    if (!place->is_gone) {
+        struct request *request = request_internal(worker);
+        struct question *question = request_state(request, sizeof *question);
+        question->survey = survey;
+        question->name_len = name.len;
+        memcpy(question->name, name.data, name.len);
+        request_fan_out(request, place, SHARDS_ALL, argv, 2, counted);
+    }
+    place_unref(&worker->places, place);
+}
+
+/* Up to `max` namespaces that are to be asked now; the names stay for FORGET_MS. */
+static uint32_t take_wanted(struct survey *survey, uint64_t now_ms, struct bytes *names,
+                            uint32_t max)
+{
+    uint32_t taken = 0;
+    size_t cursor = 0;
+    struct bytes name;
+    void *value;
+    lock(survey);
+    while (taken < max && table_next(survey->spaces, &cursor, &name, &value)) {
+        struct space_keys *space = value;
+        if (!space->is_wanted)
+            continue;
+        space->is_wanted = false;
+        space->asked_ms = now_ms;
+        names[taken++] = (struct bytes){space->name, space->name_len};
+    }
+    unlock(survey);
+    return taken;
+}
+
+void survey_tick(struct survey *survey, struct proxy_worker *worker)
+{
+    uint64_t now_ms = loop_mono_ms(worker->loop);
+    struct bytes names[ASKED_EACH_TICK];
+    lock(survey);
+    bool is_wanted = survey->wanted_ms && now_ms < survey->wanted_ms + SURVEY_PATIENCE_MS;
+    unlock(survey);
+    if (!is_wanted || worker->is_stopping || !worker->pool.nodes)
+        return;
+    ping_all(survey, worker);
+    uint32_t wanted = take_wanted(survey, now_ms, names, ASKED_EACH_TICK);
+    for (uint32_t i = 0; i < wanted; i++)
+        count(survey, worker, names[i]);
+}

@@ -1,0 +1,170 @@
+// tables.js - the lists of the page: rows of text, changed in place so that nothing that is read or selected moves.
+
+import {bytes, byId, clock, make, micros, rate, say, seconds, short, whole} from './text.js';
+import {colour} from './slots.js';
+
+// A cell's look: a swatch, a state's sign, a note below.
+function fill(cell, value) {
+  const {text, title = '', swatch = null, state = null, note = ''} = typeof value === 'object' ? value : {text: value};
+  const signature = JSON.stringify([text, title, swatch, state, note]);
+  if (cell.dataset.is === signature) return;
+  cell.dataset.is = signature;
+  const parts = [];
+  if (swatch) {
+    const key = make('i', 'key');
+    key.style.background = swatch;
+    parts.push(key);
+  }
+  parts.push(state ? make('span', 'state ' + state, text) : String(text));
+  if (note) parts.push(make('small', '', note));
+  cell.replaceChildren(...parts);
+  cell.title = title;
+}
+
+class Table {
+  // `columns`: [[heading, class]]
+  constructor(id, columns, empty) {
+    this.table = byId(id);
+    this.columns = columns;
+    const head = make('tr', '', ...columns.map(([heading, look]) => {
+      const cell = make('th', look || '', heading);
+      cell.scope = 'col';
+      return cell;
+    }));
+    this.body = make('tbody');
+    this.empty = make('caption', '', empty);
+    this.table.append(this.empty, make('thead', '', head), this.body);
+  }
+
+  show(rows) {
+    this.empty.hidden = rows.length > 0;
+    this.table.tHead.hidden = rows.length === 0;
+    while (this.body.rows.length > rows.length) this.body.lastChild.remove();
+    rows.forEach((values, at) => {
+      const row = this.body.rows[at] || this.body.appendChild(this.makeRow());
+      values.forEach((value, i) => fill(row.cells[i], value));
+    });
+  }
+
+  makeRow() {
+    return make('tr', '', ...this.columns.map(([heading, look]) => {
+      const cell = make('td', look || '');
+      cell.dataset.label = heading;
+      return cell;
+    }));
+  }
+}
+
+function space(name) {
+  return name === '' ? {text: '(none)', title: 'Clients that use no namespace'} : name;
+}
+
+const signs = {up: 'up', down: 'down', silent: 'silent', unknown: 'not asked yet'};
+
+export class Tables {
+  constructor() {
+    this.shards = new Table('shards', [['Shard'], ['State'], ['Slots', 'number'], ['Requests', 'number'], ['p50', 'number'],
+      ['p99', 'number'], ['In flight', 'number'], ['Ping', 'number'], ['Address', 'code']], 'The map has no shards.');
+    this.commands = new Table('commands', [['Command', 'code long'], ['Requests', 'number'], ['p50', 'number'], ['p99', 'number'],
+      ['Errors', 'number'], ['Calls in all', 'number']], 'No command was called yet.');
+    this.namespaces = new Table('namespaces', [['Namespace', 'code long'], ['Clients', 'number'], ['Requests', 'number'],
+      ['Keys', 'number']], 'There are none.');
+    this.keys = new Table('hot-keys', [['Key', 'code long'], ['Rate', 'number'], ['Shard'], ['Namespace', 'code']],
+      'No key is asked for often.');
+    this.slow = new Table('slow-log', [['Time', 'time'], ['Took', 'number'], ['Slowest at'], ['Request', 'code long'],
+      ['Client', 'code']], 'Nothing was slow.');
+    this.clients = new Table('clients', [['Client', 'code long'], ['Unread', 'number'], ['In flight', 'number'], ['Age', 'number'],
+      ['Idle', 'number'], ['Last command', 'code'], ['User', 'code'], ['Namespace', 'code']], 'Nobody is connected.');
+    this.events = new Table('events', [['Time', 'time'], ['What'], ['Details', 'code long']], 'Nothing happened yet.');
+    this.peers = new Table('peers', [['Proxy', 'code long'], ['Map epoch', 'number'], ['State'], ['Up for', 'number'], ['Version']],
+      'No other proxies are configured (option peers).');
+  }
+
+  // `seen` has what history.js made of the last two documents: rates and latencies by name.
+  show(document, seen) {
+    this.showShards(document.map.shards, seen.shards);
+    this.showCommands(seen.commands);
+    this.showNamespaces(document, seen.namespaces);
+    this.showKeys(document.hot_keys);
+    this.showSlow(document.slow_log);
+    this.showClients(document);
+    this.showEvents(document.events);
+    this.showPeers(document);
+  }
+
+  showShards(shards, seen) {
+    const down = shards.filter(shard => shard.state === 'down' || shard.state === 'silent').length;
+    say(byId('shards-note'), down ? `${down} of ${shards.length} do not answer` : `${shards.length}, all known ones answer`);
+    this.shards.show(shards.map(shard => {
+      const own = seen.get(shard.name) || {};
+      return [{text: shard.name, swatch: colour(shard.name)},
+        {text: signs[shard.state], state: shard.state, note: shard.reason, title: shard.reason},
+        whole(shard.slot_count), rate(own.rate), micros(own.p50), micros(own.p99), short(shard.in_flight),
+        shard.state === 'up' ? micros(shard.ping_us) : '–', shard.address];
+    }));
+  }
+
+  showCommands(seen) {
+    const rows = [...seen].sort((a, b) => b[1].rate - a[1].rate || b[1].calls - a[1].calls);
+    say(byId('commands-note'), `${rows.length}, the busiest first`);
+    this.commands.show(rows.slice(0, 40).map(([name, own]) =>
+      [name, rate(own.rate), micros(own.p50), micros(own.p99), short(own.errors), short(own.calls)]));
+  }
+
+  showNamespaces(document, seen) {
+    const shown = document.namespaces.length;
+    say(byId('namespaces-note'), shown < document.namespace_count ? `${shown} of ${document.namespace_count}` : '');
+    this.namespaces.show(document.namespaces.map(item => [
+      space(item.name), short(item.clients), rate(seen.get(item.name)?.rate),
+      item.keys === null ? {text: '–', title: 'Not counted yet'}
+        : {text: whole(item.keys), title: `Counted ${seconds(item.keys_age_ms / 1000)} ago`},
+    ]));
+  }
+
+  showKeys(keys) {
+    say(byId('hot-keys-note'), keys.length ? 'estimated over the last 10 to 20 s' : '');
+    this.keys.show(keys.map(item => [{text: item.key, title: `Slot ${item.slot}, database ${item.database}`}, rate(item.per_second),
+      {text: item.shard, swatch: colour(item.shard)}, space(item.namespace)]));
+  }
+
+  showSlow(entries) {
+    say(byId('slow-log-note'), entries.length ? `the newest ${entries.length}` : '');
+    this.slow.show(entries.map(entry => {
+      const more = entry.argument_count - entry.arguments.length;
+      const shard = entry.shard ? {text: entry.shard, swatch: colour(entry.shard),
+        title: `Had it for ${micros(entry.shard_usec)}`} : '–';
+      return [clock(entry.at_s * 1000), micros(entry.usec), shard,
+        entry.arguments.join(' ') + (more ? ` … (${more} more)` : ''), entry.name || entry.client];
+    }));
+  }
+
+  showClients({clients, totals}) {
+    say(byId('clients-note'), `${short(totals.clients)}${clients.length < totals.clients
+      ? `; the ${clients.length} with most unread output, then the oldest` : ''}`);
+    this.clients.show(clients.map(client => [
+      {text: client.name || client.address, title: `${client.address} id ${client.id} ${client.library}`},
+      bytes(client.output_bytes), short(client.in_flight), seconds(client.age_s), seconds(client.idle_s),
+      client.command || '–', client.user, space(client.namespace)]));
+  }
+
+  showEvents(events) {
+    const bad = {'shard-down': 'down', 'reload-refused': 'down', 'memory-full': 'down', 'shard-up': 'up'};
+    this.events.show(events.map(event => [clock(event.last_ms),
+      {text: event.kind.replace('-', ' ') + (event.count > 1 ? ` × ${event.count}` : ''), state: bad[event.kind] || 'plain'},
+      [event.subject, event.text].filter(Boolean).join(' · ')]));
+  }
+
+  showPeers({peers, map, proxy, now_ms}) {
+    const own = {address: proxy.listen, epoch: map.epoch, is_up: true, is_self: true, version: proxy.version,
+      uptime_s: (now_ms - proxy.started_ms) / 1000};
+    const all = peers.some(peer => peer.is_self) ? peers : [own, ...peers];
+    const newest = Math.max(...all.filter(peer => peer.is_up).map(peer => peer.epoch));
+    say(byId('peers-note'), all.every(peer => !peer.is_up || peer.epoch === newest)
+      ? `map epoch ${newest}` : 'not all use the same map');
+    this.peers.show(all.map(peer => peer.is_up
+      ? [{text: peer.address, note: peer.is_self ? 'this one' : ''}, String(peer.epoch),
+        peer.epoch < newest ? {text: 'older map', state: 'silent'} : {text: 'up', state: 'up'}, seconds(peer.uptime_s), peer.version]
+      : [peer.address, '–', {text: 'down', state: 'down', note: peer.reason}, '–', '–']));
+  }
+}
+
