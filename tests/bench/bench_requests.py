@@ -95,14 +95,14 @@ class Farm:
         front = self.start(Process('haproxy', ['haproxy', '-db', '-f', path], self.folder, [port]))
         return System('haproxy', port, [front, redis])
 
-    def proxy(self, name, addresses, secret):
+    def proxy(self, name, addresses, secret, workers=1):
         port, shards = free_ports(), os.path.join(self.folder, name + '-shards.ini')
         sections = [('map', {'epoch': 1})]
         for i, (slots, address) in enumerate(zip(even_slots(len(addresses)), addresses)):
             sections.append(('shard s%d' % i, {'slots': slots, 'address': '%s:%d' % address}))
         write_ini(shards, sections)
         path = os.path.join(self.folder, name + '.ini')
-        write_ini(path, [('proxy', {'listen': '127.0.0.1:%d' % port, 'admin': '', 'workers': 1, 'shards': shards}),
+        write_ini(path, [('proxy', {'listen': '127.0.0.1:%d' % port, 'admin': '', 'workers': workers, 'shards': shards}),
                          ('upstream', {'secret': secret})])
         process = Process(name, [binary('scree-proxy'), '--config', path], self.folder, [port])
         process.port = port
@@ -143,10 +143,10 @@ class Sample:
         self.rate, self.p50, self.p99, self.cpu_us = rate, p50, p99, cpu_us
 
 
-def benchmark(system, command, depth, size, count):
+def benchmark(system, command, depth, size, count, clients=CLIENTS):
     """One run of redis-benchmark; cpu_us: one figure per process of the system."""
     before = [process.cpu_seconds() for process in system.processes]
-    words = ['-p', system.port, '-c', CLIENTS, '-P', depth, '-d', size, '-r', KEYSPACE, '-n', count, '-t', command, '--csv']
+    words = ['-p', system.port, '-c', clients, '-P', depth, '-d', size, '-r', KEYSPACE, '-n', count, '-t', command, '--csv']
     done = subprocess.run(['redis-benchmark'] + [str(word) for word in words], capture_output=True, timeout=300)
     after = [process.cpu_seconds() for process in system.processes]
     rows = [line.split('","') for line in done.stdout.decode().splitlines() if line.startswith('"' + command.upper())]
