@@ -10,6 +10,8 @@
 #include "backend/commit.h"
 
 #include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/command.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "shared/net/loop.h"
@@ -18,7 +20,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SYNC_INTERVAL_MS = 1000, RETRY_INTERVAL_MS = 1000 };
+enum {
+    SYNC_INTERVAL_MS = 1000,
+    RETRY_INTERVAL_MS = 1000,
+    SLOW_WRITE_US = 10000, /* then the engine is asked whether it holds writes back */
+    MOMENTS_PER_SECOND = 20,
+};
 
 enum commit_state { COMMIT_IDLE, COMMIT_WRITING, COMMIT_FAILED };
 
@@ -32,7 +39,10 @@ struct commit {
     struct timer *timer; /* everysec: the sync; FAILED: the next try */
     struct store_batch *batch;
     enum commit_state state;
-    bool unsynced; /* something was written since the last sync */
+    bool unsynced;    /* something was written since the last sync */
+    bool sync_is_due; /* everysec: the second was over while a batch was written */
+    bool disk_is_low;
+    uint64_t delayed_rate; /* bytes a second the engine takes now; 0: any. Of the last job */
 
     /* of the job under way */
     const struct layer *layer; /* NULL: only a sync */
@@ -51,8 +61,11 @@ static void write_layer(struct job *job)
         return;
     }
     commit->rows = layer_write(commit->layer, commit->store, commit->batch);
+    uint64_t begun_us = clock_mono_us();
     commit->result = store_write(commit->store, commit->batch, commit->sync, commit->reason,
                                  sizeof commit->reason);
+    if (commit->delayed_rate || clock_mono_us() - begun_us > SLOW_WRITE_US)
+        commit->delayed_rate = store_figure(commit->store, "delayed_write_rate");
     store_batch_clear(commit->batch);
 }
 
@@ -86,7 +99,8 @@ static void submit(struct commit *commit, const struct layer *layer)
 {
     commit->state = COMMIT_WRITING;
     commit->layer = layer;
-    commit->sync = commit->options.durability == DURABILITY_ALWAYS;
+    commit->sync = commit->options.durability == DURABILITY_ALWAYS || commit->sync_is_due;
+    commit->sync_is_due = false;
     worker_submit(commit->worker, &commit->job);
 }
 
@@ -120,7 +134,9 @@ static void on_timer(void *owner)
     struct commit *commit = owner;
     if (commit->state == COMMIT_FAILED)
         try_recover(commit);
-    else if (commit->state == COMMIT_IDLE && commit->unsynced)
+    else if (commit->state == COMMIT_WRITING)
+        commit->sync_is_due = true;
+    else if (commit->unsynced)
         submit(commit, NULL);
 }
 
@@ -179,9 +195,10 @@ bool commit_is_idle(const struct commit *commit)
     return commit->state != COMMIT_WRITING && !overlay_dirty(commit->overlay);
 }
 
-bool commit_is_full(const struct commit *commit)
+bool commit_is_full(const struct commit *commit, uint64_t limit)
 {
-    return overlay_bytes(commit->overlay) > commit->options.batch_bytes_max;
+    uint64_t moment = commit->delayed_rate / MOMENTS_PER_SECOND;
+    return overlay_bytes(commit->overlay) > (moment && moment < limit ? moment : limit);
 }
 
 bool commit_is_failed(const struct commit *commit, const char **reason)
@@ -194,6 +211,26 @@ bool commit_is_failed(const struct commit *commit, const char **reason)
 int commit_error(const struct commit *commit)
 {
     return commit->result == ERR_DISK_FULL ? ERR_DISK_FULL : ERR_READONLY_DISK;
+}
+
+int commit_gate(const struct commit *commit, uint32_t command_flags)
+{
+    if (!(command_flags & CMD_WRITE))
+        return OK;
+    if (commit->state == COMMIT_FAILED)
+        return commit_error(commit);
+    return commit->disk_is_low && command_flags & CMD_DENYOOM ? ERR_DISK_LOW : OK;
+}
+
+void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min)
+{
+    uint64_t limit = free_bytes_min + (commit->disk_is_low ? free_bytes_min / 4 : 0);
+    uint64_t free_bytes = limit ? store_figure(commit->store, "disk_free_bytes") : 0;
+    bool is_low = free_bytes < limit;
+    if (is_low != commit->disk_is_low)
+        log_event(LOG_WARN, is_low ? "disk_low" : "disk_has_room", "free_bytes=%llu",
+                  (unsigned long long)free_bytes);
+    commit->disk_is_low = is_low;
 }
 
 uint64_t commit_rows(const struct commit *commit)

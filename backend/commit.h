@@ -7,6 +7,12 @@
  *
  * While one batch is written and synced on the commit thread the next one collects: the busier the server,
  * the larger the group, and one fsync serves all of it.
+ *
+ * When compaction falls behind, the engine holds writes back (to "delayed_write_rate") instead of stopping them
+ * later. Batches become small then, so that clients are slowed evenly: by a moment each, not by seconds at once.
+ *
+ * With durability everysec a batch is synced when the second is over, a busy partition's with the batch that
+ * is next then: at most one batch, and its time, later than that.
  */
 #pragma once
 
@@ -28,7 +34,6 @@ typedef bool commit_recover_fn(void *owner);
 
 struct commit_options {
     enum durability durability;
-    uint64_t batch_bytes_max; /* commit_is_full above this: the partition stops reading */
     commit_seal_fn *on_seal;
     commit_fn *on_commit;
     commit_recover_fn *on_recover;
@@ -43,12 +48,19 @@ void commit_free(struct commit *commit);
 bool commit_turn(struct commit *commit);
 /* Nothing in flight and nothing collected? */
 bool commit_is_idle(const struct commit *commit);
-/* The collecting batch is too big: pause reading from clients until the next on_commit. */
-bool commit_is_full(const struct commit *commit);
+/* The collecting batch is bigger than `limit`, or than what the engine takes in a moment while it holds writes
+ * back: pause reading from clients until the next on_commit. */
+bool commit_is_full(const struct commit *commit, uint64_t limit);
 /* Writes are refused now; *reason says why (one line, for the log and INFO). */
 bool commit_is_failed(const struct commit *commit, const char **reason);
 /* What a refused write is answered with: ERR_DISK_FULL or ERR_READONLY_DISK. */
 int commit_error(const struct commit *commit);
+/* OK, or why a command with these flags (enum command_flags) cannot run now: every write after a failure, what
+ * may grow the dataset while the disk is nearly full. */
+int commit_gate(const struct commit *commit, uint32_t command_flags);
+/* Looks how much room the disk has: below `free_bytes_min` it is nearly full, until there is a quarter more.
+ * 0: it never is. Call it about once a second. */
+void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min);
 void commit_set_durability(struct commit *commit, enum durability durability);
 /* Rows of the last batch written. */
 uint64_t commit_rows(const struct commit *commit);

@@ -139,9 +139,10 @@ static uint32_t effective_flags(const struct call *call)
 
 static bool gate_disk(struct call *call)
 {
-    if (!(effective_flags(call) & CMD_WRITE) || !commit_is_failed(call->partition->commit, NULL))
+    int err = commit_gate(call->partition->commit, effective_flags(call));
+    if (err == OK)
         return true;
-    refuse(call, error_text((enum error)commit_error(call->partition->commit)));
+    refuse(call, error_text((enum error)err));
     return false;
 }
 
@@ -366,9 +367,8 @@ static const char *refuse_nested(struct call *call, const struct nested *nested)
         return refused;
     if (nested->read_only && command->flags & (CMD_WRITE | CMD_MAY_REPLICATE))
         return "ERR Write commands are not allowed from read-only scripts.";
-    if (command->flags & CMD_WRITE && commit_is_failed(call->partition->commit, NULL))
-        return error_text((enum error)commit_error(call->partition->commit));
-    return NULL;
+    int err = commit_gate(call->partition->commit, command->flags);
+    return err == OK ? NULL : error_text((enum error)err);
 }
 
 const char *dispatch_nested(struct call *script, const struct nested *nested)

@@ -82,7 +82,7 @@ bool expiry_cycle(struct partition *partition)
     struct call call;
     struct due due[CYCLE_ROWS_MAX];
     size_t count = 0;
-    if (commit_is_failed(partition->commit, NULL) || commit_is_full(partition->commit))
+    if (commit_is_failed(partition->commit, NULL) || partition_is_full(partition))
         return false;
     partition_call_begin(partition, &call);
     bool fine = partition->expiry_from_ms < call.now_ms && collect_due(&call, due, &count);

@@ -273,6 +273,7 @@ static void tick_second(struct partition *partition)
 {
     close_removed(partition);
     block_cache_decay();
+    commit_watch_disk(partition->commit, partition->settings->config.store_disk_free_min_bytes);
     close_idle(partition);
     metric_set(partition->metrics, METRIC_BACKEND_KEYS, space_keys_total(partition->spaces));
     metric_set(partition->metrics, METRIC_BACKEND_READONLY,
@@ -468,7 +469,6 @@ static bool build(struct partition *partition, const struct backend_config *conf
         return false;
     const struct commit_options options = {
         .durability = (enum durability)config->durability,
-        .batch_bytes_max = config->commit_batch_limit_bytes,
         .on_seal = on_seal,
         .on_commit = on_commit,
         .on_recover = read_anew,

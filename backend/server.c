@@ -276,6 +276,7 @@ static bool server_open(struct server *server, char *error, size_t size)
     const struct store_env_options options = {
         .block_cache_bytes = config->store_block_cache_bytes,
         .background_threads = (uint32_t)config->store_background_threads,
+        .background_bytes_per_s = config->store_background_rate_bytes,
     };
     server->env = store_env_new(&options);
     if (!open_members(server, config, error, size))

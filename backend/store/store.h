@@ -34,6 +34,7 @@ struct store_batch;
 struct store_env_options {
     uint64_t block_cache_bytes;
     uint32_t background_threads;
+    uint64_t background_bytes_per_s; /* that flushes and compactions write at most; 0: no limit */
 };
 
 /* Says whether a row of `cf` may be dropped by compaction. Called on background threads; reads
@@ -134,7 +135,8 @@ void store_maintain(struct store *store);
 void store_info(struct store *store, struct out *out);
 /* One number by name: "disk_bytes" (its parts: "sst_bytes", "blob_bytes", "wal_bytes"),
  * "memtable_bytes", "table_reader_bytes", "cache_bytes" (of the environment),
- * "pending_compaction_bytes", "stalled" (1 when writes are stopped). */
+ * "pending_compaction_bytes", "stalled" (1 when writes are stopped), "delayed_write_rate" (bytes a second
+ * that writes are held to while compaction is behind; 0: they are not), "disk_free_bytes" (0: none, or unknown). */
 uint64_t store_figure(struct store *store, const char *name);
 /* Writes what is in memory tables to files; blocks, other writes go on. 0, ERR_DISK_FULL or ERR_STORE. */
 int store_flush(struct store *store, char *error, size_t size);

@@ -32,6 +32,8 @@ enum {
     BATCH_BYTES_KEPT = 1 << 20,   /* a cleared batch that was bigger gives its memory back */
     RECOVER_BYTES_FREE = 4 << 20, /* room a reopen needs beside that for the rows in the WAL */
     END_KEY_BYTES = 32,
+    LIMITER_PERIOD_US = 20000, /* short: a compaction writes little at a time */
+    LIMITER_FAIRNESS = 10,     /* one time in ten a compaction goes before a flush */
 };
 
 struct store_iter {
@@ -57,11 +59,16 @@ struct store_env *store_env_new(const struct store_env_options *options)
     rocksdb_env_set_background_threads(env->env, (int)env->threads);
     rocksdb_env_set_high_priority_background_threads(env->env, store_flush_threads(env));
     env->cache = rocksdb_cache_create_lru(options->block_cache_bytes);
+    if (options->background_bytes_per_s)
+        env->limiter = rocksdb_ratelimiter_create((int64_t)options->background_bytes_per_s,
+                                                  LIMITER_PERIOD_US, LIMITER_FAIRNESS);
     return env;
 }
 
 void store_env_free(struct store_env *env)
 {
+    if (env->limiter)
+        rocksdb_ratelimiter_destroy(env->limiter);
     rocksdb_cache_destroy(env->cache);
     rocksdb_env_destroy(env->env);
     free(env);

@@ -19,7 +19,8 @@ enum { ITERS_KEPT = 8 }; /* unused iterators a store keeps */
 struct store_env {
     rocksdb_env_t *env;
     rocksdb_cache_t *cache;
-    uint32_t threads; /* for compaction; a few more flush */
+    rocksdb_ratelimiter_t *limiter; /* of background writes; NULL: none */
+    uint32_t threads;               /* for compaction; a few more flush */
 };
 
 static inline int store_flush_threads(const struct store_env *env)

@@ -81,6 +81,8 @@ static uint64_t figure_locked(struct store *store, const char *name)
 {
     if (strcmp(name, "cache_bytes") == 0)
         return rocksdb_cache_get_usage(store->env->cache);
+    if (strcmp(name, "disk_free_bytes") == 0)
+        return path_free_bytes(store->path);
     if (strcmp(name, "wal_bytes") == 0)
         return path_bytes(store->path, ".log");
     if (!store->db)
@@ -88,6 +90,8 @@ static uint64_t figure_locked(struct store *store, const char *name)
     if (strcmp(name, "stalled") == 0)
         return atomic_load(&store->stopped) ||
                cf_property(store, CF_SYSTEM, "rocksdb.is-write-stopped");
+    if (strcmp(name, "delayed_write_rate") == 0)
+        return cf_property(store, CF_SYSTEM, "rocksdb.actual-delayed-write-rate");
     if (strcmp(name, "disk_bytes") == 0)
         return figure_locked(store, "sst_bytes") + figure_locked(store, "blob_bytes") +
                figure_locked(store, "wal_bytes");
@@ -128,9 +132,11 @@ void store_info(struct store *store, struct out *out)
                : store->is_read_only ? "read-only"
                                      : "open");
     info_line(store, out, "disk_bytes");
+    info_line(store, out, "disk_free_bytes");
     info_line(store, out, "wal_bytes");
     info_line(store, out, "cache_bytes");
     info_line(store, out, "stalled");
+    info_line(store, out, "delayed_write_rate");
     for (size_t i = 0; i < FIGURES; i++)
         info_line(store, out, figures[i].name);
     for (enum cf cf = 0; store->db && cf < CF_COUNT; cf++)

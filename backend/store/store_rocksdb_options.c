@@ -90,6 +90,8 @@ static void options_set_database(rocksdb_options_t *to, const struct store_env *
     rocksdb_options_set_wal_recovery_mode(to, rocksdb_point_in_time_recovery);
     rocksdb_options_set_avoid_unnecessary_blocking_io(to, 1);
     rocksdb_options_set_bytes_per_sync(to, 1 << 20);
+    if (env->limiter)
+        rocksdb_options_set_ratelimiter(to, env->limiter);
     rocksdb_options_set_skip_stats_update_on_db_open(to, 1);
     /* A LOG that cannot be written (the disk is full) makes Debian's package, which is built with
      * assertions, abort at the next line. So nothing is written to it while the database runs. */

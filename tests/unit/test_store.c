@@ -190,7 +190,7 @@ START_TEST(a_damaged_row_is_an_error_not_a_wrong_value)
     store_close(store);
     store_env_free(env);
     corrupt_table();
-    env = store_env_new(&(struct store_env_options){8 << 20, 2});
+    env = store_env_new(&(struct store_env_options){8 << 20, 2, 0});
     open_with(NULL, NULL);
     ck_assert_int_eq(store_get(store, CF_DATA, BYTES("key 1"), &value), ERR_STORE);
     struct store_iter *iter = store_iter_new(store, CF_DATA, BYTES(""), BYTES(""));
@@ -583,7 +583,7 @@ static int run_writer(const char *path, uint64_t ticket)
 {
     struct store_options options = cases_options();
     options.path = path;
-    env = store_env_new(&(struct store_env_options){8 << 20, 2});
+    env = store_env_new(&(struct store_env_options){8 << 20, 2, 0});
     store = store_open(env, &options, error, sizeof error);
     batch = store_batch_new();
     for (; store; ticket++) {

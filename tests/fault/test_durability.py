@@ -1,0 +1,72 @@
+#!/usr/bin/python3
+"""When the write-ahead log is synced: with every batch (always), about once a second (everysec), not at all (os)."""
+
+import os
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
+
+from cluster import Cluster
+from disk import Disk
+from harness import SLOW, Suite, check, wait_for
+
+suite = Suite(__doc__)
+
+
+def log_syncs(disk, backend):
+    """How often files of the write-ahead log were synced so far."""
+    logs = set()
+    for folder, _, names in os.walk(disk.root):
+        logs |= {os.stat(os.path.join(folder, name)).st_ino for name in names if name.endswith('.log')}
+    with open(disk.log) as file:
+        return sum(1 for line in file if line[0] == 'S' and int(line.split()[1]) in logs)
+
+
+def write_for(client, seconds):
+    """Writes one after the other, so that a batch is nearly always under way; returns how many."""
+    end, count = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        client.pipeline([['SET', 'key:%d' % (count + i), 'x' * 100] for i in range(50)])
+        count += 50
+    return count
+
+
+def run_mode(durability, seconds):
+    """Syncs while writing, writes."""
+    disk = Disk()
+    try:
+        with Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': {'durability': durability}}) as cluster:
+            backend = cluster.backends[0]
+            backend.stop()
+            disk.use(backend)
+            backend.start()
+            with cluster.partition(0) as client:
+                client.get('SET', 'first', 'x')
+                before = log_syncs(disk, backend)
+                count = write_for(client, seconds)
+                during = log_syncs(disk, backend) - before
+                if durability == 'everysec':
+                    wait_for(lambda: log_syncs(disk, backend) - before > during or during, 'the last second to be synced', 3)
+            return during, count
+    finally:
+        disk.remove()
+
+
+@suite.case('everysec: a busy log is synced about once a second')
+def _(run):
+    syncs, count = run_mode('everysec', 5)
+    run.note('%d syncs in 5 s of %d writes' % (syncs, count))
+    check(2 <= syncs <= 7 * SLOW, '%d syncs in 5 seconds' % syncs)
+
+
+@suite.case('always: every batch is synced; os: none is')
+def _(run):
+    always, count = run_mode('always', 1)
+    check(always >= 10, '%d syncs of %d writes, 50 at a time' % (always, count))
+    never, _ = run_mode('os', 1)
+    check(never == 0, '%d syncs, although the system decides' % never)
+
+
+suite.main()

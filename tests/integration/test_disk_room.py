@@ -1,0 +1,49 @@
+#!/usr/bin/python3
+"""A disk that is nearly full: what may grow the dataset is refused early, all else goes on, and it ends by itself."""
+
+import os
+import signal
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster
+from harness import Suite, check, check_equal, wait_for
+from resp import ReplyError
+
+suite = Suite(__doc__)
+
+
+def set_limit(backend, limit):
+    backend.options = {'store': {'disk-free-min': limit}}
+    backend.write_config()
+    backend.signal(signal.SIGHUP)
+
+
+LOW = ReplyError('MISCONF Free disk space is below disk-free-min: commands that may grow the dataset are refused, reads and '
+                 'deletions go on.')
+
+
+@suite.case('below disk-free-min writes are refused, reads and deletions go on, and room ends it')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1) as cluster:
+        client, inner = cluster.connect(), cluster.partition(0)
+        for key in ('kept', 'gone', 'list'):
+            client.get('SET' if key != 'list' else 'RPUSH', key, 'value')
+        set_limit(cluster.backends[0], '1tb')
+        wait_for(lambda: client.get('SET', 'early', 'value') == LOW, 'SET to be refused')
+        check_equal(client.get('GET', 'kept'), b'value')
+        check_equal(client.get('DEL', 'gone'), 1)
+        check_equal(client.get('LPOP', 'list'), b'value')
+        check_equal(client.get('EXPIRE', 'kept', '1000'), 1)
+        check_equal(inner.get('EVAL', "return redis.pcall('SET', KEYS[1], 'x')", '1', 'new'), LOW, 'in a script')
+        inner.get('MULTI')
+        check_equal(inner.get('SET', 'new', 'x'), LOW, 'in MULTI')
+        check_equal(str(inner.get('EXEC')), 'EXECABORT Transaction discarded because of previous errors.')
+        check(client.get('EXISTS', 'new') == 0, 'a refused write was made')
+        set_limit(cluster.backends[0], '0')
+        wait_for(lambda: client.get('SET', 'new', 'value') == b'OK', 'SET to be taken again')
+
+
+suite.main()
