@@ -31,10 +31,10 @@ class Difference(Exception):
 
 
 class Side:
-    """The connections to one server."""
+    """The connections to one server, by turns to each of its addresses."""
 
-    def __init__(self, address, proto, timeout=20):
-        self.connections = [Connection(address, timeout, proto) for _ in range(CONNECTIONS)]
+    def __init__(self, addresses, proto, timeout=20):
+        self.connections = [Connection(addresses[i % len(addresses)], timeout, proto) for i in range(CONNECTIONS)]
         self.first = self.connections[0]
 
     def close(self):
@@ -53,8 +53,8 @@ def title_of(step, ours, theirs):
 
 
 class Player:
-    def __init__(self, oracle_address, target_address, mode, proto, seed):
-        self.addresses = (oracle_address, target_address)
+    def __init__(self, oracle_address, target_addresses, mode, proto, seed):
+        self.addresses = ([oracle_address], target_addresses)
         self.mode, self.proto, self.seed = mode, proto, seed
         self.replies = 0
 

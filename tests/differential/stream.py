@@ -205,7 +205,8 @@ class Context:
 def mangle(context, args):
     """Now and then a wrong number of arguments, a strange one, or another spelling of the name."""
     dice = context.rng.random()
-    if 0.02 <= dice < 0.04 and context.through_proxy and str(args[0]).upper() in groups.MANY_KEYS:
+    if 0.02 <= dice < 0.04 and context.through_proxy and \
+            (str(args[0]).upper() in groups.MANY_KEYS or (context.in_block and len(args) == 1)):
         return args  # a strange key might be on another shard
     if dice < 0.02 and len(args) > 1:
         return args[:context.number(1, len(args) - 1)]

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """Random command streams to redis-server and to Scree: every reply and the whole keyspace must agree.
 
-Targets: `direct` is one partition, `proxy` is two backends of two partitions behind a proxy. Each is played single and
-pipelined, in RESP2 and RESP3. A difference is printed with the shortest stream that shows it; `--seed N --stream I`
+Targets: `direct` is one partition, `proxy` is two backends of two partitions behind a proxy, `proxies` three backends
+behind two proxies, where each of a stream's connections goes to another one. Each is played single and pipelined, in
+RESP2 and RESP3. A difference is printed with the shortest stream that shows it; `--seed N --stream I`
 plays that stream again. One report per kind of difference.
 """
 
@@ -25,7 +26,7 @@ VARIANTS = [(mode, proto, blocks) for mode in ('single', 'pipelined') for proto 
 
 def options(parser):
     parser.add_argument('--seconds', type=float, default=20, help='for each target')
-    parser.add_argument('--target', default='direct,proxy')
+    parser.add_argument('--target', default='direct,proxy,proxies')
     parser.add_argument('--groups', default=','.join(groups.NAMES))
     parser.add_argument('--without', default='', help='commands to leave out, e.g. LCS,OBJECT REFCOUNT')
     parser.add_argument('--length', type=int, default=300, help='commands in a stream')
@@ -33,7 +34,7 @@ def options(parser):
     parser.add_argument('--max-failures', type=int, default=8)
 
 
-def explore(run, oracle_address, target_address, through_proxy):
+def explore(run, oracle_address, target_addresses, through_proxy):
     """Plays streams until the time is out; returns the report of each kind of difference."""
     opts = run.options
     grammar = Grammar(opts.groups.split(','), [name for name in opts.without.split(',') if name])
@@ -44,7 +45,7 @@ def explore(run, oracle_address, target_address, through_proxy):
         mode, proto, blocks = VARIANTS[index % len(VARIANTS)]
         seed = run.seed * 1000003 + index
         steps = stream(seed, grammar, opts.length, through_proxy, blocks)
-        player = Player(oracle_address, target_address, mode, proto, seed)
+        player = Player(oracle_address, target_addresses, mode, proto, seed)
         difference = player.play(steps)
         streams, replies = streams + 1, replies + player.replies
         if difference and difference.title not in reports:
@@ -70,17 +71,16 @@ def report(run, player, steps, difference, index):
 suite = Suite(__doc__, options)
 
 
-def compare(run, through_proxy):
-    if ('proxy' if through_proxy else 'direct') not in run.options.target.split(','):
+def compare(run, target, **shape):
+    if target not in run.options.target.split(','):
         raise Skip('--target %s' % run.options.target)
     with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
         oracle = Oracle(folder)
         oracle.start()
         try:
-            with Cluster(backends=2 if through_proxy else 1, partitions=2,
-                         proxies=int(through_proxy)) as cluster:
-                target = cluster.proxies[0].address if through_proxy else cluster.backends[0].addresses[1]
-                reports = explore(run, oracle.address, target, through_proxy)
+            with Cluster(partitions=2, **shape) as cluster:
+                addresses = [proxy.address for proxy in cluster.proxies] or [cluster.backends[0].addresses[1]]
+                reports = explore(run, oracle.address, addresses, target != 'direct')
         finally:
             oracle.stop()
     if reports:
@@ -89,12 +89,17 @@ def compare(run, through_proxy):
 
 @suite.case('random streams: one partition answers as redis-server does')
 def _(run):
-    compare(run, through_proxy=False)
+    compare(run, 'direct', backends=1, proxies=0)
 
 
 @suite.case('random streams: the proxy over four partitions answers as redis-server does')
 def _(run):
-    compare(run, through_proxy=True)
+    compare(run, 'proxy', backends=2, proxies=1)
+
+
+@suite.case('random streams: two proxies over three backends together answer as one redis-server does')
+def _(run):
+    compare(run, 'proxies', backends=3, proxies=2)
 
 
 if __name__ == '__main__':
