@@ -175,7 +175,7 @@ const struct parameter parameters[] = {
     {"tcp-backlog", PARAMETER_OWN, .initial = "tcp-backlog"},
     {"tcp-keepalive", PARAMETER_OWN, .initial = "tcp-keepalive"},
     {"timeout", PARAMETER_OWN, .initial = "idle-timeout"},
-    {"tls-port", PARAMETER_INT, "0", .min = 0, .max = 65535},
+    {"tls-port", PARAMETER_OWN, .initial = "tls-port"},
     {"tracking-table-max-keys", PARAMETER_INT, "1000000", .min = 0, .max = INT64_MAX},
     {"unixsocket", PARAMETER_OWN, .initial = "unix-socket"},
     {"unixsocketperm", PARAMETER_FIXED, .initial = "0"},

@@ -394,9 +394,11 @@ static void close_listeners(struct partition *partition)
 {
     if (partition->listener)
         listener_free(partition->listener);
+    if (partition->tls_listener)
+        listener_free(partition->tls_listener);
     if (partition->unix_listener)
         listener_free(partition->unix_listener);
-    partition->listener = partition->unix_listener = NULL;
+    partition->listener = partition->tls_listener = partition->unix_listener = NULL;
 }
 
 void partition_stop(struct partition *partition, void (*tell)(void *owner), void *owner)
@@ -439,6 +441,13 @@ static void refuse(struct partition *partition, struct stream *stream)
     stream_close(stream);
     partition->stats->connections_refused++;
     metric_add(partition->metrics, METRIC_BACKEND_CLIENTS_REFUSED, 1);
+}
+
+struct tls_context *partition_tls(void *owner)
+{
+    struct partition *partition = owner;
+    partition_refresh(partition);
+    return partition->settings->tls;
 }
 
 void partition_accept(void *owner, struct stream *stream)

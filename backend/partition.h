@@ -77,6 +77,7 @@ struct partition {
     struct turn_hook hook;    /* commit_turn */
     int port;                 /* it listens on */
     struct listener *listener;
+    struct listener *tls_listener;
     struct listener *unix_listener;
     struct list sessions;   /* all */
     struct list waiting[2]; /* sessions with held replies of a ticket, by ticket parity */
@@ -110,6 +111,8 @@ struct partition {
  * The options are the server's. Runs on the thread that calls; the loop must exist. NULL and a reason in error[size]. */
 struct partition *partition_new(struct server *server, uint32_t index, struct loop *loop,
                                 struct store_env *env, char *error, size_t size);
+/* listener_tls_fn: of its tls_listener. */
+struct tls_context *partition_tls(void *owner);
 /* Accepts streams as clients from now on; takes the listeners. */
 void partition_accept(void *owner, struct stream *stream); /* accept_fn; owner is the partition */
 /* Stops reading, answers what was read, commits, closes every session; then calls on_stopped. */

@@ -63,12 +63,20 @@ static void reload(struct server *server)
         log_event(LOG_ERROR, "reload_refused", "reason=" LOG_QUOTED, error);
         return;
     }
+    struct tls_context *tls = settings->tls;
+    if (!settings_load_tls(settings, error, sizeof error)) {
+        server_settings_drop(server, settings);
+        log_event(LOG_ERROR, "reload_refused", "reason=" LOG_QUOTED, error);
+        return;
+    }
+    bool tls_changed = tls != settings->tls;
     const char *log_file = settings->config.log_file;
     if (*log_file && !log_set_file(log_file))
         log_event(LOG_ERROR, "log_file_failed", "path=" LOG_QUOTED, log_file);
     settings_settle(settings);
     server_settings_publish(server, settings);
-    log_event(LOG_INFO, "reloaded", "changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED,
+    log_event(LOG_INFO, "reloaded",
+              "tls_changed=%d changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED, tls_changed,
               report.changed, report.needs_restart);
 }
 
@@ -225,17 +233,31 @@ static struct listener *listen_on(struct member *member, const char *address,
     return listener_new(member->loop, fd, &options, partition_accept, member->partition);
 }
 
+static void tcp_address(const struct backend_config *config, int port, char address[ADDRESS_MAX])
+{
+    bool is_v6 = strchr(config->bind, ':') != NULL;
+    (void)snprintf(address, ADDRESS_MAX, is_v6 ? "[%s]:%d" : "%s:%d", config->bind, port);
+}
+
 static bool member_listen(struct member *member, const struct backend_config *config, char *error,
                           size_t size)
 {
     struct partition *partition = member->partition;
     char address[ADDRESS_MAX];
-    int port = config->port ? config->port + (int)partition->index : 0;
-    bool is_v6 = strchr(config->bind, ':') != NULL;
-    (void)snprintf(address, sizeof address, is_v6 ? "[%s]:%d" : "%s:%d", config->bind, port);
-    partition->listener = listen_on(member, address, config, error, size);
-    if (!partition->listener)
-        return false;
+    int index = (int)partition->index;
+    if (config->tls_port) {
+        tcp_address(config, config->tls_port + index, address);
+        partition->tls_listener = listen_on(member, address, config, error, size);
+        if (!partition->tls_listener)
+            return false;
+        listener_secure(partition->tls_listener, partition_tls, config->tls_handshake_timeout_ms);
+    }
+    if (config->port >= 0) {
+        tcp_address(config, config->port ? config->port + index : 0, address);
+        partition->listener = listen_on(member, address, config, error, size);
+        if (!partition->listener)
+            return false;
+    }
     if (!*config->unix_socket)
         return true;
     (void)snprintf(address, sizeof address, "unix:%s.%u", config->unix_socket, partition->index);
@@ -265,12 +287,34 @@ static bool open_members(struct server *server, const struct backend_config *con
     return true;
 }
 
+static void on_tls_change(void *owner)
+{
+    reload(owner);
+}
+
+static void watch_tls(struct server *server)
+{
+    char *paths[TLS_FILES_MAX] = {NULL};
+    if (server->settings->tls)
+        backend_tls_paths(&server->settings->config, paths);
+    for (int i = 0; i < TLS_FILES_MAX; i++) {
+        if (paths[i])
+            server->tls_watches[i] = watch_new(server->loop, paths[i], on_tls_change, server);
+        free(paths[i]);
+    }
+}
+
 static bool server_open(struct server *server, char *error, size_t size)
 {
     const struct backend_config *config = &server->settings->config;
     (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write like others */
     raise_file_limit(config);
+    if (config->port < 0 && !config->tls_port && !*config->unix_socket) {
+        (void)snprintf(error, size, "port: expected one, here or in tls-port");
+        return false;
+    }
     if (!check_partitions(config, error, size) ||
+        !settings_load_tls(server->settings, error, size) ||
         !settings_load_users(server->settings, error, size))
         return false;
     const struct store_env_options options = {
@@ -285,6 +329,7 @@ static bool server_open(struct server *server, char *error, size_t size)
     loop_on_signal(server->loop, SIGTERM, on_signal, server);
     loop_on_signal(server->loop, SIGINT, on_signal, server);
     loop_on_signal(server->loop, SIGHUP, on_signal, server);
+    watch_tls(server);
     return admin_start(server, error, size);
 }
 
@@ -308,6 +353,9 @@ static void server_serve(struct server *server)
 
 static void server_close(struct server *server)
 {
+    for (int i = 0; i < TLS_FILES_MAX; i++)
+        if (server->tls_watches[i])
+            watch_free(server->tls_watches[i]);
     if (server->admin)
         http_stop(server->admin);
     for (uint32_t i = 0; i < server->members_count; i++) {

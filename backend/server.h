@@ -12,6 +12,7 @@
 #pragma once
 
 #include "backend/settings.h"
+#include "config/tls_files.h"
 #include "shared/net/loop.h"
 
 #include <pthread.h>
@@ -19,6 +20,7 @@
 
 struct http_server;
 struct partition;
+struct watch;
 struct store_env;
 
 enum { PARTITIONS_MAX = 64, RUN_ID_LEN = 40 };
@@ -37,6 +39,7 @@ struct server {
     struct loop *loop; /* the main thread's */
     struct store_env *env;
     struct http_server *admin;
+    struct watch *tls_watches[TLS_FILES_MAX]; /* NULL where there is no file */
     struct member members[PARTITIONS_MAX];
     uint32_t members_count;
     uint32_t members_running;

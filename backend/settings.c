@@ -1,6 +1,7 @@
 #include "backend/settings.h"
 
 #include "backend/notify.h"
+#include "config/tls_files.h"
 #include "config/users_file.h"
 #include "shared/check.h"
 #include "shared/number.h"
@@ -87,6 +88,7 @@ struct settings *settings_copy(const struct settings *from)
     }
     acl_unref(settings->acl);
     settings->acl = acl_ref(from->acl);
+    settings->tls = from->tls ? tls_context_ref(from->tls) : NULL;
     settings_settle(settings);
     return settings;
 }
@@ -105,6 +107,7 @@ void settings_unref(struct settings *settings)
         free(settings->parameters[i]);
     config_fini(&settings->config.head);
     acl_unref(settings->acl);
+    tls_context_unref(settings->tls);
     free(settings->acl_password);
     free(settings);
 }
@@ -264,5 +267,23 @@ bool settings_load_users(struct settings *settings, char *error, size_t size)
         return false;
     acl_unref(settings->acl);
     settings->acl = acl;
+    return true;
+}
+
+/* ---- TLS ---- */
+
+bool settings_load_tls(struct settings *settings, char *error, size_t size)
+{
+    if (!settings->config.tls_port)
+        return true;
+    struct tls_context *tls = backend_tls_load(&settings->config, error, size);
+    if (!tls)
+        return false;
+    if (tls_context_equal(tls, settings->tls)) {
+        tls_context_unref(tls);
+        return true;
+    }
+    tls_context_unref(settings->tls);
+    settings->tls = tls;
     return true;
 }

@@ -14,6 +14,7 @@
 #include "backend/parameter.h"
 #include "config/config.h"
 #include "shared/acl.h"
+#include "shared/tls.h"
 
 struct settings {
     _Atomic uint32_t refs;
@@ -21,7 +22,8 @@ struct settings {
     struct backend_config config;
     char *parameters[PARAMETER_MAX]; /* by place in the parameter table; NULL: the default */
 
-    struct acl *acl;    /* users; shared with other settings until one is changed */
+    struct tls_context *tls; /* of tls-port; NULL: none */
+    struct acl *acl;         /* users; shared with other settings until one is changed */
     char *acl_password; /* the requirepass that the default user has; NULL: not looked at yet */
 
     /* taken from parameters[] for the hot path */
@@ -44,6 +46,8 @@ void settings_unref(struct settings *settings);
 bool settings_needs_password(const struct settings *settings);
 /* The users of private settings, to be changed. */
 struct acl *settings_acl_edit(struct settings *settings);
+/* Reads the TLS files, when there is a tls-port. False: the reason in error[size]. */
+bool settings_load_tls(struct settings *settings, char *error, size_t size);
 /* Reads the users' file, if there is one configured. False: the reason in error[size]. */
 bool settings_load_users(struct settings *settings, char *error, size_t size);
 /* acl-pubsub-default: may new users use all channels? */

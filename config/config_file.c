@@ -16,7 +16,7 @@
 
 #include <stdlib.h>
 
-enum { SECTION_OPTIONS_MAX = 64, SECTIONS_MAX = 4096 };
+enum { SECTION_OPTIONS_MAX = 128, SECTIONS_MAX = 4096 };
 
 /* Where a walk through a file is. */
 struct loading {

@@ -150,7 +150,7 @@ bool address_valid(struct bytes address)
            amount_parse(units_of(OPTION_INT), port, 10, &number) && number <= 65535;
 }
 
-static bool addresses_valid(struct bytes text)
+static bool addresses_valid(const struct option *option, struct bytes text)
 {
     enum { ADDRESSES_TEXT_MAX = 4096 };
     struct bytes address;
@@ -160,7 +160,7 @@ static bool addresses_valid(struct bytes text)
     for (; word_next(&text, &address); count++)
         if (!address_valid(address))
             return false;
-    return count > 0;
+    return count >= bound(option, option->min);
 }
 
 /* A text the file can hold and give back: no control characters, nothing inih would strip or take for
@@ -217,7 +217,7 @@ static bool text_accepted(const struct option *option, struct bytes text)
     if (option->kind == OPTION_SLOT_RULE)
         return slot_rule_parse(text, &rule);
     if (option->kind == OPTION_ADDRESSES)
-        return addresses_valid(text);
+        return addresses_valid(option, text);
     if (!text_valid(option, text))
         return false;
     if (option->kind != OPTION_ADDRESS || text.len == 0)

@@ -5,6 +5,7 @@
 
 #include "config/ini_file.h"
 #include "config/shards_file.h"
+#include "config/tls_files.h"
 #include "config/users_file.h"
 #include "shared/check.h"
 
@@ -101,6 +102,10 @@ static bool config_consistent(const struct proxy_config *config,
         (void)snprintf(error, size, "%s: upstream.backoff-min: expected at most backoff-max", path);
         return false;
     }
+    if (!*config->listen && !*config->tls_listen && config->listener_count == 0) {
+        (void)snprintf(error, size, "%s: listen: expected an address, here or in tls-listen", path);
+        return false;
+    }
     for (size_t i = 0; i < config->listener_count; i++) {
         const struct listener_config *listener = &config->listeners[i];
         if (namespaces_find(namespaces, bytes_of(listener->namespace), &match))
@@ -160,6 +165,48 @@ static void put_users(struct proxy_snapshot *snapshot, struct acl *users,
     memcpy(snapshot->users_digest, digest, SHA256_HEX_LEN);
 }
 
+/* ---- TLS ------------------------------------------------------------------------------------- */
+
+static struct tls_context *share_tls(struct tls_context *context)
+{
+    return context ? tls_context_ref(context) : NULL;
+}
+
+/* The one in force stays, with its connections' sessions, when the files say the same. */
+static void keep_equal(struct tls_context **fresh, struct tls_context *old)
+{
+    if (!*fresh ? !old : !tls_context_equal(*fresh, old))
+        return;
+    tls_context_unref(*fresh);
+    *fresh = share_tls(old);
+}
+
+/* Reads the TLS files. What listens goes on listening, so a context never goes away. */
+static bool find_tls(struct proxy_snapshot *fresh, const struct proxy_snapshot *old, char *error,
+                     size_t size)
+{
+    const struct proxy_config *config = &fresh->config;
+    if (proxy_speaks_tls(config) && !(fresh->tls = proxy_tls_load(config, error, size)))
+        return false;
+    if (config->upstream_tls && !(fresh->upstream_tls = upstream_tls_load(config, error, size)))
+        return false;
+    if (!old)
+        return true;
+    keep_equal(&fresh->tls, old->tls);
+    keep_equal(&fresh->upstream_tls, old->upstream_tls);
+    if (!fresh->tls)
+        fresh->tls = share_tls(old->tls);
+    return true;
+}
+
+static struct proxy_snapshot *keep_tls(struct proxy_snapshot *fresh,
+                                       const struct proxy_snapshot *old)
+{
+    fresh->tls = share_tls(old->tls);
+    fresh->upstream_tls = share_tls(old->upstream_tls);
+    return fresh;
+}
+
 /* ---- snapshots of parts ---------------------------------------------------------------------- */
 
 struct proxy_snapshot *snapshot_make(const struct proxy_config *config, struct shard_map *map,
@@ -189,9 +236,10 @@ struct proxy_snapshot *snapshot_with_config(const struct proxy_snapshot *old,
                                             size_t size)
 {
     struct proxy_snapshot *fresh = snapshot_make(config, shard_map_ref(old->map), error, size);
-    if (fresh)
-        put_users(fresh, users_keep(old, config), old->users_digest);
-    return fresh;
+    if (!fresh)
+        return NULL;
+    put_users(fresh, users_keep(old, config), old->users_digest);
+    return keep_tls(fresh, old);
 }
 
 struct proxy_snapshot *snapshot_with_users(const struct proxy_snapshot *old, struct acl *users)
@@ -201,7 +249,7 @@ struct proxy_snapshot *snapshot_with_users(const struct proxy_snapshot *old, str
         snapshot_make(&old->config, shard_map_ref(old->map), error, sizeof error);
     CHECK(fresh); /* it was good before */
     put_users(fresh, users, old->users_digest);
-    return fresh;
+    return keep_tls(fresh, old);
 }
 
 struct proxy_snapshot *snapshot_load_users(const struct proxy_snapshot *old, char *error,
@@ -253,7 +301,8 @@ static struct proxy_snapshot *snapshot_with_files(const struct proxy_config *con
     struct shard_map *map = shards_load(shards_path, error, size);
     free(shards_path);
     struct proxy_snapshot *snapshot = map ? snapshot_make(config, map, error, size) : NULL;
-    if (!snapshot || find_users(snapshot, old, error, size))
+    if (!snapshot ||
+        (find_users(snapshot, old, error, size) && find_tls(snapshot, old, error, size)))
         return snapshot;
     snapshot_unref(snapshot);
     return NULL;
@@ -288,6 +337,8 @@ void snapshot_unref(struct proxy_snapshot *snapshot)
     free(snapshot->shards_path);
     free(snapshot->users_path);
     acl_unref(snapshot->users);
+    tls_context_unref(snapshot->tls);
+    tls_context_unref(snapshot->upstream_tls);
     shard_map_unref(snapshot->map);
     namespaces_unref(snapshot->namespaces);
     free(snapshot);
@@ -324,7 +375,8 @@ static bool listeners_equal(const struct proxy_config *a, const struct proxy_con
     for (size_t i = 0; i < a->listener_count; i++)
         if (strcmp(a->listeners[i].name, b->listeners[i].name) != 0 ||
             strcmp(a->listeners[i].address, b->listeners[i].address) != 0 ||
-            strcmp(a->listeners[i].namespace, b->listeners[i].namespace) != 0)
+            strcmp(a->listeners[i].namespace, b->listeners[i].namespace) != 0 ||
+            a->listeners[i].tls != b->listeners[i].tls)
             return false;
     return true;
 }
@@ -354,6 +406,7 @@ struct proxy_snapshot *snapshot_reload(const struct proxy_snapshot *old,
     }
     report->map_changed = !shard_map_equal(old->map, fresh->map);
     report->namespaces_changed = !namespaces_equal(old->namespaces, fresh->namespaces);
+    report->tls_changed = old->tls != fresh->tls || old->upstream_tls != fresh->upstream_tls;
     report->users_changed = old->users != fresh->users;
     if (!listeners_equal(&old->config, &fresh->config))
         list_add(report->needs_restart, "listeners");

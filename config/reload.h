@@ -4,7 +4,8 @@
  *   proxy.ini ──┬─► config                    ┐
  *               └─► namespaces, listeners     ├─► struct proxy_snapshot ──► every worker
  *   shards.ini ─────► map                     │        (references)
- *   aclfile ────────► users                   ┘
+ *   aclfile ────────► users                   │
+ *   TLS files ──────► tls, upstream_tls       ┘
  *
  * A reload reads all files anew and checks them together; with any error the old snapshot stays and the
  * reason is one line. Options that need a restart keep the value in force, and the report names them.
@@ -19,6 +20,7 @@
 #include "shared/digest.h"
 #include "shared/namespace.h"
 #include "shared/shard_map.h"
+#include "shared/tls.h"
 
 enum { RELOAD_TEXT_MAX = 1024 };
 
@@ -29,6 +31,8 @@ struct proxy_snapshot {
     struct shard_map *map;
     struct namespaces *namespaces;
     struct acl *users;
+    struct tls_context *tls;           /* of addresses that speak TLS; NULL: there is none */
+    struct tls_context *upstream_tls;  /* NULL: backends are spoken to plainly */
     char *users_path;                  /* config.aclfile as shards_path is; NULL: none */
     char users_digest[SHA256_HEX_LEN]; /* of the aclfile's text that `users` began with */
 };
@@ -38,6 +42,7 @@ struct reload_report {
     bool map_changed;
     bool namespaces_changed;
     bool users_changed;
+    bool tls_changed; /* certificates, keys or authorities */
     char changed[RELOAD_TEXT_MAX];
     char needs_restart[RELOAD_TEXT_MAX]; /* changed in the file, not in force */
 };

@@ -7,6 +7,8 @@
  */
 #include "proxy/admin.h"
 #include "proxy/local.h"
+#include "proxy/probe.h"
+#include "proxy/proxy.h"
 #include "proxy/status/status.h"
 #include "shared/clock.h"
 #include "shared/log.h"
@@ -70,13 +72,17 @@ static redisContext *connect_to(const char *address)
     return redisConnectWithTimeout(host, (int)strtol(colon + 1, NULL, 10), timeout);
 }
 
-/* Does something that speaks RESP answer there? An error such as NOAUTH counts as well. */
-static bool probe(const char *address)
+/* Does something that speaks RESP (by TLS, where `tls` is given) answer there? An error such as NOAUTH counts as
+ * well. */
+static bool probe(const char *address, struct tls_context *tls)
 {
     const struct timeval timeout = {.tv_usec = PROBE_TIMEOUT_US};
     redisContext *context = connect_to(address);
+    bool is_good = context && !context->err && redisSetTimeout(context, timeout) == REDIS_OK;
     bool is_up = false;
-    if (context && !context->err && redisSetTimeout(context, timeout) == REDIS_OK) {
+    if (is_good && tls && context->connection_type == REDIS_CONN_TCP) {
+        is_up = probe_tls(context->fd, tls, context->tcp.host);
+    } else if (is_good) {
         redisReply *reply = redisCommand(context, "PING");
         is_up = reply != NULL;
         freeReplyObject(reply);
@@ -95,7 +101,8 @@ static void probe_all(struct admin *admin, const struct proxy_snapshot *snapshot
         now_us - admin->probed_us < interval_us)
         return;
     for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++)
-        admin->is_up[i] = map->shards[i].address_count && probe(map->shards[i].addresses[0]);
+        admin->is_up[i] = map->shards[i].address_count &&
+                          probe(map->shards[i].addresses[0], snapshot->upstream_tls);
     admin->probed_us = now_us;
     admin->probed_epoch = map->epoch;
 }

@@ -153,13 +153,20 @@ static bool is_local(const char *peer)
            strncmp(peer, "[::1]:", 6) == 0 || strncmp(peer, "[::ffff:127.0.0.1]:", 19) == 0;
 }
 
+/* As every client of such an address must: it was let in on purpose. */
+static bool shows_certificate(const struct proxy_worker *worker, const struct stream *stream)
+{
+    return worker->snapshot->config.tls_auth_clients == TLS_CLIENTS_VERIFIED &&
+           stream_is_verified(stream);
+}
+
 bool local_is_protected(const struct proxy_worker *worker, const struct stream *stream,
                         struct bytes name)
 {
     const struct proxy_snapshot *snapshot = worker->snapshot;
     return snapshot->config.protected_mode && name.len == 0 &&
            !acl_user_needs_password(default_user(snapshot)) && !has_tokens(snapshot->namespaces) &&
-           !is_local(stream_peer(stream));
+           !is_local(stream_peer(stream)) && !shows_certificate(worker, stream);
 }
 
 void local_reloaded(struct client *client)

@@ -1,5 +1,6 @@
 #include "proxy/proxy.h"
 
+#include "config/tls_files.h"
 #include "proxy/events.h"
 #include "proxy/local.h"
 #include "proxy/rate.h"
@@ -32,6 +33,7 @@ struct seat {
 struct address_row {
     char *address;
     char *name; /* namespace; "": none */
+    bool speaks_tls;
 };
 
 struct proxy_run {
@@ -44,6 +46,7 @@ struct proxy_run {
     struct watch *include_watch;
     struct watch *shards_watch;
     struct watch *users_watch;
+    struct watch *tls_watches[2 * TLS_FILES_MAX]; /* NULL where there is no file */
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -183,10 +186,11 @@ bool proxy_reload(struct proxy *proxy, struct reload_report *report, char *error
     metric_add(proxy->metrics, METRIC_PROXY_RELOADS, 1);
     note_reload(proxy, report);
     log_event(LOG_INFO, "reloaded",
-              "epoch=%" PRIu64 " map_changed=%d namespaces_changed=%d users_changed=%d "
+              "epoch=%" PRIu64
+              " map_changed=%d namespaces_changed=%d users_changed=%d tls_changed=%d "
               "changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED,
               fresh->map->epoch, report->map_changed, report->namespaces_changed,
-              report->users_changed, report->changed, report->needs_restart);
+              report->users_changed, report->tls_changed, report->changed, report->needs_restart);
     return true;
 }
 
@@ -214,13 +218,14 @@ static void on_signal(void *owner, int signum)
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-static void add_row(struct proxy_run *run, struct bytes address, const char *name)
+static void add_row(struct proxy_run *run, struct bytes address, const char *name, bool tls)
 {
     run->rows = realloc(run->rows, (run->row_count + 1) * sizeof(*run->rows));
     CHECK(run->rows);
     struct address_row *row = &run->rows[run->row_count++];
     row->address = strndup(address.data, address.len);
     row->name = strdup(name);
+    row->speaks_tls = tls;
     CHECK(row->address);
     CHECK(row->name);
 }
@@ -230,9 +235,13 @@ static void list_addresses(struct proxy_run *run, const struct proxy_config *con
     struct bytes rest = bytes_of(config->listen);
     struct bytes word;
     while (word_next(&rest, &word))
-        add_row(run, word, "");
+        add_row(run, word, "", false);
+    rest = bytes_of(config->tls_listen);
+    while (word_next(&rest, &word))
+        add_row(run, word, "", true);
     for (size_t i = 0; i < config->listener_count; i++)
-        add_row(run, bytes_of(config->listeners[i].address), config->listeners[i].namespace);
+        add_row(run, bytes_of(config->listeners[i].address), config->listeners[i].namespace,
+                config->listeners[i].tls);
 }
 
 static struct listen_options listen_options_of(const struct proxy_config *config,
@@ -249,7 +258,7 @@ static void note_address(struct address_row *row, int fd)
 {
     char bound[ADDRESS_TEXT];
     listen_address(fd, bound, sizeof(bound));
-    log_event(LOG_INFO, "listening", "address=%s", bound);
+    log_event(LOG_INFO, "listening", "address=%s tls=%d", bound, row->speaks_tls);
     if (bound[0] == '/')
         return;
     free(row->address);
@@ -286,7 +295,8 @@ static void on_thread_start(void *owner)
     for (size_t row = 0; row < run->row_count; row++) {
         struct listen_options options =
             listen_options_of(&seat->worker->snapshot->config, &run->rows[row]);
-        proxy_worker_listen(seat->worker, seat->fds[row], &options, run->rows[row].name);
+        proxy_worker_listen(seat->worker, seat->fds[row], &options, run->rows[row].name,
+                            run->rows[row].speaks_tls);
         seat->fds[row] = -1;
     }
 }
@@ -341,6 +351,21 @@ static void take_seats(struct proxy *proxy, uint32_t workers)
     }
 }
 
+static void watch_tls(struct proxy *proxy)
+{
+    const struct proxy_snapshot *snapshot = proxy->snapshot;
+    char *paths[2 * TLS_FILES_MAX] = {NULL};
+    if (snapshot->tls)
+        proxy_tls_paths(&snapshot->config, paths);
+    if (snapshot->upstream_tls)
+        upstream_tls_paths(&snapshot->config, paths + TLS_FILES_MAX);
+    for (int i = 0; i < 2 * TLS_FILES_MAX; i++) {
+        if (paths[i])
+            proxy->run->tls_watches[i] = watch_new(proxy->loop, paths[i], on_file_change, proxy);
+        free(paths[i]);
+    }
+}
+
 bool proxy_start(struct proxy *proxy, char *error, size_t size)
 {
     const struct proxy_config *config = &proxy->snapshot->config;
@@ -374,6 +399,7 @@ bool proxy_start(struct proxy *proxy, char *error, size_t size)
         run->include_watch = watch_new(proxy->loop, included, on_file_change, proxy);
     free(included);
     run->shards_watch = watch_new(proxy->loop, proxy->snapshot->shards_path, on_file_change, proxy);
+    watch_tls(proxy);
     if (proxy->snapshot->users_path)
         run->users_watch =
             watch_new(proxy->loop, proxy->snapshot->users_path, on_file_change, proxy);
@@ -386,6 +412,11 @@ bool proxy_start(struct proxy *proxy, char *error, size_t size)
 
 static void free_watches(struct proxy_run *run)
 {
+    for (int i = 0; i < 2 * TLS_FILES_MAX; i++) {
+        if (run->tls_watches[i])
+            watch_free(run->tls_watches[i]);
+        run->tls_watches[i] = NULL;
+    }
     if (run->config_watch)
         watch_free(run->config_watch);
     if (run->include_watch)

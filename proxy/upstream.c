@@ -106,6 +106,9 @@ void upstream_open(struct upstream *upstream, enum upstream_state state)
     upstream->stream = stream_connect(upstream->worker->loop, upstream->node->address,
                                       upstream_config(upstream)->upstream_connect_timeout_ms,
                                       &events, on_open, upstream);
+    struct tls_context *tls = upstream->worker->snapshot->upstream_tls;
+    if (tls && strncmp(upstream->node->address, "unix:", 5) != 0)
+        stream_secure(upstream->stream, tls, upstream->node->address);
     write_greeting(upstream);
     proxy_worker_need_tick(upstream->worker);
 }
@@ -280,7 +283,7 @@ static void on_open(void *owner, int err)
     struct upstream *upstream = owner;
     CHECK(upstream->magic == UPSTREAM_MAGIC);
     if (err) {
-        upstream_lost(upstream, strerror(-err));
+        upstream_lost(upstream, stream_error(upstream->stream, err));
         return;
     }
     upstream->is_open = true;
@@ -295,7 +298,7 @@ static void on_end(void *owner, int err)
 {
     struct upstream *upstream = owner;
     CHECK(upstream->magic == UPSTREAM_MAGIC);
-    upstream_lost(upstream, err ? strerror(-err) : "closed by the backend");
+    upstream_lost(upstream, err ? stream_error(upstream->stream, err) : "closed by the backend");
 }
 
 static void on_drain(void *owner)

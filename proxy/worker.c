@@ -194,8 +194,14 @@ static void on_accept(void *owner, struct stream *stream)
     proxy_worker_accept(entrance->worker, stream, bytes_of(entrance->name));
 }
 
+static struct tls_context *tls_of(void *owner)
+{
+    struct entrance *entrance = owner;
+    return entrance->worker->snapshot->tls;
+}
+
 void proxy_worker_listen(struct proxy_worker *worker, int fd, const struct listen_options *options,
-                         const char *name)
+                         const char *name, bool tls)
 {
     size_t size = (worker->entrance_count + 1) * sizeof(struct entrance *);
     struct entrance *entrance = calloc(1, sizeof(*entrance));
@@ -206,6 +212,9 @@ void proxy_worker_listen(struct proxy_worker *worker, int fd, const struct liste
     entrance->name = strdup(name);
     CHECK(entrance->name);
     entrance->listener = listener_new(worker->loop, fd, options, on_accept, entrance);
+    if (tls)
+        listener_secure(entrance->listener, tls_of,
+                        worker->snapshot->config.tls_handshake_timeout_ms);
     worker->entrances[worker->entrance_count++] = entrance;
 }
 

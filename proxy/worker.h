@@ -104,9 +104,10 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
                                       struct proxy_snapshot *snapshot);
 /* All clients and upstreams must be gone (proxy_worker_stop). */
 void proxy_worker_free(struct proxy_worker *worker);
-/* Accepts on a bound descriptor; `name` is the namespace of its clients, "": none. */
+/* Accepts on a bound descriptor; `name` is the namespace of its clients, "": none; `tls`: they
+ * speak TLS, and the snapshot has a context for it. */
 void proxy_worker_listen(struct proxy_worker *worker, int fd, const struct listen_options *options,
-                         const char *name);
+                         const char *name, bool tls);
 /* A new snapshot is in force; takes the caller's reference. */
 void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *snapshot);
 /* Stops accepting, finishes what was read; clients that are left after `timeout_ms` are cut. When all are

@@ -393,9 +393,14 @@ static void encode_inline(struct resp_scan *scan, const char *text)
     scan->inline_len = len;
 }
 
+/* How a client begins that takes this for a port with TLS. */
+static const char TLS_HANDSHAKE[] = "\x16\x03";
+
 static enum resp_result scan_inline(struct resp_scan *scan, const struct resp_limits *limits,
                                     const char *data, size_t len)
 {
+    if (len >= 2 && memcmp(data, TLS_HANDSHAKE, 2) == 0)
+        return fail(scan, "this port does not speak TLS");
     enum line found = find_end(scan, data, len, '\n', limits->inline_bytes_max);
     if (found == LINE_TOO_LONG)
         return fail(scan, "too big inline request");

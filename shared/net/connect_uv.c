@@ -187,11 +187,35 @@ struct stream *stream_connect(struct loop *loop, const char *address, uint64_t t
     return stream;
 }
 
+static void on_handshake(void *owner, struct stream *stream, int err)
+{
+    stream_open_fn *on_open = stream->connecting->on_open;
+    (void)owner;
+    connect_free(stream->connecting);
+    stream->connecting = NULL;
+    on_open(stream->owner, err);
+}
+
+/* Connected: the rest of the time is for TLS. False: libuv cannot watch the descriptor. */
+static bool shake_hands(struct stream *stream)
+{
+    struct connecting *connecting = stream->connecting;
+    uint64_t now_ms = loop_mono_ms(stream->loop);
+    if (!stream_attach(stream, connecting->fd))
+        return false;
+    connecting->fd = -1;
+    uint64_t left_ms = connecting->deadline_ms > now_ms ? connecting->deadline_ms - now_ms : 0;
+    secure_start(stream, left_ms, on_handshake, stream);
+    return true;
+}
+
 void connect_tell(struct stream *stream)
 {
     struct connecting *connecting = stream->connecting;
     int err = stream->err;
     stream->err = 0;
+    if (connecting->fd >= 0 && stream->tls && shake_hands(stream))
+        return;
     if (connecting->fd >= 0) {
         if (stream_start(stream, connecting->fd)) {
             connecting->fd = -1;

@@ -12,6 +12,7 @@
 #include "shared/check.h"
 #include "shared/log.h"
 #include "shared/net/net_uv.h"
+#include "shared/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,6 +36,8 @@ struct listener {
     struct loop *loop;
     accept_fn *on_accept;
     void *owner;
+    listener_tls_fn *tls_of; /* NULL: plain */
+    uint64_t handshake_ms;
     struct timer *rest; /* ends a rest */
     uint64_t logged_ms;
     uint64_t failures; /* since the last log line */
@@ -212,7 +215,9 @@ void listen_address(int fd, char *text, size_t size)
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-static void listener_log(struct listener *listener, int err)
+/* Says `why`, once in LOG_EVERY_MS at most. */
+static void listener_log(struct listener *listener, const char *event, const char *why,
+                         const char *peer)
 {
     listener->failures++;
     uint64_t now = loop_mono_ms(listener->loop);
@@ -220,8 +225,8 @@ static void listener_log(struct listener *listener, int err)
         return;
     char text[ADDRESS_TEXT_MAX];
     listen_address(listener->fd, text, sizeof(text));
-    log_event(LOG_WARN, "accept_failed", "address=%s reason=\"%s\" times=%llu", text, strerror(err),
-              (unsigned long long)listener->failures);
+    log_event(LOG_WARN, event, "address=%s peer=%s reason=" LOG_QUOTED " times=%llu", text, peer,
+              why, (unsigned long long)listener->failures);
     listener->logged_ms = now ? now : 1;
     listener->failures = 0;
 }
@@ -259,7 +264,7 @@ static bool accept_failed(struct listener *listener, int err)
         return false;
     if (err == EINTR || err == ECONNABORTED || err == EPROTO)
         return true;
-    listener_log(listener, err);
+    listener_log(listener, "accept_failed", strerror(err), "");
     if (err == EMFILE || err == ENFILE)
         listener_shed(listener);
     else
@@ -267,10 +272,23 @@ static bool accept_failed(struct listener *listener, int err)
     return false;
 }
 
+static void on_handshake(void *owner, struct stream *stream, int err)
+{
+    struct listener *listener = owner;
+    if (!err) {
+        listener->on_accept(listener->owner, stream);
+        CHECK(stream->state == STREAM_CLOSED || stream->events);
+        return;
+    }
+    listener_log(listener, "tls_handshake_failed", stream_error(stream, err), stream->peer);
+    stream_close(stream);
+}
+
 static void accept_start(struct listener *listener, int fd, const struct address *peer)
 {
     struct stream *stream = stream_alloc(listener->loop);
-    if (!stream_start(stream, fd)) {
+    bool is_good = listener->tls_of ? stream_attach(stream, fd) : stream_start(stream, fd);
+    if (!is_good) {
         close(fd);
         stream_abort(stream);
         return;
@@ -278,6 +296,11 @@ static void accept_start(struct listener *listener, int fd, const struct address
     address_print(peer, stream->peer);
     if (!stream->peer[0])
         (void)snprintf(stream->peer, sizeof(stream->peer), "%s", stream_local(stream));
+    if (listener->tls_of) {
+        stream->tls = tls_new(listener->tls_of(listener->owner), "");
+        secure_start(stream, listener->handshake_ms, on_handshake, listener);
+        return;
+    }
     listener->on_accept(listener->owner, stream);
     CHECK(stream->state == STREAM_CLOSED || stream->events);
 }
@@ -287,11 +310,15 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     struct listener *listener = container_of(poll, struct listener, poll);
     (void)events;
     if (status < 0) {
-        listener_log(listener, -status);
+        listener_log(listener, "accept_failed", strerror(-status), "");
         listener_rest(listener);
         return;
     }
     for (int i = 0; i < ACCEPTS_PER_TURN && !listener->is_freed; i++) {
+        if (listener->tls_of && !handshakes_make_room(listener->loop)) {
+            listener_rest(listener);
+            return;
+        }
         struct address peer;
         peer.len = sizeof(peer) - offsetof(struct address, any);
         int fd = accept4(listener->fd, &peer.any, &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -320,6 +347,12 @@ struct listener *listener_new(struct loop *loop, int fd, const struct listen_opt
     return listener;
 }
 
+void listener_secure(struct listener *listener, listener_tls_fn *tls_of, uint64_t handshake_ms)
+{
+    listener->tls_of = tls_of;
+    listener->handshake_ms = handshake_ms;
+}
+
 static void on_listener_closed(uv_handle_t *handle)
 {
     struct listener *listener = container_of((uv_poll_t *)handle, struct listener, poll);
@@ -332,6 +365,7 @@ void listener_free(struct listener *listener)
     listener->loop->opened--;
     listener->loop->closing++;
     listener->is_freed = true;
+    secure_abandon(listener->loop, listener);
     timer_free(listener->rest);
     uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
     close(listener->fd);

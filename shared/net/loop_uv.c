@@ -62,6 +62,7 @@ static void on_again(uv_idle_t *idle)
 static void turn_end(struct loop *loop)
 {
     bool again = false;
+    bool shaking = handshakes_run(loop);
     for (int round = 0; round < HOOK_ROUNDS_MAX; round++) {
         streams_deliver(loop);
         again = hooks_run(loop);
@@ -69,7 +70,7 @@ static void turn_end(struct loop *loop)
             break;
     }
     streams_flush(loop);
-    again |= streams_bury(loop);
+    again |= streams_bury(loop) | shaking;
     if (again || !list_empty(&loop->telling))
         uv_idle_start(&loop->again, on_again);
     else
@@ -164,6 +165,8 @@ struct loop *loop_new(void)
     list_init(&loop->telling);
     list_init(&loop->dead);
     list_init(&loop->signals);
+    list_init(&loop->handshakes);
+    list_init(&loop->handshakes_ready);
     loop->turns = 1;
     uv_prepare_start(&loop->turn, on_turn_end);
     return loop;

@@ -44,7 +44,11 @@ struct loop {
     struct list telling; /* streams with something to tell */
     struct list dead;    /* closed streams that never had a uv handle; freed at the turn's end */
     struct list signals;
-    struct block *shared; /* reads of all streams go here; NULL until the first */
+    struct block *shared;         /* reads of all streams go here; NULL until the first */
+    struct list handshakes;       /* TLS, half-open; secure_uv.c */
+    struct list handshakes_ready; /* those with something to do */
+    unsigned handshake_count;
+    struct metrics *metrics; /* of TLS; NULL until the first connection */
 
     unsigned opened;
     unsigned closing;
@@ -129,21 +133,57 @@ struct stream {
     bool is_blocked;        /* the kernel took no more; waits until it is writable */
     bool is_ended;          /* on_end was called */
     bool is_broken;         /* nothing can be sent any more */
+    bool is_secured;        /* the TLS handshake is done */
+    bool is_taking;         /* decrypted bytes are being taken, below on the stack */
     bool was_high;          /* above STREAM_HIGH_WATER, and on_drain has not been called since */
     struct timer *deadline; /* of a close that waits for its flush */
     struct connecting *connecting; /* until it is open */
+    struct tls *tls;               /* NULL: plain */
+    struct handshake *handshake;   /* while it lasts */
     char *local;                   /* text; NULL until somebody asks */
     char peer[ADDRESS_TEXT_MAX];
 };
 
 struct stream *stream_alloc(struct loop *loop);
+/* Takes a connected descriptor for libuv to watch. False when it cannot; fd stays the caller's. */
+bool stream_attach(struct stream *stream, int fd);
+/* It is open: reading begins. */
+void stream_opened(struct stream *stream);
 /* Tells at the end of this turn (or of the next, when this one is ending). */
 void stream_tell(struct stream *stream, unsigned what);
-/* Takes a connected descriptor: reading begins. False when libuv cannot watch it; fd stays the caller's. */
+/* Both. */
 bool stream_start(struct stream *stream, int fd);
+bool stream_is_reading(const struct stream *stream);
+/* Says the end once; after an error nothing can be sent. */
+void stream_end(struct stream *stream, int err);
+/* After a read() that gave nothing. True: it may be tried again. */
+bool stream_read_failed(struct stream *stream, ssize_t got);
 /* TCP_NODELAY and keepalive; other families: nothing. */
 void stream_tune(int fd, uint32_t keepalive_s);
 
 /* connect_uv.c: TELL_OPEN was due. */
 void connect_tell(struct stream *stream);
 void connect_free(struct connecting *connecting);
+
+/* secure_uv.c: TLS. `on_done` comes once, at a turn's end, never from inside secure_start; with an err the stream is
+ * to be closed. */
+typedef void handshake_fn(void *owner, struct stream *stream, int err);
+void secure_start(struct stream *stream, uint64_t timeout_ms, handshake_fn *on_done, void *owner);
+/* on_done will not come. */
+void secure_stop(struct stream *stream);
+/* With the stream's memory. */
+void secure_free(struct stream *stream);
+/* Aborts the handshakes of this owner. */
+void secure_abandon(struct loop *loop, const void *owner);
+/* Some steps of handshakes. True: more are due. */
+bool handshakes_run(struct loop *loop);
+/* May one more begin? The one that has been silent longest may have to go. */
+bool handshakes_make_room(struct loop *loop);
+/* One read, and all that can be decrypted. False: there is no more to read now. */
+bool secure_read(struct stream *stream);
+/* Encrypts from the stream's out; what is to be written, NULL: TLS has failed. */
+struct out *secure_seal(struct stream *stream);
+bool secure_has_input(const struct stream *stream);
+size_t secure_pending(const struct stream *stream);
+/* Tells the peer that nothing more comes. */
+void secure_goodbye(struct stream *stream);

@@ -23,6 +23,7 @@
 
 struct loop;
 struct stream;
+struct tls_context;
 
 struct stream_events {
     /* Complete frames in, see receive_fn. Not called while paused. */
@@ -43,6 +44,9 @@ typedef void stream_open_fn(void *owner, int err);
 struct stream *stream_connect(struct loop *loop, const char *address, uint64_t timeout_ms,
                               const struct stream_events *events, stream_open_fn *on_open,
                               void *owner);
+/* Right after stream_connect, with its address: the stream speaks TLS. on_open comes after the handshake, -EPROTO when it
+ * failed; its time is part of the connect's. */
+void stream_secure(struct stream *stream, struct tls_context *context, const char *address);
 /* The owner of an accepted stream: set in on_accept before anything arrives. */
 void stream_set_owner(struct stream *stream, const struct stream_events *events, void *owner);
 
@@ -63,6 +67,10 @@ bool stream_is_paused(const struct stream *stream);
 const char *stream_peer(const struct stream *stream);
 const char *stream_local(const struct stream *stream);
 int stream_fd(const struct stream *stream); /* -1 when there is none; for CLIENT LIST */
+/* Has the peer shown a certificate that we trust? */
+bool stream_is_verified(const struct stream *stream);
+/* What an err of on_open or on_end means, in words. */
+const char *stream_error(const struct stream *stream, int err);
 /* Monotonic time of the last read or successful write, for idle timeouts. */
 uint64_t stream_active_ms(const struct stream *stream);
 /* Closes after what is pending was written (at most a few seconds, then drops it). */
@@ -87,6 +95,10 @@ typedef void accept_fn(void *owner, struct stream *stream);
 /* Starts accepting on the loop; takes the descriptor. on_accept must set an owner, or abort the stream. */
 struct listener *listener_new(struct loop *loop, int fd, const struct listen_options *options,
                               accept_fn *on_accept, void *owner);
+/* Its streams speak TLS from now on; on_accept comes after the handshake. tls_of gives each the context in force;
+ * `owner` is that of on_accept. */
+typedef struct tls_context *listener_tls_fn(void *owner);
+void listener_secure(struct listener *listener, listener_tls_fn *tls_of, uint64_t handshake_ms);
 /* Stops accepting and frees. */
 void listener_free(struct listener *listener);
 /* Descriptor exhaustion and the like are logged once a second, never fatal. */

@@ -55,6 +55,7 @@ static void stream_release(struct stream *stream)
     stream->loop->closing--;
     receive_fini(&stream->receive);
     out_clear(&stream->out);
+    secure_free(stream);
     free(stream->local);
     free(stream);
 }
@@ -107,7 +108,7 @@ void stream_tell(struct stream *stream, unsigned what)
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-static bool is_reading(const struct stream *stream)
+bool stream_is_reading(const struct stream *stream)
 {
     return stream->state == STREAM_OPEN && !stream->is_paused && !stream->is_ended;
 }
@@ -115,7 +116,8 @@ static bool is_reading(const struct stream *stream)
 /* Watches what the stream can use now. */
 static void stream_watch(struct stream *stream)
 {
-    int want = (is_reading(stream) ? UV_READABLE : 0) | (stream->is_blocked ? UV_WRITABLE : 0);
+    int want =
+        (stream_is_reading(stream) ? UV_READABLE : 0) | (stream->is_blocked ? UV_WRITABLE : 0);
     if (want == stream->interest)
         return;
     stream->interest = (uint8_t)want;
@@ -125,8 +127,7 @@ static void stream_watch(struct stream *stream)
         uv_poll_stop(&stream->poll);
 }
 
-/* Says the end once; after an error nothing can be sent. */
-static void stream_end(struct stream *stream, int err)
+void stream_end(struct stream *stream, int err)
 {
     if (stream->is_ended)
         return;
@@ -142,10 +143,23 @@ static void stream_end(struct stream *stream, int err)
     stream->events->on_end(stream->owner, err);
 }
 
+bool stream_read_failed(struct stream *stream, ssize_t got)
+{
+    if (got == 0)
+        stream_end(stream, 0);
+    else if (errno == EINTR)
+        return true;
+    else if (errno != EAGAIN)
+        stream_end(stream, -errno);
+    return false;
+}
+
 /* One read. False: there is no more to read now. */
 static bool stream_read_once(struct stream *stream)
 {
     struct loop *loop = stream->loop;
+    if (stream->tls)
+        return secure_read(stream);
     struct block *block = receive_room(&stream->receive, &loop->shared, READ_ROOM_MIN);
     if (!block) {
         stream_end(stream, -ENOMEM);
@@ -153,15 +167,8 @@ static bool stream_read_once(struct stream *stream)
     }
     size_t room = block->size - block->used;
     ssize_t got = read(stream->fd, block->data + block->used, room);
-    if (got <= 0) {
-        if (got == 0)
-            stream_end(stream, 0);
-        else if (errno == EINTR)
-            return true;
-        else if (errno != EAGAIN)
-            stream_end(stream, -errno);
-        return false;
-    }
+    if (got <= 0)
+        return stream_read_failed(stream, got);
     stream->active_ms = loop_mono_ms(loop);
     receive_filled(&stream->receive, block, (size_t)got, stream->events->on_data, stream->owner);
     return (size_t)got == room;
@@ -169,7 +176,7 @@ static bool stream_read_once(struct stream *stream)
 
 static void stream_read(struct stream *stream)
 {
-    for (int i = 0; i < READS_PER_TURN && is_reading(stream); i++) {
+    for (int i = 0; i < READS_PER_TURN && stream_is_reading(stream); i++) {
         if (stream->tell & TELL_AGAIN) /* kept bytes come before new ones, and before the end */
             break;
         if (!stream_read_once(stream))
@@ -189,7 +196,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         stream->is_blocked = false;
         stream_send(stream);
     }
-    if ((events & UV_READABLE) && is_reading(stream))
+    if ((events & UV_READABLE) && stream_is_reading(stream))
         stream_read(stream);
     else if (events & UV_READABLE)
         stream_watch(stream);
@@ -197,15 +204,27 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         stream_watch(stream);
 }
 
-bool stream_start(struct stream *stream, int fd)
+bool stream_attach(struct stream *stream, int fd)
 {
     if (uv_poll_init(&stream->loop->uv, &stream->poll, fd) < 0)
         return false;
     stream->fd = fd;
     stream->has_poll = true;
+    return true;
+}
+
+void stream_opened(struct stream *stream)
+{
     stream->state = STREAM_OPEN;
     stream->active_ms = loop_mono_ms(stream->loop);
     stream_watch(stream);
+}
+
+bool stream_start(struct stream *stream, int fd)
+{
+    if (!stream_attach(stream, fd))
+        return false;
+    stream_opened(stream);
     return true;
 }
 
@@ -260,7 +279,12 @@ static void stream_broke(struct stream *stream, int err)
 static bool stream_write_once(struct stream *stream)
 {
     struct iovec iov[IOVECS_MAX];
-    int count = out_iov(&stream->out, iov, IOVECS_MAX);
+    struct out *out = stream->tls ? secure_seal(stream) : &stream->out;
+    if (!out) {
+        stream_broke(stream, -EPROTO);
+        return false;
+    }
+    int count = out_iov(out, iov, IOVECS_MAX);
     size_t bytes = 0;
     for (int i = 0; i < count; i++)
         bytes += iov[i].iov_len;
@@ -273,7 +297,7 @@ static bool stream_write_once(struct stream *stream)
         return false;
     }
     if (sent > 0) {
-        out_consume(&stream->out, (size_t)sent);
+        out_consume(out, (size_t)sent);
         stream->active_ms = loop_mono_ms(stream->loop);
     }
     return sent == (ssize_t)bytes;
@@ -303,22 +327,22 @@ static void stream_flush(struct stream *stream)
         out_clear(&stream->out);
         return;
     }
-    if (stream->out.bytes > STREAM_HIGH_WATER)
+    if (stream_pending(stream) > STREAM_HIGH_WATER)
         stream->was_high = true;
     if (stream->is_blocked && stream->state == STREAM_OPEN)
         return;
-    for (int i = 0; i < WRITES_PER_TURN && stream->out.bytes > 0; i++) {
+    for (int i = 0; i < WRITES_PER_TURN && stream_pending(stream) > 0; i++) {
         if (!stream_write_once(stream))
             break;
     }
     if (stream->state == STREAM_CLOSED || stream->is_broken)
         return;
-    if (stream->was_high && stream->out.bytes < STREAM_LOW_WATER) {
+    if (stream->was_high && stream_pending(stream) < STREAM_LOW_WATER) {
         stream->was_high = false;
         if (stream->state == STREAM_OPEN && stream->events->on_drain)
             stream_tell(stream, TELL_DRAIN);
     }
-    if (stream->out.bytes > 0)
+    if (stream_pending(stream) > 0)
         stream_block(stream);
     else if (stream->state == STREAM_CLOSING)
         stream_finish(stream);
@@ -334,7 +358,7 @@ void streams_flush(struct loop *loop)
 
 size_t stream_pending(const struct stream *stream)
 {
-    return stream->out.bytes;
+    return stream->out.bytes + (stream->tls ? secure_pending(stream) : 0);
 }
 
 size_t stream_held(const struct stream *stream)
@@ -352,8 +376,10 @@ static void stream_deliver(struct stream *stream)
         connect_tell(stream);
     if (stream->state != STREAM_OPEN)
         return;
-    if ((what & TELL_AGAIN) && is_reading(stream))
+    if ((what & TELL_AGAIN) && stream_is_reading(stream))
         receive_again(&stream->receive, stream->events->on_data, stream->owner);
+    if ((what & TELL_AGAIN) && stream->tls && secure_has_input(stream) && stream_is_reading(stream))
+        (void)secure_read(stream);
     if ((what & TELL_DRAIN) && stream->state == STREAM_OPEN)
         stream->events->on_drain(stream->owner);
     if (!(what & TELL_END))
@@ -381,6 +407,8 @@ void streams_deliver(struct loop *loop)
 static void stream_discard(struct stream *stream)
 {
     char scrap[16 * 1024];
+    if (stream->tls && !stream->is_broken)
+        secure_goodbye(stream);
     if (stream->is_ended || stream->is_broken || shutdown(stream->fd, SHUT_WR) < 0)
         return;
     for (int i = 0; i < DISCARD_READS_MAX; i++) {
@@ -398,6 +426,7 @@ static void stream_finish(struct stream *stream)
     list_remove(&stream->telling);
     timer_free(stream->deadline);
     connect_free(stream->connecting);
+    secure_stop(stream);
     if (stream->has_poll) {
         stream_discard(stream);
         uv_close((uv_handle_t *)&stream->poll, on_poll_closed);
@@ -417,7 +446,7 @@ static void stream_leave(struct stream *stream)
 void stream_close(struct stream *stream)
 {
     stream_leave(stream);
-    if (stream->state == STREAM_CONNECTING || stream->is_broken || stream->out.bytes == 0) {
+    if (stream->state == STREAM_CONNECTING || stream->is_broken || stream_pending(stream) == 0) {
         stream_finish(stream);
         return;
     }

@@ -53,6 +53,20 @@ def _(run):
         crowd_plays(run, [cluster.proxies[0].address, cluster.proxies[0].unix], 20, 8, 40)
 
 
+@suite.case('replies stay in order over TLS on both hops, while shards are slow at random')
+def _(run):
+    def relay(address):
+        return DelayRelay(address, 0, 20, run.seed)
+    with Cluster(backends=1, partitions=2, proxies=2, relay=relay, tls=True) as cluster:
+        crowd_plays(run, [proxy.address for proxy in cluster.proxies], run.options.clients // 4, run.options.pipelines, 40)
+
+
+@suite.case('replies stay in order over TLS, in long pipelines')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=1, tls=True) as cluster:
+        crowd_plays(run, [cluster.proxies[0].address], 20, 6, 1500)
+
+
 @suite.case('replies stay in order on one partition directly')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:

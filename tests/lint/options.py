@@ -17,7 +17,7 @@ def main():
     problems = []
     for program in ('proxy', 'backend'):
         text = '\n'.join(read(path) for path in sources('.c', '.h')
-                         if path.startswith((program + '/', 'config/reload.c', 'config/program.c')))
+                         if path.startswith((program + '/', 'config/reload.c', 'config/program.c', 'config/tls_files.c')))
         for match in ROW.finditer(read('config/%s_options.def' % program)):
             member = match.group(2) + SUFFIX.get(match.group(1), '')
             if match.group(2) not in READ_BY_LOADER and not re.search(r'(->|\.)%s\b' % member, text):

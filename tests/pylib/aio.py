@@ -15,7 +15,8 @@ class AsyncConnection:
         if isinstance(address, str):
             self.reader, self.writer = await asyncio.open_unix_connection(address)
         else:
-            self.reader, self.writer = await asyncio.open_connection(*address)
+            tls = address[2] if len(address) > 2 else None
+            self.reader, self.writer = await asyncio.open_connection(address[0], address[1], ssl=tls)
         self.parser = Reader()
         return self
 

@@ -31,6 +31,7 @@ import urllib.error
 import urllib.request
 
 import harness
+from certs import Kit
 from harness import Failure, check, wait_for
 from resp import Connection, value
 
@@ -332,12 +333,15 @@ class Backend(Process):
         self.port = free_ports(self.partitions)
         self.admin = free_ports()
         self.ports = [self.port + i for i in range(self.partitions)]
-        self.addresses = [('127.0.0.1', port) for port in self.ports]
+        self.addresses = [self.cluster.address_of(port) for port in self.ports]
 
     def write_config(self):
         sections = {'backend': {'bind': '127.0.0.1', 'port': self.port, 'partitions': self.partitions,
                                 'data': self.data, 'durability': 'always', 'secret': self.cluster.secret,
                                 'admin': '127.0.0.1:%d' % self.admin}}
+        if self.cluster.tls:
+            sections['backend'].update(self.cluster.tls.listening(), port=-1)
+            sections['backend']['tls-port'] = self.port
         for name, extra in self.options.items():
             sections.setdefault(name, {}).update(extra)
         write_ini(self.config_path, list(sections.items()))
@@ -372,13 +376,17 @@ class Proxy(Process):
         self.port, self.admin = free_ports(), free_ports()
         self.listener_ports = {name: free_ports() for name in self.listeners}
         self.ports = [self.port, self.admin] + list(self.listener_ports.values())
-        self.address = ('127.0.0.1', self.port)
+        self.address = self.cluster.address_of(self.port)
 
     def write_config(self):
         sections = {
             'proxy': {'listen': '127.0.0.1:%d' % self.port + (' unix:' + self.unix if self.cluster.has_unix else ''),
                       'admin': '127.0.0.1:%d' % self.admin, 'workers': 2, 'shards': self.cluster.shards_path},
             'upstream': {'secret': self.cluster.secret}}
+        if self.cluster.tls:
+            sections['proxy'].update(self.cluster.tls.listening(), listen='unix:' + self.unix if self.cluster.has_unix else '')
+            sections['proxy']['tls-listen'] = '127.0.0.1:%d' % self.port
+            sections['upstream'].update(self.cluster.tls.connecting())
         for name, extra in self.options.items():
             sections.setdefault(name, {}).update(extra)
         for name, options in self.namespaces.items():
@@ -420,13 +428,14 @@ def metric(text, name):
 
 class Cluster:
     def __init__(self, backends=2, partitions=2, proxies=1, backend_options=None, proxy_options=None,
-                 namespaces=None, listeners=None, relay=None, unix=False):
+                 namespaces=None, listeners=None, relay=None, unix=False, tls=False):
         """Options: {section: {option: value}}; `namespaces`: {name: {option: value}}; `listeners`: {name: namespace};
         `relay(address) -> object with .address and .stop()` is put in front of every partition; `unix`: the proxies listen
-        on a Unix socket too."""
+        on a Unix socket too; `tls`: proxies and backends speak TLS only, with client certificates (certs.Kit)."""
         self.partitions = partitions
         self.folder = tempfile.mkdtemp(prefix='scree-test-')
         self.has_unix = unix
+        self.tls = Kit(self.folder) if tls else None
         self.secret = 'secret-%08x' % _port_rng.randrange(1 << 32)
         self.shards_path = os.path.join(self.folder, 'shards.ini')
         self.epoch = 0
@@ -503,6 +512,9 @@ class Cluster:
             relay.stop()
         self.relays = {}
 
+    def address_of(self, port):
+        return ('127.0.0.1', port, self.tls.context) if self.tls else ('127.0.0.1', port)
+
     # -- the map
 
     def shard_addresses(self):
@@ -512,8 +524,9 @@ class Cluster:
             for i, address in enumerate(backend.addresses):
                 if self.relay_maker:
                     if address not in self.relays:
-                        self.relays[address] = self.relay_maker(address)
+                        self.relays[address] = self.relay_maker(address[:2])
                     address = self.relays[address].address
+                address = address[:2]
                 shards.append(('b%dp%d' % (backend.index, i), address, backend))
         return shards
 
@@ -557,6 +570,9 @@ class Cluster:
     def redis(self, proxy=0, **options):
         import redis
         options.setdefault('socket_timeout', 20 * harness.SLOW)
+        if self.tls:
+            options.update(ssl=True, ssl_ca_certs=self.tls.ca.cert, ssl_certfile=self.tls.client.cert,
+                           ssl_keyfile=self.tls.client.key)
         return redis.Redis('127.0.0.1', self.proxies[proxy].port, **options)
 
     def partition(self, shard, timeout=20):

@@ -150,7 +150,7 @@ def show(reply, limit=400):
 
 
 class Connection:
-    """A blocking client. `address` is (host, port) or a path of a unix socket."""
+    """A blocking client. `address` is (host, port), (host, port, ssl.SSLContext) or a path of a unix socket."""
 
     def __init__(self, address, timeout=10, proto=2):
         self.address = address
@@ -159,8 +159,10 @@ class Connection:
             self.sock.settimeout(timeout)
             self.sock.connect(address)
         else:
-            self.sock = socket.create_connection(address, timeout)
+            self.sock = socket.create_connection(address[:2], timeout)
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if len(address) > 2:
+                self.sock = address[2].wrap_socket(self.sock, server_hostname=address[0])
         self.sock.settimeout(timeout)
         self.reader = Reader()
         if proto == 3:

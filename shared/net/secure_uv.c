@@ -1,0 +1,325 @@
+/*
+ * secure_uv.c - streams that speak TLS: handshakes in small doses, then bytes through the sieve.
+ *
+ *   accepted ──┐                                               ┌─► listener: on_accept
+ *   connected ─┴─► handshake: readable ─► ready ─► a step ─────┤
+ *                     ▲                    │  at most some     └─► connector: on_open
+ *                     └──── more bytes ◄───┘  in each turn
+ *
+ *   open: read ─► tls_feed ─► tls_read into receive_room ─► owner      out ─► tls_write ─► tls_out ─► write
+ *
+ * A step of a handshake is up to a millisecond of arithmetic, so a turn does as many as fit into STEPS_US; the others
+ * wait their turn, in order, while requests are served in between. A stream has no owner until its handshake is done.
+ *
+ * (1) Half-open handshakes are bounded: at HANDSHAKES_MAX the one that has been silent longest makes room.
+ * (2) What is encrypted and not sent is bounded by SEALED_MAX; the rest waits in the stream's out, where it is counted
+ *     as ever.
+ */
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/metrics.h"
+#include "shared/net/net_uv.h"
+#include "shared/tls.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    HANDSHAKES_MAX = 1024, /* half-open at a time, per loop */
+    STEPS_US = 1000,       /* then others are served first */
+    STEP_READ = 8 * 1024,
+    SEALED_READ = 32 * 1024,
+    READ_ROOM_MIN = 8 * 1024,
+    SEALED_MAX = 64 * 1024,
+    UNASKED_MAX = 256 * 1024, /* TLS' own answers to a peer that does not read them */
+};
+
+struct handshake {
+    struct stream *stream;
+    struct list link;  /* in loop->handshakes, silent for longest first */
+    struct list ready; /* in loop->handshakes_ready: there is something to do */
+    struct timer *timer;
+    handshake_fn *on_done;
+    void *owner;
+};
+
+static struct metrics *metrics_of(struct loop *loop)
+{
+    if (!loop->metrics)
+        loop->metrics = metrics_new();
+    return loop->metrics;
+}
+
+/* ---- handshakes -------------------------------------------------------------------------------- */
+
+static void handshake_ready(struct handshake *handshake)
+{
+    if (list_empty(&handshake->ready))
+        list_push(&handshake->stream->loop->handshakes_ready, &handshake->ready);
+}
+
+static void on_handshake_poll(uv_poll_t *poll, int status, int events)
+{
+    struct stream *stream = container_of(poll, struct stream, poll);
+    (void)status; /* a read says it again */
+    (void)events;
+    uv_poll_stop(poll);
+    handshake_ready(stream->handshake);
+}
+
+static void handshake_end(struct stream *stream, int err)
+{
+    struct handshake *handshake = stream->handshake;
+    struct metrics *metrics = metrics_of(stream->loop);
+    handshake_fn *on_done = handshake->on_done;
+    void *owner = handshake->owner;
+    secure_stop(stream);
+    if (err) {
+        metric_add(metrics, METRIC_PROCESS_TLS_FAILURES, 1);
+    } else {
+        metric_add(metrics, METRIC_PROCESS_TLS_HANDSHAKES, 1);
+        if (tls_is_resumed(stream->tls))
+            metric_add(metrics, METRIC_PROCESS_TLS_RESUMED, 1);
+        metric_add(metrics, METRIC_PROCESS_TLS_CONNECTIONS, 1);
+        stream->is_secured = true;
+        stream_opened(stream);
+        stream_send(stream);
+        if (tls_has_input(stream->tls))
+            stream_tell(stream, TELL_AGAIN);
+    }
+    on_done(owner, stream, err);
+}
+
+static void on_handshake_timeout(void *owner)
+{
+    struct handshake *handshake = owner;
+    handshake_end(handshake->stream, -ETIMEDOUT);
+}
+
+/* Sends what TLS has to say. False: the connection is gone. */
+static bool send_sealed(struct stream *stream)
+{
+    struct out *out = tls_out(stream->tls);
+    struct iovec iov[16];
+    while (out->bytes > 0) {
+        ssize_t sent = writev(stream->fd, iov, out_iov(out, iov, 16));
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0)
+            return errno == EAGAIN;
+        out_consume(out, (size_t)sent);
+    }
+    return true;
+}
+
+static enum tls_result handshake_read(struct stream *stream, int *err)
+{
+    char bytes[STEP_READ];
+    ssize_t got = read(stream->fd, bytes, sizeof bytes);
+    *err = -EPROTO;
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+        *err = got == 0 ? -ECONNRESET : -errno;
+        return TLS_FAILED;
+    }
+    if (got > 0)
+        tls_feed(stream->tls, bytes, (size_t)got);
+    enum tls_result result = tls_handshake(stream->tls);
+    tls_keep(stream->tls);
+    return result;
+}
+
+static void handshake_step(struct handshake *handshake)
+{
+    struct stream *stream = handshake->stream;
+    struct list *all = &stream->loop->handshakes;
+    int err;
+    enum tls_result result = handshake_read(stream, &err);
+    if (!send_sealed(stream) && result != TLS_FAILED) {
+        result = TLS_FAILED;
+        err = -errno;
+    }
+    if (result != TLS_MORE) {
+        handshake_end(stream, result == TLS_DONE ? 0 : err);
+        return;
+    }
+    list_remove(&handshake->link);
+    list_push(all, &handshake->link);
+    int events = UV_READABLE | (tls_pending(stream->tls) > 0 ? UV_WRITABLE : 0);
+    CHECK(uv_poll_start(&stream->poll, events, on_handshake_poll) == 0);
+}
+
+bool handshakes_run(struct loop *loop)
+{
+    if (list_empty(&loop->handshakes_ready))
+        return false;
+    uint64_t end_us = clock_mono_us() + STEPS_US;
+    do
+        handshake_step(container_of(list_pop(&loop->handshakes_ready), struct handshake, ready));
+    while (!list_empty(&loop->handshakes_ready) && clock_mono_us() < end_us);
+    return !list_empty(&loop->handshakes_ready);
+}
+
+bool handshakes_make_room(struct loop *loop)
+{
+    if (loop->handshake_count < HANDSHAKES_MAX)
+        return true;
+    struct handshake *silent = container_of(loop->handshakes.next, struct handshake, link);
+    if (!list_empty(&silent->ready))
+        return false; /* they wait for us */
+    handshake_end(silent->stream, -ETIMEDOUT);
+    return true;
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+void secure_start(struct stream *stream, uint64_t timeout_ms, handshake_fn *on_done, void *owner)
+{
+    struct loop *loop = stream->loop;
+    struct handshake *handshake = calloc(1, sizeof *handshake);
+    CHECK(handshake);
+    CHECK(stream->tls);
+    CHECK(stream->has_poll);
+    handshake->stream = stream;
+    handshake->on_done = on_done;
+    handshake->owner = owner;
+    handshake->timer = timer_new(loop, on_handshake_timeout, handshake);
+    timer_start(handshake->timer, timeout_ms, 0);
+    list_init(&handshake->ready);
+    list_push(&loop->handshakes, &handshake->link);
+    loop->handshake_count++;
+    stream->handshake = handshake;
+    handshake_ready(handshake); /* who connects speaks first */
+}
+
+void secure_stop(struct stream *stream)
+{
+    struct handshake *handshake = stream->handshake;
+    if (!handshake)
+        return;
+    stream->handshake = NULL;
+    stream->loop->handshake_count--;
+    timer_free(handshake->timer);
+    list_remove(&handshake->link);
+    list_remove(&handshake->ready);
+    uv_poll_stop(&stream->poll);
+    free(handshake);
+}
+
+void secure_free(struct stream *stream)
+{
+    if (stream->is_secured)
+        metric_sub(metrics_of(stream->loop), METRIC_PROCESS_TLS_CONNECTIONS, 1);
+    tls_free(stream->tls);
+}
+
+void secure_abandon(struct loop *loop, const void *owner)
+{
+    for (struct list *link = loop->handshakes.next; link != &loop->handshakes;) {
+        struct handshake *handshake = container_of(link, struct handshake, link);
+        link = link->next;
+        if (handshake->owner == owner)
+            stream_abort(handshake->stream);
+    }
+}
+
+void stream_secure(struct stream *stream, struct tls_context *context, const char *address)
+{
+    char host[ADDRESS_HOST_MAX] = "";
+    uint16_t port;
+    CHECK(stream->state == STREAM_CONNECTING);
+    (void)address_split(address, host, &port);
+    stream->tls = tls_new(context, host);
+}
+
+bool stream_is_verified(const struct stream *stream)
+{
+    return stream->tls && tls_is_verified(stream->tls);
+}
+
+const char *stream_error(const struct stream *stream, int err)
+{
+    return err == -EPROTO && stream->tls && *tls_reason(stream->tls) ? tls_reason(stream->tls)
+                                                                     : strerror(-err);
+}
+
+/* ---- open streams ------------------------------------------------------------------------------ */
+
+/* Decrypts what there is while the owner takes it. False: no more is wanted now. */
+static bool secure_take(struct stream *stream)
+{
+    while (stream_is_reading(stream) && !(stream->tell & TELL_AGAIN)) {
+        struct block *block = receive_room(&stream->receive, &stream->loop->shared, READ_ROOM_MIN);
+        size_t got = 0;
+        if (!block) {
+            stream_end(stream, -ENOMEM);
+            return false;
+        }
+        char *to = block->data + block->used;
+        switch (tls_read(stream->tls, to, block->size - block->used, &got)) {
+        case TLS_DONE:
+            receive_filled(&stream->receive, block, got, stream->events->on_data, stream->owner);
+            break;
+        case TLS_MORE:
+            return true;
+        case TLS_END:
+            stream_end(stream, 0);
+            return false;
+        case TLS_FAILED:
+            (void)send_sealed(stream);
+            stream_end(stream, -EPROTO);
+            return false;
+        }
+    }
+    return false;
+}
+
+bool secure_read(struct stream *stream)
+{
+    char sealed[SEALED_READ];
+    ssize_t got = 0;
+    if (stream->is_taking) /* below us on the stack; loop_poll */
+        return false;
+    if (!tls_has_input(stream->tls)) {
+        got = read(stream->fd, sealed, sizeof sealed);
+        if (got <= 0)
+            return stream_read_failed(stream, got);
+        stream->active_ms = loop_mono_ms(stream->loop);
+        tls_feed(stream->tls, sealed, (size_t)got);
+    }
+    stream->is_taking = true;
+    bool wants_more = secure_take(stream);
+    stream->is_taking = false;
+    tls_keep(stream->tls);
+    if (stream->state != STREAM_OPEN)
+        return false;
+    if (tls_pending(stream->tls) > UNASKED_MAX) {
+        stream_end(stream, -EPROTO);
+        return false;
+    }
+    if (tls_pending(stream->tls) > 0)
+        stream_send(stream);
+    return wants_more && got == sizeof sealed;
+}
+
+struct out *secure_seal(struct stream *stream)
+{
+    return tls_write(stream->tls, &stream->out, SEALED_MAX) ? tls_out(stream->tls) : NULL;
+}
+
+bool secure_has_input(const struct stream *stream)
+{
+    return tls_has_input(stream->tls);
+}
+
+size_t secure_pending(const struct stream *stream)
+{
+    return tls_pending(stream->tls);
+}
+
+void secure_goodbye(struct stream *stream)
+{
+    tls_shutdown(stream->tls);
+    (void)send_sealed(stream);
+}

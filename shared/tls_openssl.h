@@ -1,0 +1,28 @@
+/*
+ * tls_openssl.h - what tls_context.c and tls.c share; nobody else includes it.
+ */
+#pragma once
+
+#include "shared/tls.h"
+
+#include <openssl/ssl.h>
+#include <stdatomic.h>
+
+enum { TLS_DIGEST_LEN = 32 };
+
+struct tickets;
+
+struct tls_context {
+    _Atomic uint32_t refs;
+    SSL_CTX *ssl;
+    struct tickets *tickets; /* NULL: none are given */
+    bool is_client;
+    bool verifies_name;
+    char *server_name;                    /* NULL: that of the host */
+    unsigned char digest[TLS_DIGEST_LEN]; /* of options and files */
+};
+
+/* tls_tickets.c: keys of session tickets, the same for all threads. The context must not outlive them. */
+struct tickets *tickets_new(uint32_t lifetime_s);
+void tickets_free(struct tickets *tickets); /* NULL is allowed */
+void tickets_use(struct tickets *tickets, SSL_CTX *ssl);
