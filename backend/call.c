@@ -15,7 +15,8 @@ enum { ERROR_TEXT_MAX = 512 };
 void call_error_text(struct call *call, const char *text)
 {
     call->failed = true;
-    stats_error(call->partition->stats, text);
+    if (!overlay_is_cold(call->partition->overlay))
+        stats_error(call->partition->stats, text);
     out_truncate(call->reply.out, call->begun);
     reply_error(&call->reply, text);
 }

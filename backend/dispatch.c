@@ -2,6 +2,7 @@
 
 #include "backend/acl_gate.h"
 #include "backend/blocking.h"
+#include "backend/cold.h"
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
 #include "backend/monitor.h"
@@ -264,6 +265,16 @@ static void account(const struct call *call)
         log_slow(call, usec);
 }
 
+/* After the handler of a command that is not taken back. */
+static void show(struct call *call, bool is_shown)
+{
+    if (call->session->tracker.is_on)
+        tracking_remember(call);
+    if (is_shown)
+        monitor_show(call);
+}
+
+/* A command that needs rows from the disk leaves nothing behind but overlay_is_cold. */
 static void run(struct call *call)
 {
     struct partition *partition = call->partition;
@@ -283,19 +294,30 @@ static void run(struct call *call)
     handlers[call->command->id](call);
     partition->messages.open--;
     CHECK(!(call->is_waiting && call->failed));
-    if (call->failed) {
+    bool is_cold = overlay_is_cold(partition->overlay);
+    if (call->failed || is_cold) {
         overlay_rollback(partition->overlay);
         space_rollback(partition->spaces);
         messages_cut(&partition->messages, messages);
-        metric_add(partition->metrics, METRIC_BACKEND_ERRORS, 1);
+        metric_add(partition->metrics, METRIC_BACKEND_ERRORS, !is_cold);
     }
-    if (call->session->tracker.is_on)
-        tracking_remember(call);
-    if (is_shown && !is_shown_first)
-        monitor_show(call);
+    if (!is_cold)
+        show(call, is_shown && !is_shown_first);
     keyspace_end(partition);
     arena_reset(call->arena);
-    account(call);
+    if (!is_cold)
+        account(call);
+}
+
+/* False: the session waits for rows from the disk, and the request comes again. */
+static bool run_warm(struct call *call)
+{
+    struct cold_mark mark;
+    if (!cold_ready(call))
+        return false;
+    cold_begin(call, &mark);
+    run(call);
+    return !cold_end(call, &mark);
 }
 
 void dispatch_queued(struct call *exec, const struct command *command, const struct bytes *argv,
@@ -483,8 +505,9 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         if (is_queued(&call)) {
             transaction_queue(&session->transaction, command, argv, argc);
             reply_status(&call.reply, "QUEUED");
-        } else {
-            run(&call);
+        } else if (!run_warm(&call)) {
+            guest_leave(&session->guest);
+            return false;
         }
     } else {
         metric_add(partition->metrics, METRIC_BACKEND_ERRORS, 1);

@@ -170,9 +170,12 @@ bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enu
 
 /* ---- changing ---- */
 
-/* The key changed: whoever watches or tracks it learns of it. */
+/* The key changed: whoever watches or tracks it learns of it, so the command is not taken back any more. */
 static void touch(struct call *call, const struct entry *entry, bool by_client)
 {
+    if (overlay_is_cold(call->partition->overlay))
+        return; /* it is taken back */
+    overlay_unwind_end(call->partition->overlay);
     watch_touch(call->partition->watches, entry->space, entry->key);
     tracking_touch(call, entry->space, entry->key, by_client);
 }
@@ -435,6 +438,7 @@ static bool key_exists(void *owner, struct space *space, struct bytes key)
 void keyspace_flush(struct call *call, struct space *space)
 {
     static const enum cf FLUSHED[] = {CF_METADATA, CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
+    overlay_unwind_end(call->partition->overlay);
     watch_touch_space(call->partition->watches, space, key_exists, call);
     blocking_space_flushed(call->partition->blocking, space);
     struct bytes prefix = encode_space_prefix(call->arena, space->name);
@@ -465,6 +469,7 @@ void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b)
                         space_open(partition->spaces, name, b)};
     if (a == b)
         return;
+    overlay_unwind_end(partition->overlay);
     watch_touch_space(partition->watches, swap.a, exists_in_either, &swap);
     watch_touch_space(partition->watches, swap.b, exists_in_either, &swap);
     space_swap(partition->spaces, name, a, b);

@@ -10,6 +10,7 @@
  */
 #include "backend/overlay.h"
 
+#include "backend/reader.h"
 #include "backend/row_cache.h"
 #include "shared/arena.h"
 #include "shared/check.h"
@@ -76,7 +77,10 @@ struct layer {
 
 struct overlay {
     struct store *store;
-    struct row_cache *cache; /* of the store's rows; NULL: none */
+    struct row_cache *cache;  /* of the store's rows; NULL: none */
+    struct reader *reader;    /* NULL: reads go to the disk */
+    struct reader_wait *wait; /* of the command being run; NULL: it may not unwind */
+    bool may_unwind;
     struct layer layers[2];
     struct layer *current;
     struct layer *in_flight; /* NULL: none */
@@ -329,6 +333,12 @@ void overlay_cache_figures(const struct overlay *overlay, struct row_cache_figur
         row_cache_figures(overlay->cache, figures);
 }
 
+void overlay_use_reader(struct overlay *overlay, struct reader *reader)
+{
+    CHECK(!overlay->reader);
+    overlay->reader = reader;
+}
+
 static bool is_cached(const struct overlay *overlay, enum cf cf)
 {
     return overlay->cache && (cf == CF_METADATA || cf == CF_DATA);
@@ -355,21 +365,85 @@ static enum row_state layer_look(struct overlay *overlay, struct layer *layer, e
     return state;
 }
 
+/* The row is on the disk. */
+static int cold_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
+                    struct slice *value)
+{
+    if (!overlay->may_unwind) {
+        reader_note_blocking(overlay->reader);
+        return store_get(overlay->store, cf, key, value);
+    }
+    reader_want(overlay->reader, cf, key, hash, overlay->wait);
+    return ERR_STORE;
+}
+
+static int stored_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
+                      struct slice *value)
+{
+    if (!overlay->reader)
+        return store_get(overlay->store, cf, key, value);
+    int err = store_get_cached(overlay->store, cf, key, value);
+    if (err == ERR_COLD)
+        err = reader_look(overlay->reader, cf, key, hash, value);
+    return err == ERR_COLD ? cold_get(overlay, cf, key, hash, value) : err;
+}
+
 /* From the store, through the cache. */
 static int cached_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
                       struct slice *value)
 {
     struct bytes found;
     if (!is_cached(overlay, cf))
-        return store_get(overlay->store, cf, key, value);
+        return stored_get(overlay, cf, key, hash, value);
     if (row_cache_get(overlay->cache, cf, key, hash, &found)) {
         *value = (struct slice){found.data, found.len, NULL};
         return OK;
     }
-    int err = store_get(overlay->store, cf, key, value);
+    int err = stored_get(overlay, cf, key, hash, value);
     if (err == OK)
         row_cache_offer(overlay->cache, cf, key, hash, slice_bytes(value));
     return err;
+}
+
+void overlay_unwind_begin(struct overlay *overlay, struct reader_wait *wait)
+{
+    overlay->wait = wait;
+    overlay->may_unwind = wait != NULL;
+}
+
+void overlay_unwind_end(struct overlay *overlay)
+{
+    overlay->may_unwind = false;
+}
+
+bool overlay_is_cold(const struct overlay *overlay)
+{
+    return overlay->wait && overlay->wait->pending > 0;
+}
+
+static bool in_layers(const struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash)
+{
+    return layer_find(overlay->current, cf, key, hash) ||
+           (overlay->in_flight && layer_find(overlay->in_flight, cf, key, hash));
+}
+
+void overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct reader_wait *wait)
+{
+    uint64_t hash = hash_row(cf, key);
+    struct bytes found;
+    struct slice value;
+    if (in_layers(overlay, cf, key, hash) ||
+        (is_cached(overlay, cf) && row_cache_get(overlay->cache, cf, key, hash, &found)) ||
+        reader_has(overlay->reader, cf, key, hash, wait))
+        return;
+    int err = store_get_cached(overlay->store, cf, key, &value);
+    if (err == ERR_COLD)
+        reader_want(overlay->reader, cf, key, hash, wait);
+    if (err != OK)
+        return;
+    if (is_cached(overlay, cf))
+        row_cache_offer(overlay->cache, cf, key, hash, slice_bytes(&value));
+    slice_release(&value);
 }
 
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value)
@@ -547,6 +621,18 @@ static void cache_layer(struct overlay *overlay, const struct layer *layer)
     }
 }
 
+/* The layer is in the store: what was fetched of its rows is old. */
+static void forget_layer(struct overlay *overlay, const struct layer *layer)
+{
+    if (!overlay->reader || reader_is_empty(overlay->reader))
+        return;
+    if (layer->ranges_count)
+        reader_forget_all(overlay->reader);
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        for (const struct row *row = layer->rows[cf].head[0]; row; row = row->next[0])
+            reader_forget(overlay->reader, cf, row->key, row->hash);
+}
+
 uint64_t overlay_generation(const struct overlay *overlay)
 {
     return overlay->generation;
@@ -557,6 +643,8 @@ void overlay_store_changed(struct overlay *overlay)
     overlay->generation++;
     if (overlay->cache)
         row_cache_clear(overlay->cache);
+    if (overlay->reader)
+        reader_forget_all(overlay->reader);
 }
 
 static void drop_in_flight(struct overlay *overlay)
@@ -569,6 +657,7 @@ void overlay_retire(struct overlay *overlay)
 {
     CHECK(overlay->in_flight);
     cache_layer(overlay, overlay->in_flight);
+    forget_layer(overlay, overlay->in_flight);
     drop_in_flight(overlay);
 }
 

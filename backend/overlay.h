@@ -10,6 +10,10 @@
  * too; nobody changes it. Each layer has a ticket: 1, 2, 3 …; a reply that observed or made an effect of a
  * layer waits for its ticket (commit.h).
  *
+ * A row that is in none of these may be on the disk only. Between overlay_unwind_begin and overlay_unwind_end that is
+ * a failed read, which makes the command unwind, and the row is fetched for the one who waits (reader.h); else the
+ * read goes to the disk.
+ *
  * Invariants: (1) at most two layers exist; (2) only "current" changes; (3) tickets of live layers are
  * consecutive; (4) after overlay_discard the overlay shows exactly the store.
  */
@@ -20,6 +24,8 @@
 struct layer;
 struct overlay;
 struct row_cache_figures;
+struct reader;
+struct reader_wait;
 
 struct overlay *overlay_new(struct store *store);
 void overlay_free(struct overlay *overlay);
@@ -28,6 +34,8 @@ void overlay_free(struct overlay *overlay);
 void overlay_use_cache(struct overlay *overlay, size_t bytes);
 /* How the memory serves; zeroes without it. */
 void overlay_cache_figures(const struct overlay *overlay, struct row_cache_figures *figures);
+/* Fetches rows that are not in memory. At most once, at the beginning; the reader lives as long as the overlay. */
+void overlay_use_reader(struct overlay *overlay, struct reader *reader);
 /* The store may hold other rows than it did (it was recovered): nothing remembered of it is right. */
 void overlay_store_changed(struct overlay *overlay);
 
@@ -58,6 +66,15 @@ void overlay_observe(struct overlay *overlay, uint64_t ticket);
 /* Ticket of the layer that collects effects now. */
 uint64_t overlay_ticket(const struct overlay *overlay);
 bool overlay_in_flight(const struct overlay *overlay);
+
+/* From now on a read that would go to the disk is ERR_STORE, and `wait` waits for the row. NULL: it goes to the disk. */
+void overlay_unwind_begin(struct overlay *overlay, struct reader_wait *wait);
+/* The command can not be taken back any more: its reads go to the disk from now on. */
+void overlay_unwind_end(struct overlay *overlay);
+/* Has a read since overlay_unwind_begin failed because its row was not in memory? */
+bool overlay_is_cold(const struct overlay *overlay);
+/* A row will be read: it is fetched when it is not in memory, and `wait` (or NULL) waits for it. */
+void overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct reader_wait *wait);
 
 /* Ordered iteration over all layers and the store: keys in [lower, upper), deleted rows skipped. A walk goes one
  * way: seek and seek_first are followed by next, seek_last and seek_for_prev by prev. It must be closed before the overlay changes (collect first, then act) and within the turn, or be detached. */

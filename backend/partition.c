@@ -13,6 +13,7 @@
 #include "backend/keyspace.h"
 #include "backend/pubsub.h"
 #include "backend/rank_cache.h"
+#include "backend/reader.h"
 #include "backend/script/script.h"
 #include "backend/server.h"
 #include "backend/session.h"
@@ -269,8 +270,18 @@ static void close_removed(struct partition *partition)
     }
 }
 
+static void show_reader(struct partition *partition)
+{
+    if (!partition->reader)
+        return;
+    struct reader_figures figures = reader_figures(partition->reader);
+    metric_set(partition->metrics, METRIC_BACKEND_COLD_FETCHES, figures.fetches);
+    metric_set(partition->metrics, METRIC_BACKEND_COLD_BLOCKING, figures.blocking);
+}
+
 static void tick_second(struct partition *partition)
 {
+    show_reader(partition);
     close_removed(partition);
     block_cache_decay();
     commit_watch_disk(partition->commit, partition->settings->config.store_disk_free_min_bytes);
@@ -467,6 +478,11 @@ void partition_accept(void *owner, struct stream *stream)
 static bool build(struct partition *partition, const struct backend_config *config)
 {
     partition->overlay = overlay_new(partition->store);
+    if (partition->server->readers) {
+        partition->reader =
+            reader_new(partition->loop, partition->server->readers, partition->store);
+        overlay_use_reader(partition->overlay, partition->reader);
+    }
     partition->edges = edges_new();
     partition->rank_cache = rank_cache_new(partition->overlay, config->store_rank_cache_bytes /
                                                                    (uint64_t)config->partitions);
@@ -572,6 +588,7 @@ void partition_free(struct partition *partition)
         space_set_free(partition->spaces);
     if (partition->overlay)
         overlay_free(partition->overlay);
+    reader_free(partition->reader);
     edges_free(partition->edges);
     rank_cache_free(partition->rank_cache);
     if (partition->store)

@@ -31,6 +31,7 @@ struct cursor_cache;
 struct edges;
 struct latency;
 struct rank_cache;
+struct reader;
 struct upkeep;
 struct server; /* the process: partitions, configuration, start time */
 struct settings;
@@ -43,6 +44,7 @@ struct partition {
     struct loop *loop;
     struct store *store;
     struct overlay *overlay;
+    struct reader *reader; /* NULL: reads go to the disk on this thread */
     struct commit *commit;
     struct space_set *spaces;
     struct watch_set *watches;

@@ -8,6 +8,7 @@
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/log.h"
+#include "shared/net/worker.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -323,6 +324,8 @@ static bool server_open(struct server *server, char *error, size_t size)
         .background_bytes_per_s = config->store_background_rate_bytes,
     };
     server->env = store_env_new(&options);
+    if (config->store_reader_threads)
+        server->readers = worker_pool_new("reader", (unsigned)config->store_reader_threads);
     if (!open_members(server, config, error, size))
         return false;
     server->loop = loop_new();
@@ -362,6 +365,7 @@ static void server_close(struct server *server)
         partition_free(server->members[i].partition);
         loop_free(server->members[i].loop);
     }
+    worker_pool_free(server->readers);
     if (server->env)
         store_env_free(server->env);
     if (server->loop)

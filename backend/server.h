@@ -22,6 +22,7 @@ struct http_server;
 struct partition;
 struct watch;
 struct store_env;
+struct worker_pool;
 
 enum { PARTITIONS_MAX = 64, RUN_ID_LEN = 40 };
 
@@ -38,6 +39,7 @@ struct member {
 struct server {
     struct loop *loop; /* the main thread's */
     struct store_env *env;
+    struct worker_pool *readers; /* reader-threads; NULL: partitions read by themselves */
     struct http_server *admin;
     struct watch *tls_watches[TLS_FILES_MAX]; /* NULL where there is no file */
     struct member members[PARTITIONS_MAX];

@@ -1,6 +1,7 @@
 #include "backend/session.h"
 
 #include "backend/blocking.h"
+#include "backend/cold.h"
 #include "backend/dispatch.h"
 #include "backend/encoding.h"
 #include "backend/monitor.h"
@@ -22,6 +23,7 @@ enum { ARGV_KEEP = 1024, ARGS_MAX_UNAUTHENTICATED = 10, INLINE_BYTES_MAX = 64 * 
 static receive_fn on_data;
 static void on_end(void *owner, int err);
 static void on_drain(void *owner);
+static void on_fetched(struct reader_wait *wait);
 static const struct stream_events events = {
     .on_data = on_data, .on_end = on_end, .on_drain = on_drain};
 
@@ -45,6 +47,7 @@ struct session *session_new(struct partition *partition, struct stream *stream, 
     watcher_init(&session->watcher);
     subscriber_init(&session->subscriber);
     tracker_init(&session->tracker);
+    reader_wait_init(&session->cold, on_fetched);
     list_init(&session->monitor);
     list_init(&session->overdue);
     session_reset(session);
@@ -66,6 +69,9 @@ static void session_free(struct session *session)
 {
     struct partition *partition = session->partition;
     stop_waiting(session);
+    if (session->cold.pending)
+        metric_sub(partition->metrics, METRIC_BACKEND_COLD_WAITING, 1);
+    reader_wait_cancel(&session->cold);
     walk_free(session->walk);
     session_reset(session);
     tracking_leave(session);
@@ -546,11 +552,32 @@ static void session_throttle(struct session *session)
 
 void session_resume(struct session *session)
 {
-    if (!session->is_throttled || session->is_closing || session->walk ||
+    if (!session->is_throttled || session->is_closing || session->walk || session->cold.pending ||
         session->partition->is_stopping)
         return;
     session->is_throttled = false;
     stream_resume(session->stream);
+}
+
+/* The request at the front waits for rows from the disk; so may those behind it, up to `len`. */
+static void session_suspend(struct session *session, const char *behind, size_t len)
+{
+    session->is_throttled = true;
+    stream_pause(session->stream);
+    metric_add(session->partition->metrics, METRIC_BACKEND_COLD_WAITING, 1);
+    cold_look_ahead(session, behind, len);
+}
+
+/* The request is presented again. */
+static void on_fetched(struct reader_wait *wait)
+{
+    struct session *session = container_of(wait, struct session, cold);
+    CHECK(session->magic == SESSION_MAGIC);
+    metric_sub(session->partition->metrics, METRIC_BACKEND_COLD_WAITING, 1);
+    if (wait->has_failed) /* the store says so itself */
+        session->cold_tries = UINT8_MAX;
+    wait->has_failed = false;
+    session_resume(session);
 }
 
 static void refuse_protocol(struct session *session)
@@ -591,10 +618,14 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
     }
     size_t size = session->scan.size;
     if (session->scan.argc > 0 && !run_request(session, data)) {
-        session_throttle(session);
         resp_scan_reset(&session->scan);
+        if (session->cold.pending)
+            session_suspend(session, data + size, len - size);
+        else
+            session_throttle(session);
         return 0;
     }
+    session->cold_tries = 0;
     check_query(session, 0);
     return size;
 }

@@ -17,6 +17,9 @@
  * While `waiter` is set the last request waits for a key (blocking.h): what comes behind it is kept unread, up to
  * client-query-limit, so that the end of the connection is noticed at once.
  *
+ * While rows are pending in `cold` the next request waits for the disk (cold.h): it is still in the stream, which is
+ * paused.
+ *
  * While `walk` is set the last reply is still being produced (walk.h): nothing behind it is read, and the session can
  * only go on or be aborted.
  */
@@ -24,6 +27,7 @@
 
 #include "backend/guest.h"
 #include "backend/pubsub.h"
+#include "backend/reader.h"
 #include "backend/tracking.h"
 #include "backend/transaction.h"
 #include "backend/watch.h"
@@ -61,6 +65,7 @@ struct session {
     bool is_readonly;  /* READONLY */
     bool no_evict;
     bool no_touch;
+    uint8_t cold_tries; /* how often the next request was taken back for rows on the disk */
     struct partition *partition;
     struct stream *stream;
     struct list link;       /* in partition->sessions */
@@ -74,6 +79,7 @@ struct session {
     const struct command *command; /* the last one; NULL: none yet */
     struct waiter *waiter;         /* it waits for a key; NULL: it does not */
     struct walk *walk;             /* the rest of the last reply; NULL: none */
+    struct reader_wait cold;       /* rows the next request waits for (cold.h) */
     size_t reply_bytes;          /* of the last reply: one may be longer than client-output-limit */
     struct bytes namespace_name; /* heap; empty: the default namespace */
     struct space *space;         /* cached; see session_space */

@@ -230,6 +230,20 @@ static void print_messages(const struct call *call, struct out *out)
         channels(call, CHANNEL_SHARD), tracked[0], tracked[1], tracked[2]);
 }
 
+/* Rows that were not in memory. */
+static void print_cold(const struct partition *partition, struct out *out)
+{
+    const struct metrics *metrics = partition->metrics;
+    struct reader_figures figures = {0};
+    if (partition->reader)
+        figures = reader_figures(partition->reader);
+    out_printf(out,
+               "cold_fetches:%" PRIu64 "\r\ncold_blocking_reads:%" PRIu64 "\r\ncold_waits:%" PRIu64
+               "\r\ncold_waiting:%" PRIu64 "\r\n",
+               figures.fetches, figures.blocking, stats_metric(metrics, METRIC_BACKEND_COLD_WAITS),
+               stats_metric(metrics, METRIC_BACKEND_COLD_WAITING));
+}
+
 static void print_stats(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
@@ -253,6 +267,7 @@ static void print_stats(const struct call *call, struct out *out)
     out_printf(out, "keyspace_hits:%" PRIu64 "\r\nkeyspace_misses:%" PRIu64 "\r\n",
                stats_metric(metrics, METRIC_BACKEND_HITS) - stats->hits_before,
                stats_metric(metrics, METRIC_BACKEND_MISSES) - stats->misses_before);
+    print_cold(partition, out);
     print_messages(call, out);
     out_printf(out,
                "total_net_repl_input_bytes:0\r\ntotal_net_repl_output_bytes:0\r\n"

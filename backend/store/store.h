@@ -77,6 +77,10 @@ static inline struct bytes slice_bytes(const struct slice *slice)
 
 /* 0 and the value, ERR_NOT_FOUND, or ERR_STORE (logged). On failure `value` is left alone. */
 int store_get(struct store *store, enum cf cf, struct bytes key, struct slice *value);
+/* The same without going to the disk: ERR_COLD when the row, or whether it exists, is not known in memory. */
+int store_get_cached(struct store *store, enum cf cf, struct bytes key, struct slice *value);
+/* The same as store_get on a thread of the readers: store_recover waits for it, and it for store_recover. */
+int store_fetch(struct store *store, enum cf cf, struct bytes key, struct slice *value);
 void slice_release(struct slice *slice);
 
 /* Iterates keys k with lower <= k < upper (empty upper: to the end). Sees one consistent state,

@@ -34,6 +34,7 @@ enum {
     END_KEY_BYTES = 32,
     LIMITER_PERIOD_US = 20000, /* short: a compaction writes little at a time */
     LIMITER_FAIRNESS = 10,     /* one time in ten a compaction goes before a flush */
+    BLOCK_CACHE_TIER = 1, /* RocksDB's kBlockCacheTier */
 };
 
 struct store_iter {
@@ -151,6 +152,8 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
     store->drop_owner = options->drop_owner;
     pthread_rwlock_init(&store->lock, NULL);
     store->get_options = rocksdb_readoptions_create();
+    store->cached_options = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_read_tier(store->cached_options, BLOCK_CACHE_TIER);
     store->write_options = rocksdb_writeoptions_create();
     store->sync_options = rocksdb_writeoptions_create();
     rocksdb_writeoptions_set_sync(store->sync_options, 1);
@@ -181,6 +184,7 @@ void store_close(struct store *store)
     rocksdb_writeoptions_destroy(store->write_options);
     rocksdb_writeoptions_destroy(store->sync_options);
     rocksdb_readoptions_destroy(store->get_options);
+    rocksdb_readoptions_destroy(store->cached_options);
     pthread_rwlock_destroy(&store->lock);
     free(store->path);
     free(store);
@@ -188,24 +192,54 @@ void store_close(struct store *store)
 
 /* ---- point reads ------------------------------------------------------------------------- */
 
-int store_get(struct store *store, enum cf cf, struct bytes key, struct slice *value)
+/* RocksDB's Status::Incomplete: there would be more, on the disk. */
+static bool is_cold(const char *reason)
+{
+    return strncmp(reason, "Result incomplete", strlen("Result incomplete")) == 0;
+}
+
+static int read_failed(const struct store *store, char *reason)
+{
+    int err = is_cold(reason) ? ERR_COLD : ERR_STORE;
+    if (err == ERR_STORE)
+        log_event(LOG_ERROR, "store_read_failed", "path=%s reason=\"%s\"", store->path, reason);
+    rocksdb_free(reason);
+    return err;
+}
+
+static int get_with(struct store *store, const rocksdb_readoptions_t *options, enum cf cf,
+                    struct bytes key, struct slice *value)
 {
     char *reason = NULL;
     CHECK(cf < CF_COUNT);
     if (!store->db)
         return ERR_STORE;
-    rocksdb_pinnableslice_t *pin = rocksdb_get_pinned_cf(
-        store->db, store->get_options, store->cfs[cf], key.data, key.len, &reason);
+    rocksdb_pinnableslice_t *pin =
+        rocksdb_get_pinned_cf(store->db, options, store->cfs[cf], key.data, key.len, &reason);
     if (pin) {
         value->data = rocksdb_pinnableslice_value(pin, &value->len);
         value->pin = pin;
         return OK;
     }
-    if (!reason)
-        return ERR_NOT_FOUND;
-    log_event(LOG_ERROR, "store_read_failed", "path=%s reason=\"%s\"", store->path, reason);
-    rocksdb_free(reason);
-    return ERR_STORE;
+    return reason ? read_failed(store, reason) : ERR_NOT_FOUND;
+}
+
+int store_get(struct store *store, enum cf cf, struct bytes key, struct slice *value)
+{
+    return get_with(store, store->get_options, cf, key, value);
+}
+
+int store_get_cached(struct store *store, enum cf cf, struct bytes key, struct slice *value)
+{
+    return get_with(store, store->cached_options, cf, key, value);
+}
+
+int store_fetch(struct store *store, enum cf cf, struct bytes key, struct slice *value)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    int err = get_with(store, store->get_options, cf, key, value);
+    pthread_rwlock_unlock(&store->lock);
+    return err;
 }
 
 void slice_release(struct slice *slice)

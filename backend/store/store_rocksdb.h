@@ -46,6 +46,7 @@ struct store {
     _Atomic uint32_t iters_now;
     _Atomic(struct store_iter *) iters[ITERS_KEPT];
     rocksdb_readoptions_t *get_options;
+    rocksdb_readoptions_t *cached_options; /* never wait for the disk */
     rocksdb_writeoptions_t *write_options, *sync_options;
     rocksdb_options_t *options[CF_COUNT]; /* those of CF_SYSTEM are the database's too */
     rocksdb_compactionfilter_t *filters[CF_COUNT];

@@ -1,9 +1,12 @@
 /*
- * worker_uv.c - worker.h with a thread: two lists under one lock.
+ * worker_uv.c - worker.h with threads: jobs wait in their pool, finished ones with their worker.
  *
- *   worker_submit ─► waiting ─► thread: work() ─► finished ─► one task in the loop's mail ─► done() of all
+ *   worker_submit ─► pool's waiting ─► a thread: work() ─► worker's finished ─► one task in the loop's mail
+ *                                                                                         │
+ *                                                                          done() of all ◄┘
  *
- * However many jobs finish before the loop gets to it, the mail carries the worker's task once.
+ * A worker of its own is the only one of a pool with one thread. However many jobs finish before the loop gets to
+ * it, the mail carries the worker's task once.
  */
 #include "shared/check.h"
 #include "shared/net/net_uv.h"
@@ -18,17 +21,26 @@ struct job_list {
     struct job **end;
 };
 
-struct worker {
-    struct loop *loop;
-    pthread_t thread;
-    pthread_mutex_t lock; /* guards what follows, up to `task` */
+struct worker_pool {
+    pthread_mutex_t lock; /* guards `waiting` and `is_ending` */
     pthread_cond_t changed;
     struct job_list waiting;
-    struct job_list finished;
-    bool is_posted; /* `task` is in the loop's mail */
     bool is_ending;
-    struct task task;
     char name[16];
+    unsigned count;
+    pthread_t threads[];
+};
+
+struct worker {
+    struct loop *loop;
+    struct worker_pool *pool;
+    bool owns_pool;
+    pthread_mutex_t lock; /* guards what follows, up to `is_posted` */
+    pthread_cond_t idle;
+    struct job_list finished;
+    unsigned under_way; /* submitted and not finished */
+    bool is_posted;     /* `task` is in the loop's mail */
+    struct task task;
 };
 
 static void job_list_init(struct job_list *list)
@@ -55,33 +67,75 @@ static struct job *job_list_pop(struct job_list *list)
     return job;
 }
 
+/* ---- a pool's threads ---- */
+
 /* The next job to do; NULL: the thread shall end. */
-static struct job *job_wait(struct worker *worker)
+static struct job *job_wait(struct worker_pool *pool)
 {
-    pthread_mutex_lock(&worker->lock);
-    while (!worker->waiting.first && !worker->is_ending)
-        pthread_cond_wait(&worker->changed, &worker->lock);
-    struct job *job = job_list_pop(&worker->waiting);
-    pthread_mutex_unlock(&worker->lock);
+    pthread_mutex_lock(&pool->lock);
+    while (!pool->waiting.first && !pool->is_ending)
+        pthread_cond_wait(&pool->changed, &pool->lock);
+    struct job *job = job_list_pop(&pool->waiting);
+    pthread_mutex_unlock(&pool->lock);
     return job;
 }
 
-static void *worker_main(void *argument)
+/* The worker may be freed as soon as its lock is free and nothing of it is under way. */
+static void job_finish(struct job *job)
 {
-    struct worker *worker = argument;
-    pthread_setname_np(pthread_self(), worker->name);
-    for (struct job *job; (job = job_wait(worker));) {
+    struct worker *worker = job->worker;
+    pthread_mutex_lock(&worker->lock);
+    job_list_push(&worker->finished, job);
+    if (!worker->is_posted)
+        loop_post(worker->loop, &worker->task);
+    worker->is_posted = true;
+    if (--worker->under_way == 0)
+        pthread_cond_signal(&worker->idle);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+static void *pool_main(void *argument)
+{
+    struct worker_pool *pool = argument;
+    pthread_setname_np(pthread_self(), pool->name);
+    for (struct job *job; (job = job_wait(pool));) {
         job->work(job);
-        pthread_mutex_lock(&worker->lock);
-        job_list_push(&worker->finished, job);
-        bool post = !worker->is_posted;
-        worker->is_posted = true;
-        pthread_mutex_unlock(&worker->lock);
-        if (post)
-            loop_post(worker->loop, &worker->task);
+        job_finish(job);
     }
     return NULL;
 }
+
+struct worker_pool *worker_pool_new(const char *name, unsigned threads)
+{
+    CHECK(threads > 0);
+    struct worker_pool *pool = calloc(1, sizeof *pool + threads * sizeof pool->threads[0]);
+    CHECK(pool);
+    strncpy(pool->name, name, sizeof(pool->name) - 1);
+    job_list_init(&pool->waiting);
+    CHECK(pthread_mutex_init(&pool->lock, NULL) == 0);
+    CHECK(pthread_cond_init(&pool->changed, NULL) == 0);
+    for (; pool->count < threads; pool->count++)
+        CHECK(pthread_create(&pool->threads[pool->count], NULL, pool_main, pool) == 0);
+    return pool;
+}
+
+void worker_pool_free(struct worker_pool *pool)
+{
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    CHECK(!pool->waiting.first);
+    pool->is_ending = true;
+    pthread_cond_broadcast(&pool->changed);
+    pthread_mutex_unlock(&pool->lock);
+    for (unsigned i = 0; i < pool->count; i++)
+        CHECK(pthread_join(pool->threads[i], NULL) == 0);
+    pthread_cond_destroy(&pool->changed);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
+
+/* ---- a loop's worker ---- */
 
 static void finish_jobs(struct job *job)
 {
@@ -107,45 +161,60 @@ static void on_finished(struct task *task)
     finish_jobs(take_finished(container_of(task, struct worker, task)));
 }
 
-struct worker *worker_new(struct loop *loop, const char *name)
+struct worker *worker_new_in(struct loop *loop, struct worker_pool *pool)
 {
     struct worker *worker = calloc(1, sizeof(*worker));
     CHECK(worker);
     worker->loop = loop;
+    worker->pool = pool;
     worker->task.run = on_finished;
-    strncpy(worker->name, name, sizeof(worker->name) - 1);
-    job_list_init(&worker->waiting);
     job_list_init(&worker->finished);
     CHECK(pthread_mutex_init(&worker->lock, NULL) == 0);
-    CHECK(pthread_cond_init(&worker->changed, NULL) == 0);
-    CHECK(pthread_create(&worker->thread, NULL, worker_main, worker) == 0);
+    CHECK(pthread_cond_init(&worker->idle, NULL) == 0);
     loop->opened++;
+    return worker;
+}
+
+struct worker *worker_new(struct loop *loop, const char *name)
+{
+    struct worker *worker = worker_new_in(loop, worker_pool_new(name, 1));
+    worker->owns_pool = true;
     return worker;
 }
 
 void worker_submit(struct worker *worker, struct job *job)
 {
+    struct worker_pool *pool = worker->pool;
+    job->worker = worker;
     pthread_mutex_lock(&worker->lock);
-    job_list_push(&worker->waiting, job);
-    pthread_cond_signal(&worker->changed);
+    worker->under_way++;
     pthread_mutex_unlock(&worker->lock);
+    pthread_mutex_lock(&pool->lock);
+    job_list_push(&pool->waiting, job);
+    pthread_cond_signal(&pool->changed);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* Waits until nothing is under way, and takes what has finished; NULL: nothing was left. */
+static struct job *wait_finished(struct worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    while (worker->under_way)
+        pthread_cond_wait(&worker->idle, &worker->lock);
+    bool is_posted = worker->is_posted;
+    pthread_mutex_unlock(&worker->lock);
+    if (is_posted)
+        loop_unpost(worker->loop, &worker->task);
+    return take_finished(worker);
 }
 
 void worker_free(struct worker *worker)
 {
-    pthread_mutex_lock(&worker->lock);
-    worker->is_ending = true;
-    pthread_cond_signal(&worker->changed);
-    pthread_mutex_unlock(&worker->lock);
-    CHECK(pthread_join(worker->thread, NULL) == 0);
-    if (worker->is_posted)
-        loop_unpost(worker->loop, &worker->task);
-    finish_jobs(take_finished(worker));
-    for (struct job *job; (job = job_list_pop(&worker->waiting));) { /* submitted by a done() */
-        job->work(job);
-        job->done(job);
-    }
-    pthread_cond_destroy(&worker->changed);
+    for (struct job *job; (job = wait_finished(worker));)
+        finish_jobs(job); /* which may submit more */
+    if (worker->owns_pool)
+        worker_pool_free(worker->pool);
+    pthread_cond_destroy(&worker->idle);
     pthread_mutex_destroy(&worker->lock);
     worker->loop->opened--;
     free(worker);

@@ -7,6 +7,7 @@
 #include "proxy/proxy.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
+#include "shared/net/worker.h"
 #include "tests/sim/sim_audit.h"
 #include "tests/sim/sim_world.h"
 #include "tests/sim/store_mem.h"
@@ -149,6 +150,7 @@ static void seat_start(struct sim_backend *backend, unsigned index)
     CHECK(seat->partition);
     if (!sim_audit_store(seat->partition->store, error, sizeof(error)))
         note_wrong(cluster, "%s partition %u starts with %s", backend->name, index, error);
+    store_mem_be_cold(seat->partition->store, sim_random(3) ? 2 + sim_random(20) : 0);
     seat->partition->listener = listen_on(seat, shard->addresses[0]);
     seat->partition->unix_listener = listen_on(seat, shard->addresses[1]);
     seat->partition->port = SIM_PORT + (int)index;
@@ -164,6 +166,8 @@ void sim_backend_start(struct sim_backend *backend)
     const struct store_env_options options = {.block_cache_bytes = 1 << 20};
     backend->server = server_new(&config);
     backend->env = store_env_new(&options);
+    if (sim_random(4))
+        backend->server->readers = worker_pool_new("reader", 1 + (unsigned)sim_random(4));
     for (unsigned i = 0; i < backend->cluster->plan.partitions; i++)
         seat_start(backend, i);
     config_fini(&config.head);
@@ -180,6 +184,7 @@ static void backend_bury(struct sim_backend *backend)
     if (backend->server->clients != 0)
         note_wrong(backend->cluster, "%s: %u clients are counted after the end", backend->name,
                    backend->server->clients);
+    worker_pool_free(backend->server->readers);
     store_env_free(backend->env);
     server_free(backend->server);
     backend->state = SIM_DOWN;

@@ -57,6 +57,7 @@ struct loop_thread {
 struct worker {
     struct list link; /* in loop->workers */
     struct loop *loop;
+    bool is_pooled;      /* several threads: jobs end in any order */
     struct job *waiting; /* oldest first */
     struct job **waiting_end;
     struct job *finished;
@@ -446,6 +447,8 @@ static uint64_t job_delay(void)
 static void on_work(struct sim_event *event)
 {
     struct worker *worker = container_of(event, struct worker, work);
+    while (worker->is_pooled && sim_random(2)) /* another one is faster */
+        job_push(&worker->waiting_end, job_pop(&worker->waiting, &worker->waiting_end));
     struct job *job = job_pop(&worker->waiting, &worker->waiting_end);
     if (sim_broken == BREAK_EARLY_ACK)
         job->done(job);
@@ -481,6 +484,31 @@ struct worker *worker_new(struct loop *loop, const char *name)
     worker->done.is_callback = true;
     list_push(&loop->workers, &worker->link);
     loop->opened++;
+    return worker;
+}
+
+struct worker_pool {
+    unsigned threads;
+};
+
+struct worker_pool *worker_pool_new(const char *name, unsigned threads)
+{
+    struct worker_pool *pool = calloc(1, sizeof *pool);
+    CHECK(pool);
+    (void)name;
+    pool->threads = threads;
+    return pool;
+}
+
+void worker_pool_free(struct worker_pool *pool)
+{
+    free(pool);
+}
+
+struct worker *worker_new_in(struct loop *loop, struct worker_pool *pool)
+{
+    struct worker *worker = worker_new(loop, "");
+    worker->is_pooled = pool->threads > 1;
     return worker;
 }
 

@@ -48,6 +48,7 @@ struct store {
     int stopped; /* 0, or the error every write gets */
     int fail_kind;
     uint64_t fail_write_in, fail_read_in, fail_recovers;
+    uint64_t cold_one_in; /* store_get_cached finds one row of so many not in memory; 0: none */
     uint64_t writes;
     uint64_t iters_now;
     store_drop_fn *drop;
@@ -178,6 +179,11 @@ void store_mem_fail_read(struct store *store, uint64_t n)
     store->fail_read_in = n;
 }
 
+void store_mem_be_cold(struct store *store, uint64_t one_in)
+{
+    store->cold_one_in = one_in;
+}
+
 uint64_t store_mem_writes(const struct store *store)
 {
     return store->writes;
@@ -251,6 +257,18 @@ int store_get(struct store *store, enum cf cf, struct bytes key, struct slice *v
     row->refs++;
     *value = (struct slice){row_value(row).data, row->value_len, row};
     return OK;
+}
+
+int store_get_cached(struct store *store, enum cf cf, struct bytes key, struct slice *value)
+{
+    if (store->cold_one_in && chance(store->cold_one_in) == 0)
+        return ERR_COLD;
+    return store_get(store, cf, key, value);
+}
+
+int store_fetch(struct store *store, enum cf cf, struct bytes key, struct slice *value)
+{
+    return store_get(store, cf, key, value);
 }
 
 void slice_release(struct slice *slice)

@@ -112,12 +112,67 @@ START_TEST(done_may_submit_again_while_the_worker_is_freed)
 }
 END_TEST
 
+/* Two jobs that wait for each other on their threads. */
+static pthread_barrier_t barrier;
+
+static void work_meet(struct job *job)
+{
+    (void)job;
+    (void)pthread_barrier_wait(&barrier);
+}
+
+static void done_met(struct job *job)
+{
+    (void)job;
+    all_finished = ++finished == 2;
+}
+
+START_TEST(jobs_of_a_pool_run_at_the_same_time_and_come_back_to_their_workers)
+{
+    struct worker_pool *pool = worker_pool_new("pool", 2);
+    struct worker *other = worker_new_in(loop, pool);
+    struct worker *mine = worker_new_in(loop, pool);
+    pthread_barrier_init(&barrier, NULL, 2);
+    for (int i = 0; i < 2; i++) {
+        jobs[i] = (struct numbered){.job.work = work_meet, .job.done = done_met};
+        worker_submit(i ? mine : other, &jobs[i].job);
+    }
+    ck_assert(await_until(&await, await_flag, &all_finished));
+    worker_free(mine);
+    worker_free(other);
+    worker_free(worker);
+    worker_pool_free(pool);
+    pthread_barrier_destroy(&barrier);
+}
+END_TEST
+
+START_TEST(a_worker_of_a_pool_is_freed_while_another_one_is_busy)
+{
+    struct worker_pool *pool = worker_pool_new("pool", 3);
+    struct worker *mine = worker_new_in(loop, pool);
+    struct worker *other = worker_new_in(loop, pool);
+    pthread_barrier_init(&barrier, NULL, 2);
+    jobs[0] = (struct numbered){.job.work = work_meet, .job.done = done_met};
+    jobs[1] = (struct numbered){.job.work = work_meet, .job.done = done_met};
+    worker_submit(mine, &jobs[0].job);
+    worker_free(other);
+    worker_submit(mine, &jobs[1].job);
+    worker_free(mine);
+    ck_assert_int_eq(finished, 2);
+    worker_free(worker);
+    worker_pool_free(pool);
+    pthread_barrier_destroy(&barrier);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = tcase_create("worker");
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, jobs_are_worked_and_done_in_order);
+    tcase_add_test(tests, jobs_of_a_pool_run_at_the_same_time_and_come_back_to_their_workers);
+    tcase_add_test(tests, a_worker_of_a_pool_is_freed_while_another_one_is_busy);
     tcase_add_test(tests, free_finishes_what_was_submitted);
     tcase_add_test(tests, an_idle_worker_can_be_freed);
     tcase_add_test(tests, done_may_submit_again);

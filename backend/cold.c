@@ -1,0 +1,165 @@
+#include "backend/cold.h"
+
+#include "backend/blocking.h"
+#include "backend/encoding.h"
+#include "backend/overlay.h"
+#include "backend/partition.h"
+#include "backend/reader.h"
+#include "backend/session.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/keys.h"
+#include "shared/slot.h"
+
+enum {
+    COLD_TRIES = 16,
+    AHEAD_FRAMES_MAX = 64,
+    ASKED_KEYS_MAX = 256, /* of one command */
+    AS_ARGS = 4,          /* SCREE AS NAME RULES, before the command */
+};
+
+/* ---- asking ahead ---- */
+
+/* Asks for the metadata rows of a request's keys; the session waits for them. */
+static void ask_keys(struct session *session, const struct command *command,
+                     const struct bytes *argv, uint32_t argc)
+{
+    struct partition *partition = session->partition;
+    const struct space *space = session_space(session);
+    const struct slot_rule *rule = session->slot_rule;
+    struct key_list keys;
+    keys_list_init(&keys);
+    if (keys_find(command, argv, argc, &keys) == 0)
+        for (uint32_t i = 0; i < keys.count && i < ASKED_KEYS_MAX; i++) {
+            struct bytes key = argv[keys.refs[i].index];
+            uint16_t slot = rule ? slot_rule_slot(rule, key) : slot_of(key);
+            overlay_ask(partition->overlay, CF_METADATA,
+                        encode_metadata_key(&partition->arena, space->name, slot, key),
+                        &session->cold);
+        }
+    keys_list_fini(&keys);
+}
+
+static void ask_queue(struct session *session)
+{
+    for (const struct queued *queued = session->transaction.first; queued; queued = queued->next)
+        ask_keys(session, queued->command, queued->argv, queued->argc);
+}
+
+static bool has_data(const struct command *command)
+{
+    return command->flags & (CMD_WRITE | CMD_READONLY) && keys_possible(command);
+}
+
+/* Asks for what one request will read first. */
+static void ask_request(struct session *session, const struct bytes *argv, uint32_t argc)
+{
+    const struct command *command = command_find_argv(argv, argc);
+    if (command && command->id == COMMAND_scree_as && argc > AS_ARGS) {
+        argv += AS_ARGS;
+        argc -= AS_ARGS;
+        command = command_find_argv(argv, argc);
+    }
+    if (command && command_arity_ok(command, argc) && has_data(command))
+        ask_keys(session, command, argv, argc);
+}
+
+void cold_look_ahead(struct session *session, const char *data, size_t len)
+{
+    struct partition *partition = session->partition;
+    const struct resp_limits limits = {
+        .bulk_bytes_max = UINT32_MAX, .args_max = ASKED_KEYS_MAX, .inline_bytes_max = 1024};
+    struct resp_scan scan;
+    struct bytes argv[ASKED_KEYS_MAX];
+    resp_scan_init(&scan);
+    for (int i = 0; i < AHEAD_FRAMES_MAX && !reader_is_full(partition->reader); i++) {
+        if (len == 0 || resp_scan(&scan, &limits, data, len) != RESP_FRAME)
+            break;
+        const char *base = resp_scan_base(&scan, data);
+        for (uint32_t arg = 0; arg < scan.argc; arg++)
+            argv[arg] = (struct bytes){base + scan.args[arg].at, scan.args[arg].len};
+        if (scan.argc > 0)
+            ask_request(session, argv, scan.argc);
+        data += scan.size;
+        len -= scan.size;
+    }
+    resp_scan_fini(&scan);
+    arena_reset(&partition->arena);
+}
+
+/* ---- one command ---- */
+
+static bool runs_others(const struct command *command)
+{
+    return command->id == COMMAND_exec || command->group == GROUP_SCRIPTING;
+}
+
+/* A handler of these reads rows, and only tells of changes through the keyspace. */
+static bool may_unwind(const struct call *call)
+{
+    const struct command *command = call->command;
+    return call->partition->reader && call->session->cold_tries < COLD_TRIES &&
+           command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN) &&
+           !runs_others(command);
+}
+
+/* The session waits for what was asked for. */
+static void suspend(struct session *session)
+{
+    struct partition *partition = session->partition;
+    session->cold_tries++;
+    partition->started_us = clock_mono_us();
+    metric_add(partition->metrics, METRIC_BACKEND_COLD_WAITS, 1);
+}
+
+bool cold_ready(struct call *call)
+{
+    struct session *session = call->session;
+    const struct command *command = call->command;
+    struct partition *partition = call->partition;
+    if (!partition->reader || !reader_was_cold(partition->reader) ||
+        session->cold_tries >= COLD_TRIES)
+        return true;
+    if (command->id == COMMAND_exec)
+        ask_queue(session);
+    else if (keys_first(command, call->argc) == KEYS_WALK)
+        ask_keys(session, command, call->argv, call->argc);
+    arena_reset(&partition->arena);
+    if (!session->cold.pending)
+        return true;
+    suspend(session);
+    return false;
+}
+
+void cold_begin(struct call *call, struct cold_mark *mark)
+{
+    struct partition *partition = call->partition;
+    const struct metrics *metrics = partition->metrics;
+    mark->is_set = may_unwind(call);
+    if (!mark->is_set)
+        return;
+    memcpy(mark->random_state, partition->random_state, sizeof mark->random_state);
+    mark->hits = atomic_load_explicit(&metrics->values[METRIC_BACKEND_HITS], memory_order_relaxed);
+    mark->misses =
+        atomic_load_explicit(&metrics->values[METRIC_BACKEND_MISSES], memory_order_relaxed);
+    overlay_unwind_begin(partition->overlay, &call->session->cold);
+}
+
+bool cold_end(struct call *call, const struct cold_mark *mark)
+{
+    struct partition *partition = call->partition;
+    struct session *session = call->session;
+    if (!mark->is_set)
+        return false;
+    overlay_unwind_begin(partition->overlay, NULL);
+    if (!session->cold.pending)
+        return false;
+    memcpy(partition->random_state, mark->random_state, sizeof mark->random_state);
+    metric_set(partition->metrics, METRIC_BACKEND_HITS, mark->hits);
+    metric_set(partition->metrics, METRIC_BACKEND_MISSES, mark->misses);
+    out_truncate(call->reply.out, call->begun);
+    ask_keys(session, call->command, call->argv, call->argc);
+    arena_reset(&partition->arena);
+    suspend(session);
+    return true;
+}

@@ -1,0 +1,39 @@
+/*
+ * cold.h - a command that needs a row from the disk is taken back, and runs again when the row is in memory.
+ *
+ *   dispatch ─► cold_ready ─► cold_begin ─► handler ─► a read fails: the row is on the disk only (overlay.h)
+ *      ▲                                                    │ the handler returns, as when the store fails
+ *      │                                                    ▼
+ *   session_resume ◄─ the rows have been fetched ◄─ cold_end: effects, reply, chance, counters as before
+ *
+ * The request stays unread in the session's stream, and everything behind it, so nothing of it has to be kept; other
+ * sessions go on. Meanwhile the rows are fetched too that the requests behind it will ask for first.
+ *
+ * A command can be taken back until it has told somebody of a change (WATCH, tracking, blocked clients): from then on,
+ * and after COLD_TRIES, its reads go to the disk. So do those of EXEC, of scripts and of commands that waited for a
+ * key. Where rows have been cold lately they and all commands of several keys ask for the rows of their keys first.
+ */
+#pragma once
+
+#include "backend/call.h"
+
+struct reader_wait;
+struct session;
+
+/* What a command can change and overlay, spaces and messages do not take back. */
+struct cold_mark {
+    bool is_set;
+    uint64_t random_state[4];
+    uint64_t hits;
+    uint64_t misses;
+};
+
+/* False: the command has to wait for rows before it is run. */
+bool cold_ready(struct call *call);
+/* The handler is about to run. */
+void cold_begin(struct call *call, struct cold_mark *mark);
+/* It has run. True: it was taken back, and its session waits. */
+bool cold_end(struct call *call, const struct cold_mark *mark);
+
+/* The session waits: asks for rows that the requests in these bytes will read. */
+void cold_look_ahead(struct session *session, const char *data, size_t len);

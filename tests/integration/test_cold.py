@@ -1,0 +1,174 @@
+#!/usr/bin/python3
+"""Rows that are on the disk only: nobody else waits for them, what waits runs as if it had come later."""
+
+import os
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster
+from harness import Suite, check, check_equal, wait_for
+from resp import value
+from slowdisk import SlowDisk
+
+KEYS = 6000
+PAD = 'x' * 1000
+
+suite = Suite(__doc__)
+
+
+class Cold:
+    """A backend with little memory on a slow disk, and far more data than memory."""
+
+    def __init__(self, keys=KEYS, **store):
+        self.keys = keys
+        self.store = dict({'block-cache': '1mb', 'row-cache': '0', 'rank-cache': '0', 'memtable': '256kb',
+                           'memtables': 2, 'compression': 'none', 'reader-threads': 32}, **store)
+
+    def __enter__(self):
+        self.disk = SlowDisk()
+        self.cluster = Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': self.store})
+        self.disk.use(self.cluster.backends[0])
+        self.cluster.__enter__()
+        with self.client() as client:
+            for start in range(0, self.keys, 500):
+                client.pipeline([['SET', key(i), text(i)] for i in range(start, min(start + 500, self.keys))])
+        return self
+
+    def client(self):
+        return self.cluster.partition(0, 60)
+
+    def info(self, client, name):
+        for line in client.get('INFO', 'stats').decode().split():
+            if line.startswith(name + ':'):
+                return int(line.split(':')[1])
+        return None
+
+    def __exit__(self, *error):
+        self.disk.set(0)
+        self.cluster.__exit__(*error)
+        self.disk.__exit__()
+
+
+def key(i):
+    return 'key:%06d' % i
+
+
+def text(i):
+    return '%06d%s' % (i, PAD)
+
+
+def took(function):
+    begun = time.monotonic()
+    result = function()
+    return time.monotonic() - begun, result
+
+
+@suite.case('while a GET waits for the disk other connections are answered, and its own requests keep their order')
+def _(run):
+    with Cold() as cold, cold.client() as one, cold.client() as other:
+        other.call('SET', 'hot', 'value')
+        cold.disk.set(2)
+        one.send_many([['GET', key(10)], ['PING'], ['GET', key(2000)], ['GET', 'hot'], ['ECHO', 'end']])
+        wait_for(lambda: cold.disk.now() > 0, 'a slow read')
+        seconds, reply = took(lambda: other.pipeline([['GET', 'hot'], ['SET', 'hot', 'new'], ['GET', 'hot']]))
+        check_equal(reply, [('$', b'value'), ('+', b'OK'), ('$', b'new')])
+        check(cold.disk.now() > 0 and seconds < 2, 'the others waited for the disk: %.3f s' % seconds)
+        check_equal(cold.info(other, 'cold_waiting'), 1)
+        check_equal([one.read() for _ in range(5)], [('$', text(10).encode()), ('+', b'PONG'),
+                                                     ('$', text(2000).encode()), ('$', b'new'), ('$', b'end')])
+        cold.disk.set(0)
+        check_equal(cold.info(other, 'cold_waiting'), 0)
+        check(cold.info(other, 'cold_waits') > 0, 'no command waited')
+        check_equal(cold.info(other, 'cold_blocking_reads'), 0)
+
+
+@suite.case('a pipeline of 16 GETs and an MGET of 100 keys wait for their reads together')
+def _(run):
+    with Cold() as cold, cold.client() as client:
+        cold.disk.set(0.1)
+        wanted = [i * 97 for i in range(16)]
+        seconds, replies = took(lambda: client.pipeline([['GET', key(i)] for i in wanted]))
+        check_equal(replies, [('$', text(i).encode()) for i in wanted])
+        run.note('16 GETs: %.2f s, %d reads, %d at a time' % (seconds, cold.disk.reads(), cold.disk.most()))
+        check(cold.disk.reads() >= 12, 'they were not cold')
+        check(cold.disk.most() >= 12, 'at most %d reads at a time' % cold.disk.most())
+        cold.disk.set(0.1)
+        wanted = [3000 + i * 29 for i in range(100)]
+        seconds, replies = took(lambda: client.get('MGET', *[key(i) for i in wanted]))
+        check_equal(replies, [text(i).encode() for i in wanted])
+        run.note('MGET: %.2f s, %d reads, %d at a time' % (seconds, cold.disk.reads(), cold.disk.most()))
+        check(cold.disk.reads() >= 60 and cold.disk.most() >= 24, 'at most %d reads at a time' % cold.disk.most())
+        check_equal(cold.info(client, 'cold_blocking_reads'), 0)
+
+
+@suite.case('what a command counts, it counts once, and a write is one write')
+def _(run):
+    with Cold() as cold, cold.client() as client, cold.client() as other:
+        client.call('CONFIG', 'RESETSTAT')
+        cold.disk.set(0.02)
+        hits = 0
+        for i in range(0, 40):
+            check_equal(client.call('APPEND', key(i * 50), 'more'), (':', b'%d' % (len(text(0)) + 4)))
+            check_equal(client.get('GET', key(i * 50 + 20)), text(i * 50 + 20).encode())
+            check_equal(client.call('LPUSH', key(i * 50 + 30), 'x')[0], '-')
+            hits += 1
+        cold.disk.set(0)
+        check(cold.info(other, 'cold_waits') > 20, 'they were not cold')
+        check_equal(cold.info(other, 'keyspace_hits'), hits)
+        stats = client.get('INFO', 'commandstats').decode()
+        for name, failed in (('append', 0), ('get', 0), ('lpush', 40)):
+            line = [line for line in stats.split() if line.startswith('cmdstat_%s:' % name)][0]
+            check('calls=40,' in line and 'failed_calls=%d' % failed in line, line)
+        check('errorstat_WRONGTYPE:count=40' in client.get('INFO', 'errorstats').decode() and
+              'errorstat_ERR' not in client.get('INFO', 'errorstats').decode(), 'errors are counted that no client saw')
+
+
+@suite.case('transactions, scripts and WATCH on cold keys')
+def _(run):
+    with Cold() as cold, cold.client() as client, cold.client() as other:
+        cold.disk.set(0.02)
+        for i in range(0, 20):
+            a, b, c = i * 100, i * 100 + 33, i * 100 + 66
+            client.call('WATCH', key(a))
+            client.pipeline([['MULTI'], ['GET', key(a)], ['SET', key(b), 'b'], ['APPEND', key(c), 'c'], ['INCR', key(a)]])
+            replies = client.call('EXEC')[1]
+            check_equal(replies[:3], [('$', text(a).encode()), ('+', b'OK'), (':', b'%d' % (len(text(c)) + 1))])
+            check_equal(replies[3][0], '-')
+            client.call('WATCH', key(a + 10))
+            other.call('APPEND', key(a + 10), 'changed')
+            client.pipeline([['MULTI'], ['GET', key(a + 50)]])
+            check_equal(client.get('EXEC'), None)
+            check_equal(client.get('EVAL', "redis.call('SET', KEYS[1], 'x'); return redis.call('GET', KEYS[2])", '2',
+                                   key(a + 12), key(a + 70)), text(a + 70).encode())
+            check_equal(client.get('EVAL', "return redis.call('GET', 'key:' .. ARGV[1])", '0', '%06d' % (a + 71)),
+                        text(a + 71).encode())
+        cold.disk.set(0)
+        check(cold.info(other, 'cold_fetches') > 20, 'nothing was cold')
+
+
+@suite.case('clients that leave, and a stop, while reads are under way')
+def _(run):
+    with Cold() as cold, cold.client() as other:
+        cold.disk.set(1)
+        clients = [cold.client() for _ in range(20)]
+        for i, client in enumerate(clients):
+            client.send('GET', key(i * 200))
+        wait_for(lambda: cold.info(other, 'cold_waiting') >= 12, 'most clients to wait')
+        for client in clients[:10]:
+            client.close()
+        for i in range(10, 20):
+            check_equal(clients[i].read(), ('$', text(i * 200).encode()))
+        wait_for(lambda: cold.info(other, 'cold_waiting') == 0, 'nobody to wait')
+        for i, client in enumerate(clients[10:]):
+            client.send('GET', key(i * 200 + 100))
+        wait_for(lambda: cold.info(other, 'cold_waiting') > 0, 'clients to wait')
+        cold.cluster.backends[0].stop()
+        cold.disk.set(0)
+        cold.cluster.backends[0].start()
+
+
+if __name__ == '__main__':
+    suite.main()
