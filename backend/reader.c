@@ -89,8 +89,8 @@ static void fetch_free(struct fetch *fetch)
     if (!list_empty(&fetch->kept)) {
         reader->kept_count--;
         reader->kept_bytes -= fetch->value.len;
-        list_remove(&fetch->kept);
     }
+    list_remove(&fetch->kept);
     slice_release(&fetch->value);
     free(fetch);
 }
@@ -292,8 +292,12 @@ void reader_free(struct reader *reader)
     if (!reader)
         return;
     worker_free(reader->worker);
-    for (size_t i = 0; i < BUCKETS; i++)
-        while (reader->buckets[i])
-            fetch_free(reader->buckets[i]);
+    for (size_t i = 0; i < BUCKETS; i++) {
+        struct fetch *next;
+        for (struct fetch *fetch = reader->buckets[i]; fetch; fetch = next) {
+            next = fetch->next;
+            fetch_free(fetch);
+        }
+    }
     free(reader);
 }
