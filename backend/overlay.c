@@ -439,11 +439,8 @@ void overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct r
     int err = store_get_cached(overlay->store, cf, key, &value);
     if (err == ERR_COLD)
         reader_want(overlay->reader, cf, key, hash, wait);
-    if (err != OK)
-        return;
-    if (is_cached(overlay, cf))
-        row_cache_offer(overlay->cache, cf, key, hash, slice_bytes(&value));
-    slice_release(&value);
+    if (err == OK)
+        slice_release(&value);
 }
 
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value)
