@@ -34,7 +34,7 @@ enum {
     END_KEY_BYTES = 32,
     LIMITER_PERIOD_US = 20000, /* short: a compaction writes little at a time */
     LIMITER_FAIRNESS = 10,     /* one time in ten a compaction goes before a flush */
-    BLOCK_CACHE_TIER = 1, /* RocksDB's kBlockCacheTier */
+    BLOCK_CACHE_TIER = 1,      /* RocksDB's kBlockCacheTier */
 };
 
 struct store_iter {
