@@ -30,7 +30,10 @@ foreach(name scree-common scree-proxy scree-backend)
     endforeach()
 endforeach()
 foreach(name scree-proxy scree-backend)
-    package_gzip(${PROJECT_SOURCE_DIR}/packages/man/${name}.8 ${name}.8.gz)
+    string(JOIN " " command "\"${CMAKE_COMMAND}\"" "\"-DPROGRAM=$<TARGET_FILE:${name}>\""
+        "\"-DPAGE=${PROJECT_SOURCE_DIR}/packages/man/${name}.8\"" "\"-DTO=${package_stage}/${name}.8\""
+        -P "\"${PROJECT_SOURCE_DIR}/packages/manual.cmake\"")
+    install(CODE "execute_process(COMMAND ${command} COMMAND_ERROR_IS_FATAL ANY)" COMPONENT ${name})
     install(FILES ${package_stage}/${name}.8.gz DESTINATION share/man/man8 COMPONENT ${name})
     install(FILES packages/systemd/${name}.service DESTINATION lib/systemd/system COMPONENT ${name})
 endforeach()

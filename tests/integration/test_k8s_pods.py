@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The pods of k8s/overlays/prod for real: 3 proxies and 3 backends in network namespaces, changed and restarted under load."""
 
+import json
 import os
 import random
 import sys
@@ -120,6 +121,15 @@ def client_of(node, index=0):
     return connection
 
 
+def http_text(pod, path):
+    with urllib.request.urlopen('http://%s:%d%s' % (pod.address, pod.ports['admin'], path), timeout=5) as answer:
+        return answer.read().decode()
+
+
+def status_of(pod):
+    return json.loads(http_text(pod, '/status.json'))
+
+
 @suite.case('the pods start as the manifests say: probes, user, read-only root, passwords on both sides')
 def _(run):
     with node_of() as node:
@@ -142,6 +152,8 @@ def _(run):
         with client_of(node) as client:
             client.pipeline([['SET', 'k%d' % i, i] for i in range(1000)])
             check_equal(client.get('DBSIZE'), 1000)
+        pod = node.proxies[2]
+        wait_for(lambda: sum(peer['is_up'] for peer in status_of(pod)['peers']) == 3, 'every proxy on the status page of one')
         for pod in list(node.backends.values()):
             pod.delete()
 
@@ -166,12 +178,7 @@ def _(run):
 
 
 def epochs(node):
-    return [metric(http_metrics(pod), 'scree_proxy_map_epoch') for pod in node.proxies]
-
-
-def http_metrics(pod):
-    with urllib.request.urlopen('http://%s:%d/metrics' % (pod.address, pod.ports['admin']), timeout=5) as answer:
-        return answer.read().decode()
+    return [metric(http_text(pod, '/metrics'), 'scree_proxy_map_epoch') for pod in node.proxies]
 
 
 def moved_map(text, keys):

@@ -199,6 +199,14 @@ class Agreement:
                 self.wrong(port['port'] != names.get(port['targetPort']),
                            'headless Service %s: port %d is not the pods own', one['spec']['serviceName'], port['port'])
 
+    def check_peers(self):
+        name, _, port = self.options_of(self.proxy())['proxy']['peers'].partition(':')
+        service = self.objects.get('Service', name)
+        ports = {port['name']: port['containerPort'] for port in container_of(self.proxy())['ports']}
+        self.wrong(not service or service['spec'].get('clusterIP') != 'None' or int(port) != ports['admin'] or
+                   self.pods_of(service['spec']['selector']) != [self.proxy()],
+                   'peers = %s:%s is no headless Service of the proxies\' admin port', name, port)
+
     def check_network_policies(self):
         for policy in self.objects.of('NetworkPolicy'):
             workload = self.expect_one(policy, policy['spec']['podSelector']['matchLabels'])
@@ -211,9 +219,13 @@ class Agreement:
         proxy, backend = (self.objects.get('NetworkPolicy', name) for name in ('scree-proxy', 'scree-backend'))
         if self.wrong(not proxy or not backend, 'NetworkPolicy for proxies or backends is missing'):
             return
-        out = {port['port'] for rule in proxy['spec']['egress'] for port in rule['ports'] if 'to' in rule}
+        out, inner = ({port['port'] for rule in proxy['spec']['egress'] for port in rule['ports']
+                       if self.pods_of(rule.get('to', [{}])[0].get('podSelector', {}).get('matchLabels')) == [workload]}
+                      for workload in (self.backend(), self.proxy()))
         ports = {port['containerPort'] for port in container_of(self.backend())['ports'] if port['name'] != 'admin'}
         self.wrong(out != ports, 'proxies may reach ports %s, backends listen on %s', sorted(out), sorted(ports))
+        self.wrong(inner != {port['containerPort'] for port in container_of(self.proxy())['ports'] if port['name'] == 'admin'},
+                   'proxies may reach ports %s of each other', sorted(inner))
         names_open = {(port['port'], port['protocol']) for rule in proxy['spec']['egress'] for port in rule['ports']
                       if 'to' not in rule}
         self.wrong(names_open != {(53, 'UDP'), (53, 'TCP')}, 'proxies may resolve names by %s', names_open)

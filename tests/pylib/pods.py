@@ -41,6 +41,7 @@ for name in usr etc proc dev tmp opt; do mkdir "$root/$name"; done
 for name in bin sbin lib lib64; do [ ! -e "/usr/$name" ] || ln -s "usr/$name" "$root/$name"; done
 cp /etc/ld.so.cache "$root/etc/"
 printf 'hosts: files\npasswd: files\n' >"$root/etc/nsswitch.conf"
+printf 'multi on\n' >"$root/etc/host.conf"
 printf 'scree:x:%s:%s::/nonexistent:/usr/sbin/nologin\n' "$user" "$group" >"$root/etc/passwd"
 mount --bind /usr "$root/usr"
 mount -o remount,bind,ro "$root/usr"
@@ -198,6 +199,7 @@ class Pod:
     def delete(self):
         """What the kubelet does: preStop, SIGTERM, the grace period, SIGKILL; the pod must need no SIGKILL."""
         self.is_terminating = True
+        self.node.write_hosts()
         began = time.monotonic()
         hook = self.container.get('lifecycle', {}).get('preStop')
         if hook:
@@ -260,6 +262,9 @@ class Node:
             file.write('127.0.0.1 localhost\n')
             for name, address in self.hosts.items():
                 file.write('%s %s\n' % (address, name))
+            for pod in self.proxies:
+                if not pod.is_terminating:
+                    file.write('%s scree-proxy-peers\n' % pod.address)
 
     def volume(self, volume, spec):
         kind, name = ('ConfigMap', volume['configMap']['name']) if 'configMap' in volume else \
@@ -288,6 +293,7 @@ class Node:
     def start_proxy(self):
         pod = Pod(self, self.objects.get('Deployment', 'scree-proxy'), 'scree-proxy-%d' % len(self.proxies))
         self.proxies.append(pod)
+        self.write_hosts()
         return pod
 
     def up(self, backends, proxies):
