@@ -7,6 +7,7 @@ build_packages=(gcc g++ cmake ninja-build libuv1-dev libmicrohttpd-dev libssl-de
     liblua5.1-0-dev lua-cjson-dev lua-bitop-dev)
 test_packages=(check clang libclang-rt-14-dev clang-format cppcheck shellcheck ccache git pkg-config
     python3 python3-redis python3-yaml redis-server redis-tools iproute2 debootstrap dpkg-dev)
+rocksdb_packages=(dpkg-dev) # only for config/rocksdb
 bench_packages=(nutcracker haproxy)
 
 # packages_install yes|no package... - installs what is missing; with "no", or without the right to, says in one
