@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """The pods of k8s/overlays/prod for real: 3 proxies and 3 backends in network namespaces, changed and restarted under load."""
 
+import glob
 import json
 import os
 import random
+import subprocess
 import sys
 import threading
 import urllib.request
@@ -243,6 +245,30 @@ def _(run):
                      'the pod to be found again, both its partitions')
             check_equal([value(reply) for reply in client.pipeline([['GET', 'k%d' % i] for i in range(600)])],
                         [b'%d' % i for i in range(600)])
+
+
+@suite.case('the backup CronJob makes a backup of every shard, on volumes of their own')
+def _(run):
+    with node_of() as node:
+        node.up(3, 1)
+        with client_of(node) as client:
+            client.pipeline([['SET', 'k%d' % i, i] for i in range(600)])
+            container = node.objects.get('CronJob', 'scree-backup')['spec']['jobTemplate']['spec']['template']['spec']['containers'][0]
+            key = container['env'][0]['valueFrom']['secretKeyRef']
+            password = data_of(node.objects.get('Secret', key['name']))[key['key']]
+            address, port = node.endpoints()[0]  # there is no Service here
+            command = [{'scree-proxy': address, '6379': str(port)}.get(word, word) for word in container['command']]
+            done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, REDISCLI_AUTH=password))
+            check_equal((done.returncode, 'ERR' in done.stdout), (0, False), done.stdout + done.stderr)
+            wait_for(lambda: made_backups(node) == 6, 'the backup of six shards', 60)
+            with Connection((address, port), 20) as other:
+                check_equal(other.get('AUTH', 'backup', password), b'OK')
+                check('NOPERM' in str(other.get('GET', 'k1')), 'the user of the CronJob may read')
+
+
+def made_backups(node):
+    """Shards' directories in complete backups on the volumes."""
+    return len(glob.glob(os.path.join(node.folder, 'claim-*/backups/*/backend-*/MANIFEST.sha256')))
 
 
 if __name__ == '__main__':

@@ -261,17 +261,25 @@ class Agreement:
 
     # ---- pods
 
+    @staticmethod
+    def security_of(pod, container):
+        """What a pod may do that it need not, in words."""
+        context, inner = pod.get('securityContext', {}), container.get('securityContext', {})
+        wrong = {
+            'it may run as root': not context.get('runAsNonRoot') or not context.get('runAsUser'),
+            'no seccomp profile': context.get('seccompProfile') != {'type': 'RuntimeDefault'},
+            'the root is writable': not inner.get('readOnlyRootFilesystem'),
+            'privileges may grow': inner.get('allowPrivilegeEscalation') is not False,
+            'capabilities are left': inner.get('capabilities') != {'drop': ['ALL']},
+            'it has a service account token': pod.get('automountServiceAccountToken') is not False,
+        }
+        return ', '.join(text for text, is_so in wrong.items() if is_so)
+
     def check_security(self):
         for one in self.objects.workloads():
-            pod, container = one['spec']['template']['spec'], container_of(one)
-            context, inner = pod.get('securityContext', {}), container.get('securityContext', {})
-            name = one['metadata']['name']
-            self.wrong(not context.get('runAsNonRoot') or not context.get('runAsUser'), '%s may run as root', name)
-            self.wrong(context.get('seccompProfile') != {'type': 'RuntimeDefault'}, '%s: no seccomp profile', name)
-            self.wrong(not inner.get('readOnlyRootFilesystem'), '%s: the root is writable', name)
-            self.wrong(inner.get('allowPrivilegeEscalation') is not False, '%s: privileges may grow', name)
-            self.wrong(inner.get('capabilities') != {'drop': ['ALL']}, '%s: capabilities are left', name)
-            self.wrong(pod.get('automountServiceAccountToken') is not False, '%s has a service account token', name)
+            pod, name = one['spec']['template']['spec'], one['metadata']['name']
+            context, wrong = pod.get('securityContext', {}), self.security_of(pod, container_of(one))
+            self.wrong(wrong, '%s: %s', name, wrong)
             self.wrong(context.get('fsGroup') != context.get('runAsGroup'), '%s: its volumes are not its group\'s', name)
         with open(os.path.join(ROOT, 'k8s/Containerfile')) as file:
             user = re.search(r'^USER (\d+):(\d+)$', file.read(), re.M)
@@ -363,6 +371,8 @@ class Agreement:
         for one in self.objects.of('Secret'):
             for name, text in data_of(one).items():
                 text = '\n'.join(line for line in text.splitlines() if not line.startswith('#'))
+                if name == 'password':
+                    text = '>' + text
                 values = re.findall(r'(?:^(?:secret|token|requirepass)\s*=\s*|>)(\S+)', text, re.M)
                 self.wrong(not values or not all(value.startswith('replace-me-') for value in values),
                            'Secret file %s: an example that does not say so', name)
@@ -404,6 +414,28 @@ class Agreement:
         paths = [mount['mountPath'] for mount in container_of(self.backend())['volumeMounts']
                  if mount['name'] == claims[0]['metadata']['name']]
         self.wrong(not options['backend']['data'].startswith(paths[0] + '/'), 'data is not on the volume')
+
+    def check_backup(self):
+        """The CronJob asks the proxies as a user there is; the backends write to a volume of its own."""
+        for job in self.objects.of('CronJob'):
+            pod = job['spec']['jobTemplate']['spec']['template']['spec']
+            container = pod['containers'][0]
+            words = dict(zip(container['command'], container['command'][1:]))
+            service = self.objects.get('Service', words['-h'])
+            self.wrong(not service or int(words['-p']) not in [port['port'] for port in service['spec']['ports']],
+                       'CronJob %s asks %s:%s', job['metadata']['name'], words['-h'], words['-p'])
+            key = container['env'][0]['valueFrom']['secretKeyRef']
+            secret = self.objects.get('Secret', key['name'])
+            password = data_of(secret).get(key['key'], '').strip() if secret else None
+            users = self.objects.file(self.proxy(), '/etc/scree-secrets/users.acl')
+            self.wrong('user %s on >%s ' % (words['--user'], password) not in users, 'users.acl lacks the user of CronJob %s',
+                       job['metadata']['name'])
+            self.wrong(self.security_of(pod, container), 'CronJob %s: %s', job['metadata']['name'],
+                       self.security_of(pod, container))
+            path = self.options_of(self.backend())['backend'].get('backup-dir')
+            claims = {claim['metadata']['name'] for claim in self.backend()['spec']['volumeClaimTemplates'][1:]}
+            mounts = {mount['mountPath'] for mount in container_of(self.backend())['volumeMounts'] if mount['name'] in claims}
+            self.wrong(path not in mounts, 'backup-dir = %s is not a volume of its own', path)
 
     def check_files_by_the_programs(self):
         """--check of each program, with the files where the pod would have them."""

@@ -151,7 +151,7 @@ class Pod:
         words += ['%s:/opt/scree/%s:ro' % (binary(name), name) for name in ('scree-proxy', 'scree-backend')]
         sources = {'%s' % volume['name']: self.node.volume(volume, self.spec) for volume in self.spec['volumes']}
         for mount in self.container['volumeMounts']:
-            source = sources.get(mount['name']) or self.claim
+            source = sources.get(mount['name']) or os.path.join(self.claim, mount['name'])
             words.append('%s:%s:%s' % (source, mount['mountPath'], 'ro' if mount.get('readOnly') else 'rw'))
         return words
 
@@ -279,10 +279,12 @@ class Node:
         workload = self.objects.get('StatefulSet', 'scree-backend')
         claim = os.path.join(self.folder, 'claim-%d' % index)
         context = workload['spec']['template']['spec']['securityContext']
-        if not os.path.isdir(claim):
-            os.mkdir(claim)
-            os.chown(claim, 0, context['fsGroup'])
-            os.chmod(claim, 0o2775)  # what the kubelet makes of fsGroup
+        for template in workload['spec']['volumeClaimTemplates']:
+            volume = os.path.join(claim, template['metadata']['name'])
+            if not os.path.isdir(volume):
+                os.makedirs(volume)
+                os.chown(volume, 0, context['fsGroup'])
+                os.chmod(volume, 0o2775)  # what the kubelet makes of fsGroup
         name = '%s-%d' % (workload['metadata']['name'], index)
         pod = Pod(self, workload, name, claim)
         self.backends[index] = pod
