@@ -77,18 +77,12 @@ static void reply_config(void *visit, struct http_reply *reply)
     free(text);
 }
 
-static void reply_metrics(void *visit, struct http_reply *reply)
-{
-    (void)visit;
-    metrics_print(&reply->body, "scree_backend");
-}
-
 /* One row a page; their `visit` is the server. */
 static const struct http_route routes[] = {
     {"/healthz", true, HTTP_TEXT, reply_healthz},
     {"/readyz", true, HTTP_TEXT, reply_readyz},
     {"/config", false, HTTP_TEXT, reply_config},
-    {"/metrics", false, HTTP_METRICS, reply_metrics},
+    {"/metrics", false, HTTP_METRICS, measures_print},
 };
 
 /* http_fn */

@@ -51,6 +51,8 @@ struct commit {
     int result;
     char reason[256];
     uint64_t rows;
+    uint64_t bytes;
+    uint64_t sync_us;
 };
 
 static void write_layer(struct job *job)
@@ -61,10 +63,12 @@ static void write_layer(struct job *job)
         return;
     }
     commit->rows = layer_write(commit->layer, commit->store, commit->batch);
+    commit->bytes = store_batch_bytes(commit->batch);
     uint64_t begun_us = clock_mono_us();
     commit->result = store_write(commit->store, commit->batch, commit->sync, commit->reason,
                                  sizeof commit->reason);
-    if (commit->delayed_rate || clock_mono_us() - begun_us > SLOW_WRITE_US)
+    commit->sync_us = clock_mono_us() - begun_us;
+    if (commit->delayed_rate || commit->sync_us > SLOW_WRITE_US)
         commit->delayed_rate = store_figure(commit->store, "delayed_write_rate");
     store_batch_clear(commit->batch);
 }
@@ -236,4 +240,14 @@ void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min)
 uint64_t commit_rows(const struct commit *commit)
 {
     return commit->rows;
+}
+
+uint64_t commit_bytes(const struct commit *commit)
+{
+    return commit->bytes;
+}
+
+uint64_t commit_sync_us(const struct commit *commit)
+{
+    return commit->sync_us;
 }

@@ -64,3 +64,6 @@ void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min);
 void commit_set_durability(struct commit *commit, enum durability durability);
 /* Rows of the last batch written. */
 uint64_t commit_rows(const struct commit *commit);
+/* Its bytes, and how long the store took to write and sync it. */
+uint64_t commit_bytes(const struct commit *commit);
+uint64_t commit_sync_us(const struct commit *commit);

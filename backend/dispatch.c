@@ -253,6 +253,8 @@ static void account(const struct call *call)
         return;
     stats->calls++;
     stats->failed += call->failed;
+    command_cells_add(&partition->commands, call->command, usec, call->failed);
+    partition->batch_commands += call->command->flags & CMD_WRITE && !call->failed;
     if (settings->latency_tracking)
         latency_add_command(partition->latency, call->command->id, usec);
     if (settings->latency_threshold_ms && usec >= (uint64_t)settings->latency_threshold_ms * 1000)

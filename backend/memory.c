@@ -47,6 +47,18 @@ static void allocator_refresh(void)
         (void)mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
 }
 
+uint64_t memory_of_clients(const struct partition *partition)
+{
+    uint64_t bytes = 0;
+    for (struct list *link = partition->sessions.next; link != &partition->sessions;
+         link = link->next) {
+        const struct session *session = container_of(link, struct session, link);
+        bytes += sizeof *session + session->transaction.bytes + session_owed_bytes(session) +
+                 stream_held(session->stream);
+    }
+    return bytes;
+}
+
 void memory_read(struct partition *partition, struct memory *memory)
 {
     struct rusage usage;
@@ -64,12 +76,7 @@ void memory_read(struct partition *partition, struct memory *memory)
     memory->memtables = store_figure(partition->store, "memtable_bytes");
     memory->table_readers = store_figure(partition->store, "table_reader_bytes");
     memory->batches = overlay_bytes(partition->overlay);
-    for (struct list *link = partition->sessions.next; link != &partition->sessions;
-         link = link->next) {
-        const struct session *session = container_of(link, struct session, link);
-        memory->clients += sizeof *session + session->transaction.bytes +
-                           session_owed_bytes(session) + stream_held(session->stream);
-    }
+    memory->clients = memory_of_clients(partition);
 }
 
 void memory_started(void)

@@ -26,6 +26,8 @@ struct memory {
 };
 
 void memory_read(struct partition *partition, struct memory *memory);
+/* Buffers of the partition's connections. */
+uint64_t memory_of_clients(const struct partition *partition);
 /* Remembers `allocated` as what the process needs without data. Once. */
 void memory_started(void);
 /* Gives unused pages back to the system. False: the allocator cannot. */

@@ -135,6 +135,8 @@ static void on_seal(void *owner)
                        encode_batch_header(&partition->arena, &header));
     arena_reset(&partition->arena);
     partition->sealed_us = clock_mono_us();
+    cell_observe(partition->cell, PARTITION_BATCH_COMMANDS, partition->batch_commands);
+    partition->batch_commands = 0;
 }
 
 static void release_all(struct partition *partition, unsigned parity, int err)
@@ -210,6 +212,9 @@ static void on_commit(void *owner, uint64_t ticket, int err)
         metric_add(partition->metrics, METRIC_BACKEND_COMMIT_ROWS, commit_rows(partition->commit));
         uint64_t usec = clock_mono_us() - partition->sealed_us;
         metric_add(partition->metrics, METRIC_BACKEND_COMMIT_US, usec);
+        cell_observe(partition->cell, PARTITION_COMMIT_SECONDS, usec);
+        cell_observe(partition->cell, PARTITION_SYNC_SECONDS, commit_sync_us(partition->commit));
+        cell_observe(partition->cell, PARTITION_BATCH_BYTES, commit_bytes(partition->commit));
         note_latency(partition, LATENCY_COMMIT, usec);
         release_all(partition, ticket & 1, OK);
     }
@@ -289,6 +294,7 @@ static void tick_second(struct partition *partition)
     metric_set(partition->metrics, METRIC_BACKEND_KEYS, space_keys_total(partition->spaces));
     metric_set(partition->metrics, METRIC_BACKEND_READONLY,
                commit_is_failed(partition->commit, NULL));
+    measures_slow(partition);
 }
 
 /* Deletes keys whose time has come, for as long as expire-effort allows. True: more are due. */
@@ -396,6 +402,7 @@ static bool on_turn(void *owner)
         session_abort(container_of(overdue, struct session, overdue));
     (void)commit_turn(partition->commit);
     backup_turn(partition->backup);
+    measures_turn(partition);
     if (partition->on_stopped && commit_is_idle(partition->commit))
         on_stopped(partition);
     return told;
@@ -533,6 +540,9 @@ struct partition *partition_new(struct server *server, uint32_t index, struct lo
     partition->settings = server_settings(server);
     const struct backend_config *config = &partition->settings->config;
     partition->metrics = metrics_new();
+    partition->cell = measures_partition(&server->measures, index);
+    partition->commands =
+        (struct command_cells){.labels = server->measures.commands, .thread = index};
     partition->active_expire = config->active_expire;
     partition->saved_s = clock_wall_us() / 1000000;
     arena_init(&partition->arena);

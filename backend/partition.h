@@ -18,6 +18,7 @@
 #include "backend/watch.h"
 #include "config/config.h"
 #include "shared/acl_log.h"
+#include "shared/command_cells.h"
 #include "shared/list.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"
@@ -66,7 +67,12 @@ struct partition {
     struct edges *edges;           /* where sorted sets begin and end */
     struct rank_cache *rank_cache; /* blocks of big collections */
     struct metrics *metrics;
-    struct arena arena; /* of the command being run; reset after it */
+    struct metric_cell *cell;      /* of the partition in server->measures */
+    struct command_cells commands; /* likewise */
+    uint64_t batch_commands;       /* of the batch that collects: commands that wrote */
+    uint64_t turn_us;              /* monotonic: requests of this turn began to run; 0: none did */
+    uint64_t full_us;              /* monotonic: the batch that collects is full since; 0: is not */
+    struct arena arena;            /* of the command being run; reset after it */
     struct slice *pins; /* values borrowed by the command being run; keyspace_end releases them */
     size_t pins_count;
     size_t pins_cap;

@@ -53,6 +53,13 @@ void server_settings_drop(struct server *server, struct settings *settings)
     settings_unref(settings);
 }
 
+static void refused(struct server *server, const char *error)
+{
+    metric_add(server->metrics, METRIC_BACKEND_RELOAD_FAILURES, 1);
+    metric_set(server->metrics, METRIC_BACKEND_RELOAD_GOOD, 0);
+    log_event(LOG_ERROR, "reload_refused", "reason=" LOG_QUOTED, error);
+}
+
 /* SIGHUP: the file again, and a log file that was moved away anew. */
 static void reload(struct server *server)
 {
@@ -61,13 +68,13 @@ static void reload(struct server *server)
     struct settings *settings = server_settings_edit(server);
     if (!backend_reload(&settings->config, &report, error, sizeof error)) {
         server_settings_drop(server, settings);
-        log_event(LOG_ERROR, "reload_refused", "reason=" LOG_QUOTED, error);
+        refused(server, error);
         return;
     }
     struct tls_context *tls = settings->tls;
     if (!settings_load_tls(settings, error, sizeof error)) {
         server_settings_drop(server, settings);
-        log_event(LOG_ERROR, "reload_refused", "reason=" LOG_QUOTED, error);
+        refused(server, error);
         return;
     }
     bool tls_changed = tls != settings->tls;
@@ -76,6 +83,8 @@ static void reload(struct server *server)
         log_event(LOG_ERROR, "log_file_failed", "path=" LOG_QUOTED, log_file);
     settings_settle(settings);
     server_settings_publish(server, settings);
+    metric_add(server->metrics, METRIC_BACKEND_RELOADS, 1);
+    metric_set(server->metrics, METRIC_BACKEND_RELOAD_GOOD, 1);
     log_event(LOG_INFO, "reloaded",
               "tls_changed=%d changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED, tls_changed,
               report.changed, report.needs_restart);
@@ -165,12 +174,16 @@ struct server *server_new(const struct backend_config *config)
     server->started_wall_ms = clock_wall_us() / 1000;
     server->started_mono_ms = clock_mono_us() / 1000;
     server->stop.run = run_stop;
+    server->metrics = metrics_new();
+    metric_set(server->metrics, METRIC_BACKEND_RELOAD_GOOD, 1);
+    measures_init(&server->measures);
     return server;
 }
 
 void server_free(struct server *server)
 {
     settings_unref(server->settings);
+    measures_fini(&server->measures);
     pthread_mutex_destroy(&server->settings_lock);
     free(server);
 }

@@ -11,8 +11,10 @@
  */
 #pragma once
 
+#include "backend/measures.h"
 #include "backend/settings.h"
 #include "config/tls_files.h"
+#include "shared/metrics.h"
 #include "shared/net/loop.h"
 
 #include <pthread.h>
@@ -42,6 +44,8 @@ struct server {
     struct worker_pool *readers; /* reader-threads; NULL: partitions read by themselves */
     struct http_server *admin;
     struct watch *tls_watches[TLS_FILES_MAX]; /* NULL where there is no file */
+    struct measures measures;                 /* any thread */
+    struct metrics *metrics;                  /* of the main thread */
     struct member members[PARTITIONS_MAX];
     uint32_t members_count;
     uint32_t members_running;

@@ -669,6 +669,8 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
         return keep_unread(session, len);
     partition_refresh(partition);
     partition->started_us = clock_mono_us();
+    if (!partition->turn_us)
+        partition->turn_us = partition->started_us;
     session->is_running = true;
     size_t used = 0;
     while (used < len && !session->is_closing && !session->waiter && !session->walk) {

@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 
+struct metric_cell;
 struct space_set; /* all of a partition */
 
 /* One storage namespace. Lives as long as the set. */
@@ -22,6 +23,9 @@ struct space {
     uint64_t expires;  /* of them: keys with a TTL */
     uint64_t
         used_ms; /* wall clock of the last command here; set by dispatch, 0 = not since start-up */
+    uint64_t keys_told; /* to the namespace's metrics; measures.c */
+    uint64_t expires_told;
+    struct metric_cell *cell; /* NULL: nothing was told */
 };
 
 /* Reads counters and database maps. NULL when the store fails. */

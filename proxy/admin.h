@@ -17,3 +17,6 @@ struct admin_visit {
     const struct proxy_snapshot *snapshot; /* in force when the request came */
     const char *path;
 };
+
+/* Which shards answer, and whether /readyz would say yes. local_admin.c */
+void admin_print_health(const struct admin_visit *visit, struct out *out);

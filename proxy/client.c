@@ -339,11 +339,20 @@ static void client_advance(struct client *client)
         look_again(client);
 }
 
+static void count_output(struct client *client, size_t len)
+{
+    struct metric_cell *cell = client->session.place->cell;
+    metric_add(client->worker->metrics, METRIC_PROXY_BYTES_OUT, len);
+    if (cell)
+        cell_add(cell, TENANT_BYTES_OUT, len);
+}
+
 void client_answer(struct client *client, struct request *request, struct block *block,
                    const char *data, size_t len)
 {
-    slow_look(client, request);
-    proxy_worker_count(client->worker, request, len > 0 && data[0] == '-');
+    bool is_error = len > 0 && data[0] == '-';
+    slow_look(client, request, is_error);
+    proxy_worker_count(client->worker, request, is_error);
     if (request->is_exec)
         transaction_executed(client, request, data);
     if (request->is_blocking)
@@ -355,7 +364,7 @@ void client_answer(struct client *client, struct request *request, struct block 
         rate_charge_reply(client, len);
     if (len <= OUT_COPY_MAX)
         client_add(client, len);
-    metric_add(client->worker->metrics, METRIC_PROXY_BYTES_OUT, len);
+    count_output(client, len);
     if (client->pipeline.front == &request->link) {
         struct out *out = stream_out(client->stream);
         if (block)
@@ -379,7 +388,7 @@ void client_answer(struct client *client, struct request *request, struct block 
 void client_ready(struct client *client, struct request *request)
 {
     CHECK(!request->is_ready);
-    slow_look(client, request);
+    slow_look(client, request, request_is_error(request));
     proxy_worker_count(client->worker, request, false);
     if (request->is_silent && request->kept == KEPT_OUT)
         out_clear(&request->kept_out);
@@ -387,7 +396,7 @@ void client_ready(struct client *client, struct request *request)
     size_t kept = request_kept_bytes(request);
     client->kept_bytes += kept;
     client_add(client, kept);
-    metric_add(client->worker->metrics, METRIC_PROXY_BYTES_OUT, kept);
+    count_output(client, kept);
     if (client->pipeline.front == &request->link)
         client_advance(client);
     else if (is_over_limit(client, stream_pending(client->stream)))
@@ -408,7 +417,7 @@ void client_push(struct client *client, struct block *block, const char *data, s
         out_write_block(out, block, data, len);
     else
         out_write(out, data, len);
-    metric_add(client->worker->metrics, METRIC_PROXY_BYTES_OUT, len);
+    count_output(client, len);
     if (waits)
         return;
     stream_send(client->stream);
@@ -564,6 +573,10 @@ static size_t take_frames(struct client *client, struct block *block, const char
         resp_scan_reset(scan);
     metric_add(worker->metrics, METRIC_PROXY_REQUESTS, taken);
     metric_add(worker->metrics, METRIC_PROXY_BYTES_IN, used);
+    if (client->session.place->cell) {
+        cell_add(client->session.place->cell, TENANT_REQUESTS, taken);
+        cell_add(client->session.place->cell, TENANT_BYTES_IN, used);
+    }
     return used;
 }
 

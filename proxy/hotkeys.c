@@ -88,6 +88,18 @@ void hotkeys_turn(struct hotkeys *hotkeys, uint64_t now_ms)
         begin_window(hotkeys);
 }
 
+void hotkeys_share(const struct hotkeys *hotkeys, struct hot_share *share)
+{
+    *share = (struct hot_share){0};
+    for (uint32_t i = 0; i < HOTKEYS_WIDTH; i++)
+        share->total += (uint64_t)hotkeys->counts[0][0][i] + hotkeys->counts[1][0][i];
+    for (uint32_t i = 0; i < hotkeys->name_count; i++) {
+        uint64_t count = estimate_of(hotkeys, hotkeys->names[i].hash);
+        if (count > share->count)
+            *share = (struct hot_share){hotkeys->names[i].hash, count, share->total};
+    }
+}
+
 uint64_t hotkeys_covered_ms(const struct hotkeys *hotkeys, uint64_t now_ms)
 {
     return now_ms - hotkeys->began_ms + (hotkeys->has_before ? HOTKEYS_WINDOW_MS : 0);

@@ -48,5 +48,12 @@ void hotkeys_add(struct hotkeys *hotkeys, struct bytes name, uint64_t now_ms);
 void hotkeys_turn(struct hotkeys *hotkeys, uint64_t now_ms);
 /* How often the name came up in the time that counts. */
 uint64_t hotkeys_estimate(const struct hotkeys *hotkeys, struct bytes name);
+/* How often the name that came up most did, and all names together. */
+struct hot_share {
+    uint64_t hash; /* of the name; 0: there is none */
+    uint64_t count;
+    uint64_t total;
+};
+void hotkeys_share(const struct hotkeys *hotkeys, struct hot_share *share);
 /* That time. */
 uint64_t hotkeys_covered_ms(const struct hotkeys *hotkeys, uint64_t now_ms);

@@ -12,6 +12,7 @@
 #include "proxy/status/status.h"
 #include "shared/clock.h"
 #include "shared/log.h"
+#include "shared/metric_text.h"
 #include "shared/metrics.h"
 #include "shared/net/http_route.h"
 
@@ -20,7 +21,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PROBE_TIMEOUT_US = 300 * 1000, HEALTH_MAX = 1024 };
+enum {
+    PROBE_TIMEOUT_US = 300 * 1000,
+    PROBES_TIMEOUT_US = 3000 * 1000, /* of all shards: what is left is asked the next time */
+    HEALTH_MAX = 1024,
+};
 
 struct admin {
     struct proxy *proxy;
@@ -32,6 +37,7 @@ struct admin {
     uint64_t probed_us;     /* when shards were asked last; 0: never */
     bool is_up[HEALTH_MAX]; /* by shard index of the map they were asked with */
     uint64_t probed_epoch;
+    size_t probe_next; /* where the next round begins */
 };
 
 static struct proxy_snapshot *admin_snapshot(struct admin *admin)
@@ -100,9 +106,12 @@ static void probe_all(struct admin *admin, const struct proxy_snapshot *snapshot
     if (admin->probed_us && admin->probed_epoch == map->epoch &&
         now_us - admin->probed_us < interval_us)
         return;
-    for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++)
-        admin->is_up[i] = map->shards[i].address_count &&
-                          probe(map->shards[i].addresses[0], snapshot->upstream_tls);
+    size_t count = map->shard_count < HEALTH_MAX ? map->shard_count : HEALTH_MAX;
+    for (size_t i = 0; i < count && clock_mono_us() - now_us < PROBES_TIMEOUT_US; i++) {
+        size_t at = admin->probe_next++ % count;
+        admin->is_up[at] = map->shards[at].address_count &&
+                           probe(map->shards[at].addresses[0], snapshot->upstream_tls);
+    }
     admin->probed_us = now_us;
     admin->probed_epoch = map->epoch;
 }
@@ -138,6 +147,22 @@ static void reply_readyz(const struct admin_visit *visit, bool any_suffices,
         reply->status = 503;
     if (reply->status == 200)
         out_printf(&reply->body, "ready\n");
+}
+
+void admin_print_health(const struct admin_visit *visit, struct out *out)
+{
+    static const char NAME[] = "scree_proxy_shard_up";
+    const struct shard_map *map = visit->snapshot->map;
+    bool is_ready = !atomic_load(&visit->proxy->is_stopping);
+    probe_all(visit->admin, visit->snapshot);
+    metric_head(out, NAME, "gauge", "1: the shard answered when it was asked last.");
+    for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++) {
+        char labels[METRIC_LABELS_MAX] = "";
+        metric_label(labels, "shard", bytes_of(map->shards[i].name));
+        metric_number(out, NAME, labels, visit->admin->is_up[i]);
+        is_ready &= visit->admin->is_up[i] || !map->shards[i].slot_count;
+    }
+    metric_gauge(out, "scree_proxy_ready", "1: /readyz says yes.", is_ready);
 }
 
 /* Runs print into the reply's body. */
@@ -199,12 +224,6 @@ static void answer_readyz_any(void *visit, struct http_reply *reply)
     reply_readyz(visit, true, reply);
 }
 
-static void answer_metrics(void *visit, struct http_reply *reply)
-{
-    (void)visit;
-    metrics_print(&reply->body, "scree_proxy");
-}
-
 static void answer_shards(void *visit, struct http_reply *reply)
 {
     reply_printed(reply, print_map, ((const struct admin_visit *)visit)->snapshot->map);
@@ -226,7 +245,7 @@ static const struct http_route routes[] = {
     {"/healthz", true, HTTP_TEXT, answer_healthz},
     {"/readyz", true, HTTP_TEXT, answer_readyz},
     {"/readyz/any", true, HTTP_TEXT, answer_readyz_any},
-    {"/metrics", false, HTTP_METRICS, answer_metrics},
+    {"/metrics", false, HTTP_METRICS, proxy_measures_print},
     {"/shards", false, HTTP_TEXT, answer_shards},
     {"/config", false, HTTP_TEXT, answer_config},
     {"/", true, HTTP_TEXT, answer_status},

@@ -14,7 +14,7 @@ const char lease_limit_error[] =
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-static struct node *node_new(const struct shard *shard)
+static struct node *node_new(const struct proxy_worker *worker, const struct shard *shard)
 {
     struct node *node = calloc(1, sizeof(*node));
     CHECK(node);
@@ -25,6 +25,7 @@ static struct node *node_new(const struct shard *shard)
     CHECK(node->name);
     CHECK(node->address);
     list_init(&node->spare);
+    node->cell = labels_cell(worker->proxy->measures.shards, bytes_of(shard->name), worker->index);
     return node;
 }
 
@@ -94,7 +95,7 @@ void pool_update(struct pool *pool, const struct shard_map *map)
     for (size_t i = 0; i < pool->count; i++) {
         pool->nodes[i] = take_node(before, count, &map->shards[i]);
         if (!pool->nodes[i])
-            pool->nodes[i] = node_new(&map->shards[i]);
+            pool->nodes[i] = node_new(pool->worker, &map->shards[i]);
         pool->nodes[i]->index = (uint32_t)i;
     }
     for (size_t i = 0; i < count; i++) {

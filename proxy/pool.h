@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct metric_cell;
 struct proxy_worker;
 struct shard_map;
 struct upstream;
@@ -34,6 +35,10 @@ struct node {
     struct traffic traffic;            /* its clients' requests; times since they were sent */
     uint32_t index;                    /* in the map, unless it is_removed */
     bool is_removed;                   /* no longer in the map */
+    struct metric_cell *cell;          /* of the shard in proxy->measures */
+    uint64_t in_flight;                /* for its gauges, as the next two */
+    uint64_t queue_bytes;
+    uint64_t connections;
 };
 
 struct pool {

@@ -68,6 +68,8 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     proxy->started_ms = clock_wall_us() / 1000;
     proxy->next_client_id = 1;
     proxy->metrics = metrics_new();
+    proxy_measures_init(&proxy->measures);
+    metric_set(proxy->metrics, METRIC_PROXY_RELOAD_GOOD, 1);
     proxy->journal = journal_new();
     proxy->events = events_new();
     events_note(proxy->events, EVENT_STARTED, proxy->started_ms, "", "version " SCREE_VERSION);
@@ -75,6 +77,7 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     proxy->meters = meters_new();
     make_run_id(proxy->run_id);
     metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH, snapshot->map->epoch);
+    metric_set(proxy->metrics, METRIC_PROXY_MAP_LOADED_S, clock_wall_us() / 1000000);
     return proxy;
 }
 
@@ -85,6 +88,7 @@ void proxy_free(struct proxy *proxy)
     refusals_free(proxy->refusals);
     meters_free(proxy->meters);
     free(proxy->workers);
+    proxy_measures_fini(&proxy->measures);
     journal_free(proxy->journal);
     events_free(proxy->events);
     free(proxy);
@@ -161,6 +165,8 @@ void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot)
     if (!shard_map_equal(proxy->snapshot->map, snapshot->map))
         note(proxy, EVENT_MAP_CHANGED, "epoch %" PRIu64 ", %zu shards (before: epoch %" PRIu64 ")",
              snapshot->map->epoch, snapshot->map->shard_count, proxy->snapshot->map->epoch);
+    if (!shard_map_equal(proxy->snapshot->map, snapshot->map))
+        metric_set(proxy->metrics, METRIC_PROXY_MAP_LOADED_S, clock_wall_us() / 1000000);
     snapshot_unref(proxy->snapshot);
     proxy->snapshot = snapshot;
     log_set_level((enum log_level)snapshot->config.log_level);
@@ -179,12 +185,14 @@ bool proxy_reload(struct proxy *proxy, struct reload_report *report, char *error
     if (!fresh) {
         metric_add(proxy->metrics, METRIC_PROXY_RELOAD_FAILURES, 1);
         note(proxy, EVENT_RELOAD_REFUSED, "%s", error);
+        metric_set(proxy->metrics, METRIC_PROXY_RELOAD_GOOD, 0);
         log_event(LOG_ERROR, "reload_refused", "reason=" LOG_QUOTED, error);
         return false;
     }
     proxy_publish(proxy, fresh);
     metric_add(proxy->metrics, METRIC_PROXY_RELOADS, 1);
     note_reload(proxy, report);
+    metric_set(proxy->metrics, METRIC_PROXY_RELOAD_GOOD, 1);
     log_event(LOG_INFO, "reloaded",
               "epoch=%" PRIu64
               " map_changed=%d namespaces_changed=%d users_changed=%d tls_changed=%d "

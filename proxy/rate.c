@@ -215,6 +215,8 @@ static void refuse(struct client *client, const struct command *command, uint64_
                    is_bytes ? meter->bytes.rate : meter->requests.rate,
                    is_bytes ? "bytes" : "requests");
     metric_add(client->worker->metrics, METRIC_PROXY_RATE_REFUSED, 1);
+    if (client->session.place->cell)
+        cell_add(client->session.place->cell, TENANT_RATE_REFUSED, 1);
     transaction_refused(client);
     client_reply_text(client, command, text);
 }

@@ -150,6 +150,15 @@ size_t request_kept_bytes(const struct request *request)
     return request->kept == KEPT_OUT ? request->kept_out.bytes : 0;
 }
 
+bool request_is_error(const struct request *request)
+{
+    struct iovec first;
+    if (request->kept == KEPT_INLINE)
+        return request->kept_len && request->kept_text[0] == '-';
+    return request->kept == KEPT_OUT && out_iov(&request->kept_out, &first, 1) > 0 &&
+           *(const char *)first.iov_base == '-';
+}
+
 /* ---- parts ----------------------------------------------------------------------------------- */
 
 void request_make_parts(struct request *request, uint32_t count, uint32_t order_count)

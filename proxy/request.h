@@ -186,5 +186,7 @@ void request_run_local(struct request *request, request_done_fn *handler, uint32
 /* The reply that is kept moves to `out`. */
 void request_take_kept(struct request *request, struct out *out);
 size_t request_kept_bytes(const struct request *request);
+/* The reply that is kept is an error. */
+bool request_is_error(const struct request *request);
 /* Keeps one frame as its reply. */
 void request_keep_reply(struct request *request, struct block *block, const char *data, size_t len);

@@ -3,7 +3,7 @@
  *
  *   frame taken ─► slow_remember: the turn's time, the frame's first bytes
  *                                   … shard(s) …
- *   reply complete ─► slow_look: one compare; too long ─► slow_note ─► journal (one per proxy, a mutex)
+ *   reply complete ─► slow_look: counted; too long ─► slow_note ─► journal (one per proxy, a mutex)
  *
  * Times are those of loop turns (slow_clock), so what happens inside one turn takes 0 µs. Commands that wait at a backend
  * (BLPOP) are not slow, they wait. A shard's share is the time it had this request in front of its queue: since
@@ -12,6 +12,7 @@
 #pragma once
 
 #include "proxy/client.h"
+#include "proxy/proxy_measures.h"
 #include "proxy/request.h"
 #include "proxy/worker.h"
 #include "shared/latency.h"
@@ -53,12 +54,16 @@ static inline void slow_remember(struct request *request, const struct frame *fr
 void slow_note(struct client *client, const struct request *request, uint64_t usec);
 
 /* Its reply is complete. */
-static inline void slow_look(struct client *client, const struct request *request)
+static inline void slow_look(struct client *client, const struct request *request, bool is_error)
 {
-    const struct proxy_worker *worker = client->worker;
-    if (!request->head_len)
+    struct proxy_worker *worker = client->worker;
+    if (!request->begun_us)
         return;
     uint64_t usec = worker->now_us - request->begun_us;
-    if (usec >= worker->slow_us)
+    if (request->command)
+        command_cells_add(&worker->command_cells, request->command, usec, is_error);
+    if (is_error && client->session.place->cell)
+        cell_add(client->session.place->cell, TENANT_ERRORS, 1);
+    if (usec >= worker->slow_us && request->head_len)
         slow_note(client, request, usec);
 }

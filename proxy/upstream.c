@@ -123,6 +123,7 @@ void upstream_up(struct upstream *upstream)
                     upstream->node->address);
     }
     upstream->failures = 0;
+    cell_add(upstream->node->cell, SHARD_CONNECTS, 1);
     upstream->state = UPSTREAM_UP;
     upstream->out = stream_out(upstream->stream);
     out_move(upstream->out, &upstream->early);
@@ -162,6 +163,7 @@ static void upstream_down(struct upstream *upstream, const char *reason)
     upstream->retry_at_ms = loop_mono_ms(upstream->worker->loop) + backoff_ms(upstream);
     (void)snprintf(upstream->reason, sizeof(upstream->reason), "%s", reason);
     metric_add(upstream->worker->metrics, METRIC_PROXY_UPSTREAM_FAILURES, 1);
+    cell_add(upstream->node->cell, SHARD_FAILURES, 1);
     log_event(was_down ? LOG_DEBUG : LOG_WARN, "upstream_down",
               "shard=%s address=%s reason=" LOG_QUOTED, upstream->node->name,
               upstream->node->address, reason);
@@ -316,6 +318,7 @@ static void time_out(struct upstream *upstream, struct part *part, uint64_t time
     part->is_answered = true;
     (void)snprintf(what, sizeof(what), "no reply within %" PRIu64 " ms", timeout_ms);
     metric_add(upstream->worker->metrics, METRIC_PROXY_UPSTREAM_TIMEOUTS, 1);
+    cell_add(upstream->node->cell, SHARD_TIMEOUTS, 1);
     upstream_fail(upstream, part, what, "");
 }
 

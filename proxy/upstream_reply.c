@@ -123,6 +123,9 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
                         !is_errand);
         if (is_errand)
             part->upstream = NULL;
+        if (part->request->begun_us)
+            cell_observe(upstream->node->cell, SHARD_SECONDS,
+                         upstream->worker->now_us - part->request->begun_us);
         take_reply(upstream, part, block, data, len);
         if (is_errand)
             upstream_release(upstream, true);

@@ -17,6 +17,7 @@
 #include "proxy/slow.h"
 #include "proxy/status/status.h"
 #include "shared/check.h"
+#include "shared/clock.h"
 #include "shared/log.h"
 #include "shared/net/stream.h"
 
@@ -94,7 +95,12 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     route_keys_init(&worker->keys);
     worker->slot_hits = calloc(SLOT_COUNT, sizeof *worker->slot_hits);
     CHECK(worker->slot_hits);
+    worker->cell = proxy_measures_worker(&proxy->measures, index);
+    worker->command_cells =
+        (struct command_cells){.labels = proxy->measures.commands, .thread = index};
     places_init(&worker->places, snapshot->namespaces, proxy->meters);
+    worker->places.measures = &proxy->measures;
+    worker->places.thread = index;
     worker->rate_waits = rate_waits_new(worker);
     worker->home = places_get(&worker->places, (struct bytes){"", 0}, 0);
     worker->home->is_proven = true;
@@ -453,6 +459,7 @@ static void on_slow(void *owner)
         tracking_slow(worker);
     local_slow(worker);
     status_slow(atomic_load(&worker->proxy->status), worker);
+    proxy_measures_slow(worker);
     decay(worker);
 }
 
@@ -463,9 +470,20 @@ static void set_gauges(struct proxy_worker *worker)
     metric_set(worker->metrics, METRIC_PROXY_INFLIGHT, worker->requests - worker->free_count);
 }
 
+/* Hooks may run several times a turn: the first counts. */
+static void time_turn(struct proxy_worker *worker)
+{
+    uint64_t begun_us = loop_mono_us(worker->loop);
+    if (worker->turn_us == begun_us)
+        return;
+    worker->turn_us = begun_us;
+    cell_observe(worker->cell, WORKER_TURN_SECONDS, clock_mono_us() - begun_us);
+}
+
 static bool on_turn_end(void *owner)
 {
     struct proxy_worker *worker = owner;
+    time_turn(worker);
     for (struct list *link; (link = list_pop(&worker->closed));)
         client_free(container_of(link, struct client, link));
     monitor_flush(worker);

@@ -13,7 +13,7 @@
 #include "proxy/pool.h"
 #include "proxy/route.h"
 #include "proxy/session.h"
-#include "shared/command.h"
+#include "shared/command_cells.h"
 #include "shared/list.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"
@@ -42,6 +42,9 @@ struct proxy_worker {
     struct places places;
     struct place *home; /* no namespace, database 0: where a backend's session begins */
     struct metrics *metrics;
+    struct metric_cell *cell; /* of the worker in proxy->measures */
+    struct command_cells command_cells;
+    uint64_t turn_us;          /* the turn that was timed last */
     struct resp_limits limits; /* of authenticated clients */
 
     struct list audiences;         /* who listens to channels; audience.c */

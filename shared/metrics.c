@@ -7,7 +7,7 @@
 
 enum { CACHE_LINE = 64 };
 
-enum kind { COUNTER, GAUGE };
+enum kind { COUNTER, GAUGE, HIDDEN };
 
 // clang-format off
 static const struct {
@@ -64,6 +64,8 @@ void metrics_print(struct out *out, const char *prefix)
     static const char always[] = "scree_process";
     for (int i = 0; i < METRIC_COUNT; i++) {
         const char *name = rows[i].name;
+        if (rows[i].kind == HIDDEN)
+            continue;
         if (strncmp(name, prefix, strlen(prefix)) == 0 ||
             strncmp(name, always, sizeof(always) - 1) == 0)
             print_row(out, (enum metric)i);

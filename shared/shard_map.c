@@ -143,6 +143,29 @@ bool shard_map_equal(const struct shard_map *a, const struct shard_map *b)
     return true;
 }
 
+/* FNV-1a. */
+static uint64_t hash_on(uint64_t hash, const void *data, size_t len)
+{
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+uint64_t shard_map_hash(const struct shard_map *map)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    hash = hash_on(hash, &map->epoch, sizeof map->epoch);
+    hash = hash_on(hash, map->slot_shard, sizeof map->slot_shard);
+    for (size_t i = 0; i < map->shard_count; i++) {
+        const struct shard *shard = &map->shards[i];
+        hash = hash_on(hash, shard->name, strlen(shard->name) + 1);
+        for (size_t n = 0; n < shard->address_count; n++)
+            hash = hash_on(hash, shard->addresses[n], strlen(shard->addresses[n]) + 1);
+    }
+    return hash;
+}
+
 bool shard_map_next_range(const struct shard_map *map, int shard, unsigned *slot, unsigned *first,
                           unsigned *last)
 {

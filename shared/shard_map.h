@@ -57,6 +57,8 @@ static inline uint16_t shard_map_find(const struct shard_map *map, uint16_t slot
 int shard_map_named(const struct shard_map *map, struct bytes name);
 /* Same epoch, shards and owners. */
 bool shard_map_equal(const struct shard_map *a, const struct shard_map *b);
+/* The same for equal maps, in any process. */
+uint64_t shard_map_hash(const struct shard_map *map);
 /* Walks the ranges of a shard's slots in order: *slot starts at 0; false at the end. */
 bool shard_map_next_range(const struct shard_map *map, int shard, unsigned *slot, unsigned *first,
                           unsigned *last);

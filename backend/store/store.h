@@ -140,8 +140,18 @@ void store_info(struct store *store, struct out *out);
 /* One number by name: "disk_bytes" (its parts: "sst_bytes", "blob_bytes", "wal_bytes"),
  * "memtable_bytes", "table_reader_bytes", "cache_bytes" (of the environment),
  * "pending_compaction_bytes", "stalled" (1 when writes are stopped), "delayed_write_rate" (bytes a second
- * that writes are held to while compaction is behind; 0: they are not), "disk_free_bytes" (0: none, or unknown). */
+ * that writes are held to while compaction is behind; 0: they are not), "disk_free_bytes" (0: none, or unknown), "running_compactions",
+ * "running_flushes". */
 uint64_t store_figure(struct store *store, const char *name);
+/* What lies on each level, all column families together. */
+enum { STORE_LEVELS = 7 };
+struct store_level {
+    uint64_t files;
+    uint64_t bytes;
+};
+void store_levels(struct store *store, struct store_level levels[STORE_LEVELS]);
+/* Blocks this thread found in the block cache, and those it read, since its first call. */
+void store_thread_blocks(uint64_t *hits, uint64_t *reads);
 /* Writes what is in memory tables to files; blocks, other writes go on. 0, ERR_DISK_FULL or ERR_STORE. */
 int store_flush(struct store *store, char *error, size_t size);
 /* A consistent copy made of hard links at `path` (must not exist): every write that has returned is in it.

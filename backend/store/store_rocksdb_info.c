@@ -77,6 +77,16 @@ static const struct {
 };
 enum { FIGURES = sizeof figures / sizeof figures[0] };
 
+/* Those that any column family tells for all. */
+static const struct {
+    const char *name, *property;
+} db_figures[] = {
+    {"running_compactions", "rocksdb.num-running-compactions"},
+    {"running_flushes", "rocksdb.num-running-flushes"},
+    {"delayed_write_rate", "rocksdb.actual-delayed-write-rate"},
+};
+enum { DB_FIGURES = sizeof db_figures / sizeof db_figures[0] };
+
 static uint64_t figure_locked(struct store *store, const char *name)
 {
     if (strcmp(name, "cache_bytes") == 0)
@@ -90,8 +100,9 @@ static uint64_t figure_locked(struct store *store, const char *name)
     if (strcmp(name, "stalled") == 0)
         return atomic_load(&store->stopped) ||
                cf_property(store, CF_SYSTEM, "rocksdb.is-write-stopped");
-    if (strcmp(name, "delayed_write_rate") == 0)
-        return cf_property(store, CF_SYSTEM, "rocksdb.actual-delayed-write-rate");
+    for (size_t i = 0; i < DB_FIGURES; i++)
+        if (strcmp(name, db_figures[i].name) == 0)
+            return cf_property(store, CF_SYSTEM, db_figures[i].property);
     if (strcmp(name, "disk_bytes") == 0)
         return figure_locked(store, "sst_bytes") + figure_locked(store, "blob_bytes") +
                figure_locked(store, "wal_bytes");
@@ -107,6 +118,38 @@ uint64_t store_figure(struct store *store, const char *name)
     uint64_t value = figure_locked(store, name);
     pthread_rwlock_unlock(&store->lock);
     return value;
+}
+
+void store_levels(struct store *store, struct store_level levels[STORE_LEVELS])
+{
+    memset(levels, 0, STORE_LEVELS * sizeof *levels);
+    pthread_rwlock_rdlock(&store->lock);
+    const rocksdb_livefiles_t *files = store->db ? rocksdb_livefiles(store->db) : NULL;
+    pthread_rwlock_unlock(&store->lock);
+    if (!files)
+        return;
+    for (int i = 0; i < rocksdb_livefiles_count(files); i++) {
+        int level = rocksdb_livefiles_level(files, i);
+        if (level < 0 || level >= STORE_LEVELS)
+            continue;
+        levels[level].files++;
+        levels[level].bytes += rocksdb_livefiles_size(files, i);
+    }
+    rocksdb_livefiles_destroy(files);
+}
+
+/* Counts are kept for a thread once it has asked for them; the times RocksDB could take are not. */
+void store_thread_blocks(uint64_t *hits, uint64_t *reads)
+{
+    enum { COUNTS_ONLY = rocksdb_enable_count };
+    static _Thread_local bool is_on;
+    rocksdb_perfcontext_t *context = rocksdb_perfcontext_create();
+    if (!is_on)
+        rocksdb_set_perf_level(COUNTS_ONLY);
+    is_on = true;
+    *hits = rocksdb_perfcontext_metric(context, rocksdb_block_cache_hit_count);
+    *reads = rocksdb_perfcontext_metric(context, rocksdb_block_read_count);
+    rocksdb_perfcontext_destroy(context);
 }
 
 static void info_line(struct store *store, struct out *out, const char *name)

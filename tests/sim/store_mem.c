@@ -628,6 +628,17 @@ int store_flush(struct store *store, char *error, size_t size)
     return store_sync(store, error, size);
 }
 
+void store_levels(struct store *store, struct store_level levels[STORE_LEVELS])
+{
+    memset(levels, 0, STORE_LEVELS * sizeof *levels);
+    levels[0].bytes = store_figure(store, "disk_bytes");
+}
+
+void store_thread_blocks(uint64_t *hits, uint64_t *reads)
+{
+    *hits = *reads = 0;
+}
+
 int store_checkpoint(struct store *store, const char *path, char *error, size_t size)
 {
     if (disk_find(path)) {

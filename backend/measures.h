@@ -1,0 +1,52 @@
+/*
+ * measures.h - what the backend counts by command, partition and namespace (metric_labels.h), and the page /metrics.
+ *
+ *   partition's thread: cell_add(partition->cell, PARTITION_…, 1)  ─►  own words ◄── HTTP thread: measures_print
+ *   the store's own figures (levels, files, WAL) are read from it while the page is made
+ */
+#pragma once
+
+#include "shared/metric_labels.h"
+
+struct http_reply;
+struct partition;
+
+enum { MEASURED_SPACES_MAX = 4096, MEASURED_SPACES_SHOWN = 50 };
+
+enum partition_word {
+    PARTITION_COMMIT_SECONDS = 0,                   /* sealed until its replies may leave */
+    PARTITION_SYNC_SECONDS = 1 * HISTOGRAM_WORDS,   /* in the store: write and fsync */
+    PARTITION_BATCH_COMMANDS = 2 * HISTOGRAM_WORDS, /* that wrote */
+    PARTITION_BATCH_BYTES = 3 * HISTOGRAM_WORDS,    /* as written */
+    PARTITION_TURN_SECONDS = 4 * HISTOGRAM_WORDS,   /* of the loop */
+    PARTITION_STALL_US = 5 * HISTOGRAM_WORDS, /* not reading, because the next batch is full */
+    PARTITION_KEYS,
+    PARTITION_CLIENTS,
+    PARTITION_READONLY,
+    PARTITION_ROW_HITS,
+    PARTITION_ROW_MISSES,
+    PARTITION_BLOCK_HITS,
+    PARTITION_BLOCK_READS,
+    PARTITION_MEMORY_CLIENTS,
+    PARTITION_MEMORY_BATCHES,
+    PARTITION_MEMORY_RANKS,
+    PARTITION_MEMORY_ROWS,
+    PARTITION_WORDS,
+};
+
+enum space_word { SPACE_KEYS, SPACE_EXPIRES, SPACE_WORDS };
+
+struct measures {
+    struct labels *commands;
+    struct labels *partitions;
+    struct labels *spaces;
+};
+
+void measures_init(struct measures *measures);
+void measures_fini(struct measures *measures);
+struct metric_cell *measures_partition(struct measures *measures, uint32_t index);
+/* On the partition's thread: once a second, the gauges; once a turn, how long it took. */
+void measures_slow(struct partition *partition);
+void measures_turn(struct partition *partition);
+/* http_route: /metrics; the visit is the server. */
+void measures_print(void *visit, struct http_reply *reply);

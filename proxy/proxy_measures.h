@@ -1,0 +1,69 @@
+/*
+ * proxy_measures.h - what the proxy counts by command, shard, namespace and worker (metric_labels.h), and the page /metrics.
+ *
+ *   worker's thread: cell_add(node->cell, SHARD_FAILURES, 1)  ─►  own words ◄── HTTP thread: proxy_measures_print
+ *
+ * Gauges of shards are brought up to date once a second.
+ */
+#pragma once
+
+#include "shared/metric_labels.h"
+
+struct admin_visit;
+struct http_reply;
+struct proxy_worker;
+
+enum {
+    MEASURED_SHARDS_MAX = 1024,
+    MEASURED_TENANTS_MAX = 4096,
+    MEASURED_TENANTS_SHOWN = 50,
+};
+
+enum shard_word {
+    SHARD_SECONDS = 0, /* from the client's request to the shard's reply */
+    SHARD_CONNECTS = HISTOGRAM_WORDS,
+    SHARD_FAILURES,
+    SHARD_TIMEOUTS,
+    SHARD_IN_FLIGHT,
+    SHARD_QUEUE_BYTES,
+    SHARD_CONNECTIONS,
+    SHARD_WORDS,
+};
+
+enum tenant_word {
+    TENANT_REQUESTS,
+    TENANT_ERRORS,
+    TENANT_BYTES_IN,
+    TENANT_BYTES_OUT,
+    TENANT_RATE_REFUSED,
+    TENANT_WORDS,
+};
+
+enum worker_word {
+    WORKER_TURN_SECONDS = 0,
+    WORKER_CLIENTS = HISTOGRAM_WORDS,
+    WORKER_HOT_HASH,  /* of the key that is asked for most */
+    WORKER_HOT_COUNT, /* samples of it, in the last 10 to 20 s */
+    WORKER_HOT_TOTAL, /* samples at all */
+    WORKER_HOT_MS,    /* that time */
+    WORKER_HOT_SAMPLE,
+    WORKER_WORDS,
+};
+
+struct proxy_measures {
+    struct labels *commands;
+    struct labels *shards;
+    struct labels *spaces;
+    struct labels *workers;
+};
+
+void proxy_measures_init(struct proxy_measures *measures);
+void proxy_measures_fini(struct proxy_measures *measures);
+/* The cell of a namespace; an empty name is shown as "default". */
+struct metric_cell *proxy_measures_space(struct proxy_measures *measures, struct bytes name,
+                                         uint32_t thread);
+struct metric_cell *proxy_measures_worker(struct proxy_measures *measures, uint32_t index);
+/* Once a second, on the worker's thread: gauges. */
+void proxy_measures_slow(struct proxy_worker *worker);
+/* http_route: /metrics. */
+void proxy_measures_print(void *visit, struct http_reply *reply);

@@ -1,0 +1,21 @@
+/*
+ * metric_text.h - Prometheus' text format, line by line.
+ *
+ *   metric_head(out, "scree_x_total", "counter", "What it counts.");
+ *   metric_label(labels, "shard", name);  metric_number(out, "scree_x_total", labels, 7);
+ */
+#pragma once
+
+#include "shared/out.h"
+
+enum { METRIC_LABELS_MAX = 1100 };
+
+void metric_head(struct out *out, const char *name, const char *type, const char *help);
+/* Adds a label to `labels`, which is "" at first. Whatever the bytes are, the text is valid UTF-8. */
+void metric_label(char labels[METRIC_LABELS_MAX], const char *name, struct bytes value);
+void metric_number(struct out *out, const char *name, const char *labels, uint64_t value);
+void metric_double(struct out *out, const char *name, const char *labels, double value);
+/* A gauge without labels, with its head. */
+void metric_gauge(struct out *out, const char *name, const char *help, double value);
+/* process_*: the standard names for time, memory, descriptors; and what the allocator has. */
+void metric_process(struct out *out);
