@@ -12,9 +12,10 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
+from certs import Authority
 from cluster import binary
 from harness import Skip, Suite, check, check_equal
-from kube import ROOT, Agreement, Objects, container_of, render
+from kube import ROOT, Agreement, Objects, container_of, render, render_with_tls
 
 suite = Suite(__doc__)
 OVERLAYS = ('k8s/overlays/dev', 'k8s/overlays/prod')
@@ -73,6 +74,30 @@ def _(run):
     for folder in OVERLAYS:
         problems = Agreement(render(folder), os.path.dirname(binary('scree-proxy'))).problems()
         check(not problems, '%s: %s' % (folder, '; '.join(problems)))
+
+
+def tls_files(folder):
+    """What the Secret scree-tls holds, and the authority."""
+    ca = Authority(folder)
+    leaf = ca.issue('scree', names=['DNS:scree-proxy', 'DNS:scree-backend'])
+    paths = {'tls.crt': leaf.cert, 'tls.key': leaf.key, 'ca.crt': ca.cert}
+    return {name: read(path) for name, path in paths.items()}, ca
+
+
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
+@suite.case('components/tls: the same with certificates, and the lines of the files that wait for it')
+def _(run):
+    with tempfile.TemporaryDirectory(prefix='scree-certs-') as folder:
+        files, _ = tls_files(folder)
+        objects = render_with_tls(files)
+        problems = Agreement(objects, os.path.dirname(binary('scree-proxy'))).problems()
+        check(not problems, '; '.join(problems))
+        del objects[[one['metadata']['name'] for one in objects].index('scree-tls')]
+        check(any('refers to nothing' in text for text in Agreement(objects).problems()), 'a missing Secret is not noticed')
 
 
 # ---- every check can fail --------------------------------------------------------------------------------------------

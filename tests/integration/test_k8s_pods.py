@@ -7,15 +7,17 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import threading
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
+from certs import Authority
 from cluster import metric, slot_of
 from harness import Skip, Suite, check, check_equal, wait_for
-from kube import data_of, ini, render
+from kube import data_of, ini, render, render_with_tls
 from pods import Node, enter_node, reachable
 from resp import Closed, Connection, ReplyError, value
 
@@ -245,6 +247,35 @@ def _(run):
                      'the pod to be found again, both its partitions')
             check_equal([value(reply) for reply in client.pipeline([['GET', 'k%d' % i] for i in range(600)])],
                         [b'%d' % i for i in range(600)])
+
+
+@suite.case('with components/tls: clients by TLS, proxies and backends by TLS with certificates')
+def _(run):
+    if REASON:
+        raise Skip('THE PODS WERE NOT RUN: %s' % REASON)
+    with tempfile.TemporaryDirectory(prefix='scree-certs-') as folder:
+        ca = Authority(folder)
+        leaf = ca.issue('scree', names=['DNS:scree-proxy', 'DNS:scree-backend'])
+        files = {}
+        for name, path in {'tls.crt': leaf.cert, 'tls.key': leaf.key, 'ca.crt': ca.cert}.items():
+            with open(path) as file:
+                files[name] = file.read()
+        with Node(render_with_tls(files)) as node:
+            node.up(3, 2)
+            context = ca.context()
+            context.check_hostname = False  # by address here, by the Service's name in a cluster
+            pod = node.proxies[1]
+            with Connection((pod.address, pod.ports['redis-tls'], context), 20) as client:
+                check_equal(client.get('AUTH', PASSWORD), b'OK')
+                check_equal([value(reply) for reply in client.pipeline([['SET', 'k%d' % i, i] for i in range(100)])],
+                            [b'OK'] * 100)
+            backend = node.backends[0]
+            try:
+                Connection((backend.address, backend.ports['tls-0'], context), 5).get('PING')
+                check(False, 'a backend speaks to who shows no certificate')
+            except (OSError, Closed):
+                pass
+            check('scree_process_tls_handshakes_total' in http_text(backend, '/metrics'), 'no TLS at a backend')
 
 
 @suite.case('the backup CronJob makes a backup of every shard, on volumes of their own')

@@ -26,6 +26,35 @@ SIZES = {'Ki': 2 ** 10, 'Mi': 2 ** 20, 'Gi': 2 ** 30, 'kb': 2 ** 10, 'mb': 2 ** 
 TIMES = {'ms': 0.001, 's': 1, 'm': 60, 'h': 3600}
 
 
+def uncommented(text):
+    """A file of an overlay with the lines that components/tls wants."""
+    return re.sub(r'^#(tls[-a-z]* =)', r'\1', text, flags=re.M)
+
+
+def render_with_tls(files):
+    """The prod overlay with components/tls, as an operator changes a copy of it; `files`: those of the Secret scree-tls."""
+    with tempfile.TemporaryDirectory(prefix='scree-overlay-') as folder:
+        root = os.path.relpath(ROOT, os.path.realpath(folder))
+        prod = os.path.join(ROOT, 'k8s/overlays/prod/config')
+        for name in ('proxy.ini', 'backend.ini', 'shards.ini'):
+            with open(os.path.join(prod, name)) as file:
+                text = re.sub(r':740([12])$', r':741\1', uncommented(file.read()), flags=re.M)
+            with open(os.path.join(folder, name), 'w') as file:
+                file.write(text)
+        for name, text in files.items():
+            with open(os.path.join(folder, name), 'w') as file:
+                file.write(text)
+        with open(os.path.join(folder, 'kustomization.yaml'), 'w') as file:
+            yaml.safe_dump({
+                'apiVersion': 'kustomize.config.k8s.io/v1beta1', 'kind': 'Kustomization', 'namespace': 'scree',
+                'resources': [root + '/k8s/overlays/prod'], 'components': [root + '/k8s/components/tls'],
+                'generatorOptions': {'disableNameSuffixHash': True},
+                'configMapGenerator': [{'name': 'scree-proxy-config', 'behavior': 'merge', 'files': ['proxy.ini', 'shards.ini']},
+                                       {'name': 'scree-backend-config', 'behavior': 'merge', 'files': ['backend.ini']}],
+                'secretGenerator': [{'name': 'scree-tls', 'type': 'kubernetes.io/tls', 'files': sorted(files)}]}, file)
+        return render(folder)
+
+
 def render(folder):
     """The objects `kubectl apply -k folder` would send."""
     if not shutil.which('kubectl'):
@@ -336,12 +365,15 @@ class Agreement:
     def check_listening(self):
         options = self.options_of(self.proxy())['proxy']
         ports = {port['name']: port['containerPort'] for port in container_of(self.proxy())['ports']}
-        for option, name in (('listen', 'redis'), ('admin', 'admin')):
-            self.wrong(options[option] != '0.0.0.0:%d' % ports.get(name, 0), 'proxy.ini: %s = %s, port %s is %s', option,
-                       options[option], name, ports.get(name))
+        for option, name in (('listen', 'redis'), ('admin', 'admin'), ('tls-listen', 'redis-tls')):
+            want = '0.0.0.0:%d' % ports[name] if name in ports else None
+            self.wrong(options.get(option) != want, 'proxy.ini: %s = %s, port %s is %s', option, options.get(option), name,
+                       ports.get(name))
         options = self.options_of(self.backend())['backend']
         want = {'admin': int(options['admin'].rsplit(':', 1)[1])}
         want.update({'partition-%d' % i: int(options['port']) + i for i in range(int(options['partitions']))})
+        if 'tls-port' in options:
+            want.update({'tls-%d' % i: int(options['tls-port']) + i for i in range(int(options['partitions']))})
         ports = {port['name']: port['containerPort'] for port in container_of(self.backend())['ports']}
         self.wrong(ports != want or options['bind'] != '0.0.0.0', 'backend.ini listens on %s, the pod has %s', want, ports)
 
@@ -350,8 +382,9 @@ class Agreement:
         shards = [section for name, section in ini(text).items() if name.startswith('shard ')]
         got = sorted(shard['address'] for shard in shards)
         backend, options = self.backend(), self.options_of(self.backend())['backend']
-        want = sorted('%s-%d.%s:%d' % (backend['metadata']['name'], pod, backend['spec']['serviceName'],
-                                       int(options['port']) + i)
+        is_tls = self.options_of(self.proxy())['upstream'].get('tls') == 'yes'
+        first = int(options['tls-port' if is_tls else 'port'])
+        want = sorted('%s-%d.%s:%d' % (backend['metadata']['name'], pod, backend['spec']['serviceName'], first + i)
                       for pod in range(self.replicas(backend)) for i in range(int(options['partitions'])))
         self.wrong(got != want, 'shards.ini has %s, the pods are %s', got, want)
 
@@ -362,13 +395,15 @@ class Agreement:
                    'proxies and backends have different cluster secrets')
         for workload, section in ((self.proxy(), 'proxy'), (self.backend(), 'backend')):
             options = self.options_of(workload)[section]
-            for option in ('include', 'aclfile'):
+            for option in ('include', 'aclfile', 'tls-cert-file', 'tls-key-file', 'tls-ca-cert-file'):
                 path = options.get(option)
                 self.wrong(path and self.objects.file(workload, path) is None, '%s: %s is in no volume', option, path)
         for one in self.objects.of('ConfigMap'):
             for name, text in data_of(one).items():
                 self.wrong(re.search(r'^(secret|token|requirepass)\s*=', text, re.M), 'ConfigMap file %s holds a secret', name)
         for one in self.objects.of('Secret'):
+            if one['type'] == 'kubernetes.io/tls':
+                continue
             for name, text in data_of(one).items():
                 text = '\n'.join(line for line in text.splitlines() if not line.startswith('#'))
                 if name == 'password':
