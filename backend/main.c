@@ -1,7 +1,8 @@
 /*
- * main.c - scree-backend: arguments, configuration, then the server.
+ * main.c - scree-backend: arguments, configuration, then a tool or the server.
  */
 #include "backend/server.h"
+#include "backend/tool/tool.h"
 #include "config/program.h"
 #include "shared/command.h"
 #include "shared/log.h"
@@ -10,15 +11,23 @@
 
 int main(int argc, char **argv)
 {
-    static const struct program program = {
+    const char *given[TOOL_COUNT] = {NULL};
+    const struct program program = {
         .name = "scree-backend",
         .schema = &backend_schema,
+        .tools = tool_arguments,
+        .tool_count = TOOL_COUNT,
+        .given = given,
     };
     struct backend_config config = {0};
     int code;
     command_init();
     if (!program_parse(&program, argc, argv, &config.head, &code))
         return code;
+    if (tool_run(&config, given, &code)) {
+        config_fini(&config.head);
+        return code;
+    }
     log_set_level((enum log_level)config.log_level);
     if (*config.log_file && !log_set_file(config.log_file)) {
         (void)fprintf(stderr, "log-file: %s cannot be written\n", config.log_file);

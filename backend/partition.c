@@ -11,6 +11,7 @@
 #include "backend/encoding.h"
 #include "backend/expiry.h"
 #include "backend/keyspace.h"
+#include "backend/partition_store.h"
 #include "backend/pubsub.h"
 #include "backend/rank_cache.h"
 #include "backend/reader.h"
@@ -35,71 +36,9 @@
 
 enum { TICK_MS = 100, TICK_SOON_MS = 1, TICKS_PER_SECOND = 10 };
 
-static const struct bytes header_key = {"h", 1};
-static const struct bytes format_key = {"v", 1};
+static const struct bytes header_key = {SYSTEM_HEADER, 1};
 
 /* ---- the store ---- */
-
-static struct store *open_store(struct partition *partition, struct store_env *env,
-                                const struct backend_config *config, char *error, size_t size)
-{
-    static const char *const compressions[] = {"none", "lz4", "zstd"};
-    char path[4096];
-    if (snprintf(path, sizeof path, "%s/%s", config->data, partition->name) >= (int)sizeof path) {
-        (void)snprintf(error, size, "data: the path is too long");
-        return NULL;
-    }
-    const struct store_options options = {
-        .path = path,
-        .memtable_bytes = config->store_memtable_bytes,
-        .memtables = (uint32_t)config->store_memtables,
-        .wal_bytes_max = config->store_wal_limit_bytes,
-        .bloom_bits = (uint32_t)config->store_bloom_bits,
-        .max_open_files = config->store_max_open_files,
-        .blob_threshold_bytes = config->store_blob_threshold_bytes,
-        .compression = compressions[config->store_compression],
-        .drop = expiry_is_orphan,
-    };
-    return store_open(env, &options, error, size);
-}
-
-/* A number stored under a system key; 0 when it is missing. */
-static bool read_format(struct store *store, uint64_t *format)
-{
-    struct slice value;
-    *format = 0;
-    int err = store_get(store, CF_SYSTEM, format_key, &value);
-    if (err == ERR_NOT_FOUND)
-        return true;
-    bool good = err == OK && decode_u64(slice_bytes(&value), format);
-    if (err == OK)
-        slice_release(&value);
-    return good;
-}
-
-/* A new store gets the format's number; a store of a newer program is refused. */
-static bool check_format(struct partition *partition, char *error, size_t size)
-{
-    uint64_t format;
-    if (!read_format(partition->store, &format)) {
-        (void)snprintf(error, size, "%s: its data format cannot be read", partition->name);
-        return false;
-    }
-    if (format > DATA_FORMAT) {
-        (void)snprintf(error, size, "%s: data format %" PRIu64 " is newer than this program's %d",
-                       partition->name, format, DATA_FORMAT);
-        return false;
-    }
-    if (format == DATA_FORMAT)
-        return true;
-    struct store_batch *batch = store_batch_new();
-    store_batch_put(batch, partition->store, CF_SYSTEM, format_key,
-                    encode_u64(&partition->arena, DATA_FORMAT));
-    bool good = store_write(partition->store, batch, true, error, size) == OK;
-    store_batch_free(batch);
-    arena_reset(&partition->arena);
-    return good;
-}
 
 /* Where the last durable batch left off. */
 static bool read_header(struct partition *partition)
@@ -559,10 +498,8 @@ struct partition *partition_new(struct server *server, uint32_t index, struct lo
         list_init(&partition->waiting[i]);
     for (int i = 0; i < 4; i++)
         partition->random_state[i] = clock_random() | 1;
-    partition->store = open_store(partition, env, config, error, size);
+    partition->store = partition_store_open(env, config, partition->name, error, size);
     if (!partition->store)
-        goto failed;
-    if (!check_format(partition, error, size))
         goto failed;
     if (!read_header(partition) || !build(partition, config)) {
         (void)snprintf(error, size, "%s: its system rows cannot be read", partition->name);

@@ -4,6 +4,7 @@
 #include "backend/memory.h"
 #include "backend/partition.h"
 #include "backend/store/store.h"
+#include "backend/tool/tool.h"
 #include "config/reload.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -214,6 +215,12 @@ static bool has_partition(const struct backend_config *config, int index)
 static bool check_partitions(const struct backend_config *config, char *error, size_t size)
 {
     int found = 0;
+    if (tool_restore_is_open(config->data)) {
+        (void)snprintf(error, size,
+                       "data: a restore into %s was interrupted: run it again to begin anew",
+                       config->data);
+        return false;
+    }
     while (found < PARTITIONS_MAX && has_partition(config, found))
         found++;
     if (found == 0 || found == config->partitions)

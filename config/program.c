@@ -40,6 +40,12 @@ static void print_help(const struct program *program, FILE *to)
         "  --version           print the version, and end\n"
         "  --help              print this, and end\n",
         program->name);
+    for (size_t i = 0; i < program->tool_count; i++) {
+        const struct program_tool *tool = &program->tools[i];
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s %s", tool->name, tool->value ? tool->value : "");
+        (void)fprintf(to, "%s  %-18s  %s\n", i ? "" : "\n", name, tool->help);
+    }
 }
 
 /* True when argv[*i] is `name`; its value is the rest after '=' or the next argument. */
@@ -58,7 +64,23 @@ static bool takes_value(const char *name, int argc, char **argv, int *i, const c
     return true;
 }
 
-static enum answer arguments_read(int argc, char **argv, struct arguments *arguments)
+/* Takes argv[*i] if it is a tool's. */
+static bool takes_tool(const struct program *program, int argc, char **argv, int *i)
+{
+    for (size_t t = 0; t < program->tool_count; t++) {
+        const struct program_tool *tool = &program->tools[t];
+        if (tool->value && takes_value(tool->name, argc, argv, i, &program->given[t]))
+            return true;
+        if (!tool->value && strcmp(argv[*i], tool->name) == 0) {
+            program->given[t] = "";
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum answer arguments_read(const struct program *program, int argc, char **argv,
+                                  struct arguments *arguments)
 {
     static const struct {
         const char *name;
@@ -76,6 +98,8 @@ static enum answer arguments_read(int argc, char **argv, struct arguments *argum
             answer = ANSWER_PRINT_DOCS;
             continue;
         }
+        if (takes_tool(program, argc, argv, &i))
+            continue;
         size_t p = 0;
         while (p < sizeof plain / sizeof *plain && strcmp(argv[i], plain[p].name) != 0)
             p++;
@@ -136,7 +160,7 @@ bool program_parse(const struct program *program, int argc, char **argv, struct 
                    int *exit_code)
 {
     struct arguments arguments = {0};
-    enum answer answer = arguments_read(argc, argv, &arguments);
+    enum answer answer = arguments_read(program, argc, argv, &arguments);
     *exit_code = EXIT_SUCCESS;
     switch (answer) {
     case ANSWER_USAGE:

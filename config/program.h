@@ -8,9 +8,19 @@
 
 #include "config/config.h"
 
+/* An argument that makes the program do something else than serve. */
+struct program_tool {
+    const char *name;  /* "--restore" */
+    const char *value; /* what --help calls its value; NULL: it has none */
+    const char *help;
+};
+
 struct program {
     const char *name; /* "scree-proxy" */
     const struct config_schema *schema;
+    const struct program_tool *tools;
+    size_t tool_count;
+    const char **given; /* by tool: its value, "" where it has none; NULL: not given */
 };
 
 /* Reads the arguments and the config file (without --config: the defaults) into `config`, which is

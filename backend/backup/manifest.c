@@ -1,6 +1,7 @@
 #include "backend/backup/manifest.h"
 
 #include "backend/backup/disk_file.h"
+#include "backend/json/json_doc.h"
 #include "backend/store/store_path.h"
 #include "shared/check.h"
 #include "shared/digest.h"
@@ -124,6 +125,9 @@ static bool write_two(const char *dir, const char *text, char *error, size_t siz
 
 bool manifest_write(const struct manifest *manifest, const char *dir, char *error, size_t size)
 {
+    struct arena arena; /* jansson's memory; it frees nothing */
+    arena_init(&arena);
+    json_use(&arena);
     json_t *root = to_json(manifest);
     char *text = json_dumps(root, JSON_INDENT(1));
     CHECK(text);
@@ -135,8 +139,8 @@ bool manifest_write(const struct manifest *manifest, const char *dir, char *erro
         (void)snprintf(error, size, "%s: %s", dir, strerror(errno));
         good = false;
     }
-    free(text);
-    json_decref(root);
+    json_use(NULL);
+    arena_fini(&arena);
     return good;
 }
 
@@ -215,6 +219,9 @@ static bool digest_fits(const char *dir, struct bytes text)
 static struct manifest *parse(const char *dir, struct bytes text, char *error, size_t size)
 {
     json_error_t where;
+    struct arena arena;
+    arena_init(&arena);
+    json_use(&arena);
     json_t *root = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, &where);
     struct manifest *manifest = manifest_new();
     int format = 0;
@@ -227,7 +234,8 @@ static struct manifest *parse(const char *dir, struct bytes text, char *error, s
         (void)snprintf(error, size, "%s: the manifest cannot be understood", dir);
         good = false;
     }
-    json_decref(root);
+    json_use(NULL);
+    arena_fini(&arena);
     if (good)
         return manifest;
     manifest_free(manifest);

@@ -3,12 +3,17 @@
 
 import json
 import os
+import shutil
+import subprocess
 import sys
+import tempfile
+import threading
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Cluster
+from cluster import Cluster, binary, even_slots, scan_all
 from harness import Suite, check, check_equal, wait_for
 from resp import Connection
 
@@ -106,6 +111,321 @@ def _(run):
                 ids.add(manifest['id'])
                 check('[shard %s]' % shard in manifest['map'], 'the map names %s' % shard)
         check_equal(len(ids), 1, 'ids')
+
+
+# ---- restoring ----
+
+class Shelf:
+    """A directory for backups that several clusters see."""
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix='scree-backups-')
+        self.options = {'backend': {'backup-dir': self.path}}
+        return self
+
+    def __exit__(self, *ignored):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def of(self, name):
+        return os.path.join(self.path, name)
+
+
+def tool(*arguments):
+    done = subprocess.run([binary('scree-backend')] + list(arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=300, check=False)
+    return done.returncode, done.stdout.decode('utf-8', 'replace')
+
+
+def restore_arguments(backend, path, shards):
+    """Of one backend of a cluster that is not started yet; `shards`: names in its map."""
+    arguments = ['--config', backend.config_path, '--restore', path]
+    return arguments + (['--map', backend.cluster.shards_path, '--shard', ','.join(shards)] if shards else [])
+
+
+def restored(path, backends, partitions, **options):
+    """A cluster of that shape, its data taken from a backup; to be entered."""
+    cluster = Cluster(backends=backends, partitions=partitions, proxies=1, **options)
+    cluster.write_shards(even_slots(backends * partitions))
+    for backend in cluster.backends:
+        backend.write_config()
+        shards = ['b%dp%d' % (backend.index, i) for i in range(partitions)]
+        code, text = tool(*restore_arguments(backend, path, shards))
+        check(code == 0, 'restore: %s' % text)
+    return cluster
+
+
+def cluster_map(folder):
+    """A map of one shard that has everything."""
+    path = os.path.join(folder, '..', 'map-%d.ini' % os.getpid())
+    with open(path, 'w') as file:
+        file.write('[map]\nepoch = 1\n[shard a]\nslots = 0-16383\naddress = 127.0.0.1:7401\n')
+    return path
+
+
+def fill(client):
+    """Keys of every type, some with TTLs, spread over all shards."""
+    for i in range(24):
+        client.pipeline([
+            ['SET', 'string:%d' % i, 'value %d' % i],
+            ['SET', 'ttl:%d' % i, 'x', 'PX', str(10 ** 8 + i)],
+            ['SETBIT', 'bits:%d' % i, str(100000 + i), '1'],
+            ['PFADD', 'hll:%d' % i] + ['e%d' % n for n in range(i * 20 + 1)],
+            ['HSET', 'hash:%d' % i] + [word for n in range(i + 1) for word in ('f%d' % n, 'v%d' % n)],
+            ['RPUSH', 'list:%d' % i] + ['e%d' % n for n in range(i + 1)],
+            ['LPUSH', 'list:%d' % i, 'head'],
+            ['SADD', 'set:%d' % i] + ['m%d' % n for n in range(i * 9 + 1)],
+            ['ZADD', 'zset:%d' % i] + [word for n in range(i * 9 + 1) for word in (str(n * 1.5), 'm%d' % n)],
+            ['GEOADD', 'geo:%d' % i, '13.3', '38.1', 'here'],
+            ['JSON.SET', 'json:%d' % i, '$', '{"a":[%d,{"b":null}]}' % i],
+            ['XADD', 'stream:%d' % i, '1-1', 'f', 'v'],
+            ['XADD', 'stream:%d' % i, '2-%d' % i, 'f', 'w', 'g', 'x'],
+            ['XGROUP', 'CREATE', 'stream:%d' % i, 'group', '0'],
+            ['XREADGROUP', 'GROUP', 'group', 'consumer', 'COUNT', '1', 'STREAMS', 'stream:%d' % i, '>'],
+            ['PEXPIRE', 'hash:%d' % i, str(10 ** 9 + i)] if i % 2 else ['PING'],
+            ['DEL', 'set:%d' % i] if i % 7 == 0 else ['PING'],
+        ])
+
+
+def snapshot(client):
+    """{key: (DUMP, when it expires)} of the client's namespace and database, and its counters."""
+    found = {}
+    for key in sorted(scan_all(client, 'COUNT', '500')):
+        found[key] = (client.get('DUMP', key), client.get('PEXPIRETIME', key))
+    check_equal(client.get('DBSIZE'), len(found), 'DBSIZE')
+    return found
+
+
+def same(before, after, what):
+    check_equal(sorted(after), sorted(before), '%s: keys' % what)
+    for key, value in before.items():
+        check(after[key] == value, '%s: %r differs: %r, %r' % (what, key, after[key], value))
+
+
+NAMESPACES = {'shop': {'token': 'shop'}, 'mail': {'token': 'mail'}}
+
+
+def clients_of(cluster):
+    """By what they see: namespaces and databases."""
+    clients = {}
+    for name, login, db in (('default', None, 0), ('default 3', None, 3), ('shop', 'shop', 0), ('mail 2', 'mail', 2)):
+        clients[name] = cluster.connect()
+        if login:
+            check_equal(clients[name].call('AUTH', login, login), ('+', b'OK'), 'AUTH')
+        else:
+            check(clients[name].call('AUTH', 'default', 'main')[0] == '+', 'AUTH')
+        check(clients[name].call('SELECT', str(db))[0] == '+', 'SELECT')
+    return clients
+
+
+@suite.case('two partitions become three, and three shards two: every key of every type, TTLs, namespaces, functions')
+def _(run):
+    library = '#!lua name=lib\nredis.register_function{function_name="answer", callback=function() return 42 end}'
+    options = {'namespaces': NAMESPACES, 'proxy_options': {'proxy': {'requirepass': 'main'}}}
+    for (backends, partitions), (to_backends, to_partitions) in (((1, 2), (1, 3)), ((3, 1), (2, 1))):
+        with Shelf() as shelf:
+            with Cluster(backends, partitions, 1, backend_options=shelf.options, **options) as cluster:
+                clients = clients_of(cluster)
+                for client in clients.values():
+                    fill(client)
+                admin = clients['default']
+                check(admin.call('SWAPDB', '0', '3')[0] == '+', 'SWAPDB')
+                admin.call('SET', 'only:0', 'x')
+                check(admin.call('FUNCTION', 'LOAD', library)[0] != '-', 'FUNCTION LOAD')
+                before = {name: snapshot(client) for name, client in clients.items()}
+                backup(admin, 'b')
+            code, text = tool('--verify-backup', shelf.path)
+            check(code == 0, 'verify: %s' % text)
+            with restored(shelf.of('b'), to_backends, to_partitions, **options) as cluster:
+                clients = clients_of(cluster)
+                for name, client in clients.items():
+                    same(before[name], snapshot(client), name)
+                check_equal(clients['default'].get('FCALL', 'answer', '0'), 42, 'the function')
+                check_equal(clients['default'].get('ZRANK', 'zset:23', 'm100'), 100, 'ranks')
+                check(clients['default'].call('HSET', 'hash:1', 'new', 'v') == (':', b'1'), 'it takes writes')
+            if to_partitions > 1:
+                alone = Cluster(1, to_partitions, 0)
+                alone.backends[0].write_config()
+                code, text = tool(*restore_arguments(alone.backends[0], shelf.of('b'), None))
+                check(code == 0 and 'slots = 0-5460' in text, 'an even map is made and printed: %s' % text)
+                code, text = tool(*restore_arguments(alone.backends[0], shelf.of('b'), None))
+                check(code == 1 and 'not empty' in text, 'not into data: %s' % text)
+                with alone:
+                    total = sum(Connection(address, 30).get('DBSIZE') for address in alone.backends[0].addresses)
+                    check_equal(total, len(before['default']), 'keys')
+
+
+# ---- under load ----
+
+class Writer(threading.Thread):
+    """Writes w:<me>:1, 2, 3 … one after another, over all shards. Each value says how far the others' replies were
+    when it was sent."""
+
+    def __init__(self, cluster, me, acked):
+        super().__init__(daemon=True)
+        self.client, self.me, self.acked = cluster.connect(me % len(cluster.proxies), 60), me, acked
+        self.is_over = False
+        self.error = None
+
+    def run(self):
+        try:
+            number = 0
+            while not self.is_over:
+                number += 1
+                seen = ' '.join(str(count) for count in self.acked)
+                reply = self.client.call('SET', 'w:%d:%d' % (self.me, number), seen)
+                if reply != ('+', b'OK'):
+                    raise AssertionError('SET: %r' % (reply,))
+                self.acked[self.me] = number
+        except Exception as error:  # told by the case
+            self.error = error
+
+
+@suite.case('under writes of many clients through two proxies, the backup is one moment of the whole cluster')
+def _(run):
+    with Shelf() as shelf:
+        bounds = {}
+        with Cluster(2, 2, 2, backend_options=shelf.options) as cluster:
+            acked = [0] * 6
+            writers = [Writer(cluster, me, acked) for me in range(len(acked))]
+            admin = cluster.connect(0, 60)
+            for writer in writers:
+                writer.start()
+            for name in ('one', 'two', 'three'):
+                seen = list(acked)
+                wait_for(lambda: min(now - then for now, then in zip(acked, seen)) > 20, 'writes', 30)
+                first = list(acked)
+                held = backup(admin, name)['held-ms']
+                bounds[name] = (first, list(acked))
+                run.debug('%s: held %d ms' % (name, held))
+            for writer in writers:
+                writer.is_over = True
+            for writer in writers:
+                writer.join(60)
+                check(writer.error is None, 'writer %d: %s' % (writer.me, writer.error))
+        for name, (first, last) in bounds.items():
+            with restored(shelf.of(name), 2, 2) as cluster:
+                check_moment(cluster.connect(), first, last)
+        shared = [files_of(os.path.join(shelf.of(name), 'b0p0')) for name in ('one', 'two')]
+        check(set(shared[0].items()) & set(shared[1].items()), 'backups share files')
+
+
+def check_moment(client, first, last):
+    """Of each writer a beginning without gaps, and no write without what its writer could know of the others."""
+    count, values = [0] * len(first), {}
+    for key in scan_all(client, 'COUNT', '1000'):
+        _, me, number = key.split(b':')
+        values[int(me), int(number)] = key
+        count[int(me)] += 1
+    for me in range(len(first)):
+        check(all((me, number) in values for number in range(1, count[me] + 1)), 'writer %d has a gap' % me)
+        check(first[me] <= count[me] <= last[me] + 1,
+              'writer %d: %d, between %d and %d' % (me, count[me], first[me], last[me]))
+        check(count[me] > 0, 'writer %d wrote' % me)
+        newest = client.get('GET', 'w:%d:%d' % (me, count[me]))
+        for other, known in enumerate(newest.split()):
+            check(int(known) <= count[other], 'writer %d knew of %s of %d, which has %d' % (me, known, other, count[other]))
+
+
+# ---- interrupted and damaged ----
+
+@suite.case('kill -9 during a backup: the older one stays good, nothing half is taken for one, the next cleans up')
+def _(run):
+    with Shelf() as shelf, Cluster(1, 1, 0, backend_options=shelf.options) as cluster:
+        backend = cluster.backends[0]
+        client = Connection(backend.addresses[0], 60)
+        client.pipeline([['SET', 'key:%d' % i, os.urandom(2000)] for i in range(5000)])
+        backup(client, 'good')
+        for i in range(4):
+            client.call('SCREE', 'BACKUP', 'START', 'NAME', 'cut%d' % i, 'FULL')
+            time.sleep(run.rng.random() * 0.15)  # the point at which it is hit is to be any
+            backend.kill9()
+            backend.start()
+            client = Connection(backend.addresses[0], 60)
+            whole = names(client)
+            check('good' in whole, 'the good one is listed: %r' % whole)
+            for name in whole:
+                code, text = tool('--verify-backup', shelf.of(name))
+                check(code == 0, '%s: %s' % (name, text))
+        backup(client, 'last')
+        check_equal(sorted(os.listdir(shelf.path)), sorted(names(client)), 'nothing half is left')
+        check(not [name for name in os.listdir(backend.data) if name.startswith('cut-')], 'no cut is left')
+
+
+@suite.case('kill -9 during a restore: the directory is not served, and restored again from the start')
+def _(run):
+    with Shelf() as shelf:
+        with Cluster(1, 2, 1, backend_options=shelf.options) as cluster:
+            client = cluster.connect()
+            client.pipeline([['SET', 'key:%d' % i, 'x' * 1000] for i in range(4000)])
+            backup(client, 'b')
+        cluster = Cluster(1, 3, 1)
+        cluster.write_shards(even_slots(3))
+        backend = cluster.backends[0]
+        backend.write_config()
+        arguments = [binary('scree-backend')] + restore_arguments(backend, shelf.of('b'), ['b0p0', 'b0p1', 'b0p2'])
+        begun = time.monotonic()
+        tool(*arguments[1:])
+        whole = time.monotonic() - begun
+        shutil.rmtree(backend.data)
+        interrupted = 0
+        for _ in range(3):
+            child = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(run.rng.random() * whole)
+            child.kill()
+            if child.wait() == 0 or not os.path.exists(os.path.join(backend.data, 'RESTORING')):
+                shutil.rmtree(backend.data, ignore_errors=True)
+                continue
+            interrupted += 1
+            code, text = tool('--config', backend.config_path)
+            check(code == 1 and 'interrupted' in text, 'a start is refused: %s' % text)
+        run.debug('%d interrupted' % interrupted)
+        shutil.rmtree(backend.data, ignore_errors=True)
+        os.makedirs(os.path.join(backend.data, 'partition-0'))
+        with open(os.path.join(backend.data, 'RESTORING'), 'w') as file:
+            file.write('half')
+        code, text = tool('--config', backend.config_path)
+        check(code == 1 and 'interrupted' in text, 'a start is refused: %s' % text)
+        code, text = tool(*arguments[1:])
+        check(code == 0, 'restore: %s' % text)
+        with cluster:
+            check_equal(cluster.connect().get('DBSIZE'), 4000, 'keys')
+
+
+@suite.case('a changed byte in any file is found, and not restored; so are missing and strange files and shards')
+def _(run):
+    with Shelf() as shelf:
+        with Cluster(1, 2, 1, backend_options=shelf.options) as cluster:
+            client = cluster.connect()
+            fill(client)
+            backup(client, 'b')
+        files = [os.path.join(folder, name) for folder, _, found in os.walk(shelf.of('b')) for name in found]
+        check(len(files) > 10, 'files: %r' % files)
+        for path in files:
+            with open(path, 'rb') as file:
+                content = file.read()
+            at, bit = run.rng.randrange(len(content)), 1 << run.rng.randrange(8)
+            with open(path, 'wb') as file:
+                file.write(content[:at] + bytes([content[at] ^ bit]) + content[at + 1:])
+            code, text = tool('--verify-backup', shelf.of('b'))
+            check(code == 1 and 'damaged' in text, '%s, byte %d: not found: %s' % (path, at, text))
+            if path.endswith('.sst') or 'MANIFEST' in path:
+                with tempfile.TemporaryDirectory() as data:
+                    code, text = tool('--restore', os.path.dirname(path), '--data', data)
+                    check(code == 1 and 'not restored' in text, '%s: restored: %s' % (path, text))
+            with open(path, 'wb') as file:
+                file.write(content)
+        code, text = tool('--verify-backup', shelf.of('b'))
+        check(code == 0, 'all is as before: %s' % text)
+        with open(os.path.join(shelf.of('b'), 'b0p0', '000099.sst'), 'wb') as file:
+            file.write(b'x')
+        code, text = tool('--verify-backup', shelf.of('b'))
+        check(code == 1 and '000099' in text, 'a strange file: %s' % text)
+        shutil.rmtree(os.path.join(shelf.of('b'), 'b0p0'))
+        code, text = tool('--verify-backup', shelf.path)
+        check(code == 1 and 'incomplete' in text, 'a missing shard: %s' % text)
+        with tempfile.TemporaryDirectory() as data:
+            code, text = tool('--restore', shelf.of('b'), '--data', data, '--map', cluster_map(data))
+            check(code == 1 and 'b0p0' in text, 'a shard that is missing: %s' % text)
 
 
 if __name__ == '__main__':

@@ -1,0 +1,389 @@
+/*
+ * restore.c - --restore: a backup becomes a data directory.
+ *
+ *   empty directory ─► RESTORING (the mark) ─► partition-0, partition-1 … ─► mark removed
+ *                         │ interrupted anywhere: no server starts on it; the next --restore begins anew
+ *
+ * Which rows a partition gets is a question of slots. A shard that keeps its slots is copied file by file, each compared
+ * with its checksum on the way. Otherwise the rows of the wanted slots are read out of the shards that own them
+ * (import.h); shards are opened on a scratch directory of links, for opening a store changes it.
+ */
+#include "backend/partition_store.h"
+#include "backend/store/store_path.h"
+#include "backend/tool/import.h"
+#include "backend/tool/source.h"
+#include "backend/tool/tool.h"
+#include "config/shards_file.h"
+#include "shared/check.h"
+#include "shared/error.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char mark_name[] = "RESTORING";
+
+/* One partition to be made. */
+struct target {
+    int shard; /* of the map that is to hold */
+    char name[32];
+};
+
+struct restore {
+    const struct backend_config *config;
+    struct sources sources;
+    struct shard_map *map; /* that is to hold; NULL: as it was */
+    struct target targets[64];
+    size_t count;
+    struct store_env *env;
+    struct disk_progress progress;
+    char error[TOOL_ERROR_MAX];
+};
+
+#define REASON(restore) (restore)->error, sizeof(restore)->error
+
+static bool refuse(struct restore *restore, const char *what, const char *why)
+{
+    (void)snprintf(REASON(restore), "%s: %s", what, why);
+    return false;
+}
+
+/* ---- what is to be made ---- */
+
+static bool add_target(struct restore *restore, int shard)
+{
+    if (restore->count == sizeof restore->targets / sizeof restore->targets[0])
+        return refuse(restore, "--map", "more shards than a backend can have partitions");
+    struct target *target = &restore->targets[restore->count];
+    target->shard = shard;
+    (void)snprintf(target->name, sizeof target->name, "partition-%zu", restore->count++);
+    return true;
+}
+
+/* "a,b": those of the map; none: all. */
+static bool choose_shards(struct restore *restore, const char *names)
+{
+    bool good = true;
+    for (size_t i = 0; good && !names && i < restore->map->shard_count; i++)
+        good = add_target(restore, (int)i);
+    while (good && names && *names) {
+        size_t len = strcspn(names, ",");
+        int shard = shard_map_named(restore->map, (struct bytes){names, len});
+        good = shard >= 0 ? add_target(restore, shard)
+                          : refuse(restore, names, "the map has no such shard");
+        names += len + (names[len] == ',');
+    }
+    return good;
+}
+
+/* As many equal ranges as the configuration has partitions. */
+static struct shard_map *even_map(int partitions)
+{
+    const char *addresses[64];
+    CHECK(partitions <= 64);
+    for (int i = 0; i < partitions; i++)
+        addresses[i] = "127.0.0.1:7401";
+    return shard_map_even(addresses, (size_t)partitions);
+}
+
+static bool choose_targets(struct restore *restore, const char *map, const char *names)
+{
+    int partitions = restore->config->partitions;
+    bool is_same = (size_t)partitions == restore->sources.count;
+    if (map) {
+        restore->map = shards_load(map, REASON(restore));
+        return restore->map && choose_shards(restore, names);
+    }
+    if (names)
+        return refuse(restore, "--shard", "it needs --map");
+    if (!is_same)
+        restore->map = even_map(partitions);
+    for (int i = 0; i < partitions; i++)
+        if (!add_target(restore, i))
+            return false;
+    return true;
+}
+
+/* Does shard `source` of the backup's map own the slot? A shard that was backed up alone has all there is. */
+static bool owns(const struct restore *restore, size_t source, unsigned slot)
+{
+    const struct shard_map *map = restore->sources.map;
+    if (!map)
+        return true;
+    int shard = shard_map_named(map, bytes_of(restore->sources.items[source].manifest->shard));
+    return shard >= 0 && map->slot_shard[slot] == (unsigned)shard;
+}
+
+static bool wants(const struct restore *restore, const struct target *target, unsigned slot)
+{
+    return restore->map->slot_shard[slot] == (unsigned)target->shard;
+}
+
+/* Has the source exactly the slots the target wants? */
+static bool has_same_slots(const struct restore *restore, const struct target *target,
+                           size_t source)
+{
+    for (unsigned slot = 0; restore->sources.map && slot < SLOT_COUNT; slot++)
+        if (owns(restore, source, slot) != wants(restore, target, slot))
+            return false;
+    return restore->sources.map != NULL;
+}
+
+/* Every wanted slot must have its shard in the backup. */
+static bool check_slots(struct restore *restore, const struct target *target)
+{
+    const struct shard_map *map = restore->sources.map;
+    for (unsigned slot = 0; map && slot < SLOT_COUNT; slot++) {
+        const char *owner = map->shards[map->slot_shard[slot]].name;
+        if (wants(restore, target, slot) && sources_find(&restore->sources, owner) < 0)
+            return refuse(restore, owner,
+                          "this shard is not in the backup, and its slots are needed");
+    }
+    return true;
+}
+
+/* Without another map all shards that the old one names have to be there, unless one is restored by itself. */
+static bool check_whole(struct restore *restore)
+{
+    const struct shard_map *map = restore->sources.map;
+    if (restore->map || !map || restore->sources.is_one)
+        return true;
+    for (size_t i = 0; i < map->shard_count; i++)
+        if (map->shards[i].slot_count && sources_find(&restore->sources, map->shards[i].name) < 0)
+            return refuse(restore, map->shards[i].name,
+                          "this shard is not in the backup; name one shard's directory, or --map "
+                          "and --shard");
+    return true;
+}
+
+/* ---- the directory ---- */
+
+bool tool_restore_is_open(const char *data)
+{
+    char path[PATH_MAX];
+    char reason[64];
+    return disk_path(path, data, mark_name, reason, sizeof reason) && path_exists(path);
+}
+
+/* Backups may lie in it, and what a file system puts there. */
+static bool may_stay(const char *name)
+{
+    return strcmp(name, "backups") == 0 || strcmp(name, "lost+found") == 0;
+}
+
+/* Makes it, or finds it empty, or clears what an interrupted restore left; then sets the mark. */
+static bool open_data(struct restore *restore)
+{
+    const char *data = restore->config->data;
+    struct disk_list list;
+    char path[PATH_MAX];
+    if (!path_make(data, REASON(restore)) || !disk_list(&list, data, REASON(restore)))
+        return false;
+    bool is_ours = tool_restore_is_open(data);
+    bool good = true;
+    for (size_t i = 0; good && i < list.count; i++) {
+        if (may_stay(list.names[i]) || strcmp(list.names[i], mark_name) == 0)
+            continue;
+        good = disk_path(path, data, list.names[i], REASON(restore));
+        if (good && !is_ours)
+            good = refuse(restore, path, "the data directory is not empty");
+        else if (good && !path_remove(path))
+            good = disk_failed(path, REASON(restore));
+    }
+    disk_list_free(&list);
+    return good && disk_path(path, data, mark_name, REASON(restore)) &&
+           disk_write(path, BYTES("a restore is under way, or was interrupted\n"),
+                      REASON(restore)) &&
+           (path_sync(data) || disk_failed(data, REASON(restore)));
+}
+
+static bool close_data(struct restore *restore)
+{
+    const char *data = restore->config->data;
+    char path[PATH_MAX];
+    return (path_sync(data) || disk_failed(data, REASON(restore))) &&
+           disk_path(path, data, mark_name, REASON(restore)) &&
+           (unlink(path) == 0 || disk_failed(path, REASON(restore))) &&
+           (path_sync(data) || disk_failed(data, REASON(restore)));
+}
+
+/* ---- a shard as it was ---- */
+
+static bool copy_file(struct restore *restore, const struct source *source,
+                      const struct backup_file *file, const char *dir)
+{
+    char from[PATH_MAX];
+    char to[PATH_MAX];
+    char sha256[65];
+    if (!disk_path(from, source->path, file->name, REASON(restore)) ||
+        !disk_path(to, dir, file->name, REASON(restore)) ||
+        !disk_copy(from, to, &restore->progress, sha256, REASON(restore)))
+        return false;
+    if (strcmp(sha256, file->sha256) != 0)
+        return refuse(restore, from, "it is damaged, its checksum does not fit");
+    tool_progress("%llu of %llu bytes",
+                  (unsigned long long)atomic_load(&restore->progress.bytes_done),
+                  (unsigned long long)atomic_load(&restore->progress.bytes_total));
+    return true;
+}
+
+static bool copy_shard(struct restore *restore, const struct target *target, size_t index)
+{
+    const struct source *source = &restore->sources.items[index];
+    char dir[PATH_MAX];
+    bool good = disk_path(dir, restore->config->data, target->name, REASON(restore)) &&
+                path_make(dir, REASON(restore));
+    for (size_t i = 0; good && i < source->manifest->count; i++)
+        good = copy_file(restore, source, &source->manifest->files[i], dir);
+    good = good && (path_sync(dir) || disk_failed(dir, REASON(restore)));
+    if (good)
+        (void)printf("%s: shard %s as it was, %zu files\n", target->name, source->manifest->shard,
+                     source->manifest->count);
+    return good;
+}
+
+/* ---- rows ---- */
+
+/* A directory in which the shard can be opened: data files are symbolic links, others copies. */
+static bool make_scratch(struct restore *restore, const struct source *source, const char *dir)
+{
+    char from[PATH_MAX];
+    char to[PATH_MAX];
+    char absolute[PATH_MAX];
+    char sha256[65];
+    bool good = path_remove(dir) && path_make(dir, REASON(restore));
+    for (size_t i = 0; good && i < source->manifest->count; i++) {
+        const char *name = source->manifest->files[i].name;
+        const char *dot = strrchr(name, '.');
+        bool is_data = dot && (strcmp(dot, ".sst") == 0 || strcmp(dot, ".blob") == 0);
+        good = disk_path(from, source->path, name, REASON(restore)) &&
+               disk_path(to, dir, name, REASON(restore));
+        if (good && is_data)
+            good = (realpath(from, absolute) && symlink(absolute, to) == 0) ||
+                   disk_failed(to, REASON(restore));
+        else if (good)
+            good = disk_copy(from, to, &restore->progress, sha256, REASON(restore));
+    }
+    return good;
+}
+
+static bool import_shard(struct restore *restore, struct import *import,
+                         const struct target *target, size_t index)
+{
+    static bool wanted[SLOT_COUNT];
+    const struct source *source = &restore->sources.items[index];
+    char dir[PATH_MAX];
+    bool any = false;
+    for (unsigned slot = 0; slot < SLOT_COUNT; slot++) {
+        wanted[slot] = owns(restore, index, slot) && wants(restore, target, slot);
+        any = any || wanted[slot];
+    }
+    if (!any)
+        return true;
+    if (!disk_path(dir, restore->config->data, "restore-source", REASON(restore)) ||
+        !make_scratch(restore, source, dir))
+        return false;
+    struct store *from =
+        partition_store_open_raw(restore->env, restore->config, dir, REASON(restore));
+    bool good = from && import_from(import, from, wanted, REASON(restore));
+    if (from)
+        store_close(from);
+    return path_remove(dir) && good;
+}
+
+static bool import_target(struct restore *restore, const struct target *target)
+{
+    char dir[PATH_MAX];
+    if (!disk_path(dir, restore->config->data, target->name, REASON(restore)))
+        return false;
+    struct store *to =
+        partition_store_open_raw(restore->env, restore->config, dir, REASON(restore));
+    if (!to)
+        return false;
+    struct import *import = import_new(to);
+    bool good = true;
+    for (size_t i = 0; good && i < restore->sources.count; i++)
+        good = import_shard(restore, import, target, i);
+    good = good && import_end(import, REASON(restore));
+    if (good)
+        (void)printf("%s: %llu keys\n", target->name, (unsigned long long)import_keys(import));
+    import_free(import);
+    store_close(to);
+    return good;
+}
+
+/* ---- all of it ---- */
+
+static bool make_target(struct restore *restore, size_t index)
+{
+    const struct target *target = &restore->targets[index];
+    if (!restore->map)
+        return copy_shard(restore, target, index);
+    for (size_t i = 0; i < restore->sources.count; i++)
+        if (has_same_slots(restore, target, i))
+            return copy_shard(restore, target, i);
+    return import_target(restore, target);
+}
+
+/* Rows are read from files that are not copied: they are compared with their checksums before. */
+static bool verify_sources(struct restore *restore)
+{
+    bool good = true;
+    for (size_t i = 0; good && restore->map && i < restore->sources.count; i++) {
+        tool_progress("verifying shard %s", restore->sources.items[i].manifest->shard);
+        good = source_verify(&restore->sources.items[i], &restore->progress, NULL, REASON(restore));
+    }
+    return good;
+}
+
+static bool check_formats(struct restore *restore)
+{
+    for (size_t i = 0; i < restore->sources.count; i++)
+        if (restore->sources.items[i].manifest->data_format > DATA_FORMAT)
+            return refuse(restore, restore->sources.items[i].path,
+                          "its data format is newer than this program's");
+    return true;
+}
+
+static bool run(struct restore *restore, const char *map, const char *names)
+{
+    bool good =
+        choose_targets(restore, map, names) && check_formats(restore) && check_whole(restore);
+    for (size_t i = 0; good && restore->map && i < restore->count; i++)
+        good = check_slots(restore, &restore->targets[i]);
+    good = good && verify_sources(restore) && open_data(restore);
+    for (size_t i = 0; i < restore->sources.count; i++)
+        atomic_fetch_add(&restore->progress.bytes_total,
+                         manifest_bytes(restore->sources.items[i].manifest));
+    atomic_store(&restore->progress.bytes_done, 0);
+    for (size_t i = 0; good && i < restore->count; i++)
+        good = make_target(restore, i);
+    return good && close_data(restore);
+}
+
+int tool_restore(const struct backend_config *config, const char *backup, const char *map,
+                 const char *names)
+{
+    const struct store_env_options options = {
+        .block_cache_bytes = config->store_block_cache_bytes,
+        .background_threads = (uint32_t)config->store_background_threads,
+    };
+    struct restore *restore = calloc(1, sizeof *restore);
+    CHECK(restore);
+    restore->config = config;
+    restore->env = store_env_new(&options);
+    bool good =
+        sources_open(&restore->sources, backup, REASON(restore)) && run(restore, map, names);
+    if (!good)
+        (void)fprintf(stderr, "not restored: %s\n", restore->error);
+    else
+        (void)printf("restored: %s, partitions = %zu\n", config->data, restore->count);
+    if (good && restore->map && !map)
+        shard_map_print(restore->map, stdout);
+    shard_map_unref(restore->map);
+    sources_close(&restore->sources);
+    store_env_free(restore->env);
+    free(restore);
+    return good ? TOOL_GOOD : TOOL_BAD;
+}

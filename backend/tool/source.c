@@ -1,0 +1,169 @@
+#include "backend/tool/source.h"
+
+#include "backend/store/store_path.h"
+#include "config/shards_file.h"
+#include "shared/check.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+static bool has_manifest(const char *path)
+{
+    char inner[PATH_MAX];
+    char reason[64];
+    return disk_path(inner, path, "MANIFEST.json", reason, sizeof reason) && path_exists(inner);
+}
+
+static bool add(struct sources *sources, const char *path, char *error, size_t size)
+{
+    struct manifest *manifest = manifest_read(path, error, size);
+    if (!manifest)
+        return false;
+    sources->items = realloc(sources->items, (sources->count + 1) * sizeof sources->items[0]);
+    CHECK(sources->items);
+    struct source *source = &sources->items[sources->count++];
+    source->manifest = manifest;
+    CHECK((source->path = strdup(path)));
+    if (strcmp(manifest->id, sources->items[0].manifest->id) == 0)
+        return true;
+    (void)snprintf(error, size, "%s: not the same backup as %s", path, sources->items[0].path);
+    return false;
+}
+
+static bool add_all(struct sources *sources, const char *path, char *error, size_t size)
+{
+    struct disk_list list;
+    char inner[PATH_MAX];
+    bool good = disk_list(&list, path, error, size);
+    for (size_t i = 0; good && i < list.count; i++) {
+        struct stat found;
+        good = disk_path(inner, path, list.names[i], error, size);
+        if (good && stat(inner, &found) == 0 && S_ISDIR(found.st_mode))
+            good = add(sources, inner, error, size);
+    }
+    disk_list_free(&list);
+    if (good && !sources->count) {
+        (void)snprintf(error, size, "%s: there is no backup here", path);
+        good = false;
+    }
+    return good;
+}
+
+static bool read_map(struct sources *sources, char *error, size_t size)
+{
+    const struct source *first = &sources->items[0];
+    if (!*first->manifest->map)
+        return true;
+    sources->map = shards_parse(first->path, bytes_of(first->manifest->map), error, size);
+    return sources->map != NULL;
+}
+
+static int place_of(const struct sources *sources, const struct source *source)
+{
+    int place =
+        sources->map ? shard_map_named(sources->map, bytes_of(source->manifest->shard)) : -1;
+    return place >= 0 ? place : (int)(source->manifest->partition % INT_MAX);
+}
+
+/* There are few: by insertion. */
+static void sort(struct sources *sources)
+{
+    for (size_t i = 1; i < sources->count; i++) {
+        struct source moving = sources->items[i];
+        size_t to = i;
+        while (to > 0 && place_of(sources, &sources->items[to - 1]) > place_of(sources, &moving)) {
+            sources->items[to] = sources->items[to - 1];
+            to--;
+        }
+        sources->items[to] = moving;
+    }
+}
+
+bool sources_open(struct sources *sources, const char *path, char *error, size_t size)
+{
+    *sources = (struct sources){0};
+    bool good =
+        has_manifest(path) ? add(sources, path, error, size) : add_all(sources, path, error, size);
+    good = good && read_map(sources, error, size);
+    if (good)
+        sort(sources);
+    else
+        sources_close(sources);
+    return good;
+}
+
+void sources_close(struct sources *sources)
+{
+    for (size_t i = 0; i < sources->count; i++) {
+        manifest_free(sources->items[i].manifest);
+        free(sources->items[i].path);
+    }
+    free(sources->items);
+    shard_map_unref(sources->map);
+    *sources = (struct sources){0};
+}
+
+int sources_find(const struct sources *sources, const char *shard)
+{
+    for (size_t i = 0; i < sources->count; i++)
+        if (strcmp(sources->items[i].manifest->shard, shard) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* ---- verify ---- */
+
+static bool verify_file(const struct source *source, const struct backup_file *file,
+                        struct disk_progress *progress, char *error, size_t size)
+{
+    char path[PATH_MAX];
+    char sha256[65];
+    struct stat found;
+    if (!disk_path(path, source->path, file->name, error, size))
+        return false;
+    if (stat(path, &found) != 0)
+        return disk_failed(path, error, size);
+    if ((uint64_t)found.st_size != file->size) {
+        (void)snprintf(error, size, "%s: it has %llu bytes, the manifest says %llu", path,
+                       (unsigned long long)found.st_size, (unsigned long long)file->size);
+        return false;
+    }
+    if (!disk_digest(path, progress, sha256, error, size))
+        return false;
+    if (strcmp(sha256, file->sha256) == 0)
+        return true;
+    (void)snprintf(error, size, "%s: it is damaged, its checksum does not fit", path);
+    return false;
+}
+
+static bool verify_names(const struct source *source, char *error, size_t size)
+{
+    struct disk_list list;
+    bool good = disk_list(&list, source->path, error, size);
+    for (size_t i = 0; good && i < list.count; i++)
+        if (!manifest_is_own(list.names[i]) && !manifest_find(source->manifest, list.names[i])) {
+            (void)snprintf(error, size, "%s/%s: the manifest does not know it", source->path,
+                           list.names[i]);
+            good = false;
+        }
+    disk_list_free(&list);
+    return good;
+}
+
+bool source_verify(const struct source *source, struct disk_progress *progress,
+                   source_damage_fn *told, char *error, size_t size)
+{
+    bool good = verify_names(source, error, size);
+    if (!good && told)
+        told(error);
+    for (size_t i = 0; i < source->manifest->count && (good || told); i++) {
+        if (verify_file(source, &source->manifest->files[i], progress, error, size))
+            continue;
+        good = false;
+        if (told)
+            told(error);
+    }
+    return good;
+}

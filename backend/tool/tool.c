@@ -1,0 +1,59 @@
+#include "backend/tool/tool.h"
+
+#include "shared/clock.h"
+#include "shared/log.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+const struct program_tool tool_arguments[TOOL_COUNT] = {
+    [TOOL_RESTORE] = {"--restore", "BACKUP", "put a backup into an empty data directory, and end"},
+    [TOOL_DATA] = {"--data", "DIR", "the data directory, in place of the configured one"},
+    [TOOL_MAP] = {"--map", "FILE", "restore: spread rows as this shard map says"},
+    [TOOL_SHARD] = {"--shard", "NAME,NAME",
+                    "restore: only these shards of the map, as partitions 0, 1 ..."},
+    [TOOL_VERIFY_BACKUP] = {"--verify-backup", "BACKUP",
+                            "compare every file with its checksum, and end"},
+    [TOOL_CHECK_DATA] = {"--check-data", "DIR", "check every row of a data directory, and end"},
+    [TOOL_REPAIR] = {"--repair", NULL, "check-data: mend counters and indexes"},
+    [TOOL_DUMP_KEYS] = {"--dump-keys", "DIR", "print a line for each key, and end"},
+    [TOOL_JSON] = {"--json", NULL, "dump-keys: as JSON, an object a line"},
+};
+
+void tool_progress(const char *format, ...)
+{
+    static uint64_t told_us;
+    uint64_t now_us = clock_mono_us();
+    va_list arguments;
+    if (told_us && now_us - told_us < 1000000)
+        return;
+    told_us = now_us;
+    va_start(arguments, format);
+    (void)vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    (void)fputc('\n', stderr);
+}
+
+static void use_data(struct backend_config *config, const char *data)
+{
+    char error[OPTION_REASON_MAX];
+    if (!config_set(&config->head, config_find(&config->head, BYTES("data")), bytes_of(data), error,
+                    sizeof error)) {
+        (void)fprintf(stderr, "%s\n", error);
+        exit(TOOL_USAGE);
+    }
+}
+
+bool tool_run(struct backend_config *config, const char *const given[TOOL_COUNT], int *exit_code)
+{
+    if (given[TOOL_DATA])
+        use_data(config, given[TOOL_DATA]);
+    log_set_level(LOG_ERROR);
+    if (given[TOOL_RESTORE])
+        *exit_code = tool_restore(config, given[TOOL_RESTORE], given[TOOL_MAP], given[TOOL_SHARD]);
+    else if (given[TOOL_VERIFY_BACKUP])
+        *exit_code = tool_verify(given[TOOL_VERIFY_BACKUP]);
+    else
+        return false;
+    return true;
+}

@@ -1,0 +1,41 @@
+/*
+ * tool.h - what scree-backend does instead of serving: restore, verify, check, dump. Nothing serves meanwhile.
+ *
+ *   --restore BACKUP  --verify-backup BACKUP  --check-data DATA  --dump-keys DATA
+ *
+ * Each prints what it finds to standard output and its progress to standard error, and gives the exit code:
+ * 0 all is well, 1 something is wrong (or could not be done), 2 it was asked for wrongly.
+ */
+#pragma once
+
+#include "config/program.h"
+
+enum tool {
+    TOOL_RESTORE,
+    TOOL_DATA,
+    TOOL_MAP,
+    TOOL_SHARD,
+    TOOL_VERIFY_BACKUP,
+    TOOL_CHECK_DATA,
+    TOOL_REPAIR,
+    TOOL_DUMP_KEYS,
+    TOOL_JSON,
+    TOOL_COUNT,
+};
+
+enum { TOOL_GOOD = 0, TOOL_BAD = 1, TOOL_USAGE = 2, TOOL_ERROR_MAX = 8192 };
+
+extern const struct program_tool tool_arguments[TOOL_COUNT];
+
+/* Runs what was asked for; false: nothing was, the server shall start. */
+bool tool_run(struct backend_config *config, const char *const given[TOOL_COUNT], int *exit_code);
+
+/* The tools. `config` has the data directory and how stores are opened. */
+int tool_restore(const struct backend_config *config, const char *backup, const char *map,
+                 const char *shards);
+int tool_verify(const char *backup);
+
+/* A line of progress on standard error, at most one a second. */
+void tool_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The mark of a restore under way: <data>/RESTORING. A data directory with it is not served. */
+bool tool_restore_is_open(const char *data);
