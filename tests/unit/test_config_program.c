@@ -13,7 +13,7 @@ enum { WORDS_MAX = 8 };
 /* The exit code for these arguments, or -1 when the program would run. */
 static int code_of(const struct config_schema *schema, const char *const *words)
 {
-    const struct program program = {"scree-test", schema};
+    const struct program program = {.name = "scree-test", .schema = schema};
     union {
         struct proxy_config proxy;
         struct backend_config backend;
