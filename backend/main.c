@@ -9,6 +9,11 @@
 
 #include <stdio.h>
 
+/* For jemalloc: memory that is free goes back to the system within a second or so, by a thread of its own, so that
+ * the process stays near what it is configured to use. */
+extern const char *malloc_conf;
+const char *malloc_conf = "background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0";
+
 int main(int argc, char **argv)
 {
     const char *given[TOOL_COUNT] = {NULL};

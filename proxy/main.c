@@ -11,7 +11,7 @@
 
 /* jemalloc reads this: a thread of its own gives memory back, also when nobody asks for any. */
 extern const char *malloc_conf;
-const char *malloc_conf = "background_thread:true";
+const char *malloc_conf = "background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0";
 
 enum { REASON_MAX = 1024 };
 

@@ -48,6 +48,17 @@ class Neighbour(threading.Thread):
                 time.sleep(0.1)
 
 
+def waited_seconds(pid):
+    """How long the partition's and the commit thread were ready and had no CPU."""
+    total = 0
+    for thread in os.listdir('/proc/%d/task' % pid):
+        folder = '/proc/%d/task/%s/' % (pid, thread)
+        with open(folder + 'comm') as comm, open(folder + 'schedstat') as schedstat:
+            if comm.read().startswith(('partition', 'commit')):
+                total += int(schedstat.read().split()[1])
+    return total / 1e9
+
+
 def info(client, name):
     for line in client.get('INFO', 'all').decode().splitlines():
         if line.startswith(name + ':'):
@@ -98,6 +109,7 @@ def main():
             print('  seconds with commits over %d ms: %d, of which %d while a neighbour\'s fsync was as quick as ever; the longest '
                   '%d ms' % (PAUSE_MS, len(pauses), len(alone), max([pause[1] for pause in pauses], default=0)))
             print('  seconds in which the neighbour\'s fsync took over %d ms: %d' % (PAUSE_MS, len(neighbour.slow)))
+            print('  seconds in which the partition\'s two threads were ready and had no CPU: %.1f' % waited_seconds(backend.pid))
             print('  seconds in which the engine held writes back: %d' % len(rates))
             print('  commits %s, rows %s, disk %s bytes' % (info(client, 'commits'), info(client, 'commit_rows'),
                                                           info(client, 'store_disk_bytes')))

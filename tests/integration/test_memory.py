@@ -1,0 +1,66 @@
+#!/usr/bin/python3
+"""Memory is what the configuration says: with small caches and much more data the process stays within their sum.
+
+    block cache + row cache + rank cache + memtables of every column family that is written
+    + 4 MB for each background thread (what a flush or compaction is building) + the program as it starts
+"""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster, binary, is_sanitized
+from harness import Skip, Suite, check
+from resp import Connection, encode
+
+MB = 1 << 20
+ROWS, AT_ONCE, VALUE = 150000, 500, 1000
+BLOCKS, CACHE, RANKS, MEMTABLE, MEMTABLES = 32 * MB, 32 * MB, 1 * MB, 4 * MB, 2
+BACKGROUND = 2 * 4 * MB  # background-threads' default
+ALLOWED = 1.15
+
+suite = Suite(__doc__)
+
+
+def rss(pid):
+    with open('/proc/%d/statm' % pid) as file:
+        return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
+
+
+def pipelined(address, make, count):
+    with Connection(address, 60, 2) as connection:
+        for start in range(0, count, AT_ONCE):
+            connection.send_raw(b''.join(encode(make(start + i)) for i in range(AT_ONCE)))
+            for _ in range(AT_ONCE):
+                connection.read()
+
+
+@suite.case('the resident size stays within 15 % of what is configured')
+def _(run):
+    if is_sanitized(binary('scree-backend')):
+        raise Skip('a sanitizer has memory of its own')
+    store = {'block-cache': BLOCKS, 'row-cache': CACHE, 'rank-cache': RANKS, 'memtable': MEMTABLE, 'memtables': MEMTABLES,
+             'wal-limit': 32 * MB}
+    with Cluster(backends=1, partitions=1, proxies=0,
+                 backend_options={'store': store, 'backend': {'durability': 'os'}}) as cluster:
+        backend = cluster.backends[0]
+        address, alone = backend.addresses[0], rss(backend.pid)
+        value, most = os.urandom(VALUE), 0
+        for step in range(3):
+            pipelined(address, lambda i: ('SET', 'key:%d' % (i * 7919 % ROWS), value), ROWS // 3)
+            most = max(most, rss(backend.pid))
+            pipelined(address, lambda i: ('GET', 'key:%d' % (i * 104729 % ROWS)), ROWS // 3)
+            most = max(most, rss(backend.pid))
+        with cluster.partition(0) as client:
+            lines = client.get('INFO', 'memory').decode().splitlines()
+            run.debug(', '.join(line for line in lines if line.startswith(('allocator_', 'mem_', 'used_memory:'))))
+        configured = BLOCKS + CACHE + MEMTABLE * MEMTABLES + RANKS + BACKGROUND + alone
+        run.note('data %d MB, at the start %d MB, configured %d MB, most %d MB' % (
+            ROWS * VALUE // MB, alone // MB, configured // MB, most // MB))
+        check(most <= configured * ALLOWED, '%d MB resident, %d configured' % (most // MB, configured // MB))
+        check(ROWS * VALUE > 1.3 * configured, 'too little data to tell')
+
+
+suite.main()
