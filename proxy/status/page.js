@@ -178,6 +178,7 @@ byId('pause').addEventListener('click', () => {
 });
 
 document.querySelectorAll('[name=quantile]').forEach(input => input.addEventListener('change', () => latest && drawPlots()));
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => latest && draw());
 document.addEventListener('visibilitychange', () => document.hidden || turn());
 
 live('waiting', 'asking …');

@@ -10,21 +10,25 @@ export const WIDTH = 128;
 export const SLOTS = WIDTH * WIDTH;
 const DECAY = 0.6; // what was hot fades, it does not flicker
 
-// Distinguishable with any kind of colour vision (after Okabe and Ito); further shards go round the colour circle.
-const base = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#b8a900', '#7f6bd6'];
-const known = new Map(); // shard name → colour, so that a shard keeps its colour when the map changes
+// Distinguishable with any kind of colour vision (after Okabe and Ito), on light and on dark ground; further shards go
+// round the colour circle.
+const light = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#b8a900', '#7f6bd6'];
+const dark = ['#3f9bdc', '#efb02e', '#27b98a', '#e093c0', '#86cdf4', '#f0803c', '#d6ca3a', '#a394f2'];
+const darkness = matchMedia('(prefers-color-scheme: dark)');
+const known = new Map(); // shard name → number, so that a shard keeps its colour when the map changes
 
 export function colour(name) {
-  if (!known.has(name)) known.set(name, known.size < base.length ? base[known.size] : turn(known.size));
-  return known.get(name);
+  if (!known.has(name)) known.set(name, known.size);
+  const number = known.get(name);
+  return (darkness.matches ? dark : light)[number] || turn(number);
 }
 
 // The n-th colour of a walk by the golden angle.
 function turn(n) {
-  const hue = n * 137.508 % 360, light = n % 2 ? 0.42 : 0.6;
+  const hue = n * 137.508 % 360, lightness = n % 2 ? 0.45 : 0.6;
   const part = k => {
     const at = (k + hue / 30) % 12;
-    const value = light - 0.6 * Math.min(light, 1 - light) * Math.max(-1, Math.min(at - 3, 9 - at, 1));
+    const value = lightness - 0.6 * Math.min(lightness, 1 - lightness) * Math.max(-1, Math.min(at - 3, 9 - at, 1));
     return Math.round(value * 255).toString(16).padStart(2, '0');
   };
   return '#' + part(0) + part(8) + part(4);
@@ -39,8 +43,7 @@ function mix(from, to, part) {
 }
 
 function theme() {
-  const isDark = matchMedia('(prefers-color-scheme: dark)').matches;
-  return isDark ? {ground: [23, 28, 34], end: [255, 255, 255]} : {ground: [255, 255, 255], end: [10, 14, 20]};
+  return darkness.matches ? {ground: [23, 28, 34], end: [255, 255, 255]} : {ground: [255, 255, 255], end: [10, 14, 20]};
 }
 
 // The colour of a slot whose heat is 0 … 1.
@@ -80,7 +83,6 @@ export class SlotMap {
       const to = event.key === 'Home' ? 0 : event.key === 'End' ? SLOTS - 1 : from + step;
       this.look(Math.max(0, Math.min(SLOTS - 1, to)));
     });
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.draw());
   }
 
   look(slot) {
@@ -110,7 +112,7 @@ export class SlotMap {
     for (let slot = 0; slot < SLOTS; slot++) {
       const shard = this.owner[slot];
       const isHatched = shard >= 0 && isDown[shard] && (slot % WIDTH + Math.floor(slot / WIDTH)) % 6 < 2;
-      const pixel = shard < 0 ? now.ground : isHatched ? mix(now.ground, now.end, 0.8) : shade(own[shard], this.heat[slot], now);
+      const pixel = shard < 0 ? now.ground : isHatched ? mix(now.ground, now.end, 0.6) : shade(own[shard], this.heat[slot], now);
       image.data.set([...pixel, 255], slot * 4);
     }
     context.putImageData(image, 0, 0);
@@ -120,7 +122,7 @@ export class SlotMap {
   drawScale(now) {
     const canvas = byId('scale');
     const context = canvas.getContext('2d');
-    const own = rgb(this.shards.length ? colour(this.shards[0].name) : base[0]);
+    const own = rgb(this.shards.length ? colour(this.shards[0].name) : light[0]);
     for (let x = 0; x < canvas.width; x++) {
       context.fillStyle = `rgb(${shade(own, x / (canvas.width - 1), now).map(Math.round).join(' ')})`;
       context.fillRect(x, 0, 1, 1);

@@ -3,6 +3,7 @@
 #include "proxy/pool.h"
 #include "proxy/request.h"
 #include "proxy/session.h"
+#include "proxy/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/table.h"
@@ -151,11 +152,14 @@ struct question {
     char name[NAMESPACE_NAME_MAX];
 };
 
-/* The text of an error frame. */
+/* What an error frame says behind the shard's name and address. */
 static void copy_reason(char to[SURVEY_REASON_MAX], struct bytes frame)
 {
+    char text[UPSTREAM_TEXT_MAX];
     int len = frame.len > 3 ? (int)frame.len - 3 : 0; /* '-', and the end of line */
-    (void)snprintf(to, SURVEY_REASON_MAX, "%.*s", len, frame.data + 1);
+    (void)snprintf(text, sizeof text, "%.*s", len, frame.data + 1);
+    const char *reason = strstr(text, "): ");
+    (void)snprintf(to, SURVEY_REASON_MAX, "%.150s", reason ? reason + 3 : text);
 }
 
 /* request_done_fn */

@@ -56,25 +56,31 @@ class Table {
 }
 
 function space(name) {
-  return name === '' ? {text: '(none)', title: 'Clients that use no namespace'} : name;
+  return name === '' ? {text: '(none)', title: 'Clients that use no namespace'} : named(name);
+}
+
+// A name that may be cut by its column; all of it is in the title.
+function named(text) {
+  return {text, title: text};
 }
 
 const signs = {up: 'up', down: 'down', silent: 'silent', unknown: 'not asked yet'};
 
 export class Tables {
   constructor() {
-    this.shards = new Table('shards', [['Shard'], ['State'], ['Slots', 'number'], ['Requests', 'number'], ['p50', 'number'],
-      ['p99', 'number'], ['In flight', 'number'], ['Ping', 'number'], ['Address', 'code']], 'The map has no shards.');
+    this.shards = new Table('shards', [['Shard', 'name'], ['State'], ['Slots', 'number'], ['Requests', 'number'], ['p50', 'number'],
+      ['p99', 'number'], ['In flight', 'number'], ['Ping', 'number'], ['Address', 'code name']], 'The map has no shards.');
     this.commands = new Table('commands', [['Command', 'code long'], ['Requests', 'number'], ['p50', 'number'], ['p99', 'number'],
       ['Errors', 'number'], ['Calls in all', 'number']], 'No command was called yet.');
     this.namespaces = new Table('namespaces', [['Namespace', 'code long'], ['Clients', 'number'], ['Requests', 'number'],
       ['Keys', 'number']], 'There are none.');
-    this.keys = new Table('hot-keys', [['Key', 'code long'], ['Rate', 'number'], ['Shard'], ['Namespace', 'code']],
+    this.keys = new Table('hot-keys', [['Key', 'code long'], ['Rate', 'number'], ['Shard', 'name'], ['Namespace', 'code name']],
       'No key is asked for often.');
-    this.slow = new Table('slow-log', [['Time', 'time'], ['Took', 'number'], ['Slowest at'], ['Request', 'code long'],
-      ['Client', 'code']], 'Nothing was slow.');
+    this.slow = new Table('slow-log', [['Time', 'time'], ['Took', 'number'], ['Slowest at', 'name'], ['Request', 'code long'],
+      ['Client', 'code name']], 'Nothing was slow.');
     this.clients = new Table('clients', [['Client', 'code long'], ['Unread', 'number'], ['In flight', 'number'], ['Age', 'number'],
-      ['Idle', 'number'], ['Last command', 'code'], ['User', 'code'], ['Namespace', 'code']], 'Nobody is connected.');
+      ['Idle', 'number'], ['Last command', 'code name'], ['User', 'code name'],
+      ['Namespace', 'code name']], 'Nobody is connected.');
     this.events = new Table('events', [['Time', 'time'], ['What'], ['Details', 'code long']], 'Nothing happened yet.');
     this.peers = new Table('peers', [['Proxy', 'code long'], ['Map epoch', 'number'], ['State'], ['Up for', 'number'], ['Version']],
       'No other proxies are configured (option peers).');
@@ -134,7 +140,7 @@ export class Tables {
       const shard = entry.shard ? {text: entry.shard, swatch: colour(entry.shard),
         title: `Had it for ${micros(entry.shard_usec)}`} : '–';
       return [clock(entry.at_s * 1000), micros(entry.usec), shard,
-        entry.arguments.join(' ') + (more ? ` … (${more} more)` : ''), entry.name || entry.client];
+        entry.arguments.join(' ') + (more ? ` … (${more} more)` : ''), named(entry.name || entry.client)];
     }));
   }
 
@@ -144,7 +150,7 @@ export class Tables {
     this.clients.show(clients.map(client => [
       {text: client.name || client.address, title: `${client.address} id ${client.id} ${client.library}`},
       bytes(client.output_bytes), short(client.in_flight), seconds(client.age_s), seconds(client.idle_s),
-      client.command || '–', client.user, space(client.namespace)]));
+      client.command || '–', named(client.user), space(client.namespace)]));
   }
 
   showEvents(events) {

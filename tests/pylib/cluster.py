@@ -546,7 +546,9 @@ class Cluster:
 
     def shard_of(self, key):
         """Index of the shard that owns `key` in the map written last."""
-        slot = slot_of(key)
+        return self.shard_of_slot(slot_of(key))
+
+    def shard_of_slot(self, slot):
         for index, ranges in enumerate(self.slots):
             if in_ranges(slot, ranges):
                 return index

@@ -1,0 +1,424 @@
+#!/usr/bin/python3
+"""The status page in a real browser (Chromium): what it shows, what it must not do, and how it looks on a phone.
+
+The screenshots of a run are in the build folder, status-page/*.png.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import random
+import sys
+import threading
+import unicodedata
+import urllib.error
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster, slot_of
+from harness import Skip, Suite, check, check_equal, wait_for
+
+try:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+except ImportError:
+    webdriver = None
+
+suite = Suite(__doc__)
+
+EVIL = '<img src=x onerror="document.title=\'broken\'">'
+NAMESPACES = {'shop': {'token': 'shop-token'}, 'test_*': {'token': 'test-token', 'ephemeral': 'yes'}}
+PHONE, DESKTOP = (390, 844), (1440, 1000)
+NARROW_SPACE = '\u202f'
+
+
+# ---- the browser -------------------------------------------------------------------------------------------------
+
+class Browser:
+    """One Chromium; the page of one proxy at a time."""
+
+    def __init__(self):
+        if webdriver is None or not os.path.exists('/usr/bin/chromedriver'):
+            raise Skip('needs chromium, chromium-driver and python3-selenium')
+        options = Options()
+        for word in ('--headless=new', '--disable-gpu', '--disable-dev-shm-usage', '--hide-scrollbars',
+                     '--window-size=%d,%d' % DESKTOP):
+            options.add_argument(word)
+        if os.geteuid() == 0:
+            options.add_argument('--no-sandbox')
+        options.set_capability('goog:loggingPrefs', {'browser': 'ALL'})
+        self.driver = webdriver.Chrome(service=Service('/usr/bin/chromedriver'), options=options)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *why):
+        self.driver.quit()
+
+    def open(self, proxy, path='/'):
+        self.driver.get('http://127.0.0.1:%d%s' % (proxy.admin, path))
+
+    def run(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def find(self, name):
+        return self.driver.find_element(By.ID, name)
+
+    def text(self, name):
+        return self.run('return document.getElementById(arguments[0]).innerText', name)
+
+    def shown(self, name):
+        return self.find(name).is_displayed()
+
+    def rows(self, table):
+        """[{column: text}], notes in cells left out."""
+        return self.run('''
+            const text = cell => [...cell.childNodes].filter(node => node.nodeName !== 'SMALL').map(node => node.textContent).join('');
+            return [...document.getElementById(arguments[0]).tBodies[0].rows].map(row =>
+                Object.fromEntries([...row.cells].map(cell => [cell.dataset.label, text(cell)])))''', table)
+
+    def pixel(self, slot):
+        return self.run('''return [...document.getElementById('slots').getContext('2d')
+            .getImageData(arguments[0] % 128, Math.floor(arguments[0] / 128), 1, 1).data].slice(0, 3)''', slot)
+
+    def point(self, x, y):
+        self.driver.execute_cdp_cmd('Input.dispatchMouseEvent', {'type': 'mouseMoved', 'x': x, 'y': y})
+
+    def look(self, size, dark=False):
+        self.driver.execute_cdp_cmd('Emulation.setEmulatedMedia', {
+            'features': [{'name': 'prefers-color-scheme', 'value': 'dark' if dark else 'light'}]})
+        self.driver.execute_cdp_cmd('Emulation.setDeviceMetricsOverride', {
+            'width': size[0], 'height': size[1], 'deviceScaleFactor': 1, 'mobile': size == PHONE})
+
+    def shoot(self, name):
+        folder = os.path.join(os.environ['SCREE_BIN'], 'status-page')
+        os.makedirs(folder, exist_ok=True)
+        picture = self.driver.execute_cdp_cmd('Page.captureScreenshot', {'format': 'png'})['data']
+        with open(os.path.join(folder, name + '.png'), 'wb') as file:
+            file.write(base64.b64decode(picture))
+
+    def complaints(self):
+        """What the console says: errors and warnings."""
+        return [entry for entry in self.driver.get_log('browser') if entry['level'] in ('SEVERE', 'WARNING')]
+
+
+def document_of(proxy, token=None):
+    request = urllib.request.Request('http://127.0.0.1:%d/status.json' % proxy.admin)
+    if token:
+        request.add_header('Authorization', 'Bearer ' + token)
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.loads(answer.read())
+
+
+def pairs(flat):
+    return dict(zip(flat[::2], flat[1::2]))
+
+
+# ---- the cluster, with load --------------------------------------------------------------------------------------
+
+def cluster_of(**proxy_options):
+    options = dict({'slowlog-log-slower-than': '0', 'slowlog-max-len': '50', 'hotkeys-sample': '4', 'requirepass': 'outside'},
+                   **proxy_options)
+    cluster = Cluster(backends=3, partitions=1, proxies=2, namespaces=NAMESPACES, proxy_options={'proxy': options})
+    options['peers'] = ' '.join('127.0.0.1:%d' % proxy.admin for proxy in cluster.proxies)
+    return cluster
+
+
+def enter(cluster, password, name=None, timeout=30):
+    connection = cluster.connect(timeout=timeout)
+    check_equal(connection.get('AUTH', password), b'OK', 'AUTH')
+    if name:
+        check_equal(connection.get('CLIENT', 'SETNAME', name), b'OK', 'CLIENT SETNAME')
+    return connection
+
+
+@contextlib.contextmanager
+def load(cluster, seed):
+    """Requests all the time, many of them for one key with an evil name."""
+    stopping = threading.Event()
+
+    def play():
+        rng = random.Random(seed)
+        with enter(cluster, 'outside', 'load') as client:
+            while not stopping.is_set():
+                keys = ['key:%d' % rng.randrange(2000) for _ in range(20)]
+                client.pipeline([['SET', key, 'v'] for key in keys] + [['GET', EVIL]] * 20 + [['MGET'] + keys[:3]])
+                stopping.wait(0.05)
+    thread = threading.Thread(target=play, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+
+
+# ---- what it shows -----------------------------------------------------------------------------------------------
+
+def check_shards(browser, admin):
+    shards = [pairs(shard) for shard in admin.get('SCREE', 'SHARDS')]
+    rows = browser.rows('shards')
+    check_equal([(row['Shard'], row['Address'], row['Slots'].replace(NARROW_SPACE, '')) for row in rows],
+                [(shard[b'name'].decode(), shard[b'address'].decode(), str(shard[b'slots'])) for shard in shards], 'shards')
+    check_equal({row['State'] for row in rows}, {'up'}, 'states')
+    epoch = pairs(admin.get('SCREE', 'MAP'))[b'epoch']
+    check('map epoch %d ' % epoch in browser.text('facts'), browser.text('facts'))
+
+
+def direction(colour, ground):
+    length = sum((a - b) ** 2 for a, b in zip(colour, ground)) ** 0.5
+    return [(a - b) / length for a, b in zip(colour, ground)]
+
+
+def check_colours(run, browser, cluster):
+    """A slot has the colour of its shard's swatch, more or less of it."""
+    legend = browser.run('''return [...document.querySelectorAll('#shards .key')].map(key =>
+        getComputedStyle(key).backgroundColor.match(/\\d+/g).map(Number))''')
+    ground = [255, 255, 255]
+    check_equal(len({tuple(colour) for colour in legend}), 3, 'colours of shards')
+    rates = document_of(cluster.proxies[0])['map']['slot_rates']
+    cool = [slot for slot in range(16384) if rates[slot] <= 1]
+    for slot in run.rng.sample(cool, 40):
+        seen = direction(browser.pixel(slot), ground)
+        alike = [sum(a * b for a, b in zip(seen, direction(colour, ground))) for colour in legend]
+        check_equal(alike.index(max(alike)), cluster.shard_of_slot(slot), 'colour of slot %d' % slot)
+    hot = slot_of(EVIL)
+    check(sum(browser.pixel(hot)) < min(sum(browser.pixel(slot)) for slot in run.rng.sample(cool, 40)), 'hot slots stand out')
+
+
+def check_hover(run, browser, cluster, names):
+    canvas = browser.find('slots')
+    box = browser.run('const box = arguments[0].getBoundingClientRect(); return [box.x, box.y, box.width, box.height]', canvas)
+    for slot in [0, 16383, slot_of(EVIL)] + run.rng.sample(range(16384), 5):
+        browser.point(box[0] + (slot % 128 + 0.5) / 128 * box[2], box[1] + (slot // 128 + 0.5) / 128 * box[3])
+        words = browser.text('slot-says')
+        wanted = 'Slot %d · shard %s (up) · ' % (slot, names[cluster.shard_of_slot(slot)])
+        check(words.startswith(wanted) and words.endswith('/s'), '%r, not %r' % (words, wanted))
+    browser.point(5, 5)
+    check(browser.text('slot-says').startswith('Hottest: slot '), 'without a pointer')
+    canvas.send_keys(Keys.HOME)
+    check(browser.text('slot-says').startswith('Slot 0 '), 'the map with keys')
+    canvas.send_keys(Keys.ARROW_DOWN)
+    canvas.send_keys(Keys.ARROW_RIGHT)
+    check(browser.text('slot-says').startswith('Slot 129 '), 'the map with keys')
+    browser.run('document.activeElement.blur()')
+
+
+def check_plots(browser, names):
+    def labels():
+        return browser.run('''return [...document.querySelectorAll('.plot canvas')].map(canvas => canvas.getAttribute('aria-label'))''')
+
+    def pictures():
+        return browser.run('''return [...document.querySelectorAll('.plot canvas')].map(canvas => canvas.toDataURL())''')
+    wait_for(lambda: all(name + ' ' in label for name in names for label in labels()[:2]), 'lines of all shards')
+    wait_for(lambda: all(' set ' in label for label in labels()[2:]), 'lines of commands')
+    before = pictures()
+    wait_for(lambda: all(a != b for a, b in zip(before, pictures())), 'all plots to move')
+
+
+def check_lists(browser, admin):
+    keys = browser.rows('hot-keys')
+    check_equal(keys[0]['Key'], EVIL, 'the hottest key, as text')
+    check_equal(browser.run("return document.querySelectorAll('main img, main script').length"), 0, 'elements made of a key')
+    hottest = pairs(admin.get('SCREE', 'HOTKEYS')[0])
+    check_equal(keys[0]['Shard'], hottest[b'shard'].decode(), 'its shard')
+    commands = {row['Command']: row for row in browser.rows('commands')}
+    check({'set', 'get', 'mget'} <= set(commands), 'commands %r' % list(commands))
+    wait_for(lambda: any(EVIL in row['Request'] for row in browser.rows('slow-log')), 'the slow log to have the key')
+    listed = {line.split(b' name=')[1].split(b' ')[0].decode() for line in admin.get('CLIENT', 'LIST').splitlines()}
+    wait_for(lambda: {row['Client'] for row in browser.rows('clients')} == listed, 'the clients %r' % listed)
+    check(browser.rows('events')[-1]['What'] == 'started', 'events')
+
+    def keys_agree():
+        shown = {row['Namespace']: row['Keys'].replace(NARROW_SPACE, '') for row in browser.rows('namespaces')}
+        return shown.get('(none)') == str(admin.get('DBSIZE')) and shown.get('shop') == '3'
+    wait_for(keys_agree, 'key counts of namespaces', 30)
+
+
+def check_looks(browser):
+    """Phone and desktop, light and dark: nothing sticks out, everything is reached by keys."""
+    for name, size in (('phone', PHONE), ('desktop', DESKTOP)):
+        for dark in (False, True):
+            browser.look(size, dark)
+            wait_for(lambda: browser.run('return innerWidth') == size[0], 'the viewport to be %d wide' % size[0])
+            check_equal(browser.run('return document.documentElement.scrollWidth'), size[0], 'width of the page on a ' + name)
+            check_equal(browser.run('''return [...document.querySelectorAll('main section')].filter(section =>
+                section.getBoundingClientRect().right > innerWidth).map(section => section.className)'''), [], 'sections that stick out')
+            browser.shoot('%s-%s' % (name, 'dark' if dark else 'light'))
+    browser.look(DESKTOP)
+    unnamed = browser.run('''return [...document.querySelectorAll('[tabindex], button, input, [role=img]')]
+        .filter(element => !(element.ariaLabel || element.innerText || element.labels?.length || element.getAttribute('aria-label')))
+        .map(element => element.outerHTML)''')
+    check_equal(unnamed, [], 'elements without a name')
+
+
+def check_lost_shard(browser, cluster, names):
+    browser.run('scrollTo(0, 0)')
+    slot = next(slot for slot in range(16384) if cluster.shard_of_slot(slot) == 1 and (slot % 128 + slot // 128) % 6 < 2)
+    before = browser.pixel(slot)
+    cluster.backends[1].kill9()
+
+    def states():
+        return {row['Shard']: row['State'] for row in browser.rows('shards')}
+    wait_for(lambda: states()[names[1]] == 'down', 'the shard to be shown as down', 30)
+    check(browser.pixel(slot) != before, 'its slots are hatched')
+    check_equal((states()[names[0]], states()[names[2]]), ('up', 'up'), 'the others')
+    wait_for(lambda: any(row['What'].startswith('shard down') and row['Details'].startswith(names[1])
+                         for row in browser.rows('events')), 'the event')
+    browser.shoot('shard-down')
+    cluster.backends[1].start()
+    wait_for(lambda: states()[names[1]] == 'up', 'the shard to be up again', 30)
+    wait_for(lambda: any(row['What'].startswith('shard up') for row in browser.rows('events')), 'the other event')
+
+
+@suite.case('the page agrees with SCREE and INFO, moves, shows a lost shard, fits a phone, and complains of nothing')
+def _(run):
+    with Browser() as browser, cluster_of() as cluster, enter(cluster, 'outside', 'admin') as admin, \
+            enter(cluster, 'shop-token', 'shopper') as shopper:
+        check_equal(shopper.get('MSET', '{a}1', 'v', '{a}2', 'v', '{a}3', 'v'), b'OK')
+        names = [pairs(shard)[b'name'].decode() for shard in admin.get('SCREE', 'SHARDS')]
+        with load(cluster, run.seed):
+            browser.open(cluster.proxies[0])
+            wait_for(lambda: len(browser.rows('shards')) == 3 and browser.text('live').strip() == 'live', 'the page')
+            check_plots(browser, names)
+            check_colours(run, browser, cluster)
+            check_hover(run, browser, cluster, names)
+            check_looks(browser)
+        check_shards(browser, admin)
+        check_lists(browser, admin)
+        peers = browser.rows('peers')
+        check_equal([(row['Proxy'], row['Map epoch'], row['State']) for row in peers],
+                    [('127.0.0.1:%d' % proxy.admin, str(cluster.epoch), 'up') for proxy in cluster.proxies], 'peers')
+        check_lost_shard(browser, cluster, names)
+        check_equal(browser.complaints(), [], 'the console')
+        check_equal(browser.driver.title, 'Scree ' + cluster.proxies[0].address[0] + ':%d' % cluster.proxies[0].port)
+
+
+@suite.case('with admin-token the page asks for it, keeps it for the tab, and has no data before')
+def _(run):
+    with Browser() as browser, cluster_of(**{'admin-token': 'the admin token'}) as cluster:
+        proxy = cluster.proxies[0]
+        for path in ('/status.json', '/status/self', '/nosuch'):
+            check_equal(proxy.http(path)[0], 401, path)
+        browser.open(proxy, '/status')
+        wait_for(lambda: browser.shown('login'), 'the page to ask')
+        check(not browser.shown('main') and browser.rows('shards') == [], 'no data without the token')
+        for word in ('wrong', 'the admin token'):
+            browser.find('token').send_keys(word + Keys.ENTER)
+            wait_for(lambda: browser.text('refused') or browser.shown('main'), 'an answer to %r' % word)
+        wait_for(lambda: browser.shown('main') and not browser.shown('login'), 'the page')
+        check_equal(len(browser.rows('shards')), 3)
+        wait_for(lambda: {row['State'] for row in browser.rows('peers')} == {'up'} and len(browser.rows('peers')) == 2,
+                 'peers to be asked with the token')
+        browser.driver.refresh()
+        wait_for(lambda: browser.shown('main') and len(browser.rows('shards')) == 3, 'the page, without asking again')
+        browser.find('forget').click()
+        wait_for(lambda: browser.shown('login') and not browser.shown('main'), 'the page to ask again')
+        check(all(' 401 ' in entry['message'] for entry in browser.complaints()), 'the console')
+
+
+# ---- without a browser -------------------------------------------------------------------------------------------
+
+@suite.case('counters of the document are exact: by shard, command and namespace')
+def _(run):
+    with cluster_of() as cluster, enter(cluster, 'outside') as client, enter(cluster, 'shop-token') as shopper:
+        proxy = cluster.proxies[0]
+
+        def settled():
+            """A document that was made after now: they are kept for a moment."""
+            made = document_of(proxy)['mono_ms']
+            found = []
+            wait_for(lambda: found.append(document_of(proxy)) or found[-1]['mono_ms'] > made, 'a new document')
+            return found[-1]
+
+        def counts(document, kind):
+            return {row['name']: row['requests'] for row in document[kind]}
+        before = settled()
+        names = [shard['name'] for shard in before['map']['shards']]
+        for i, amount in enumerate((10, 20, 30)):
+            client.pipeline([['GET', cluster.key_on(i)]] * amount)
+        shopper.pipeline([['SET', 'mine', 'v']] * 7)
+        after = settled()
+        grown = [counts(after['map'], 'shards')[name] - counts(before['map'], 'shards')[name] for name in names]
+        shop = cluster.shard_of('mine')
+        check_equal(grown, [amount + (7 if i == shop else 0) for i, amount in enumerate((10, 20, 30))], 'by shard')
+        commands = counts(after, 'commands')
+        check_equal((commands['get'], commands['set']), (60, 7), 'by command')
+        for row in after['commands'] + after['map']['shards']:
+            check(sum(row['latency']) <= row['requests'], 'times of %s' % row['name'])
+        check_equal(sum(next(row for row in after['commands'] if row['name'] == 'get')['latency']), 60, 'each is timed')
+        spaces = counts(after, 'namespaces')
+        check_equal(spaces['shop'], 8, 'by namespace: AUTH, too')
+        check_equal(len(after['latency_bounds_us']) + 1, len(after['commands'][0]['latency']), 'bounds')
+
+
+@suite.case('any bytes as keys and names make a valid document of bounded size')
+def _(run):
+    with cluster_of() as cluster, enter(cluster, 'outside') as client:
+        proxy = cluster.proxies[0]
+        names = [bytes(run.rng.randrange(256) for _ in range(200)) for _ in range(30)]
+        names += [b'', b'\x00', b'"', b'\\', b'</script>', '\u202e\u2028\ufeff'.encode(), b'\xed\xa0\x80', b'x' * 2000000]
+        with enter(cluster, 'outside', '<b>"\\') as other:
+            for _ in range(3):
+                client.pipeline([['GET', name] for name in names] * 5)
+                other.get('PING')
+            document = document_of(proxy)
+            size = len(json.dumps(document))
+            check(size < 300000, 'size %d' % size)
+            check(any(row['name'] == '<b>"\\\\' for row in document['clients']), 'a name, its backslash doubled')
+        shown = [row['key'] for row in document['hot_keys']] + [word for row in document['slow_log'] for word in row['arguments']]
+        hidden = {'Cc', 'Cs', 'Co', 'Zl', 'Zp'}
+        for text in shown:
+            check(len(text) < 700 and not hidden.intersection(map(unicodedata.category, text)) and '\u202e' not in text, repr(text))
+        check(len(shown) > 20, 'texts %d' % len(shown))
+        for path in ('/', '/status', '/status/page.js', '/status.json'):
+            with urllib.request.urlopen('http://127.0.0.1:%d%s' % (proxy.admin, path), timeout=10) as answer:
+                policy = answer.headers['Content-Security-Policy']
+                check("default-src 'none'" in policy and 'unsafe' not in policy, 'policy %r' % policy)
+                check_equal(answer.headers['X-Content-Type-Options'], 'nosniff')
+
+
+@suite.case('many ask while the map changes and the proxy stops')
+def _(run):
+    with cluster_of() as cluster, enter(cluster, 'outside') as admin:
+        proxy = cluster.proxies[0]
+        stopping = threading.Event()
+        epochs, wrong = set(), []
+
+        def play():
+            while not stopping.is_set():
+                try:
+                    epochs.add(document_of(proxy)['map']['epoch'])
+                except (OSError, urllib.error.URLError):
+                    pass
+                except ValueError as error:
+                    wrong.append(error)
+        threads = [threading.Thread(target=play, daemon=True) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for slots in (['0-9', '10-5000', '5001-16383'], ['0-8000', '8001-8001', '8002-16383']):
+            cluster.write_shards(slots)
+            check(admin.get('SCREE', 'RELOAD').startswith(b'OK'), 'RELOAD')
+            wait_for(lambda: cluster.epoch in epochs, 'a document with epoch %d' % cluster.epoch)
+        with open(cluster.shards_path, 'a') as file:
+            file.write('nonsense\n')
+        check(isinstance(admin.get('SCREE', 'RELOAD'), Exception), 'a bad map')
+        wanted = {'reload-refused', 'map-changed', 'reloaded', 'started'}
+        wait_for(lambda: wanted <= {event['kind'] for event in document_of(proxy)['events']}, 'all events')
+        proxy.stop()
+        stopping.set()
+        for thread in threads:
+            thread.join()
+        check_equal(wrong, [], 'documents that are no JSON')
+        cluster.write_shards()
+        proxy.start()
+
+
+if __name__ == '__main__':
+    suite.main()
