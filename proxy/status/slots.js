@@ -104,7 +104,7 @@ export class SlotMap {
   }
 
   draw() {
-    const context = this.canvas.getContext('2d');
+    const context = this.canvas.getContext('2d', {willReadFrequently: true});
     const image = context.createImageData(WIDTH, WIDTH);
     const now = theme();
     const own = this.shards.map(shard => rgb(colour(shard.name)));
