@@ -98,7 +98,9 @@ static bool runs_others(const struct command *command)
 static bool may_unwind(const struct call *call)
 {
     const struct command *command = call->command;
-    return call->partition->reader && call->session->cold_tries < COLD_TRIES &&
+    const struct session *session = call->session;
+    return call->partition->reader && session->cold_tries < COLD_TRIES &&
+           session->cold.ranges < READER_RANGES_MAX &&
            command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN) &&
            !runs_others(command);
 }

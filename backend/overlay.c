@@ -365,6 +365,12 @@ static enum row_state layer_look(struct overlay *overlay, struct layer *layer, e
     return state;
 }
 
+/* Small rows of the whole partition are read where they are needed. */
+static bool is_coldable(enum cf cf)
+{
+    return cf != CF_SYSTEM && cf != CF_EXPIRE;
+}
+
 /* The row is on the disk. */
 static int cold_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
                     struct slice *value)
@@ -380,7 +386,7 @@ static int cold_get(struct overlay *overlay, enum cf cf, struct bytes key, uint6
 static int stored_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
                       struct slice *value)
 {
-    if (!overlay->reader)
+    if (!overlay->reader || !is_coldable(cf))
         return store_get(overlay->store, cf, key, value);
     int err = store_get_cached(overlay->store, cf, key, value);
     if (err == ERR_COLD)
@@ -681,6 +687,16 @@ struct overlay_iter {
     struct row *rows[2];     /* where the walk stands in each */
     struct layer *own;       /* detached: two, which layers[] point to; NULL: it is not */
     struct store_iter *store;
+    struct reader_wait *
+        wait; /* the store's walk is of what is in memory, and this waits for the rest; NULL: of all */
+    bool is_cold;      /* it would have to go to the disk: nothing is right any more */
+    struct {           /* how it came to where it is */
+        bool has_from; /* a seek to `key`; else to the end of the bounds */
+        char *key;     /* heap */
+        size_t key_len;
+        size_t key_cap;
+        uint64_t rows; /* passed since */
+    } course;
     struct bytes lower;
     struct bytes upper; /* empty: unbounded */
     int winner;         /* 0, 1: a layer; 2: the store; -1: the end */
@@ -696,7 +712,9 @@ struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struc
     iter->cf = cf;
     iter->layers[0] = overlay->current;
     iter->layers[1] = overlay->in_flight;
-    iter->store = store_iter_new(overlay->store, cf, lower, upper);
+    iter->wait = overlay->may_unwind && is_coldable(cf) ? overlay->wait : NULL;
+    iter->store = iter->wait ? store_iter_new_cached(overlay->store, cf, lower, upper)
+                             : store_iter_new(overlay->store, cf, lower, upper);
     if (lower.len)
         memcpy(iter->bounds, lower.data, lower.len);
     if (upper.len)
@@ -712,6 +730,7 @@ void overlay_iter_free(struct overlay_iter *iter)
     if (!iter)
         return;
     store_iter_free(iter->store);
+    free(iter->course.key);
     if (iter->own) {
         layer_fini(&iter->own[0]);
         layer_fini(&iter->own[1]);
@@ -763,11 +782,33 @@ static void copy_ranges(const struct overlay_iter *iter, const struct layer *lay
     }
 }
 
+/* From now on the store's walk goes to the disk. The store may have changed since it began, but only by what the
+ * layers hold. */
+static void store_reopen(struct overlay_iter *iter)
+{
+    struct store_iter *old = iter->store;
+    CHECK(!iter->is_cold);
+    iter->store = store_iter_new(iter->overlay->store, iter->cf, iter->lower, iter->upper);
+    iter->wait = NULL;
+    if (store_iter_valid(old) && iter->reverse) {
+        store_iter_seek_for_prev(iter->store, store_iter_key(old));
+    } else if (store_iter_valid(old)) {
+        store_iter_seek(iter->store, store_iter_key(old));
+    } else { /* it is through */
+        store_iter_seek_last(iter->store);
+        if (store_iter_valid(iter->store))
+            store_iter_next(iter->store);
+    }
+    store_iter_free(old);
+}
+
 void overlay_iter_detach(struct overlay_iter *iter)
 {
     CHECK(!iter->own);
     iter->own = malloc(2 * sizeof *iter->own);
     CHECK(iter->own);
+    if (iter->wait)
+        store_reopen(iter);
     for (int i = 0; i < 2; i++) {
         struct layer *copy = &iter->own[i];
         layer_init(copy); /* ticket 0: nothing more is observed */
@@ -779,6 +820,42 @@ void overlay_iter_detach(struct overlay_iter *iter)
             observe_read(iter->overlay, iter->layers[i]);
         iter->layers[i] = copy;
     }
+}
+
+static void course_begin(struct overlay_iter *iter, struct bytes key, bool has_from)
+{
+    iter->course.has_from = has_from;
+    iter->course.rows = 0;
+    iter->course.key_len = has_from ? key.len : 0;
+    if (iter->course.key_len > iter->course.key_cap) {
+        free(iter->course.key);
+        iter->course.key = malloc(key.len);
+        CHECK(iter->course.key);
+        iter->course.key_cap = key.len;
+    }
+    if (iter->course.key_len)
+        memcpy(iter->course.key, key.data, key.len);
+}
+
+/* The store's walk has moved: has it come to what is on the disk? */
+static void store_moved(struct overlay_iter *iter)
+{
+    iter->is_cold = iter->wait && !store_iter_valid(iter->store) && store_iter_is_cold(iter->store);
+}
+
+/* What lies before a cold walk is read into memory. */
+static void iter_want(const struct overlay_iter *iter)
+{
+    const struct store_range range = {
+        .cf = iter->cf,
+        .is_reverse = iter->reverse,
+        .has_from = iter->course.has_from,
+        .lower = iter->lower,
+        .upper = iter->upper,
+        .from = {iter->course.key, iter->course.key_len},
+        .rows = iter->course.rows,
+    };
+    reader_want_range(iter->overlay->reader, &range, iter->wait);
 }
 
 /* From `row` on in the walk's direction: the first row that says something and lies within the bounds. */
@@ -804,6 +881,24 @@ static void store_step(struct overlay_iter *iter)
         store_iter_prev(iter->store);
     else
         store_iter_next(iter->store);
+    store_moved(iter);
+    iter->course.rows++;
+}
+
+/* To the first row from `key` on in the walk's direction; has_from false: to the end that it comes from. */
+static void store_seek(struct overlay_iter *iter, struct bytes key, bool has_from)
+{
+    if (iter->wait)
+        course_begin(iter, key, has_from);
+    if (iter->reverse && has_from)
+        store_iter_seek_for_prev(iter->store, key);
+    else if (iter->reverse)
+        store_iter_seek_last(iter->store);
+    else if (has_from)
+        store_iter_seek(iter->store, key);
+    else
+        store_iter_seek_first(iter->store);
+    store_moved(iter);
 }
 
 static struct bytes source_key(const struct overlay_iter *iter, int source)
@@ -861,16 +956,16 @@ static void store_jump(struct overlay_iter *iter, const struct range *range)
 {
     if (iter->reverse) {
         struct bytes from = range->from;
-        store_iter_seek_for_prev(iter->store, from);
+        store_seek(iter, from, true);
         if (store_iter_valid(iter->store) && bytes_equal(store_iter_key(iter->store), from))
-            store_iter_prev(iter->store);
+            store_step(iter);
     } else if (range->to.len == 0 ||
                (iter->upper.len && bytes_compare(range->to, iter->upper) >= 0)) {
         store_iter_seek_last(iter->store);
         if (store_iter_valid(iter->store))
             store_iter_next(iter->store);
     } else {
-        store_iter_seek(iter->store, range->to);
+        store_seek(iter, range->to, true);
     }
 }
 
@@ -878,7 +973,9 @@ static void store_jump(struct overlay_iter *iter, const struct range *range)
 static void iter_settle(struct overlay_iter *iter)
 {
     for (;;) {
-        int winner = nearest_source(iter);
+        int winner = iter->is_cold ? -1 : nearest_source(iter);
+        if (iter->is_cold) /* an older source stepped over a key */
+            winner = -1;
         iter->winner = winner;
         if (winner < 0)
             return;
@@ -903,7 +1000,7 @@ void overlay_iter_seek(struct overlay_iter *iter, struct bytes key)
         if (iter->layers[i])
             iter->rows[i] = layer_settle(iter, iter->layers[i],
                                          rows_at_or_after(&iter->layers[i]->rows[iter->cf], key));
-    store_iter_seek(iter->store, key);
+    store_seek(iter, key, true);
     iter_settle(iter);
 }
 
@@ -925,7 +1022,7 @@ static void seek_back(struct overlay_iter *iter, struct bytes key, bool or_equal
 void overlay_iter_seek_last(struct overlay_iter *iter)
 {
     seek_back(iter, iter->upper, false, iter->upper.len == 0);
-    store_iter_seek_last(iter->store);
+    store_seek(iter, iter->upper, false);
     iter_settle(iter);
 }
 
@@ -936,7 +1033,7 @@ void overlay_iter_seek_for_prev(struct overlay_iter *iter, struct bytes key)
         return;
     }
     seek_back(iter, key, true, false);
-    store_iter_seek_for_prev(iter->store, key);
+    store_seek(iter, key, true);
     iter_settle(iter);
 }
 
@@ -971,5 +1068,7 @@ struct bytes overlay_iter_value(const struct overlay_iter *iter)
 
 bool overlay_iter_failed(const struct overlay_iter *iter)
 {
-    return store_iter_failed(iter->store);
+    if (iter->is_cold)
+        iter_want(iter);
+    return iter->is_cold || store_iter_failed(iter->store);
 }

@@ -20,6 +20,7 @@ enum {
     KEPT_BYTES_MAX = 16 << 20, /* or the newest row alone */
     UNDER_WAY_MAX = 2048,      /* above it nothing is fetched ahead */
     COLD_MS = 1000,
+    RANGE_BYTES = 16 * 1024, /* of the first range that a command needs */
 };
 
 struct fetch {
@@ -38,6 +39,17 @@ struct fetch {
     char key[];
 };
 
+/* A range that is read into memory; nothing of it is kept here. */
+struct range_fetch {
+    struct job job;
+    struct list link; /* in reader->ranges */
+    struct list wants;
+    struct reader *reader;
+    struct store_range range;
+    int result;
+    char bytes[]; /* lower | upper | from */
+};
+
 /* One wait for one fetch. */
 struct want {
     struct list fetch_link;
@@ -49,6 +61,7 @@ struct reader {
     struct worker *worker;
     struct store *store;
     struct list kept;
+    struct list ranges; /* under way */
     size_t kept_count;
     size_t kept_bytes;
     size_t under_way;
@@ -102,15 +115,15 @@ static void fetch_work(struct job *job)
 }
 
 /* Tells those who waited. */
-static void fetch_tell(struct fetch *fetch)
+static void tell(struct list *wants, int result)
 {
     struct list *link;
-    while ((link = list_pop(&fetch->wants))) {
+    while ((link = list_pop(wants))) {
         struct want *want = container_of(link, struct want, fetch_link);
         struct reader_wait *wait = want->wait;
         list_remove(&want->wait_link);
         free(want);
-        wait->has_failed |= fetch->result == ERR_STORE;
+        wait->has_failed |= result == ERR_STORE;
         if (--wait->pending == 0)
             wait->on_ready(wait);
     }
@@ -132,7 +145,7 @@ static void fetch_done(struct job *job)
     struct reader *reader = fetch->reader;
     reader->under_way--;
     fetch->is_done = true;
-    fetch_tell(fetch);
+    tell(&fetch->wants, fetch->result);
     if (fetch->is_stale || fetch->result == ERR_STORE)
         fetch_free(fetch);
     else
@@ -181,16 +194,76 @@ void reader_wait_cancel(struct reader_wait *wait)
     wait->pending = 0;
 }
 
-static void wait_for(struct reader_wait *wait, struct fetch *fetch)
+static void want_add(struct reader_wait *wait, struct list *wants)
 {
-    if (!wait || fetch->is_done)
-        return;
     struct want *want = malloc(sizeof *want);
     CHECK(want);
     want->wait = wait;
-    list_push(&fetch->wants, &want->fetch_link);
+    list_push(wants, &want->fetch_link);
     list_push(&wait->wants, &want->wait_link);
     wait->pending++;
+}
+
+static void wait_for(struct reader_wait *wait, struct fetch *fetch)
+{
+    if (wait && !fetch->is_done)
+        want_add(wait, &fetch->wants);
+}
+
+/* ---- ranges ---- */
+
+static void range_free(struct range_fetch *fetch)
+{
+    list_remove(&fetch->link);
+    free(fetch);
+}
+
+static void range_work(struct job *job)
+{
+    struct range_fetch *fetch = container_of(job, struct range_fetch, job);
+    fetch->result = store_fetch_range(fetch->reader->store, &fetch->range);
+}
+
+static void range_done(struct job *job)
+{
+    struct range_fetch *fetch = container_of(job, struct range_fetch, job);
+    fetch->reader->under_way--;
+    tell(&fetch->wants, fetch->result);
+    range_free(fetch);
+}
+
+/* A copy in the fetch's own bytes. */
+static struct bytes range_copy(char **room, struct bytes bytes)
+{
+    char *copy = *room;
+    if (bytes.len)
+        memcpy(copy, bytes.data, bytes.len);
+    *room += bytes.len;
+    return (struct bytes){copy, bytes.len};
+}
+
+void reader_want_range(struct reader *reader, const struct store_range *range,
+                       struct reader_wait *wait)
+{
+    size_t size = range->lower.len + range->upper.len + range->from.len;
+    struct range_fetch *fetch = malloc(sizeof *fetch + size);
+    CHECK(fetch);
+    *fetch = (struct range_fetch){
+        .job = {.work = range_work, .done = range_done}, .reader = reader, .range = *range};
+    char *room = fetch->bytes;
+    fetch->range.lower = range_copy(&room, range->lower);
+    fetch->range.upper = range_copy(&room, range->upper);
+    fetch->range.from = range_copy(&room, range->from);
+    fetch->range.bytes =
+        RANGE_BYTES << (2 * (wait->ranges < READER_RANGES_MAX ? wait->ranges : READER_RANGES_MAX));
+    wait->ranges++;
+    list_init(&fetch->wants);
+    list_push(&reader->ranges, &fetch->link);
+    want_add(wait, &fetch->wants);
+    reader->under_way++;
+    reader->figures.fetches++;
+    reader->cold_ms = loop_mono_ms(reader->loop);
+    worker_submit(reader->worker, &fetch->job);
 }
 
 /* ---- for the overlay ---- */
@@ -284,6 +357,7 @@ struct reader *reader_new(struct loop *loop, struct worker_pool *pool, struct st
     reader->loop = loop;
     reader->store = store;
     list_init(&reader->kept);
+    list_init(&reader->ranges);
     return reader;
 }
 
@@ -292,6 +366,8 @@ void reader_free(struct reader *reader)
     if (!reader)
         return;
     worker_free(reader->worker);
+    while (!list_empty(&reader->ranges)) /* the loop died before they came back */
+        range_free(container_of(reader->ranges.next, struct range_fetch, link));
     for (size_t i = 0; i < BUCKETS; i++) {
         struct fetch *next;
         for (struct fetch *fetch = reader->buckets[i]; fetch; fetch = next) {

@@ -26,6 +26,7 @@ struct reader_wait {
     struct list wants;
     uint32_t pending;                           /* fetches under way */
     bool has_failed;                            /* the store could not read one */
+    uint8_t ranges;                             /* asked for since the owner set it to 0 */
     void (*on_ready)(struct reader_wait *wait); /* none is under way any more */
 };
 
@@ -40,6 +41,11 @@ void reader_wait_cancel(struct reader_wait *wait);
 /* Fetches a row, unless that is under way. `wait` may be NULL: somebody will soon. */
 void reader_want(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
                  struct reader_wait *wait);
+enum { READER_RANGES_MAX = 5 };
+/* Reads a range into memory for `wait`; each time it asks four times as much, up to 4 MB at the READER_RANGES_MAX-th:
+ * who needs more is better off reading by itself. */
+void reader_want_range(struct reader *reader, const struct store_range *range,
+                       struct reader_wait *wait);
 /* What was fetched: OK and the value, borrowed until the next turn of the loop; ERR_NOT_FOUND; ERR_COLD: nothing. */
 int reader_look(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
                 struct slice *value);

@@ -625,7 +625,7 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
             session_throttle(session);
         return 0;
     }
-    session->cold_tries = 0;
+    session->cold_tries = session->cold.ranges = 0;
     check_query(session, 0);
     return size;
 }

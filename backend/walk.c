@@ -67,8 +67,11 @@ void walk_search(struct call *call, struct overlay_iter *iter, size_t prefix_len
                  walk_match_fn *match, struct bytes pattern, walk_row_fn *row)
 {
     CHECK(walk_is_allowed(call));
-    if (is_scrap(call)) {
+    bool failed = overlay_iter_failed(iter);
+    if (failed || is_scrap(call)) {
         overlay_iter_free(iter);
+        if (failed)
+            call_error(call, ERR_STORE);
         return;
     }
     struct walk *walk = hand_over(call, iter, prefix_len, row);

@@ -87,6 +87,10 @@ void slice_release(struct slice *slice);
  * that of its creation. After every move: store_iter_valid. The bounds are copied. */
 struct store_iter *store_iter_new(struct store *store, enum cf cf, struct bytes lower,
                                   struct bytes upper);
+/* The same without going to the disk: where it would have to, it is not valid any more, and cold. */
+struct store_iter *store_iter_new_cached(struct store *store, enum cf cf, struct bytes lower,
+                                         struct bytes upper);
+bool store_iter_is_cold(const struct store_iter *iter);
 void store_iter_free(struct store_iter *iter);                            /* NULL is allowed */
 void store_iter_seek(struct store_iter *iter, struct bytes key);          /* first k >= key */
 void store_iter_seek_for_prev(struct store_iter *iter, struct bytes key); /* last k <= key */
@@ -98,6 +102,20 @@ bool store_iter_valid(const struct store_iter *iter);
 struct bytes store_iter_key(const struct store_iter *iter);   /* borrowed until the next move */
 struct bytes store_iter_value(const struct store_iter *iter); /* likewise */
 bool store_iter_failed(const struct store_iter *iter);        /* a read error ended it */
+
+/* What an iterator passes: from `from` on, or from the end of the bounds that it comes from. */
+struct store_range {
+    enum cf cf;
+    bool is_reverse;
+    bool has_from;
+    struct bytes lower;
+    struct bytes upper;
+    struct bytes from;
+    uint64_t rows;  /* are passed over first, */
+    uint64_t bytes; /* then so many are read into memory */
+};
+/* On a thread of the readers, as store_fetch. OK or ERR_STORE. */
+int store_fetch_range(struct store *store, const struct store_range *range);
 
 /* A batch: operations apply in order, all or nothing. */
 struct store_batch *store_batch_new(void);

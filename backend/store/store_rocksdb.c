@@ -34,7 +34,8 @@ enum {
     END_KEY_BYTES = 32,
     LIMITER_PERIOD_US = 20000, /* short: a compaction writes little at a time */
     LIMITER_FAIRNESS = 10,     /* one time in ten a compaction goes before a flush */
-    BLOCK_CACHE_TIER = 1,      /* RocksDB's kBlockCacheTier */
+    READ_ALL_TIER = 0,         /* RocksDB's kReadAllTier and */
+    BLOCK_CACHE_TIER = 1,      /* kBlockCacheTier */
 };
 
 struct store_iter {
@@ -122,15 +123,15 @@ static int db_open(struct store *store, bool is_read_only, char *error, size_t s
     return OK;
 }
 
-/* Filters may be reading: they are told to stop and waited for before their handles go. */
+/* Filters and reader threads may be reading: filters are told to stop, and all are waited for before the handles go. */
 static void db_close(struct store *store)
 {
-    CHECK(atomic_load(&store->iters_now) == 0);
     if (!store->db)
         return;
     atomic_store(&store->is_open, false);
     rocksdb_cancel_all_background_work(store->db, 1);
     pthread_rwlock_wrlock(&store->lock);
+    CHECK(atomic_load(&store->iters_now) == 0);
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
         rocksdb_column_family_handle_destroy(store->cfs[cf]);
     rocksdb_close(store->db);
@@ -301,16 +302,29 @@ static void iter_set_bounds(struct store_iter *iter, struct bytes lower, struct 
     rocksdb_readoptions_set_iterate_upper_bound(iter->options, high, upper.len);
 }
 
-struct store_iter *store_iter_new(struct store *store, enum cf cf, struct bytes lower,
-                                  struct bytes upper)
+static struct store_iter *iter_open(struct store *store, enum cf cf, struct bytes lower,
+                                    struct bytes upper, int read_tier)
 {
     CHECK(cf < CF_COUNT);
     struct store_iter *iter = iter_take(store);
     atomic_fetch_add(&store->iters_now, 1);
     iter_set_bounds(iter, lower, upper);
+    rocksdb_readoptions_set_read_tier(iter->options, read_tier);
     iter->it =
         store->db ? rocksdb_create_iterator_cf(store->db, iter->options, store->cfs[cf]) : NULL;
     return iter;
+}
+
+struct store_iter *store_iter_new(struct store *store, enum cf cf, struct bytes lower,
+                                  struct bytes upper)
+{
+    return iter_open(store, cf, lower, upper, READ_ALL_TIER);
+}
+
+struct store_iter *store_iter_new_cached(struct store *store, enum cf cf, struct bytes lower,
+                                         struct bytes upper)
+{
+    return iter_open(store, cf, lower, upper, BLOCK_CACHE_TIER);
 }
 
 void store_iter_free(struct store_iter *iter)
@@ -380,17 +394,57 @@ struct bytes store_iter_value(const struct store_iter *iter)
     return value;
 }
 
-bool store_iter_failed(const struct store_iter *iter)
+/* OK, ERR_COLD or ERR_STORE. */
+static int iter_result(const struct store_iter *iter)
 {
     char *reason = NULL;
     if (!iter->it)
-        return true;
+        return ERR_STORE;
     rocksdb_iter_get_error(iter->it, &reason);
-    if (!reason)
-        return false;
-    log_event(LOG_ERROR, "store_read_failed", "path=%s reason=\"%s\"", iter->store->path, reason);
-    rocksdb_free(reason);
-    return true;
+    return reason ? read_failed(iter->store, reason) : OK;
+}
+
+bool store_iter_failed(const struct store_iter *iter)
+{
+    return iter_result(iter) != OK;
+}
+
+bool store_iter_is_cold(const struct store_iter *iter)
+{
+    return iter_result(iter) == ERR_COLD;
+}
+
+static void range_seek(struct store_iter *iter, const struct store_range *range)
+{
+    if (range->is_reverse && range->has_from)
+        store_iter_seek_for_prev(iter, range->from);
+    else if (range->is_reverse)
+        store_iter_seek_last(iter);
+    else if (range->has_from)
+        store_iter_seek(iter, range->from);
+    else
+        store_iter_seek_first(iter);
+}
+
+/* The database may be closed by store_recover as soon as the lock is free: the iterator is gone by then. */
+int store_fetch_range(struct store *store, const struct store_range *range)
+{
+    uint64_t rows = 0, bytes = 0;
+    pthread_rwlock_rdlock(&store->lock);
+    struct store_iter *iter = store_iter_new(store, range->cf, range->lower, range->upper);
+    range_seek(iter, range);
+    while (bytes < range->bytes && store_iter_valid(iter)) {
+        if (rows++ >= range->rows)
+            bytes += store_iter_key(iter).len + store_iter_value(iter).len;
+        if (range->is_reverse)
+            store_iter_prev(iter);
+        else
+            store_iter_next(iter);
+    }
+    int err = iter_result(iter);
+    store_iter_free(iter);
+    pthread_rwlock_unlock(&store->lock);
+    return err;
 }
 
 /* ---- batches and writes ------------------------------------------------------------------ */

@@ -149,6 +149,44 @@ def _(run):
         check(cold.info(other, 'cold_fetches') > 20, 'nothing was cold')
 
 
+@suite.case('collections are walked, ranked and changed on a cold disk as on a warm one')
+def _(run):
+    with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other:
+        members = ['m%05d' % i for i in range(3000)]
+        for start in range(0, 3000, 250):
+            part = members[start:start + 250]
+            client.call('ZADD', 'zset', *sum(([str(i), m] for i, m in enumerate(part, start)), []))
+            client.call('HSET', 'hash', *sum(([m, m + PAD[:300]] for m in part), []))
+            client.call('RPUSH', 'list', *[m + PAD[:300] for m in part])
+            client.call('SADD', 'set', *part)
+        for i in range(3):  # what was written last leaves the memtables
+            client.pipeline([['SET', key(i), text(i)] for i in range(1000)])
+        cold.disk.set(0.005)
+        for start in range(0, 3000, 300):
+            check_equal(client.get('ZRANGE', 'zset', str(start), str(start + 9)),
+                        [m.encode() for m in members[start:start + 10]])
+            check_equal(client.get('ZREVRANGE', 'zset', *[str(2999 + start // 300 - start - i) for i in (9, 0)]),
+                        [m.encode() for m in reversed(members[start:start + 10])])
+            check_equal(client.get('ZRANK', 'zset', members[start]), start)
+            check_equal(client.get('HMGET', 'hash', members[start + 5], 'none'),
+                        [(members[start + 5] + PAD[:300]).encode(), None])
+            check_equal(client.get('LINDEX', 'list', str(start)), (members[start] + PAD[:300]).encode())
+            check_equal(client.get('LRANGE', 'list', str(start), str(start + 1)),
+                        [(m + PAD[:300]).encode() for m in members[start:start + 2]])
+            check_equal(client.get('ZADD', 'zset', str(start), members[start], '10000', 'new%d' % start), 1)
+            check_equal(client.get('SMOVE', 'set', 'other', members[start]), 1)
+        check_equal(len(client.get('HGETALL', 'hash')), 6000)
+        check_equal(len(client.get('SMEMBERS', 'set')), 2990)
+        check_equal(len(client.get('KEYS', '*')), 1005)
+        check_equal(client.get('SUNIONSTORE', 'union', 'set', 'other'), 3000)
+        check_equal(client.get('ZCARD', 'zset'), 3010)
+        check_equal(sorted(client.get('SCAN', '0', 'COUNT', '2000')[1])[:2], [b'hash', key(0).encode()])
+        cold.disk.set(0)
+        check(cold.info(other, 'cold_waits') > 20, 'nothing was cold')
+        run.note('%d waits, %d fetches, %d blocking reads' % tuple(
+            cold.info(other, name) for name in ('cold_waits', 'cold_fetches', 'cold_blocking_reads')))
+
+
 @suite.case('clients that leave, and a stop, while reads are under way')
 def _(run):
     with Cold() as cold, cold.client() as other:

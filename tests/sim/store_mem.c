@@ -284,6 +284,8 @@ struct store_iter {
     struct row *lower, *upper; /* bounds, as keys */
     struct row *at;            /* in the tree; NULL: not valid */
     bool is_failed;
+    bool is_cached; /* may be cold */
+    bool is_cold;
 };
 
 struct store_iter *store_iter_new(struct store *store, enum cf cf, struct bytes lower,
@@ -299,6 +301,25 @@ struct store_iter *store_iter_new(struct store *store, enum cf cf, struct bytes 
     iter->upper = row_new(upper, BYTES(""));
     store->iters_now++;
     return iter;
+}
+
+struct store_iter *store_iter_new_cached(struct store *store, enum cf cf, struct bytes lower,
+                                         struct bytes upper)
+{
+    struct store_iter *iter = store_iter_new(store, cf, lower, upper);
+    iter->is_cached = true;
+    return iter;
+}
+
+bool store_iter_is_cold(const struct store_iter *iter)
+{
+    return iter->is_cold;
+}
+
+int store_fetch_range(struct store *store, const struct store_range *range)
+{
+    (void)range;
+    return due(&store->fail_read_in) ? ERR_STORE : OK;
 }
 
 void store_iter_free(struct store_iter *iter)
@@ -319,7 +340,9 @@ static void iter_set(struct store_iter *iter, struct row *row)
     struct bytes upper = row_key(iter->upper);
     bool is_below = row && bytes_compare(row_key(row), row_key(iter->lower)) < 0;
     bool is_above = row && upper.len && bytes_compare(row_key(row), upper) >= 0;
-    iter->at = is_below || is_above ? NULL : row;
+    uint64_t one_in = iter->is_cached ? iter->store->cold_one_in : 0;
+    iter->is_cold = one_in && chance(one_in) == 0;
+    iter->at = is_below || is_above || iter->is_cold ? NULL : row;
 }
 
 void store_iter_seek(struct store_iter *iter, struct bytes key)
@@ -375,7 +398,7 @@ struct bytes store_iter_value(const struct store_iter *iter)
 
 bool store_iter_failed(const struct store_iter *iter)
 {
-    return iter->is_failed;
+    return iter->is_failed || iter->is_cold;
 }
 
 /* ---- batches ----------------------------------------------------------------------------- */
