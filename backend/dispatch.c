@@ -95,6 +95,12 @@ static bool gate_arity(struct call *call)
 static bool gate_auth(struct call *call)
 {
     struct session *session = call->session;
+    if (session_is_protected(session) && !(call->command->flags & CMD_NO_AUTH)) {
+        refuse(call, "DENIED protected mode: nobody needs a password here, so only this host is "
+                     "served, and who shows the cluster secret or, where tls-auth-clients is yes, "
+                     "a certificate. Set requirepass, or protected-mode no");
+        return false;
+    }
     if (session->is_authenticated || !settings_needs_password(call->partition->settings) ||
         call->command->flags & CMD_NO_AUTH)
         return true;

@@ -3,6 +3,7 @@
  */
 #include "backend/server.h"
 #include "backend/tool/tool.h"
+#include "config/harden.h"
 #include "config/program.h"
 #include "shared/command.h"
 #include "shared/log.h"
@@ -25,6 +26,7 @@ int main(int argc, char **argv)
         .given = given,
     };
     struct backend_config config = {0};
+    char reason[256];
     int code;
     command_init();
     if (!program_parse(&program, argc, argv, &config.head, &code))
@@ -36,6 +38,11 @@ int main(int argc, char **argv)
     log_set_level((enum log_level)config.log_level);
     if (*config.log_file && !log_set_file(config.log_file)) {
         (void)fprintf(stderr, "log-file: %s cannot be written\n", config.log_file);
+        config_fini(&config.head);
+        return 1;
+    }
+    if (!harden(config.core_dumps, config.seccomp, reason, sizeof reason)) {
+        (void)fprintf(stderr, "%s\n", reason);
         config_fini(&config.head);
         return 1;
     }

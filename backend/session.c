@@ -43,6 +43,9 @@ struct session *session_new(struct partition *partition, struct stream *stream, 
         out_init(&session->held[i]);
     }
     resp_scan_init(&session->scan);
+    session->is_stranger = !stream_is_local(stream) &&
+                           !(partition->settings->config.tls_auth_clients == TLS_CLIENTS_VERIFIED &&
+                             stream_is_verified(stream));
     transaction_init(&session->transaction);
     watcher_init(&session->watcher);
     subscriber_init(&session->subscriber);
@@ -201,6 +204,13 @@ struct bytes session_user_name(const struct session *session)
     if (session->guest.is_here)
         return acl_user_name(session->guest.user);
     return session->user_name ? bytes_of(session->user_name) : BYTES("default");
+}
+
+bool session_is_protected(const struct session *session)
+{
+    const struct settings *settings = session->partition->settings;
+    return session->is_stranger && !session->is_internal && settings->protected_mode &&
+           !settings_needs_password(settings);
 }
 
 void session_log_in(struct session *session, struct bytes name)
@@ -498,7 +508,8 @@ static struct resp_limits limits_of(const struct session *session)
 {
     const struct backend_config *config = &session->partition->settings->config;
     bool known =
-        session->is_authenticated || !settings_needs_password(session->partition->settings);
+        (session->is_authenticated || !settings_needs_password(session->partition->settings)) &&
+        !session_is_protected(session);
     uint64_t bulk = config->proto_max_bulk_len_bytes;
     return (struct resp_limits){
         .bulk_bytes_max = bulk < UINT32_MAX ? (uint32_t)bulk : UINT32_MAX,

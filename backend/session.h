@@ -57,6 +57,8 @@ struct session {
     uint8_t db;
     uint8_t reply_mode; /* enum reply_mode */
     bool is_authenticated;
+    bool
+        is_stranger; /* from another host, without a certificate that tls-auth-clients = yes asks for */
     bool is_internal;  /* knows the cluster's secret */
     bool is_running;   /* a command of it is on the stack */
     bool is_closing;   /* reads no more; closed as soon as nothing is held */
@@ -146,6 +148,8 @@ static inline bool session_is_trusted(const struct session *session)
 /* Who it is, as the users are now; NULL: the user was removed. */
 const struct acl_user *session_user(struct session *session);
 struct bytes session_user_name(const struct session *session);
+/* protected-mode: while nobody needs a password, strangers may only show the cluster secret. */
+bool session_is_protected(const struct session *session);
 /* The client has shown that it is this user. */
 void session_log_in(struct session *session, struct bytes name);
 /* Sets one of the texts name, lib_name, lib_version; empty: none. */

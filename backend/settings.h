@@ -34,6 +34,7 @@ struct settings {
     int64_t tracking_keys_max;    /* 0: no limit */
     int64_t latency_threshold_ms; /* 0: off */
     bool latency_tracking;
+    bool protected_mode;
 };
 
 struct settings *settings_new(const struct backend_config *config);

@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034
 
 # g++ brings the C++ library that RocksDB needs.
-build_packages=(gcc g++ cmake ninja-build libuv1-dev libmicrohttpd-dev libssl-dev libjansson-dev libinih-dev librocksdb-dev
+build_packages=(gcc g++ cmake ninja-build libuv1-dev libmicrohttpd-dev libssl-dev libseccomp-dev libjansson-dev libinih-dev librocksdb-dev
     libsnappy-dev liblz4-dev libzstd-dev libbz2-dev zlib1g-dev libjemalloc-dev liblzf-dev libhiredis-dev
     liblua5.1-0-dev lua-cjson-dev lua-bitop-dev)
 test_packages=(check clang libclang-rt-14-dev clang-format cppcheck shellcheck ccache git pkg-config

@@ -146,13 +146,6 @@ bool local_is_welcome(const struct client *client)
     return client->session.home->name.len > 0 || !needs_login(client->worker->snapshot);
 }
 
-/* Through a Unix socket or the loopback interface. */
-static bool is_local(const char *peer)
-{
-    return strchr(peer, '/') || strncmp(peer, "127.0.0.1:", 10) == 0 ||
-           strncmp(peer, "[::1]:", 6) == 0 || strncmp(peer, "[::ffff:127.0.0.1]:", 19) == 0;
-}
-
 /* As every client of such an address must: it was let in on purpose. */
 static bool shows_certificate(const struct proxy_worker *worker, const struct stream *stream)
 {
@@ -166,7 +159,7 @@ bool local_is_protected(const struct proxy_worker *worker, const struct stream *
     const struct proxy_snapshot *snapshot = worker->snapshot;
     return snapshot->config.protected_mode && name.len == 0 &&
            !acl_user_needs_password(default_user(snapshot)) && !has_tokens(snapshot->namespaces) &&
-           !is_local(stream_peer(stream)) && !shows_certificate(worker, stream);
+           !stream_is_local(stream) && !shows_certificate(worker, stream);
 }
 
 void local_reloaded(struct client *client)

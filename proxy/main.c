@@ -1,6 +1,7 @@
 /*
  * main.c - scree-proxy: reads its configuration, starts, waits, stops.
  */
+#include "config/harden.h"
 #include "config/program.h"
 #include "proxy/proxy.h"
 #include "shared/command.h"
@@ -69,5 +70,10 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     raise_descriptor_limit();
+    if (!harden(snapshot->config.core_dumps, snapshot->config.seccomp, reason, sizeof(reason))) {
+        (void)fprintf(stderr, "%s\n", reason);
+        snapshot_unref(snapshot);
+        return EXIT_FAILURE;
+    }
     return run(snapshot);
 }

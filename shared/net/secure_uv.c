@@ -233,6 +233,13 @@ void stream_secure(struct stream *stream, struct tls_context *context, const cha
     stream->tls = tls_new(context, host);
 }
 
+bool stream_is_local(const struct stream *stream)
+{
+    const char *peer = stream->peer;
+    return strchr(peer, '/') || strncmp(peer, "127.", 4) == 0 || strncmp(peer, "[::1]:", 6) == 0 ||
+           strncmp(peer, "[::ffff:127.", 12) == 0;
+}
+
 bool stream_is_verified(const struct stream *stream)
 {
     return stream->tls && tls_is_verified(stream->tls);

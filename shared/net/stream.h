@@ -67,6 +67,8 @@ bool stream_is_paused(const struct stream *stream);
 const char *stream_peer(const struct stream *stream);
 const char *stream_local(const struct stream *stream);
 int stream_fd(const struct stream *stream); /* -1 when there is none; for CLIENT LIST */
+/* Is the peer on this host: the loopback interface or a Unix socket? */
+bool stream_is_local(const struct stream *stream);
 /* Has the peer shown a certificate that we trust? */
 bool stream_is_verified(const struct stream *stream);
 /* What an err of on_open or on_end means, in words. */

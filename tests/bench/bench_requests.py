@@ -7,6 +7,9 @@
     scree-proxy  redis-benchmark ─► scree-proxy (1 worker) ─► redis-server
     backend      redis-benchmark ─► scree-backend (1 partition, durability = always)
     scree        redis-benchmark ─► scree-proxy (1 worker) ─► scree-backend (2 partitions, always)
+    redis-tls    redis-benchmark --tls ─► redis-server                   (only when asked for by --systems)
+    proxy-tls    redis-benchmark --tls ─► scree-proxy ─► redis-server    (likewise; plain behind the proxy)
+    backend-tls  redis-benchmark --tls ─► scree-backend                  (likewise)
 
 The figure that matters comes first: CPU µs per request of each process, from its threads' schedstat before and after;
 throughput and latency depend on what else the machine does. Each cell is the median of some short runs, the systems take
@@ -26,6 +29,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
+from certs import Kit
 from cluster import Oracle, Process, binary, even_slots, free_ports, is_sanitized, write_ini
 
 SYSTEMS = ['redis', 'nutcracker', 'haproxy', 'scree-proxy', 'backend', 'scree']
@@ -36,8 +40,8 @@ CLIENTS = 50
 class System:
     """What redis-benchmark talks to: a port, and the processes whose CPU is counted, front first."""
 
-    def __init__(self, name, port, processes):
-        self.name, self.port, self.processes = name, port, processes
+    def __init__(self, name, port, processes, words=()):
+        self.name, self.port, self.processes, self.words = name, port, processes, list(words)
 
 
 class Farm:
@@ -136,6 +140,38 @@ class Farm:
         return System('scree', proxy.port, [proxy, backend])
 
 
+    def tls(self):
+        """Certificates, and what redis-benchmark is told to use them."""
+        kit = Kit(self.folder)
+        return kit, ['--tls', '--cacert', kit.ca.cert, '--cert', kit.client.cert, '--key', kit.client.key]
+
+    def start_redis_tls(self):
+        kit, words = self.tls()
+        oracle = Oracle(self.folder, 'redis-tls')
+        port = free_ports()
+        oracle.argv += ['--tls-port', str(port)] + [word for name, text in kit.listening().items()
+                                                    for word in ('--' + name, text)]
+        return System('redis-tls', port, [self.start(oracle)], words)
+
+    def start_proxy_tls(self):
+        kit, words = self.tls()
+        redis, port = self.redis('redis-behind-tls'), free_ports()
+        shards, path = os.path.join(self.folder, 'tls-shards.ini'), os.path.join(self.folder, 'proxy-tls.ini')
+        write_ini(shards, [('map', {'epoch': 1}), ('shard s0', {'slots': '0-16383', 'address': '%s:%d' % redis.address})])
+        write_ini(path, [('proxy', dict(kit.listening(), listen='', admin='', workers=1, shards=shards,
+                                        **{'tls-listen': '127.0.0.1:%d' % port}))])
+        proxy = self.start(Process('proxy-tls', [binary('scree-proxy'), '--config', path], self.folder, [port]))
+        return System('proxy-tls', port, [proxy, redis], words)
+
+    def start_backend_tls(self):
+        kit, words = self.tls()
+        port, path = free_ports(), os.path.join(self.folder, 'backend-tls.ini')
+        write_ini(path, [('backend', dict(kit.listening(), port=-1, data=os.path.join(self.folder, 'tls-data'),
+                                          **{'tls-port': port}))])
+        backend = self.start(Process('backend-tls', [binary('scree-backend'), '--config', path], self.folder, [port]))
+        return System('backend-tls', port, [backend], words)
+
+
 # ---- measuring ---------------------------------------------------------------------------------------------------
 
 class Sample:
@@ -146,7 +182,7 @@ class Sample:
 def benchmark(system, command, depth, size, count, clients=CLIENTS):
     """One run of redis-benchmark; cpu_us: one figure per process of the system."""
     before = [process.cpu_seconds() for process in system.processes]
-    words = ['-p', system.port, '-c', clients, '-P', depth, '-d', size, '-r', KEYSPACE, '-n', count, '-t', command, '--csv']
+    words = system.words + ['-p', system.port, '-c', clients, '-P', depth, '-d', size, '-r', KEYSPACE, '-n', count, '-t', command, '--csv']
     done = subprocess.run(['redis-benchmark'] + [str(word) for word in words], capture_output=True, timeout=300)
     after = [process.cpu_seconds() for process in system.processes]
     rows = [line.split('","') for line in done.stdout.decode().splitlines() if line.startswith('"' + command.upper())]

@@ -28,6 +28,7 @@ DOORS = [
     (re.compile(r'microhttpd\.h'), re.compile(r'shared/net/http_mhd\.c$')),
     (re.compile(r'openssl/'), re.compile(r'shared/(digest\.c|tls(_\w+)?\.[ch])$')),
     (re.compile(r'jansson\.h'), re.compile(r'backend/(json/json_doc|backup/manifest)\.c$')),
+    (re.compile(r'seccomp\.h'), re.compile(r'config/harden\.c$')),
     (re.compile(r'ini\.h'), re.compile(r'config/ini_file\.c$')),
     (re.compile(r'(lua|lualib|lauxlib|lua-cjson|lua-bitop)\.h'), re.compile(r'backend/script/')),
 ]

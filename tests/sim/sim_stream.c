@@ -470,6 +470,12 @@ void stream_secure(struct stream *stream, struct tls_context *context, const cha
     (void)address;
 }
 
+bool stream_is_local(const struct stream *stream)
+{
+    (void)stream;
+    return true;
+}
+
 bool stream_is_verified(const struct stream *stream)
 {
     (void)stream;

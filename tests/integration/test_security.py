@@ -1,0 +1,236 @@
+#!/usr/bin/python3
+"""The attacks of docs/security.md, tried for real."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster
+from harness import Skip, Suite, check, check_equal, wait_for
+from resp import Closed, Connection
+
+suite = Suite(__doc__)
+
+
+def own_address():
+    """An address of this machine that is not the loopback's."""
+    words = subprocess.run(['hostname', '-I'], capture_output=True, text=True).stdout.split()
+    found = next((word for word in words if ':' not in word), None)
+    if not found:
+        raise Skip('this machine has no address but the loopback')
+    return found
+
+
+def restart(process, section, **options):
+    process.stop()
+    process.options.setdefault(section, {}).update(options)
+    process.write_config()
+    process.start()
+
+
+def both(cluster):
+    return (('proxy', cluster.proxies[0].address), ('partition', cluster.backends[0].addresses[0]))
+
+
+def answer(address, data):
+    """What comes back to these bytes until the end of the connection or an error."""
+    with Connection(address) as connection:
+        connection.send_raw(data)
+        try:
+            return connection.read()
+        except Closed:
+            return 'closed'
+
+
+# ---- who may come in ---------------------------------------------------------------------------------------------
+
+@suite.case('without a password a public address serves nobody from elsewhere, proxy and backend alike')
+def _(run):
+    host = own_address()
+    with Cluster(backends=1, partitions=1) as cluster:
+        backend, proxy = cluster.backends[0], cluster.proxies[0]
+        proxy.stop()
+        restart(backend, 'backend', bind='0.0.0.0')
+        proxy.options = {'proxy': {'listen': '0.0.0.0:%d' % proxy.port}}
+        proxy.write_config()
+        proxy.start()
+        for port in (proxy.port, backend.port):
+            with Connection((host, port)) as stranger:
+                kind, text = stranger.call('GET', 'k')
+                check(kind == '-' and text.startswith(b'DENIED'), text)
+            with Connection(('127.0.0.1', port)) as local:
+                check_equal(local.call('SET', 'k', 'v'), ('+', b'OK'))
+        for words in (('AUTH', 'default', 'anything'), ('HELLO', '3', 'AUTH', 'default', 'x'), ('RESET',)):
+            with Connection((host, backend.port)) as stranger:
+                stranger.call(*words)
+                check(stranger.call('GET', 'k')[1].startswith(b'DENIED'), '%s opens the backend' % words[0])
+        with Connection((host, backend.port)) as stranger:
+            check_equal(stranger.call('SCREE', 'AUTH', cluster.secret), ('+', b'OK'))
+            check_equal(stranger.call('GET', 'k'), ('$', b'v'))
+
+
+@suite.case('internal commands need the cluster secret, a wrong or partial one is refused')
+def _(run):
+    with Cluster(backends=1, partitions=1) as cluster:
+        with cluster.partition(0) as connection:
+            for words in (('SCREE', 'USE', 'ns', '0', 'tag'), ('SCREE', 'LISTEN', 'channel', 'c', '1')):
+                check(connection.call(*words)[0] == '-', '%s without the secret' % words[1])
+            for wrong in ('', cluster.secret[:-1], cluster.secret + 'x', cluster.secret.upper()):
+                check(connection.call('SCREE', 'AUTH', wrong)[1].startswith(b'WRONGPASS'), wrong)
+        with cluster.connect() as connection:
+            check(connection.call('SCREE', 'AUTH', cluster.secret)[0] == '-', 'SCREE AUTH passes through the proxy')
+            check(connection.call('SCREE', 'USE', 'ns', '0', 'tag')[0] == '-', 'SCREE USE passes through the proxy')
+
+
+@suite.case('before a login requests are small: 10 arguments, 16 KiB')
+def _(run):
+    with Cluster(backends=1, partitions=1, backend_options={'backend': {'requirepass': 'pw'}},
+                 proxy_options={'proxy': {'requirepass': 'pw'}}) as cluster:
+        for name, address in both(cluster):
+            check(b'unauthenticated multibulk' in answer(address, b'*11\r\n')[1], '%s: 11 arguments' % name)
+            check(b'unauthenticated bulk' in answer(address, b'*1\r\n$16385\r\n')[1], '%s: 16385 bytes' % name)
+            check(b'NOAUTH' in answer(address, b'*2\r\n$3\r\nGET\r\n$1\r\nk\r\n')[1], '%s: a command' % name)
+            with Connection(address) as connection:
+                check_equal(connection.call('AUTH', 'pw'), ('+', b'OK'))
+                check(connection.call('MSET', *(['{k}x'] * 20))[0] == '+', '%s: 21 arguments after the login' % name)
+
+
+@suite.case('a tenant sees and changes nothing of another, whatever names it uses')
+def _(run):
+    with Cluster(backends=1, partitions=2, namespaces={'a': {'token': 'token-of-a'}, 'b': {'token': 'token-of-b'}}) as cluster:
+        with cluster.connect() as a, cluster.connect() as b:
+            a.call('AUTH', 'token-of-a')
+            b.call('AUTH', 'token-of-b')
+            check_equal(a.call('SET', 'k', 'of a'), ('+', b'OK'))
+            check_equal(b.get('GET', 'k'), None)
+            for name in ('a:k', 'a\0k', '\0\1ak', '../a/k'):
+                check_equal(b.get('GET', name), None)
+            check_equal(b.call('FLUSHALL')[0], '+')
+            check_equal(a.get('GET', 'k'), b'of a')
+            check(b.call('AUTH', 'a', 'token-of-b')[0] == '-', 'b\'s token opens a')
+            check('token-of' not in repr(b.call('CONFIG', 'GET', '*')), 'a token is shown')
+
+
+@suite.case('secrets are not shown: CONFIG GET, /config, SLOWLOG, MONITOR, the log')
+def _(run):
+    options = {'proxy': {'requirepass': 'hidden-pw', 'slowlog-log-slower-than': '0', 'log-level': 'debug'}}
+    with Cluster(backends=1, partitions=1, proxy_options=options, namespaces={'n': {'token': 'hidden-tk'}}) as cluster:
+        with cluster.connect() as connection, cluster.connect() as monitor:
+            for client in (connection, monitor):
+                check_equal(client.call('AUTH', 'hidden-pw'), ('+', b'OK'))
+            monitor.call('MONITOR')
+            connection.call('AUTH', 'default', 'hidden-pw')
+            connection.call('AUTH', 'hidden-tk')
+            connection.call('AUTH', 'hidden-pw')
+            connection.call('PING')
+            seen = repr([connection.call('CONFIG', 'GET', '*'), connection.call('SLOWLOG', 'GET', '100')])
+            shown = ''
+            while 'PING' not in shown.upper():
+                shown += repr(monitor.read())
+        for text in (seen, shown, cluster.proxies[0].http('/config')[1], cluster.proxies[0].log().decode(),
+                     cluster.backends[0].log().decode()):
+            for secret in ('hidden-pw', 'hidden-tk', cluster.secret):
+                check(secret not in text, '%s is shown: %s' % (secret, text[max(0, text.find(secret) - 80):][:160]))
+
+
+# ---- what a stranger can make it do ------------------------------------------------------------------------------
+
+@suite.case('requests of other protocols are not taken for commands: HTTP cross-site requests end the connection')
+def _(run):
+    with Cluster(backends=1, partitions=1) as cluster:
+        for name, address in both(cluster):
+            with Connection(address) as connection:
+                connection.send_raw(b'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\nSET attacked yes\r\n')
+                data, closed = connection.read_until_closed(10)
+                check(closed, '%s goes on after POST: %r' % (name, data))
+            with Connection(address) as connection:
+                check_equal(connection.get('GET', 'attacked'), None)
+                check_equal(answer(address, b'\x16\x03\x01\x02\x00')[1], b'ERR Protocol error: this port does not speak TLS')
+
+
+@suite.case('the Lua sandbox opens no file, runs no program, loads no code')
+def _(run):
+    with Cluster(backends=1, partitions=1) as cluster, cluster.connect() as connection:
+        for script in ('return io.open("/etc/passwd")', 'return os.execute("true")', 'return require("os")',
+                       'return loadfile("/etc/passwd")', 'return dofile("/etc/passwd")', 'return package.path',
+                       'return debug.getregistry()',
+                       'return loadstring("\\27Lua")()', 'return getfenv(0).io.open("x")', 'x = 1'):
+            check(connection.call('EVAL', script, 0)[0] == '-', script)
+
+
+@suite.case('clients cannot choose files or programs: no DEBUG, MODULE, REPLICAOF, CONFIG SET dir')
+def _(run):
+    with Cluster(backends=1, partitions=1) as cluster:
+        for name, address in both(cluster):
+            with Connection(address) as connection:
+                for words in (('CONFIG', 'SET', 'dir', '/etc'), ('CONFIG', 'SET', 'dbfilename', 'x.so'),
+                              ('MODULE', 'LOAD', '/tmp/x.so'), ('REPLICAOF', '127.0.0.1', '1'),
+                              ('SLAVEOF', '127.0.0.1', '1'), ('DEBUG', 'SEGFAULT'), ('CONFIG', 'SET', 'logfile', '/etc/x')):
+                    check(connection.call(*words)[0] == '-', '%s: %s is obeyed' % (name, ' '.join(words)))
+                check_equal(connection.call('PING'), ('+', b'PONG'))
+
+
+# ---- after a break-in --------------------------------------------------------------------------------------------
+
+def status_of(process, field):
+    with open('/proc/%d/status' % process.pid) as file:
+        return re.search(r'^%s:\s+(\S+)' % field, file.read(), re.M).group(1)
+
+
+@suite.case('the processes have no way to new privileges, leave no core file, and run under the filter when asked to')
+def _(run):
+    option = {'seccomp': 'yes'}
+    with Cluster(backends=1, partitions=2, backend_options={'backend': option}, proxy_options={'proxy': option}) as cluster:
+        for process in cluster.backends + cluster.proxies:
+            check_equal(status_of(process, 'NoNewPrivs'), '1')
+            check_equal(status_of(process, 'Seccomp'), '2')
+            check_equal(int(status_of(process, 'CapAmb'), 16), 0)
+            for thread in os.listdir('/proc/%d/task' % process.pid):
+                with open('/proc/%d/task/%s/status' % (process.pid, thread)) as file:
+                    check('Seccomp:\t2' in file.read(), 'a thread of %s is not under the filter' % process.name)
+            with open('/proc/%d/limits' % process.pid) as file:
+                check(re.search(r'Max core file size\s+0\s+0', file.read()), 'core files are on')
+        with cluster.connect() as connection:
+            for i in range(2000):
+                connection.send('SET', 'k%d' % i, 'x' * 1000)
+            for i in range(2000):
+                check_equal(connection.read(), ('+', b'OK'))
+            check_equal(connection.get('EVAL', 'return 1', 0), 1)
+            check_equal(connection.get('DBSIZE'), 2000)
+        if 'detect_leaks' in os.environ.get('ASAN_OPTIONS', 'detect_leaks=1'):
+            for process in cluster.backends + cluster.proxies:  # its leak check would need ptrace at the end
+                process.kill9()
+        cluster.backends[0].options = cluster.proxies[0].options = {}
+        for process in cluster.backends + cluster.proxies:
+            process.write_config()
+            process.start()
+        with cluster.connect() as connection:
+            check_equal(connection.get('DBSIZE'), 2000)
+
+
+@suite.case('many half-open and idle connections leave room for others, up to maxclients')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxy_options={'proxy': {'maxclients': 200}}) as cluster:
+        idle = [socket.create_connection(cluster.proxies[0].address) for _ in range(150)]
+        with cluster.connect() as connection:
+            check_equal(connection.call('PING'), ('+', b'PONG'))
+        more = [socket.create_connection(cluster.proxies[0].address) for _ in range(100)]
+        more[-1].settimeout(10)
+        check(b'max number of clients' in more[-1].recv(100), 'more than maxclients are let in')
+        for sock in idle + more:
+            sock.close()
+
+        def is_free():
+            with cluster.connect() as connection:
+                connection.send('PING')
+                return connection.read() == ('+', b'PONG')
+        wait_for(is_free, 'room for others')
+
+
+if __name__ == '__main__':
+    suite.main()
