@@ -110,7 +110,7 @@ def _(run):
 
 @suite.case('who does not read is held back over TLS too, and gets everything in the end')
 def _(run):
-    with cluster_of(partitions=1) as cluster:
+    with cluster_of(partitions=1, proxy_options={'upstream': {'timeout': '60s'}}) as cluster:
         connection = cluster.connect(timeout=60)
         connection.call('SET', 'big', b'x' * MEGABYTE)
         cluster.proxies[0].forget_peak()
