@@ -4,6 +4,7 @@
 #include "backend/server.h"
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/json_writer.h"
 #include "shared/log.h"
 #include "shared/net/http_route.h"
 
@@ -38,6 +39,8 @@ static void reply_readyz(void *visit, struct http_reply *reply)
 {
     const struct server *server = visit;
     bool ready = atomic_load(&server->is_ready) && !atomic_load(&server->is_stopping);
+    for (uint32_t i = 0; ready && i < server->members_count; i++)
+        ready = !is_stuck(server, server->members[i].partition);
     uint64_t readonly = metrics_sum(METRIC_BACKEND_READONLY);
     reply->status = ready ? 200 : 503;
     out_printf(&reply->body, ready ? "ready\n" : "not ready\n");
@@ -77,11 +80,44 @@ static void reply_config(void *visit, struct http_reply *reply)
     free(text);
 }
 
+static const char *state_of(const struct server *server, const struct partition *partition)
+{
+    uint64_t sums[LABEL_WORDS_MAX];
+    if (is_stuck(server, partition))
+        return "stuck";
+    bool found = labels_read(server->measures.partitions, partition->index, sums);
+    return found && sums[PARTITION_READONLY] ? "read-only" : "up";
+}
+
+static void reply_shards(void *visit, struct http_reply *reply)
+{
+    const struct server *server = visit;
+    struct json_writer json;
+    json_writer_init(&json, &reply->body);
+    json_put_object(&json, NULL);
+    json_put_list(&json, "partitions");
+    for (uint32_t i = 0; i < server->members_count; i++) {
+        const struct partition *partition = server->members[i].partition;
+        uint64_t sums[LABEL_WORDS_MAX] = {0};
+        (void)labels_read(server->measures.partitions, i, sums);
+        json_put_object(&json, NULL);
+        json_put_uint(&json, "partition", i);
+        json_put_uint(&json, "port", (uint64_t)partition->port);
+        json_put_text(&json, "state", state_of(server, partition));
+        json_put_uint(&json, "keys", sums[PARTITION_KEYS]);
+        json_put_uint(&json, "clients", sums[PARTITION_CLIENTS]);
+        json_put_end(&json);
+    }
+    json_put_end(&json);
+    json_put_end(&json);
+    json_writer_fini(&json);
+    out_printf(&reply->body, "\n");
+}
+
 /* One row a page; their `visit` is the server. */
 static const struct http_route routes[] = {
-    {"/healthz", true, HTTP_TEXT, reply_healthz},
-    {"/readyz", true, HTTP_TEXT, reply_readyz},
-    {"/config", false, HTTP_TEXT, reply_config},
+    {"/healthz", true, HTTP_TEXT, reply_healthz},      {"/readyz", true, HTTP_TEXT, reply_readyz},
+    {"/config", false, HTTP_TEXT, reply_config},       {"/shards", false, HTTP_JSON, reply_shards},
     {"/metrics", false, HTTP_METRICS, measures_print},
 };
 

@@ -3,6 +3,7 @@
  *
  *   /healthz  200 while every partition's thread turns      /metrics  Prometheus
  *   /readyz   200 from the first listen to the stop         /config   the options in force, secrets hidden
+ *   /shards   its partitions (JSON)
  */
 #pragma once
 

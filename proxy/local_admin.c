@@ -11,6 +11,7 @@
 #include "proxy/proxy.h"
 #include "proxy/status/status.h"
 #include "shared/clock.h"
+#include "shared/json_writer.h"
 #include "shared/log.h"
 #include "shared/metric_text.h"
 #include "shared/metrics.h"
@@ -179,9 +180,39 @@ static void reply_printed(struct http_reply *reply, void (*print)(const void *wh
     free(text);
 }
 
-static void print_map(const void *map, FILE *to)
+/* "0-5460 7000" */
+static void write_slots(const struct shard_map *map, size_t shard, struct json_writer *json)
 {
-    shard_map_print(map, to);
+    struct out out;
+    unsigned slot = 0;
+    unsigned first;
+    unsigned last;
+    out_init(&out);
+    while (shard_map_next_range(map, (int)shard, &slot, &first, &last))
+        if (first == last)
+            out_printf(&out, "%s%u", out.bytes ? " " : "", first);
+        else
+            out_printf(&out, "%s%u-%u", out.bytes ? " " : "", first, last);
+    char *text = calloc(1, out.bytes + 1);
+    CHECK(text);
+    out_copy(&out, text);
+    json_put_text(json, "slots", text);
+    out_clear(&out);
+    free(text);
+}
+
+/* What the workers have counted of it. */
+static void write_counts(const struct admin_visit *visit, const char *name,
+                         struct json_writer *json)
+{
+    struct shard_counts counts;
+    proxy_measures_shard(&visit->proxy->measures, bytes_of(name), &counts);
+    json_put_uint(json, "replies", counts.replies);
+    json_put_double(json, "mean_latency_seconds", counts.mean_seconds);
+    json_put_uint(json, "in_flight", counts.in_flight);
+    json_put_uint(json, "queue_bytes", counts.queue_bytes);
+    json_put_uint(json, "connections", counts.connections);
+    json_put_uint(json, "failures", counts.failures);
 }
 
 /* The configuration in force; secrets are not shown. */
@@ -226,7 +257,27 @@ static void answer_readyz_any(void *visit, struct http_reply *reply)
 
 static void answer_shards(void *visit, struct http_reply *reply)
 {
-    reply_printed(reply, print_map, ((const struct admin_visit *)visit)->snapshot->map);
+    const struct admin_visit *own = visit;
+    const struct shard_map *map = own->snapshot->map;
+    struct json_writer json;
+    probe_all(own->admin, own->snapshot);
+    json_writer_init(&json, &reply->body);
+    json_put_object(&json, NULL);
+    json_put_uint(&json, "epoch", map->epoch);
+    json_put_list(&json, "shards");
+    for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++) {
+        json_put_object(&json, NULL);
+        json_put_text(&json, "name", map->shards[i].name);
+        json_put_text(&json, "address", map->shards[i].addresses[0]);
+        write_slots(map, i, &json);
+        json_put_text(&json, "state", own->admin->is_up[i] ? "up" : "down");
+        write_counts(own, map->shards[i].name, &json);
+        json_put_end(&json);
+    }
+    json_put_end(&json);
+    json_put_end(&json);
+    json_writer_fini(&json);
+    out_printf(&reply->body, "\n");
 }
 
 static void answer_config(void *visit, struct http_reply *reply)
@@ -246,7 +297,7 @@ static const struct http_route routes[] = {
     {"/readyz", true, HTTP_TEXT, answer_readyz},
     {"/readyz/any", true, HTTP_TEXT, answer_readyz_any},
     {"/metrics", false, HTTP_METRICS, proxy_measures_print},
-    {"/shards", false, HTTP_TEXT, answer_shards},
+    {"/shards", false, HTTP_JSON, answer_shards},
     {"/config", false, HTTP_TEXT, answer_config},
     {"/", true, HTTP_TEXT, answer_status},
     {"/status", true, HTTP_TEXT, answer_status},

@@ -136,6 +136,24 @@ void proxy_measures_slow(struct proxy_worker *worker)
     cell_set(cell, WORKER_HOT_SAMPLE, (uint64_t)worker->snapshot->config.hotkeys_sample);
 }
 
+void proxy_measures_shard(struct proxy_measures *measures, struct bytes name,
+                          struct shard_counts *counts)
+{
+    uint64_t sums[LABEL_WORDS_MAX];
+    *counts = (struct shard_counts){0};
+    if (!labels_find(measures->shards, name, sums))
+        return;
+    for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
+        counts->replies += sums[SHARD_SECONDS + i];
+    if (counts->replies)
+        counts->mean_seconds =
+            (double)sums[SHARD_SECONDS + HISTOGRAM_BUCKETS] / 1e6 / (double)counts->replies;
+    counts->in_flight = sums[SHARD_IN_FLIGHT];
+    counts->queue_bytes = sums[SHARD_QUEUE_BYTES];
+    counts->connections = sums[SHARD_CONNECTIONS];
+    counts->failures = sums[SHARD_FAILURES];
+}
+
 /* ---- the page, on the HTTP thread ---- */
 
 /* The top key of all workers: its share of the samples, and how often it is asked for. */

@@ -65,5 +65,16 @@ struct metric_cell *proxy_measures_space(struct proxy_measures *measures, struct
 struct metric_cell *proxy_measures_worker(struct proxy_measures *measures, uint32_t index);
 /* Once a second, on the worker's thread: gauges. */
 void proxy_measures_slow(struct proxy_worker *worker);
+/* What all workers have counted of a shard; zero when nobody has. */
+struct shard_counts {
+    uint64_t replies;
+    double mean_seconds;
+    uint64_t in_flight;
+    uint64_t queue_bytes;
+    uint64_t connections;
+    uint64_t failures;
+};
+void proxy_measures_shard(struct proxy_measures *measures, struct bytes name,
+                          struct shard_counts *counts);
 /* http_route: /metrics. */
 void proxy_measures_print(void *visit, struct http_reply *reply);

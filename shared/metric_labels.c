@@ -128,6 +128,16 @@ bool labels_read(struct labels *labels, size_t index, uint64_t sums[LABEL_WORDS_
     return found;
 }
 
+bool labels_find(struct labels *labels, struct bytes text, uint64_t sums[LABEL_WORDS_MAX])
+{
+    CHECK(pthread_mutex_lock(&labels->mutex) == 0);
+    const struct label_value *value = table_get(labels->by_text, text);
+    if (value)
+        value_sum(labels, value, sums);
+    CHECK(pthread_mutex_unlock(&labels->mutex) == 0);
+    return value != NULL;
+}
+
 static bool is_used(const uint64_t *sums, uint32_t words)
 {
     for (uint32_t i = 0; i < words; i++)

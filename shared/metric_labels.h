@@ -78,3 +78,5 @@ void labels_print(struct labels *labels, struct out *out, const char *label,
                   const struct label_family *families, size_t count, size_t shown);
 /* The sums of one value, in the order in which values came; false: there are not so many. */
 bool labels_read(struct labels *labels, size_t index, uint64_t sums[LABEL_WORDS_MAX]);
+/* The sums of this value; false: nobody has counted it. */
+bool labels_find(struct labels *labels, struct bytes value, uint64_t sums[LABEL_WORDS_MAX]);

@@ -1,5 +1,8 @@
 #include "shared/metrics.h"
 
+#include "shared/command_cells.h"
+#include "shared/metric_text.h"
+
 #include <check.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -56,6 +59,90 @@ START_TEST(the_text_has_help_type_and_value_of_the_wanted_program_only)
 }
 END_TEST
 
+static char *text_of(struct out *out)
+{
+    char *text = calloc(1, out->bytes + 1);
+    out_copy(out, text);
+    out_clear(out);
+    return text;
+}
+
+enum { HITS, SECONDS, WORDS = SECONDS + HISTOGRAM_WORDS };
+
+static const struct label_family families[] = {
+    {LABEL_COUNTER, HITS, "x_hits_total", "Hits.", 0, 0, 0},
+    {LABEL_HISTOGRAM, SECONDS, "x_seconds", "Times.", 1e6, 0, 4},
+};
+
+START_TEST(cells_of_a_value_are_summed_and_values_never_counted_are_not_printed)
+{
+    struct labels *labels = labels_new(WORDS, 10);
+    struct out out;
+    out_init(&out);
+    cell_add(labels_cell(labels, BYTES("a\"\n"), 0), HITS, 2);
+    cell_add(labels_cell(labels, BYTES("a\"\n"), 1), HITS, 3);
+    (void)labels_cell(labels, BYTES("b"), 0);
+    ck_assert_ptr_eq(labels_cell(labels, BYTES("b"), 0), labels_cell(labels, BYTES("b"), 0));
+    labels_print(labels, &out, "name", families, 1, 10);
+    char *text = text_of(&out);
+    ck_assert_str_eq(text, "# HELP x_hits_total Hits.\n# TYPE x_hits_total counter\n"
+                           "x_hits_total{name=\"a\\\"%0a\"} 5\n");
+    free(text);
+    labels_free(labels);
+}
+END_TEST
+
+START_TEST(a_histogram_has_each_value_in_the_first_bucket_it_fits)
+{
+    struct labels *labels = labels_new(WORDS, 10);
+    struct metric_cell *cell = labels_cell(labels, BYTES("a"), 0);
+    struct out out;
+    out_init(&out);
+    const uint64_t values[] = {0, 1, 2, 3, 4, 5, 16, 17, UINT32_MAX};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        cell_observe(cell, SECONDS, values[i]);
+    labels_print(labels, &out, "name", families + 1, 1, 10);
+    char *text = text_of(&out);
+    ck_assert_ptr_nonnull(strstr(text, "{name=\"a\",le=\"1e-06\"} 2\n"));
+    ck_assert_ptr_nonnull(strstr(text, "{name=\"a\",le=\"2e-06\"} 3\n"));
+    ck_assert_ptr_nonnull(strstr(text, "{name=\"a\",le=\"4e-06\"} 5\n"));
+    ck_assert_ptr_nonnull(strstr(text, "{name=\"a\",le=\"8e-06\"} 6\n"));
+    ck_assert_ptr_nonnull(strstr(text, "{name=\"a\",le=\"1.6e-05\"} 7\n"));
+    ck_assert_ptr_nonnull(strstr(text, "{name=\"a\",le=\"+Inf\"} 9\n"));
+    ck_assert_ptr_nonnull(strstr(text, "x_seconds_count{name=\"a\"} 9\n"));
+    free(text);
+    labels_free(labels);
+}
+END_TEST
+
+START_TEST(beyond_the_bounds_values_count_as_other_which_never_goes_back)
+{
+    struct labels *labels = labels_new(WORDS, 3);
+    struct out out;
+    out_init(&out);
+    cell_add(labels_cell(labels, BYTES("a"), 0), HITS, 10);
+    cell_add(labels_cell(labels, BYTES("b"), 0), HITS, 9);
+    cell_add(labels_cell(labels, BYTES("c"), 0), HITS, 8);
+    cell_add(labels_cell(labels, BYTES("d"), 0), HITS, 1);
+    ck_assert_ptr_eq(labels_cell(labels, BYTES("e"), 0), labels_cell(labels, BYTES("other"), 0));
+    labels_print(labels, &out, "name", families, 1, 2);
+    char *text = text_of(&out);
+    ck_assert_ptr_nonnull(strstr(text, "{name=\"a\"} 10\n"));
+    ck_assert_ptr_nonnull(strstr(text, "{name=\"b\"} 9\n"));
+    ck_assert_ptr_nonnull(strstr(text, "{name=\"other\"} 9\n"));
+    ck_assert_ptr_null(strstr(text, "{name=\"c\"}"));
+    free(text);
+    cell_add(labels_cell(labels, BYTES("d"), 0), HITS, 100); /* "other" is now the first */
+    cell_add(labels_cell(labels, BYTES("c"), 0), HITS, 2);
+    labels_print(labels, &out, "name", families, 1, 2);
+    text = text_of(&out);
+    ck_assert_ptr_nonnull(strstr(text, "{name=\"other\"} "));
+    ck_assert_ptr_null(strstr(text, "{name=\"other\"} 8"));
+    free(text);
+    labels_free(labels);
+}
+END_TEST
+
 enum { THREADS = 4, ROUNDS = 20000 };
 
 static void *count(void *unused)
@@ -86,6 +173,9 @@ int main(void)
     TCase *tests = tcase_create("metrics");
     tcase_set_timeout(tests, 60);
     suite_add_tcase(suite, tests);
+    tcase_add_test(tests, cells_of_a_value_are_summed_and_values_never_counted_are_not_printed);
+    tcase_add_test(tests, a_histogram_has_each_value_in_the_first_bucket_it_fits);
+    tcase_add_test(tests, beyond_the_bounds_values_count_as_other_which_never_goes_back);
     tcase_add_test(tests, sets_of_all_threads_are_summed);
     tcase_add_test(tests, a_gauge_may_rise_on_one_thread_and_fall_on_another);
     tcase_add_test(tests, the_text_has_help_type_and_value_of_the_wanted_program_only);
