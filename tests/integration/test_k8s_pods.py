@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from certs import Authority
-from cluster import metric, slot_of
+from cluster import binary, metric, slot_of
 from harness import Skip, Suite, check, check_equal, wait_for
 from kube import data_of, ini, render, render_with_tls
 from pods import Node, enter_node, reachable
@@ -278,7 +279,7 @@ def _(run):
             check('scree_process_tls_handshakes_total' in http_text(backend, '/metrics'), 'no TLS at a backend')
 
 
-@suite.case('the backup CronJob makes a backup of every shard, on volumes of their own')
+@suite.case('the backup CronJob makes a backup of every shard, on volumes of their own, and a backend is restored from its')
 def _(run):
     with node_of() as node:
         node.up(3, 1)
@@ -295,6 +296,28 @@ def _(run):
             with Connection((address, port), 20) as other:
                 check_equal(other.get('AUTH', 'backup', password), b'OK')
                 check('NOPERM' in str(other.get('GET', 'k1')), 'the user of the CronJob may read')
+            restore_backend(node, 0)
+            wait_for(lambda: not any(isinstance(client.get('GET', 'k%d' % i), ReplyError) for i in range(600)),
+                     'the restored backend to be found')
+            check_equal([value(reply) for reply in client.pipeline([['GET', 'k%d' % i] for i in range(600)])],
+                        [b'%d' % i for i in range(600)])
+
+
+def restore_backend(node, index):
+    """As docs/kubernetes.md says: the pod is away, a pod with its volumes restores into an empty data directory, it comes back."""
+    pod = node.backends[index]
+    pod.delete()
+    data, backups = (os.path.join(pod.claim, name) for name in ('data', 'backups'))
+    shutil.rmtree(os.path.join(data, 'data'))
+    name = next(name for name in os.listdir(backups))
+    context = pod.spec['securityContext']
+    done = subprocess.run(['setpriv', '--reuid', str(context['runAsUser']), '--regid', str(context['runAsGroup']), '--clear-groups',
+                           binary('scree-backend'), '--data', os.path.join(data, 'data'), '--restore',
+                           os.path.join(backups, name), '--map', os.path.join(node.volumes['scree-proxy-config'].folder,
+                                                                             'shards.ini'),
+                           '--shard', 'backend-%d-0,backend-%d-1' % (index, index)], capture_output=True, text=True)
+    check(done.returncode == 0, done.stdout + done.stderr)
+    node.start_backend(index).wait_ready()
 
 
 def made_backups(node):
