@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 
+import yaml
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
@@ -87,6 +89,25 @@ def tls_files(folder):
 def read(path):
     with open(path) as file:
         return file.read()
+
+
+@suite.case('the monitors of k8s/monitoring select the pods and the Service there are, by a port these have')
+def _(run):
+    agreement = Agreement(render(PROD))
+    with open(os.path.join(ROOT, 'k8s/monitoring/monitors.yaml')) as file:
+        monitors = [one for one in yaml.safe_load_all(file) if one]
+    check_equal(len(monitors), 2, 'monitors')
+    for monitor in monitors:
+        labels = monitor['spec']['selector']['matchLabels']
+        if monitor['kind'] == 'PodMonitor':
+            found = [container_of(one)['ports'] for one in agreement.pods_of(labels)]
+            wanted = monitor['spec']['podMetricsEndpoints']
+        else:
+            found = [one['spec']['ports'] for one in agreement.objects.of('Service')
+                     if labels.items() <= one['metadata']['labels'].items()]
+            wanted = monitor['spec']['endpoints']
+        check_equal(len(found), 1, '%s %s selects' % (monitor['kind'], monitor['metadata']['name']))
+        check({one['port'] for one in wanted} <= {port['name'] for port in found[0]}, '%s: its port' % monitor['kind'])
 
 
 @suite.case('components/tls: the same with certificates, and the lines of the files that wait for it')
