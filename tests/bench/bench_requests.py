@@ -48,7 +48,7 @@ class Farm:
     """All systems, started once."""
 
     def __init__(self, folder, wanted):
-        self.folder, self.systems, self.started = folder, [], []
+        self.folder, self.systems, self.started, self.kit = folder, [], [], None
         try:
             for name in wanted:
                 self.systems.append(getattr(self, 'start_' + name.replace('-', '_'))())
@@ -142,7 +142,7 @@ class Farm:
 
     def tls(self):
         """Certificates, and what redis-benchmark is told to use them."""
-        kit = Kit(self.folder)
+        self.kit = kit = self.kit or Kit(self.folder)
         return kit, ['--tls', '--cacert', kit.ca.cert, '--cert', kit.client.cert, '--key', kit.client.key]
 
     def start_redis_tls(self):
