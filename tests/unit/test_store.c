@@ -201,6 +201,62 @@ START_TEST(a_damaged_row_is_an_error_not_a_wrong_value)
 }
 END_TEST
 
+/* ---- rows on the disk -------------------------------------------------------------------- */
+
+/* A store just opened has read none of its rows. */
+static void make_cold(void)
+{
+    char key[16];
+    for (int i = 0; i < 100; i++) {
+        snprintf(key, sizeof key, "key %02d", i);
+        put(CF_DATA, key, "value");
+    }
+    commit();
+    store_compact(store, CF_DATA, BYTES(""), BYTES(""));
+    store_close(store);
+    store_env_free(env);
+    env = store_env_new(&(struct store_env_options){8 << 20, 2, 0});
+    open_with(NULL, NULL);
+}
+
+START_TEST(a_row_on_the_disk_is_cold_until_it_was_fetched)
+{
+    struct slice value;
+    make_cold();
+    ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("key 10"), &value), ERR_COLD);
+    ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("absent"), &value), ERR_NOT_FOUND);
+    ck_assert_int_eq(store_fetch(store, CF_DATA, BYTES("key 10"), &value), OK);
+    slice_release(&value);
+    ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("key 10"), &value), OK);
+    ck_assert_mem_eq(value.data, "value", 5);
+    slice_release(&value);
+}
+END_TEST
+
+static size_t count_cached(bool *is_cold)
+{
+    size_t rows = 0;
+    struct store_iter *iter = store_iter_new_cached(store, CF_DATA, BYTES(""), BYTES(""));
+    for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter))
+        rows++;
+    *is_cold = store_iter_is_cold(iter);
+    store_iter_free(iter);
+    return rows;
+}
+
+START_TEST(a_walk_over_rows_on_the_disk_is_cold_until_they_were_fetched)
+{
+    bool is_cold;
+    const struct store_range range = {.cf = CF_DATA, .bytes = 1 << 20};
+    make_cold();
+    (void)count_cached(&is_cold);
+    ck_assert(is_cold);
+    ck_assert_int_eq(store_fetch_range(store, &range), OK);
+    ck_assert_uint_eq(count_cached(&is_cold), 100);
+    ck_assert(!is_cold);
+}
+END_TEST
+
 /* ---- failed writes ----------------------------------------------------------------------- */
 
 static void put_acknowledged(void)
@@ -686,6 +742,8 @@ int main(int argc, char **argv)
     tcase_add_test(tests, every_choice_of_options_opens);
     tcase_add_test(tests, a_file_in_the_way_is_reported);
     tcase_add_test(tests, a_damaged_row_is_an_error_not_a_wrong_value);
+    tcase_add_test(tests, a_row_on_the_disk_is_cold_until_it_was_fetched);
+    tcase_add_test(tests, a_walk_over_rows_on_the_disk_is_cold_until_they_were_fetched);
     tcase_add_loop_test(tests, a_write_without_room_is_refused_until_recovery, 0, 2);
     tcase_add_loop_test(tests, a_failed_write_is_refused_until_recovery, 0, 2);
     tcase_add_test(tests, a_failed_sync_is_refused_until_recovery);
