@@ -476,10 +476,10 @@ static void write_events(struct json_writer *json, struct events *events)
     json_put_end(json);
 }
 
-static void write_peers(struct json_writer *json, struct peers *peers)
+static void write_peers(struct json_writer *json, struct peers *peers, const char *token)
 {
     struct peer copy[PEERS_MAX];
-    uint32_t count = peers ? peers_look(peers, copy) : 0;
+    uint32_t count = peers ? peers_look(peers, token, copy) : 0;
     json_put_list(json, "peers");
     for (uint32_t i = 0; i < count; i++) {
         json_put_object(json, NULL);
@@ -513,7 +513,7 @@ void document_write(struct status *status, const struct proxy_snapshot *snapshot
     write_keys(&json, status, snapshot->map);
     write_slow(&json, status->proxy->journal);
     write_events(&json, status->proxy->events);
-    write_peers(&json, status->peers);
+    write_peers(&json, status->peers, snapshot->config.admin_token);
     json_put_end(&json);
     json_writer_fini(&json);
 }

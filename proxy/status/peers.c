@@ -16,13 +16,13 @@ enum { ADDRESS_MAX = 300, SELF_MAX = 1024 };
 
 struct peers {
     char *addresses;
-    char *token;
     char *run_id;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t has_work;
     bool is_stopping;   /* guarded by mutex, as all below */
     uint64_t looked_us; /* monotonic; 0: never */
+    char token[PEERS_TOKEN_MAX];
     uint32_t count;
     struct peer seen[PEERS_MAX];
 };
@@ -50,7 +50,8 @@ static uint64_t read_number(const char *text, const char *name)
     return strtoull(word, NULL, 10);
 }
 
-static void ask(const struct peers *peers, const struct addrinfo *info, struct peer *peer)
+static void ask(const struct peers *peers, const char *token, const struct addrinfo *info,
+                struct peer *peer)
 {
     char host[64];
     char port[16];
@@ -61,8 +62,8 @@ static void ask(const struct peers *peers, const struct addrinfo *info, struct p
                     NI_NUMERICHOST | NI_NUMERICSERV) == 0)
         (void)snprintf(peer->address, sizeof peer->address,
                        info->ai_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
-    peer->is_up = http_get(info->ai_addr, info->ai_addrlen, "/status/self", peers->token,
-                           PEERS_TIMEOUT_MS, text, sizeof text);
+    peer->is_up = http_get(info->ai_addr, info->ai_addrlen, "/status/self", token, PEERS_TIMEOUT_MS,
+                           text, sizeof text);
     if (!peer->is_up) {
         (void)snprintf(peer->reason, sizeof peer->reason, "%.90s", text);
         return;
@@ -77,8 +78,8 @@ static void ask(const struct peers *peers, const struct addrinfo *info, struct p
 /* ---- all of them ------------------------------------------------------------------------------- */
 
 /* Those that one configured address stands for; returns how many. */
-static uint32_t ask_address(const struct peers *peers, const char *word, size_t len,
-                            struct peer *to, uint32_t max)
+static uint32_t ask_address(const struct peers *peers, const char *token, const char *word,
+                            size_t len, struct peer *to, uint32_t max)
 {
     char address[ADDRESS_MAX];
     struct addrinfo *found = NULL;
@@ -94,7 +95,7 @@ static uint32_t ask_address(const struct peers *peers, const char *word, size_t 
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     int problem = getaddrinfo(address + is_v6, colon + 1, &hints, &found);
     for (const struct addrinfo *info = found; info && count < max; info = info->ai_next)
-        ask(peers, info, &to[count++]);
+        ask(peers, token, info, &to[count++]);
     if (problem) {
         to[0] = (struct peer){0};
         (void)snprintf(to[0].address, sizeof to[0].address, "%.*s", (int)len, word);
@@ -106,13 +107,13 @@ static uint32_t ask_address(const struct peers *peers, const char *word, size_t 
     return count;
 }
 
-static uint32_t ask_all(const struct peers *peers, struct peer to[PEERS_MAX])
+static uint32_t ask_all(const struct peers *peers, const char *token, struct peer to[PEERS_MAX])
 {
     uint32_t count = 0;
     const char *at = peers->addresses;
     while (*(at += strspn(at, " \t"))) {
         size_t len = strcspn(at, " \t");
-        count += ask_address(peers, at, len, to + count, PEERS_MAX - count);
+        count += ask_address(peers, token, at, len, to + count, PEERS_MAX - count);
         at += len;
     }
     return count;
@@ -155,11 +156,13 @@ static void *run(void *owner)
 {
     struct peers *peers = owner;
     struct peer fresh[PEERS_MAX];
+    char token[PEERS_TOKEN_MAX];
     lock(peers);
     while (!peers->is_stopping) {
         if (is_wanted(peers)) {
+            memcpy(token, peers->token, sizeof token);
             unlock(peers);
-            uint32_t count = ask_all(peers, fresh);
+            uint32_t count = ask_all(peers, token, fresh);
             lock(peers);
             memcpy(peers->seen, fresh, count * sizeof *fresh);
             peers->count = count;
@@ -171,15 +174,14 @@ static void *run(void *owner)
     return NULL;
 }
 
-struct peers *peers_new(const char *addresses, const char *token, const char *run_id)
+struct peers *peers_new(const char *addresses, const char *run_id)
 {
     struct peers *peers = calloc(1, sizeof *peers);
     pthread_condattr_t monotonic;
     CHECK(peers);
     peers->addresses = strdup(addresses);
-    peers->token = strdup(token);
     peers->run_id = strdup(run_id);
-    CHECK(peers->addresses && peers->token && peers->run_id);
+    CHECK(peers->addresses && peers->run_id);
     CHECK(pthread_mutex_init(&peers->mutex, NULL) == 0);
     CHECK(pthread_condattr_init(&monotonic) == 0);
     CHECK(pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
@@ -201,14 +203,14 @@ void peers_free(struct peers *peers)
     (void)pthread_cond_destroy(&peers->has_work);
     (void)pthread_mutex_destroy(&peers->mutex);
     free(peers->addresses);
-    free(peers->token);
     free(peers->run_id);
     free(peers);
 }
 
-uint32_t peers_look(struct peers *peers, struct peer to[PEERS_MAX])
+uint32_t peers_look(struct peers *peers, const char *token, struct peer to[PEERS_MAX])
 {
     lock(peers);
+    (void)snprintf(peers->token, sizeof peers->token, "%s", token);
     bool was_wanted = is_wanted(peers);
     uint32_t count = peers->count;
     memcpy(to, peers->seen, count * sizeof *to);

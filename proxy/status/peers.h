@@ -18,6 +18,7 @@ enum {
     PEERS_EVERY_MS = 2000,
     PEERS_PATIENCE_MS = 10000,
     PEER_TEXT_MAX = 96,
+    PEERS_TOKEN_MAX = 1024,
 };
 
 struct peer {
@@ -32,9 +33,8 @@ struct peer {
 
 struct peers;
 
-/* `addresses` separated by spaces; `token` is what their admin ports want; `run_id` is this proxy's. Starts the thread.
- * All three are copied. */
-struct peers *peers_new(const char *addresses, const char *token, const char *run_id);
+/* `addresses` separated by spaces; `run_id` is this proxy's. Starts the thread. Both are copied. */
+struct peers *peers_new(const char *addresses, const char *run_id);
 void peers_free(struct peers *peers); /* NULL is allowed */
-/* Somebody looks: the peers as last seen; returns how many. */
-uint32_t peers_look(struct peers *peers, struct peer to[PEERS_MAX]);
+/* Somebody looks: the peers as last seen; returns how many. `token` is what their admin ports want, as ours does. */
+uint32_t peers_look(struct peers *peers, const char *token, struct peer to[PEERS_MAX]);

@@ -28,7 +28,7 @@ struct status *status_new(struct proxy *proxy)
     status->gatherer = gatherer_new(proxy);
     status->survey = survey_new();
     if (*config->peers)
-        status->peers = peers_new(config->peers, config->admin_token, proxy->run_id);
+        status->peers = peers_new(config->peers, proxy->run_id);
     return status;
 }
 
