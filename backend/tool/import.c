@@ -2,6 +2,8 @@
 
 #include "backend/encoding.h"
 #include "backend/partition_store.h"
+#include "backend/tool/counts.h"
+#include "backend/tool/places.h"
 #include "backend/tool/tool.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -13,12 +15,6 @@
 #include <stdlib.h>
 
 enum { BATCH_BYTES = 1 << 20, FUNCTION_ROW = 'f' };
-
-/* Keys by slot of one storage namespace of the target. */
-struct counts {
-    uint64_t keys[SLOT_COUNT];
-    uint64_t expires[SLOT_COUNT];
-};
 
 struct import {
     struct store *to;
@@ -48,20 +44,10 @@ struct import *import_new(struct store *to)
     return import;
 }
 
-static void table_free_all(struct table *table)
-{
-    size_t cursor = 0;
-    struct bytes key;
-    void *value;
-    while (table && table_next(table, &cursor, &key, &value))
-        free(value);
-    table_free(table);
-}
-
 void import_free(struct import *import)
 {
     store_batch_free(import->batch);
-    table_free_all(import->counts);
+    table_free_values(import->counts);
     arena_fini(&import->arena);
     free(import);
 }
@@ -114,31 +100,14 @@ static bool each(struct import *import, enum cf cf,
 
 /* ---- namespaces ---- */
 
-/* A storage namespace's name and storage database. */
-static struct bytes split_space(struct bytes space, uint8_t *database)
-{
-    *database = 0;
-    if (space.len < 2 || space.data[space.len - 2] != 0)
-        return space;
-    *database = (uint8_t)space.data[space.len - 1];
-    return (struct bytes){space.data, space.len - 2};
-}
-
 /* Where the clients of that storage namespace see it, as the target will store it. */
 static struct bytes translate(struct import *import, struct bytes space)
 {
-    uint8_t storage;
-    uint8_t database = 0;
-    struct bytes name = split_space(space, &storage);
-    const char *map = table_get(import->maps, name);
-    if (!map)
-        return space;
-    while (database < DATABASES_MAX && (uint8_t)map[database] != storage)
-        database++;
-    if (database == DATABASES_MAX || database == storage)
-        return space;
+    uint8_t database;
+    struct bytes name = places_find(import->maps, space, &database);
     char *made = arena_alloc(&import->arena, name.len + 2);
-    memcpy(made, name.data, name.len);
+    if (name.len)
+        memcpy(made, name.data, name.len);
     made[name.len] = 0;
     made[name.len + 1] = (char)database;
     return (struct bytes){made, name.len + (database ? 2 : 0)};
@@ -146,12 +115,7 @@ static struct bytes translate(struct import *import, struct bytes space)
 
 static void count_key(struct import *import, struct bytes space, uint16_t slot, bool expires)
 {
-    struct counts *counts = table_get(import->counts, space);
-    if (!counts) {
-        counts = calloc(1, sizeof *counts);
-        CHECK(counts);
-        table_put(import->counts, space, counts);
-    }
+    struct counts *counts = counts_open(import->counts, space);
     counts->keys[slot]++;
     counts->expires[slot] += expires;
     import->keys++;
@@ -162,13 +126,8 @@ static void count_key(struct import *import, struct bytes space, uint16_t slot, 
 static bool take_system(struct import *import, enum cf cf, struct bytes key, struct bytes value)
 {
     struct batch_header header;
-    struct bytes name;
-    if (decode_database_map_key(key, &name) && value.len == DATABASES_MAX) {
-        char *copy = malloc(value.len);
-        CHECK(copy);
-        memcpy(copy, value.data, value.len);
-        free(table_put(import->maps, name, copy));
-    } else if (bytes_equal(key, BYTES(SYSTEM_HEADER))) {
+    places_note(import->maps, key, value);
+    if (bytes_equal(key, BYTES(SYSTEM_HEADER))) {
         if (!decode_batch_header(value, &header))
             return refuse(import, "the batch header cannot be read");
         if (header.version > import->header.version)
@@ -250,50 +209,24 @@ bool import_from(struct import *import, struct store *from, const bool *wanted, 
     bool good = each(import, CF_SYSTEM, take_system) && each(import, CF_METADATA, take_metadata);
     for (size_t i = 0; good && i < sizeof collections / sizeof collections[0]; i++)
         good = each(import, collections[i], take_row);
-    table_free_all(import->maps);
+    table_free_values(import->maps);
     import->maps = NULL;
     return good;
 }
 
 /* ---- the end ---- */
 
-static bool put_counters(struct import *import, struct bytes space, const struct counts *counts)
-{
-    bool good = true;
-    for (unsigned first = 0; good && first < SLOT_COUNT; first += COUNTER_SLOTS) {
-        char *row = arena_alloc(&import->arena, (size_t)COUNTER_SLOTS * SLOT_COUNT_BYTES_MAX);
-        char *end = row;
-        for (unsigned slot = first; slot < first + COUNTER_SLOTS; slot++) {
-            const struct slot_count count = {(uint16_t)slot, counts->keys[slot],
-                                             counts->expires[slot]};
-            if (count.keys)
-                end = write_slot_count(end, &count);
-        }
-        if (end > row)
-            good =
-                put(import, CF_SYSTEM, encode_counter_key(&import->arena, space, (uint16_t)first),
-                    (struct bytes){row, (size_t)(end - row)});
-        arena_reset(&import->arena);
-    }
-    return good;
-}
-
 bool import_end(struct import *import, char *error, size_t size)
 {
-    size_t cursor = 0;
-    struct bytes space;
-    void *counts;
-    bool good = true;
     import->error = error;
     import->size = size;
     import->header.origin_ms = clock_wall_us() / 1000;
-    while (good && table_next(import->counts, &cursor, &space, &counts))
-        good = put_counters(import, space, counts);
-    good = good &&
-           put(import, CF_SYSTEM, BYTES(SYSTEM_HEADER),
-               encode_batch_header(&import->arena, &import->header)) &&
-           put(import, CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&import->arena, DATA_FORMAT)) &&
-           flush(import);
+    counts_write(import->counts, import->to, import->batch);
+    bool good =
+        put(import, CF_SYSTEM, BYTES(SYSTEM_HEADER),
+            encode_batch_header(&import->arena, &import->header)) &&
+        put(import, CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&import->arena, DATA_FORMAT)) &&
+        flush(import);
     return good && store_flush(import->to, error, size) == OK &&
            store_sync(import->to, error, size) == OK;
 }

@@ -46,13 +46,17 @@ static void use_data(struct backend_config *config, const char *data)
 
 bool tool_run(struct backend_config *config, const char *const given[TOOL_COUNT], int *exit_code)
 {
-    if (given[TOOL_DATA])
-        use_data(config, given[TOOL_DATA]);
-    log_set_level(LOG_ERROR);
+    for (int i = 0; i < TOOL_COUNT; i++)
+        if (given[i] && (i == TOOL_DATA || i == TOOL_CHECK_DATA || i == TOOL_DUMP_KEYS))
+            use_data(config, given[i]);
     if (given[TOOL_RESTORE])
         *exit_code = tool_restore(config, given[TOOL_RESTORE], given[TOOL_MAP], given[TOOL_SHARD]);
     else if (given[TOOL_VERIFY_BACKUP])
         *exit_code = tool_verify(given[TOOL_VERIFY_BACKUP]);
+    else if (given[TOOL_CHECK_DATA])
+        *exit_code = tool_check(config, given[TOOL_REPAIR] != NULL);
+    else if (given[TOOL_DUMP_KEYS])
+        *exit_code = tool_dump(config, given[TOOL_JSON] != NULL);
     else
         return false;
     return true;

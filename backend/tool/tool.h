@@ -34,6 +34,8 @@ bool tool_run(struct backend_config *config, const char *const given[TOOL_COUNT]
 int tool_restore(const struct backend_config *config, const char *backup, const char *map,
                  const char *shards);
 int tool_verify(const char *backup);
+int tool_check(const struct backend_config *config, bool repairs);
+int tool_dump(const struct backend_config *config, bool is_json);
 
 /* A line of progress on standard error, at most one a second. */
 void tool_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -249,6 +249,8 @@ def _(run):
                 check(code == 0 and 'slots = 0-5460' in text, 'an even map is made and printed: %s' % text)
                 code, text = tool(*restore_arguments(alone.backends[0], shelf.of('b'), None))
                 check(code == 1 and 'not empty' in text, 'not into data: %s' % text)
+                code, text = tool('--check-data', alone.backends[0].data)
+                check(code == 0 and ' 0 orphans' in text, 'its rows fit: %s' % text)
                 with alone:
                     total = sum(Connection(address, 30).get('DBSIZE') for address in alone.backends[0].addresses)
                     check_equal(total, len(before['default']), 'keys')

@@ -1,0 +1,295 @@
+#include "backend/tool/check.h"
+
+#include "backend/count_rows.h"
+#include "backend/json/json_doc.h"
+#include "backend/partition_store.h"
+#include "backend/store/store_path.h"
+#include "backend/tool/counts.h"
+#include "backend/tool/tool.h"
+#include "shared/check.h"
+#include "shared/error.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+
+enum { BATCH_BYTES = 1 << 20, PROBLEMS_SHOWN = 1000, PARTITIONS = 64 };
+
+/* ---- telling and repairing ---- */
+
+/* A key as one word: what is not printable as \xNN. */
+static void print_bytes(FILE *to, struct bytes text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.data[i];
+        if (c > 32 && c < 127 && c != '\\')
+            (void)fputc(c, to);
+        else
+            (void)fprintf(to, "\\x%02x", c);
+    }
+}
+
+void check_problem(struct check *check, const struct checked *key, bool can_repair,
+                   const char *what)
+{
+    check->problems++;
+    check->repaired += can_repair && check->repairs;
+    if (check->problems > PROBLEMS_SHOWN)
+        return;
+    (void)printf("%s: ", check->name);
+    if (key) {
+        (void)printf("key ");
+        print_bytes(stdout, key->key);
+        (void)printf(" (slot %u, %s): ", key->slot, type_name(key->meta.type));
+    }
+    (void)printf("%s%s\n", what, can_repair && check->repairs ? ", repaired" : "");
+}
+
+void check_flush(struct check *check, bool now)
+{
+    char reason[TOOL_ERROR_MAX];
+    if (!check->repairs || (!now && store_batch_bytes(check->batch) < BATCH_BYTES))
+        return;
+    if (store_write(check->store, check->batch, true, reason, sizeof reason) != OK) {
+        (void)printf("%s: cannot be repaired: %s\n", check->name, reason);
+        check->has_failed = true;
+    }
+    store_batch_clear(check->batch);
+}
+
+/* Calls `look` for each row of a column family. */
+static void each(struct check *check, enum cf cf,
+                 void (*look)(struct check *check, struct bytes key, struct bytes value))
+{
+    struct store_iter *iter = store_iter_new(check->store, cf, BYTES(""), BYTES(""));
+    for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter)) {
+        look(check, store_iter_key(iter), store_iter_value(iter));
+        arena_reset(&check->arena);
+        check_flush(check, false);
+        tool_progress("%s: %" PRIu64 " keys, %" PRIu64 " rows, %" PRIu64 " problems", check->name,
+                      check->keys, check->rows, check->problems);
+    }
+    check->has_failed |= store_iter_failed(iter);
+    store_iter_free(iter);
+}
+
+/* ---- keys ---- */
+
+static void check_expiry(struct check *check, const struct checked *key)
+{
+    struct slice found;
+    char type = (char)key->meta.type;
+    struct bytes row = encode_expire_key(&check->arena, key->meta.expire_ms, key->row);
+    int err = store_get(check->store, CF_EXPIRE, row, &found);
+    if (err == OK) {
+        slice_release(&found);
+        return;
+    }
+    check->has_failed |= err != ERR_NOT_FOUND;
+    check_problem(check, key, true, "its time is not in the expiry index");
+    if (check->repairs)
+        store_batch_put(check->batch, check->store, CF_EXPIRE, row, (struct bytes){&type, 1});
+}
+
+static void look_at_key(struct check *check, struct bytes row, struct bytes value)
+{
+    char error[JSON_ERROR_MAX];
+    struct checked key = {.row = row};
+    check->rows++;
+    if (!decode_metadata_key(row, &key.space, &key.slot, &key.key) || key.slot >= SLOT_COUNT) {
+        check_problem(check, NULL, false, "a key's row has a key that cannot be decoded");
+        return;
+    }
+    check->keys++;
+    struct counts *counts = counts_open(check->counts, key.space);
+    counts->keys[key.slot]++;
+    if (!decode_metadata(value, &key.meta)) {
+        check_problem(check, &key, false, "its row cannot be decoded");
+        return;
+    }
+    counts->expires[key.slot] += key.meta.expire_ms != 0;
+    if (key.meta.expire_ms)
+        check_expiry(check, &key);
+    json_use(&check->arena);
+    if (key.meta.type == TYPE_JSON && !json_parse(key.meta.payload, error))
+        check_problem(check, &key, false, "its document cannot be parsed");
+    if (type_is_inline(key.meta.type))
+        return;
+    key.prefix =
+        encode_collection_prefix(&check->arena, key.space, key.slot, key.key, key.meta.version);
+    check_collection(check, &key);
+}
+
+/* ---- rows without keys ---- */
+
+static void look_at_row(struct check *check, struct bytes row, struct bytes value)
+{
+    struct bytes space;
+    struct bytes key;
+    struct bytes sub;
+    struct slice found;
+    struct metadata meta;
+    uint64_t version;
+    uint16_t slot;
+    (void)value;
+    if (!decode_collection_key(row, &space, &slot, &key, &version, &sub)) {
+        check_problem(check, NULL, false, "a row of a collection has a key that cannot be decoded");
+        return;
+    }
+    int err = store_get(check->store, CF_METADATA,
+                        encode_metadata_key(&check->arena, space, slot, key), &found);
+    check->has_failed |= err != OK && err != ERR_NOT_FOUND;
+    bool is_owned = err == OK && decode_metadata(slice_bytes(&found), &meta) &&
+                    !type_is_inline(meta.type) && meta.version == version;
+    check->orphans += !is_owned;
+    if (err == OK)
+        slice_release(&found);
+}
+
+static void look_at_expiry(struct check *check, struct bytes row, struct bytes value)
+{
+    uint64_t expire_ms;
+    struct bytes key;
+    struct slice found;
+    struct metadata meta;
+    check->rows++;
+    if (!decode_expire_key(row, &expire_ms, &key) || value.len != 1) {
+        check_problem(check, NULL, false, "a row of the expiry index cannot be decoded");
+        return;
+    }
+    int err = store_get(check->store, CF_METADATA, key, &found);
+    check->stale +=
+        err != OK || !decode_metadata(slice_bytes(&found), &meta) || meta.expire_ms != expire_ms;
+    if (err == OK)
+        slice_release(&found);
+}
+
+/* ---- counters ---- */
+
+/* stored_count_fn: the last word on a slot is right. */
+static bool note_stored(void *owner, struct bytes space, const struct slot_count *count,
+                        uint64_t serial)
+{
+    (void)serial;
+    if (count->slot >= SLOT_COUNT)
+        return false;
+    struct counts *counts = counts_open(owner, space);
+    counts->keys[count->slot] = count->keys;
+    counts->expires[count->slot] = count->expires;
+    return true;
+}
+
+static void delete_counters(struct check *check, struct bytes row, struct bytes value)
+{
+    struct bytes space;
+    uint16_t slot;
+    uint8_t position;
+    (void)value;
+    if (decode_counter_key(row, &space, &slot) || decode_journal_key(row, &position))
+        store_batch_delete(check->batch, check->store, CF_SYSTEM, row);
+}
+
+/* Slots of `a` that `b` knows otherwise. */
+static uint64_t count_differences(const struct table *a, const struct table *b)
+{
+    static const struct counts nothing;
+    uint64_t differences = 0;
+    struct bytes space;
+    void *value;
+    size_t cursor = 0;
+    while (table_next(a, &cursor, &space, &value)) {
+        const struct counts *mine = value;
+        const struct counts *other = table_get(b, space);
+        if (!other)
+            other = &nothing;
+        for (unsigned slot = 0; slot < SLOT_COUNT; slot++)
+            differences += mine->keys[slot] != other->keys[slot] ||
+                           mine->expires[slot] != other->expires[slot];
+    }
+    return differences;
+}
+
+static void check_counters(struct check *check)
+{
+    char what[128];
+    uint64_t serial;
+    struct table *stored = table_new();
+    bool is_read = count_rows_read(check->store, note_stored, stored, &serial);
+    uint64_t one = count_differences(check->counts, stored);
+    uint64_t other = count_differences(stored, check->counts);
+    table_free_values(stored);
+    if (is_read && one == 0 && other == 0)
+        return;
+    (void)snprintf(what, sizeof what, "the key counters of %" PRIu64 " slots are wrong",
+                   one > other ? one : other);
+    check_problem(check, NULL, true, is_read ? what : "the key counters cannot be decoded");
+    if (!check->repairs)
+        return;
+    each(check, CF_SYSTEM, delete_counters);
+    counts_write(check->counts, check->store, check->batch);
+    check_flush(check, true);
+}
+
+/* ---- all of it ---- */
+
+static void check_all(struct check *check)
+{
+    static const enum cf collections[] = {CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
+    check->batch = store_batch_new();
+    check->counts = table_new();
+    arena_init(&check->arena);
+    each(check, CF_METADATA, look_at_key);
+    check_flush(check, true);
+    for (size_t i = 0; i < sizeof collections / sizeof collections[0]; i++)
+        each(check, collections[i], look_at_row);
+    each(check, CF_EXPIRE, look_at_expiry);
+    check_counters(check);
+    store_batch_free(check->batch);
+    table_free_values(check->counts);
+    json_use(NULL);
+    arena_fini(&check->arena);
+    (void)printf("%s: %" PRIu64 " keys, %" PRIu64 " rows, %" PRIu64 " orphans, %" PRIu64
+                 " stale expiry rows, %" PRIu64 " problems, %" PRIu64 " repaired%s\n",
+                 check->name, check->keys, check->rows, check->orphans, check->stale,
+                 check->problems, check->repaired,
+                 check->has_failed ? "; THE STORE COULD NOT BE READ OR WRITTEN" : "");
+}
+
+static bool check_partition(struct store_env *env, const struct backend_config *config,
+                            const char *name, bool repairs)
+{
+    char error[TOOL_ERROR_MAX];
+    struct check check = {.name = name, .repairs = repairs};
+    check.store = partition_store_open(env, config, name, error, sizeof error);
+    if (!check.store) {
+        (void)printf("%s\n", error);
+        return false;
+    }
+    check_all(&check);
+    store_close(check.store);
+    return !check.has_failed && check.problems == check.repaired;
+}
+
+int tool_check(const struct backend_config *config, bool repairs)
+{
+    const struct store_env_options options = {
+        .block_cache_bytes = config->store_block_cache_bytes,
+        .background_threads = (uint32_t)config->store_background_threads,
+    };
+    char name[32];
+    char path[PATH_MAX];
+    bool good = true;
+    int count = 0;
+    struct store_env *env = store_env_new(&options);
+    for (; count < PARTITIONS; count++) {
+        (void)snprintf(name, sizeof name, "partition-%d", count);
+        if (snprintf(path, sizeof path, "%s/%s", config->data, name) >= (int)sizeof path ||
+            !path_exists(path))
+            break;
+        good = check_partition(env, config, name, repairs) && good;
+    }
+    store_env_free(env);
+    if (count == 0)
+        (void)printf("%s: there is no partition here\n", config->data);
+    return good && count ? TOOL_GOOD : TOOL_BAD;
+}

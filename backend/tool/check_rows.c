@@ -1,0 +1,262 @@
+/*
+ * check_rows.c - the rows of one collection: form, number, order of a list, both sides of a zset, sums of a rank tree.
+ */
+#include "backend/commands/stream.h"
+#include "backend/tool/check.h"
+#include "shared/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+enum { BITMAP_FRAGMENT = 1024, LEVELS = 11, SCORE_BYTES = 8 };
+
+/* A walk over the collection's rows of one column family. */
+struct rows {
+    struct store_iter *iter;
+    size_t prefix_len;
+    struct bytes sub;
+    struct bytes value;
+};
+
+static void rows_open(struct check *check, const struct checked *key, enum cf cf, struct rows *rows)
+{
+    struct bytes end = encode_prefix_end(&check->arena, key->prefix);
+    *rows = (struct rows){.iter = store_iter_new(check->store, cf, key->prefix, end),
+                          .prefix_len = key->prefix.len};
+    store_iter_seek_first(rows->iter);
+}
+
+static bool rows_next(struct check *check, struct rows *rows)
+{
+    if (rows->sub.data)
+        store_iter_next(rows->iter);
+    if (!store_iter_valid(rows->iter)) {
+        check->has_failed |= store_iter_failed(rows->iter);
+        store_iter_free(rows->iter);
+        return false;
+    }
+    struct bytes row = store_iter_key(rows->iter);
+    rows->sub = (struct bytes){row.data + rows->prefix_len, row.len - rows->prefix_len};
+    rows->value = store_iter_value(rows->iter);
+    check->rows++;
+    return true;
+}
+
+/* ---- a row's form ---- */
+
+static bool is_group_row(struct bytes sub)
+{
+    return sub.len > 0 && memchr("gcpi", sub.data[0], 4) != NULL;
+}
+
+static bool has_form(const struct checked *key, struct bytes sub, struct bytes value)
+{
+    switch (key->meta.type) {
+    case TYPE_SET:
+        return value.len == 0;
+    case TYPE_SORTEDINT:
+        return sub.len == 8 && value.len == 0;
+    case TYPE_LIST:
+        return sub.len == 8 && get_u64(sub.data) >= key->meta.head &&
+               get_u64(sub.data) < key->meta.tail;
+    case TYPE_ZSET:
+        return value.len == SCORE_BYTES && !isnan(decode_score(get_u64(value.data)));
+    case TYPE_BITMAP:
+        return sub.len == 4 && value.len > 0 && value.len <= BITMAP_FRAGMENT;
+    case TYPE_STREAM:
+        return is_group_row(sub);
+    case TYPE_HASH:
+    case TYPE_NONE:
+    case TYPE_STRING:
+    case TYPE_JSON:
+        break;
+    }
+    return true;
+}
+
+static uint64_t count_data(struct check *check, const struct checked *key)
+{
+    struct rows rows;
+    uint64_t count = 0;
+    rows_open(check, key, CF_DATA, &rows);
+    while (rows_next(check, &rows)) {
+        count++;
+        if (!has_form(key, rows.sub, rows.value))
+            check_problem(check, key, false, "a row has not the form of its type");
+    }
+    return count;
+}
+
+static bool entry_is_whole(struct bytes entry)
+{
+    struct bytes string;
+    uint32_t count = 0;
+    if (!stream_entry_count(entry, &count))
+        return false;
+    while (entry.len && stream_entry_take(&entry, &string))
+        continue;
+    return entry.len == 0;
+}
+
+static uint64_t count_entries(struct check *check, const struct checked *key)
+{
+    struct rows rows;
+    uint64_t count = 0;
+    rows_open(check, key, CF_STREAM, &rows);
+    while (rows_next(check, &rows)) {
+        struct stream_id id;
+        count++;
+        if (!stream_id_decode(rows.sub, &id) || !entry_is_whole(rows.value))
+            check_problem(check, key, false, "an entry cannot be decoded");
+    }
+    return count;
+}
+
+/* ---- the score index ---- */
+
+static struct bytes score_key(struct check *check, const struct checked *key, struct bytes score,
+                              struct bytes member)
+{
+    char *sub = arena_alloc(&check->arena, score.len + member.len);
+    memcpy(sub, score.data, score.len);
+    if (member.len)
+        memcpy(sub + score.len, member.data, member.len);
+    return encode_sub_key(&check->arena, key->prefix, (struct bytes){sub, score.len + member.len});
+}
+
+static bool is_indexed(struct check *check, struct bytes key)
+{
+    struct slice found;
+    int err = store_get(check->store, CF_ZSET_SCORE, key, &found);
+    check->has_failed |= err != OK && err != ERR_NOT_FOUND;
+    if (err == OK)
+        slice_release(&found);
+    return err == OK;
+}
+
+/* Does the member have this score? One whose score is damaged may have any: its row was told already. */
+static bool has_score(struct check *check, const struct checked *key, struct bytes member,
+                      struct bytes score)
+{
+    struct slice found;
+    int err = store_get(check->store, CF_DATA, encode_sub_key(&check->arena, key->prefix, member),
+                        &found);
+    check->has_failed |= err != OK && err != ERR_NOT_FOUND;
+    if (err != OK)
+        return false;
+    bool fits = found.len != SCORE_BYTES || bytes_equal(slice_bytes(&found), score);
+    slice_release(&found);
+    return fits;
+}
+
+static void check_scores(struct check *check, const struct checked *key)
+{
+    struct rows rows;
+    rows_open(check, key, CF_DATA, &rows);
+    while (rows_next(check, &rows)) {
+        if (rows.value.len != SCORE_BYTES)
+            continue;
+        struct bytes index = score_key(check, key, rows.value, rows.sub);
+        if (is_indexed(check, index))
+            continue;
+        check_problem(check, key, true, "a member is not in the score index");
+        if (check->repairs)
+            store_batch_put(check->batch, check->store, CF_ZSET_SCORE, index, BYTES(""));
+    }
+    rows_open(check, key, CF_ZSET_SCORE, &rows);
+    while (rows_next(check, &rows)) {
+        bool good = rows.sub.len >= SCORE_BYTES;
+        struct bytes score = {rows.sub.data, SCORE_BYTES};
+        struct bytes member = {rows.sub.data + SCORE_BYTES, good ? rows.sub.len - SCORE_BYTES : 0};
+        if (good && has_score(check, key, member, score))
+            continue;
+        check_problem(check, key, true, "the score index has a row that no member has");
+        if (check->repairs)
+            store_batch_delete(check->batch, check->store, CF_ZSET_SCORE,
+                               store_iter_key(rows.iter));
+    }
+}
+
+/* ---- ranks ---- */
+
+/* Do the blocks of each level add up to `size`, and each level's children to the number of blocks below it? */
+static bool ranks_add_up(struct check *check, const struct checked *key, uint64_t size)
+{
+    struct rows rows;
+    uint64_t counts[LEVELS + 1] = {0};
+    uint64_t blocks[LEVELS + 1] = {0};
+    uint64_t children[LEVELS + 1] = {0};
+    uint64_t levels = 0;
+    uint64_t tops = 0;
+    bool good = true;
+    bool is_any = false;
+    rows_open(check, key, CF_RANK, &rows);
+    while (rows_next(check, &rows)) {
+        uint64_t count = 0;
+        uint64_t below = 0;
+        unsigned level = rows.sub.len ? (uint8_t)rows.sub.data[0] : LEVELS + 1;
+        is_any = true;
+        good = good && level <= LEVELS && decode_rank_block(rows.value, &count, &below);
+        if (!good)
+            continue;
+        if (level == 0) {
+            levels = count;
+            tops = below;
+        } else {
+            counts[level] += count;
+            children[level] += below;
+            blocks[level]++;
+        }
+    }
+    good = good && levels <= LEVELS && (!is_any || levels > 0);
+    for (uint64_t level = 1; good && level <= levels; level++)
+        good = counts[level] == size && blocks[level] > 0 &&
+               (level == 1 || children[level] == blocks[level - 1]);
+    return good && (!is_any || blocks[levels] == tops);
+}
+
+static void check_ranks(struct check *check, const struct checked *key, uint64_t size)
+{
+    if (ranks_add_up(check, key, size))
+        return;
+    check_problem(check, key, true, "the counts of its rank tree do not add up");
+    if (check->repairs)
+        store_batch_delete_range(check->batch, check->store, CF_RANK, key->prefix,
+                                 encode_prefix_end(&check->arena, key->prefix));
+}
+
+/* ---- all of it ---- */
+
+static void check_size(struct check *check, const struct checked *key, uint64_t count)
+{
+    char what[128];
+    bool is_list = key->meta.type == TYPE_LIST;
+    if (count == key->meta.size && (!is_list || count == key->meta.tail - key->meta.head))
+        return;
+    (void)snprintf(what, sizeof what, "its size is %" PRIu64 ", it has %" PRIu64 " elements",
+                   key->meta.size, count);
+    check_problem(check, key, !is_list, what);
+    if (!check->repairs || is_list)
+        return;
+    struct metadata meta = key->meta;
+    meta.size = count;
+    if (count)
+        store_batch_put(check->batch, check->store, CF_METADATA, key->row,
+                        encode_metadata(&check->arena, &meta));
+    else if (meta.type != TYPE_STREAM)
+        store_batch_delete(check->batch, check->store, CF_METADATA, key->row);
+}
+
+void check_collection(struct check *check, const struct checked *key)
+{
+    uint64_t count = count_data(check, key);
+    if (key->meta.type == TYPE_BITMAP)
+        return; /* its size is its length */
+    if (key->meta.type == TYPE_STREAM)
+        count = count_entries(check, key);
+    check_size(check, key, count);
+    if (key->meta.type == TYPE_ZSET)
+        check_scores(check, key);
+    check_ranks(check, key, count);
+}

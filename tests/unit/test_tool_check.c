@@ -1,0 +1,290 @@
+/*
+ * test_tool_check.c - --check-data finds each kind of damage, --repair heals what follows from the rows themselves.
+ *
+ * A small data directory with a key of several types is made by hand; each test spoils one row of it.
+ */
+#include "backend/encoding.h"
+#include "backend/partition_store.h"
+#include "backend/store/store_path.h"
+#include "backend/tool/counts.h"
+#include "backend/tool/tool.h"
+#include "shared/error.h"
+#include "shared/table.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SLOT = 77, VERSION = 5, EXPIRE = 1000000 };
+
+static struct backend_config config;
+static struct store_env *env;
+static struct arena arena;
+static struct store *filled; /* open while the data is made: opening takes time */
+
+static struct store *open_it(void)
+{
+    char error[512];
+    struct store *store = partition_store_open(env, &config, "partition-0", error, sizeof error);
+    ck_assert_msg(store != NULL, "%s", error);
+    return store;
+}
+
+/* Puts one row, or (no value's data) deletes it. */
+static void spoil(enum cf cf, struct bytes key, struct bytes value)
+{
+    char error[512];
+    struct store *store = filled ? filled : open_it();
+    struct store_batch *batch = store_batch_new();
+    if (value.data)
+        store_batch_put(batch, store, cf, key, value);
+    else
+        store_batch_delete(batch, store, cf, key);
+    ck_assert_int_eq(store_write(store, batch, !filled, error, sizeof error), OK);
+    store_batch_free(batch);
+    if (!filled)
+        store_close(store);
+}
+
+static const struct bytes gone = {NULL, 0};
+
+static struct bytes row_of(const char *key)
+{
+    return encode_metadata_key(&arena, BYTES(""), SLOT, bytes_of(key));
+}
+
+static struct bytes sub_of(const char *key, struct bytes sub)
+{
+    return encode_sub_key(
+        &arena, encode_collection_prefix(&arena, BYTES(""), SLOT, bytes_of(key), VERSION), sub);
+}
+
+static struct bytes metadata_of(enum type type, uint64_t size, uint64_t expire_ms)
+{
+    const struct metadata meta = {.type = type,
+                                  .version = VERSION,
+                                  .size = size,
+                                  .head = 10,
+                                  .tail = 10 + size,
+                                  .expire_ms = expire_ms,
+                                  .payload = BYTES("{\"a\":1}")};
+    return encode_metadata(&arena, &meta);
+}
+
+static struct bytes expiry_row(void)
+{
+    return encode_expire_key(&arena, EXPIRE, row_of("string"));
+}
+
+static struct bytes indexed(const char *member)
+{
+    char *sub = arena_alloc(&arena, 8 + strlen(member));
+    put_u64(sub, encode_score(1.5));
+    memcpy(sub + 8, member, strlen(member));
+    return sub_of("zset", (struct bytes){sub, 8 + strlen(member)});
+}
+
+/* ---- the data ---- */
+
+static void put_rows(void)
+{
+    static const char *const members[] = {"a", "b", "c"};
+    struct bytes score = encode_u64(&arena, encode_score(1.5));
+    spoil(CF_METADATA, row_of("string"), metadata_of(TYPE_STRING, 0, EXPIRE));
+    spoil(CF_EXPIRE, expiry_row(), BYTES("\x01"));
+    spoil(CF_METADATA, row_of("json"), metadata_of(TYPE_JSON, 0, 0));
+    spoil(CF_METADATA, row_of("hash"), metadata_of(TYPE_HASH, 3, 0));
+    spoil(CF_METADATA, row_of("list"), metadata_of(TYPE_LIST, 3, 0));
+    spoil(CF_METADATA, row_of("zset"), metadata_of(TYPE_ZSET, 3, 0));
+    spoil(CF_METADATA, row_of("stream"), metadata_of(TYPE_STREAM, 1, 0));
+    spoil(CF_STREAM, sub_of("stream", BYTES("\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1")), BYTES("\1f\1v"));
+    for (uint64_t i = 0; i < 3; i++) {
+        spoil(CF_DATA, sub_of("hash", bytes_of(members[i])), BYTES("v"));
+        spoil(CF_DATA, sub_of("list", encode_u64(&arena, 10 + i)), BYTES("v"));
+        spoil(CF_DATA, sub_of("zset", bytes_of(members[i])), score);
+        spoil(CF_ZSET_SCORE, indexed(members[i]), BYTES(""));
+    }
+}
+
+static void put_counters(void)
+{
+    char error[512];
+    struct store_batch *batch = store_batch_new();
+    struct table *table = table_new();
+    struct counts *counts = counts_open(table, BYTES(""));
+    counts->keys[SLOT] = 6;
+    counts->expires[SLOT] = 1;
+    counts_write(table, filled, batch);
+    ck_assert_int_eq(store_write(filled, batch, true, error, sizeof error), OK);
+    store_batch_free(batch);
+    table_free_values(table);
+}
+
+static void set_up(void)
+{
+    char dir[] = "/tmp/scree-check-XXXXXX";
+    char error[OPTION_REASON_MAX];
+    const struct store_env_options options = {.block_cache_bytes = 1 << 20,
+                                              .background_threads = 1};
+    ck_assert(mkdtemp(dir) != NULL);
+    config_init_defaults(&config.head, &backend_schema);
+    ck_assert(config_set(&config.head, config_find(&config.head, BYTES("data")), bytes_of(dir),
+                         error, sizeof error));
+    arena_init(&arena);
+    env = store_env_new(&options);
+    filled = open_it();
+    put_rows();
+    put_counters();
+    store_close(filled);
+    filled = NULL;
+    ck_assert_int_eq(tool_check(&config, false), TOOL_GOOD);
+}
+
+static void tear_down(void)
+{
+    store_env_free(env);
+    arena_fini(&arena);
+    (void)path_remove(config.data);
+    config_fini(&config.head);
+}
+
+/* It is found; a repair mends it, and nothing is left to find. */
+static void check_heals(void)
+{
+    ck_assert_int_eq(tool_check(&config, false), TOOL_BAD);
+    ck_assert_int_eq(tool_check(&config, true), TOOL_GOOD);
+    ck_assert_int_eq(tool_check(&config, false), TOOL_GOOD);
+}
+
+/* It is found, and not touched. */
+static void check_finds(void)
+{
+    ck_assert_int_eq(tool_check(&config, false), TOOL_BAD);
+    ck_assert_int_eq(tool_check(&config, true), TOOL_BAD);
+}
+
+/* ---- damage ---- */
+
+START_TEST(a_wrong_size_is_counted_anew)
+{
+    spoil(CF_METADATA, row_of("hash"), metadata_of(TYPE_HASH, 30, 0));
+    check_heals();
+    spoil(CF_DATA, sub_of("hash", BYTES("a")), gone);
+    check_heals();
+}
+END_TEST
+
+START_TEST(a_missing_time_joins_the_expiry_index)
+{
+    spoil(CF_EXPIRE, expiry_row(), gone);
+    check_heals();
+}
+END_TEST
+
+START_TEST(the_score_index_follows_the_members)
+{
+    spoil(CF_ZSET_SCORE, indexed("b"), gone);
+    check_heals();
+    spoil(CF_ZSET_SCORE, indexed("stranger"), BYTES(""));
+    check_heals();
+}
+END_TEST
+
+START_TEST(counters_follow_the_keys)
+{
+    spoil(CF_SYSTEM, encode_counter_key(&arena, BYTES(""), 0), gone);
+    check_heals();
+    spoil(CF_SYSTEM, encode_counter_key(&arena, BYTES("nobody"), 0), BYTES("\0\7\1\0"));
+    check_heals();
+    spoil(CF_SYSTEM, encode_journal_key(&arena, 3), BYTES("no journal row"));
+    check_heals();
+}
+END_TEST
+
+START_TEST(a_rank_tree_that_does_not_add_up_goes)
+{
+    spoil(CF_RANK, sub_of("zset", BYTES("\0")), BYTES("\1\1"));
+    spoil(CF_RANK, sub_of("zset", BYTES("\1")), BYTES("\11\0"));
+    check_heals();
+}
+END_TEST
+
+START_TEST(rows_that_cannot_be_decoded_are_told)
+{
+    spoil(CF_METADATA, row_of("hash"), BYTES("\x8f nonsense"));
+    check_finds();
+}
+END_TEST
+
+START_TEST(rows_of_another_form_are_told)
+{
+    spoil(CF_DATA, sub_of("zset", BYTES("a")), BYTES("short"));
+    check_finds();
+}
+END_TEST
+
+START_TEST(a_list_with_a_gap_is_told)
+{
+    spoil(CF_DATA, sub_of("list", encode_u64(&arena, 11)), gone);
+    check_finds();
+}
+END_TEST
+
+START_TEST(a_stream_entry_that_is_cut_is_told)
+{
+    spoil(CF_STREAM, sub_of("stream", BYTES("\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\1")), BYTES("\x7f"));
+    check_finds();
+}
+END_TEST
+
+START_TEST(a_document_that_is_none_is_told)
+{
+    const struct metadata meta = {.type = TYPE_JSON, .payload = BYTES("{\"a\":")};
+    spoil(CF_METADATA, row_of("json"), encode_metadata(&arena, &meta));
+    check_finds();
+}
+END_TEST
+
+START_TEST(orphans_and_stale_times_are_no_damage)
+{
+    spoil(CF_DATA, sub_of("nobody", BYTES("a")), BYTES("v"));
+    spoil(CF_EXPIRE, encode_expire_key(&arena, 7, row_of("nobody")), BYTES("\x01"));
+    ck_assert_int_eq(tool_check(&config, false), TOOL_GOOD);
+}
+END_TEST
+
+START_TEST(a_newer_format_is_refused)
+{
+    spoil(CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&arena, DATA_FORMAT + 1));
+    check_finds();
+    char error[512];
+    ck_assert_ptr_null(partition_store_open(env, &config, "partition-0", error, sizeof error));
+    ck_assert_msg(strstr(error, "newer than this program") != NULL, "%s", error);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("tool_check");
+    TCase *tests = tcase_create("tool_check");
+    tcase_set_timeout(tests, 120);
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    suite_add_tcase(suite, tests);
+    tcase_add_test(tests, a_wrong_size_is_counted_anew);
+    tcase_add_test(tests, a_missing_time_joins_the_expiry_index);
+    tcase_add_test(tests, the_score_index_follows_the_members);
+    tcase_add_test(tests, counters_follow_the_keys);
+    tcase_add_test(tests, a_rank_tree_that_does_not_add_up_goes);
+    tcase_add_test(tests, rows_that_cannot_be_decoded_are_told);
+    tcase_add_test(tests, rows_of_another_form_are_told);
+    tcase_add_test(tests, a_list_with_a_gap_is_told);
+    tcase_add_test(tests, a_stream_entry_that_is_cut_is_told);
+    tcase_add_test(tests, a_document_that_is_none_is_told);
+    tcase_add_test(tests, orphans_and_stale_times_are_no_damage);
+    tcase_add_test(tests, a_newer_format_is_refused);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
