@@ -23,8 +23,8 @@ def _(run):
         backend = cluster.backends[0]
         client = Connection(backend.addresses[0], 60)
         fill(client)
-        for i in range(2000):
-            client.send_many([['ZADD', 'board', str(i % 97), 'm%d' % (i % 500)], ['HSET', 'map', 'f%d' % i, 'v'],
+        for i in range(500):
+            client.pipeline([['ZADD', 'board', str(i % 97), 'm%d' % (i % 500)], ['HSET', 'map', 'f%d' % i, 'v'],
                               ['RPOP', 'list:9'] if i % 50 == 0 else ['INCR', 'count'], ['ZREM', 'board', 'm%d' % (i % 7)]])
         client.pipeline([['SELECT', '5'], ['SET', 'a b\xff"'.encode('latin-1'), 'x'], ['SWAPDB', '5', '7'], ['SELECT', '0']])
         backend.kill9()
