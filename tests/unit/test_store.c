@@ -5,6 +5,7 @@
  * write and fdatasync of this program are its own, so that a test can make them fail. The process that
  * is killed is this program again: test_store --writer PATH NEXT.
  */
+#include "shared/clock.h"
 #include "tests/unit/store_cases.h"
 
 #include <errno.h>
@@ -487,6 +488,21 @@ static uint64_t write_until_full(int ballast)
     return rows;
 }
 
+/* 3 MB at 1 MB a second; what may be written at once at the beginning is far less than a second's worth. */
+START_TEST(background_writes_keep_to_their_limit)
+{
+    store_close(store);
+    store_env_free(env);
+    env = store_env_new(&(struct store_env_options){8 << 20, 2, 1 << 20});
+    open_with(NULL, NULL);
+    uint64_t begun_us = clock_mono_us();
+    for (uint64_t row = 0; row < 3000; row++)
+        ck_assert_int_eq(write_row(row), OK);
+    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+    ck_assert_uint_ge(clock_mono_us() - begun_us, 1500000);
+}
+END_TEST
+
 START_TEST(a_full_disk_stops_writes_only_and_room_brings_them_back)
 {
     char path[128];
@@ -750,6 +766,7 @@ int main(int argc, char **argv)
     tcase_add_test(tests, reads_go_on_when_the_database_cannot_be_reopened);
     tcase_add_test(tests, no_acknowledged_row_is_lost_wherever_the_disk_fails);
     tcase_add_test(tests, recovery_of_a_sound_store_does_nothing);
+    tcase_add_test(tests, background_writes_keep_to_their_limit);
     tcase_add_test(tests, readers_compaction_and_a_writer_share_the_store);
     tcase_add_test(tests, recovery_takes_the_database_from_under_compaction_and_figures);
     tcase_add_test(alone, a_full_disk_stops_writes_only_and_room_brings_them_back);
