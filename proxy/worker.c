@@ -29,7 +29,8 @@ enum {
     CUT_AFTER_MS = 1000,         /* memory stays full for this long: the greediest client is cut */
     CUT_BYTES_MIN = 1024 * 1024, /* but none that owes less */
     INLINE_BYTES_MAX = 64 * 1024,
-    SCRATCH_KEEP = 4096, /* entries */
+    SCRATCH_KEEP = 4096,        /* entries */
+    SLOT_BUSY_REQUESTS = 20000, /* a second; a busier worker counts slots by a sample */
 };
 
 static const char maxclients_error[] = "-ERR max number of clients reached\r\n";
@@ -95,6 +96,7 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     route_keys_init(&worker->keys);
     worker->slot_hits = calloc(SLOT_COUNT, sizeof *worker->slot_hits);
     CHECK(worker->slot_hits);
+    worker->slot_sample = 1;
     worker->cell = proxy_measures_worker(&proxy->measures, index);
     worker->command_cells =
         (struct command_cells){.labels = proxy->measures.commands, .thread = index};
@@ -445,6 +447,16 @@ static void look_for_stalled(struct proxy_worker *worker)
     }
 }
 
+/* Once a second. */
+static void choose_slot_sample(struct proxy_worker *worker)
+{
+    uint64_t requests =
+        atomic_load_explicit(&worker->metrics->values[METRIC_PROXY_REQUESTS], memory_order_relaxed);
+    bool is_busy = requests - worker->requests_seen > SLOT_BUSY_REQUESTS;
+    worker->slot_sample = is_busy ? SLOT_SAMPLE_BUSY : 1;
+    worker->requests_seen = requests;
+}
+
 static void on_slow(void *owner)
 {
     struct proxy_worker *worker = owner;
@@ -458,6 +470,7 @@ static void on_slow(void *owner)
     if (worker->pool.nodes)
         tracking_slow(worker);
     local_slow(worker);
+    choose_slot_sample(worker);
     status_slow(atomic_load(&worker->proxy->status), worker);
     proxy_measures_slow(worker);
     decay(worker);

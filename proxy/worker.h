@@ -84,7 +84,10 @@ struct proxy_worker {
     uint32_t argv_cap;
     struct route_keys keys;                  /* scratch of routing */
     struct traffic *commands[COMMAND_COUNT]; /* by id; NULL: not called yet */
-    uint32_t *slot_hits; /* [SLOT_COUNT]: keys asked for, ever, modulo 2^32; status/ */
+    uint32_t *slot_hits;    /* [SLOT_COUNT]: keys asked for, ever, modulo 2^32; status/ */
+    uint32_t slot_sample;   /* one key in so many is counted, for so many */
+    uint32_t slot_chance;   /* decides which */
+    uint64_t requests_seen; /* when slot_sample was chosen */
 
     size_t copied;             /* sum of client->copied and the like */
     uint64_t memory_published; /* our share of proxy->memory_used */
@@ -123,10 +126,17 @@ void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, str
 const struct bytes *argv_of(struct proxy_worker *worker, const struct frame *frame);
 /* The tick runs while something has a deadline. */
 void proxy_worker_need_tick(struct proxy_worker *worker);
-/* A request that was taken has a key in this slot. */
+/* A request that was taken has a key in this slot. A busy worker counts one key in 16: the counters are 64 KB, and to
+ * touch another line of them for each request is not free when caches are contended. */
+enum { SLOT_SAMPLE_BUSY = 16, SLOT_CHANCE_SHIFT = 28 /* 2^32 / 16 */ };
 static inline void proxy_worker_count_slot(struct proxy_worker *worker, uint16_t slot)
 {
-    worker->slot_hits[slot]++;
+    if (worker->slot_sample > 1) {
+        worker->slot_chance = worker->slot_chance * 1664525 + 1013904223;
+        if (worker->slot_chance >> SLOT_CHANCE_SHIFT)
+            return;
+    }
+    worker->slot_hits[slot] += worker->slot_sample;
 }
 /* A client's request has its reply; `is_error`: a shard's error. */
 void proxy_worker_count(struct proxy_worker *worker, const struct request *request, bool is_error);
