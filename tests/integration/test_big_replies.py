@@ -157,7 +157,7 @@ def _(run):
         reader.call('HELLO', '3')
         reader.call('SUBSCRIBE', 'channel')
         reader.send('HGETALL', 'hash')
-        wait_for(lambda: b'cmd=hgetall' in writer.get('CLIENT', 'LIST'), 'the command to run')
+        wait_for(lambda: b'cmdstat_hgetall:calls=1,' in writer.get('INFO', 'commandstats'), 'the command to run')
         for number in range(3):
             writer.call('PUBLISH', 'channel', str(number))
         kind, items = reader.read()

@@ -247,7 +247,7 @@ def disk_full(run, durability):
     try:
         with Cluster(backends=1, partitions=1, proxies=1, backend_options={
                 'backend': {'data': os.path.join(disk.path, 'data'), 'durability': durability},
-                'store': {'memtable': '1mb', 'wal-limit': '4mb'}}) as cluster:
+                'store': {'memtable': '1mb', 'wal-limit': '4mb', 'disk-free-min': 0}}) as cluster:
             acknowledged = {}
             with cluster.connect(timeout=60) as client:
                 refusal = fill_disk(client, acknowledged)

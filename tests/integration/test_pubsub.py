@@ -453,7 +453,7 @@ def _(run):
     try:
         with Cluster(backends=1, partitions=1, proxies=0, backend_options={
                 'backend': {'data': os.path.join(disk.path, 'data')},
-                'store': {'memtable': '1mb', 'wal-limit': '4mb'}}) as cluster:
+                'store': {'memtable': '1mb', 'wal-limit': '4mb', 'disk-free-min': 0}}) as cluster:
             with partition(cluster) as listener, partition(cluster, proto=3) as cache, partition(cluster) as writer:
                 writer.call('CONFIG', 'SET', 'notify-keyspace-events', 'E$')
                 listener.call('SUBSCRIBE', '__keyevent@0__:set', 'own')
