@@ -352,7 +352,6 @@ void client_answer(struct client *client, struct request *request, struct block 
 {
     bool is_error = len > 0 && data[0] == '-';
     slow_look(client, request, is_error);
-    proxy_worker_count(client->worker, request, is_error);
     if (request->is_exec)
         transaction_executed(client, request, data);
     if (request->is_blocking)
@@ -389,7 +388,6 @@ void client_ready(struct client *client, struct request *request)
 {
     CHECK(!request->is_ready);
     slow_look(client, request, request_is_error(request));
-    proxy_worker_count(client->worker, request, false);
     if (request->is_silent && request->kept == KEPT_OUT)
         out_clear(&request->kept_out);
     request->is_ready = true;

@@ -10,7 +10,6 @@
  */
 #pragma once
 
-#include "proxy/traffic.h"
 #include "shared/list.h"
 
 #include <stdbool.h>
@@ -32,7 +31,6 @@ struct node {
     char *address;
     struct upstream *shared[LANES][2]; /* [1]: RESP3; NULL: not made yet, or closed */
     struct list spare;                 /* private upstreams between leases */
-    struct traffic traffic;            /* its clients' requests; times since they were sent */
     uint32_t index;                    /* in the map, unless it is_removed */
     bool is_removed;                   /* no longer in the map */
     struct metric_cell *cell;          /* of the shard in proxy->measures */

@@ -28,6 +28,8 @@ static const struct label_family shard_families[] = {
      0},
     {LABEL_HISTOGRAM, SHARD_SECONDS, "scree_proxy_shard_duration_seconds",
      "From the arrival of a client's request to the shard's reply.", 1e6, 4, 24},
+    {LABEL_COUNTER, SHARD_ERRORS, "scree_proxy_shard_errors_total",
+     "Replies of the shard that were errors, and requests that it could not be asked.", 0, 0, 0},
     {LABEL_COUNTER, SHARD_CONNECTS, "scree_proxy_shard_connects_total",
      "Connections made to the shard.", 0, 0, 0},
     {LABEL_COUNTER, SHARD_FAILURES, "scree_proxy_shard_failures_total",

@@ -21,7 +21,8 @@ enum {
 
 enum shard_word {
     SHARD_SECONDS = 0, /* from the client's request to the shard's reply */
-    SHARD_CONNECTS = HISTOGRAM_WORDS,
+    SHARD_ERRORS = HISTOGRAM_WORDS,
+    SHARD_CONNECTS,
     SHARD_FAILURES,
     SHARD_TIMEOUTS,
     SHARD_IN_FLIGHT,

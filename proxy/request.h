@@ -44,7 +44,6 @@ struct part {
     struct request *request;
     struct upstream *upstream; /* where it is in flight; of an errand NULL once it is not */
     uint32_t sent_ms;          /* low bits of the loop's time */
-    uint32_t sent_us;          /* low bits of the worker's now_us */
     uint32_t swallow;          /* replies that come before its own (MULTI's, QUEUED) */
     uint32_t resend_bytes;     /* of a read kept for a second try; 0: none */
     uint16_t index;            /* in its request's parts */

@@ -48,7 +48,6 @@ static inline void upstream_push(struct upstream *upstream, struct part *part)
     part->next = NULL;
     part->upstream = upstream;
     part->sent_ms = worker_now_ms(upstream->worker);
-    part->sent_us = (uint32_t)upstream->worker->now_us;
     if (upstream->last)
         upstream->last->next = part;
     else

@@ -27,7 +27,7 @@ void upstream_fail(struct upstream *upstream, struct part *part, const char *wha
     (void)snprintf(text, sizeof(text), "ERR shard '%s' (%s): %s%s", upstream->node->name,
                    upstream->node->address, what, reason);
     if (!part->request->is_internal)
-        upstream->node->traffic.errors++;
+        cell_add(upstream->node->cell, SHARD_ERRORS, 1);
     part_failed(part, text);
 }
 

@@ -117,15 +117,13 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
     upstream_pop(upstream, part);
     if (part->kind == PART_REQUEST) {
         bool is_errand = upstream->is_errand && part->request->is_blocking;
-        if (!part->is_answered && !part->request->is_internal)
-            traffic_add(&upstream->node->traffic,
-                        (uint32_t)upstream->worker->now_us - part->sent_us, data[0] == '-',
-                        !is_errand);
         if (is_errand)
             part->upstream = NULL;
-        if (part->request->begun_us)
+        if (part->request->begun_us && !is_errand)
             cell_observe(upstream->node->cell, SHARD_SECONDS,
                          upstream->worker->now_us - part->request->begun_us);
+        if (data[0] == '-')
+            cell_add(upstream->node->cell, SHARD_ERRORS, 1);
         take_reply(upstream, part, block, data, len);
         if (is_errand)
             upstream_release(upstream, true);

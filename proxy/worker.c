@@ -145,8 +145,6 @@ void proxy_worker_free(struct proxy_worker *worker)
     route_keys_fini(&worker->keys);
     free(worker->argv);
     free(worker->slot_hits);
-    for (int id = 0; id < COMMAND_COUNT; id++)
-        free(worker->commands[id]);
     snapshot_unref(worker->snapshot);
     free(worker);
 }
@@ -505,20 +503,6 @@ static bool on_turn_end(void *owner)
     if (worker->is_stopping)
         go_on_stopping(worker);
     return false;
-}
-
-/* ---- counting -------------------------------------------------------------------------------- */
-
-void proxy_worker_count(struct proxy_worker *worker, const struct request *request, bool is_error)
-{
-    if (!request->command)
-        return;
-    struct traffic **traffic = &worker->commands[request->command->id];
-    if (!*traffic) {
-        *traffic = calloc(1, sizeof **traffic);
-        CHECK(*traffic);
-    }
-    traffic_add(*traffic, worker->now_us - request->begun_us, is_error, !request->is_blocking);
 }
 
 /* ---- scratch --------------------------------------------------------------------------------- */

@@ -82,8 +82,7 @@ struct proxy_worker {
     struct bytes *argv; /* scratch of argv_of() */
     uint32_t argc;      /* of the local command that runs */
     uint32_t argv_cap;
-    struct route_keys keys;                  /* scratch of routing */
-    struct traffic *commands[COMMAND_COUNT]; /* by id; NULL: not called yet */
+    struct route_keys keys; /* scratch of routing */
     uint32_t *slot_hits;    /* [SLOT_COUNT]: keys asked for, ever, modulo 2^32; status/ */
     uint32_t slot_sample;   /* one key in so many is counted, for so many */
     uint32_t slot_chance;   /* decides which */
@@ -138,8 +137,6 @@ static inline void proxy_worker_count_slot(struct proxy_worker *worker, uint16_t
     }
     worker->slot_hits[slot] += worker->slot_sample;
 }
-/* A client's request has its reply; `is_error`: a shard's error. */
-void proxy_worker_count(struct proxy_worker *worker, const struct request *request, bool is_error);
 /* Low bits of the turn's time. */
 static inline uint32_t worker_now_ms(const struct proxy_worker *worker)
 {

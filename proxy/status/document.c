@@ -83,15 +83,18 @@ static void write_totals(struct json_writer *json)
 
 /* ---- traffic ----------------------------------------------------------------------------------- */
 
-/* Members of the object that is open. */
-static void write_traffic(struct json_writer *json, const struct traffic *traffic)
+/* Members of the object that is open: what was counted in the histogram of µs. */
+static void write_traffic(struct json_writer *json, const uint64_t *histogram, uint64_t errors)
 {
-    json_put_uint(json, "requests", traffic->requests);
-    json_put_uint(json, "errors", traffic->errors);
-    json_put_uint(json, "usec", traffic->usec);
+    uint64_t requests = 0;
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
+        requests += histogram[i];
+    json_put_uint(json, "requests", requests);
+    json_put_uint(json, "errors", errors);
+    json_put_uint(json, "usec", histogram[HISTOGRAM_BUCKETS]);
     json_put_list(json, "latency");
-    for (unsigned i = 0; i < TRAFFIC_BUCKETS; i++)
-        json_put_uint(json, NULL, traffic->buckets[i]);
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++)
+        json_put_uint(json, NULL, histogram[i]);
     json_put_end(json);
 }
 
@@ -99,31 +102,26 @@ static void write_traffic(struct json_writer *json, const struct traffic *traffi
 static void write_bounds(struct json_writer *json)
 {
     json_put_list(json, "latency_bounds_us");
-    for (unsigned i = 0; i + 1 < TRAFFIC_BUCKETS; i++)
-        json_put_uint(json, NULL, traffic_bucket_end(i));
+    for (unsigned i = 0; i + 1 < HISTOGRAM_BUCKETS; i++)
+        json_put_uint(json, NULL, UINT64_C(1) << i);
     json_put_end(json);
 }
 
 static void write_commands(struct json_writer *json, const struct status *status)
 {
-    struct traffic *sums = calloc(COMMAND_COUNT, sizeof *sums);
-    CHECK(sums);
-    for (uint32_t i = 0; i < gatherer_count(status->gatherer); i++) {
-        const struct share *share = gatherer_share(status->gatherer, i);
-        for (uint32_t at = 0; share && at < share->command_count; at++)
-            traffic_sum(&sums[share->commands[at].command->id], &share->commands[at].traffic);
-    }
+    struct labels *labels = status->proxy->measures.commands;
+    uint64_t sums[LABEL_WORDS_MAX];
     json_put_list(json, "commands");
     for (int id = 0; id < COMMAND_COUNT; id++) {
-        if (!sums[id].requests)
+        const char *name = command_full_name(command_of((enum command_id)id));
+        if (!labels_find(labels, bytes_of(name), sums))
             continue;
         json_put_object(json, NULL);
-        json_put_text(json, "name", command_full_name(command_of((enum command_id)id)));
-        write_traffic(json, &sums[id]);
+        json_put_text(json, "name", name);
+        write_traffic(json, sums + COMMAND_SECONDS, sums[COMMAND_ERRORS]);
         json_put_end(json);
     }
     json_put_end(json);
-    free(sums);
 }
 
 /* ---- the map and its shards -------------------------------------------------------------------- */
@@ -142,7 +140,6 @@ static struct share_shard sum_shard(const struct status *status, const struct sh
         sum.broken += one->broken;
         sum.in_flight += one->in_flight;
         sum.queued_bytes += one->queued_bytes;
-        traffic_sum(&sum.traffic, &one->traffic);
         if (one->broken)
             sum.reason = one->reason;
     }
@@ -200,7 +197,9 @@ static void write_shard(struct json_writer *json, const struct status *status,
     json_put_uint(json, "in_flight", sum.in_flight);
     json_put_uint(json, "queued_bytes", sum.queued_bytes);
     json_put_uint(json, "ping_us", health->round_trip_us);
-    write_traffic(json, &sum.traffic);
+    uint64_t counts[LABEL_WORDS_MAX] = {0};
+    (void)labels_find(status->proxy->measures.shards, bytes_of(shard->name), counts);
+    write_traffic(json, counts + SHARD_SECONDS, counts[SHARD_ERRORS]);
     json_put_end(json);
 }
 

@@ -61,8 +61,6 @@ static void fill_shards(struct share *share, const struct proxy_worker *worker)
     share->map = map;
     share->shards = arena_alloc(&share->arena, size);
     memset(share->shards, 0, size);
-    for (size_t i = 0; pool->nodes && i < pool->count; i++)
-        share->shards[i].traffic = pool->nodes[i]->traffic;
     for (const struct list *link = pool->upstreams.next; pool->nodes && link != &pool->upstreams;
          link = link->next) {
         const struct upstream *upstream = container_of(link, struct upstream, link);
@@ -142,21 +140,6 @@ static void fill_clients(struct share *share, const struct proxy_worker *worker)
     share->client_count = count;
 }
 
-/* ---- commands ---------------------------------------------------------------------------------- */
-
-static void fill_commands(struct share *share, const struct proxy_worker *worker)
-{
-    uint32_t count = 0;
-    for (int id = 0; id < COMMAND_COUNT; id++)
-        count += worker->commands[id] != NULL;
-    share->commands = arena_alloc(&share->arena, count * sizeof *share->commands);
-    share->command_count = 0;
-    for (int id = 0; id < COMMAND_COUNT; id++)
-        if (worker->commands[id])
-            share->commands[share->command_count++] =
-                (struct share_command){command_of((enum command_id)id), *worker->commands[id]};
-}
-
 /* ---- keys and places --------------------------------------------------------------------------- */
 
 /* hot_key_fn: keeps the hottest. */
@@ -212,7 +195,6 @@ void share_fill(struct share *share, struct proxy_worker *worker)
     memcpy(share->slot_hits, worker->slot_hits, sizeof share->slot_hits);
     fill_shards(share, worker);
     fill_clients(share, worker);
-    fill_commands(share, worker);
     share->key_count = 0;
     local_hotkeys_each(worker, add_key, share);
     fill_places(share, worker);

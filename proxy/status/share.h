@@ -6,7 +6,6 @@
  */
 #pragma once
 
-#include "proxy/traffic.h"
 #include "shared/arena.h"
 #include "shared/command.h"
 #include "shared/shard_map.h"
@@ -22,7 +21,6 @@ struct share_shard {
     uint32_t in_flight;
     uint64_t queued_bytes; /* that have not left yet */
     struct bytes reason;   /* why one is broken; empty: none is */
-    struct traffic traffic;
 };
 
 struct share_client {
@@ -47,11 +45,6 @@ struct share_key {
     struct bytes name; /* of local_hotkeys_each() */
 };
 
-struct share_command {
-    const struct command *command;
-    struct traffic traffic;
-};
-
 struct share_place {
     uint32_t clients;
     uint64_t requests; /* 0 in all but one row of a namespace */
@@ -68,8 +61,6 @@ struct share {
     struct share_client clients[SHARE_CLIENTS_MAX];
     struct share_key keys[SHARE_KEYS_MAX];
     struct share_place places[SHARE_PLACES_MAX];
-    struct share_command *commands; /* those that were called; in the arena */
-    uint32_t command_count;
     uint32_t client_count;
     uint32_t key_count;
     uint32_t place_count;
