@@ -236,8 +236,8 @@ void stream_secure(struct stream *stream, struct tls_context *context, const cha
 bool stream_is_local(const struct stream *stream)
 {
     const char *peer = stream->peer;
-    return strchr(peer, '/') || strncmp(peer, "127.", 4) == 0 || strncmp(peer, "[::1]:", 6) == 0 ||
-           strncmp(peer, "[::ffff:127.", 12) == 0;
+    return strchr(peer, '/') || strncmp(peer, "127.0.0.1:", 10) == 0 ||
+           strncmp(peer, "[::1]:", 6) == 0 || strncmp(peer, "[::ffff:127.0.0.1]:", 19) == 0;
 }
 
 bool stream_is_verified(const struct stream *stream)
