@@ -205,9 +205,13 @@ class Context:
 def mangle(context, args):
     """Now and then a wrong number of arguments, a strange one, or another spelling of the name."""
     dice = context.rng.random()
-    if 0.02 <= dice < 0.04 and context.through_proxy and \
-            (str(args[0]).upper() in groups.MANY_KEYS or (context.in_block and len(args) == 1)):
+    name = str(args[0]).upper()
+    if 0.02 <= dice < 0.04 and context.through_proxy and name in groups.MANY_KEYS:
         return args  # a strange key might be on another shard
+    if dice < 0.04 and context.through_proxy and context.in_block and len(args) == 1:
+        return args
+    if dice < 0.02 and name == 'SPOP':
+        return args[:1]  # without a count what it takes is chance
     if dice < 0.02 and len(args) > 1:
         return args[:context.number(1, len(args) - 1)]
     if dice < 0.03:
@@ -216,7 +220,7 @@ def mangle(context, args):
         at = context.number(2, len(args) - 1)
         return args[:at] + [context.junk()] + args[at + 1:]
     if dice < 0.10:
-        return [context.case(str(args[0]).lower())] + args[1:]
+        return [context.case(name.lower())] + args[1:]
     return args
 
 

@@ -58,7 +58,7 @@ def run_mode(durability, seconds):
 def _(run):
     syncs, count = run_mode('everysec', 5)
     run.note('%d syncs in 5 s of %d writes' % (syncs, count))
-    check(2 <= syncs <= 7 * SLOW, '%d syncs in 5 seconds' % syncs)
+    check(2 <= syncs <= 20 * SLOW, '%d syncs in 5 seconds' % syncs)  # the engine syncs a log that it ends, too
 
 
 @suite.case('always: every batch is synced; os: none is')
