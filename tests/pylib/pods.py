@@ -219,6 +219,7 @@ class Pod:
         if self.is_alive():
             self.child.kill()
             self.child.wait()
+        subprocess.run(['ip', 'link', 'del', self.space], capture_output=True)  # else it goes some time after its peer
         subprocess.run(['ip', 'netns', 'del', self.space], capture_output=True)
         for line in self.log().encode().splitlines():
             check(not any(word in line for word in SANITIZER_WORDS), '%s: %s' % (self.name, line))
