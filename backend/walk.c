@@ -238,11 +238,13 @@ void walk_wake(struct walk *walk)
 void walk_run(struct task *task)
 {
     struct partition *partition = container_of(task, struct partition, walk_task);
+    struct list *link;
+    struct list turn; /* each of these once: a walk that steps is ready again */
+    list_init(&turn);
     partition->walk_is_posted = false;
-    for (int i = 0; i < WALK_STEPS_A_TURN; i++) {
-        struct list *link = list_pop(&partition->walks_ready);
-        if (!link)
-            break;
+    for (int i = 0; i < WALKS_A_TURN && (link = list_pop(&partition->walks_ready)); i++)
+        list_push(&turn, link);
+    while ((link = list_pop(&turn))) {
         struct walk *walk = container_of(link, struct walk, ready);
         if (walk->is_counting)
             count_step(walk);

@@ -24,7 +24,7 @@
 enum {
     WALK_STEP_ROWS = 512,         /* looked at in one step */
     WALK_STEP_BYTES = 256 * 1024, /* a step ends when it has made more */
-    WALK_STEPS_A_TURN = 4,        /* of all walks of a partition */
+    WALKS_A_TURN = 4,             /* that step in a turn of the loop */
 };
 
 struct walk;
