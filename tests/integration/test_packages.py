@@ -62,10 +62,10 @@ def base_tree():
 
 
 def mirror():
-    """The mirror that this machine's apt takes bookworm from."""
+    """The mirror that apt here takes bookworm from, as a list of one; empty: debootstrap has a default."""
     done = subprocess.run(['apt-get', 'indextargets', '--format', '$(REPO_URI)', 'Codename: bookworm',
                            'Identifier: Packages'], capture_output=True, text=True)
-    return (done.stdout.split() or ['http://deb.debian.org/debian'])[0]
+    return done.stdout.split()[:1]
 
 
 def fetch_tree():
@@ -74,8 +74,8 @@ def fetch_tree():
         return
     os.makedirs(work_folder(), exist_ok=True)
     shutil.rmtree(base_tree() + '.new', ignore_errors=True)
-    done = subprocess.run(['debootstrap', '--variant=minbase', '--include=' + NEEDED, 'bookworm', base_tree() + '.new',
-                           mirror()], capture_output=True, text=True)
+    done = subprocess.run(['debootstrap', '--variant=minbase', '--include=' + NEEDED, 'bookworm', base_tree() + '.new'] + mirror(),
+                          capture_output=True, text=True)
     if done.returncode == 0:
         shutil.rmtree(base_tree() + '.new/var/cache/apt', ignore_errors=True)
         os.rename(base_tree() + '.new', base_tree())
