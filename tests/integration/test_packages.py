@@ -286,7 +286,7 @@ def _(run):
         raise Skip('systemd-analyze is not installed')
     with tempfile.TemporaryDirectory(prefix='scree-units-') as folder:
         for name in PROGRAMS:
-            with open(os.path.join(ROOT, 'packages/systemd/%s.service' % name)) as file:
+            with open(os.path.join(ROOT, 'config/packages/systemd/%s.service' % name)) as file:
                 text = file.read()
             path = os.path.join(folder, name + '.service')
             with open(path, 'w') as file:
@@ -304,7 +304,7 @@ def _(run):
 @suite.case('the configuration that is installed is the programs\' own, and one place names each port')
 def _(run):
     with tempfile.TemporaryDirectory(prefix='scree-etc-') as folder:
-        shutil.copytree(os.path.join(ROOT, 'packages/etc'), folder, dirs_exist_ok=True)
+        shutil.copytree(os.path.join(ROOT, 'config/packages/etc'), folder, dirs_exist_ok=True)
         os.mkdir(os.path.join(folder, 'secrets'))
         for name, section in (('proxy', 'upstream'), ('backend', 'backend')):
             with open(os.path.join(folder, 'secrets', name + '.ini'), 'w') as file:

@@ -32,8 +32,8 @@ DOORS = [
     (re.compile(r'ini\.h'), re.compile(r'config/ini_file\.c$')),
     (re.compile(r'(lua|lualib|lauxlib|lua-cjson|lua-bitop)\.h'), re.compile(r'backend/script/')),
 ]
-TOP_LEVEL = {'CMakeLists.txt', 'CMakePresets.json', 'proxy', 'backend', 'shared', 'config', 'tests', 'k8s', 'packages',
-             'docs', 'README.md', 'LICENSE'}
+TOP_LEVEL = {'CMakeLists.txt', 'CMakePresets.json', 'proxy', 'backend', 'shared', 'config', 'tests', 'k8s', 'docs',
+             'README.md', 'LICENSE'}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 UNFINISHED = re.compile(r'\b(TODO|FIXME|XXX)\b')
 

@@ -5,7 +5,7 @@
 #     │  └ scree-proxy     program, unit, proxy.ini, shards.ini, users.acl, manual
 #     └─── scree-backend   program, unit, backend.ini, manual
 #
-# Files come from packages/; what maintainer scripts do is in packages/debian/NAME.{postinst,prerm,postrm}.
+# Files come from config/packages/; what maintainer scripts do is in config/packages/debian/NAME.{postinst,prerm,postrm}.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON) # what is not packaged need not be built
 set(package_stage ${CMAKE_BINARY_DIR}/packages)
 
@@ -16,14 +16,14 @@ function(package_gzip source target)
     set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
 endfunction()
 
-configure_file(packages/debian/changelog.in ${package_stage}/changelog @ONLY)
+configure_file(config/packages/debian/changelog.in ${package_stage}/changelog @ONLY)
 package_gzip(${package_stage}/changelog changelog.Debian.gz)
 foreach(name scree-common scree-proxy scree-backend)
     install(FILES ${package_stage}/changelog.Debian.gz DESTINATION share/doc/${name} COMPONENT ${name})
-    install(FILES packages/debian/copyright DESTINATION share/doc/${name} COMPONENT ${name})
+    install(FILES config/packages/debian/copyright DESTINATION share/doc/${name} COMPONENT ${name})
     foreach(script preinst postinst prerm postrm)
-        if(EXISTS ${PROJECT_SOURCE_DIR}/packages/debian/${name}.${script})
-            configure_file(packages/debian/${name}.${script} ${package_stage}/${name}/${script}
+        if(EXISTS ${PROJECT_SOURCE_DIR}/config/packages/debian/${name}.${script})
+            configure_file(config/packages/debian/${name}.${script} ${package_stage}/${name}/${script}
                 COPYONLY FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
             list(APPEND ${name}_control ${package_stage}/${name}/${script})
         endif()
@@ -31,16 +31,16 @@ foreach(name scree-common scree-proxy scree-backend)
 endforeach()
 foreach(name scree-proxy scree-backend)
     string(JOIN " " command "\"${CMAKE_COMMAND}\"" "\"-DPROGRAM=$<TARGET_FILE:${name}>\""
-        "\"-DPAGE=${PROJECT_SOURCE_DIR}/packages/man/${name}.8\"" "\"-DTO=${package_stage}/${name}.8\""
-        -P "\"${PROJECT_SOURCE_DIR}/packages/manual.cmake\"")
+        "\"-DPAGE=${PROJECT_SOURCE_DIR}/config/packages/man/${name}.8\"" "\"-DTO=${package_stage}/${name}.8\""
+        -P "\"${PROJECT_SOURCE_DIR}/config/packages/manual.cmake\"")
     install(CODE "execute_process(COMMAND ${command} COMMAND_ERROR_IS_FATAL ANY)" COMPONENT ${name})
     install(FILES ${package_stage}/${name}.8.gz DESTINATION share/man/man8 COMPONENT ${name})
-    install(FILES packages/systemd/${name}.service DESTINATION lib/systemd/system COMPONENT ${name})
+    install(FILES config/packages/systemd/${name}.service DESTINATION lib/systemd/system COMPONENT ${name})
 endforeach()
-install(FILES packages/etc/proxy.ini packages/etc/shards.ini DESTINATION /etc/scree COMPONENT scree-proxy)
-install(FILES packages/etc/users.acl DESTINATION /etc/scree COMPONENT scree-proxy
+install(FILES config/packages/etc/proxy.ini config/packages/etc/shards.ini DESTINATION /etc/scree COMPONENT scree-proxy)
+install(FILES config/packages/etc/users.acl DESTINATION /etc/scree COMPONENT scree-proxy
     PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ)
-install(FILES packages/etc/backend.ini DESTINATION /etc/scree COMPONENT scree-backend)
+install(FILES config/packages/etc/backend.ini DESTINATION /etc/scree COMPONENT scree-backend)
 install(FILES README.md DESTINATION share/doc/scree-common COMPONENT scree-common)
 install(DIRECTORY docs/ DESTINATION share/doc/scree-common/docs COMPONENT scree-common FILES_MATCHING PATTERN "*.md")
 
