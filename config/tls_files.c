@@ -53,21 +53,22 @@ bool proxy_speaks_tls(const struct proxy_config *config)
     return speaks;
 }
 
+/* Both programs' listeners have options of the same names, in structs of their own. */
+#define SERVER_OPTIONS(config)                                                                     \
+    {                                                                                              \
+        .section = "", .key_file_pass = (config)->tls_key_file_pass,                               \
+        .protocols = (config)->tls_protocols, .ciphers = (config)->tls_ciphers,                    \
+        .ciphersuites = (config)->tls_ciphersuites,                                                \
+        .clients = (enum tls_clients)(config)->tls_auth_clients,                                   \
+        .prefers_own_ciphers = (config)->tls_prefer_server_ciphers,                                \
+        .gives_tickets = (config)->tls_session_caching,                                            \
+        .ticket_lifetime_s = (uint32_t)(config)->tls_session_cache_timeout, .server_name = "",     \
+    }
+
 struct tls_context *proxy_tls_load(const struct proxy_config *config, char *error, size_t size)
 {
     char *paths[TLS_FILES_MAX];
-    struct tls_options options = {
-        .section = "",
-        .key_file_pass = config->tls_key_file_pass,
-        .protocols = config->tls_protocols,
-        .ciphers = config->tls_ciphers,
-        .ciphersuites = config->tls_ciphersuites,
-        .clients = (enum tls_clients)config->tls_auth_clients,
-        .prefers_own_ciphers = config->tls_prefer_server_ciphers,
-        .gives_tickets = config->tls_session_caching,
-        .ticket_lifetime_s = (uint32_t)config->tls_session_cache_timeout,
-        .server_name = "",
-    };
+    struct tls_options options = SERVER_OPTIONS(config);
     proxy_tls_paths(config, paths);
     return load(&options, paths, error, size);
 }
@@ -92,18 +93,7 @@ struct tls_context *upstream_tls_load(const struct proxy_config *config, char *e
 struct tls_context *backend_tls_load(const struct backend_config *config, char *error, size_t size)
 {
     char *paths[TLS_FILES_MAX];
-    struct tls_options options = {
-        .section = "",
-        .key_file_pass = config->tls_key_file_pass,
-        .protocols = config->tls_protocols,
-        .ciphers = config->tls_ciphers,
-        .ciphersuites = config->tls_ciphersuites,
-        .clients = (enum tls_clients)config->tls_auth_clients,
-        .prefers_own_ciphers = config->tls_prefer_server_ciphers,
-        .gives_tickets = config->tls_session_caching,
-        .ticket_lifetime_s = (uint32_t)config->tls_session_cache_timeout,
-        .server_name = "",
-    };
+    struct tls_options options = SERVER_OPTIONS(config);
     backend_tls_paths(config, paths);
     return load(&options, paths, error, size);
 }
