@@ -689,6 +689,7 @@ struct overlay_iter {
     struct store_iter *store;
     struct reader_wait *
         wait; /* the store's walk is of what is in memory, and this waits for the rest; NULL: of all */
+    bool is_through;   /* nothing of the store is left to pass */
     bool is_cold;      /* it would have to go to the disk: nothing is right any more */
     struct {           /* how it came to where it is */
         bool has_from; /* a seek to `key`; else to the end of the bounds */
@@ -794,10 +795,8 @@ static void store_reopen(struct overlay_iter *iter)
         store_iter_seek_for_prev(iter->store, store_iter_key(old));
     } else if (store_iter_valid(old)) {
         store_iter_seek(iter->store, store_iter_key(old));
-    } else { /* it is through */
-        store_iter_seek_last(iter->store);
-        if (store_iter_valid(iter->store))
-            store_iter_next(iter->store);
+    } else {
+        iter->is_through = true;
     }
     store_iter_free(old);
 }
@@ -888,6 +887,7 @@ static void store_step(struct overlay_iter *iter)
 /* To the first row from `key` on in the walk's direction; has_from false: to the end that it comes from. */
 static void store_seek(struct overlay_iter *iter, struct bytes key, bool has_from)
 {
+    iter->is_through = false;
     if (iter->wait)
         course_begin(iter, key, has_from);
     if (iter->reverse && has_from)
@@ -908,7 +908,8 @@ static struct bytes source_key(const struct overlay_iter *iter, int source)
 
 static bool source_valid(const struct overlay_iter *iter, int source)
 {
-    return source < 2 ? iter->rows[source] != NULL : store_iter_valid(iter->store);
+    return source < 2 ? iter->rows[source] != NULL
+                      : !iter->is_through && store_iter_valid(iter->store);
 }
 
 static void source_step(struct overlay_iter *iter, int source)
@@ -961,9 +962,7 @@ static void store_jump(struct overlay_iter *iter, const struct range *range)
             store_step(iter);
     } else if (range->to.len == 0 ||
                (iter->upper.len && bytes_compare(range->to, iter->upper) >= 0)) {
-        store_iter_seek_last(iter->store);
-        if (store_iter_valid(iter->store))
-            store_iter_next(iter->store);
+        iter->is_through = true;
     } else {
         store_seek(iter, range->to, true);
     }

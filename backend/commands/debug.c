@@ -69,6 +69,21 @@ static void debug_reload(struct call *call)
         call_errorf(call, "ERR %s", reason);
 }
 
+/* What is committed, or with NOFLUSH what is in files, is on the disk only: for tests. */
+static void debug_cold(struct call *call)
+{
+    struct store *store = call->partition->store;
+    char reason[256];
+    bool flushes = call->argc == 2 || !bytes_is(call->argv[2], "NOFLUSH");
+    if (flushes && store_flush(store, reason, sizeof reason) != OK) {
+        call_errorf(call, "ERR %s", reason);
+        return;
+    }
+    store_forget_blocks(store);
+    overlay_store_changed(call->partition->overlay);
+    reply_ok(&call->reply);
+}
+
 /* Switches of things we do not have, or that are so already. */
 static void debug_nothing(struct call *call)
 {
@@ -79,6 +94,8 @@ static void debug_help(struct call *call)
 {
     static const char *const lines[] = {
         "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "COLD [NOFLUSH]",
+        "    Write memory tables to files, and forget what is cached.",
         "OBJECT <key>",
         "    Show low level info about the key.",
         "RELOAD",
@@ -107,6 +124,7 @@ void cmd_debug(struct call *call)
         {"SLEEP", 3, 3, debug_sleep},
         {"SET-ACTIVE-EXPIRE", 3, 3, debug_set_active_expire},
         {"OBJECT", 3, 4, debug_object},
+        {"COLD", 2, 3, debug_cold},
         {"RELOAD", 2, 5, debug_reload},
         {"LOADAOF", 2, 2, debug_reload},
         {"CHANGE-REPL-ID", 2, 2, debug_nothing},

@@ -172,6 +172,8 @@ void store_levels(struct store *store, struct store_level levels[STORE_LEVELS]);
 void store_thread_blocks(uint64_t *hits, uint64_t *reads);
 /* Writes what is in memory tables to files; blocks, other writes go on. 0, ERR_DISK_FULL or ERR_STORE. */
 int store_flush(struct store *store, char *error, size_t size);
+/* Forgets the blocks that were read, of all stores of the environment: who reads next goes to the disk. */
+void store_forget_blocks(struct store *store);
 /* A consistent copy made of hard links at `path` (must not exist): every write that has returned is in it.
  * What is in no file yet goes along in the log, which is copied: flush before, and it is short.
  * 0, ERR_DISK_FULL or ERR_STORE with a reason. */

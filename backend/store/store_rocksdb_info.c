@@ -208,6 +208,14 @@ int store_flush(struct store *store, char *error, size_t size)
     return err;
 }
 
+void store_forget_blocks(struct store *store)
+{
+    rocksdb_cache_t *cache = store->env->cache;
+    size_t bytes = rocksdb_cache_get_capacity(cache);
+    rocksdb_cache_set_capacity(cache, 0);
+    rocksdb_cache_set_capacity(cache, bytes);
+}
+
 static int checkpoint_locked(struct store *store, const char *path, char *error, size_t size)
 {
     char *reason = NULL;

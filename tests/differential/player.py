@@ -4,7 +4,7 @@ Both servers are emptied, both get the same bytes on fresh connections, and ever
 it is there. Afterwards both keyspaces are read, key by key, through ordinary commands.
 
 Modes: 'single' waits for each reply; 'pipelined' sends runs of commands at once. A step that needs an answer first
-(Walk, Carry, Member) ends a run.
+(Walk, Carry, Member) ends a run. `chill`, if any, is called before some of the runs.
 """
 
 import random
@@ -17,6 +17,10 @@ from stream import Carry, Member, Step, Walk, quote
 
 CONNECTIONS = 2
 DATABASES = 3  # looked at afterwards; streams write to 0, 1 and 2 (and 15, which is then emptied unseen)
+
+
+CHILL_CHANCE = {'single': 0.1, 'pipelined': 0.5}  # before a run
+CHILL_WHOLE = 0.1
 
 
 class Difference(Exception):
@@ -53,9 +57,9 @@ def title_of(step, ours, theirs):
 
 
 class Player:
-    def __init__(self, oracle_address, target_addresses, mode, proto, seed):
+    def __init__(self, oracle_address, target_addresses, mode, proto, seed, chill=None):
         self.addresses = ([oracle_address], target_addresses)
-        self.mode, self.proto, self.seed = mode, proto, seed
+        self.mode, self.proto, self.seed, self.chill = mode, proto, seed, chill
         self.replies = 0
 
     def play(self, steps):
@@ -84,6 +88,7 @@ class Player:
 
     def play_steps(self, steps):
         chunks = random.Random(self.seed)
+        chills = random.Random(self.seed)
         at = 0
         while at < len(steps):
             run = [steps[at]]
@@ -92,6 +97,8 @@ class Player:
                 while len(run) < limit and at + len(run) < len(steps) and type(run[-1]) is Step and \
                         type(steps[at + len(run)]) is Step and steps[at + len(run)].conn == run[0].conn:
                     run.append(steps[at + len(run)])
+            if self.chill and chills.random() < CHILL_CHANCE[self.mode]:
+                self.chill(chills.random() < CHILL_WHOLE)
             self.play_run(run, at)
             at += len(run)
 
@@ -219,6 +226,8 @@ class Player:
     # -- afterwards
 
     def compare_keyspaces(self, index):
+        if self.chill:
+            self.chill(True)
         step = Step(['(afterwards)'])
         ours, theirs = [], []
         for side, dump in ((self.target, ours), (self.oracle, theirs)):

@@ -3,7 +3,8 @@
 
 Targets: `direct` is one partition, `proxy` is two backends of two partitions behind a proxy, `proxies` three backends
 behind two proxies, where each of a stream's connections goes to another one. Each is played single and pipelined, in
-RESP2 and RESP3. A difference is printed with the shortest stream that shows it; `--seed N --stream I`
+RESP2 and RESP3. `tiny-…` are the same with next to no cache, one reader thread (direct) or many (proxies), and all rows
+sent to the disk again and again (DEBUG COLD), so that most commands wait for rows and run anew. A difference is printed with the shortest stream that shows it; `--seed N --stream I`
 plays that stream again. One report per kind of difference.
 """
 
@@ -17,7 +18,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
 
 import groups
 from cluster import Cluster, Oracle
-from harness import Failure, Skip, Suite
+from harness import Failure, Skip, Suite, check
 from player import Player, shrink
 from stream import Grammar, stream
 
@@ -25,8 +26,9 @@ VARIANTS = [(mode, proto, blocks) for mode in ('single', 'pipelined') for proto 
 
 
 def options(parser):
-    parser.add_argument('--seconds', type=float, default=20, help='for each target')
-    parser.add_argument('--target', default='direct,proxy,proxies')
+    parser.add_argument('--seconds', type=float, default=20, help='for each target; a third of it for tiny ones')
+    parser.add_argument('--target', default='direct,proxy,proxies,tiny-direct,tiny-proxies')
+    parser.add_argument('--reader-threads', type=int, default=0, help='of tiny targets')
     parser.add_argument('--groups', default=','.join(groups.NAMES))
     parser.add_argument('--without', default='', help='commands to leave out, e.g. LCS,OBJECT REFCOUNT')
     parser.add_argument('--length', type=int, default=300, help='commands in a stream')
@@ -34,18 +36,18 @@ def options(parser):
     parser.add_argument('--max-failures', type=int, default=8)
 
 
-def explore(run, oracle_address, target_addresses, through_proxy):
+def explore(run, oracle_address, target_addresses, through_proxy, chill=None):
     """Plays streams until the time is out; returns the report of each kind of difference."""
     opts = run.options
     grammar = Grammar(opts.groups.split(','), [name for name in opts.without.split(',') if name])
-    end = time.monotonic() + opts.seconds
+    end = time.monotonic() + opts.seconds / (3 if chill else 1)
     reports, streams, replies = {}, 0, 0
     index = opts.stream or 0
     while time.monotonic() < end and len(reports) < opts.max_failures:
         mode, proto, blocks = VARIANTS[index % len(VARIANTS)]
         seed = run.seed * 1000003 + index
         steps = stream(seed, grammar, opts.length, through_proxy, blocks)
-        player = Player(oracle_address, target_addresses, mode, proto, seed)
+        player = Player(oracle_address, target_addresses, mode, proto, seed, chill)
         difference = player.play(steps)
         streams, replies = streams + 1, replies + player.replies
         if difference and difference.title not in reports:
@@ -71,16 +73,49 @@ def report(run, player, steps, difference, index):
 suite = Suite(__doc__, options)
 
 
-def compare(run, target, **shape):
+TINY = {'block-cache': '1mb', 'row-cache': '1', 'rank-cache': '4kb', 'memtable': '256kb', 'memtables': 2,
+        'compression': 'none'}
+
+
+class Chill:
+    """Calling it leaves no row of any partition in memory, or none of those that were sent to the disk before."""
+
+    def __init__(self, cluster):
+        self.partitions = [cluster.partition(shard, 60) for shard in range(len(cluster.slots))]
+
+    def __call__(self, is_whole):
+        for partition in self.partitions:
+            partition.send('DEBUG', 'COLD', *([] if is_whole else ['NOFLUSH']))
+        for partition in self.partitions:
+            reply = partition.read()
+            check(reply == ('+', b'OK'), 'DEBUG COLD: %s' % (reply,))
+
+    def figure(self, name):
+        line = ('%s:' % name).encode()
+        return sum(int(each[len(line):]) for partition in self.partitions
+                   for each in partition.get('INFO', 'stats').split() if each.startswith(line))
+
+    def finish(self, run):
+        figures = [self.figure(name) for name in ('cold_fetches', 'cold_waits', 'cold_blocking_reads')]
+        run.note('%d rows and ranges fetched, %d commands taken back, %d reads on the executing threads' % tuple(figures))
+        for partition in self.partitions:
+            partition.close()
+        check(figures[0] > 100 and figures[1] > 50, 'the disk was hardly read')
+
+
+def compare(run, target, store=None, **shape):
     if target not in run.options.target.split(','):
         raise Skip('--target %s' % run.options.target)
     with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
         oracle = Oracle(folder)
         oracle.start()
         try:
-            with Cluster(partitions=2, **shape) as cluster:
+            with Cluster(partitions=2, backend_options={'store': store} if store else None, **shape) as cluster:
                 addresses = [proxy.address for proxy in cluster.proxies] or [cluster.backends[0].addresses[1]]
-                reports = explore(run, oracle.address, addresses, target != 'direct')
+                chill = Chill(cluster) if store else None
+                reports = explore(run, oracle.address, addresses, bool(cluster.proxies), chill)
+                if chill:
+                    chill.finish(run)
         finally:
             oracle.stop()
     if reports:
@@ -100,6 +135,16 @@ def _(run):
 @suite.case('random streams: two proxies over three backends together answer as one redis-server does')
 def _(run):
     compare(run, 'proxies', backends=3, proxies=2)
+
+
+@suite.case('random streams: rows on the disk, no caches, one reader thread: a partition answers as redis-server does')
+def _(run):
+    compare(run, 'tiny-direct', dict(TINY, **{'reader-threads': run.options.reader_threads or 1}), backends=1, proxies=0)
+
+
+@suite.case('random streams: rows on the disk, no caches, many reader threads: proxies answer as redis-server does')
+def _(run):
+    compare(run, 'tiny-proxies', dict(TINY, **{'reader-threads': run.options.reader_threads or 16}), backends=2, proxies=2)
 
 
 if __name__ == '__main__':

@@ -187,6 +187,24 @@ def _(run):
             cold.info(other, name) for name in ('cold_waits', 'cold_fetches', 'cold_blocking_reads')))
 
 
+@suite.case('what was deleted a moment ago is passed over, not read: FLUSHDB and LTRIM, then walks')
+def _(run):
+    with Cold(keys=1000) as cold, cold.client() as client:
+        for _ in range(2):
+            client.pipeline([['SET', key(i), text(i)] for i in range(100)])
+            client.call('ZADD', 'zset', *sum(([str(i), 'm%d' % i] for i in range(1000)), []))
+            check_equal(client.get('DEBUG', 'COLD'), b'OK')
+            check_equal(client.pipeline([['FLUSHDB'], ['KEYS', '*'], ['RANDOMKEY'], ['SCAN', '0'], ['ZRANGE', 'zset', '0', '-1'],
+                                         ['DBSIZE']]),
+                        [('+', b'OK'), ('*', []), ('$', None), ('*', [('$', b'0'), ('*', [])]), ('*', []), (':', b'0')])
+            client.call('RPUSH', 'list', *['m%d' % i for i in range(34000)])
+            check_equal(client.get('DEBUG', 'COLD'), b'OK')
+            check_equal(client.pipeline([['LTRIM', 'list', '-2', '-1'], ['LRANGE', 'list', '0', '-1'], ['LPUSH', 'list', 'a'],
+                                         ['LPOS', 'list', 'm33999'], ['LTRIM', 'list', '1', '0'], ['EXISTS', 'list']]),
+                        [('+', b'OK'), ('*', [('$', b'm33998'), ('$', b'm33999')]), (':', b'3'), (':', b'2'), ('+', b'OK'),
+                         (':', b'0')])
+
+
 @suite.case('clients that leave, and a stop, while reads are under way')
 def _(run):
     with Cold() as cold, cold.client() as other:

@@ -73,7 +73,18 @@ def crash(run, cluster, rng, writers, round_number):
     run.debug('killed %s' % ', '.join(victim.name for victim in victims))
 
 
-def kill_loop(run, rounds, **cluster_options):
+def chill(cluster):
+    """No row is in memory; returns how many rows and ranges were fetched until now."""
+    fetches = 0
+    for shard in range(len(cluster.slots)):
+        with cluster.partition(shard, 60) as client:
+            check_equal(client.get('DEBUG', 'COLD'), b'OK')
+            fetches += sum(int(line[len('cold_fetches:'):]) for line in client.get('INFO', 'stats').decode().split()
+                           if line.startswith('cold_fetches:'))
+    return fetches
+
+
+def kill_loop(run, rounds, is_cold=False, **cluster_options):
     rng = random.Random(run.seed)
     with Cluster(backends=2, partitions=2, proxies=2, **cluster_options) as cluster:
         histories = []
@@ -85,14 +96,22 @@ def kill_loop(run, rounds, **cluster_options):
             for thread in writers + [watcher]:
                 thread.may_lose_connection = round_number % 3 == 2  # a proxy dies in these rounds
                 thread.start()
+            if is_cold:
+                chill(cluster)
             crash(run, cluster, rng, writers, round_number)
             all_answer(cluster)
+            if is_cold:
+                chill(cluster)
             for writer in writers:
                 writer.finish()
             watcher.stopping.set()
             watcher.join(90)
             histories += [unit for writer in writers for unit in writer.units]
+            if is_cold:
+                chill(cluster)
             check_round(run, cluster, round_number, writers, watcher, histories)
+            if is_cold:
+                check(chill(cluster) > 0, 'no row was read from the disk')
 
 
 def check_round(run, cluster, round_number, writers, watcher, histories):
@@ -116,10 +135,12 @@ def _(run):
     kill_loop(run, run.options.rounds)
 
 
-@suite.case('the same with tiny memtables, so that flushes and compactions are interrupted too')
+@suite.case('the same with tiny memtables and caches: flushes and compactions are interrupted, rows are read from the disk')
 def _(run):
-    kill_loop(run, max(1, run.options.rounds // 2),
-              backend_options={'store': {'memtable': '256kb', 'wal-limit': '1mb', 'block-cache': '4mb'}})
+    for reader_threads in (16, 1):
+        kill_loop(run, max(1, run.options.rounds // 4), is_cold=True, backend_options={'store': {
+            'memtable': '256kb', 'memtables': 2, 'wal-limit': '1mb', 'block-cache': '1mb', 'row-cache': '1',
+            'rank-cache': '4kb', 'compression': 'none', 'reader-threads': reader_threads}})
 
 
 @suite.case('durability = everysec: kill -9 of the process loses nothing either (only the machine may)')

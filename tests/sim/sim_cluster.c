@@ -47,15 +47,17 @@ static void configure_backend(const struct sim_backend *backend, struct backend_
 {
     static const char *const durabilities[] = {"always", "everysec", "os"};
     static const char *const row_caches[] = {"0", "4kb", "1mb"};
+    static const char *const rank_caches[] = {"0", "1kb", "1mb"};
     const struct sim_plan *plan = &backend->cluster->plan;
     char text[TEXT_MAX];
     (void)snprintf(
         text, sizeof(text),
         "[backend]\ndata = /sim/%s\npartitions = %u\nsecret = %s\ndurability = %s\n"
-        "active-expire = %s\nidle-timeout = %s\nlog-level = error\n[store]\nrow-cache = %s\n",
+        "active-expire = %s\nidle-timeout = %s\nlog-level = error\n[store]\nrow-cache = %s\n"
+        "rank-cache = %s\n",
         backend->name, plan->partitions, plan->has_secret ? "secret" : "",
         durabilities[plan->durability], plan->active_expire ? "yes" : "no",
-        plan->has_idle_timeout ? "2s" : "0", row_caches[sim_random(3)]);
+        plan->has_idle_timeout ? "2s" : "0", row_caches[sim_random(3)], rank_caches[sim_random(3)]);
     parse(&config->head, &backend_schema, text);
 }
 
@@ -167,7 +169,8 @@ void sim_backend_start(struct sim_backend *backend)
     backend->server = server_new(&config);
     backend->env = store_env_new(&options);
     if (sim_random(4))
-        backend->server->readers = worker_pool_new("reader", 1 + (unsigned)sim_random(4));
+        backend->server->readers =
+            worker_pool_new("reader", sim_random(4) ? 1 + (unsigned)sim_random(4) : 16);
     for (unsigned i = 0; i < backend->cluster->plan.partitions; i++)
         seat_start(backend, i);
     config_fini(&config.head);

@@ -234,6 +234,23 @@ START_TEST(a_row_on_the_disk_is_cold_until_it_was_fetched)
 }
 END_TEST
 
+START_TEST(blocks_that_were_read_can_be_forgotten)
+{
+    struct slice value;
+    put(CF_DATA, "key", "value");
+    commit();
+    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+    ck_assert_int_eq(store_fetch(store, CF_DATA, BYTES("key"), &value), OK);
+    slice_release(&value);
+    ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("key"), &value), OK);
+    slice_release(&value);
+    store_forget_blocks(store);
+    ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("key"), &value), ERR_COLD);
+    ck_assert_int_eq(store_fetch(store, CF_DATA, BYTES("key"), &value), OK);
+    slice_release(&value);
+}
+END_TEST
+
 static size_t count_cached(bool *is_cold)
 {
     size_t rows = 0;
@@ -759,6 +776,7 @@ int main(int argc, char **argv)
     tcase_add_test(tests, a_file_in_the_way_is_reported);
     tcase_add_test(tests, a_damaged_row_is_an_error_not_a_wrong_value);
     tcase_add_test(tests, a_row_on_the_disk_is_cold_until_it_was_fetched);
+    tcase_add_test(tests, blocks_that_were_read_can_be_forgotten);
     tcase_add_test(tests, a_walk_over_rows_on_the_disk_is_cold_until_they_were_fetched);
     tcase_add_loop_test(tests, a_write_without_room_is_refused_until_recovery, 0, 2);
     tcase_add_loop_test(tests, a_failed_write_is_refused_until_recovery, 0, 2);
