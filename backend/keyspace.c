@@ -139,6 +139,7 @@ bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
             return false;
         }
         entry->exists = true;
+        entry->row = value;
         entry->stored_expire_ms = entry->meta.expire_ms;
         if (keyspace_expired(call, entry->meta.expire_ms))
             entry_expire(call, entry);
@@ -197,14 +198,31 @@ static void index_expiry(struct call *call, struct entry *entry, uint64_t expire
     }
 }
 
-/* Writes the metadata row and counts the key. */
-static void row_write(struct call *call, struct entry *entry)
+static void inline_put(struct call *call, struct entry *entry)
 {
-    struct bytes payload = type_is_inline(entry->meta.type) ? entry->meta.payload : NOTHING;
     struct metadata head = entry->meta;
     head.payload = NOTHING;
     overlay_put_parts(call->partition->overlay, CF_METADATA, entry->row_key,
-                      encode_metadata(call->arena, &head), payload);
+                      encode_metadata(call->arena, &head), entry->meta.payload);
+    entry->row = NOTHING;
+}
+
+/* Many changes of a collection leave its size, and so this row, as it was: then nothing is to be written. */
+static void collection_put(struct call *call, struct entry *entry)
+{
+    struct bytes row = encode_metadata(call->arena, &entry->meta);
+    if (!bytes_equal(row, entry->row))
+        overlay_put(call->partition->overlay, CF_METADATA, entry->row_key, row);
+    entry->row = row;
+}
+
+/* Writes the metadata row and counts the key. */
+static void row_write(struct call *call, struct entry *entry)
+{
+    if (type_is_inline(entry->meta.type))
+        inline_put(call, entry);
+    else
+        collection_put(call, entry);
     index_expiry(call, entry, entry->meta.expire_ms);
     int keys = entry->exists ? 0 : 1;
     int expires = (entry->meta.expire_ms != 0) - (entry->stored_expire_ms != 0);
@@ -271,6 +289,7 @@ void entry_delete(struct call *call, struct entry *entry)
     space_count(call->partition->spaces, entry->space, entry->slot, -1,
                 entry->stored_expire_ms ? -1 : 0);
     entry->exists = false;
+    entry->row = NOTHING;
     entry->stored_expire_ms = 0;
     entry->meta = (struct metadata){0};
     touch(call, entry, !is_over);

@@ -20,6 +20,7 @@
 struct entry {
     struct bytes key;     /* user key, borrowed from the arguments */
     struct bytes row_key; /* metadata key, in the call's arena */
+    struct bytes row;     /* a collection's metadata row as it is; empty when there is none */
     struct bytes prefix;  /* collection prefix; made when first needed */
     uint64_t prefix_version;
     uint16_t slot;

@@ -308,7 +308,8 @@ int main(int argc, char **argv)
     dir = argv[1];
     if (strchr(dir, '\'') || snprintf(command, sizeof command, "rm -r '%s'", dir) > 250)
         return EXIT_FAILURE;
-    env = store_env_new(&(struct store_env_options){256 << 20, 2});
+    env = store_env_new(
+        &(struct store_env_options){.block_cache_bytes = 256 << 20, .background_threads = 2});
     bool is_known = run(argc, argv);
     store_env_free(env);
     if (!is_known || system(command) != 0)

@@ -1,0 +1,53 @@
+#!/usr/bin/python3
+"""What commands cost the engine: rows written by each, alone in its batch. Every row is an insert into a skip list and bytes in the log."""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster
+from harness import Suite, check_equal
+from resp import Connection
+
+suite = Suite(__doc__)
+
+PREPARE = [
+    'SET string v', 'SET number 1', 'SETBIT bits 50000 1', 'HSET hash f v g w', 'RPUSH list a b c d', 'SADD set m',
+    'ZADD zset 1 one 2 two', 'XADD stream 1-1 f v', 'SIADD ints 1', 'PFADD hll a', 'JSON.SET json $ {"n":1}',
+]
+
+# Commands and the rows they write, one after the other. A change of how many keys, or keys with a TTL, a slot has is a row too.
+ROWS = [
+    ('SET string w', 1), ('INCR number', 1), ('APPEND string x', 1), ('SETBIT bits 100 1', 1), ('SETBIT bits 100 1', 0),
+    ('HSET hash f x', 1), ('HSET hash f x g y', 2), ('HINCRBY hash n 1', 2), ('HINCRBY hash n 1', 1), ('HDEL hash n', 2),
+    ('HDEL hash none', 0), ('LSET list 0 z', 1), ('LPUSH list y', 2), ('RPUSH list 1 2 3', 4), ('LPOP list', 2),
+    ('SADD set n', 2), ('SADD set n', 0), ('ZADD zset 3 one', 3), ('ZADD zset 3 one', 0), ('ZADD zset 4 four', 3),
+    ('XADD stream 1-2 f v', 2), ('SIADD ints 2', 2), ('PFADD hll a', 0), ('JSON.NUMINCRBY json $.n 1', 1),
+    ('EXPIRE string 1000', 3), ('EXPIRE hash 1000', 3), ('HSET hash f z', 1), ('PERSIST hash', 3), ('PERSIST hash', 0),
+    ('GET string', 0), ('HGETALL hash', 0), ('DEL string', 3),
+]
+
+
+def rows_written(client):
+    info = client.get('INFO', 'scree').decode()
+    return int(info.split('commit_rows:')[1].split()[0])
+
+
+@suite.case('a command writes the rows that change and no others')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster, Connection(cluster.backends[0].addresses[0], 30) as client:
+        for command in PREPARE:
+            client.get(*command.split())
+        found = []
+        for command, _ in ROWS:
+            before = rows_written(client)
+            client.get(*command.split())
+            rows = rows_written(client) - before
+            found.append((command, rows - 1 if rows else 0))  # each batch has a row of its own
+        check_equal(found, ROWS)
+
+
+if __name__ == '__main__':
+    suite.main()
