@@ -61,7 +61,7 @@ bool proxy_speaks_tls(const struct proxy_config *config)
         .ciphersuites = (config)->tls_ciphersuites,                                                \
         .clients = (enum tls_clients)(config)->tls_auth_clients,                                   \
         .prefers_own_ciphers = (config)->tls_prefer_server_ciphers,                                \
-        .gives_tickets = (config)->tls_session_caching,                                            \
+        .resumes = (config)->tls_session_caching,                                                  \
         .ticket_lifetime_s = (uint32_t)(config)->tls_session_cache_timeout, .server_name = "",     \
     }
 
@@ -85,6 +85,7 @@ struct tls_context *upstream_tls_load(const struct proxy_config *config, char *e
         .ciphersuites = config->tls_ciphersuites,
         .verifies_name = config->upstream_tls_verify_name,
         .server_name = config->upstream_tls_server_name,
+        .resumes = config->upstream_tls_session_caching,
     };
     upstream_tls_paths(config, paths);
     return load(&options, paths, error, size);

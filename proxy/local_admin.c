@@ -88,7 +88,7 @@ static bool probe(const char *address, struct tls_context *tls)
     bool is_good = context && !context->err && redisSetTimeout(context, timeout) == REDIS_OK;
     bool is_up = false;
     if (is_good && tls && context->connection_type == REDIS_CONN_TCP) {
-        is_up = probe_tls(context->fd, tls, context->tcp.host);
+        is_up = probe_tls(context->fd, tls, context->tcp.host, address);
     } else if (is_good) {
         redisReply *reply = redisCommand(context, "PING");
         is_up = reply != NULL;

@@ -284,14 +284,15 @@ static struct bytes answer_text(const struct shard_reply *answer)
     return value.text;
 }
 
-static bool is_default_document(const struct request *request)
+/* Is a section asked for that only the proxy knows? Without a name all are. */
+static bool asks_for(const struct request *request, const char *section)
 {
     const struct bytes *argv = request_argv(request);
     if (request_argc(request) == 1)
         return true;
     for (uint32_t i = 1; i < request_argc(request); i++)
         if (bytes_is(argv[i], "all") || bytes_is(argv[i], "everything") ||
-            bytes_is(argv[i], "default") || bytes_is(argv[i], "shards"))
+            bytes_is(argv[i], "default") || bytes_is(argv[i], section))
             return true;
     return false;
 }
@@ -309,6 +310,20 @@ static void print_shards(const struct client *client, const struct request *requ
                    answer->node->address, shard >= 0 ? map->shards[shard].slot_count : 0,
                    answer->is_failure ? "down" : "up");
     }
+}
+
+/* This process'; what the shards count is theirs to tell. */
+static void print_tls(struct out *out)
+{
+    out_printf(out,
+               "%s# TLS\r\ntls_connections:%" PRIu64 "\r\ntls_handshakes:%" PRIu64
+               "\r\ntls_handshakes_resumed:%" PRIu64 "\r\ntls_connects:%" PRIu64
+               "\r\ntls_connects_resumed:%" PRIu64 "\r\ntls_failures:%" PRIu64 "\r\n",
+               out->bytes ? "\r\n" : "", metrics_sum(METRIC_PROCESS_TLS_CONNECTIONS),
+               metrics_sum(METRIC_PROCESS_TLS_HANDSHAKES), metrics_sum(METRIC_PROCESS_TLS_RESUMED),
+               metrics_sum(METRIC_PROCESS_TLS_CONNECTS),
+               metrics_sum(METRIC_PROCESS_TLS_CONNECTS_RESUMED),
+               metrics_sum(METRIC_PROCESS_TLS_FAILURES));
 }
 
 static void print_document(const struct info *info, struct out *out)
@@ -333,6 +348,7 @@ static bool is_known_process(const struct request *request, uint32_t index, stru
 
 static void info_done(struct client *client, struct request *request, struct reply *reply)
 {
+    const struct proxy_snapshot *snapshot = client->worker->snapshot;
     struct info info = {0};
     struct out out;
     arena_init(&info.arena);
@@ -345,7 +361,9 @@ static void info_done(struct client *client, struct request *request, struct rep
     info_own(&info, client);
     out_init(&out);
     print_document(&info, &out);
-    if (is_default_document(request))
+    if ((snapshot->tls || snapshot->upstream_tls) && asks_for(request, "tls"))
+        print_tls(&out);
+    if (asks_for(request, "shards"))
         print_shards(client, request, &out);
     struct bytes document = {arena_alloc(&info.arena, out.bytes + 1), out.bytes};
     out_copy(&out, (char *)document.data);

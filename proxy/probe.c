@@ -42,9 +42,9 @@ static enum tls_result read_some(struct tls *tls)
     return tls_read(tls, &byte, 1, &got);
 }
 
-bool probe_tls(int fd, struct tls_context *context, const char *host)
+bool probe_tls(int fd, struct tls_context *context, const char *host, const char *address)
 {
-    struct tls *tls = tls_new(context, host);
+    struct tls *tls = tls_new(context, host, address);
     struct out ping;
     out_init(&ping);
     out_printf(&ping, "*1\r\n$4\r\nPING\r\n");

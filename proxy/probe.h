@@ -8,4 +8,4 @@
 struct tls_context;
 
 /* Does anything answer? The socket's timeouts bound each wait; it stays the caller's. */
-bool probe_tls(int fd, struct tls_context *context, const char *host);
+bool probe_tls(int fd, struct tls_context *context, const char *host, const char *address);

@@ -19,6 +19,7 @@ enum {
 struct tls {
     SSL *ssl;
     struct tls_context *context;
+    char *peer;     /* of a client: whose session it may resume */
     const char *in; /* bytes from the peer that OpenSSL has not taken */
     size_t in_len;
     char *kept; /* memory of `in` between calls of tls_feed; NULL: it is the caller's */
@@ -91,7 +92,18 @@ static void name_peer(struct tls *tls, const char *host)
         CHECK(*name && SSL_set1_host(tls->ssl, name) == 1);
 }
 
-struct tls *tls_new(struct tls_context *context, const char *host)
+/* So that the next connection to it can go on with this one's session, and this one with that before. */
+static void remember_peer(struct tls *tls, const char *peer)
+{
+    if (!tls->context->sessions)
+        return;
+    tls->peer = strdup(peer);
+    CHECK(tls->peer);
+    SSL_set_app_data(tls->ssl, tls->peer);
+    sessions_resume(tls->context->sessions, tls->ssl, peer);
+}
+
+struct tls *tls_new(struct tls_context *context, const char *host, const char *peer)
 {
     struct tls *tls = calloc(1, sizeof *tls);
     CHECK(tls);
@@ -108,6 +120,7 @@ struct tls *tls_new(struct tls_context *context, const char *host)
     if (context->is_client) {
         SSL_set_connect_state(tls->ssl);
         name_peer(tls, host);
+        remember_peer(tls, peer);
     } else {
         SSL_set_accept_state(tls->ssl);
     }
@@ -122,6 +135,7 @@ void tls_free(struct tls *tls)
     tls_context_unref(tls->context);
     out_clear(&tls->out);
     free(tls->kept);
+    free(tls->peer);
     free(tls);
 }
 

@@ -5,11 +5,11 @@
  *                               │ tls │
  *   to the peer ◄── tls_out ─── └─────┘ ◄─ tls_write ─ plain bytes
  *
- * A context is what all connections of one kind have in common: certificates, authorities, protocols, keys of
- * session tickets. It never changes, any thread may use it and hold references; a reload makes a new one, and
- * connections go on with the one they began with.
+ * A context is what all connections of one kind have in common: certificates, authorities, protocols, keys of session
+ * tickets, sessions to resume. Any thread may use it and hold references; a reload makes a new one, and connections go
+ * on with the one they began with.
  *
- * Only tls_context.c and tls.c know OpenSSL.
+ * Only tls.c and tls_*.c know OpenSSL.
  */
 #pragma once
 
@@ -41,8 +41,8 @@ struct tls_options {
 
     enum tls_clients clients;
     bool prefers_own_ciphers;
-    bool gives_tickets;
-    uint32_t ticket_lifetime_s;
+    bool resumes;               /* a server gives tickets, a client comes back with them */
+    uint32_t ticket_lifetime_s; /* of a server */
 
     bool verifies_name;      /* the server's certificate must be for the host we connect to */
     const char *server_name; /* or for this name */
@@ -67,8 +67,9 @@ enum tls_result {
 
 struct tls;
 
-/* A connection, before its handshake. `host`: whom a client connects to. */
-struct tls *tls_new(struct tls_context *context, const char *host);
+/* A connection, before its handshake. Of a client: `host` is whom it connects to, `peer` tells apart those who do not
+ * know each other's sessions, "host:port". */
+struct tls *tls_new(struct tls_context *context, const char *host, const char *peer);
 /* NULL is allowed. */
 void tls_free(struct tls *tls);
 

@@ -2,7 +2,7 @@
  * tls_context.c - from options and files to a context that makes connections.
  *
  * Fixed here: TLS 1.2 at least, no renegotiation (it lets a client make a server work), no compression, tickets
- * instead of a session cache (nothing to lock or to fill up), buffers given back while a connection is idle.
+ * instead of a session cache at the server (nothing to lock or to fill up), buffers given back while a connection is idle.
  */
 #include "shared/tls_openssl.h"
 
@@ -90,7 +90,7 @@ static bool digest_all(struct making *making)
 {
     const struct tls_options *options = making->options;
     const uint32_t numbers[] = {options->is_client,           options->clients,
-                                options->prefers_own_ciphers, options->gives_tickets,
+                                options->prefers_own_ciphers, options->resumes,
                                 options->ticket_lifetime_s,   options->verifies_name};
     digest_bytes(making, numbers, sizeof numbers);
     digest_text(making, options->key_file_pass);
@@ -219,11 +219,15 @@ static void settle(struct making *making, struct tls_context *context)
         CHECK(context->server_name);
     }
     CHECK(EVP_DigestFinal_ex(making->digest, context->digest, NULL) == 1);
+    if (options->is_client && options->resumes) {
+        context->sessions = sessions_new();
+        sessions_use(ssl);
+    }
     if (options->is_client)
         return;
     CHECK(SSL_CTX_set_session_id_context(ssl, context->digest, TLS_DIGEST_LEN) == 1);
-    CHECK(SSL_CTX_set_num_tickets(ssl, options->gives_tickets) == 1);
-    if (options->gives_tickets) {
+    CHECK(SSL_CTX_set_num_tickets(ssl, options->resumes) == 1);
+    if (options->resumes) {
         context->tickets = tickets_new(options->ticket_lifetime_s);
         tickets_use(context->tickets, ssl);
     } else {
@@ -273,6 +277,7 @@ void tls_context_unref(struct tls_context *context)
         return;
     SSL_CTX_free(context->ssl);
     tickets_free(context->tickets);
+    sessions_free(context->sessions);
     free(context->server_name);
     free(context);
 }

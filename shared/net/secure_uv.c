@@ -69,6 +69,18 @@ static void on_handshake_poll(uv_poll_t *poll, int status, int events)
     handshake_ready(stream->handshake);
 }
 
+static void count_handshake(const struct stream *stream, struct metrics *metrics)
+{
+    bool is_resumed = tls_is_resumed(stream->tls);
+    metric_add(metrics, METRIC_PROCESS_TLS_CONNECTIONS, 1);
+    metric_add(metrics, METRIC_PROCESS_TLS_HANDSHAKES, 1);
+    metric_add(metrics, METRIC_PROCESS_TLS_RESUMED, is_resumed);
+    if (!stream->connecting)
+        return;
+    metric_add(metrics, METRIC_PROCESS_TLS_CONNECTS, 1);
+    metric_add(metrics, METRIC_PROCESS_TLS_CONNECTS_RESUMED, is_resumed);
+}
+
 static void handshake_end(struct stream *stream, int err)
 {
     struct handshake *handshake = stream->handshake;
@@ -79,10 +91,7 @@ static void handshake_end(struct stream *stream, int err)
     if (err) {
         metric_add(metrics, METRIC_PROCESS_TLS_FAILURES, 1);
     } else {
-        metric_add(metrics, METRIC_PROCESS_TLS_HANDSHAKES, 1);
-        if (tls_is_resumed(stream->tls))
-            metric_add(metrics, METRIC_PROCESS_TLS_RESUMED, 1);
-        metric_add(metrics, METRIC_PROCESS_TLS_CONNECTIONS, 1);
+        count_handshake(stream, metrics);
         stream->is_secured = true;
         stream_opened(stream);
         stream_send(stream);
@@ -230,7 +239,7 @@ void stream_secure(struct stream *stream, struct tls_context *context, const cha
     uint16_t port;
     CHECK(stream->state == STREAM_CONNECTING);
     (void)address_split(address, host, &port);
-    stream->tls = tls_new(context, host);
+    stream->tls = tls_new(context, host, address);
 }
 
 bool stream_is_local(const struct stream *stream)

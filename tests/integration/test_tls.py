@@ -359,13 +359,54 @@ def _(run):
             for _ in range(8):
                 shown = s_client(cluster, version, '-sess_in', ticket, '-sess_out', ticket)
                 check(b'Reused, ' in shown and b'+PONG' in shown, '%s: not resumed' % version)
-        check_equal(metric_of(cluster.proxies[0], 'scree_process_tls_resumed_total'), 16)
+        resumed = [metric_of(cluster.proxies[0], 'scree_process_tls_%s_total' % name) for name in ('resumed', 'connects_resumed')]
+        check_equal(resumed[0] - resumed[1], 16)
         shown = s_client(cluster, '-tls1_2', '-reconnect')
         check_equal(shown.count(b'Reused, '), 5)
     with Folder() as folder, cluster_of(proxy_options={'proxy': {'tls-session-caching': 'no'}}) as cluster:
         for version in ('-tls1_2', '-tls1_3'):
             shown = s_client(cluster, version, '-reconnect' if version == '-tls1_2' else '-brief')
             check(b'Reused, ' not in shown, 'resumed although it is switched off')
+
+
+def info_of(cluster):
+    with cluster.connect() as connection:
+        text = connection.get('INFO', 'tls').decode()
+    return {name: int(number) for name, number in re.findall(r'(\w+):(\d+)', text)}
+
+
+def reconnects(cluster, rounds=3):
+    """The backend closes all connections, again and again. How many were made anew, and how many of them resumed."""
+    def is_served():
+        with cluster.connect() as connection:
+            return connection.call('SET', 'key', 'value') == ('+', b'OK')
+    wait_for(is_served, 'the first connection')
+    before = info_of(cluster)
+    for _ in range(rounds):
+        with cluster.partition(0) as partition:
+            partition.call('CLIENT', 'KILL', 'TYPE', 'normal')
+        wait_for(is_served, 'a new connection')
+    after = info_of(cluster)
+    return tuple(after[name] - before[name] for name in ('tls_connects', 'tls_connects_resumed'))
+
+
+@suite.case('connections to backends go on with earlier sessions, but not after a restart or where it is switched off')
+def _(run):
+    for version in ('TLSv1.2', 'TLSv1.3'):
+        options = {'proxy': {'workers': 1, 'tls-protocols': version}}
+        with cluster_of(partitions=1, proxy_options=options) as cluster:
+            made, resumed = reconnects(cluster)
+            run.note('%s: %d connections made anew, %d of them resumed' % (version, made, resumed))
+            check(made >= 3 and resumed == made, '%s: %d of %d resumed' % (version, resumed, made))
+            text = cluster.proxies[0].http('/metrics')[1]
+            check(metric(text, 'scree_process_tls_connects_resumed_total') >= resumed, 'not in the metrics')
+            cluster.backends[0].kill9()
+            cluster.backends[0].start()  # with new keys: its own tickets are strange to it
+            made, resumed = reconnects(cluster)
+            check(made >= 3 and resumed == made, '%s: %d of %d resumed after a restart' % (version, resumed, made))
+    with cluster_of(partitions=1, proxy_options={'upstream': {'tls-session-caching': 'no'}}) as cluster:
+        made, resumed = reconnects(cluster)
+        check(made >= 3 and resumed == 0, '%d of %d resumed although it is switched off' % (resumed, made))
 
 
 # ---- wrong peers -------------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ static struct tls_options options_of(bool is_client, const char *own, const char
         .ciphers = "",
         .ciphersuites = "",
         .clients = TLS_CLIENTS_OPTIONAL,
-        .gives_tickets = true,
+        .resumes = true,
         .ticket_lifetime_s = 300,
         .verifies_name = true,
         .server_name = "",
@@ -89,7 +89,7 @@ struct ends {
 static struct ends meet(struct tls_context *server, struct tls_context *client, const char *host,
                         size_t piece)
 {
-    struct ends ends = {tls_new(server, ""), tls_new(client, host), TLS_MORE, TLS_MORE};
+    struct ends ends = {tls_new(server, "", ""), tls_new(client, host, host), TLS_MORE, TLS_MORE};
     ends.at_client = tls_handshake(ends.client);
     for (int i = 0; i < 8 && (ends.at_server == TLS_MORE || ends.at_client == TLS_MORE); i++) {
         if (ends.at_server == TLS_MORE)
@@ -135,6 +135,63 @@ static void test_bytes_go_both_ways_in_pieces_of_any_size(void)
         CHECK(got == 5 && memcmp(text, "hello", 5) == 0);
         part(&ends);
     }
+}
+
+/* After the handshake the client reads nothing but the ticket. */
+static void take_ticket(struct ends *ends)
+{
+    char byte;
+    size_t got;
+    char sealed[4096];
+    size_t len = tls_pending(ends->server);
+    CHECK(len < sizeof sealed);
+    out_copy(tls_out(ends->server), sealed);
+    tls_feed(ends->client, sealed, len);
+    CHECK(tls_read(ends->client, &byte, 1, &got) == TLS_MORE);
+}
+
+static bool is_resumed(struct tls_context *server, struct tls_context *client, const char *host)
+{
+    struct ends ends = meet(server, client, host, 100000);
+    CHECK(ends.at_server == TLS_DONE);
+    CHECK(ends.at_client == TLS_DONE);
+    CHECK(tls_is_resumed(ends.server) == tls_is_resumed(ends.client));
+    CHECK(tls_is_verified(ends.server));
+    bool resumed = tls_is_resumed(ends.client);
+    take_ticket(&ends);
+    part(&ends); /* without goodbye, as when a backend is killed */
+    return resumed;
+}
+
+static void test_a_client_goes_on_with_its_session_at_the_same_peer(void)
+{
+    static const char *const protocols[] = {"TLSv1.2", "TLSv1.3"};
+    for (int i = 0; i < 2; i++) {
+        struct tls_options options = options_of(true, "client", "server.crt");
+        options.protocols = protocols[i];
+        struct tls_context *client = tls_context_new(&options, error, sizeof error);
+        CHECK(!is_resumed(server_context, client, "127.0.0.1"));
+        CHECK(is_resumed(server_context, client, "127.0.0.1"));
+        CHECK(is_resumed(server_context, client, "127.0.0.1"));
+        CHECK(!is_resumed(server_context, client, "server")); /* another peer */
+        CHECK(is_resumed(server_context, client, "server"));
+        struct tls_options again = options_of(false, "server", "client.crt");
+        struct tls_context *restarted = tls_context_new(&again, error, sizeof error);
+        CHECK(!is_resumed(restarted, client, "server")); /* does not know the ticket: a full one */
+        CHECK(is_resumed(restarted, client, "server"));
+        tls_context_unref(restarted);
+        tls_context_unref(client);
+    }
+}
+
+static void test_a_client_that_shall_not_resume_does_not(void)
+{
+    struct tls_options options = options_of(true, "client", "server.crt");
+    options.resumes = false;
+    struct tls_context *client = tls_context_new(&options, error, sizeof error);
+    CHECK(!is_resumed(server_context, client, "127.0.0.1"));
+    CHECK(!is_resumed(server_context, client, "127.0.0.1"));
+    tls_context_unref(client);
 }
 
 static void test_encrypted_bytes_are_bounded(void)
@@ -227,7 +284,7 @@ static void test_who_must_show_a_certificate_and_has_none_stays_out(void)
 static void test_what_is_not_tls_is_named(void)
 {
     static const char ping[] = "*1\r\n$4\r\nPING\r\n";
-    struct tls *server = tls_new(server_context, "");
+    struct tls *server = tls_new(server_context, "", "");
     tls_feed(server, ping, sizeof ping - 1);
     CHECK(tls_handshake(server) == TLS_FAILED);
     CHECK(strstr(tls_reason(server), "does not speak TLS"));
@@ -237,8 +294,8 @@ static void test_what_is_not_tls_is_named(void)
 static void test_random_bytes_and_changed_records_only_fail(void)
 {
     for (int i = 0; i < 2000; i++) {
-        struct tls *server = tls_new(server_context, "");
-        struct tls *client = tls_new(client_context, "127.0.0.1");
+        struct tls *server = tls_new(server_context, "", "");
+        struct tls *client = tls_new(client_context, "127.0.0.1", "fuzzed");
         char hello[4096];
         (void)tls_handshake(client);
         size_t len = tls_pending(client);
@@ -300,6 +357,8 @@ int main(void)
     CHECK(client_context);
 
     test_bytes_go_both_ways_in_pieces_of_any_size();
+    test_a_client_goes_on_with_its_session_at_the_same_peer();
+    test_a_client_that_shall_not_resume_does_not();
     test_encrypted_bytes_are_bounded();
     test_the_end_is_told();
     test_a_stranger_s_certificate_is_refused_with_the_reason();
