@@ -62,7 +62,6 @@ static void on_again(uv_idle_t *idle)
 static void turn_end(struct loop *loop)
 {
     bool again = false;
-    bool shaking = handshakes_run(loop);
     for (int round = 0; round < HOOK_ROUNDS_MAX; round++) {
         streams_deliver(loop);
         again = hooks_run(loop);
@@ -70,7 +69,8 @@ static void turn_end(struct loop *loop)
             break;
     }
     streams_flush(loop);
-    again |= streams_bury(loop) | shaking;
+    again |= handshakes_run(loop); /* last, so that what is ready leaves before them */
+    again |= streams_bury(loop);
     if (again || !list_empty(&loop->telling))
         uv_idle_start(&loop->again, on_again);
     else

@@ -7,7 +7,8 @@
  *        ─► streams_deliver: what streams have to tell (opened, resumed, drained, ended)  ◄─┐ again while
  *        ─► turn hooks, until none returns true                                            ─┘ it made news
  *        ─► streams_flush: one writev per stream that has bytes
- *        ─► poll: waits, unless the flush left something to tell
+ *        ─► handshakes_run: a few steps of those that are due
+ *        ─► poll: waits, unless the flush left something to tell, or there was a handshake
  *
  * Everything after the callbacks runs in a uv_prepare, the last thing libuv calls before it polls.
  * Memory of a handle goes back in libuv's close callback and nowhere else; `closing` counts those
@@ -175,7 +176,7 @@ void secure_stop(struct stream *stream);
 void secure_free(struct stream *stream);
 /* Aborts the handshakes of this owner. */
 void secure_abandon(struct loop *loop, const void *owner);
-/* Some steps of handshakes. True: more are due. */
+/* Some steps of handshakes. True: there were some; what they opened, and the others, want another turn. */
 bool handshakes_run(struct loop *loop);
 /* May one more begin? The one that has been silent longest may have to go. */
 bool handshakes_make_room(struct loop *loop);

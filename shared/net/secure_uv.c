@@ -8,8 +8,9 @@
  *
  *   open: read ─► tls_feed ─► tls_read into receive_room ─► owner      out ─► tls_write ─► tls_out ─► write
  *
- * A step of a handshake is up to a millisecond of arithmetic, so a turn does as many as fit into STEPS_US; the others
- * wait their turn, in order, while requests are served in between. A stream has no owner until its handshake is done.
+ * A step of a handshake is up to a millisecond of arithmetic, so a turn does few: STEPS_MAX, and no other is begun after
+ * STEPS_US. The others wait their turn, in order, while requests are served in between. A stream has no owner until its
+ * handshake is done.
  *
  * (1) Half-open handshakes are bounded: at HANDSHAKES_MAX the one that has been silent longest makes room.
  * (2) What is encrypted and not sent is bounded by SEALED_MAX; the rest waits in the stream's out, where it is counted
@@ -28,7 +29,8 @@
 
 enum {
     HANDSHAKES_MAX = 1024, /* half-open at a time, per loop */
-    STEPS_US = 1000,       /* then others are served first */
+    STEPS_MAX = 4,         /* in a turn; then others are served first */
+    STEPS_US = 1000,       /* the same */
     STEP_READ = 8 * 1024,
     SEALED_READ = 32 * 1024,
     READ_ROOM_MIN = 8 * 1024,
@@ -164,10 +166,11 @@ bool handshakes_run(struct loop *loop)
     if (list_empty(&loop->handshakes_ready))
         return false;
     uint64_t end_us = clock_mono_us() + STEPS_US;
+    int steps = 0;
     do
         handshake_step(container_of(list_pop(&loop->handshakes_ready), struct handshake, ready));
-    while (!list_empty(&loop->handshakes_ready) && clock_mono_us() < end_us);
-    return !list_empty(&loop->handshakes_ready);
+    while (++steps < STEPS_MAX && !list_empty(&loop->handshakes_ready) && clock_mono_us() < end_us);
+    return true;
 }
 
 bool handshakes_make_room(struct loop *loop)

@@ -1,0 +1,149 @@
+#!/usr/bin/python3
+"""bench_handshakes.py - what do bursts of TLS handshakes cost the clients that are served meanwhile?
+
+    load: GETs at a steady rate, plain ──┐
+                                         ├──► scree-proxy, one worker ──► redis-server
+    bursts: 500 connections at once, TLS ┘
+
+The connections of a burst are made first and then all say hello at the same time, so that as many handshakes are ready in
+one turn of the proxy's loop. None resumes a session. Prints the GETs' latency without bursts and beside those that an
+RSA-2048 and an ECDSA P-256 certificate make; GETs have a schedule, so who stands still is seen standing still. On a busy
+machine the first line says how much of it is the machine's.
+"""
+
+import argparse
+import json
+import os
+import selectors
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from certs import openssl
+from cluster import Oracle, Process, binary, free_ports, write_ini
+
+KEYS = {'RSA-2048': ['rsa:2048'], 'ECDSA P-256': ['ec', '-pkeyopt', 'ec_paramgen_curve:P-256']}
+
+
+class Shaking:
+    """One connection of a burst."""
+
+    def __init__(self, context, address):
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.incoming, self.outgoing)
+        self.is_done = self.step()
+        self.hello = self.outgoing.read()
+        self.sock = socket.create_connection(address)
+        self.sock.setblocking(False)
+
+    def step(self):
+        try:
+            self.tls.do_handshake()
+            return True
+        except ssl.SSLWantReadError:
+            return False
+
+    def on_readable(self):
+        data = self.sock.recv(1 << 16)
+        if not data:
+            raise ConnectionError('closed during the handshake')
+        self.incoming.write(data)
+        self.is_done = self.step()
+        answer = self.outgoing.read()
+        if answer:
+            self.sock.sendall(answer)
+
+
+def burst(address, count):
+    """Seconds from the first hello until the last handshake is done."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    peers = [Shaking(context, address) for _ in range(count)]
+    selector = selectors.DefaultSelector()
+    begun = time.monotonic()
+    for peer in peers:
+        selector.register(peer.sock, selectors.EVENT_READ, peer)
+        peer.sock.sendall(peer.hello)
+    left = count
+    while left:
+        for key, _ in selector.select(30):
+            key.data.on_readable()
+            if key.data.is_done:
+                selector.unregister(key.data.sock)
+                left -= 1
+    took = time.monotonic() - begun
+    for peer in peers:
+        peer.sock.close()
+    return took
+
+
+class Row:
+    def __init__(self, name, figures, bursts, cpu_s):
+        self.name, self.figures, self.bursts, self.cpu_s = name, figures, bursts, cpu_s
+
+
+def measure(name, proxy, addresses, options, bursts):
+    words = [os.path.join(os.path.dirname(binary('scree-proxy')), 'bench', 'load'), '--port', str(addresses['plain'][1]), '--clients', str(options.clients), '--rate',
+             str(options.rate), '--seconds', str(options.seconds), '--', 'GET', 'key']
+    before, took = proxy.cpu_seconds(), []
+    load = subprocess.Popen(words, stdout=subprocess.PIPE)
+    while bursts and load.poll() is None:
+        took.append(burst(addresses['tls'], options.burst))
+    figures = json.loads(load.communicate()[0])
+    return Row(name, figures, took, proxy.cpu_seconds() - before)
+
+
+def measure_certificate(folder, name, words, options):
+    """The rows of one certificate: without bursts, and with them."""
+    base = os.path.join(folder, name.split()[0])
+    openssl('req', '-x509', '-newkey', *words, '-nodes', '-days', '2', '-subj', '/CN=proxy', '-keyout', base + '.key',
+            '-out', base + '.crt')
+    oracle, ports = Oracle(folder, 'redis-' + name.split()[0]), free_ports(2)
+    write_ini(base + '-shards.ini', [('map', {'epoch': 1}), ('shard s', {'slots': '0-16383', 'address':
+                                                                         '%s:%d' % oracle.address})])
+    write_ini(base + '.ini', [('proxy', {'listen': '127.0.0.1:%d' % ports, 'tls-listen': '127.0.0.1:%d' % (ports + 1),
+                                         'tls-cert-file': base + '.crt', 'tls-key-file': base + '.key',
+                                         'tls-auth-clients': 'no', 'admin': '', 'workers': 1,
+                                         'shards': base + '-shards.ini'})])
+    proxy = Process('proxy', [binary('scree-proxy'), '--config', base + '.ini'], folder, [ports, ports + 1])
+    addresses = {'plain': ('127.0.0.1', ports), 'tls': ('127.0.0.1', ports + 1)}
+    started = []
+    try:
+        for process in (oracle, proxy):
+            started.append(process)
+            process.start()
+        measure('warm', proxy, addresses, argparse.Namespace(**dict(vars(options), seconds=0.5)), False)
+        return [measure(name + ', no handshakes', proxy, addresses, options, False),
+                measure(name, proxy, addresses, options, True)]
+    finally:
+        for process in reversed(started):
+            process.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--burst', type=int, default=500, help='connections that say hello at once')
+    parser.add_argument('--seconds', type=float, default=4, help='of each row')
+    parser.add_argument('--rate', type=int, default=2000, help='GETs a second')
+    parser.add_argument('--clients', type=int, default=8, help='that send them')
+    options = parser.parse_args()
+    print('| | GET p50 ms | p99 ms | worst ms | handshakes/s | CPU µs of one |\n|---|---|---|---|---|---|')
+    with tempfile.TemporaryDirectory(prefix='scree-bench-') as folder:
+        for name, words in KEYS.items():
+            quiet, busy = measure_certificate(folder, name, words, options)
+            for row in (quiet, busy):
+                done = len(row.bursts) * options.burst
+                rate = '%.0f' % (options.burst / (sum(row.bursts) / len(row.bursts))) if done else '–'
+                cpu = '%.0f' % ((busy.cpu_s - quiet.cpu_s) / done * 1e6) if done else '–'
+                print('| %s | %.2f | %.2f | %.1f | %s | %s |' % (
+                    row.name, *(row.figures[part] / 1e3 for part in ('p50', 'p99', 'max')), rate, cpu), flush=True)
+
+
+if __name__ == '__main__':
+    main()
