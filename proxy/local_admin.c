@@ -209,6 +209,7 @@ static void write_counts(const struct admin_visit *visit, const char *name,
     proxy_measures_shard(&visit->proxy->measures, bytes_of(name), &counts);
     json_put_uint(json, "replies", counts.replies);
     json_put_double(json, "mean_latency_seconds", counts.mean_seconds);
+    json_put_double(json, "p99_latency_seconds", counts.p99_seconds);
     json_put_uint(json, "in_flight", counts.in_flight);
     json_put_uint(json, "queue_bytes", counts.queue_bytes);
     json_put_uint(json, "connections", counts.connections);

@@ -150,6 +150,7 @@ void proxy_measures_shard(struct proxy_measures *measures, struct bytes name,
     if (counts->replies)
         counts->mean_seconds =
             (double)sums[SHARD_SECONDS + HISTOGRAM_BUCKETS] / 1e6 / (double)counts->replies;
+    counts->p99_seconds = histogram_quantile(sums + SHARD_SECONDS, 0.99) / 1e6;
     counts->in_flight = sums[SHARD_IN_FLIGHT];
     counts->queue_bytes = sums[SHARD_QUEUE_BYTES];
     counts->connections = sums[SHARD_CONNECTIONS];

@@ -70,6 +70,7 @@ void proxy_measures_slow(struct proxy_worker *worker);
 struct shard_counts {
     uint64_t replies;
     double mean_seconds;
+    double p99_seconds;
     uint64_t in_flight;
     uint64_t queue_bytes;
     uint64_t connections;

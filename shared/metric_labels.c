@@ -284,3 +284,20 @@ void labels_print(struct labels *labels, struct out *out, const char *label,
     free(rows);
     free(sums);
 }
+
+double histogram_quantile(const uint64_t words[HISTOGRAM_BUCKETS], double part)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
+        count += words[i];
+    double rank = part * (double)count;
+    double below = 0;
+    for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        double first = i ? (double)(UINT64_C(1) << (i - 1)) : 0;
+        double width = i == HISTOGRAM_BUCKETS - 1 ? 0 : (double)(UINT64_C(1) << i) - first;
+        if (words[i] && below + (double)words[i] >= rank)
+            return first + width * (rank - below) / (double)words[i];
+        below += (double)words[i];
+    }
+    return 0;
+}

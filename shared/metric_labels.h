@@ -78,5 +78,8 @@ void labels_print(struct labels *labels, struct out *out, const char *label,
                   const struct label_family *families, size_t count, size_t shown);
 /* The sums of one value, in the order in which values came; false: there are not so many. */
 bool labels_read(struct labels *labels, size_t index, uint64_t sums[LABEL_WORDS_MAX]);
+/* What `part` of a histogram's values did not exceed, as Prometheus' histogram_quantile says it: evenly spread within a
+ * bucket. 0: there are none. */
+double histogram_quantile(const uint64_t words[HISTOGRAM_BUCKETS], double part);
 /* The sums of this value; false: nobody has counted it. */
 bool labels_find(struct labels *labels, struct bytes value, uint64_t sums[LABEL_WORDS_MAX]);

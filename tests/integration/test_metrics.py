@@ -182,6 +182,12 @@ def _(run):
         check_equal(shards['epoch'], 1)
         check_equal([one['slots'] for one in shards['shards']], ['0-8191', '8192-16383'])
         check_equal([one['state'] for one in shards['shards']], ['up', 'up'])
+        connection, key = cluster.connect(), cluster.key_on(0)
+        for _ in range(200):
+            connection.get('GET', key)
+        busy = json.loads(cluster.proxies[0].http('/shards')[1])['shards'][0]
+        check(busy['replies'] >= 200 and 0 < busy['mean_latency_seconds'] < 10, str(busy))
+        check(0 < busy['p99_latency_seconds'] < 10, str(busy))
         cluster.backends[1].kill9()
         wait_for(lambda: [one['state'] for one in json.loads(cluster.proxies[0].http('/shards')[1])['shards']] == ['up', 'down'],
                  'the shard to be down')

@@ -115,6 +115,20 @@ START_TEST(a_histogram_has_each_value_in_the_first_bucket_it_fits)
 }
 END_TEST
 
+START_TEST(a_quantile_lies_within_its_bucket)
+{
+    uint64_t words[HISTOGRAM_BUCKETS] = {0};
+    ck_assert_double_eq(histogram_quantile(words, 0.99), 0);
+    words[3] = 90; /* 4 to 8 */
+    words[7] = 10; /* 64 to 128 */
+    ck_assert_double_eq(histogram_quantile(words, 0.45), 6);
+    ck_assert_double_eq(histogram_quantile(words, 0.9), 8);
+    ck_assert_double_eq_tol(histogram_quantile(words, 0.99), 121.6, 1e-9);
+    words[HISTOGRAM_BUCKETS - 1] = 1000; /* without an end: where it begins */
+    ck_assert_double_eq(histogram_quantile(words, 0.99), 1 << 26);
+}
+END_TEST
+
 START_TEST(beyond_the_bounds_values_count_as_other_which_never_goes_back)
 {
     struct labels *labels = labels_new(WORDS, 3);
@@ -175,6 +189,7 @@ int main(void)
     suite_add_tcase(suite, tests);
     tcase_add_test(tests, cells_of_a_value_are_summed_and_values_never_counted_are_not_printed);
     tcase_add_test(tests, a_histogram_has_each_value_in_the_first_bucket_it_fits);
+    tcase_add_test(tests, a_quantile_lies_within_its_bucket);
     tcase_add_test(tests, beyond_the_bounds_values_count_as_other_which_never_goes_back);
     tcase_add_test(tests, sets_of_all_threads_are_summed);
     tcase_add_test(tests, a_gauge_may_rise_on_one_thread_and_fall_on_another);
