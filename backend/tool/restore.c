@@ -77,14 +77,22 @@ static bool choose_shards(struct restore *restore, const char *names)
     return good;
 }
 
-/* As many equal ranges as the configuration has partitions. */
-static struct shard_map *even_map(int partitions)
+/* As many equal ranges as the configuration has partitions, at the addresses where it lets them listen. */
+static struct shard_map *even_map(const struct backend_config *config)
 {
-    const char *addresses[64];
-    CHECK(partitions <= 64);
-    for (int i = 0; i < partitions; i++)
-        addresses[i] = "127.0.0.1:7401";
-    return shard_map_even(addresses, (size_t)partitions);
+    enum { PARTITIONS_MAX = 64, ADDRESS_MAX = 256 + sizeof "[]:65535" };
+    char texts[PARTITIONS_MAX][ADDRESS_MAX];
+    const char *addresses[PARTITIONS_MAX];
+    const char *host =
+        strcmp(config->bind, "0.0.0.0") && strcmp(config->bind, "::") ? config->bind : "127.0.0.1";
+    bool has_colons = strchr(host, ':') != NULL;
+    int port = config->port > 0 ? config->port : config->tls_port;
+    CHECK(config->partitions <= PARTITIONS_MAX);
+    for (int i = 0; i < config->partitions; i++) {
+        (void)snprintf(texts[i], sizeof texts[i], has_colons ? "[%s]:%d" : "%s:%d", host, port + i);
+        addresses[i] = texts[i];
+    }
+    return shard_map_even(addresses, (size_t)config->partitions);
 }
 
 static bool choose_targets(struct restore *restore, const char *map, const char *names)
@@ -98,7 +106,7 @@ static bool choose_targets(struct restore *restore, const char *map, const char 
     if (names)
         return refuse(restore, "--shard", "it needs --map");
     if (!is_same)
-        restore->map = even_map(partitions);
+        restore->map = even_map(restore->config);
     for (int i = 0; i < partitions; i++)
         if (!add_target(restore, i))
             return false;
@@ -375,11 +383,13 @@ int tool_restore(const struct backend_config *config, const char *backup, const 
     restore->env = store_env_new(&options);
     bool good =
         sources_open(&restore->sources, backup, REASON(restore)) && run(restore, map, names);
+    bool makes_map = restore->map && !map;
     if (!good)
         (void)fprintf(stderr, "not restored: %s\n", restore->error);
-    else
-        (void)printf("restored: %s, partitions = %zu\n", config->data, restore->count);
-    if (good && restore->map && !map)
+    else /* a comment, so that standard output is a shards.ini */
+        (void)printf("%srestored: %s, partitions = %zu\n", makes_map ? "# " : "", config->data,
+                     restore->count);
+    if (good && makes_map)
         shard_map_print(restore->map, stdout);
     shard_map_unref(restore->map);
     sources_close(&restore->sources);

@@ -247,6 +247,8 @@ def _(run):
                 alone.backends[0].write_config()
                 code, text = tool(*restore_arguments(alone.backends[0], shelf.of('b'), None))
                 check(code == 0 and 'slots = 0-5460' in text, 'an even map is made and printed: %s' % text)
+                for host, port in alone.backends[0].addresses:
+                    check('address = %s:%d\n' % (host, port) in text, 'with the configured addresses: %s' % text)
                 code, text = tool(*restore_arguments(alone.backends[0], shelf.of('b'), None))
                 check(code == 1 and 'not empty' in text, 'not into data: %s' % text)
                 code, text = tool('--check-data', alone.backends[0].data)

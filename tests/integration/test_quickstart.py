@@ -18,7 +18,7 @@ from harness import Suite, check, check_equal, wait_for
 from resp import Connection
 
 QUICKSTART = os.path.join(HERE, '..', '..', 'config', 'quickstart')
-PORTS = 22 + 3
+PORTS = 86 + 2
 suite = Suite(__doc__)
 
 
@@ -154,7 +154,34 @@ def _(run):
         port = free_ports(PORTS)
         check_equal(quickstart('--data', data, '--port', port, '--partitions', 2, '--detach').returncode, 0)
         check_equal(quickstart('--stop', '--data', data).returncode, 0)
-        refused(quickstart('--data', data, '--port', port, '--detach'), 'was made with --partitions 2')
+        refused(quickstart('--data', data, '--port', port, '--detach'), 'was made with --backends 1 --partitions 2')
+        refused(quickstart('--backends', 9, '--partitions', 8), 'makes 72, expected at most 64')
+
+
+@suite.case('several backends; what the operator writes into own-*.ini counts, also after a new start; --start brings one back')
+def _(run):
+    with Folder() as data:
+        port = free_ports(PORTS)
+        words = ('--data', data, '--port', port, '--backends', 2, '--partitions', 1, '--detach')
+        done = quickstart(*words)
+        check_equal(done.returncode, 0, done.stderr)
+        with open(os.path.join(data, 'config', 'own-proxy.ini'), 'a') as file:
+            file.write('[namespace shop]\ntoken = t\n')
+        with Connection(('127.0.0.1', port)) as connection:
+            wait_for(lambda: connection.call('AUTH', 'shop', 't') == ('+', b'OK'), 'the namespace to be there')
+            check_equal(connection.call('MSET', 'a', '1', 'b', '2', 'c', '3'), ('+', b'OK'))
+            with open(os.path.join(data, 'run', 'backend-1.pid')) as file:
+                os.kill(int(file.read().split()[0]), signal.SIGKILL)
+            wait_for(lambda: connection.call('MGET', 'a', 'b', 'c')[0] == '-', 'a shard to be missed')
+            refused(quickstart('--data', data, '--start', 'backend-0'), 'backend-0 is running')
+            refused(quickstart('--data', data, '--start', 'backend-7'), 'expected one of: backend-0 backend-1 proxy-0')
+            check_equal(quickstart('--data', data, '--start', 'backend-1').returncode, 0)
+            wait_for(lambda: connection.call('DBSIZE') == (':', b'3'), 'the keys')
+        check_equal(quickstart('--stop', '--data', data).returncode, 0)
+        check_equal(quickstart(*words).returncode, 0)
+        with Connection(('127.0.0.1', port)) as connection:
+            check_equal(connection.call('AUTH', 'shop', 't'), ('+', b'OK'))
+            check_equal(connection.call('GET', 'b'), ('$', b'2'))
 
 
 @suite.case('--stop ends only what quickstart started')
@@ -164,7 +191,7 @@ def _(run):
         bystander = subprocess.Popen(['sleep', '600'])
         try:
             os.makedirs(os.path.join(data, 'run'))
-            with open(os.path.join(data, 'run', 'backend.pid'), 'w') as file:
+            with open(os.path.join(data, 'run', 'backend-0.pid'), 'w') as file:
                 file.write('%d 12345\n' % bystander.pid)
             check_equal(quickstart('--stop', '--data', data).returncode, 0)
             check(bystander.poll() is None, 'a process of somebody else was ended')
