@@ -1,5 +1,6 @@
 #include "backend/measures.h"
 
+#include "backend/compaction.h"
 #include "backend/memory.h"
 #include "backend/overlay.h"
 #include "backend/partition.h"
@@ -8,6 +9,7 @@
 #include "backend/server.h"
 #include "backend/session.h"
 #include "backend/store/store.h"
+#include "backend/upkeep.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/command_cells.h"
@@ -216,6 +218,33 @@ static void print_levels(const struct server *server, struct out *out)
             print_level(out, BYTES_OF, i, level, levels[i][level].bytes);
 }
 
+/* Compaction on demand. */
+static void print_compactions(const struct server *server, struct out *out)
+{
+    static const struct {
+        const char *name;
+        const char *help;
+    } rows[] = {
+        {"scree_backend_store_compact_total_bytes",
+         "What the compaction on demand that runs has to go through; 0: none runs."},
+        {"scree_backend_store_compact_done_bytes", "What it has gone through."},
+    };
+    for (size_t row = 0; row < COUNT_OF(rows); row++) {
+        metric_head(out, rows[row].name, "gauge", rows[row].help);
+        for (uint32_t i = 0; i < server->members_count; i++) {
+            char labels[METRIC_LABELS_MAX] = "";
+            char number[16];
+            uint64_t done;
+            uint64_t total;
+            compaction_progress(upkeep_compaction(server->members[i].partition->upkeep), &done,
+                                &total);
+            (void)snprintf(number, sizeof number, "%u", i);
+            metric_label(labels, "partition", bytes_of(number));
+            metric_number(out, rows[row].name, labels, row == 0 ? total : done);
+        }
+    }
+}
+
 static void print_part(struct out *out, const char *part, uint64_t bytes)
 {
     char labels[METRIC_LABELS_MAX] = "";
@@ -286,6 +315,7 @@ void measures_print(void *visit, struct http_reply *reply)
     print_disk(&settings->config, out);
     print_figures(server, out);
     print_levels(server, out);
+    print_compactions(server, out);
     print_memory(server, &settings->config, out);
     settings_unref(settings);
     labels_print(measures->commands, out, "command", command_families, COUNT_OF(command_families),

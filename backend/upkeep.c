@@ -1,5 +1,6 @@
 #include "backend/upkeep.h"
 
+#include "backend/compaction.h"
 #include "backend/store/store.h"
 #include "backend/store/store_path.h"
 #include "shared/check.h"
@@ -27,6 +28,7 @@ struct upkeep {
     struct store *store;
     struct worker *worker;
     struct timer *timer;
+    struct compaction *compaction;
     char *save_path;
     upkeep_fn *done;
     void *owner;
@@ -37,13 +39,6 @@ struct upkeep {
 static bool maintain(struct upkeep *upkeep)
 {
     store_maintain(upkeep->store);
-    return true;
-}
-
-static bool compact(struct upkeep *upkeep)
-{
-    for (enum cf cf = 0; cf < CF_COUNT; cf++)
-        store_compact(upkeep->store, cf, BYTES(""), BYTES(""));
     return true;
 }
 
@@ -71,7 +66,6 @@ static bool save(struct upkeep *upkeep)
 
 static bool (*const tasks[UPKEEP_TASKS])(struct upkeep *upkeep) = {
     [UPKEEP_MAINTAIN] = maintain,
-    [UPKEEP_COMPACT] = compact,
     [UPKEEP_SAVE] = save,
 };
 
@@ -105,6 +99,11 @@ bool upkeep_is_running(const struct upkeep *upkeep, enum upkeep_task task)
     return upkeep->jobs[task].is_running;
 }
 
+struct compaction *upkeep_compaction(struct upkeep *upkeep)
+{
+    return upkeep->compaction;
+}
+
 static void on_timer(void *owner)
 {
     (void)upkeep_start(owner, UPKEEP_MAINTAIN);
@@ -127,6 +126,7 @@ struct upkeep *upkeep_new(struct loop *loop, struct store *store, const char *sa
     upkeep->done = done;
     upkeep->owner = owner;
     upkeep->worker = worker_new(loop, "upkeep");
+    upkeep->compaction = compaction_new(loop, store, upkeep->worker);
     upkeep->timer = timer_new(loop, on_timer, upkeep);
     timer_start(upkeep->timer, INTERVAL_MS, INTERVAL_MS);
     return upkeep;
@@ -137,6 +137,7 @@ void upkeep_free(struct upkeep *upkeep)
     if (!upkeep)
         return;
     timer_free(upkeep->timer);
+    compaction_free(upkeep->compaction);
     worker_free(upkeep->worker);
     free(upkeep->save_path);
     free(upkeep);

@@ -4,18 +4,16 @@
  * A partition is a server of its own to its clients, so the figures are the partition's; memory and CPU are
  * those of the process.
  */
-#include "backend/backup/backup.h"
+#include "backend/commands/info.h"
 #include "backend/blocking.h"
 #include "backend/handlers.h"
 #include "backend/memory.h"
 #include "backend/partition.h"
-#include "backend/row_cache.h"
 #include "backend/script/script.h"
 #include "backend/server.h"
 #include "backend/session.h"
 #include "backend/settings.h"
 #include "backend/stats.h"
-#include "backend/upkeep.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/latency.h"
@@ -181,32 +179,6 @@ static void print_memory(const struct call *call, struct out *out)
     print_allocator(&memory, out);
     out_printf(out, "mem_allocator:jemalloc\r\nactive_defrag_running:0\r\n"
                     "lazyfree_pending_objects:0\r\nlazyfreed_objects:0\r\n");
-}
-
-static void print_persistence(const struct call *call, struct out *out)
-{
-    const struct partition *partition = call->partition;
-    const char *written = commit_is_failed(partition->commit, NULL) ? "err" : "ok";
-    out_printf(out,
-               "loading:0\r\nasync_loading:0\r\ncurrent_cow_peak:0\r\ncurrent_cow_size:0\r\n"
-               "current_cow_size_age:0\r\ncurrent_fork_perc:0.00\r\n"
-               "current_save_keys_processed:0\r\ncurrent_save_keys_total:0\r\n"
-               "rdb_changes_since_last_save:0\r\nrdb_bgsave_in_progress:%d\r\n",
-               upkeep_is_running(partition->upkeep, UPKEEP_SAVE) ||
-                   backup_is_running(partition->backup));
-    out_printf(out,
-               "rdb_last_save_time:%" PRIu64 "\r\nrdb_last_bgsave_status:%s\r\n"
-               "rdb_last_bgsave_time_sec:-1\r\nrdb_current_bgsave_time_sec:-1\r\n"
-               "rdb_saves:%" PRIu64 "\r\nrdb_last_cow_size:0\r\nrdb_last_load_keys_expired:0\r\n"
-               "rdb_last_load_keys_loaded:0\r\n",
-               partition->saved_s, partition->save_failed ? "err" : "ok", partition->saves);
-    out_printf(out,
-               "aof_enabled:1\r\naof_rewrite_in_progress:%d\r\naof_rewrite_scheduled:0\r\n"
-               "aof_last_rewrite_time_sec:-1\r\naof_current_rewrite_time_sec:-1\r\n"
-               "aof_last_bgrewrite_status:ok\r\naof_last_write_status:%s\r\naof_rewrites:0\r\n"
-               "aof_rewrites_consecutive_failures:0\r\naof_last_cow_size:0\r\n"
-               "module_fork_in_progress:0\r\nmodule_fork_last_cow_size:0\r\n",
-               upkeep_is_running(partition->upkeep, UPKEEP_COMPACT), written);
 }
 
 static size_t channels(const struct call *call, enum channel_kind kind)
@@ -406,17 +378,6 @@ static void print_keyspace(const struct call *call, struct out *out)
 
 /* ---- our own ---- */
 
-static void print_rocksdb(const struct call *call, struct out *out)
-{
-    struct row_cache_figures rows;
-    store_info(call->partition->store, out);
-    overlay_cache_figures(call->partition->overlay, &rows);
-    out_printf(out,
-               "row_cache_hits:%" PRIu64 "\r\nrow_cache_misses:%" PRIu64
-               "\r\nrow_cache_bytes:%" PRIu64 "\r\n",
-               rows.hits, rows.misses, rows.bytes);
-}
-
 static void print_scree(const struct call *call, struct out *out)
 {
     static const char *const durabilities[] = {"always", "everysec", "os"};
@@ -453,7 +414,7 @@ static const struct section {
     {"Server", "server", BY_DEFAULT, print_server},
     {"Clients", "clients", BY_DEFAULT, print_clients},
     {"Memory", "memory", BY_DEFAULT, print_memory},
-    {"Persistence", "persistence", BY_DEFAULT, print_persistence},
+    {"Persistence", "persistence", BY_DEFAULT, info_persistence},
     {"Stats", "stats", BY_DEFAULT, print_stats},
     {"Replication", "replication", BY_DEFAULT, print_replication},
     {"CPU", "cpu", BY_DEFAULT, print_cpu},
@@ -463,7 +424,7 @@ static const struct section {
     {"Latencystats", "latencystats", IN_ALL, print_latencystats},
     {"Cluster", "cluster", BY_DEFAULT, print_cluster},
     {"Scree", "scree", BY_DEFAULT, print_scree},
-    {"Rocksdb", "rocksdb", IN_ALL, print_rocksdb},
+    {"Rocksdb", "rocksdb", IN_ALL, info_rocksdb},
     {"Keyspace", "keyspace", BY_DEFAULT, print_keyspace},
 };
 

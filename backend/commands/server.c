@@ -2,6 +2,7 @@
  * server.c - the server's small commands: flushing, swapping, time, persistence, the command table, the slow log.
  */
 #include "backend/server.h"
+#include "backend/compaction.h"
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
 #include "backend/partition.h"
@@ -119,7 +120,7 @@ void cmd_bgsave(struct call *call)
 /* The log that keeps writes durable is rewritten by compaction. */
 void cmd_bgrewriteaof(struct call *call)
 {
-    if (upkeep_start(call->partition->upkeep, UPKEEP_COMPACT))
+    if (compaction_start(upkeep_compaction(call->partition->upkeep)))
         reply_status(&call->reply, "Background append only file rewriting started");
     else
         call_error_text(call, "ERR Background append only file rewriting already in progress");

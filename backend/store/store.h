@@ -149,6 +149,21 @@ int store_recover(struct store *store, char *error, size_t size);
 
 /* Compacts a column family's range; blocks. Empty bounds: everything. */
 void store_compact(struct store *store, enum cf cf, struct bytes from, struct bytes to);
+/* How far a compaction of everything is; any thread may look. Zeroed by its owner before. */
+struct store_progress {
+    _Atomic uint64_t bytes_total; /* data files when it began */
+    _Atomic uint64_t bytes_done;  /* those of them that are through */
+    _Atomic int cf;               /* enum cf: at work on this one */
+    _Atomic bool is_cancelled;
+};
+enum store_compacted { STORE_COMPACTED, STORE_COMPACT_CANCELLED, STORE_COMPACT_FAILED };
+/* Compacts everything, one column family after the other; blocks, for hours if there is much. Writes go on. One at a
+ * time. */
+enum store_compacted store_compact_all(struct store *store, struct store_progress *progress);
+/* Has that one end soon, and waits for it if it is in the middle of something; on another thread. */
+void store_compact_cancel(struct store *store, struct store_progress *progress);
+/* For people: "system", "metadata" ... */
+const char *store_family_name(enum cf cf);
 /* Has compaction look for files that are due, which it does by itself only where rows are written: call
  * it about once an hour, or orphans stay where nothing is. May sync files; not for a busy loop. */
 void store_maintain(struct store *store);

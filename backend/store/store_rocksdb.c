@@ -152,6 +152,7 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
     store->drop = options->drop;
     store->drop_owner = options->drop_owner;
     pthread_rwlock_init(&store->lock, NULL);
+    pthread_mutex_init(&store->compact_lock, NULL);
     store->get_options = rocksdb_readoptions_create();
     store->cached_options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_read_tier(store->cached_options, BLOCK_CACHE_TIER);
@@ -187,6 +188,7 @@ void store_close(struct store *store)
     rocksdb_readoptions_destroy(store->get_options);
     rocksdb_readoptions_destroy(store->cached_options);
     pthread_rwlock_destroy(&store->lock);
+    pthread_mutex_destroy(&store->compact_lock);
     free(store->path);
     free(store);
 }

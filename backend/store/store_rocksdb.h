@@ -4,7 +4,8 @@
  *
  *   store_rocksdb.c          open, close, read, write, recover
  *   store_rocksdb_options.c  how each column family is tuned, and why
- *   store_rocksdb_info.c     figures, compaction by hand, checkpoint
+ *   store_rocksdb_info.c     figures, maintenance, checkpoint
+ *   store_rocksdb_compact.c  compaction by hand
  */
 #pragma once
 
@@ -54,6 +55,10 @@ struct store {
     store_drop_fn *drop;
     void *drop_owner;
     pthread_rwlock_t lock; /* shared: control functions; exclusive: the database is reopened */
+    pthread_mutex_t compact_lock; /* of the next two; taken behind `lock` */
+    bool is_compacting;           /* store_compact_all runs */
+    bool
+        is_compact_disabled; /* and was cancelled: RocksDB refuses manual compactions until it has ended */
 };
 
 /* Name and value of the option that has old files compacted. */

@@ -160,7 +160,7 @@ static void info_line(struct store *store, struct out *out, const char *name)
 static void info_cf(struct store *store, struct out *out, enum cf cf)
 {
     out_printf(out, "store_cf_%s:rows=%llu,bytes=%llu,level0_files=%llu,memtable_bytes=%llu\r\n",
-               cf == CF_SYSTEM ? "system" : store_cf_name(cf),
+               store_family_name(cf),
                (unsigned long long)cf_property(store, cf, "rocksdb.estimate-num-keys"),
                (unsigned long long)cf_property(store, cf, "rocksdb.total-sst-files-size"),
                (unsigned long long)level0_files(store, cf),

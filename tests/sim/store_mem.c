@@ -12,6 +12,7 @@
 #include "tests/sim/sim_break.h"
 #include "tests/sim/tree.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -616,6 +617,33 @@ void store_compact(struct store *store, enum cf cf, struct bytes from, struct by
     if (store->drop && has_orphans)
         drop_orphans(store, cf, from, to);
     state_set(&store->disk->durable, &store->state);
+}
+
+enum store_compacted store_compact_all(struct store *store, struct store_progress *progress)
+{
+    uint64_t bytes = store_figure(store, "disk_bytes");
+    atomic_store(&progress->bytes_total, bytes);
+    for (enum cf cf = 0; cf < CF_COUNT && !atomic_load(&progress->is_cancelled); cf++) {
+        atomic_store(&progress->cf, cf);
+        store_compact(store, cf, BYTES(""), BYTES(""));
+    }
+    if (atomic_load(&progress->is_cancelled))
+        return STORE_COMPACT_CANCELLED;
+    atomic_store(&progress->bytes_done, bytes);
+    return store->disk && !store->stopped ? STORE_COMPACTED : STORE_COMPACT_FAILED;
+}
+
+void store_compact_cancel(struct store *store, struct store_progress *progress)
+{
+    (void)store;
+    atomic_store(&progress->is_cancelled, true);
+}
+
+const char *store_family_name(enum cf cf)
+{
+    static const char *const names[CF_COUNT] = {"system", "metadata", "data",  "zset_score",
+                                                "stream", "rank",     "expire"};
+    return names[cf];
 }
 
 void store_maintain(struct store *store)

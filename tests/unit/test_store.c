@@ -646,6 +646,90 @@ START_TEST(recovery_takes_the_database_from_under_compaction_and_figures)
 }
 END_TEST
 
+/* ---- compaction of everything by hand ---------------------------------------------------- */
+
+/* drop_fn: compaction asks about the first row until it has been cancelled. */
+static bool wait_for_cancel(void *owner, struct store *from, enum cf cf, struct bytes key)
+{
+    struct store_progress *progress = owner;
+    (void)from, (void)cf, (void)key;
+    drops_asked++;
+    while (!progress->is_cancelled)
+        sched_yield();
+    return false;
+}
+
+static void *cancel_it(void *progress)
+{
+    while (!drops_asked)
+        sched_yield();
+    store_compact_cancel(store, progress);
+    return NULL;
+}
+
+START_TEST(a_compaction_of_everything_tells_how_far_it_is)
+{
+    struct store_progress progress = {0};
+    store_close(store);
+    open_with(drop_zeros, NULL);
+    for (int i = 0; i < 5; i++)
+        write_some(200);
+    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+    uint64_t before = store_figure(store, "sst_bytes");
+    ck_assert_int_eq(store_compact_all(store, &progress), STORE_COMPACTED);
+    ck_assert_uint_eq(progress.bytes_total, before);
+    ck_assert_uint_eq(progress.bytes_done, before);
+    ck_assert_uint_lt(store_figure(store, "sst_bytes"), before);
+    ck_assert_str_eq(walk(CF_DATA, "0", "1", true), "");
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        ck_assert_uint_gt(strlen(store_family_name(cf)), 0);
+}
+END_TEST
+
+START_TEST(a_cancelled_compaction_ends_in_the_middle_and_the_next_one_runs)
+{
+    struct store_progress progress = {0};
+    pthread_t canceller;
+    store_close(store);
+    open_with(wait_for_cancel, &progress);
+    for (int i = 0; i < 1000; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "row %d", i);
+        put(CF_DATA, key, "value");
+        put(CF_ZSET_SCORE, key, "value");
+    }
+    commit();
+    drops_asked = 0;
+    pthread_create(&canceller, NULL, cancel_it, &progress);
+    ck_assert_int_eq(store_compact_all(store, &progress), STORE_COMPACT_CANCELLED);
+    pthread_join(canceller, NULL);
+    ck_assert_uint_lt(drops_asked, 1000);
+    ck_assert_str_eq(get(CF_DATA, "row 999"), "value");
+    store_compact_cancel(store, &progress); /* none runs: nothing to end */
+    drops_asked = 0;
+    ck_assert_int_eq(store_compact_all(store, &progress), STORE_COMPACT_CANCELLED);
+    ck_assert_uint_eq(drops_asked, 0);
+    store_close(store);
+    open_with(drop_zeros, NULL);
+    atomic_store(&progress.is_cancelled, false);
+    ck_assert_int_eq(store_compact_all(store, &progress), STORE_COMPACTED);
+    ck_assert_uint_ge(drops_asked, 2000);
+}
+END_TEST
+
+START_TEST(a_compaction_that_cannot_write_has_failed)
+{
+    struct store_progress progress = {0};
+    write_some(200);
+    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+    write_some(200);
+    fail_files = ".sst";
+    fail_write = EIO;
+    ck_assert_int_eq(store_compact_all(store, &progress), STORE_COMPACT_FAILED);
+    fail_write = 0;
+}
+END_TEST
+
 /* ---- kill -9 ----------------------------------------------------------------------------- */
 
 static unsigned rows_of(uint64_t ticket)
@@ -787,6 +871,9 @@ int main(int argc, char **argv)
     tcase_add_test(tests, background_writes_keep_to_their_limit);
     tcase_add_test(tests, readers_compaction_and_a_writer_share_the_store);
     tcase_add_test(tests, recovery_takes_the_database_from_under_compaction_and_figures);
+    tcase_add_test(tests, a_compaction_of_everything_tells_how_far_it_is);
+    tcase_add_test(tests, a_cancelled_compaction_ends_in_the_middle_and_the_next_one_runs);
+    tcase_add_test(tests, a_compaction_that_cannot_write_has_failed);
     tcase_add_test(alone, a_full_disk_stops_writes_only_and_room_brings_them_back);
     tcase_add_test(alone, what_was_reported_survives_kill_9_and_batches_are_never_half);
     Suite *suite = suite_create("store");

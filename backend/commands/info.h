@@ -1,0 +1,10 @@
+/*
+ * info.h - sections of INFO that are written elsewhere than in info.c.
+ */
+#pragma once
+
+#include "backend/call.h"
+#include "shared/out.h"
+
+void info_persistence(const struct call *call, struct out *out);
+void info_rocksdb(const struct call *call, struct out *out);

@@ -1,0 +1,60 @@
+/*
+ * info_store.c - INFO persistence and rocksdb: what is on disk, and what is done about it.
+ */
+#include "backend/backup/backup.h"
+#include "backend/commands/info.h"
+#include "backend/compaction.h"
+#include "backend/partition.h"
+#include "backend/row_cache.h"
+#include "backend/upkeep.h"
+
+#include <inttypes.h>
+
+static void print_compaction(const struct compaction *compaction, struct out *out)
+{
+    const struct compaction_view view = compaction_look(compaction);
+    out_printf(out,
+               "compaction_state:%s\r\ncompaction_family:%s\r\ncompaction_bytes_done:%" PRIu64
+               "\r\ncompaction_bytes_total:%" PRIu64 "\r\ncompaction_percent:%" PRIu64
+               "\r\ncompaction_last_status:%s\r\n",
+               view.state, view.family, view.bytes_done, view.bytes_total, view.percent, view.last);
+}
+
+void info_persistence(const struct call *call, struct out *out)
+{
+    const struct partition *partition = call->partition;
+    const struct compaction *compaction = upkeep_compaction(partition->upkeep);
+    const char *written = commit_is_failed(partition->commit, NULL) ? "err" : "ok";
+    out_printf(out,
+               "loading:0\r\nasync_loading:0\r\ncurrent_cow_peak:0\r\ncurrent_cow_size:0\r\n"
+               "current_cow_size_age:0\r\ncurrent_fork_perc:0.00\r\n"
+               "current_save_keys_processed:0\r\ncurrent_save_keys_total:0\r\n"
+               "rdb_changes_since_last_save:0\r\nrdb_bgsave_in_progress:%d\r\n",
+               upkeep_is_running(partition->upkeep, UPKEEP_SAVE) ||
+                   backup_is_running(partition->backup));
+    out_printf(out,
+               "rdb_last_save_time:%" PRIu64 "\r\nrdb_last_bgsave_status:%s\r\n"
+               "rdb_last_bgsave_time_sec:-1\r\nrdb_current_bgsave_time_sec:-1\r\n"
+               "rdb_saves:%" PRIu64 "\r\nrdb_last_cow_size:0\r\nrdb_last_load_keys_expired:0\r\n"
+               "rdb_last_load_keys_loaded:0\r\n",
+               partition->saved_s, partition->save_failed ? "err" : "ok", partition->saves);
+    out_printf(out,
+               "aof_enabled:1\r\naof_rewrite_in_progress:%d\r\naof_rewrite_scheduled:0\r\n"
+               "aof_last_rewrite_time_sec:-1\r\naof_current_rewrite_time_sec:-1\r\n"
+               "aof_last_bgrewrite_status:ok\r\naof_last_write_status:%s\r\naof_rewrites:0\r\n"
+               "aof_rewrites_consecutive_failures:0\r\naof_last_cow_size:0\r\n"
+               "module_fork_in_progress:0\r\nmodule_fork_last_cow_size:0\r\n",
+               compaction_is_running(compaction), written);
+    print_compaction(compaction, out);
+}
+
+void info_rocksdb(const struct call *call, struct out *out)
+{
+    struct row_cache_figures rows;
+    store_info(call->partition->store, out);
+    overlay_cache_figures(call->partition->overlay, &rows);
+    out_printf(out,
+               "row_cache_hits:%" PRIu64 "\r\nrow_cache_misses:%" PRIu64
+               "\r\nrow_cache_bytes:%" PRIu64 "\r\n",
+               rows.hits, rows.misses, rows.bytes);
+}

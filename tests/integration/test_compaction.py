@@ -1,0 +1,171 @@
+#!/usr/bin/python3
+"""Compaction on demand: disk use shrinks, progress is seen, it can be cancelled, stopped and killed, and loses nothing."""
+
+import os
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster, metric
+from harness import Suite, check, check_equal, wait_for
+from resp import Connection
+
+suite = Suite(__doc__)
+KEYS = 1000
+MEMBERS = 20
+# Small memtables make many small files; a low rate makes compaction slow enough to be watched.
+SMALL = {'memtable': '256kb', 'wal-limit': '1mb', 'compression': 'none'}
+SLOW = dict(SMALL, **{'background-rate': '2mb'})
+
+
+def status(client):
+    reply = client.get('SCREE', 'COMPACT', 'STATUS')
+    return {name.decode(): value.decode() if isinstance(value, bytes) else value
+            for name, value in zip(reply[::2], reply[1::2])}
+
+
+def is_idle(client):
+    return status(client)['state'] == 'idle'
+
+
+def disk_use(folder):
+    return sum(os.stat(os.path.join(folder, name)).st_size for name in os.listdir(folder) if name.endswith('.sst'))
+
+
+def value(i, turn):
+    return '%d:%d:' % (i, turn) + 'x' * 1000
+
+
+def fill(client, turns):
+    """Keys and collections, written over several times; every fifth is deleted at last."""
+    for turn in range(turns):
+        client.pipeline([['SET', 'key:%d' % i, value(i, turn)] for i in range(KEYS)])
+        client.pipeline([['HSET', 'hash:%d' % i] + [word for n in range(MEMBERS) for word in ('f%d' % n, value(n, turn)[:200])]
+                         for i in range(KEYS // MEMBERS)])
+    client.pipeline([['DEL', 'key:%d' % i, 'hash:%d' % i] for i in range(0, KEYS, 5)])
+
+
+def check_data(client, turns):
+    last = turns - 1
+    keys = client.get('MGET', *('key:%d' % i for i in range(KEYS)))
+    check_equal([i for i in range(KEYS) if keys[i] != (value(i, last).encode() if i % 5 else None)], [], 'wrong keys')
+    for i in range(KEYS // MEMBERS):
+        check_equal(client.get('HLEN', 'hash:%d' % i), MEMBERS if i % 5 else 0, 'fields of hash %d' % i)
+        check_equal(client.get('HGET', 'hash:%d' % i, 'f1'), value(1, last)[:200].encode() if i % 5 else None, 'a field')
+
+
+@suite.case('everything is compacted: deleted and overwritten rows leave the disk, progress and its end are told')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': SLOW}) as cluster:
+        backend = cluster.backends[0]
+        client = Connection(backend.addresses[0], 60)
+        check_equal(status(client)['last-status'], '', 'there was none')
+        fill(client, 1)
+        client.pipeline([['DEL', 'key:%d' % i, 'hash:%d' % i] for i in range(KEYS)])
+        client.pipeline([['SET', 'key:%d' % i, value(i, 1)] for i in range(0, KEYS, 10)])
+        folder = os.path.join(backend.data, 'partition-0')
+        before = disk_use(folder)
+        check_equal(client.call('SCREE', 'COMPACT', 'START'), ('+', b'OK'), 'START')
+        refused = client.call('SCREE', 'COMPACT', 'START')
+        check(refused == ('-', b'ERR a compaction is in progress') or is_idle(client), 'a second: %r' % (refused,))
+        seen = []
+        wait_for(lambda: seen.append(status(client)) or seen[-1]['state'] == 'idle', 'compaction to end', 120)
+        last = seen[-1]
+        check_equal(last['last-status'], 'ok', 'its end')
+        check(last['last-ended-ms'] > 0, 'when it ended: %r' % last)
+        check(last['last-disk-bytes-after'] < last['last-disk-bytes-before'], 'what it did: %r' % last)
+        done = [look['bytes-done'] for look in seen[:-1]]
+        check_equal(done, sorted(done), 'progress goes forward')
+        after = disk_use(folder)
+        check(after < before / 2, 'files of %d bytes became %d' % (before, after))
+        info = client.get('INFO', 'persistence')
+        check(b'compaction_state:idle' in info and b'compaction_last_status:ok' in info, 'INFO: %r' % info)
+        for words in (['x'], ['START', 'x'], ['']):
+            check_equal(client.call('SCREE', 'COMPACT', *words)[0], '-', 'refused: %r' % words)
+        check_equal(client.get('DBSIZE'), KEYS / 10, 'keys')
+        run.debug('%d bytes became %d, %d looks' % (before, after, len(seen)))
+
+
+def begin(client):
+    """Starts one. True: it was seen at work."""
+    check_equal(client.call('SCREE', 'COMPACT', 'START'), ('+', b'OK'), 'START')
+    seen = []
+    wait_for(lambda: seen.append(status(client)) or seen[-1]['state'] == 'idle' or seen[-1]['bytes-total'] > 0, 'it to begin', 60)
+    return seen[-1]['state'] == 'running'
+
+
+def is_shown(backend, client):
+    """Tries once to see one in INFO and /metrics while it runs (it may have ended before we look)."""
+    return (begin(client) and b'compaction_state:running' in client.get('INFO', 'persistence') and
+            b'aof_rewrite_in_progress:1' in client.get('INFO', 'persistence') and
+            client.call('BGREWRITEAOF')[0] == '-' and
+            metric(backend.http('/metrics')[1], 'scree_backend_store_compact_total_bytes') > 0)
+
+
+def is_cancelled(client):
+    """Tries once to cancel one in the middle."""
+    began = begin(client)
+    told = client.get('SCREE', 'COMPACT', 'CANCEL')
+    wait_for(lambda: is_idle(client), 'the compaction to end', 60)
+    return began and told == 1 and status(client)['last-status'] == 'cancelled'
+
+
+@suite.case('a running compaction is shown, can be cancelled, and is started again')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': SLOW}) as cluster:
+        client = Connection(cluster.backends[0].addresses[0], 60)
+        fill(client, 3)
+        wait_for(lambda: is_idle(client) and is_cancelled(client), 'one to be cancelled', 120)
+        check_equal(client.get('SCREE', 'COMPACT', 'CANCEL'), 0, 'CANCEL of none')
+        wait_for(lambda: is_idle(client) and is_shown(cluster.backends[0], client), 'one to be shown', 120)
+        check_data(client, 3)
+
+
+@suite.case('the server stops soon in the middle of a compaction, and kill -9 in the middle loses nothing')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': SLOW}) as cluster:
+        backend = cluster.backends[0]
+        client = Connection(backend.addresses[0], 60)
+        fill(client, 3)
+        run.debug('running: %s' % begin(client))
+        began = time.monotonic()
+        backend.stop()
+        run.debug('stopped in %.2f s' % (time.monotonic() - began))
+        for turn in range(2):
+            backend.start()
+            client = Connection(backend.addresses[0], 60)
+            check_data(client, 3)
+            if turn == 0:
+                run.debug('running: %s' % begin(client))
+                backend.kill9()
+
+
+@suite.case('at a proxy it is all shards that compact, and their answers are one')
+def _(run):
+    with Cluster(backends=2, partitions=2, proxies=1, backend_options={'store': SMALL}) as cluster:
+        client = cluster.connect(0, timeout=60)
+        fill(client, 2)
+        idle = status(client)
+        check_equal((idle['state'], idle['shards'], idle['last-status']), ('idle', 4, ''), 'before: %r' % idle)
+        check_equal(client.call('SCREE', 'COMPACT', 'START'), ('+', b'OK'), 'START')
+        wait_for(lambda: is_idle(client), 'all shards to end', 60)
+        last = status(client)
+        check_equal((last['last-status'], last['shards-running'], last['shards-silent']), ('ok', 0, 0), 'the end: %r' % last)
+        check(0 < last['last-disk-bytes-after'] <= last['last-disk-bytes-before'], 'sums: %r' % last)
+        for shard in range(4):
+            with cluster.partition(shard, 60) as partition:
+                check_equal(status(partition)['last-status'], 'ok', 'shard %d' % shard)
+        check_equal(client.get('SCREE', 'COMPACT', 'CANCEL'), 0, 'CANCEL of none')
+        check_equal(client.call('SCREE', 'COMPACT', 'x')[0], '-', 'an unknown word')
+        check_data(client, 2)
+        cluster.backends[1].kill9()
+        wait_for(lambda: status(client)['shards-silent'] == 2, 'lost shards to be told', 30)
+        refused = client.call('SCREE', 'COMPACT', 'START')
+        check(refused[0] == '-' and b"shard 'b1" in refused[1], 'a lost shard: %r' % (refused,))
+        cluster.backends[1].start()
+
+
+if __name__ == '__main__':
+    suite.main()
