@@ -98,10 +98,12 @@ export class Tables {
     this.showPeers(document);
   }
 
+  // Who does not answer stands first: the list may be longer than what is seen of it.
   showShards(shards, seen) {
-    const down = shards.filter(shard => shard.state === 'down' || shard.state === 'silent').length;
-    say(byId('shards-note'), down ? `${down} of ${shards.length} do not answer` : `${shards.length}, all known ones answer`);
-    this.shards.show(shards.map(shard => {
+    const isDown = shard => shard.state === 'down' || shard.state === 'silent';
+    const down = shards.filter(isDown);
+    say(byId('shards-note'), down.length ? `${down.length} of ${shards.length} do not answer` : `${shards.length}, all known ones answer`);
+    this.shards.show([...down, ...shards.filter(shard => !isDown(shard))].map(shard => {
       const own = seen.get(shard.name) || {};
       return [{text: shard.name, swatch: colour(shard.name)},
         {text: signs[shard.state], state: shard.state, note: shard.reason, title: shard.reason},
