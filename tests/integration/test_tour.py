@@ -1,0 +1,71 @@
+#!/usr/bin/python3
+"""What README.md and docs/operations.md show of a terminal, done as it stands there, by an operator who has nothing else: a
+cluster with namespaces comes up, is watched, broken, backed up, restored with other numbers of partitions."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.realpath(os.path.join(HERE, '..', '..'))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+import harness
+from cluster import binary, free_ports, is_sanitized
+from harness import Suite, check
+from transcript import PORTS, Shell, commands_of
+
+suite = Suite(__doc__)
+
+
+class Clone:
+    """What lies in a fresh clone after the build, as far as the documents use it; Scree's ports begin at `port`."""
+
+    def __init__(self, port):
+        self.port = port
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix='scree-tour-')
+        programs = os.path.dirname(binary('scree-proxy'))
+        for name in ('docs', 'tests', 'k8s'):
+            os.symlink(os.path.join(ROOT, name), os.path.join(self.path, name))
+        shutil.copytree(os.path.join(ROOT, 'config'), os.path.join(self.path, 'config'))
+        os.mkdir(os.path.join(self.path, 'build'))
+        os.symlink(programs, os.path.join(self.path, 'build', 'release'))
+        quickstart = os.path.join(self.path, 'config', 'quickstart')
+        os.rename(quickstart, quickstart + '-whole')
+        with open(quickstart, 'w') as file:  # the build is there, and other ports than the printed ones are used
+            file.write('#!/bin/sh\nexec config/quickstart-whole --bin build/release --no-install --port %d "$@"\n' % self.port)
+        os.chmod(quickstart, 0o755)
+        if is_sanitized(os.path.join(programs, 'scree-proxy')):
+            harness.SLOW = max(harness.SLOW, 4.0)
+        return self.path
+
+    def __exit__(self, *why):
+        for data in os.listdir(self.path):
+            if os.path.isdir(os.path.join(self.path, data, 'run')):
+                subprocess.run(['config/quickstart', '--stop', '--data', data], cwd=self.path, stdout=subprocess.DEVNULL)
+        shutil.rmtree(self.path)
+
+
+def play(run, name):
+    path = os.path.join(ROOT, name)
+    check(len(commands_of(path)) > 10, '%s shows a tour' % name)
+    ports = free_ports(PORTS)
+    with Clone(ports + 79) as clone, Shell(clone, ports) as shell:
+        shell.play(path, run)
+
+
+@suite.case('the tour of README.md')
+def _(run):
+    play(run, 'README.md')
+
+
+@suite.case('the drills and runbooks of docs/operations.md')
+def _(run):
+    play(run, os.path.join('docs', 'operations.md'))
+
+
+suite.main()

@@ -1,0 +1,83 @@
+#!/usr/bin/python3
+"""links.py - documents refer only to what is there.
+
+Links to files and to their headings, in every .md file; paths of this tree and names of tests between backquotes
+(`proxy/slow.h`, `integration/test_tls`, `test_tls`); for each alert rule the paragraph of the runbook, with commands in it.
+"""
+
+import os
+import re
+
+from files import ROOT, read, report, tracked
+
+LINK = re.compile(r'(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)|<img src="([^"]+)"')
+PATH = re.compile(r'`((?:shared|config|proxy|backend|tests|k8s|docs|unit|sim|fuzz|integration|differential|fault|bench)/[\w./-]*\w)')
+NAME = re.compile(r'`((?:test|bench|fuzz)_\w+)`')
+UNDER_TESTS = ('', 'tests/')
+ENDINGS = ('', '.c', '.h', '.py')
+GENERATED = ('docs/commands.md', 'docs/configuration.md')
+
+
+def without_code(text):
+    return re.sub(r'^```.*?^```', lambda match: '\n' * match[0].count('\n'), text, flags=re.M | re.S)
+
+
+def anchors(path):
+    """As GitHub makes them: lower case, no punctuation, a dash for each space."""
+    found = set()
+    for title in re.findall(r'^#+ (.*)$', without_code(read(path)), re.M):
+        title = re.sub(r'\[([^\]]*)\]\([^)]*\)|[`*]', r'\1', title).strip().lower()
+        found.add(re.sub(r'[^\w\- ]', '', title).replace(' ', '-'))
+    return found
+
+
+def broken_links(path):
+    for number, line in enumerate(without_code(read(path)).splitlines(), 1):
+        for groups in LINK.findall(line):
+            target = ''.join(groups)
+            if re.match(r'[a-z]+:', target):
+                continue
+            name, _, anchor = target.partition('#')
+            file = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+            if not os.path.exists(os.path.join(ROOT, file)):
+                yield '%s:%d: %s: there is no such file' % (path, number, target)
+            elif anchor and anchor not in anchors(file):
+                yield '%s:%d: %s: there is no such heading' % (path, number, target)
+
+
+def is_there(name):
+    return any(os.path.exists(os.path.join(ROOT, start + name + ending)) for start in UNDER_TESTS for ending in ENDINGS)
+
+
+def missing_paths(path):
+    stems = {os.path.splitext(os.path.basename(name))[0] for name in tracked() if name.startswith('tests/')}
+    for number, line in enumerate(read(path).splitlines(), 1):
+        for name in PATH.findall(line):
+            if not is_there(name):
+                yield '%s:%d: `%s`: there is no such file' % (path, number, name)
+        for name in set(NAME.findall(line)) - stems:
+            yield '%s:%d: `%s`: there is no such test' % (path, number, name)
+
+
+def runbooks():
+    text = read('docs/operations.md')
+    sections = dict(re.findall(r'^### (Scree\w+)\n(.*?)(?=^##)', text, re.M | re.S))
+    for alert, url in re.findall(r'- alert: (\w+).*?runbook_url: (\S+)', read('k8s/monitoring/rules.yaml'), re.S):
+        if url != 'docs/operations.md#' + alert.lower():
+            yield 'k8s/monitoring/rules.yaml: %s: its runbook is %s' % (alert, url)
+        if '```console\n$ ' not in sections.get(alert, ''):
+            yield 'docs/operations.md: ### %s: expected a paragraph with commands, for the alert of that name' % alert
+
+
+def main():
+    problems = list(runbooks())
+    for path in tracked():
+        if path.endswith('.md'):
+            problems += broken_links(path)
+            if path not in GENERATED:
+                problems += missing_paths(path)
+    report(problems)
+
+
+if __name__ == '__main__':
+    main()
