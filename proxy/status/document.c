@@ -50,6 +50,7 @@ static void write_proxy(struct json_writer *json, const struct status *status,
     json_put_text(json, "listen", config->listen);
     json_put_text(json, "config_file", config->head.path ? config->head.path : "");
     json_put_bool(json, "is_stopping", atomic_load(&proxy->is_stopping));
+    json_put_bool(json, "files_refused", !metrics_sum(METRIC_PROXY_RELOAD_GOOD));
     json_put_uint(json, "workers", gatherer_count(status->gatherer));
     json_put_uint(json, "workers_late", late_workers);
     json_put_uint(json, "memory_resident_bytes", resident_bytes());

@@ -82,6 +82,7 @@ function tellLive() {
   if (isPaused) return live('waiting', 'paused');
   const late = latest.proxy.workers_late;
   if (latest.proxy.is_stopping) live('lost', 'the proxy stops');
+  else if (latest.proxy.files_refused) live('waiting', 'live; its files were refused, see Events');
   else if (late) live('waiting', `live; ${late} of ${latest.proxy.workers} workers are late`);
   else live('live', 'live');
 }

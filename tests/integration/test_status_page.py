@@ -19,16 +19,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from cluster import Cluster, slot_of
-from harness import Skip, Suite, check, check_equal, wait_for
+from harness import Suite, check, check_equal, wait_for
 
-try:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-except ImportError:
-    webdriver = None
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 suite = Suite(__doc__)
 
@@ -44,8 +41,6 @@ class Browser:
     """One Chromium; the page of one proxy at a time."""
 
     def __init__(self):
-        if webdriver is None or not os.path.exists('/usr/bin/chromedriver'):
-            raise Skip('needs chromium, chromium-driver and python3-selenium')
         options = Options()
         for word in ('--headless=new', '--disable-gpu', '--disable-dev-shm-usage', '--hide-scrollbars',
                      '--window-size=%d,%d' % DESKTOP):
@@ -277,6 +272,15 @@ def check_lost_shard(browser, cluster, names):
     wait_for(lambda: any(row['What'].startswith('shard up') for row in browser.rows('events')), 'the other event')
 
 
+def check_refused_files(browser, cluster, admin):
+    with open(cluster.shards_path, 'a') as file:
+        file.write('nonsense\n')
+    wait_for(lambda: 'files were refused' in browser.text('live'), 'the page to say that files are refused', 30)
+    cluster.write_shards()
+    check(admin.get('SCREE', 'RELOAD').startswith(b'OK'), 'RELOAD')
+    wait_for(lambda: browser.text('live').strip() == 'live', 'the page to be content', 30)
+
+
 @suite.case('the page agrees with SCREE and INFO, moves, shows a lost shard, fits a phone, and complains of nothing')
 def _(run):
     with Browser() as browser, cluster_of() as cluster, enter(cluster, 'outside', 'admin') as admin, \
@@ -296,6 +300,7 @@ def _(run):
         check_equal([(row['Proxy'], row['Map epoch'], row['State']) for row in peers],
                     [('127.0.0.1:%d' % proxy.admin, str(cluster.epoch), 'up') for proxy in cluster.proxies], 'peers')
         check_lost_shard(browser, cluster, names)
+        check_refused_files(browser, cluster, admin)
         check_equal(browser.complaints(), [], 'the console')
         check_equal(browser.driver.title, 'Scree ' + cluster.proxies[0].address[0] + ':%d' % cluster.proxies[0].port)
 
