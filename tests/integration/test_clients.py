@@ -249,8 +249,7 @@ def _(run):
 @suite.case('hiredis, synchronous and asynchronous on libuv')
 def _(run):
     flags = subprocess.run(['pkg-config', '--cflags', '--libs', 'hiredis', 'libuv'], capture_output=True)
-    if flags.returncode != 0:
-        raise Skip('pkg-config does not know hiredis and libuv: ' + flags.stderr.decode().strip())
+    check_equal(flags.returncode, 0, 'pkg-config: %s' % flags.stderr.decode().strip())
     with tempfile.TemporaryDirectory(prefix='scree-hiredis-') as folder:
         program = os.path.join(folder, 'hiredis_client')
         run_program(['cc', '-std=gnu11', '-O1', '-Wall', '-o', program, os.path.join(HERE, 'hiredis_client.c')]

@@ -2,6 +2,7 @@
 """What README.md and docs/operations.md show of a terminal, done as it stands there, by an operator who has nothing else: a
 cluster with namespaces comes up, is watched, broken, backed up, restored with other numbers of partitions."""
 
+import glob
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ ROOT = os.path.realpath(os.path.join(HERE, '..', '..'))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 import harness
-from cluster import binary, free_ports, is_sanitized
+from cluster import SANITIZER_WORDS, binary, free_ports, is_sanitized
 from harness import Suite, check
 from transcript import PORTS, Shell, commands_of
 
@@ -43,11 +44,18 @@ class Clone:
             harness.SLOW = max(harness.SLOW, 4.0)
         return self.path
 
-    def __exit__(self, *why):
+    def __exit__(self, kind, *why):
+        logs = []
         for data in os.listdir(self.path):
             if os.path.isdir(os.path.join(self.path, data, 'run')):
                 subprocess.run(['config/quickstart', '--stop', '--data', data], cwd=self.path, stdout=subprocess.DEVNULL)
-        shutil.rmtree(self.path)
+                logs += glob.glob(os.path.join(self.path, data, 'log', '*.log'))
+        bad = [(path, line) for path in logs for line in open(path, 'rb') if any(word in line for word in SANITIZER_WORDS)]
+        if kind or bad:
+            print('     configs and logs are kept in %s' % self.path, flush=True)
+            check(kind or not bad, '%s' % bad)
+        else:
+            shutil.rmtree(self.path)
 
 
 def play(run, name):
