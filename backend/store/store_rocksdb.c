@@ -31,6 +31,7 @@
 enum {
     BATCH_BYTES_KEPT = 1 << 20,   /* a cleared batch that was bigger gives its memory back */
     RECOVER_BYTES_FREE = 4 << 20, /* room a reopen needs beside that for the rows in the WAL */
+    LOG_BYTES_LEFT = 8 << 20,     /* a start reads so much again in a tenth of a second */
     END_KEY_BYTES = 32,
     LIMITER_PERIOD_US = 20000, /* short: a compaction writes little at a time */
     LIMITER_FAIRNESS = 10,     /* one time in ten a compaction goes before a flush */
@@ -174,8 +175,20 @@ static void iter_destroy(struct store_iter *iter)
     free(iter);
 }
 
+/* A long log would be read again by the next start: its rows go to files now. What fails stays in the log. */
+static void shorten_log(struct store *store)
+{
+    char reason[256];
+    if (!store->db || store->is_read_only || atomic_load(&store->stopped) ||
+        path_bytes(store->path, ".log") < LOG_BYTES_LEFT)
+        return;
+    if (store_flush(store, reason, sizeof reason) != OK)
+        log_event(LOG_WARN, "flush_failed", "path=%s reason=\"%s\"", store->path, reason);
+}
+
 void store_close(struct store *store)
 {
+    shorten_log(store);
     db_close(store);
     for (size_t i = 0; i < ITERS_KEPT; i++) {
         struct store_iter *iter = atomic_load(&store->iters[i]);

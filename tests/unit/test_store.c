@@ -5,6 +5,7 @@
  * write and fdatasync of this program are its own, so that a test can make them fail. The process that
  * is killed is this program again: test_store --writer PATH NEXT.
  */
+#include "backend/store/store_path.h"
 #include "shared/clock.h"
 #include "tests/unit/store_cases.h"
 
@@ -199,6 +200,28 @@ START_TEST(a_damaged_row_is_an_error_not_a_wrong_value)
     ck_assert(!store_iter_valid(iter));
     ck_assert(store_iter_failed(iter));
     store_iter_free(iter);
+}
+END_TEST
+
+START_TEST(a_stop_leaves_no_long_log_to_the_next_start)
+{
+    static char value[1 << 20];
+    struct store_options options = cases_options();
+    options.wal_bytes_max = 64 << 20;
+    store_close(store);
+    store = store_open(env, &options, error, sizeof error);
+    put(CF_METADATA, "first", "keeps the log");
+    commit();
+    for (char key[2] = "a"; key[0] < 'a' + 20; key[0]++) {
+        memset(value, key[0], sizeof value);
+        store_batch_put(batch, store, CF_DATA, bytes_of(key), (struct bytes){value, sizeof value});
+        commit();
+    }
+    ck_assert_uint_gt(store_figure(store, "wal_bytes"), 8 << 20);
+    store_close(store);
+    ck_assert_uint_lt(path_bytes(store_path, ".log"), 1 << 20);
+    open_with(NULL, NULL);
+    ck_assert_str_eq(get(CF_METADATA, "first"), "keeps the log");
 }
 END_TEST
 
@@ -859,6 +882,7 @@ int main(int argc, char **argv)
     tcase_add_test(tests, every_choice_of_options_opens);
     tcase_add_test(tests, a_file_in_the_way_is_reported);
     tcase_add_test(tests, a_damaged_row_is_an_error_not_a_wrong_value);
+    tcase_add_test(tests, a_stop_leaves_no_long_log_to_the_next_start);
     tcase_add_test(tests, a_row_on_the_disk_is_cold_until_it_was_fetched);
     tcase_add_test(tests, blocks_that_were_read_can_be_forgotten);
     tcase_add_test(tests, a_walk_over_rows_on_the_disk_is_cold_until_they_were_fetched);
