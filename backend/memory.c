@@ -54,7 +54,7 @@ uint64_t memory_of_clients(const struct partition *partition)
          link = link->next) {
         const struct session *session = container_of(link, struct session, link);
         bytes += sizeof *session + session->transaction.bytes + session_owed_bytes(session) +
-                 stream_held(session->stream);
+                 stream_held(session->stream) + stream_tls_bytes(session->stream);
     }
     return bytes;
 }

@@ -150,7 +150,8 @@ void local_describe_client(const struct client *client, struct out *out)
         transaction->is_open ? (int)transaction->count : -1, stream_held(stream),
         client_transaction_bytes(transaction), stream_pending(stream), client->pipeline.count,
         client->kept_bytes,
-        sizeof *client + stream_held(stream) + stream_pending(stream) + client->kept_bytes);
+        sizeof *client + stream_tls_bytes(stream) + stream_held(stream) + stream_pending(stream) +
+            client->kept_bytes);
     out_printf(out, " cmd=%s user=%.*s redir=%" PRId64 " resp=%u lib-name=%s lib-ver=%s",
                client->last_command ? command_full_name(client->last_command) : "NULL",
                (int)user.len, user.data,

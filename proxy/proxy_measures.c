@@ -210,7 +210,7 @@ static void print_map(const struct admin_visit *visit, struct out *out)
     metric_gauge(out, "scree_proxy_map_shards", "Shards of the map in use.",
                  (double)map->shard_count);
     metric_gauge(out, "scree_proxy_memory_buffers_bytes",
-                 "Memory of requests and replies under way.",
+                 "Memory of requests and replies under way, and of TLS connections.",
                  (double)atomic_load(&visit->proxy->memory_used));
     metric_gauge(out, "scree_proxy_memory_limit_bytes", "memory-limit.",
                  (double)visit->snapshot->config.memory_limit_bytes);

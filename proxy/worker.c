@@ -34,6 +34,8 @@ enum {
 };
 
 static const char maxclients_error[] = "-ERR max number of clients reached\r\n";
+static const char tls_memory_error[] =
+    "-ERR connections that speak TLS hold half of memory-limit, no more are taken\r\n";
 
 /* Redis' words. */
 static const char protected_error[] =
@@ -177,13 +179,26 @@ static void refuse(struct proxy_worker *worker, struct stream *stream, const cha
     stream_close(stream);
 }
 
+/* What TLS may hold: were it more, everybody could be held at memory-limit by connections that are silent. */
+static uint64_t tls_share(const struct proxy_worker *worker)
+{
+    return worker->snapshot->config.memory_limit_bytes / 2;
+}
+
+static bool is_tls_full(const struct proxy_worker *worker, const struct stream *stream)
+{
+    size_t bytes = stream_tls_bytes(stream); /* the same for each */
+    return bytes && metrics_sum(METRIC_PROCESS_TLS_CONNECTIONS) * bytes > tls_share(worker);
+}
+
 void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, struct bytes name)
 {
     int64_t limit = worker->snapshot->config.maxclients;
     if (atomic_fetch_add(&worker->proxy->clients, 1) < limit && !worker->is_stopping) {
-        if (local_is_protected(worker, stream, name)) {
+        bool is_full = is_tls_full(worker, stream);
+        if (is_full || local_is_protected(worker, stream, name)) {
             atomic_fetch_sub(&worker->proxy->clients, 1);
-            refuse(worker, stream, protected_error);
+            refuse(worker, stream, is_full ? tls_memory_error : protected_error);
             return;
         }
         metric_add(worker->metrics, METRIC_PROXY_CLIENTS_ACCEPTED, 1);
@@ -302,7 +317,10 @@ static void go_on_stopping(struct proxy_worker *worker)
 
 static uint64_t publish_memory(struct proxy_worker *worker)
 {
-    uint64_t used = block_bytes_total() + worker->copied;
+    uint64_t tls = loop_tls_bytes(worker->loop);
+    if (tls && tls > tls_share(worker) / worker->proxy->worker_count)
+        tls = tls_share(worker) / worker->proxy->worker_count; /* the limit was lowered */
+    uint64_t used = block_bytes_total() + worker->copied + tls;
     uint64_t change = used - worker->memory_published; /* may be "negative" */
     worker->memory_published = used;
     return atomic_fetch_add(&worker->proxy->memory_used, change) + change;

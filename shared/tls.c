@@ -216,8 +216,11 @@ enum tls_result tls_handshake(struct tls *tls)
 {
     ERR_clear_error();
     int returned = SSL_do_handshake(tls->ssl);
-    if (returned == 1)
+    if (returned == 1) {
+        (void)SSL_free_buffers(
+            tls->ssl); /* a silent peer would keep them; no: there is more in them */
         return TLS_DONE;
+    }
     enum tls_result result = outcome(tls, returned);
     if (result != TLS_END)
         return result;

@@ -18,7 +18,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { TLS_REASON_MAX = 256 };
+enum {
+    TLS_REASON_MAX = 256,
+    /* What a connection holds while nothing is under way, most of it OpenSSL's; while its handshake lasts. Measured, not
+     * counted: unit/test_tls. */
+    TLS_CONNECTION_BYTES = 24 * 1024,
+    TLS_HANDSHAKE_BYTES = 64 * 1024,
+};
 
 /* What a server asks of its clients. */
 enum tls_clients {

@@ -77,7 +77,8 @@ void client_line(const struct session *session, struct out *out)
         transaction->is_open ? (int)transaction->count : -1, stream_held(stream),
         transaction->bytes, stream_pending(stream), session->held_count[0] + session->held_count[1],
         held,
-        sizeof *session + stream_held(stream) + transaction->bytes + session_owed_bytes(session));
+        sizeof *session + stream_tls_bytes(stream) + stream_held(stream) + transaction->bytes +
+            session_owed_bytes(session));
     struct bytes user = session_user_name(session);
     out_printf(out, " cmd=%s user=%.*s redir=%" PRId64 " resp=%u lib-name=%s lib-ver=%s",
                session->command ? command_full_name(session->command) : "NULL", (int)user.len,

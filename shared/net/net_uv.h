@@ -49,6 +49,7 @@ struct loop {
     struct list handshakes;       /* TLS, half-open; secure_uv.c */
     struct list handshakes_ready; /* those with something to do */
     unsigned handshake_count;
+    unsigned secured_count;  /* streams that speak TLS, handshakes done */
     struct metrics *metrics; /* of TLS; NULL until the first connection */
 
     unsigned opened;

@@ -13,6 +13,7 @@
  * handshake is done.
  *
  * (1) Half-open handshakes are bounded: at HANDSHAKES_MAX the one that has been silent longest makes room.
+ *     They are not counted as anybody's memory: TLS_HANDSHAKE_BYTES each at most.
  * (2) What is encrypted and not sent is bounded by SEALED_MAX; the rest waits in the stream's out, where it is counted
  *     as ever.
  */
@@ -95,6 +96,7 @@ static void handshake_end(struct stream *stream, int err)
     } else {
         count_handshake(stream, metrics);
         stream->is_secured = true;
+        stream->loop->secured_count++;
         stream_opened(stream);
         stream_send(stream);
         if (tls_has_input(stream->tls))
@@ -221,8 +223,10 @@ void secure_stop(struct stream *stream)
 
 void secure_free(struct stream *stream)
 {
-    if (stream->is_secured)
+    if (stream->is_secured) {
         metric_sub(metrics_of(stream->loop), METRIC_PROCESS_TLS_CONNECTIONS, 1);
+        stream->loop->secured_count--;
+    }
     tls_free(stream->tls);
 }
 
@@ -250,6 +254,16 @@ bool stream_is_local(const struct stream *stream)
     const char *peer = stream->peer;
     return strchr(peer, '/') || strncmp(peer, "127.0.0.1:", 10) == 0 ||
            strncmp(peer, "[::1]:", 6) == 0 || strncmp(peer, "[::ffff:127.0.0.1]:", 19) == 0;
+}
+
+size_t stream_tls_bytes(const struct stream *stream)
+{
+    return stream->is_secured ? TLS_CONNECTION_BYTES : 0;
+}
+
+size_t loop_tls_bytes(const struct loop *loop)
+{
+    return (size_t)loop->secured_count * TLS_CONNECTION_BYTES;
 }
 
 bool stream_is_verified(const struct stream *stream)

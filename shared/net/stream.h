@@ -58,6 +58,10 @@ void stream_send(struct stream *stream);
 size_t stream_pending(const struct stream *stream);
 /* Bytes of an incomplete frame held. */
 size_t stream_held(const struct stream *stream);
+/* What TLS holds for an open stream beside those; 0: it is plain. */
+size_t stream_tls_bytes(const struct stream *stream);
+/* The same of all streams of a loop. */
+size_t loop_tls_bytes(const struct loop *loop);
 /* Stops and starts reading; bytes that were read and not consumed are presented again on resume
  * (from the loop, not from inside stream_resume). */
 void stream_pause(struct stream *stream);

@@ -7,13 +7,18 @@
     scree-proxy  redis-benchmark ─► scree-proxy (1 worker) ─► redis-server
     backend      redis-benchmark ─► scree-backend (1 partition, durability = always)
     scree        redis-benchmark ─► scree-proxy (1 worker) ─► scree-backend (2 partitions, always)
-    redis-tls    redis-benchmark --tls ─► redis-server                   (only when asked for by --systems)
-    proxy-tls    redis-benchmark --tls ─► scree-proxy ─► redis-server    (likewise; plain behind the proxy)
-    backend-tls  redis-benchmark --tls ─► scree-backend                  (likewise)
+
+and, when asked for by --tls or --systems:
+
+    redis-tls    redis-benchmark --tls ─► redis-server
+    proxy-tls    redis-benchmark --tls ─► scree-proxy ─► redis-server (plain behind the proxy)
+    backend-tls  redis-benchmark --tls ─► scree-backend (1 partition, always)
+    scree-tls    redis-benchmark --tls ─► scree-proxy ─ TLS ─► scree-backend (2 partitions, always)
 
 The figure that matters comes first: CPU µs per request of each process, from its threads' schedstat before and after;
 throughput and latency depend on what else the machine does. Each cell is the median of some short runs, the systems take
-turns within a row. Prints tables and rows against the targets; a full run writes docs/benchmarks.md. Nothing is asserted.
+turns within a row. Prints tables and rows against the targets; a full run writes docs/benchmarks.md, --tls its section of
+that name. Nothing is asserted.
 """
 
 import argparse
@@ -33,6 +38,7 @@ from certs import Kit
 from cluster import Oracle, Process, binary, even_slots, free_ports, is_sanitized, write_ini
 
 SYSTEMS = ['redis', 'nutcracker', 'haproxy', 'scree-proxy', 'backend', 'scree']
+TLS_SYSTEMS = ['redis-tls', 'scree-proxy', 'proxy-tls', 'backend', 'backend-tls', 'scree', 'scree-tls']
 KEYSPACE = 100000
 CLIENTS = 50
 
@@ -171,6 +177,22 @@ class Farm:
         backend = self.start(Process('backend-tls', [binary('scree-backend'), '--config', path], self.folder, [port]))
         return System('backend-tls', port, [backend], words)
 
+    def start_scree_tls(self):
+        kit, words = self.tls()
+        first, port, secret = free_ports(2), free_ports(), 'bench-secret'
+        paths = [os.path.join(self.folder, 'scree-tls-%s.ini' % name) for name in ('backend', 'shards', 'proxy')]
+        write_ini(paths[0], [('backend', dict(kit.listening(), port=-1, partitions=2, secret=secret, durability='always',
+                                              data=os.path.join(self.folder, 'scree-tls-data'), **{'tls-port': first}))])
+        write_ini(paths[1], [('map', {'epoch': 1})] + [('shard s%d' % i, {'slots': slots, 'address': '127.0.0.1:%d' % (first + i)})
+                                                       for i, slots in enumerate(even_slots(2))])
+        write_ini(paths[2], [('proxy', dict(kit.listening(), listen='', admin='', workers=1, shards=paths[1],
+                                            **{'tls-listen': '127.0.0.1:%d' % port})),
+                             ('upstream', dict(kit.connecting(), secret=secret))])
+        backend = self.start(Process('scree-backend', [binary('scree-backend'), '--config', paths[0]], self.folder,
+                                     [first, first + 1]))
+        proxy = self.start(Process('scree-proxy', [binary('scree-proxy'), '--config', paths[2]], self.folder, [port]))
+        return System('scree-tls', port, [proxy, backend], words)
+
 
 # ---- measuring ---------------------------------------------------------------------------------------------------
 
@@ -296,6 +318,33 @@ def heading(title, script):
     return '\n'.join(lines) + '\n'
 
 
+CPU = 'CPU µs per request', lambda sample: ' + '.join('%.2f' % us for us in sample.cpu_us)
+
+
+def table(results, cell):
+    names = list(next(iter(results.values())))
+    lines = ['| | ' + ' | '.join(names) + ' |', '|---' * (len(names) + 1) + '|']
+    for (size, depth, command), row in results.items():
+        lines.append('| %s %d B, -P %d | %s |' % (command.upper(), size, depth, ' | '.join(cell(row[name]) for name in names)))
+    return lines
+
+
+def tls_section(results, options):
+    lines = ['## TLS', '', 'CPU µs per request on %s, load average before the run %.1f, each figure one run of about %.1f s'
+             % (datetime.date.today().isoformat(), options.load, options.run_seconds),
+             '(`tests/bench/bench_requests.py --tls`). The handshakes of its %d clients are part of it. TLS 1.3, P-256' % CLIENTS,
+             'certificates, who connects shows one too; `scree-tls` speaks TLS on both hops.', '']
+    return '\n'.join(lines + table(results, CPU[1])) + '\n'
+
+
+def section_of(path):
+    """Where the page's section on TLS, its last, begins; and the page."""
+    with open(path) as file:
+        page = file.read()
+    at = page.find('\n## TLS\n')
+    return (at + 1 if at >= 0 else len(page)), page
+
+
 def markdown(results, options):
     lines = [options.heading]
     lines += ['%d clients, keys out of %d, each figure the median of %d runs of about %.1f s. Two figures of CPU are '
@@ -304,26 +353,26 @@ def markdown(results, options):
               '## Against the targets', '', '| | measured | target | |', '|---|---|---|---|']
     lines += ['| %s | %s | %s | %s |' % (text, measured, limit, 'met' if met else '**missed**')
               for text, measured, limit, met in targets(results, *options.sizes[:2])]
-    for title, cell in (('CPU µs per request', lambda sample: ' + '.join('%.2f' % us for us in sample.cpu_us)),
+    for title, cell in (CPU,
                         ('Requests per second', lambda sample: '%.0f' % sample.rate),
                         ('Latency p50 / p99, ms', lambda sample: '%.2f / %.2f' % (sample.p50, sample.p99))):
-        names = list(next(iter(results.values())))
-        lines += ['', '## ' + title, '', '| | ' + ' | '.join(names) + ' |', '|---' * (len(names) + 1) + '|']
-        for (size, depth, command), row in results.items():
-            cells = ' | '.join(cell(row[name]) for name in names)
-            lines.append('| %s %d B, -P %d | %s |' % (command.upper(), size, depth, cells))
+        lines += ['', '## ' + title, ''] + table(results, cell)
     return '\n'.join(lines) + '\n'
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--quick', action='store_true', help='two sizes, short runs; writes nothing')
-    parser.add_argument('--systems', default=','.join(SYSTEMS))
+    parser.add_argument('--tls', action='store_true', help='what TLS costs, 64 B; writes that section only')
+    parser.add_argument('--systems')
     parser.add_argument('--output', default=os.path.join(ROOT, 'docs', 'benchmarks.md'))
     options = parser.parse_args()
     options.sizes, options.depths = ([16, 64], [1, 16, 64]) if options.quick else ([16, 64, 1024], [1, 16, 64])
-    options.repeat, options.run_seconds = (1, 0.7) if options.quick else (3, 1.0)
-    wanted = options.systems.split(',')
+    if options.tls:
+        options.sizes, options.depths = [64], [1, 16]
+    options.repeat, options.run_seconds = (1, 1.5) if options.tls else (1, 0.7) if options.quick else (3, 1.0)
+    options.load = os.getloadavg()[0]
+    wanted = options.systems.split(',') if options.systems else TLS_SYSTEMS if options.tls else SYSTEMS
     options.heading = heading('Benchmarks', 'tests/bench/bench_requests.py')
     if any(name in wanted for name in ('scree-proxy', 'backend', 'scree')) and is_sanitized(binary('scree-proxy')):
         print('these programs were built with a sanitizer: the figures below are of no use')
@@ -333,13 +382,15 @@ def main():
             results = measure(farm, options)
         finally:
             farm.stop()
-    print('\nAgainst the targets:')
-    rows = targets(results, *options.sizes[:2])
+    rows = [] if options.tls else targets(results, *options.sizes[:2])
+    print('\nAgainst the targets:' if rows else '')
     for text, measured, limit, met in rows:
         print('  %-6s %-62s %10s  (%s)' % ('met' if met else 'MISSED', text, measured, limit))
-    if not options.quick and wanted == SYSTEMS:
+    if not options.quick and wanted == (TLS_SYSTEMS if options.tls else SYSTEMS):
+        at, page = section_of(options.output)
+        page = page[:at] + tls_section(results, options) if options.tls else markdown(results, options) + '\n' + page[at:]
         with open(options.output, 'w') as file:
-            file.write(markdown(results, options))
+            file.write(page)
         print('\nwritten to %s' % options.output)
     return 0
 

@@ -531,6 +531,31 @@ def _(run):
         check(done[0] > 3, 'no handshakes beside')
 
 
+@suite.case('connections that speak TLS count toward memory-limit, which takes no more of them at its half')
+def _(run):
+    options = {'proxy': {'memory-limit': '16mb', 'workers': 2, 'tls-auth-clients': 'no'}}
+    with cluster_of(partitions=1, proxy_options=options) as cluster:
+        proxy, context, crowd = cluster.proxies[0], cluster.tls.ca.context(), []
+
+        def come():
+            crowd.append(Connection(address_with(proxy.address, context)))
+            return crowd[-1].call('PING')
+        try:
+            while len(crowd) < 1000 and (reply := come()) == ('+', b'PONG'):
+                pass
+            check(reply[0] == '-' and b'half of memory-limit' in reply[1], str(reply))
+            check(300 < len(crowd) < 350, '%d connections of 24 KiB in 8 MB' % len(crowd))
+            check(metric_of(proxy, 'scree_proxy_memory_buffers_bytes') >= 7 * MEGABYTE, 'not counted')
+            check_equal(crowd[0].call('SET', 'served', 'still'), ('+', b'OK'))
+            line = crowd[0].get('CLIENT', 'LIST', 'ID', crowd[0].get('CLIENT', 'ID')).decode()
+            check(int(re.search(r'tot-mem=(\d+)', line)[1]) > 24 << 10, line)
+            crowd[0].call('CLIENT', 'KILL', 'TYPE', 'normal')
+            wait_for(lambda: come() == ('+', b'PONG'), 'room for new ones')
+        finally:
+            for connection in crowd:
+                connection.close()
+
+
 @suite.case('protected-mode serves strangers\' addresses where every client shows a certificate')
 def _(run):
     host = next((word for word in subprocess.run(['hostname', '-I'], capture_output=True, text=True).stdout.split()

@@ -323,6 +323,18 @@ size_t stream_held(const struct stream *stream)
     return receive_held(&stream->receive);
 }
 
+size_t stream_tls_bytes(const struct stream *stream)
+{
+    (void)stream;
+    return 0;
+}
+
+size_t loop_tls_bytes(const struct loop *loop)
+{
+    (void)loop;
+    return 0;
+}
+
 /* What fits into the pipe, by chance less. */
 static void stream_write(struct stream *stream)
 {

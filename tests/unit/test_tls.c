@@ -3,6 +3,8 @@
 #include "shared/check.h"
 #include "shared/clock.h"
 
+#include <malloc.h>
+#include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,37 @@ static char folder[] = "/tmp/scree-tls-XXXXXX";
 static char error[512];
 static struct tls_context *server_context;
 static struct tls_context *client_context;
+
+/* ---- what OpenSSL holds ---- */
+
+static size_t held_bytes;
+
+static void *counted_malloc(size_t size, const char *source, int line)
+{
+    (void)source;
+    (void)line;
+    void *memory = malloc(size);
+    held_bytes += memory ? malloc_usable_size(memory) : 0;
+    return memory;
+}
+
+static void *counted_realloc(void *memory, size_t size, const char *source, int line)
+{
+    (void)source;
+    (void)line;
+    held_bytes -= memory ? malloc_usable_size(memory) : 0;
+    void *moved = realloc(memory, size);
+    held_bytes += moved ? malloc_usable_size(moved) : 0;
+    return moved;
+}
+
+static void counted_free(void *memory, const char *source, int line)
+{
+    (void)source;
+    (void)line;
+    held_bytes -= memory ? malloc_usable_size(memory) : 0;
+    free(memory);
+}
 
 static const char *file(const char *name)
 {
@@ -146,6 +179,7 @@ static void take_ticket(struct ends *ends)
     size_t len = tls_pending(ends->server);
     CHECK(len < sizeof sealed);
     out_copy(tls_out(ends->server), sealed);
+    out_consume(tls_out(ends->server), len);
     tls_feed(ends->client, sealed, len);
     CHECK(tls_read(ends->client, &byte, 1, &got) == TLS_MORE);
 }
@@ -182,6 +216,61 @@ static void test_a_client_goes_on_with_its_session_at_the_same_peer(void)
         tls_context_unref(restarted);
         tls_context_unref(client);
     }
+}
+
+static void say(struct tls *from, struct tls *to)
+{
+    struct out out;
+    char sealed[256];
+    char byte;
+    size_t got;
+    out_init(&out);
+    out_printf(&out, "!");
+    CHECK(tls_write(from, &out, 1000));
+    size_t len = tls_pending(from);
+    CHECK(len < sizeof sealed);
+    out_copy(tls_out(from), sealed);
+    out_consume(tls_out(from), len);
+    tls_feed(to, sealed, len);
+    CHECK(tls_read(to, &byte, 1, &got) == TLS_DONE);
+    CHECK(tls_read(to, &byte, 1, &got) == TLS_MORE);
+}
+
+/* Frees it; how many bytes that gives back. */
+static size_t freed_with(struct tls *tls)
+{
+    size_t before = held_bytes;
+    tls_free(tls);
+    return before - held_bytes;
+}
+
+static void test_a_connection_holds_what_it_is_counted_as(void)
+{
+    struct tls *client = tls_new(client_context, "127.0.0.1", "measured");
+    struct tls *server = tls_new(server_context, "", "");
+    CHECK(tls_handshake(client) == TLS_MORE);
+    CHECK(carry(client, server, 100000, tls_handshake) == TLS_MORE);
+    size_t bytes = freed_with(server);
+    CHECK(bytes > TLS_HANDSHAKE_BYTES / 2);
+    CHECK(bytes <= TLS_HANDSHAKE_BYTES);
+    tls_free(client);
+
+    struct ends ends = meet(server_context, client_context, "127.0.0.1", 100000);
+    bytes = freed_with(ends.server); /* of a client that says nothing */
+    CHECK(bytes > TLS_CONNECTION_BYTES / 2);
+    CHECK(bytes <= TLS_CONNECTION_BYTES);
+    tls_free(ends.client);
+
+    ends = meet(server_context, client_context, "127.0.0.1", 100000);
+    take_ticket(&ends);
+    say(ends.client, ends.server);
+    say(ends.server, ends.client);
+    bytes = freed_with(ends.server);
+    CHECK(bytes > TLS_CONNECTION_BYTES / 2);
+    CHECK(bytes <= TLS_CONNECTION_BYTES);
+    bytes = freed_with(ends.client);
+    CHECK(bytes > TLS_CONNECTION_BYTES / 2);
+    CHECK(bytes <= TLS_CONNECTION_BYTES);
 }
 
 static void test_a_client_that_shall_not_resume_does_not(void)
@@ -346,6 +435,7 @@ static void test_wrong_options_are_named(void)
 
 int main(void)
 {
+    CHECK(CRYPTO_set_mem_functions(counted_malloc, counted_realloc, counted_free) == 1);
     CHECK(mkdtemp(folder));
     make_certificate("server");
     make_certificate("client");
@@ -359,6 +449,7 @@ int main(void)
     test_bytes_go_both_ways_in_pieces_of_any_size();
     test_a_client_goes_on_with_its_session_at_the_same_peer();
     test_a_client_that_shall_not_resume_does_not();
+    test_a_connection_holds_what_it_is_counted_as();
     test_encrypted_bytes_are_bounded();
     test_the_end_is_told();
     test_a_stranger_s_certificate_is_refused_with_the_reason();
