@@ -4,6 +4,7 @@
 import copy
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import yaml
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
+import monitors
 from certs import Authority
 from cluster import binary
 from harness import Skip, Suite, check, check_equal
@@ -91,13 +93,19 @@ def read(path):
         return file.read()
 
 
+def operator_objects():
+    """The monitors, and the rules as docs/kubernetes.md wraps them."""
+    with open(os.path.join(ROOT, 'k8s/monitoring/monitors.yaml')) as file:
+        found = [one for one in yaml.safe_load_all(file) if one]
+    wrap = re.search(r"(?s)\n(\{ printf 'apiVersion: monitoring.*?\}) \| kubectl", read(os.path.join(ROOT, 'docs/kubernetes.md')))
+    done = subprocess.run(['bash', '-c', wrap[1]], cwd=ROOT, capture_output=True, text=True, check=True)
+    return found + [yaml.safe_load(done.stdout)]
+
+
 @suite.case('the monitors of k8s/monitoring select the pods and the Service there are, by a port these have')
 def _(run):
     agreement = Agreement(render(PROD))
-    with open(os.path.join(ROOT, 'k8s/monitoring/monitors.yaml')) as file:
-        monitors = [one for one in yaml.safe_load_all(file) if one]
-    check_equal(len(monitors), 2, 'monitors')
-    for monitor in monitors:
+    for monitor in operator_objects()[:2]:
         labels = monitor['spec']['selector']['matchLabels']
         if monitor['kind'] == 'PodMonitor':
             found = [container_of(one)['ports'] for one in agreement.pods_of(labels)]
@@ -108,6 +116,25 @@ def _(run):
             wanted = monitor['spec']['endpoints']
         check_equal(len(found), 1, '%s %s selects' % (monitor['kind'], monitor['metadata']['name']))
         check({one['port'] for one in wanted} <= {port['name'] for port in found[0]}, '%s: its port' % monitor['kind'])
+
+
+@suite.case('monitors and rules have only fields that the Prometheus operator knows')
+def _(run):
+    objects = operator_objects()
+    check_equal(sorted(one['kind'] for one in objects), ['PodMonitor', 'PrometheusRule', 'ServiceMonitor'])
+    for one in objects:
+        check_equal(monitors.problems(one), [], one['kind'])
+    check(len(objects[-1]['spec']['groups'][0]['rules']) > 10, 'the rules are not in it')
+    pods, rules = copy.deepcopy(objects[0]), copy.deepcopy(objects[-1])
+    endpoint = pods['spec']['podMetricsEndpoints'][0]
+    endpoint.update(scrapeInterval='15s', interval='15', relabelings={})
+    del pods['spec']['selector'], endpoint['authorization']['credentials']['key']
+    rules['spec']['groups'][0]['rules'][0].update(runbook='x', record='also:a:record')
+    text = '\n'.join(monitors.problems(pods) + monitors.problems(rules) + monitors.problems({'kind': 'PodMonitors'}))
+    for words in ('PodMonitor/spec/podMetricsEndpoints/0: there is no field scrapeInterval', "0/interval: '15' is not",
+                  '0/relabelings: expected a list', 'PodMonitor/spec: selector is missing', 'credentials: key is missing',
+                  'rules/0: there is no field runbook', 'either an alert or a record', 'there is no None PodMonitors'):
+        check(words in text, 'expected %r in %s' % (words, text))
 
 
 @suite.case('components/tls: the same with certificates, and the lines of the files that wait for it')
