@@ -4,7 +4,6 @@
 #include "config/shards_file.h"
 #include "shared/check.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -21,21 +20,26 @@ static bool add(struct sources *sources, const char *path, char *error, size_t s
     struct manifest *manifest = manifest_read(path, error, size);
     if (!manifest)
         return false;
+    int twin = sources_find(sources, manifest->shard);
     sources->items = realloc(sources->items, (sources->count + 1) * sizeof sources->items[0]);
     CHECK(sources->items);
     struct source *source = &sources->items[sources->count++];
     source->manifest = manifest;
     CHECK((source->path = strdup(path)));
-    if (strcmp(manifest->id, sources->items[0].manifest->id) == 0)
-        return true;
-    (void)snprintf(error, size, "%s: not the same backup as %s", path, sources->items[0].path);
-    return false;
+    bool is_same = strcmp(manifest->id, sources->items[0].manifest->id) == 0;
+    if (!is_same)
+        (void)snprintf(error, size, "%s: not the same backup as %s", path, sources->items[0].path);
+    else if (twin >= 0)
+        (void)snprintf(error, size, "%s: shard %s is in %s already", path, manifest->shard,
+                       sources->items[twin].path);
+    return is_same && twin < 0;
 }
 
 static bool add_all(struct sources *sources, const char *path, char *error, size_t size)
 {
     struct disk_list list;
     char inner[PATH_MAX];
+    size_t before = sources->count;
     bool good = disk_list(&list, path, error, size);
     for (size_t i = 0; good && i < list.count; i++) {
         struct stat found;
@@ -44,7 +48,7 @@ static bool add_all(struct sources *sources, const char *path, char *error, size
             good = add(sources, inner, error, size);
     }
     disk_list_free(&list);
-    if (good && !sources->count) {
+    if (good && sources->count == before) {
         (void)snprintf(error, size, "%s: there is no backup here", path);
         good = false;
     }
@@ -81,11 +85,32 @@ static void sort(struct sources *sources)
     }
 }
 
-bool sources_open(struct sources *sources, const char *path, char *error, size_t size)
+bool sources_next_path(const char **paths, char path[PATH_MAX])
 {
+    size_t len = strcspn(*paths, ",");
+    if (len == 0 || len >= PATH_MAX)
+        return false;
+    memcpy(path, *paths, len);
+    path[len] = 0;
+    *paths += len + ((*paths)[len] == ',');
+    return true;
+}
+
+bool sources_open(struct sources *sources, const char *paths, char *error, size_t size)
+{
+    char path[PATH_MAX];
+    bool good = true;
+    const char *rest = paths;
     *sources = (struct sources){0};
-    bool good =
-        has_manifest(path) ? add(sources, path, error, size) : add_all(sources, path, error, size);
+    while (good && sources_next_path(&rest, path)) {
+        sources->is_one = strcmp(path, paths) == 0 && has_manifest(path);
+        good = has_manifest(path) ? add(sources, path, error, size)
+                                  : add_all(sources, path, error, size);
+    }
+    if (good && (*rest || !sources->count)) {
+        (void)snprintf(error, size, "%s: expected paths, separated by commas", paths);
+        good = false;
+    }
     good = good && read_map(sources, error, size);
     if (good)
         sort(sources);

@@ -1,14 +1,17 @@
 /*
- * source.h - a backup as restore and verify see it: the shards that are in a directory.
+ * source.h - a backup as restore and verify see it: the shards that are in a directory, or in several.
  *
  *   BACKUP/MANIFEST.json            one shard
  *   BACKUP/<shard>/MANIFEST.json    all of them, of one id
+ *   BACKUP,BACKUP …                 each either of these; together one backup, when shards have disks of their own
  */
 #pragma once
 
 #include "backend/backup/disk_file.h"
 #include "backend/backup/manifest.h"
 #include "shared/shard_map.h"
+
+#include <limits.h>
 
 struct source {
     char *path;
@@ -18,12 +21,14 @@ struct source {
 struct sources {
     struct source *items; /* in the order of the map; without one, of partitions */
     size_t count;
-    bool is_one;           /* the path was a shard's own: others are not looked for */
+    bool is_one;           /* a single path, and a shard's own: others are not looked for */
     struct shard_map *map; /* that was in force; NULL: a shard that was backed up alone */
 };
 
 /* Reads all manifests. False and a reason: there is none, one is damaged, or they are not of one backup. */
-bool sources_open(struct sources *sources, const char *path, char *error, size_t size);
+bool sources_open(struct sources *sources, const char *paths, char *error, size_t size);
+/* The next of several paths, separated by commas; false: there is none, or it is too long. */
+bool sources_next_path(const char **paths, char path[PATH_MAX]);
 void sources_close(struct sources *sources);
 /* The index of the source that is this shard of the map; -1: it is not there. */
 int sources_find(const struct sources *sources, const char *shard);

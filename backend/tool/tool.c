@@ -7,12 +7,13 @@
 #include <stdlib.h>
 
 const struct program_tool tool_arguments[TOOL_COUNT] = {
-    [TOOL_RESTORE] = {"--restore", "BACKUP", "put a backup into an empty data directory, and end"},
+    [TOOL_RESTORE] = {"--restore", "BACKUP,...",
+                      "put a backup into an empty data directory, and end"},
     [TOOL_DATA] = {"--data", "DIR", "the data directory, in place of the configured one"},
     [TOOL_MAP] = {"--map", "FILE", "restore: spread rows as this shard map says"},
     [TOOL_SHARD] = {"--shard", "NAME,NAME",
                     "restore: only these shards of the map, as partitions 0, 1 ..."},
-    [TOOL_VERIFY_BACKUP] = {"--verify-backup", "BACKUP",
+    [TOOL_VERIFY_BACKUP] = {"--verify-backup", "BACKUP,...",
                             "compare every file with its checksum, and end"},
     [TOOL_CHECK_DATA] = {"--check-data", "DIR", "check every row of a data directory, and end"},
     [TOOL_REPAIR] = {"--repair", NULL, "check-data: mend counters and indexes"},

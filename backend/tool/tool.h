@@ -33,7 +33,7 @@ bool tool_run(struct backend_config *config, const char *const given[TOOL_COUNT]
 /* The tools. `config` has the data directory and how stores are opened. */
 int tool_restore(const struct backend_config *config, const char *backup, const char *map,
                  const char *shards);
-int tool_verify(const char *backup);
+int tool_verify(const char *backups);
 int tool_check(const struct backend_config *config, bool repairs);
 int tool_dump(const struct backend_config *config, bool is_json);
 

@@ -1,11 +1,14 @@
 /*
  * verify.c - --verify-backup: every file of a backup, or of all backups in a directory, against its checksum.
+ *
+ * Backups of shards that have disks of their own are joined by name: /disk1/backups,/disk2/backups is verified as
+ * /disk1/backups/A,/disk2/backups/A, then B …
  */
 #include "backend/store/store_path.h"
 #include "backend/tool/source.h"
 #include "backend/tool/tool.h"
+#include "shared/check.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,16 +21,23 @@ static void tell(const char *what)
 /* Shards that the map names and that are not there. */
 static bool check_complete(const struct sources *sources, const char *path)
 {
-    bool good = true;
+    size_t wanted = 0;
+    size_t missing = 0;
     bool is_alone = !sources->map || sources->is_one;
     for (size_t i = 0; !is_alone && i < sources->map->shard_count; i++) {
         const struct shard *shard = &sources->map->shards[i];
+        wanted += shard->slot_count > 0;
         if (!shard->slot_count || sources_find(sources, shard->name) >= 0)
             continue;
-        (void)printf("incomplete: %s: shard '%s' is not there\n", path, shard->name);
-        good = false;
+        (void)printf("incomplete: %s: shard '%s' of %s is not there, %u slots\n", path, shard->name,
+                     shard->addresses[0], shard->slot_count);
+        missing++;
     }
-    return good;
+    if (missing)
+        (void)printf("incomplete: %s: %zu of %zu shards are missing; when they are on other disks, "
+                     "name all directories, separated by commas: %s,/other/disk/...\n",
+                     path, missing, wanted, path);
+    return missing == 0;
 }
 
 static bool verify_one(const char *path)
@@ -80,21 +90,56 @@ static bool is_shelf(const char *path)
     return found;
 }
 
-int tool_verify(const char *path)
+/* Was it in a directory before `end`? */
+static bool is_known(const char *paths, const char *end, const char *name)
 {
-    struct disk_list list;
-    char error[TOOL_ERROR_MAX];
+    char path[PATH_MAX];
     char child[PATH_MAX];
+    char reason[64];
+    bool known = false;
+    while (!known && paths < end && sources_next_path(&paths, path))
+        known = disk_path(child, path, name, reason, sizeof reason) && path_exists(child);
+    return known;
+}
+
+/* The backup of that name, of all directories that have it. */
+static bool verify_named(const char *paths, const char *name)
+{
+    char path[PATH_MAX];
+    char child[PATH_MAX];
+    char reason[64];
+    char *joined = NULL;
+    size_t len = 0;
+    FILE *to = open_memstream(&joined, &len);
+    CHECK(to);
+    while (sources_next_path(&paths, path))
+        if (disk_path(child, path, name, reason, sizeof reason) && path_exists(child))
+            (void)fprintf(to, "%s%s", ftell(to) ? "," : "", child);
+    CHECK(fclose(to) == 0);
+    bool good = verify_one(joined);
+    free(joined);
+    return good;
+}
+
+int tool_verify(const char *paths)
+{
+    char path[PATH_MAX];
+    char error[TOOL_ERROR_MAX];
     bool good = true;
-    if (!is_shelf(path))
-        return verify_one(path) ? TOOL_GOOD : TOOL_BAD;
-    if (!disk_list(&list, path, error, sizeof error)) {
-        tell(error);
-        return TOOL_BAD;
+    const char *rest = paths;
+    if (!sources_next_path(&rest, path) || !is_shelf(path))
+        return verify_one(paths) ? TOOL_GOOD : TOOL_BAD;
+    rest = paths;
+    for (const char *at = paths; sources_next_path(&rest, path); at = rest) {
+        struct disk_list list;
+        if (!disk_list(&list, path, error, sizeof error)) {
+            tell(error);
+            return TOOL_BAD;
+        }
+        for (size_t i = 0; i < list.count; i++)
+            if (!is_known(paths, at, list.names[i]))
+                good = verify_named(paths, list.names[i]) && good;
+        disk_list_free(&list);
     }
-    for (size_t i = 0; i < list.count; i++)
-        if (disk_path(child, path, list.names[i], error, sizeof error))
-            good = verify_one(child) && good;
-    disk_list_free(&list);
     return good ? TOOL_GOOD : TOOL_BAD;
 }

@@ -432,5 +432,40 @@ def _(run):
             check(code == 1 and 'b0p0' in text, 'a shard that is missing: %s' % text)
 
 
+@suite.case('shards with disks of their own: what is missing is named; several directories are one backup')
+def _(run):
+    with Shelf() as shelf:
+        with Cluster(1, 3, 1, backend_options=shelf.options) as cluster:
+            client = cluster.connect()
+            fill(client)
+            before = snapshot(client)
+            backup(client, 'b')
+            addresses = ['%s:%d' % address for _, address, _ in cluster.shard_addresses()]
+        disks = [os.path.join(shelf.path, disk) for disk in ('disk0', 'disk1', 'disk2')]
+        for i, disk in enumerate(disks):
+            os.makedirs(os.path.join(disk, 'b'))
+            os.rename(os.path.join(shelf.of('b'), 'b0p%d' % i), os.path.join(disk, 'b', 'b0p%d' % i))
+        os.rmdir(shelf.of('b'))
+        code, text = tool('--verify-backup', disks[0])
+        check(code == 1 and "shard 'b0p1' of %s is not there" % addresses[1] in text, text)
+        check('2 of 3 shards are missing' in text and '%s/b,/other/disk' % disks[0] in text, text)
+        code, text = tool('--verify-backup', ','.join(disks[:2]))
+        check(code == 1 and "'b0p2' of" in text and "'b0p1' of" not in text and '1 of 3' in text, text)
+        code, text = tool('--verify-backup', ','.join(disks))
+        check(code == 0 and text.count('good: ') == 3, text)
+        joined = ','.join(os.path.join(disk, 'b') for disk in disks)
+        check_equal(tool('--verify-backup', joined)[0], 0)
+        code, text = tool('--verify-backup', joined + ',' + os.path.join(disks[0], 'b'))
+        check(code == 1 and 'shard b0p0 is in' in text, 'the same one twice: %s' % text)
+        alone = os.path.join(disks[1], 'b', 'b0p1')
+        code, text = tool('--verify-backup', alone)
+        check(code == 0, 'one shard, by itself: %s' % text)
+        with tempfile.TemporaryDirectory() as data:
+            code, text = tool('--restore', alone, '--data', data)
+            check(code == 0 and 'shard b0p1 as it was' in text, text)
+        with restored(joined, 1, 2) as cluster:
+            same(before, snapshot(cluster.connect()), 'restored from three disks')
+
+
 if __name__ == '__main__':
     suite.main()
