@@ -79,6 +79,8 @@ static void debug_cold(struct call *call)
         call_errorf(call, "ERR %s", reason);
         return;
     }
+    if (flushes)
+        store_settle_ranges(store);
     store_forget_blocks(store);
     overlay_store_changed(call->partition->overlay);
     reply_ok(&call->reply);

@@ -87,7 +87,8 @@ void slice_release(struct slice *slice);
  * that of its creation. After every move: store_iter_valid. The bounds are copied. */
 struct store_iter *store_iter_new(struct store *store, enum cf cf, struct bytes lower,
                                   struct bytes upper);
-/* The same without going to the disk: where it would have to, it is not valid any more, and cold. */
+/* The same without going to the disk: where it would have to, it is not valid any more, and cold. Where ranges were
+ * deleted lately, it does go to the disk. */
 struct store_iter *store_iter_new_cached(struct store *store, enum cf cf, struct bytes lower,
                                          struct bytes upper);
 bool store_iter_is_cold(const struct store_iter *iter);
@@ -137,6 +138,8 @@ size_t store_batch_bytes(const struct store_batch *batch);
  * then a one-line reason in error[size]. */
 int store_write(struct store *store, struct store_batch *batch, bool sync, char *error,
                 size_t size);
+/* Compacts where ranges were deleted, until nothing is left of them; blocks. */
+void store_settle_ranges(struct store *store);
 /* Makes everything written so far durable. */
 int store_sync(struct store *store, char *error, size_t size);
 /* After a failed write the engine refuses writes and answers reads. This tries to bring it back,

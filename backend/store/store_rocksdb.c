@@ -119,6 +119,7 @@ static int db_open(struct store *store, bool is_read_only, char *error, size_t s
     memcpy(store->cfs, cfs, sizeof cfs);
     store->is_read_only = is_read_only;
     atomic_store(&store->stopped, is_read_only ? ERR_STORE : OK);
+    store_ranges_opened(store);
     pthread_rwlock_unlock(&store->lock);
     atomic_store_explicit(&store->is_open, true, memory_order_release);
     return OK;
@@ -322,6 +323,10 @@ static struct store_iter *iter_open(struct store *store, enum cf cf, struct byte
 {
     CHECK(cf < CF_COUNT);
     struct store_iter *iter = iter_take(store);
+    bool has_ranges = store_has_ranges(store, cf); /* store_rocksdb_ranges.c */
+    if (has_ranges)
+        read_tier = READ_ALL_TIER;
+    rocksdb_readoptions_set_ignore_range_deletions(iter->options, !has_ranges);
     atomic_fetch_add(&store->iters_now, 1);
     iter_set_bounds(iter, lower, upper);
     rocksdb_readoptions_set_read_tier(iter->options, read_tier);
@@ -515,9 +520,11 @@ void store_batch_delete_range(struct store_batch *batch, struct store *store, en
     memset(end, 0xff, sizeof end);
     if (!to.len)
         to = (struct bytes){end, sizeof end};
-    if (store->db && bytes_compare(from, to) < 0)
-        rocksdb_writebatch_delete_range_cf(batch->rows, store->cfs[cf], from.data, from.len,
-                                           to.data, to.len);
+    if (!store->db || bytes_compare(from, to) >= 0)
+        return;
+    store_range_begun(store, cf);
+    rocksdb_writebatch_delete_range_cf(batch->rows, store->cfs[cf], from.data, from.len, to.data,
+                                       to.len);
 }
 
 void store_batch_log_data(struct store_batch *batch, struct bytes data)
@@ -559,6 +566,7 @@ int store_write(struct store *store, struct store_batch *batch, bool sync, char 
         return err;
     rocksdb_write(store->db, sync ? store->sync_options : store->write_options, batch->rows,
                   &reason);
+    store_ranges_landed(store);
     return reason ? write_failed(store, reason, error, size) : OK;
 }
 

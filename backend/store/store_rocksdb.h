@@ -6,6 +6,7 @@
  *   store_rocksdb_options.c  how each column family is tuned, and why
  *   store_rocksdb_info.c     figures, maintenance, checkpoint
  *   store_rocksdb_compact.c  compaction by hand
+ *   store_rocksdb_ranges.c   where ranges were deleted
  */
 #pragma once
 
@@ -35,6 +36,13 @@ struct filter {
     enum cf cf;
 };
 
+/* Ranges deleted in a column family, counted. */
+struct ranges {
+    _Atomic uint64_t begun;  /* put into a batch */
+    _Atomic uint64_t landed; /* the batch was written, or failed */
+    _Atomic uint64_t gone;   /* compaction has left nothing of so many */
+};
+
 struct store {
     struct store_env *env;
     char *path;
@@ -52,6 +60,7 @@ struct store {
     rocksdb_options_t *options[CF_COUNT]; /* those of CF_SYSTEM are the database's too */
     rocksdb_compactionfilter_t *filters[CF_COUNT];
     struct filter filter_states[CF_COUNT];
+    struct ranges ranges[CF_COUNT];
     store_drop_fn *drop;
     void *drop_owner;
     pthread_rwlock_t lock; /* shared: control functions; exclusive: the database is reopened */
@@ -68,6 +77,14 @@ const char *store_cf_name(enum cf cf);
 /* Fills store->options and store->filters; store->env, drop and drop_owner are set. */
 void store_make_options(struct store *store, const struct store_options *options);
 void store_drop_options(struct store *store);
+/* A batch deletes a range; batches with such were written; the database was opened. */
+void store_range_begun(struct store *store, enum cf cf);
+void store_ranges_landed(struct store *store);
+void store_ranges_opened(struct store *store);
+/* May there be deleted ranges? */
+bool store_has_ranges(const struct store *store, enum cf cf);
+/* Looks for those that are gone. The lock is held. */
+void store_look_for_ranges(struct store *store);
 /* Takes RocksDB's reason: ERR_DISK_FULL or ERR_STORE, and the text in error[size]. */
 int store_failure(char *reason, char *error, size_t size);
 /* ERR_STORE and the reason: there is no database. */

@@ -38,6 +38,8 @@ void store_maintain(struct store *store)
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
         if (store->db && !atomic_load(&store->stopped) && store->filters[cf])
             maintain_cf(store, cf);
+    if (store->db && !atomic_load(&store->stopped))
+        store_look_for_ranges(store);
     pthread_rwlock_unlock(&store->lock);
 }
 

@@ -85,6 +85,8 @@ class Player:
             reply = side.first.call('FLUSHALL')
             if reply != ('+', b'OK'):
                 raise Difference(0, 'FLUSHALL at the start', 'FLUSHALL', show(reply), "+'OK'")
+        if self.chill:
+            self.chill(True)
 
     def play_steps(self, steps):
         chunks = random.Random(self.seed)
@@ -263,22 +265,29 @@ def read_database(connection):
         commands += [[key if word is None else word for word in words], ['PTTL', key], ['OBJECT', 'ENCODING', key]]
         plan.append((key, check))
     replies = iter(connection.pipeline(commands))
+    scanned = scan_keys(connection)
     found = {b'(size)': [('DBSIZE', 'exact', connection.call('DBSIZE')),
-                         ('KEYS and SCAN agree', 'exact', (':', scan_count(connection) == len(keys)))]}
+                         ('KEYS twice', 'exact', keys_of(key for key in keys if keys.count(key) > 1)),
+                         ('KEYS but not SCAN', 'exact', keys_of(set(keys) - scanned)),
+                         ('SCAN but not KEYS', 'exact', keys_of(scanned - set(keys)))]}
     for (key, check), kind in zip(plan, types):
         found[key] = [('type', 'exact', kind), ('value', check, next(replies)), ('ttl', 'ttl', next(replies)),
                       ('encoding', 'encoding', next(replies))]
     return found
 
 
-def scan_count(connection):
+def keys_of(keys):
+    return ('*', [('$', key) for key in sorted(keys)])
+
+
+def scan_keys(connection):
     cursor, keys = b'0', set()
     while True:
         reply = connection.call('SCAN', cursor, 'COUNT', 1000)
         cursor = reply[1][0][1]
         keys.update(item[1] for item in reply[1][1][1])
         if cursor == b'0':
-            return len(keys)
+            return keys
 
 
 def shrink(player, steps, difference, seconds=15):

@@ -100,7 +100,7 @@ class Chill:
         run.note('%d rows and ranges fetched, %d commands taken back, %d reads on the executing threads' % tuple(figures))
         for partition in self.partitions:
             partition.close()
-        check(figures[0] > 100 and figures[1] > 50, 'the disk was hardly read')
+        check(figures[0] > 0 and figures[1] > 0, 'nothing was read from the disk')
 
 
 def compare(run, target, store=None, **shape):

@@ -679,6 +679,11 @@ int store_flush(struct store *store, char *error, size_t size)
     return store_sync(store, error, size);
 }
 
+void store_settle_ranges(struct store *store)
+{
+    (void)store;
+}
+
 void store_forget_blocks(struct store *store)
 {
     (void)store; /* store_mem_be_cold */

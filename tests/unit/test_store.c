@@ -298,6 +298,54 @@ START_TEST(a_walk_over_rows_on_the_disk_is_cold_until_they_were_fetched)
 }
 END_TEST
 
+/* Rows "<first> 00" to "<first> 49", in a file of their own on the last level. */
+static void put_file(char first)
+{
+    char key[16];
+    for (int i = 0; i < 50; i++) {
+        snprintf(key, sizeof key, "%c %02d", first, i);
+        put(CF_DATA, key, "value");
+    }
+    commit();
+    store_compact(store, CF_DATA, BYTES(""), BYTES(""));
+}
+
+START_TEST(a_walk_that_comes_to_a_file_on_the_disk_is_cold)
+{
+    bool is_cold;
+    const struct store_range range = {.cf = CF_DATA, .upper = BYTES("b"), .bytes = 1 << 20};
+    put_file('a');
+    put_file('b');
+    store_forget_blocks(store);
+    ck_assert_int_eq(store_fetch_range(store, &range), OK);
+    ck_assert_uint_eq(count_cached(&is_cold), 50);
+    ck_assert(is_cold);
+}
+END_TEST
+
+START_TEST(a_walk_where_a_range_was_deleted_reads_what_it_needs)
+{
+    bool is_cold;
+    put_file('a');
+    put_file('b');
+    store_batch_delete_range(batch, store, CF_DATA, BYTES("a 10"), BYTES("a 20"));
+    commit();
+    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+    store_forget_blocks(store);
+    ck_assert_uint_eq(count_cached(&is_cold), 90);
+    ck_assert(!is_cold);
+    store_settle_ranges(store);
+    store_forget_blocks(store);
+    ck_assert_uint_lt(count_cached(&is_cold), 90);
+    ck_assert(is_cold);
+    store_close(store);
+    open_with(NULL, NULL);
+    store_forget_blocks(store);
+    (void)count_cached(&is_cold);
+    ck_assert(is_cold);
+}
+END_TEST
+
 /* ---- failed writes ----------------------------------------------------------------------- */
 
 static void put_acknowledged(void)
@@ -885,6 +933,8 @@ int main(int argc, char **argv)
     tcase_add_test(tests, a_stop_leaves_no_long_log_to_the_next_start);
     tcase_add_test(tests, a_row_on_the_disk_is_cold_until_it_was_fetched);
     tcase_add_test(tests, blocks_that_were_read_can_be_forgotten);
+    tcase_add_test(tests, a_walk_that_comes_to_a_file_on_the_disk_is_cold);
+    tcase_add_test(tests, a_walk_where_a_range_was_deleted_reads_what_it_needs);
     tcase_add_test(tests, a_walk_over_rows_on_the_disk_is_cold_until_they_were_fetched);
     tcase_add_loop_test(tests, a_write_without_room_is_refused_until_recovery, 0, 2);
     tcase_add_loop_test(tests, a_failed_write_is_refused_until_recovery, 0, 2);

@@ -1,0 +1,93 @@
+/*
+ * store_rocksdb_ranges.c - which column families may hold deleted ranges.
+ *
+ * RocksDB 7.8 loses rows without a word when an iterator that minds deleted ranges meets an error in a file: at the
+ * boundary of two files of a level, and where a deleted range makes it seek again (both were corrected in 8.5.2). "That
+ * block is not in memory" is such an error, so:
+ *
+ *   no deleted ranges there   iterators ignore them, and every error is seen
+ *   there may be some         iterators mind them and go to the disk, where an error is no everyday thing
+ *
+ * begun > gone: there may be some. They are gone when the memory table with the last of them was flushed and no file
+ * has one any more.
+ */
+#include "backend/store/store_rocksdb.h"
+
+#include <stdlib.h>
+
+void store_range_begun(struct store *store, enum cf cf)
+{
+    atomic_fetch_add(&store->ranges[cf].begun, 1);
+}
+
+void store_ranges_landed(struct store *store)
+{
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        atomic_store(&store->ranges[cf].landed, atomic_load(&store->ranges[cf].begun));
+}
+
+bool store_has_ranges(const struct store *store, enum cf cf)
+{
+    return atomic_load(&store->ranges[cf].begun) != atomic_load(&store->ranges[cf].gone);
+}
+
+/* Has a file of the column family a deleted range? */
+static bool files_have_ranges(struct store *store, enum cf cf)
+{
+    static const char label[] = "# range deletions=";
+    char *text =
+        rocksdb_property_value_cf(store->db, store->cfs[cf], "rocksdb.aggregated-table-properties");
+    const char *at = text ? strstr(text, label) : NULL;
+    bool found = !at || strtoull(at + strlen(label), NULL, 10) > 0;
+    rocksdb_free(text);
+    return found;
+}
+
+static bool flush_cf(struct store *store, enum cf cf)
+{
+    char *reason = NULL;
+    rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
+    rocksdb_flushoptions_set_wait(options, 1);
+    rocksdb_flush_cf(store->db, options, store->cfs[cf], &reason);
+    rocksdb_flushoptions_destroy(options);
+    bool good = !reason;
+    rocksdb_free(reason);
+    return good;
+}
+
+static void look(struct store *store, enum cf cf)
+{
+    struct ranges *ranges = &store->ranges[cf];
+    uint64_t landed = atomic_load(&ranges->landed);
+    if (store_has_ranges(store, cf) && landed == atomic_load(&ranges->begun) &&
+        flush_cf(store, cf) && !files_have_ranges(store, cf))
+        atomic_store(&ranges->gone, landed);
+}
+
+void store_look_for_ranges(struct store *store)
+{
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        look(store, cf);
+}
+
+/* What the log held is in files now, unless it is open for reading only. */
+void store_ranges_opened(struct store *store)
+{
+    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
+        store_range_begun(store, cf);
+        if (!store->is_read_only && !files_have_ranges(store, cf))
+            atomic_store(&store->ranges[cf].gone, atomic_load(&store->ranges[cf].begun));
+    }
+    store_ranges_landed(store);
+}
+
+void store_settle_ranges(struct store *store)
+{
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        if (store_has_ranges(store, cf))
+            store_compact(store, cf, (struct bytes){NULL, 0}, (struct bytes){NULL, 0});
+    pthread_rwlock_rdlock(&store->lock);
+    if (store->db && !atomic_load(&store->stopped))
+        store_look_for_ranges(store);
+    pthread_rwlock_unlock(&store->lock);
+}
