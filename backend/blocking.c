@@ -211,6 +211,11 @@ static void make_ready(struct blocking_set *set, struct awaited *awaited)
         list_push(&set->ready, &awaited->ready);
 }
 
+bool blocking_concerns(struct blocking_set *set, const struct space *space, struct bytes key)
+{
+    return set->clients > 0 && awaited_get(set, space, key);
+}
+
 void blocking_key_written(struct blocking_set *set, const struct space *space, struct bytes key,
                           enum type type)
 {

@@ -43,6 +43,8 @@ bool blocking_timeout(struct call *call, uint32_t index, uint64_t *timeout_ms);
 
 void blocking_key_written(struct blocking_set *set, const struct space *space, struct bytes key,
                           enum type type);
+/* Does somebody wait for it? */
+bool blocking_concerns(struct blocking_set *set, const struct space *space, struct bytes key);
 void blocking_key_deleted(struct blocking_set *set, const struct space *space, struct bytes key);
 /* Every key of the storage namespace was deleted. */
 void blocking_space_flushed(struct blocking_set *set, const struct space *space);

@@ -1,11 +1,13 @@
 #include "backend/cold.h"
 
+#include "backend/account.h"
 #include "backend/blocking.h"
 #include "backend/encoding.h"
 #include "backend/overlay.h"
 #include "backend/partition.h"
 #include "backend/reader.h"
 #include "backend/session.h"
+#include "backend/stats.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/keys.h"
@@ -94,14 +96,26 @@ static bool runs_others(const struct command *command)
     return command->id == COMMAND_exec || command->group == GROUP_SCRIPTING;
 }
 
+/* Nobody looks on while it runs, and its commands touch nothing but keys. */
+static bool is_plain_exec(const struct call *call)
+{
+    const struct session *session = call->session;
+    return call->command->id == COMMAND_exec && session->transaction.is_open &&
+           session->transaction.is_plain && !session->tracker.is_on &&
+           list_empty(&call->partition->monitors);
+}
+
 /* A handler of these reads rows, and only tells of changes through the keyspace. */
 static bool may_unwind(const struct call *call)
 {
     const struct command *command = call->command;
     const struct session *session = call->session;
-    return call->partition->reader && session->cold_tries < COLD_TRIES &&
-           session->cold.ranges < READER_RANGES_MAX &&
-           command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN) &&
+    if (!call->partition->reader || session->cold_tries >= COLD_TRIES ||
+        session->cold.ranges >= READER_RANGES_MAX)
+        return false;
+    if (is_plain_exec(call) || command->id == COMMAND_watch)
+        return true;
+    return command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN) &&
            !runs_others(command);
 }
 
@@ -110,6 +124,8 @@ static void suspend(struct session *session)
 {
     struct partition *partition = session->partition;
     session->cold_tries++;
+    session->cold.ranges += session->cold.has_range;
+    session->cold.has_range = false;
     partition->started_us = clock_mono_us();
     metric_add(partition->metrics, METRIC_BACKEND_COLD_WAITS, 1);
 }
@@ -133,18 +149,60 @@ bool cold_ready(struct call *call)
     return false;
 }
 
+/* Counted by the keyspace while a handler runs. */
+static const enum metric counted[] = {METRIC_BACKEND_HITS, METRIC_BACKEND_MISSES,
+                                      METRIC_BACKEND_EXPIRED, METRIC_BACKEND_ERRORS};
+
+enum { COUNTED = sizeof counted / sizeof counted[0] };
+
+static void attempt_begin(struct partition *partition)
+{
+    overlay_attempt_begin(partition->overlay);
+    space_attempt_begin(partition->spaces);
+    accounts_hold(partition);
+}
+
 void cold_begin(struct call *call, struct cold_mark *mark)
 {
     struct partition *partition = call->partition;
-    const struct metrics *metrics = partition->metrics;
-    mark->is_set = may_unwind(call);
+    *mark = (struct cold_mark){.is_set = may_unwind(call), .messages = partition->messages.count};
     if (!mark->is_set)
         return;
+    _Static_assert(COUNTED == sizeof mark->counts / sizeof mark->counts[0], "one for each");
     memcpy(mark->random_state, partition->random_state, sizeof mark->random_state);
-    mark->hits = atomic_load_explicit(&metrics->values[METRIC_BACKEND_HITS], memory_order_relaxed);
-    mark->misses =
-        atomic_load_explicit(&metrics->values[METRIC_BACKEND_MISSES], memory_order_relaxed);
+    for (int i = 0; i < COUNTED; i++)
+        mark->counts[i] = stats_metric(partition->metrics, counted[i]);
+    mark->is_attempt = call->command->id == COMMAND_exec;
+    if (mark->is_attempt)
+        attempt_begin(partition);
     overlay_unwind_begin(partition->overlay, &call->session->cold);
+}
+
+void cold_settle(struct call *call)
+{
+    struct partition *partition = call->partition;
+    if (!partition->accounts.is_held)
+        return;
+    overlay_unwind_end(partition->overlay);
+    overlay_attempt_end(partition->overlay, true);
+    space_attempt_end(partition->spaces, true);
+    accounts_settle(partition);
+}
+
+/* Everything that the call's commands did is forgotten. */
+static void take_back(struct call *call, const struct cold_mark *mark)
+{
+    struct partition *partition = call->partition;
+    if (mark->is_attempt) {
+        overlay_attempt_end(partition->overlay, false);
+        space_attempt_end(partition->spaces, false);
+        accounts_drop(partition);
+    }
+    messages_drop(&partition->messages, mark->messages);
+    memcpy(partition->random_state, mark->random_state, sizeof mark->random_state);
+    for (int i = 0; i < COUNTED; i++)
+        metric_set(partition->metrics, counted[i], mark->counts[i]);
+    out_truncate(call->reply.out, call->begun);
 }
 
 bool cold_end(struct call *call, const struct cold_mark *mark)
@@ -154,13 +212,15 @@ bool cold_end(struct call *call, const struct cold_mark *mark)
     if (!mark->is_set)
         return false;
     overlay_unwind_begin(partition->overlay, NULL);
-    if (!session->cold.pending)
+    if (!session->cold.pending) {
+        cold_settle(call);
         return false;
-    memcpy(partition->random_state, mark->random_state, sizeof mark->random_state);
-    metric_set(partition->metrics, METRIC_BACKEND_HITS, mark->hits);
-    metric_set(partition->metrics, METRIC_BACKEND_MISSES, mark->misses);
-    out_truncate(call->reply.out, call->begun);
-    ask_keys(session, call->command, call->argv, call->argc);
+    }
+    take_back(call, mark);
+    if (mark->is_attempt)
+        ask_queue(session);
+    else
+        ask_keys(session, call->command, call->argv, call->argc);
     arena_reset(&partition->arena);
     suspend(session);
     return true;

@@ -10,8 +10,11 @@
  * sessions go on. Meanwhile the rows are fetched too that the requests behind it will ask for first.
  *
  * A command can be taken back until it has told somebody of a change (WATCH, tracking, blocked clients): from then on,
- * and after COLD_TRIES, its reads go to the disk. So do those of EXEC, of scripts and of commands that waited for a
- * key. Where rows have been cold lately they and all commands of several keys ask for the rows of their keys first.
+ * and after COLD_TRIES, its reads go to the disk. So do those of scripts and of commands that waited for a key. Where
+ * rows have been cold lately scripts and all commands of several keys ask for the rows of their keys first.
+ *
+ * EXEC is taken back as a whole, when all its commands do is to read and write their keys: each of them that needs a
+ * row asks for it, then the effects of all, and what was counted, are forgotten, and the queue is as it was.
  */
 #pragma once
 
@@ -24,8 +27,9 @@ struct session;
 struct cold_mark {
     bool is_set;
     uint64_t random_state[4];
-    uint64_t hits;
-    uint64_t misses;
+    bool is_attempt; /* an EXEC's: several commands are taken back as one */
+    uint32_t messages;
+    uint64_t counts[4];
 };
 
 /* False: the command has to wait for rows before it is run. */
@@ -34,6 +38,9 @@ bool cold_ready(struct call *call);
 void cold_begin(struct call *call, struct cold_mark *mark);
 /* It has run. True: it was taken back, and its session waits. */
 bool cold_end(struct call *call, const struct cold_mark *mark);
+
+/* In EXEC: its commands ran, and none is taken back any more. */
+void cold_settle(struct call *call);
 
 /* The session waits: asks for rows that the requests in these bytes will read. */
 void cold_look_ahead(struct session *session, const char *data, size_t len);

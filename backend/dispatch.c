@@ -1,5 +1,6 @@
 #include "backend/dispatch.h"
 
+#include "backend/account.h"
 #include "backend/acl_gate.h"
 #include "backend/blocking.h"
 #include "backend/cold.h"
@@ -225,54 +226,6 @@ static bool is_queued(const struct call *call)
 
 /* ---- running ---- */
 
-static void log_slow(const struct call *call, uint64_t usec)
-{
-    const struct slow_command slow = {
-        .at_s = call->now_ms / 1000,
-        .usec = usec,
-        .peer = bytes_of(stream_peer(call->session->stream)),
-        .name = bytes_of(call->session->name ? call->session->name : ""),
-        .command = call->command,
-        .argv = call->argv,
-        .argc = call->argc,
-    };
-    slowlog_push(&call->partition->stats->slowlog, &slow,
-                 (uint64_t)call->partition->settings->slowlog_len_max);
-}
-
-/* Counts and times the command that just ran. The end of one is the beginning of the next: one look at the
- * clock each. A command that waits is counted among its kind when its wait ends. */
-static void account(const struct call *call)
-{
-    struct partition *partition = call->partition;
-    const struct settings *settings = partition->settings;
-    uint64_t now_us = clock_mono_us();
-    uint64_t usec = now_us - partition->started_us;
-    partition->started_us = now_us;
-    struct command_stats *stats = &partition->stats->commands[call->command->id];
-    stats->usec += usec;
-    if (!call->ready_key) {
-        partition->stats->commands_total++;
-        metric_add(partition->metrics, METRIC_BACKEND_COMMANDS, 1);
-    }
-    if (call->is_waiting)
-        return;
-    stats->calls++;
-    stats->failed += call->failed;
-    command_cells_add(&partition->commands, call->command, usec, call->failed);
-    partition->batch_commands += call->command->flags & CMD_WRITE && !call->failed;
-    if (settings->latency_tracking)
-        latency_add_command(partition->latency, call->command->id, usec);
-    if (settings->latency_threshold_ms && usec >= (uint64_t)settings->latency_threshold_ms * 1000)
-        latency_add_event(partition->latency,
-                          call->command->flags & CMD_FAST ? LATENCY_FAST_COMMAND : LATENCY_COMMAND,
-                          call->now_ms / 1000, usec / 1000);
-    if (settings->slowlog_slower_than_us >= 0 &&
-        usec >= (uint64_t)settings->slowlog_slower_than_us &&
-        !(call->command->flags & CMD_SKIP_SLOWLOG))
-        log_slow(call, usec);
-}
-
 /* After the handler of a command that is not taken back. */
 static void show(struct call *call, bool is_shown)
 {
@@ -306,8 +259,12 @@ static void run(struct call *call)
     if (call->failed || is_cold) {
         overlay_rollback(partition->overlay);
         space_rollback(partition->spaces);
+    }
+    if (is_cold) {
+        messages_drop(&partition->messages, messages);
+    } else if (call->failed) {
         messages_cut(&partition->messages, messages);
-        metric_add(partition->metrics, METRIC_BACKEND_ERRORS, !is_cold);
+        metric_add(partition->metrics, METRIC_BACKEND_ERRORS, 1);
     }
     if (!is_cold)
         show(call, is_shown && !is_shown_first);
@@ -341,10 +298,12 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
     call.failed = false;
     call.ready_key = NULL;
     char text[ACL_ERROR_MAX];
-    if (acl_gate_exec(&call, text)) /* the rules may have changed since */
+    if (acl_gate_exec(&call, text)) { /* the rules may have changed since */
         run(&call);
-    else
+    } else {
+        overlay_unwind_end(call.partition->overlay); /* it is in the log now */
         call_error_text(&call, text);
+    }
 }
 
 /* Gives the reply to the session, when there is one. */

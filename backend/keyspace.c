@@ -171,14 +171,26 @@ bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enu
 
 /* ---- changing ---- */
 
-/* The key changed: whoever watches or tracks it learns of it, so the command is not taken back any more. */
-static void touch(struct call *call, const struct entry *entry, bool by_client)
+static bool concerns_somebody(const struct partition *partition, const struct entry *entry)
 {
-    if (overlay_is_cold(call->partition->overlay))
-        return; /* it is taken back */
-    overlay_unwind_end(call->partition->overlay);
-    watch_touch(call->partition->watches, entry->space, entry->key);
+    return watch_concerns(partition->watches, entry->space, entry->key) ||
+           tracking_clients(partition->tracking) ||
+           blocking_concerns(partition->blocking, entry->space, entry->key);
+}
+
+/* The key changed: whoever watches, tracks or waits for it learns of it, and then the command is not taken back any
+ * more. False: it is taken back. */
+static bool touch(struct call *call, const struct entry *entry, bool by_client)
+{
+    struct partition *partition = call->partition;
+    if (overlay_is_cold(partition->overlay))
+        return false;
+    if (!concerns_somebody(partition, entry))
+        return true;
+    overlay_unwind_end(partition->overlay);
+    watch_touch(partition->watches, entry->space, entry->key);
     tracking_touch(call, entry->space, entry->key, by_client);
+    return true;
 }
 
 static void index_expiry(struct call *call, struct entry *entry, uint64_t expire_ms)
@@ -237,10 +249,8 @@ static void entry_write(struct call *call, struct entry *entry)
 {
     bool is_new = !entry->exists;
     row_write(call, entry);
-    if (!entry->is_untold) {
-        touch(call, entry, true);
+    if (!entry->is_untold && touch(call, entry, true))
         blocking_key_written(call->partition->blocking, entry->space, entry->key, entry->meta.type);
-    }
     if (is_new)
         notify_in(call, entry->space, NOTIFY_NEW, "new", entry->key);
 }
@@ -277,7 +287,7 @@ void entry_save(struct call *call, struct entry *entry)
 void entry_touch(struct call *call, struct entry *entry)
 {
     CHECK(entry->exists);
-    touch(call, entry, true);
+    (void)touch(call, entry, true);
 }
 
 void entry_delete(struct call *call, struct entry *entry)
@@ -292,8 +302,8 @@ void entry_delete(struct call *call, struct entry *entry)
     entry->row = NOTHING;
     entry->stored_expire_ms = 0;
     entry->meta = (struct metadata){0};
-    touch(call, entry, !is_over);
-    blocking_key_deleted(call->partition->blocking, entry->space, entry->key);
+    if (touch(call, entry, !is_over))
+        blocking_key_deleted(call->partition->blocking, entry->space, entry->key);
 }
 
 void entry_set_expire(struct call *call, struct entry *entry, uint64_t expire_ms)

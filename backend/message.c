@@ -48,6 +48,12 @@ void messages_cut(struct messages *messages, uint32_t count)
         messages->count = kept;
 }
 
+void messages_drop(struct messages *messages, uint32_t count)
+{
+    while (messages->count > count)
+        block_unref(messages->items[--messages->count].frames);
+}
+
 void messages_keep(struct messages *messages, uint32_t count)
 {
     for (uint32_t i = count; i < messages->count; i++)

@@ -43,6 +43,8 @@ void message_send(struct messages *messages, struct session *to, struct block *f
                   unsigned flags);
 /* A command failed: drops what came behind the first `count`, except what is to be kept. */
 void messages_cut(struct messages *messages, uint32_t count);
+/* Drops all that came behind the first `count`: the command is taken back. */
+void messages_drop(struct messages *messages, uint32_t count);
 /* What came behind the first `count` is sent even if the command fails. */
 void messages_keep(struct messages *messages, uint32_t count);
 /* The session is about to be freed. */

@@ -75,6 +75,14 @@ struct layer {
     size_t effects; /* puts, deletes and ranges that were not rolled back */
 };
 
+/* What rollback goes back to. */
+struct mark {
+    size_t undo_count;
+    size_t ranges_count;
+    size_t effects;
+    uint64_t observed_writes;
+};
+
 struct overlay {
     struct store *store;
     struct row_cache *cache;  /* of the store's rows; NULL: none */
@@ -91,11 +99,9 @@ struct overlay {
     struct undo *undo;
     size_t undo_count;
     size_t undo_cap;
-    struct {
-        size_t ranges_count;
-        size_t effects;
-        uint64_t observed_writes;
-    } savepoint;
+    struct mark savepoint;
+    bool is_attempt;
+    struct mark attempt; /* where it began */
 };
 
 /* ---- one column family's rows ---- */
@@ -532,23 +538,48 @@ void overlay_savepoint(struct overlay *overlay)
 {
     if (overlay->cache)
         row_cache_turn(overlay->cache);
-    overlay->undo_count = 0;
-    overlay->savepoint.ranges_count = overlay->current->ranges_count;
-    overlay->savepoint.effects = overlay->current->effects;
-    overlay->savepoint.observed_writes = overlay->observed_writes;
+    if (!overlay->is_attempt)
+        overlay->undo_count = 0;
+    overlay->savepoint = (struct mark){
+        .undo_count = overlay->undo_count,
+        .ranges_count = overlay->current->ranges_count,
+        .effects = overlay->current->effects,
+        .observed_writes = overlay->observed_writes,
+    };
 }
 
-void overlay_rollback(struct overlay *overlay)
+static void roll_back(struct overlay *overlay, const struct mark *mark)
 {
-    overlay->generation += overlay->current->effects != overlay->savepoint.effects;
-    while (overlay->undo_count > 0) {
+    overlay->generation += overlay->current->effects != mark->effects;
+    while (overlay->undo_count > mark->undo_count) {
         const struct undo *undo = &overlay->undo[--overlay->undo_count];
         undo->row->value = undo->value;
         undo->row->state = undo->state;
     }
-    overlay->current->ranges_count = overlay->savepoint.ranges_count;
-    overlay->current->effects = overlay->savepoint.effects;
-    overlay->observed_writes = overlay->savepoint.observed_writes;
+    overlay->current->ranges_count = mark->ranges_count;
+    overlay->current->effects = mark->effects;
+    overlay->observed_writes = mark->observed_writes;
+}
+
+void overlay_rollback(struct overlay *overlay)
+{
+    roll_back(overlay, &overlay->savepoint);
+}
+
+void overlay_attempt_begin(struct overlay *overlay)
+{
+    CHECK(!overlay->is_attempt);
+    overlay_savepoint(overlay);
+    overlay->is_attempt = true;
+    overlay->attempt = overlay->savepoint;
+}
+
+void overlay_attempt_end(struct overlay *overlay, bool is_good)
+{
+    CHECK(overlay->is_attempt);
+    overlay->is_attempt = false;
+    if (!is_good)
+        roll_back(overlay, &overlay->attempt);
 }
 
 void overlay_observe_begin(struct overlay *overlay)
@@ -597,7 +628,7 @@ void overlay_set_header(struct overlay *overlay, struct bytes key, struct bytes 
 
 struct layer *overlay_seal(struct overlay *overlay)
 {
-    CHECK(!overlay->in_flight);
+    CHECK(!overlay->in_flight && !overlay->is_attempt);
     overlay->in_flight = overlay->current;
     overlay->current =
         overlay->in_flight == &overlay->layers[0] ? &overlay->layers[1] : &overlay->layers[0];

@@ -54,6 +54,10 @@ void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from
 /* Marks a point; rollback takes back every effect made since. One level; begin anew per command. */
 void overlay_savepoint(struct overlay *overlay);
 void overlay_rollback(struct overlay *overlay);
+/* Several commands that may be taken back as one: savepoints and rollbacks in between are theirs. */
+void overlay_attempt_begin(struct overlay *overlay);
+/* !is_good: takes back every effect since it began. */
+void overlay_attempt_end(struct overlay *overlay, bool is_good);
 /* Changes whenever effects were taken back, or the store is not what it was: what was derived from rows that were
  * read before may be wrong. */
 uint64_t overlay_generation(const struct overlay *overlay);

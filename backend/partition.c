@@ -530,6 +530,7 @@ void partition_free(struct partition *partition)
     pubsub_free(partition->pubsub);
     tracking_free(partition->tracking);
     messages_free(&partition->messages);
+    accounts_fini(&partition->accounts);
     latency_free(partition->latency);
     if (partition->spaces)
         space_set_free(partition->spaces);

@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "backend/account.h"
 #include "backend/commit.h"
 #include "backend/message.h"
 #include "backend/space.h"
@@ -99,6 +100,7 @@ struct partition {
     struct settings
         *settings; /* the process' settings in force here; partition_refresh renews them */
     struct stats *stats;
+    struct accounts accounts;
     struct latency *latency;
     struct acl_log acl_log;
     struct bytes *argv; /* of the request being run */

@@ -256,7 +256,7 @@ void reader_want_range(struct reader *reader, const struct store_range *range,
     fetch->range.from = range_copy(&room, range->from);
     fetch->range.bytes =
         RANGE_BYTES << (2 * (wait->ranges < READER_RANGES_MAX ? wait->ranges : READER_RANGES_MAX));
-    wait->ranges++;
+    wait->has_range = true;
     list_init(&fetch->wants);
     list_push(&reader->ranges, &fetch->link);
     want_add(wait, &fetch->wants);

@@ -24,9 +24,10 @@ struct worker_pool;
 /* Somebody waits for rows. */
 struct reader_wait {
     struct list wants;
-    uint32_t pending;                           /* fetches under way */
-    bool has_failed;                            /* the store could not read one */
-    uint8_t ranges;                             /* asked for since the owner set it to 0 */
+    uint32_t pending; /* fetches under way */
+    bool has_failed;  /* the store could not read one */
+    uint8_t ranges;   /* times that ranges were asked for; the owner counts */
+    bool has_range;   /* one was, since the owner set it to false */
     void (*on_ready)(struct reader_wait *wait); /* none is under way any more */
 };
 
@@ -42,7 +43,7 @@ void reader_wait_cancel(struct reader_wait *wait);
 void reader_want(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
                  struct reader_wait *wait);
 enum { READER_RANGES_MAX = 5 };
-/* Reads a range into memory for `wait`; each time it asks four times as much, up to 4 MB at the READER_RANGES_MAX-th:
+/* Reads a range into memory for `wait`: 16 KB, and each time four times as much, up to 4 MB at the READER_RANGES_MAX-th:
  * who needs more is better off reading by itself. */
 void reader_want_range(struct reader *reader, const struct store_range *range,
                        struct reader_wait *wait);

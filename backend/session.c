@@ -637,6 +637,7 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
         return 0;
     }
     session->cold_tries = session->cold.ranges = 0;
+    session->cold.has_range = false;
     check_query(session, 0);
     return size;
 }

@@ -75,6 +75,8 @@ struct space_set {
     uint64_t generation;
     struct undo *undo;
     size_t undo_count;
+    size_t savepoint; /* undo_count there */
+    bool is_attempt;
     size_t undo_cap;
     struct arena arena; /* of the rows being made */
 };
@@ -421,20 +423,40 @@ void space_clear(struct space_set *set, struct space *space)
     for (struct counter *counter = holder_of(space)->counters; counter; counter = counter->next)
         if (counter->keys)
             counter_add(set, counter, -(int64_t)counter->keys, -(int64_t)counter->expires);
-    set->undo_count = 0; /* a flush is never taken back */
+    set->undo_count = set->savepoint = 0; /* a flush is never taken back */
 }
 
 void space_savepoint(struct space_set *set)
 {
-    set->undo_count = 0;
+    if (!set->is_attempt)
+        set->undo_count = 0;
+    set->savepoint = set->undo_count;
+}
+
+static void roll_back(struct space_set *set, size_t undo_count)
+{
+    while (set->undo_count > undo_count) {
+        struct undo *undo = &set->undo[--set->undo_count];
+        counter_add(set, undo->counter, -undo->keys, -undo->expires);
+    }
 }
 
 void space_rollback(struct space_set *set)
 {
-    while (set->undo_count > 0) {
-        struct undo *undo = &set->undo[--set->undo_count];
-        counter_add(set, undo->counter, -undo->keys, -undo->expires);
-    }
+    roll_back(set, set->savepoint);
+}
+
+void space_attempt_begin(struct space_set *set)
+{
+    set->undo_count = 0;
+    set->is_attempt = true;
+}
+
+void space_attempt_end(struct space_set *set, bool is_good)
+{
+    set->is_attempt = false;
+    if (!is_good)
+        roll_back(set, 0);
 }
 
 /* ---- rows of what changed ---- */

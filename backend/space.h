@@ -53,6 +53,9 @@ void space_swap(struct space_set *set, struct bytes name, uint8_t a, uint8_t b);
 /* Follow overlay_savepoint / overlay_rollback. */
 void space_savepoint(struct space_set *set);
 void space_rollback(struct space_set *set);
+/* Follow overlay_attempt_begin / overlay_attempt_end. */
+void space_attempt_begin(struct space_set *set);
+void space_attempt_end(struct space_set *set, bool is_good);
 /* Puts rows of the counters changed since the last seal into the overlay. */
 void space_seal(struct space_set *set);
 /* After overlay_discard: reads everything anew. */

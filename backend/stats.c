@@ -2,6 +2,7 @@
 
 #include "shared/check.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct stats *stats_new(void)
@@ -14,6 +15,7 @@ struct stats *stats_new(void)
 void stats_free(struct stats *stats)
 {
     slowlog_reset(&stats->slowlog, NULL);
+    free(stats->held);
     free(stats);
 }
 
@@ -21,6 +23,8 @@ void stats_reset(struct stats *stats, const struct metrics *metrics)
 {
     struct stats fresh = {
         .slowlog = stats->slowlog,
+        .held = stats->held,
+        .held_cap = stats->held_cap,
         .sampled_ms = stats->sampled_ms,
         .expired_before = stats_metric(metrics, METRIC_BACKEND_EXPIRED),
         .hits_before = stats_metric(metrics, METRIC_BACKEND_HITS),
@@ -29,14 +33,11 @@ void stats_reset(struct stats *stats, const struct metrics *metrics)
     *stats = fresh;
 }
 
-void stats_error(struct stats *stats, const char *text)
+static void count_error(struct stats *stats, const char *name)
 {
-    size_t len = strcspn(text, " \r\n");
-    if (len >= STATS_ERROR_NAME_MAX)
-        len = STATS_ERROR_NAME_MAX - 1;
     stats->errors_total++;
     for (uint32_t i = 0; i < stats->errors_count; i++) {
-        if (strncmp(stats->errors[i].name, text, len) == 0 && stats->errors[i].name[len] == 0) {
+        if (strcmp(stats->errors[i].name, name) == 0) {
             stats->errors[i].count++;
             return;
         }
@@ -44,9 +45,42 @@ void stats_error(struct stats *stats, const char *text)
     if (stats->errors_count == STATS_ERRORS_MAX)
         return;
     struct error_stats *error = &stats->errors[stats->errors_count++];
-    memcpy(error->name, text, len);
-    error->name[len] = 0;
+    (void)snprintf(error->name, sizeof error->name, "%s", name);
     error->count = 1;
+}
+
+static void hold_error(struct stats *stats, const char *name)
+{
+    if (stats->held_count == stats->held_cap) {
+        stats->held_cap = stats->held_cap ? stats->held_cap * 2 : 16;
+        stats->held = realloc(stats->held, stats->held_cap * sizeof *stats->held);
+        CHECK(stats->held);
+    }
+    memcpy(stats->held[stats->held_count++], name, STATS_ERROR_NAME_MAX);
+}
+
+void stats_error(struct stats *stats, const char *text)
+{
+    char name[STATS_ERROR_NAME_MAX] = {0};
+    size_t len = strcspn(text, " \r\n");
+    memcpy(name, text, len < sizeof name ? len : sizeof name - 1);
+    if (stats->errors_are_held)
+        hold_error(stats, name);
+    else
+        count_error(stats, name);
+}
+
+void stats_hold_errors(struct stats *stats)
+{
+    stats->errors_are_held = true;
+}
+
+void stats_settle_errors(struct stats *stats, bool is_good)
+{
+    for (uint32_t i = 0; is_good && i < stats->held_count; i++)
+        count_error(stats, stats->held[i]);
+    stats->held_count = 0;
+    stats->errors_are_held = false;
 }
 
 void stats_sample(struct stats *stats, uint64_t now_ms)

@@ -34,6 +34,10 @@ struct stats {
     struct command_stats commands[COMMAND_COUNT];
     struct error_stats errors[STATS_ERRORS_MAX];
     uint32_t errors_count;
+    bool errors_are_held; /* they wait in `held` until it is known whether they count */
+    char (*held)[STATS_ERROR_NAME_MAX];
+    uint32_t held_count;
+    uint32_t held_cap;
     uint64_t errors_total;
     uint64_t commands_total;
     uint64_t connections_total;
@@ -63,6 +67,9 @@ static inline uint64_t stats_metric(const struct metrics *metrics, enum metric m
 }
 /* Counts an error by its first word ("ERR", "WRONGTYPE"). */
 void stats_error(struct stats *stats, const char *text);
+/* Errors from now on count only when they are settled as good. */
+void stats_hold_errors(struct stats *stats);
+void stats_settle_errors(struct stats *stats, bool is_good);
 /* Takes a sample of the rates. */
 void stats_sample(struct stats *stats, uint64_t now_ms);
 /* So many a second, on average of the last samples. */

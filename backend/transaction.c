@@ -2,6 +2,7 @@
 
 #include "shared/check.h"
 #include "shared/command.h"
+#include "shared/keys.h"
 
 #include <stdlib.h>
 
@@ -15,7 +16,13 @@ void transaction_begin(struct transaction *transaction)
 {
     CHECK(!transaction->is_open);
     CHECK(!transaction->first);
-    transaction->is_open = true;
+    transaction->is_open = transaction->is_plain = true;
+}
+
+static bool is_plain(const struct command *command)
+{
+    return command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN) &&
+           command->group != GROUP_SCRIPTING && keys_possible(command);
 }
 
 void transaction_queue(struct transaction *transaction, const struct command *command,
@@ -39,6 +46,7 @@ void transaction_queue(struct transaction *transaction, const struct command *co
     }
     *transaction->end = queued;
     transaction->end = &queued->next;
+    transaction->is_plain &= is_plain(command);
     transaction->flags |= command->flags;
     transaction->count++;
     transaction->bytes += size;

@@ -63,7 +63,7 @@ void watch_set_free(struct watch_set *set)
 void watcher_init(struct watcher *watcher)
 {
     list_init(&watcher->watches);
-    watcher->dirty = false;
+    watcher->dirty = watcher->is_over = false;
 }
 
 static struct watched *watched_get(struct watch_set *set, const struct space *space,
@@ -132,20 +132,34 @@ void watch_clear(struct watch_set *set, struct watcher *watcher)
             watched_remove(set, watch->watched);
         free(watch);
     }
-    watcher->dirty = false;
+    watcher->dirty = watcher->is_over = false;
 }
 
-static void mark(struct watched *watched)
+/* True: there was somebody to mark, or would have been. */
+static bool mark(struct watched *watched, bool is_real)
 {
-    for (struct list *node = watched->watches.next; node != &watched->watches; node = node->next)
-        container_of(node, struct watch, key_link)->watcher->dirty = true;
+    bool found = false;
+    for (struct list *node = watched->watches.next; node != &watched->watches; node = node->next) {
+        struct watcher *watcher = container_of(node, struct watch, key_link)->watcher;
+        if (watcher->is_over)
+            continue;
+        watcher->dirty |= is_real;
+        found = true;
+    }
+    return found;
+}
+
+bool watch_concerns(struct watch_set *set, const struct space *space, struct bytes key)
+{
+    struct watched *watched = watched_get(set, space, key);
+    return watched && mark(watched, false);
 }
 
 void watch_touch(struct watch_set *set, const struct space *space, struct bytes key)
 {
     struct watched *watched = watched_get(set, space, key);
     if (watched)
-        mark(watched);
+        (void)mark(watched, true);
 }
 
 void watch_touch_space(struct watch_set *set, const struct space *space, watch_key_fn *touched,
@@ -157,7 +171,7 @@ void watch_touch_space(struct watch_set *set, const struct space *space, watch_k
     while (table_next(set->keys, &cursor, &name, &value)) {
         struct watched *watched = value;
         if (watched->space == space && touched(owner, watched->space, watched_key(watched)))
-            mark(watched);
+            (void)mark(watched, true);
     }
 }
 

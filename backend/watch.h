@@ -19,6 +19,7 @@ struct watch_set; /* all of a partition */
 struct watcher {
     struct list watches; /* of struct watch */
     bool dirty;
+    bool is_over; /* its EXEC runs: changes are nothing to it any more */
 };
 
 struct watch_set *watch_set_new(void);
@@ -28,10 +29,12 @@ void watcher_init(struct watcher *watcher);
  * time has come is deleted before it is watched. */
 void watch_add(struct watch_set *set, struct watcher *watcher, struct space *space,
                struct bytes key);
-/* Forgets all watches and the dirty mark. */
+/* Forgets all watches and marks. */
 void watch_clear(struct watch_set *set, struct watcher *watcher);
 /* The key changed: marks its watchers. Cheap when nobody watches anything. */
 void watch_touch(struct watch_set *set, const struct space *space, struct bytes key);
+/* Would watch_touch mark somebody? */
+bool watch_concerns(struct watch_set *set, const struct space *space, struct bytes key);
 /* Marks the watchers of every watched key of the storage namespace for which touched() says so. */
 typedef bool watch_key_fn(void *owner, struct space *space, struct bytes key);
 void watch_touch_space(struct watch_set *set, const struct space *space, watch_key_fn *touched,

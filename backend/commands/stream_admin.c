@@ -138,7 +138,8 @@ void cmd_xgroup_destroy(struct call *call)
         return;
     if (err == OK) {
         group_delete(call, &entry, group.name);
-        overlay_unwind_end(call->partition->overlay);
+        if (blocking_concerns(call->partition->blocking, entry.space, entry.key))
+            overlay_unwind_end(call->partition->overlay);
         blocking_key_deleted(call->partition->blocking, entry.space, entry.key);
         notify(call, NOTIFY_STREAM, "xgroup-destroy", call->argv[2]);
     }

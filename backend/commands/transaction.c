@@ -5,6 +5,7 @@
  * turns only, and the one reply waits for that layer. A command of the queue that fails takes back its own
  * effects, not the others'.
  */
+#include "backend/cold.h"
 #include "backend/dispatch.h"
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
@@ -38,15 +39,24 @@ void cmd_discard(struct call *call)
     reply_ok(&call->reply);
 }
 
+/* A command of the queue that needs rows from the disk has the others ask for theirs; then all is as before. */
 static void run_queue(struct call *call)
 {
-    struct transaction queue = call->session->transaction;
-    transaction_init(&call->session->transaction); /* what runs is not inside MULTI any more */
-    watch_clear(call->partition->watches, &call->session->watcher);
+    struct session *session = call->session;
+    struct transaction queue = session->transaction;
+    transaction_init(&session->transaction); /* what runs is not inside MULTI any more */
+    session->watcher.is_over = true;
     reply_array(&call->reply, queue.count);
     for (const struct queued *queued = queue.first; queued; queued = queued->next)
         dispatch_queued(call, queued->command, queued->argv, queued->argc);
+    if (overlay_is_cold(call->partition->overlay)) {
+        session->transaction = queue;
+        session->watcher.is_over = false;
+        return;
+    }
+    cold_settle(call);
     transaction_end(&queue);
+    watch_clear(call->partition->watches, &session->watcher);
 }
 
 void cmd_exec(struct call *call)
@@ -56,10 +66,14 @@ void cmd_exec(struct call *call)
         call_error(call, ERR_EXEC_WITHOUT_MULTI);
         return;
     }
+    bool is_dirty =
+        !session->transaction.is_aborted && keyspace_watch_dirty(call, &session->watcher);
+    if (overlay_is_cold(call->partition->overlay))
+        return; /* a watched key is on the disk */
     if (session->transaction.is_aborted) {
         call_error(call, ERR_EXECABORT);
         leave(call);
-    } else if (keyspace_watch_dirty(call, &session->watcher)) {
+    } else if (is_dirty) {
         reply_null_array(&call->reply);
         leave(call);
     } else if (call->failed) {
@@ -79,8 +93,9 @@ void cmd_watch(struct call *call)
     for (uint32_t i = 1; i < call->argc; i++) {
         if (!keyspace_open(call, call->argv[i], OPEN_QUIET, &entry))
             return;
-        watch_add(call->partition->watches, &call->session->watcher, call->space, call->argv[i]);
     }
+    for (uint32_t i = 1; i < call->argc; i++)
+        watch_add(call->partition->watches, &call->session->watcher, call->space, call->argv[i]);
     reply_ok(&call->reply);
 }
 

@@ -205,6 +205,71 @@ def _(run):
                          (':', b'0')])
 
 
+@suite.case('EXEC waits for all the rows it needs without holding up others, and runs as one, once')
+def _(run):
+    with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other:
+        for name in ('a', 'b', 'c'):
+            client.call('ZADD', 'zset:' + name, *sum(([str(i), 'm%d' % i] for i in range(500)), []))
+            client.call('HSET', 'hash:' + name, *sum((['f%d' % i, PAD] for i in range(100)), []))
+        client.call('CONFIG', 'RESETSTAT')
+        for i in range(10):
+            check_equal(client.get('DEBUG', 'COLD'), b'OK')
+            blocking = cold.info(client, 'cold_blocking_reads')
+            client.pipeline([['WATCH', key(i), 'zset:a'], ['MULTI'], ['GET', key(i)], ['SET', key(i), 'new'], ['APPEND', key(i + 100), 'x'],
+                             ['ZADD', 'zset:a', '1.5', 'new%d' % i], ['ZRANK', 'zset:a', 'm400'], ['HINCRBY', 'hash:b', 'n', '2'],
+                             ['LPUSH', 'hash:b', 'x'], ['HGET', 'hash:c', 'f50'], ['ZRANGE', 'zset:c', '250', '251'],
+                             ['RENAME', 'hash:a', 'hash:d'], ['RENAME', 'hash:d', 'hash:a'], ['DEL', key(i + 200)]])
+            cold.disk.set(0.2 if i == 0 else 0.005)
+            client.send('EXEC')
+            if i == 0:
+                wait_for(lambda: cold.info(other, 'cold_waiting') == 1, 'EXEC to wait for rows')
+                check_equal(other.get('GET', key(i)), text(i).encode())
+            replies = client.read()[1]
+            cold.disk.set(0)
+            check_equal(replies[:2], [('$', text(i).encode()), ('+', b'OK')])
+            check_equal([reply[1] for reply in replies[2:6]], [len(text(0)) + 1, 1, 401 + i, 2 * i + 2] if isinstance(replies[2][1], int)
+                        else [b'%d' % n for n in (len(text(0)) + 1, 1, 401 + i, 2 * i + 2)])
+            check_equal(replies[6][0], '-')
+            check_equal(replies[7:], [('$', PAD.encode()), ('*', [('$', b'm250'), ('$', b'm251')]), ('+', b'OK'), ('+', b'OK'),
+                                      (':', b'1')])
+            check_equal(cold.info(client, 'cold_blocking_reads') - blocking, 0, 'reads for which all stood still')
+            check_equal(other.get('GET', key(i)), b'new')
+        stats = client.get('INFO', 'commandstats').decode()
+        for name, failed in (('exec', 0), ('zadd', 0), ('hincrby', 0), ('append', 0), ('lpush', 10)):
+            line = [line for line in stats.split() if line.startswith('cmdstat_%s:' % name)][0]
+            check('calls=10,' in line and 'failed_calls=%d' % failed in line, line)
+        check('errorstat_WRONGTYPE:count=10' in client.get('INFO', 'errorstats').decode(), 'errors of attempts are counted')
+        check(cold.info(other, 'cold_waits') > 10, 'nothing was cold')
+
+
+@suite.case('a key that EXEC watches is watched while EXEC waits for its rows')
+def _(run):
+    with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other:
+        other.call('SET', 'hot', '1')
+        client.pipeline([['WATCH', 'hot'], ['MULTI'], ['INCR', 'hot'], ['GET', key(7)]])
+        check_equal(other.get('DEBUG', 'COLD'), b'OK')
+        other.call('GET', 'hot')
+        cold.disk.set(1)
+        client.send('EXEC')
+        wait_for(lambda: cold.info(other, 'cold_waiting') == 1, 'EXEC to wait for rows')
+        other.call('SET', 'hot', '5')
+        check_equal(client.read(), ('*', None))
+        cold.disk.set(0)
+        check_equal(other.get('GET', 'hot'), b'5')
+
+
+@suite.case('a command that waited tells of a missing key once')
+def _(run):
+    with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other:
+        client.call('CONFIG', 'SET', 'notify-keyspace-events', 'KEAm')
+        other.call('SUBSCRIBE', '__keyevent@0__:keymiss')
+        for i in range(5):
+            check_equal(client.get('DEBUG', 'COLD'), b'OK')
+            check_equal(client.get('MGET', 'none%d' % i, key(i)), [None, text(i).encode()])
+            check_equal(other.read(), ('*', [('$', b'message'), ('$', b'__keyevent@0__:keymiss'), ('$', b'none%d' % i)]))
+        check(cold.info(client, 'cold_waits') >= 5, 'nothing was cold')
+
+
 @suite.case('clients that leave, and a stop, while reads are under way')
 def _(run):
     with Cold() as cold, cold.client() as other:
