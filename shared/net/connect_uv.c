@@ -10,6 +10,7 @@
 #include "shared/net/net_uv.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,11 +65,9 @@ static int attempt_leave(struct connecting *connecting)
     return attempt->fd;
 }
 
-static void on_attempt(uv_poll_t *poll, int status, int events)
+/* The socket says what became of the attempt. */
+static void attempt_settle(struct connecting *connecting)
 {
-    (void)status; /* the socket knows better */
-    (void)events;
-    struct connecting *connecting = container_of(poll, struct attempt, poll)->connecting;
     int fd = attempt_leave(connecting);
     int err = 0;
     socklen_t len = sizeof(err);
@@ -80,6 +79,19 @@ static void on_attempt(uv_poll_t *poll, int status, int events)
     } else {
         connect_ended(connecting, fd, 0);
     }
+}
+
+static void on_attempt(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    attempt_settle(container_of(poll, struct attempt, poll)->connecting);
+}
+
+static bool is_settled(const struct attempt *attempt)
+{
+    struct pollfd it = {.fd = attempt->fd, .events = POLLOUT};
+    return poll(&it, 1, 0) > 0;
 }
 
 /* Waits for `fd`, at most for its share of the time. */
@@ -138,6 +150,10 @@ static void connect_next(struct connecting *connecting, int err)
 static void on_timeout(void *owner)
 {
     struct connecting *connecting = owner;
+    if (connecting->attempt && is_settled(connecting->attempt)) {
+        attempt_settle(connecting); /* in time: the loop was busy, and has not looked yet */
+        return;
+    }
     if (connecting->lookup) {
         lookup_cancel(connecting->lookup);
         connecting->lookup = NULL;
