@@ -91,7 +91,7 @@ static bool prepare(struct backup *backup)
     }
     if (!path_remove(backup->cut))
         return failed(backup, backup->cut);
-    return path_make(backup->to, backup->reason, sizeof backup->reason) &&
+    return shelf_make(backup->to, backup->reason, sizeof backup->reason) &&
            store_flush(backup->partition->store, backup->reason, sizeof backup->reason) == OK;
 }
 

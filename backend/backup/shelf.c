@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { REASON_MAX = 512 };
+enum { REASON_MAX = 512, MAKE_TRIES = 100 };
 
 bool shelf_path(char *path, const char *dir, const char *backup, const char *shard, char *error,
                 size_t size)
@@ -138,8 +138,32 @@ static void clean(void *owner, const char *backup, const char *path)
         log_event(LOG_WARN, "backup_clean_failed", "backup=%s reason=" LOG_QUOTED, backup, reason);
 }
 
+/* A backup may have been killed before it made its first shard's directory. */
+static void clean_empty(const char *dir)
+{
+    char reason[REASON_MAX];
+    char path[PATH_MAX];
+    struct disk_list list;
+    if (!path_exists(dir) || !disk_list(&list, dir, reason, sizeof reason))
+        return;
+    for (size_t i = 0; i < list.count; i++)
+        if (backup_name_valid(bytes_of(list.names[i])) &&
+            disk_path(path, dir, list.names[i], reason, sizeof reason))
+            (void)rmdir(path); /* refuses one that has something in it */
+    disk_list_free(&list);
+}
+
 void shelf_clean(const char *dir, const char *shard)
 {
     struct cleaner cleaner = {dir, shard};
     each(dir, shard, clean, &cleaner);
+    clean_empty(dir);
+}
+
+bool shelf_make(const char *path, char *error, size_t size)
+{
+    bool is_made = path_make(path, error, size);
+    for (int try = 1; !is_made && errno == ENOENT && try < MAKE_TRIES; try++)
+        is_made = path_make(path, error, size);
+    return is_made;
 }

@@ -28,5 +28,7 @@ size_t shelf_list(const char *dir, const char *shard, struct shelf_entry **entri
 struct manifest *shelf_newest(const char *dir, const char *shard);
 /* Removes the shard's part of a backup: its manifest first, then the files. False and a reason. */
 bool shelf_delete(const char *dir, const char *backup, const char *shard, char *error, size_t size);
-/* Removes what interrupted backups of the shard left behind. */
+/* Removes what interrupted backups of the shard left behind, and directories of backups without a shard. */
 void shelf_clean(const char *dir, const char *shard);
+/* Makes a shard's directory, though another shard's shelf_clean may take away the one above while it is empty. */
+bool shelf_make(const char *path, char *error, size_t size);

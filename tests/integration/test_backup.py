@@ -350,6 +350,7 @@ def _(run):
             for name in whole:
                 code, text = tool('--verify-backup', shelf.of(name))
                 check(code == 0, '%s: %s' % (name, text))
+        os.mkdir(shelf.of('cut4'))  # hit before its first file
         backup(client, 'last')
         check_equal(sorted(os.listdir(shelf.path)), sorted(names(client)), 'nothing half is left')
         check(not [name for name in os.listdir(backend.data) if name.startswith('cut-')], 'no cut is left')
