@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 import harness
 from cluster import SANITIZER_WORDS, binary, free_ports, is_sanitized
-from harness import Suite, check
+from harness import Failure, Suite, check
 from transcript import PORTS, Shell, commands_of
 
 suite = Suite(__doc__)
@@ -61,9 +61,16 @@ class Clone:
 def play(run, name):
     path = os.path.join(ROOT, name)
     check(len(commands_of(path)) > 10, '%s shows a tour' % name)
-    ports = free_ports(PORTS)
-    with Clone(ports + 79) as clone, Shell(clone, ports) as shell:
-        shell.play(path, run)
+    for attempt in range(3):
+        ports = free_ports(PORTS)
+        try:
+            with Clone(ports + 79) as clone, Shell(clone, ports) as shell:
+                shell.play(path, run)
+            return
+        except Failure as failure:  # another test may take a port between our look and the start
+            if 'in use' not in str(failure) or attempt == 2:
+                raise
+            run.note('begins again with other ports: %s' % failure)
 
 
 @suite.case('the tour of README.md')

@@ -6,8 +6,8 @@
     ```
 
 Blocks marked `console` are run in one shell, from the first to the last. Under a command stands what it prints: `…` in a
-line is any text, a line `…` any lines. A command without such lines must succeed. Where the comment says `soon`, the command
-is repeated until it prints that. Ports from 7300 to 7599 become others, which are free.
+line is any text, a line `…` any lines, but no error. A command without such lines must succeed. Where the comment says
+`soon`, the command is repeated until it prints that. Ports from 7300 to 7599 become others, which are free.
 """
 
 import os
@@ -23,6 +23,7 @@ from harness import Failure
 PORT = re.compile(r'(?<![\d.])7[345]\d\d(?!\d)')
 PORTS = 300
 END = '\x01'
+ERRORS = ('(error)', 'command not found', 'No such file', 'usage: ')
 
 
 def commands_of(path):
@@ -45,6 +46,11 @@ def commands_of(path):
 def pattern_of(lines):
     parts = ['(?:.*\n)*' if line.strip() == '…' else '.*'.join(map(re.escape, line.rstrip().split('…'))) + '\n' for line in lines]
     return re.compile(''.join(parts) + r'\Z')
+
+
+def unexpected_error(text, expected):
+    """Is there an error that the document does not show? `…` is no room for one."""
+    return any(word in text and word not in '\n'.join(expected) for word in ERRORS)
 
 
 class Shell:
@@ -96,7 +102,7 @@ class Shell:
             pattern = pattern_of(self.moved(line) for line in expected)
             while True:
                 text, code = self.run(command)
-                if pattern.match(text) if expected else code == 0:
+                if (pattern.match(text) if expected else code == 0) and not unexpected_error(text, expected):
                     break
                 if not is_soon or time.monotonic() - began > 20 * harness.SLOW:
                     raise Failure('%s\n     printed (exit code %d):\n%s     and not:\n%s' % (place, code, text, '\n'.join(expected)))
