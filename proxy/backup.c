@@ -204,33 +204,36 @@ static void cut(struct cluster_backup *backup)
     tell_all(backup, "CUT", lease, on_cut);
 }
 
-static void on_cut(struct client *client, struct request *request, struct reply *reply)
+/* The backup whose step every shard has done while writes were held; NULL: it is over, or has to begin again. */
+static struct cluster_backup *step_done(struct request *request)
 {
     struct cluster_backup *backup = answered(request);
     char reason[BACKUP_REASON_MAX];
+    if (!backup || !map_is_same(backup))
+        return NULL;
+    backup->view.held_ms = loop_mono_ms(backup->worker->loop) - backup->cut_ms;
+    if (!find_refusal(request, reason))
+        return backup;
+    try_again(backup, reason);
+    return NULL;
+}
+
+static void on_cut(struct client *client, struct request *request, struct reply *reply)
+{
+    struct cluster_backup *backup = step_done(request);
     (void)client;
     (void)reply;
-    if (!backup || !map_is_same(backup))
-        return;
-    if (find_refusal(request, reason))
-        try_again(backup, reason);
-    else
+    if (backup)
         ask_status(backup);
 }
 
 static void on_release(struct client *client, struct request *request, struct reply *reply)
 {
-    struct cluster_backup *backup = answered(request);
-    char reason[BACKUP_REASON_MAX];
+    struct cluster_backup *backup = step_done(request);
     (void)client;
     (void)reply;
-    if (!backup || !map_is_same(backup))
+    if (!backup)
         return;
-    backup->view.held_ms = loop_mono_ms(backup->worker->loop) - backup->cut_ms;
-    if (find_refusal(request, reason)) {
-        try_again(backup, reason);
-        return;
-    }
     backup->step = STEP_CONFIRM;
     tell_all(backup, "CONFIRM", NULL, on_confirm);
 }
