@@ -31,7 +31,7 @@
 enum {
     HANDSHAKES_MAX = 1024, /* half-open at a time, per loop */
     STEPS_MAX = 4,         /* in a turn; then others are served first */
-    STEPS_US = 1000,       /* the same */
+    STEPS_US = 250,        /* the same */
     STEP_READ = 8 * 1024,
     SEALED_READ = 32 * 1024,
     READ_ROOM_MIN = 8 * 1024,
