@@ -254,7 +254,8 @@ def disk_full(run, durability):
                 run.note('after %d keys: "%s"' % (len(acknowledged), refusal))
                 check(refusal.startswith('MISCONF'), 'not the error a full disk should give: ' + refusal)
                 check_equal(read_back(client, acknowledged), 0, 'keys lost while the disk is full')
-                check(isinstance(client.get('SET', 'one', 'more'), ReplyError), 'a write on the full disk')
+                again = fill_disk(client, acknowledged)  # a compaction may have made a little room
+                check(again.startswith('MISCONF'), 'a write on the full disk: ' + again)
                 check_equal(client.get('PING'), b'PONG')
                 check_equal(client.get('DBSIZE'), len(acknowledged), 'DBSIZE while the disk is full')
                 disk.grow(400)
