@@ -35,9 +35,9 @@ static void ask_keys(struct session *session, const struct command *command,
         for (uint32_t i = 0; i < keys.count && i < ASKED_KEYS_MAX; i++) {
             struct bytes key = argv[keys.refs[i].index];
             uint16_t slot = rule ? slot_rule_slot(rule, key) : slot_of(key);
-            overlay_ask(partition->overlay, CF_METADATA,
-                        encode_metadata_key(&partition->arena, space->name, slot, key),
-                        &session->cold);
+            (void)overlay_ask(partition->overlay, CF_METADATA,
+                              encode_metadata_key(&partition->arena, space->name, slot, key),
+                              &session->cold);
         }
     keys_list_fini(&keys);
 }

@@ -42,7 +42,7 @@ static bool collect_due(struct call *call, struct due *due, size_t *count)
 }
 
 /* Deletes the key when its metadata confirms the index row; else drops the stale index row. False: the store
- * failed and the row stays. */
+ * failed, or the key's row is on the disk and will be in memory soon; the row stays. */
 static bool expire_one(struct call *call, const struct due *due)
 {
     struct partition *partition = call->partition;
@@ -51,6 +51,8 @@ static bool expire_one(struct call *call, const struct due *due)
     uint16_t slot;
     struct slice value;
     struct metadata meta;
+    if (partition->reader && !overlay_ask(partition->overlay, CF_METADATA, due->row_key, NULL))
+        return false;
     int err = overlay_get(partition->overlay, CF_METADATA, due->row_key, &value);
     if (err == ERR_STORE)
         return false;

@@ -439,20 +439,23 @@ static bool in_layers(const struct overlay *overlay, enum cf cf, struct bytes ke
            (overlay->in_flight && layer_find(overlay->in_flight, cf, key, hash));
 }
 
-void overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct reader_wait *wait)
+bool overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct reader_wait *wait)
 {
     uint64_t hash = hash_row(cf, key);
     struct bytes found;
     struct slice value;
     if (in_layers(overlay, cf, key, hash) ||
         (is_cached(overlay, cf) && row_cache_get(overlay->cache, cf, key, hash, &found)) ||
-        reader_has(overlay->reader, cf, key, hash, wait))
-        return;
+        reader_look(overlay->reader, cf, key, hash, &value) != ERR_COLD)
+        return true;
+    if (reader_has(overlay->reader, cf, key, hash, wait))
+        return false;
     int err = store_get_cached(overlay->store, cf, key, &value);
     if (err == ERR_COLD)
         reader_want(overlay->reader, cf, key, hash, wait);
     if (err == OK)
         slice_release(&value);
+    return err != ERR_COLD;
 }
 
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value)

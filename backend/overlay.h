@@ -77,8 +77,8 @@ void overlay_unwind_begin(struct overlay *overlay, struct reader_wait *wait);
 void overlay_unwind_end(struct overlay *overlay);
 /* Has a read since overlay_unwind_begin failed because its row was not in memory? */
 bool overlay_is_cold(const struct overlay *overlay);
-/* A row will be read: it is fetched when it is not in memory, and `wait` (or NULL) waits for it. */
-void overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct reader_wait *wait);
+/* A row will be read: it is fetched when it is not in memory, and `wait` (or NULL) waits for it. True: it is there. */
+bool overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct reader_wait *wait);
 
 /* Ordered iteration over all layers and the store: keys in [lower, upper), deleted rows skipped. A walk goes one
  * way: seek and seek_first are followed by next, seek_last and seek_for_prev by prev. It must be closed before the overlay changes (collect first, then act) and within the turn, or be detached. */

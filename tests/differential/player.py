@@ -262,7 +262,7 @@ def read_database(connection):
     commands, plan = [], []
     for key, (_, name) in zip(keys, types):
         words, check = groups.READERS.get(name, (['TYPE', None], 'exact'))
-        commands += [[key if word is None else word for word in words], ['PTTL', key], ['OBJECT', 'ENCODING', key]]
+        commands += [[key if word is None else word for word in words], ['PEXPIRETIME', key], ['OBJECT', 'ENCODING', key]]
         plan.append((key, check))
     replies = iter(connection.pipeline(commands))
     scanned = scan_keys(connection)

@@ -258,6 +258,22 @@ def _(run):
         check_equal(other.get('GET', 'hot'), b'5')
 
 
+@suite.case('keys on the disk whose time has come are deleted without holding up others')
+def _(run):
+    with Cold(keys=100) as cold, cold.client() as client:
+        client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '0')
+        client.pipeline([['SET', 'short:%d' % i, PAD, 'PX', '1'] for i in range(500)])
+        check_equal(client.get('DEBUG', 'COLD'), b'OK')
+        check_equal(cold.info(client, 'expired_keys'), 0)
+        cold.disk.set(0.005)
+        client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '1')
+        wait_for(lambda: client.get('DBSIZE') == 100, 'keys to expire', 60)
+        cold.disk.set(0)
+        check_equal(cold.info(client, 'expired_keys'), 500)
+        check(cold.info(client, 'cold_fetches') > 20, 'they were not cold')
+        check_equal(cold.info(client, 'cold_blocking_reads'), 0, 'reads for which all stood still')
+
+
 @suite.case('a command that waited tells of a missing key once')
 def _(run):
     with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other:
