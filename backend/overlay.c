@@ -328,8 +328,8 @@ void overlay_free(struct overlay *overlay)
 
 void overlay_use_cache(struct overlay *overlay, size_t bytes)
 {
-    CHECK(!overlay->cache);
-    overlay->cache = row_cache_new(bytes);
+    row_cache_free(overlay->cache);
+    overlay->cache = bytes ? row_cache_new(bytes) : NULL;
 }
 
 void overlay_cache_figures(const struct overlay *overlay, struct row_cache_figures *figures)

@@ -30,7 +30,8 @@ struct reader_wait;
 struct overlay *overlay_new(struct store *store);
 void overlay_free(struct overlay *overlay);
 
-/* Keeps rows of the store that were read or written lately in so much memory. At most once, at the beginning. */
+/* Keeps rows of the store that were read or written lately in so much memory, which is empty at first; 0: in none. No row may
+ * be borrowed from the one before. */
 void overlay_use_cache(struct overlay *overlay, size_t bytes);
 /* How the memory serves; zeroes without it. */
 void overlay_cache_figures(const struct overlay *overlay, struct row_cache_figures *figures);

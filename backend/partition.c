@@ -22,6 +22,7 @@
 #include "backend/stats.h"
 #include "backend/store/store.h"
 #include "backend/tracking.h"
+#include "backend/tune.h"
 #include "backend/upkeep.h"
 #include "backend/walk.h"
 #include "shared/block.h"
@@ -225,6 +226,7 @@ static void show_reader(struct partition *partition)
 
 static void tick_second(struct partition *partition)
 {
+    tune_partition(partition);
     show_reader(partition);
     close_removed(partition);
     block_cache_decay();
@@ -432,9 +434,8 @@ static bool build(struct partition *partition, const struct backend_config *conf
     partition->edges = edges_new();
     partition->rank_cache = rank_cache_new(partition->overlay, config->store_rank_cache_bytes /
                                                                    (uint64_t)config->partitions);
-    if (config->store_row_cache_bytes)
-        overlay_use_cache(partition->overlay,
-                          config->store_row_cache_bytes / (uint64_t)config->partitions);
+    overlay_use_cache(partition->overlay,
+                      config->store_row_cache_bytes / (uint64_t)config->partitions);
     partition->spaces = space_set_new(partition->overlay, partition->store);
     if (!partition->spaces)
         return false;
@@ -477,6 +478,7 @@ struct partition *partition_new(struct server *server, uint32_t index, struct lo
     partition->server = server;
     partition->loop = loop;
     partition->settings = server_settings(server);
+    partition->tuned = settings_ref(partition->settings);
     const struct backend_config *config = &partition->settings->config;
     partition->metrics = metrics_new();
     partition->cell = measures_partition(&server->measures, index);
@@ -547,6 +549,7 @@ void partition_free(struct partition *partition)
     arena_fini(&partition->arena);
     free(partition->pins);
     free(partition->argv);
+    settings_unref(partition->tuned);
     settings_unref(partition->settings);
     free(partition);
 }

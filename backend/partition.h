@@ -98,7 +98,8 @@ struct partition {
     bool has_paused; /* some session may wait for the end of a pause or of a full batch */
     bool is_stopping;
     struct settings
-        *settings; /* the process' settings in force here; partition_refresh renews them */
+        *settings;          /* the process' settings in force here; partition_refresh renews them */
+    struct settings *tuned; /* those whose sizes are in force (tune.h) */
     struct stats *stats;
     struct accounts accounts;
     struct latency *latency;

@@ -7,12 +7,10 @@
 #include <limits.h>
 #include <stdio.h>
 
-static struct store *open_at(struct store_env *env, const struct backend_config *config,
-                             const char *path, store_drop_fn *drop, char *error, size_t size)
+struct store_options partition_store_options(const struct backend_config *config)
 {
     static const char *const compressions[] = {"none", "lz4", "zstd"};
-    const struct store_options options = {
-        .path = path,
+    return (struct store_options){
         .memtable_bytes = config->store_memtable_bytes,
         .memtables = (uint32_t)config->store_memtables,
         .wal_bytes_max = config->store_wal_limit_bytes,
@@ -20,8 +18,15 @@ static struct store *open_at(struct store_env *env, const struct backend_config 
         .max_open_files = config->store_max_open_files,
         .blob_threshold_bytes = config->store_blob_threshold_bytes,
         .compression = compressions[config->store_compression],
-        .drop = drop,
     };
+}
+
+static struct store *open_at(struct store_env *env, const struct backend_config *config,
+                             const char *path, store_drop_fn *drop, char *error, size_t size)
+{
+    struct store_options options = partition_store_options(config);
+    options.path = path;
+    options.drop = drop;
     return store_open(env, &options, error, size);
 }
 

@@ -15,6 +15,8 @@
 #define SYSTEM_HEADER "h"
 #define SYSTEM_FORMAT "v"
 
+/* The options of a partition's store, without path and filter. */
+struct store_options partition_store_options(const struct backend_config *config);
 /* Opens <data>/<name>; made when it is missing. NULL and a reason in error[size]. */
 struct store *partition_store_open(struct store_env *env, const struct backend_config *config,
                                    const char *name, char *error, size_t size);

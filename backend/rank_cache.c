@@ -60,6 +60,13 @@ void rank_cache_free(struct rank_cache *cache)
     free(cache);
 }
 
+void rank_cache_limit(struct rank_cache *cache, size_t bytes)
+{
+    cache->bytes_max = bytes;
+    while (cache->bytes > bytes && !list_empty(&cache->ages))
+        node_free(cache, oldest(cache));
+}
+
 static uint64_t hash_of(const struct rank_place *place)
 {
     return hash_bytes(place->parent) ^ (place->version + place->level) * 0x9e3779b97f4a7c15 >> 16;

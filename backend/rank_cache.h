@@ -42,6 +42,8 @@ struct rank_node {
 struct rank_cache;
 
 struct rank_cache *rank_cache_new(struct overlay *overlay, size_t bytes);
+/* Keeps at most so many bytes from now on; no node may be borrowed. */
+void rank_cache_limit(struct rank_cache *cache, size_t bytes);
 void rank_cache_free(struct rank_cache *cache); /* NULL is allowed */
 
 /* NULL: not here. Both nodes are borrowed until the next rank_cache_add or _forget. */

@@ -31,6 +31,13 @@ struct settings *server_settings(struct server *server)
     return settings;
 }
 
+static bool same_tls_paths(const struct backend_config *a, const struct backend_config *b)
+{
+    return strcmp(a->tls_cert_file, b->tls_cert_file) == 0 &&
+           strcmp(a->tls_key_file, b->tls_key_file) == 0 &&
+           strcmp(a->tls_ca_cert_file, b->tls_ca_cert_file) == 0;
+}
+
 struct settings *server_settings_edit(struct server *server)
 {
     pthread_mutex_lock(&server->settings_lock);
@@ -43,6 +50,11 @@ void server_settings_publish(struct server *server, struct settings *settings)
     CHECK(settings->epoch == old->epoch + 1);
     server->settings = settings;
     log_set_level((enum log_level)settings->config.log_level);
+    if (settings->config.store_block_cache_bytes != old->config.store_block_cache_bytes)
+        store_env_resize(server->env, settings->config.store_block_cache_bytes);
+    if (!same_tls_paths(&settings->config, &old->config) &&
+        !atomic_exchange(&server->watches_are_old, true))
+        loop_post(server->loop, &server->watch);
     atomic_store_explicit(&server->settings_epoch, settings->epoch, memory_order_release);
     pthread_mutex_unlock(&server->settings_lock);
     settings_unref(old);
@@ -313,16 +325,37 @@ static void on_tls_change(void *owner)
     reload(owner);
 }
 
+static void unwatch_tls(struct server *server)
+{
+    for (int i = 0; i < TLS_FILES_MAX; i++) {
+        if (server->tls_watches[i])
+            watch_free(server->tls_watches[i]);
+        server->tls_watches[i] = NULL;
+    }
+}
+
 static void watch_tls(struct server *server)
 {
     char *paths[TLS_FILES_MAX] = {NULL};
-    if (server->settings->tls)
-        backend_tls_paths(&server->settings->config, paths);
+    struct settings *settings = server_settings(server);
+    if (settings->tls)
+        backend_tls_paths(&settings->config, paths);
+    settings_unref(settings);
+    unwatch_tls(server);
     for (int i = 0; i < TLS_FILES_MAX; i++) {
         if (paths[i])
             server->tls_watches[i] = watch_new(server->loop, paths[i], on_tls_change, server);
         free(paths[i]);
     }
+}
+
+/* The paths are others now. What was changed before we watched is read. */
+static void run_watch(struct task *task)
+{
+    struct server *server = container_of(task, struct server, watch);
+    atomic_store(&server->watches_are_old, false);
+    watch_tls(server);
+    reload(server);
 }
 
 static bool server_open(struct server *server, char *error, size_t size)
@@ -352,6 +385,7 @@ static bool server_open(struct server *server, char *error, size_t size)
     loop_on_signal(server->loop, SIGTERM, on_signal, server);
     loop_on_signal(server->loop, SIGINT, on_signal, server);
     loop_on_signal(server->loop, SIGHUP, on_signal, server);
+    server->watch.run = run_watch;
     watch_tls(server);
     return admin_start(server, error, size);
 }
@@ -376,9 +410,7 @@ static void server_serve(struct server *server)
 
 static void server_close(struct server *server)
 {
-    for (int i = 0; i < TLS_FILES_MAX; i++)
-        if (server->tls_watches[i])
-            watch_free(server->tls_watches[i]);
+    unwatch_tls(server);
     if (server->admin)
         http_stop(server->admin);
     for (uint32_t i = 0; i < server->members_count; i++) {

@@ -53,6 +53,8 @@ struct server {
     uint64_t started_wall_ms;
     uint64_t started_mono_ms;
     struct task stop;
+    struct task watch;           /* the TLS files that are watched are others now, */
+    atomic_bool watches_are_old; /* and it is posted */
     atomic_bool is_stopping;
     atomic_bool is_ready;
     _Atomic uint32_t clients; /* of all partitions */

@@ -179,6 +179,12 @@ bool settings_is_fixed(const struct settings *settings, struct bytes name)
     return option->reload == OPTION_RESTART;
 }
 
+bool settings_is_path(const struct settings *settings, struct bytes name)
+{
+    const struct option *option = config_find(&settings->config.head, name);
+    return option && option_is_path(option);
+}
+
 /* ---- changing ---- */
 
 /* Redis' word for a level as ours; unknown ones pass, to be refused by the option. */

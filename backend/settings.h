@@ -66,5 +66,7 @@ bool settings_set(struct settings *settings, struct bytes name, struct bytes val
                   size_t size);
 /* Is there a parameter or an own option of this name? */
 bool settings_knows(const struct settings *settings, struct bytes name);
+/* One that is known: does it name a file, which clients may not choose? */
+bool settings_is_path(const struct settings *settings, struct bytes name);
 /* One that is known: can it not be changed while running? */
 bool settings_is_fixed(const struct settings *settings, struct bytes name);

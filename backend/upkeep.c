@@ -30,6 +30,7 @@ struct upkeep {
     struct timer *timer;
     struct compaction *compaction;
     char *save_path;
+    struct store_options tuned; /* TUNE's; its texts are constants */
     upkeep_fn *done;
     void *owner;
 };
@@ -64,9 +65,19 @@ static bool save(struct upkeep *upkeep)
     return good;
 }
 
+static bool tune(struct upkeep *upkeep)
+{
+    char reason[REASON_MAX];
+    if (store_tune(upkeep->store, &upkeep->tuned, reason, sizeof reason))
+        return true;
+    log_event(LOG_ERROR, "tune_failed", "reason=" LOG_QUOTED, reason);
+    return false;
+}
+
 static bool (*const tasks[UPKEEP_TASKS])(struct upkeep *upkeep) = {
     [UPKEEP_MAINTAIN] = maintain,
     [UPKEEP_SAVE] = save,
+    [UPKEEP_TUNE] = tune,
 };
 
 /* ---- running them ---- */
@@ -92,6 +103,14 @@ bool upkeep_start(struct upkeep *upkeep, enum upkeep_task task)
     job->is_running = true;
     worker_submit(upkeep->worker, &job->job);
     return true;
+}
+
+bool upkeep_tune(struct upkeep *upkeep, const struct store_options *options)
+{
+    if (upkeep_is_running(upkeep, UPKEEP_TUNE))
+        return false;
+    upkeep->tuned = *options;
+    return upkeep_start(upkeep, UPKEEP_TUNE);
 }
 
 bool upkeep_is_running(const struct upkeep *upkeep, enum upkeep_task task)

@@ -2,6 +2,7 @@
  * upkeep.h - slow care for a store, on a thread of its own, one task after the other.
  *
  *   MAINTAIN   hourly: compaction looks for files that are due, orphans go where nothing is written
+ *   TUNE       the engine takes over options that were changed
  *   SAVE       BGSAVE: a consistent copy, made of hard links, takes the place of the last one
  *
  *   idle ──timer, upkeep_start──► running on the worker ──► done() on the partition's thread ──► idle
@@ -16,9 +17,10 @@
 struct compaction;
 struct loop;
 struct store;
+struct store_options;
 struct upkeep;
 
-enum upkeep_task { UPKEEP_MAINTAIN, UPKEEP_SAVE, UPKEEP_TASKS };
+enum upkeep_task { UPKEEP_MAINTAIN, UPKEEP_SAVE, UPKEEP_TUNE, UPKEEP_TASKS };
 
 /* Called on the loop's thread when a task has ended. */
 typedef void upkeep_fn(void *owner, enum upkeep_task task, bool good);
@@ -33,3 +35,5 @@ bool upkeep_start(struct upkeep *upkeep, enum upkeep_task task);
 bool upkeep_is_running(const struct upkeep *upkeep, enum upkeep_task task);
 /* Lives as long as the upkeep. */
 struct compaction *upkeep_compaction(struct upkeep *upkeep);
+/* False: the last change is still under way. */
+bool upkeep_tune(struct upkeep *upkeep, const struct store_options *options);

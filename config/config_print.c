@@ -163,7 +163,12 @@ static const char docs_head[] =
     "  as it was, and the log says why. The others need a *restart*, and keep their value until "
     "then.\n"
     "- `CONFIG GET` and `CONFIG SET` name an option of the first section by its name\n"
-    "  (`maxclients`) and the others with their section before it (`upstream-timeout`).\n";
+    "  (`maxclients`) and the others with their section before it (`upstream-timeout`).\n"
+    "  `CONFIG SET` changes what *reload* does, but paths, which only the file may choose. It "
+    "lasts\n"
+    "  until the file is read again or the program ends; at a backend `CONFIG REWRITE` puts it "
+    "into\n"
+    "  the file.\n";
 
 static const char docs_shards[] =
     "\n## shards.ini\n"

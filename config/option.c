@@ -352,6 +352,11 @@ bool option_equal(const struct option *option, const void *a, const void *b)
     return bytes_equal(option_text(option, a, buffer_a), option_text(option, b, buffer_b));
 }
 
+bool option_is_path(const struct option *option)
+{
+    return option->kind == OPTION_STRING && strcmp(option->unit, "path") == 0;
+}
+
 void option_clear(const struct option *option, void *owner)
 {
     if (!is_text(option->kind))

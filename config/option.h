@@ -66,6 +66,8 @@ bool option_set(const struct option *option, void *owner, struct bytes text, cha
 struct bytes option_text(const struct option *option, const void *owner,
                          char buffer[OPTION_TEXT_MAX]);
 bool option_equal(const struct option *option, const void *a, const void *b);
+/* Names a file or a directory: only the configuration's file may change it, no client. */
+bool option_is_path(const struct option *option);
 /* Frees a text member. */
 void option_clear(const struct option *option, void *owner);
 /* What option_set accepts, for messages and documentation: "a size of 1mb to 4gb such as 512mb". */

@@ -199,6 +199,16 @@ static bool find_tls(struct proxy_snapshot *fresh, const struct proxy_snapshot *
     return true;
 }
 
+static bool same_tls(const struct proxy_config *a, const struct proxy_config *b)
+{
+    const struct option *option;
+    size_t cursor = 0;
+    while ((option = config_diff(&a->head, &b->head, &cursor)))
+        if (strncmp(option->key, "tls-", 4) == 0 || strncmp(option->key, "upstream-tls-", 13) == 0)
+            return false;
+    return true;
+}
+
 static struct proxy_snapshot *keep_tls(struct proxy_snapshot *fresh,
                                        const struct proxy_snapshot *old)
 {
@@ -239,7 +249,12 @@ struct proxy_snapshot *snapshot_with_config(const struct proxy_snapshot *old,
     if (!fresh)
         return NULL;
     put_users(fresh, users_keep(old, config), old->users_digest);
-    return keep_tls(fresh, old);
+    if (same_tls(&old->config, config))
+        return keep_tls(fresh, old);
+    if (find_tls(fresh, old, error, size))
+        return fresh;
+    snapshot_unref(fresh);
+    return NULL;
 }
 
 struct proxy_snapshot *snapshot_with_users(const struct proxy_snapshot *old, struct acl *users)

@@ -130,6 +130,10 @@ static bool apply_pairs(struct proxy_config *config, const struct pairs *pairs, 
             (void)snprintf(error, size, "can't set immutable config");
             return false;
         }
+        if (option_is_path(option)) {
+            (void)snprintf(error, size, "can't set protected config");
+            return false;
+        }
         if (!config_set(&config->head, option, value, error, size))
             return false;
     }

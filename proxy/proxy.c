@@ -47,6 +47,9 @@ struct proxy_run {
     struct watch *shards_watch;
     struct watch *users_watch;
     struct watch *tls_watches[2 * TLS_FILES_MAX]; /* NULL where there is no file */
+    struct proxy *proxy;
+    struct task watch;    /* those files are others now, */
+    bool watches_are_old; /* and it is posted */
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -160,6 +163,16 @@ static void note_reload(struct proxy *proxy, const struct reload_report *report)
          *report->needs_restart ? "; needs a restart: " : "", report->needs_restart);
 }
 
+static bool same_tls_paths(const struct proxy_config *a, const struct proxy_config *b)
+{
+    return strcmp(a->tls_cert_file, b->tls_cert_file) == 0 &&
+           strcmp(a->tls_key_file, b->tls_key_file) == 0 &&
+           strcmp(a->tls_ca_cert_file, b->tls_ca_cert_file) == 0 &&
+           strcmp(a->upstream_tls_cert_file, b->upstream_tls_cert_file) == 0 &&
+           strcmp(a->upstream_tls_key_file, b->upstream_tls_key_file) == 0 &&
+           strcmp(a->upstream_tls_ca_cert_file, b->upstream_tls_ca_cert_file) == 0;
+}
+
 void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot)
 {
     if (!shard_map_equal(proxy->snapshot->map, snapshot->map))
@@ -167,8 +180,13 @@ void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot)
              snapshot->map->epoch, snapshot->map->shard_count, proxy->snapshot->map->epoch);
     if (!shard_map_equal(proxy->snapshot->map, snapshot->map))
         metric_set(proxy->metrics, METRIC_PROXY_MAP_LOADED_S, clock_wall_us() / 1000000);
+    bool tls_moved = !same_tls_paths(&proxy->snapshot->config, &snapshot->config);
     snapshot_unref(proxy->snapshot);
     proxy->snapshot = snapshot;
+    if (tls_moved && proxy->run && !proxy->run->watches_are_old) {
+        proxy->run->watches_are_old = true;
+        loop_post(proxy->loop, &proxy->run->watch);
+    }
     log_set_level((enum log_level)snapshot->config.log_level);
     order_all(proxy, snapshot, 0);
     local_admin_publish(proxy);
@@ -359,6 +377,15 @@ static void take_seats(struct proxy *proxy, uint32_t workers)
     }
 }
 
+static void unwatch_tls(struct proxy_run *run)
+{
+    for (int i = 0; i < 2 * TLS_FILES_MAX; i++) {
+        if (run->tls_watches[i])
+            watch_free(run->tls_watches[i]);
+        run->tls_watches[i] = NULL;
+    }
+}
+
 static void watch_tls(struct proxy *proxy)
 {
     const struct proxy_snapshot *snapshot = proxy->snapshot;
@@ -374,6 +401,18 @@ static void watch_tls(struct proxy *proxy)
     }
 }
 
+/* The paths are others now. What was changed before we watched is read. */
+static void run_watch(struct task *task)
+{
+    struct proxy_run *run = container_of(task, struct proxy_run, watch);
+    run->watches_are_old = false;
+    unwatch_tls(run);
+    if (atomic_load(&run->proxy->is_stopping))
+        return;
+    watch_tls(run->proxy);
+    reload_now(run->proxy);
+}
+
 bool proxy_start(struct proxy *proxy, char *error, size_t size)
 {
     const struct proxy_config *config = &proxy->snapshot->config;
@@ -381,6 +420,8 @@ bool proxy_start(struct proxy *proxy, char *error, size_t size)
     struct proxy_run *run = calloc(1, sizeof(*run));
     CHECK(run);
     proxy->run = run;
+    run->proxy = proxy;
+    run->watch.run = run_watch;
     list_addresses(run, config);
     take_seats(proxy, workers);
     if (!bind_all(proxy, workers, error, size) || !local_admin_start(proxy, error, size)) {
@@ -420,11 +461,7 @@ bool proxy_start(struct proxy *proxy, char *error, size_t size)
 
 static void free_watches(struct proxy_run *run)
 {
-    for (int i = 0; i < 2 * TLS_FILES_MAX; i++) {
-        if (run->tls_watches[i])
-            watch_free(run->tls_watches[i]);
-        run->tls_watches[i] = NULL;
-    }
+    unwatch_tls(run);
     if (run->config_watch)
         watch_free(run->config_watch);
     if (run->include_watch)

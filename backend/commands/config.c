@@ -107,6 +107,10 @@ static bool check_names(struct call *call)
             set_failed(call, name, "can't set immutable config");
             return false;
         }
+        if (settings_is_path(settings, name)) {
+            set_failed(call, name, "can't set protected config");
+            return false;
+        }
         for (uint32_t j = 2; j < i; j += 2) {
             if (call->argv[j].len == name.len &&
                 strncasecmp(call->argv[j].data, name.data, name.len) == 0) {
@@ -114,6 +118,26 @@ static bool check_names(struct call *call)
                 return false;
             }
         }
+    }
+    return true;
+}
+
+static bool is_tls(struct bytes name)
+{
+    return name.len > 4 && strncasecmp(name.data, "tls-", 4) == 0;
+}
+
+/* TLS options count together, when all are set: the files are read then. */
+static bool load_tls(struct call *call, struct settings *settings)
+{
+    char reason[OPTION_REASON_MAX];
+    for (uint32_t i = 2; i < call->argc; i += 2) {
+        if (!is_tls(call->argv[i]))
+            continue;
+        if (settings_load_tls(settings, reason, sizeof reason))
+            return true;
+        set_failed(call, call->argv[i], reason);
+        return false;
     }
     return true;
 }
@@ -134,6 +158,10 @@ void cmd_config_set(struct call *call)
             set_failed(call, call->argv[i], reason);
             return;
         }
+    }
+    if (!load_tls(call, settings)) {
+        server_settings_drop(call->partition->server, settings);
+        return;
     }
     server_settings_publish(call->partition->server, settings);
     partition_refresh(call->partition);

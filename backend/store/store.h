@@ -55,6 +55,8 @@ struct store_options {
 };
 
 struct store_env *store_env_new(const struct store_env_options *options);
+/* The block cache gets another size, at once; any thread. */
+void store_env_resize(struct store_env *env, uint64_t block_cache_bytes);
 void store_env_free(struct store_env *env); /* after all its stores are closed */
 
 /* NULL and a one-line reason in error[size]. A database in use by another process is refused. */
@@ -62,6 +64,10 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
                          size_t size);
 /* Flushes nothing that is not already durable in the WAL; every iterator must be freed before. */
 void store_close(struct store *store);
+
+/* Takes over memtable_bytes, memtables, compression and blob_threshold_bytes of `options`, for what is written from now
+ * on. Blocks, and holds writes up for some milliseconds. */
+bool store_tune(struct store *store, const struct store_options *options, char *error, size_t size);
 
 /* A value borrowed from the engine (pinned) or from an overlay layer (pin NULL) until
  * slice_release. A pinned one may outlive the store, but not its environment. */

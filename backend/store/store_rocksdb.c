@@ -68,6 +68,11 @@ struct store_env *store_env_new(const struct store_env_options *options)
     return env;
 }
 
+void store_env_resize(struct store_env *env, uint64_t block_cache_bytes)
+{
+    rocksdb_cache_set_capacity(env->cache, block_cache_bytes);
+}
+
 void store_env_free(struct store_env *env)
 {
     if (env->limiter)
@@ -106,12 +111,14 @@ static int db_open(struct store *store, bool is_read_only, char *error, size_t s
         names[cf] = store_cf_name(cf);
         options[cf] = store->options[cf];
     }
+    pthread_mutex_lock(&store->options_lock);
     if (is_read_only)
         db = rocksdb_open_for_read_only_column_families(options[CF_SYSTEM], store->path, CF_COUNT,
                                                         names, options, cfs, 0, &reason);
     else
         db = rocksdb_open_column_families(options[CF_SYSTEM], store->path, CF_COUNT, names, options,
                                           cfs, &reason);
+    pthread_mutex_unlock(&store->options_lock);
     if (reason)
         return store_failure(reason, error, size);
     pthread_rwlock_wrlock(&store->lock);
@@ -155,6 +162,7 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
     store->drop_owner = options->drop_owner;
     pthread_rwlock_init(&store->lock, NULL);
     pthread_mutex_init(&store->compact_lock, NULL);
+    pthread_mutex_init(&store->options_lock, NULL);
     store->get_options = rocksdb_readoptions_create();
     store->cached_options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_read_tier(store->cached_options, BLOCK_CACHE_TIER);
@@ -203,6 +211,7 @@ void store_close(struct store *store)
     rocksdb_readoptions_destroy(store->cached_options);
     pthread_rwlock_destroy(&store->lock);
     pthread_mutex_destroy(&store->compact_lock);
+    pthread_mutex_destroy(&store->options_lock);
     free(store->path);
     free(store);
 }

@@ -63,6 +63,7 @@ struct store {
     struct ranges ranges[CF_COUNT];
     store_drop_fn *drop;
     void *drop_owner;
+    pthread_mutex_t options_lock; /* of what `options` point to; taken behind `lock` */
     pthread_rwlock_t lock; /* shared: control functions; exclusive: the database is reopened */
     pthread_mutex_t compact_lock; /* of the next two; taken behind `lock` */
     bool is_compacting;           /* store_compact_all runs */

@@ -12,6 +12,7 @@
 #include "backend/store/store_rocksdb.h"
 
 #include "shared/check.h"
+#include "shared/error.h"
 
 #include <stdio.h>
 
@@ -132,27 +133,31 @@ static void options_set_compression(rocksdb_options_t *to, const char *compressi
     rocksdb_options_set_bottommost_compression(to, lowest);
 }
 
-static void options_set_levels(rocksdb_options_t *to, const struct store_options *options,
-                               const struct cf_traits *traits)
+/* Those that may change while it runs. */
+static void options_set_sizes(rocksdb_options_t *to, const struct store_options *options,
+                              const struct cf_traits *traits)
 {
+    bool has_blobs = traits->has_values && options->blob_threshold_bytes;
+    bool is_compressed = strcmp(options->compression, "none") != 0;
     rocksdb_options_set_write_buffer_size(to, options->memtable_bytes);
     rocksdb_options_set_max_write_buffer_number(to, (int)options->memtables);
+    rocksdb_options_set_max_bytes_for_level_base(to,
+                                                 options->memtable_bytes * LEVEL_BASE_MEMTABLES);
+    rocksdb_options_set_enable_blob_files(to, has_blobs);
+    rocksdb_options_set_min_blob_size(to, options->blob_threshold_bytes);
+    rocksdb_options_set_enable_blob_gc(to, 1);
+    rocksdb_options_set_blob_compression_type(to, is_compressed ? rocksdb_lz4_compression
+                                                                : rocksdb_no_compression);
+}
+
+static void options_set_levels(rocksdb_options_t *to)
+{
     rocksdb_options_set_level_compaction_dynamic_level_bytes(to, 1);
     rocksdb_options_set_level0_file_num_compaction_trigger(to, LEVEL0_COMPACT);
     rocksdb_options_set_level0_slowdown_writes_trigger(to, LEVEL0_SLOW);
     rocksdb_options_set_level0_stop_writes_trigger(to, LEVEL0_STOP);
     rocksdb_options_set_target_file_size_base(to, FILE_BYTES);
-    rocksdb_options_set_max_bytes_for_level_base(to,
-                                                 options->memtable_bytes * LEVEL_BASE_MEMTABLES);
     rocksdb_options_add_compact_on_deletion_collector_factory(to, QUEUE_WINDOW, QUEUE_DELETES);
-    if (traits->has_values && options->blob_threshold_bytes) {
-        bool is_compressed = strcmp(options->compression, "none") != 0;
-        rocksdb_options_set_enable_blob_files(to, 1);
-        rocksdb_options_set_min_blob_size(to, options->blob_threshold_bytes);
-        rocksdb_options_set_enable_blob_gc(to, 1);
-        rocksdb_options_set_blob_compression_type(to, is_compressed ? rocksdb_lz4_compression
-                                                                    : rocksdb_no_compression);
-    }
 }
 
 const char *const store_age_option[2] = {"periodic_compaction_seconds", "86400"};
@@ -177,7 +182,8 @@ void store_make_options(struct store *store, const struct store_options *options
         options_set_database(made, store->env, options);
         options_set_table(made, store->env, options, traits);
         options_set_compression(made, options->compression);
-        options_set_levels(made, options, traits);
+        options_set_sizes(made, options, traits);
+        options_set_levels(made);
         /* No memtable_insert_with_hint_prefix_extractor, though rows come in order: 7.8.3 shares its hints between
          * rows and range tombstones, and aborts at the second FLUSHALL. */
         if (traits->has_orphans && store->drop) {
@@ -198,4 +204,84 @@ void store_drop_options(struct store *store)
         if (store->filters[cf])
             rocksdb_compactionfilter_destroy(store->filters[cf]);
     }
+}
+
+/* ---- while it runs ---- */
+
+enum { TUNED_MAX = 9, TUNED_TEXT_MAX = 32 };
+
+/* Options of a column family as names and values. */
+struct tuned {
+    int count;
+    const char *names[TUNED_MAX];
+    const char *values[TUNED_MAX];
+    char texts[TUNED_MAX][TUNED_TEXT_MAX];
+};
+
+static void tuned_add(struct tuned *tuned, const char *name, const char *value)
+{
+    CHECK(tuned->count < TUNED_MAX);
+    tuned->names[tuned->count] = name;
+    tuned->values[tuned->count++] = value;
+}
+
+static void tuned_number(struct tuned *tuned, const char *name, uint64_t value)
+{
+    char *text = tuned->texts[tuned->count];
+    (void)snprintf(text, TUNED_TEXT_MAX, "%llu", (unsigned long long)value);
+    tuned_add(tuned, name, text);
+}
+
+/* The same as options_set_compression and options_set_levels. */
+static void tuned_fill(struct tuned *tuned, const struct store_options *options,
+                       const struct cf_traits *traits)
+{
+    bool is_compressed = strcmp(options->compression, "none") != 0;
+    const char *upper = strcmp(options->compression, "lz4") == 0 ? "kLZ4Compression" : "kZSTD";
+    tuned_number(tuned, "write_buffer_size", options->memtable_bytes);
+    tuned_number(tuned, "max_write_buffer_number", options->memtables);
+    tuned_number(tuned, "max_bytes_for_level_base", options->memtable_bytes * LEVEL_BASE_MEMTABLES);
+    tuned_add(tuned, "compression", is_compressed ? upper : "kNoCompression");
+    tuned_add(tuned, "bottommost_compression", is_compressed ? "kZSTD" : "kNoCompression");
+    if (!traits->has_values)
+        return;
+    tuned_add(tuned, "enable_blob_files", options->blob_threshold_bytes ? "true" : "false");
+    tuned_number(tuned, "min_blob_size", options->blob_threshold_bytes);
+    tuned_add(tuned, "enable_blob_garbage_collection", "true");
+    tuned_add(tuned, "blob_compression_type", is_compressed ? "kLZ4Compression" : "kNoCompression");
+}
+
+/* store->options count when the database is opened again. */
+static void keep_tuned(struct store *store, const struct store_options *options)
+{
+    pthread_mutex_lock(&store->options_lock);
+    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
+        options_set_compression(store->options[cf], options->compression);
+        options_set_sizes(store->options[cf], options, &cf_traits[cf]);
+    }
+    pthread_mutex_unlock(&store->options_lock);
+}
+
+static int tune_locked(struct store *store, const struct store_options *options, char *error,
+                       size_t size)
+{
+    char *reason = NULL;
+    if (!store->db)
+        return store_lost(error, size);
+    for (enum cf cf = 0; cf < CF_COUNT && !reason; cf++) {
+        struct tuned tuned = {0};
+        tuned_fill(&tuned, options, &cf_traits[cf]);
+        rocksdb_set_options_cf(store->db, store->cfs[cf], tuned.count, tuned.names, tuned.values,
+                               &reason);
+    }
+    return reason ? store_failure(reason, error, size) : OK;
+}
+
+bool store_tune(struct store *store, const struct store_options *options, char *error, size_t size)
+{
+    keep_tuned(store, options);
+    pthread_rwlock_rdlock(&store->lock);
+    int err = tune_locked(store, options, error, size);
+    pthread_rwlock_unlock(&store->lock);
+    return err == OK;
 }

@@ -170,7 +170,8 @@ def _(run):
             with Connection(address) as connection:
                 for words in (('CONFIG', 'SET', 'dir', '/etc'), ('CONFIG', 'SET', 'dbfilename', 'x.so'),
                               ('MODULE', 'LOAD', '/tmp/x.so'), ('REPLICAOF', '127.0.0.1', '1'),
-                              ('SLAVEOF', '127.0.0.1', '1'), ('DEBUG', 'SEGFAULT'), ('CONFIG', 'SET', 'logfile', '/etc/x')):
+                              ('SLAVEOF', '127.0.0.1', '1'), ('DEBUG', 'SEGFAULT'), ('CONFIG', 'SET', 'logfile', '/etc/x'),
+                              ('CONFIG', 'SET', 'backup-dir', '/etc'), ('CONFIG', 'SET', 'tls-cert-file', '/etc/passwd')):
                     check(connection.call(*words)[0] == '-', '%s: %s is obeyed' % (name, ' '.join(words)))
                 check_equal(connection.call('PING'), ('+', b'PONG'))
 

@@ -619,6 +619,17 @@ void store_compact(struct store *store, enum cf cf, struct bytes from, struct by
     state_set(&store->disk->durable, &store->state);
 }
 
+void store_env_resize(struct store_env *env, uint64_t block_cache_bytes)
+{
+    env->cache_bytes = block_cache_bytes;
+}
+
+bool store_tune(struct store *store, const struct store_options *options, char *error, size_t size)
+{
+    (void)store, (void)options, (void)error, (void)size;
+    return true;
+}
+
 enum store_compacted store_compact_all(struct store *store, struct store_progress *progress)
 {
     uint64_t bytes = store_figure(store, "disk_bytes");

@@ -151,6 +151,47 @@ START_TEST(every_choice_of_options_opens)
 }
 END_TEST
 
+/* Writes a big value and flushes it. */
+static void flush_big(const char *key)
+{
+    char value[2000];
+    memset(value, 'x', sizeof value);
+    store_batch_put(batch, store, CF_METADATA, bytes_of(key), (struct bytes){value, sizeof value});
+    commit();
+    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+}
+
+START_TEST(options_are_changed_while_it_runs_and_stay_over_a_recovery)
+{
+    struct store_options options = cases_options();
+    flush_big("a");
+    ck_assert_uint_eq(store_figure(store, "blob_bytes"), 0);
+    options.blob_threshold_bytes = 512;
+    options.compression = "none";
+    options.memtable_bytes = 1 << 18;
+    options.memtables = 8;
+    ck_assert_msg(store_tune(store, &options, error, sizeof error), "%s", error);
+    flush_big("b");
+    uint64_t bytes = store_figure(store, "blob_bytes");
+    ck_assert_uint_ge(bytes, 2000); /* not compressed either */
+    fail_files = ".log";
+    fail_write = EIO;
+    put(CF_DATA, "k", "v");
+    ck_assert_int_ne(try_commit(true), OK);
+    fail_write = 0;
+    ck_assert_int_eq(store_recover(store, error, sizeof error), OK);
+    flush_big("c");
+    ck_assert_uint_ge(store_figure(store, "blob_bytes"), bytes + 2000);
+    options.compression = "zstd";
+    options.blob_threshold_bytes = 0;
+    ck_assert_msg(store_tune(store, &options, error, sizeof error), "%s", error);
+    bytes = store_figure(store, "blob_bytes");
+    flush_big("d");
+    ck_assert_uint_eq(store_figure(store, "blob_bytes"), bytes);
+    store_env_resize(env, 1 << 20);
+}
+END_TEST
+
 START_TEST(a_file_in_the_way_is_reported)
 {
     char path[128];
@@ -928,6 +969,7 @@ int main(int argc, char **argv)
     tcase_set_timeout(alone, 240);
     cases_add(tests);
     tcase_add_test(tests, every_choice_of_options_opens);
+    tcase_add_test(tests, options_are_changed_while_it_runs_and_stay_over_a_recovery);
     tcase_add_test(tests, a_file_in_the_way_is_reported);
     tcase_add_test(tests, a_damaged_row_is_an_error_not_a_wrong_value);
     tcase_add_test(tests, a_stop_leaves_no_long_log_to_the_next_start);

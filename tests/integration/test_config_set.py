@@ -1,0 +1,194 @@
+#!/usr/bin/python3
+"""CONFIG SET goes over the whole option table: what can change while running changes and is shown, the rest is refused."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster, metric
+from harness import Suite, check, check_equal, wait_for
+from resp import Connection, ReplyError
+
+suite = Suite(__doc__)
+ROW = re.compile(r'^OPTION\((\w+), (\w+), "([^"]*)", "([^"]*)", "([^"]*)", "([^"]*)", "([^"]*)", "([^"]*)", (RELOAD|RESTART),', re.M)
+SIZES = {'': 1, 'kb': 1 << 10, 'mb': 1 << 20, 'gb': 1 << 30, 'tb': 1 << 40}
+TIMES = {'': 1, 'ms': 1, 's': 1000, 'm': 60000, 'h': 3600000, 'd': 86400000}
+
+
+class Row:
+    def __init__(self, match):
+        self.kind, field, self.section, self.name, self.initial, self.least, self.most, self.unit, self.reload = match.groups()
+        self.key = self.name if self.section in ('proxy', 'backend') else '%s-%s' % (self.section, self.name)
+        self.is_path = self.kind == 'STRING' and self.unit == 'path'
+
+    def number(self, text):
+        amount, unit = re.fullmatch(r'(-?\d+)([a-z]*)', text).groups()
+        return int(amount) * {'BYTES': SIZES, 'MS': TIMES}.get(self.kind, {'': 1})[unit]
+
+    def another(self, now):
+        """A valid value that is not the one in force."""
+        if self.kind == 'BOOL':
+            return 'no' if now == 'yes' else 'yes'
+        if self.kind == 'ENUM':
+            return next(word for word in self.unit.split('|') if word != now)
+        if self.kind in ('INT', 'BYTES', 'MS'):
+            step = {'INT': 1, 'BYTES': 1 << 20, 'MS': 1000}[self.kind]
+            value = self.number(now) + step
+            value = value if value <= self.number(self.most) else self.number(now) - step
+            return '%d%s' % (value, 'ms' if self.kind == 'MS' else '')
+        return TEXTS[self.key] if self.reload == 'RELOAD' and not self.is_path else 'x'
+
+    def same(self, one, other):
+        return self.number(one) == self.number(other) if self.kind in ('INT', 'BYTES', 'MS') else one == other
+
+
+def rows(program):
+    path = os.path.join(HERE, '..', '..', 'config', '%s_options.def' % program)
+    with open(path) as file:
+        found = [Row(match) for match in ROW.finditer(file.read())]
+    check(len(found) > 40, 'the table: %d rows' % len(found))
+    return found
+
+
+def config(client, name):
+    return {key.decode(): value.decode() for key, value in zip(*[iter(client.get('CONFIG', 'GET', name))] * 2)}.get(name)
+
+
+# Values for options that are texts.
+TEXTS = {
+    'requirepass': 'sesame', 'admin-token': 'sesame-2', 'tls-key-file-pass': 'not-needed', 'tls-protocols': 'TLSv1.3',
+    'upstream-tls-key-file-pass': 'not-needed', 'tls-ciphers': 'ECDHE-ECDSA-AES128-GCM-SHA256',
+    'tls-ciphersuites': 'TLS_AES_128_GCM_SHA256', 'upstream-tls-server-name': 'localhost',
+}
+
+
+def set_all(client, program):
+    """Returns {name: value} of what was set."""
+    done = {}
+    for row in rows(program):
+        now = config(client, row.key)
+        if now is None:
+            check_equal(row.key, 'secret', 'the only one that is not shown')
+            continue
+        value = row.another(row.initial if row.kind not in ('STRING', 'ADDRESS', 'ADDRESSES') else now)
+        reply = client.call('CONFIG', 'SET', row.key, value)
+        if row.reload == 'RESTART' or row.is_path:
+            word = 'immutable' if row.reload == 'RESTART' else 'protected'
+            check_equal(reply, ('-', ("ERR CONFIG SET failed (possibly related to argument '%s') - can't set %s config"
+                                      % (row.key, word)).encode()), row.key)
+            check_equal(config(client, row.key), now, '%s stays' % row.key)
+            continue
+        check_equal(reply, ('+', b'OK'), 'CONFIG SET %s %s' % (row.key, value))
+        shown = config(client, row.key)
+        is_secret = row.unit == 'password' and program == 'proxy'
+        check(row.same(shown, '(redacted)' if is_secret else value), '%s: set %r, shown %r' % (row.key, value, shown))
+        done[row.key] = (row, shown)
+    check(len(done) > 20, 'options that can be changed: %d' % len(done))
+    return done
+
+
+@suite.case('a backend: every option that can change does, others are refused, CONFIG REWRITE keeps them over a restart')
+def _(run):
+    with Cluster(backends=1, partitions=2, proxies=0, tls=True) as cluster:
+        backend = cluster.backends[0]
+        first, second = (Connection(address, 30) for address in backend.addresses)
+        first.pipeline([['SET', 'key:%d' % i, 'x' * 100] for i in range(500)])
+        done = set_all(first, 'backend')
+        for row, shown in done.values():
+            check_equal(config(second, row.key), shown, '%s at the other partition' % row.key)
+        check_equal(first.get('MGET', *('key:%d' % i for i in range(500))), [b'x' * 100] * 500, 'data is served')
+        check_equal(first.call('CONFIG', 'SET', 'tls-ciphers', 'nonsense', 'maxclients', '7')[0], '-', 'no such ciphers')
+        check_equal(config(first, 'maxclients'), done['maxclients'][1], 'it changed nothing')
+        check_equal(first.call('CONFIG', 'REWRITE'), ('+', b'OK'), 'REWRITE')
+        backend.stop()
+        backend.start()
+        again = Connection(backend.addresses[0], 30)
+        check_equal(again.call('AUTH', 'sesame'), ('+', b'OK'), 'the password is kept')
+        for row, shown in done.values():
+            check_equal(config(again, row.key), shown, '%s after a restart' % row.key)
+        run.debug('%d options' % len(done))
+
+
+@suite.case('a proxy: every option that can change does, others are refused')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1, tls=True) as cluster:
+        client, other = cluster.connect(0, timeout=60), cluster.connect(0, timeout=60)
+        done = set_all(client, 'proxy')
+        for row, shown in done.values():
+            check_equal(config(other, row.key), shown, '%s at another client' % row.key)
+        check_equal(client.call('CONFIG', 'SET', 'tls-ciphers', 'nonsense', 'maxclients', '7')[0], '-', 'no such ciphers')
+        check_equal(config(client, 'maxclients'), done['maxclients'][1], 'it changed nothing')
+        check_equal(client.call('SET', 'k', 'v'), ('+', b'OK'), 'it serves')
+        run.debug('%d options' % len(done))
+
+
+@suite.case('caches and memtables follow at once: memory shrinks and grows, blob files appear')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        backend = cluster.backends[0]
+        client = Connection(backend.addresses[0], 60)
+
+        def info(name):
+            return int(re.search(rb'^%s:(\d+)' % name, client.get('INFO', 'everything'), re.M).group(1))
+
+        def read():
+            client.pipeline([['GET', 'key:%d' % i] for i in range(2000)])
+
+        client.pipeline([['SET', 'key:%d' % i, 'x' * 500] for i in range(2000)])
+        read()
+        check(info(b'row_cache_bytes') > 1 << 20, 'rows are cached: %d' % info(b'row_cache_bytes'))
+        check_equal(client.call('CONFIG', 'SET', 'store-row-cache', '0'), ('+', b'OK'), 'no row cache')
+        wait_for(lambda: info(b'row_cache_bytes') == 0, 'the cache to go')
+        read()
+        check_equal(client.call('CONFIG', 'SET', 'store-row-cache', '16mb', 'store-block-cache', '1mb', 'store-rank-cache', '0',
+                                'store-blob-threshold', '400', 'store-compression', 'none'), ('+', b'OK'), 'other sizes')
+        wait_for(lambda: read() or info(b'row_cache_bytes') > 1 << 18, 'the cache to be filled again')
+        check_equal(metric(backend.http('/metrics')[1], 'scree_backend_block_cache_capacity_bytes'), 1 << 20, 'the gauge')
+
+        def blobs():
+            client.pipeline([['SET', 'key:%d' % i, 'y' * 500] for i in range(200)])
+            client.get('SCREE', 'COMPACT', 'START')
+            return info(b'store_blob_bytes') > 0
+        wait_for(blobs, 'values in blob files', 30)
+        wait_for(lambda: b'compaction_state:idle' in client.get('INFO', 'persistence'), 'compaction to end', 60)
+        check_equal(client.get('GET', 'key:1'), b'y' * 500, 'a value')
+
+
+def serial(address, kit):
+    with socket.create_connection(address[:2], 20) as plain, kit.context.wrap_socket(plain, server_hostname='localhost') as secure:
+        return int(secure.getpeercert()['serialNumber'], 16)
+
+
+@suite.case('a certificate at another path is shown to who comes next, and watched there')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=1, tls=True) as cluster:
+        kit = cluster.tls
+        for process, client in ((cluster.backends[0], cluster.partition(0)), (cluster.proxies[0], cluster.connect())):
+            address = process.addresses[0] if process is cluster.backends[0] else process.address
+            check_equal(serial(address, kit), kit.server.serial, 'the first')
+            leaf, newer = kit.ca.issue('server'), kit.ca.issue('server')
+            paths = [shutil.copy(path, os.path.join(cluster.folder, '%s-%s' % (process.name, end)))
+                     for path, end in ((leaf.cert, 'crt'), (leaf.key, 'key'))]
+            with open(process.config_path) as file:
+                text = file.read()
+            text = text.replace(kit.server.cert, paths[0]).replace(kit.server.key, paths[1])
+            with open(process.config_path + '.new', 'w') as file:
+                file.write(text)
+            os.rename(process.config_path + '.new', process.config_path)
+            process.signal(signal.SIGHUP)
+            wait_for(lambda: serial(address, kit) == leaf.serial, 'the new certificate')
+            check(not isinstance(client.get('PING'), ReplyError), 'old connections go on')
+            for path, to in ((newer.key, paths[1]), (newer.cert, paths[0])):
+                shutil.copy(path, to + '.new')
+                os.rename(to + '.new', to)
+            wait_for(lambda: serial(address, kit) == newer.serial, 'a change of the file there', 30)
+
+
+if __name__ == '__main__':
+    suite.main()
