@@ -185,6 +185,7 @@ static bool touch(struct call *call, const struct entry *entry, bool by_client)
     struct partition *partition = call->partition;
     if (overlay_is_cold(partition->overlay))
         return false;
+    space_change(partition->spaces);
     if (!concerns_somebody(partition, entry))
         return true;
     overlay_unwind_end(partition->overlay);

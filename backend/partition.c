@@ -172,14 +172,16 @@ static void on_upkeep(void *owner, enum upkeep_task task, bool good)
 {
     struct partition *partition = owner;
     if (task == UPKEEP_SAVE)
-        partition_saved(partition, good);
+        partition_saved(partition, good, partition->bgsave_changes);
 }
 
-void partition_saved(struct partition *partition, bool good)
+void partition_saved(struct partition *partition, bool good, uint64_t changes)
 {
     partition->save_failed = !good;
     if (good) {
         partition->saves++;
+        if (changes > partition->saved_changes)
+            partition->saved_changes = changes;
         partition->saved_s = loop_wall_ms(partition->loop) / 1000;
     }
 }

@@ -109,6 +109,8 @@ struct partition {
     uint64_t started_us; /* monotonic: when the command being run began */
     uint64_t ticks;
     uint64_t saved_s;          /* LASTSAVE, wall clock */
+    uint64_t saved_changes;    /* space_changes() that are in what was saved last */
+    uint64_t bgsave_changes;   /* when the BGSAVE that runs began */
     uint64_t saves;            /* BGSAVEs that ended well */
     bool save_failed;          /* the last one */
     uint64_t sealed_us;        /* monotonic: when the batch in flight was sealed */
@@ -140,8 +142,8 @@ bool partition_is_full(const struct partition *partition);
 void partition_pause(struct partition *partition, uint64_t until_ms, bool writes_only);
 /* What waited for the end of a pause, a hold or a full batch is looked at again. */
 void partition_resume(struct partition *partition);
-/* BGSAVE or a backup has ended: LASTSAVE and INFO tell it. */
-void partition_saved(struct partition *partition, bool good);
+/* BGSAVE or a backup has ended: LASTSAVE and INFO tell it. `changes`: space_changes() when it began. */
+void partition_saved(struct partition *partition, bool good, uint64_t changes);
 /* An internal call (no session) at this turn's time; the caller finishes with partition_call_end. */
 void partition_call_begin(struct partition *partition, struct call *call);
 void partition_call_end(struct partition *partition, struct call *call);

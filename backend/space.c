@@ -68,9 +68,12 @@ struct space_set {
     struct holder *dirty;
     struct group *stale; /* oldest first */
     struct group **stale_end;
-    uint64_t serial;       /* of the newest journal row */
-    uint64_t keys;         /* of all namespaces */
-    struct holder **order; /* all holders, oldest first */
+    uint64_t serial;        /* of the newest journal row */
+    uint64_t keys;          /* of all namespaces */
+    uint64_t changes;       /* of keys, since the start, and */
+    uint64_t changes_kept;  /* those that space_rollback leaves */
+    uint64_t changes_tried; /* those that a bad end of an attempt leaves */
+    struct holder **order;  /* all holders, oldest first */
     size_t order_count;
     uint64_t generation;
     struct undo *undo;
@@ -418,8 +421,20 @@ uint16_t space_slot_at(const struct space *space, uint64_t *index)
     return counter->slot;
 }
 
+void space_change(struct space_set *set)
+{
+    set->changes++;
+}
+
+uint64_t space_changes(const struct space_set *set)
+{
+    return set->changes;
+}
+
 void space_clear(struct space_set *set, struct space *space)
 {
+    set->changes += space->keys;
+    set->changes_kept = set->changes;
     for (struct counter *counter = holder_of(space)->counters; counter; counter = counter->next)
         if (counter->keys)
             counter_add(set, counter, -(int64_t)counter->keys, -(int64_t)counter->expires);
@@ -428,6 +443,7 @@ void space_clear(struct space_set *set, struct space *space)
 
 void space_savepoint(struct space_set *set)
 {
+    set->changes_kept = set->changes;
     if (!set->is_attempt)
         set->undo_count = 0;
     set->savepoint = set->undo_count;
@@ -443,6 +459,7 @@ static void roll_back(struct space_set *set, size_t undo_count)
 
 void space_rollback(struct space_set *set)
 {
+    set->changes = set->changes_kept;
     roll_back(set, set->savepoint);
 }
 
@@ -450,13 +467,16 @@ void space_attempt_begin(struct space_set *set)
 {
     set->undo_count = 0;
     set->is_attempt = true;
+    set->changes_tried = set->changes;
 }
 
 void space_attempt_end(struct space_set *set, bool is_good)
 {
     set->is_attempt = false;
-    if (!is_good)
-        roll_back(set, 0);
+    if (is_good)
+        return;
+    roll_back(set, 0);
+    set->changes = set->changes_tried;
 }
 
 /* ---- rows of what changed ---- */

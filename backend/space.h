@@ -47,6 +47,9 @@ uint64_t space_slot_keys(const struct space_set *set, const struct space *space,
 /* The slot of the index-th key (0 <= index < space->keys) in some order of slots; *index becomes its place among
  * the slot's keys. For a uniform choice. */
 uint16_t space_slot_at(const struct space *space, uint64_t *index);
+/* Keys that were changed or deleted since the start, a key as often as it was; taken back by space_rollback. */
+void space_change(struct space_set *set);
+uint64_t space_changes(const struct space_set *set);
 /* All counters of the namespace become zero; its counter rows are range-deleted through the overlay. */
 void space_clear(struct space_set *set, struct space *space);
 void space_swap(struct space_set *set, struct bytes name, uint8_t a, uint8_t b);

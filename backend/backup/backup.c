@@ -58,6 +58,7 @@ struct backup {
     struct manifest *manifest;
     struct disk_progress progress;
     uint64_t bytes_shared; /* of the files that are links */
+    uint64_t changes;      /* of the partition when the cut began */
     bool good;             /* the job's outcome */
     char reason[REASON_MAX];
 
@@ -229,6 +230,8 @@ static bool is_working(const struct backup *backup)
 static void work(struct backup *backup, enum state state)
 {
     backup->state = state;
+    if (state == STATE_CUTTING)
+        backup->changes = space_changes(backup->partition->spaces);
     worker_submit(backup->worker, &backup->job);
 }
 
@@ -269,7 +272,7 @@ static void finish(struct backup *backup, bool good)
                    good ? "" : backup->reason);
     backup->last_ms = loop_wall_ms(backup->partition->loop);
     backup->last_good = good;
-    partition_saved(backup->partition, good);
+    partition_saved(backup->partition, good, backup->changes);
     settle(backup);
 }
 

@@ -29,7 +29,8 @@ void info_persistence(const struct call *call, struct out *out)
                "loading:0\r\nasync_loading:0\r\ncurrent_cow_peak:0\r\ncurrent_cow_size:0\r\n"
                "current_cow_size_age:0\r\ncurrent_fork_perc:0.00\r\n"
                "current_save_keys_processed:0\r\ncurrent_save_keys_total:0\r\n"
-               "rdb_changes_since_last_save:0\r\nrdb_bgsave_in_progress:%d\r\n",
+               "rdb_changes_since_last_save:%" PRIu64 "\r\nrdb_bgsave_in_progress:%d\r\n",
+               space_changes(partition->spaces) - partition->saved_changes,
                upkeep_is_running(partition->upkeep, UPKEEP_SAVE) ||
                    backup_is_running(partition->backup));
     out_printf(out,

@@ -94,6 +94,7 @@ static bool sync_store(struct call *call)
         return false;
     }
     call->partition->saved_s = call->now_ms / 1000;
+    call->partition->saved_changes = space_changes(call->partition->spaces);
     return true;
 }
 
@@ -103,13 +104,21 @@ void cmd_save(struct call *call)
         reply_ok(&call->reply);
 }
 
+static bool start_save(struct partition *partition)
+{
+    if (!upkeep_start(partition->upkeep, UPKEEP_SAVE))
+        return false;
+    partition->bgsave_changes = space_changes(partition->spaces);
+    return true;
+}
+
 /* A copy of the store in the background; everything acknowledged is durable without it. */
 void cmd_bgsave(struct call *call)
 {
     bool schedule = call->argc == 2 && bytes_is(call->argv[1], "SCHEDULE");
     if (call->argc > 2 || (call->argc == 2 && !schedule))
         call_error(call, ERR_SYNTAX);
-    else if (upkeep_start(call->partition->upkeep, UPKEEP_SAVE))
+    else if (start_save(call->partition))
         reply_status(&call->reply, "Background saving started");
     else if (schedule)
         reply_status(&call->reply, "Background saving scheduled"); /* the one that runs */

@@ -2,6 +2,7 @@
 """BGSAVE: the copy is the data as it was, whole, and a backend starts from it."""
 
 import os
+import re
 import shutil
 import sys
 
@@ -52,6 +53,30 @@ def _(run):
         counter = int(restored.get('GET', 'counter') or 0)
         check(counter <= 5000, 'a moment among the writes: %d' % counter)
         check_equal(restored.get('DBSIZE'), KEYS + (counter > 0), 'counts fit')
+
+
+def changes(client):
+    text = client.get('INFO', 'persistence')
+    return int(re.search(rb'rdb_changes_since_last_save:(\d+)', text).group(1))
+
+
+@suite.case('changes since the last save are counted: writes and deletions, not what failed or changed nothing')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client = Connection(cluster.backends[0].addresses[0], 30)
+        check_equal(changes(client), 0, 'at the start')
+        client.pipeline([['SET', 'key:%d' % i, 'x'] for i in range(10)])
+        check_equal(changes(client), 10, 'ten keys were set')
+        client.pipeline([['GET', 'key:1'], ['DEL', 'nothing'], ['HSET', 'key:1', 'f', 'v'], ['DEL', 'key:1'], ['INCR', 'n']])
+        check_equal(changes(client), 12, 'one deleted, one set')
+        save(client)
+        check_equal(changes(client), 0, 'BGSAVE has them all')
+        client.pipeline([['MULTI'], ['SET', 'a', '1'], ['HSET', 'a', 'f', 'v'], ['SET', 'b', '1'], ['EXEC']])
+        check_equal(changes(client), 2, 'in a transaction')
+        client.get('SAVE')
+        check_equal(changes(client), 0, 'SAVE too')
+        client.get('FLUSHALL')
+        check_equal(changes(client), 12, 'FLUSHALL counts what was there')
 
 
 @suite.case('a second BGSAVE waits for the first; BGREWRITEAOF compacts beside it')
