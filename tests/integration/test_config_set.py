@@ -39,6 +39,7 @@ class Row:
             return next(word for word in self.unit.split('|') if word != now)
         if self.kind in ('INT', 'BYTES', 'MS'):
             step = {'INT': 1, 'BYTES': 1 << 20, 'MS': 1000}[self.kind]
+            step = 3600000 if self.key == 'idle-timeout' else step  # a second would close us
             value = self.number(now) + step
             value = value if value <= self.number(self.most) else self.number(now) - step
             return '%d%s' % (value, 'ms' if self.kind == 'MS' else '')
