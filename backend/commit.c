@@ -9,6 +9,7 @@
  */
 #include "backend/commit.h"
 
+#include "backend/layer.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/command.h"

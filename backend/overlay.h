@@ -112,5 +112,3 @@ struct layer *overlay_seal(struct overlay *overlay);
 void overlay_retire(struct overlay *overlay);
 /* The in-flight layer failed: forget it and current, which may build on it. */
 void overlay_discard(struct overlay *overlay);
-/* Writes a sealed layer into a batch; on the commit thread. Returns the number of rows. */
-size_t layer_write(const struct layer *layer, struct store *store, struct store_batch *batch);

@@ -5,6 +5,7 @@
  *
  *   test_overlay [seed [steps]]      one seed, or a range of fixed ones
  */
+#include "backend/layer.h"
 #include "backend/overlay.h"
 #include "shared/check.h"
 #include "shared/error.h"

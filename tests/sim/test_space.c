@@ -4,6 +4,7 @@
  */
 #include "backend/space.h"
 
+#include "backend/layer.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "tests/sim/store_mem.h"

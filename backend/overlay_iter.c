@@ -1,0 +1,405 @@
+/*
+ * overlay_iter.c - the merged walk over two layers and the store.
+ *
+ * Three sources, newest first: current, in flight, store. Each stands on its next row in the walk's direction.
+ * The nearest key wins; at equal keys the newest source does, and the others step over it.
+ */
+#include "backend/overlay_inner.h"
+
+#include "backend/reader.h"
+#include "shared/check.h"
+
+#include <stdlib.h>
+
+struct overlay_iter {
+    struct overlay *overlay;
+    enum cf cf;
+    bool reverse;
+    struct layer *layers[2]; /* current, in flight (or NULL) */
+    struct row *rows[2];     /* where the walk stands in each */
+    struct layer *own;       /* detached: two, which layers[] point to; NULL: it is not */
+    struct store_iter *store;
+    struct reader_wait *
+        wait; /* the store's walk is of what is in memory, and this waits for the rest; NULL: of all */
+    bool is_through;   /* nothing of the store is left to pass */
+    bool is_cold;      /* it would have to go to the disk: nothing is right any more */
+    struct {           /* how it came to where it is */
+        bool has_from; /* a seek to `key`; else to the end of the bounds */
+        char *key;     /* heap */
+        size_t key_len;
+        size_t key_cap;
+        uint64_t rows; /* passed since */
+    } course;
+    struct bytes lower;
+    struct bytes upper; /* empty: unbounded */
+    int winner;         /* 0, 1: a layer; 2: the store; -1: the end */
+    char bounds[];
+};
+
+struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower,
+                                      struct bytes upper)
+{
+    struct overlay_iter *iter = calloc(1, sizeof *iter + lower.len + upper.len);
+    CHECK(iter);
+    iter->overlay = overlay;
+    iter->cf = cf;
+    iter->layers[0] = overlay->current;
+    iter->layers[1] = overlay->in_flight;
+    iter->wait = overlay->may_unwind && overlay_is_coldable(cf) ? overlay->wait : NULL;
+    iter->store = iter->wait ? store_iter_new_cached(overlay->store, cf, lower, upper)
+                             : store_iter_new(overlay->store, cf, lower, upper);
+    if (lower.len)
+        memcpy(iter->bounds, lower.data, lower.len);
+    if (upper.len)
+        memcpy(iter->bounds + lower.len, upper.data, upper.len);
+    iter->lower = (struct bytes){iter->bounds, lower.len};
+    iter->upper = (struct bytes){iter->bounds + lower.len, upper.len};
+    iter->winner = -1;
+    return iter;
+}
+
+void overlay_iter_free(struct overlay_iter *iter)
+{
+    if (!iter)
+        return;
+    store_iter_free(iter->store);
+    free(iter->course.key);
+    if (iter->own) {
+        layer_fini(&iter->own[0]);
+        layer_fini(&iter->own[1]);
+        free(iter->own);
+    }
+    free(iter);
+}
+
+static bool in_bounds(const struct overlay_iter *iter, struct bytes key)
+{
+    return bytes_compare(key, iter->lower) >= 0 &&
+           (iter->upper.len == 0 || bytes_compare(key, iter->upper) < 0);
+}
+
+/* The rows of a layer that the walk has still to pass, the one it stands on included. */
+static void copy_rows(struct overlay_iter *iter, int index, struct layer *copy)
+{
+    struct layer *layer = iter->layers[index];
+    struct row *at = iter->rows[index];
+    struct row *last = iter->reverse ? at : NULL;
+    struct row *row = iter->reverse ? rows_at_or_after(&layer->rows[iter->cf], iter->lower) : at;
+    for (; at && row && in_bounds(iter, row->key); row = row->next[0]) {
+        if (row->state != ROW_ABSENT) {
+            struct row *own = layer_get_or_add(copy, iter->cf, row->key);
+            own->state = row->state;
+            own->value = arena_copy(&copy->arena, row->value);
+            if (row == at)
+                iter->rows[index] = own;
+        }
+        if (row == last)
+            break;
+    }
+}
+
+static void copy_ranges(const struct overlay_iter *iter, const struct layer *layer,
+                        struct layer *copy)
+{
+    if (!layer->ranges_count)
+        return;
+    copy->ranges = malloc(layer->ranges_count * sizeof *copy->ranges);
+    CHECK(copy->ranges);
+    for (size_t i = 0; i < layer->ranges_count; i++) {
+        const struct range *range = &layer->ranges[i];
+        if (range->cf == iter->cf)
+            copy->ranges[copy->ranges_count++] =
+                (struct range){.cf = range->cf,
+                               .from = arena_copy(&copy->arena, range->from),
+                               .to = arena_copy(&copy->arena, range->to)};
+    }
+}
+
+/* From now on the store's walk goes to the disk. The store may have changed since it began, but only by what the
+ * layers hold. */
+static void store_reopen(struct overlay_iter *iter)
+{
+    struct store_iter *old = iter->store;
+    CHECK(!iter->is_cold);
+    iter->store = store_iter_new(iter->overlay->store, iter->cf, iter->lower, iter->upper);
+    iter->wait = NULL;
+    if (store_iter_valid(old) && iter->reverse) {
+        store_iter_seek_for_prev(iter->store, store_iter_key(old));
+    } else if (store_iter_valid(old)) {
+        store_iter_seek(iter->store, store_iter_key(old));
+    } else {
+        iter->is_through = true;
+    }
+    store_iter_free(old);
+}
+
+void overlay_iter_detach(struct overlay_iter *iter)
+{
+    CHECK(!iter->own);
+    iter->own = malloc(2 * sizeof *iter->own);
+    CHECK(iter->own);
+    if (iter->wait)
+        store_reopen(iter);
+    for (int i = 0; i < 2; i++) {
+        struct layer *copy = &iter->own[i];
+        layer_init(copy); /* ticket 0: nothing more is observed */
+        if (!iter->layers[i])
+            continue;
+        copy_rows(iter, i, copy);
+        copy_ranges(iter, iter->layers[i], copy);
+        if (copy->rows_count || copy->ranges_count)
+            overlay_observe_layer(iter->overlay, iter->layers[i]);
+        iter->layers[i] = copy;
+    }
+}
+
+static void course_begin(struct overlay_iter *iter, struct bytes key, bool has_from)
+{
+    iter->course.has_from = has_from;
+    iter->course.rows = 0;
+    iter->course.key_len = has_from ? key.len : 0;
+    if (iter->course.key_len > iter->course.key_cap) {
+        free(iter->course.key);
+        iter->course.key = malloc(key.len);
+        CHECK(iter->course.key);
+        iter->course.key_cap = key.len;
+    }
+    if (iter->course.key_len)
+        memcpy(iter->course.key, key.data, key.len);
+}
+
+/* The store's walk has moved: has it come to what is on the disk? */
+static void store_moved(struct overlay_iter *iter)
+{
+    iter->is_cold = iter->wait && !store_iter_valid(iter->store) && store_iter_is_cold(iter->store);
+}
+
+/* What lies before a cold walk is read into memory. */
+static void iter_want(const struct overlay_iter *iter)
+{
+    const struct store_range range = {
+        .cf = iter->cf,
+        .is_reverse = iter->reverse,
+        .has_from = iter->course.has_from,
+        .lower = iter->lower,
+        .upper = iter->upper,
+        .from = {iter->course.key, iter->course.key_len},
+        .rows = iter->course.rows,
+    };
+    reader_want_range(iter->overlay->reader, &range, iter->wait);
+}
+
+/* From `row` on in the walk's direction: the first row that says something and lies within the bounds. */
+static struct row *layer_settle(struct overlay_iter *iter, struct layer *layer, struct row *row)
+{
+    struct rows *rows = &layer->rows[iter->cf];
+    while (row && row->state == ROW_ABSENT)
+        row = iter->reverse ? rows_before(rows, row->key, false, false) : row->next[0];
+    return row && in_bounds(iter, row->key) ? row : NULL;
+}
+
+static void layer_step(struct overlay_iter *iter, int index)
+{
+    struct row *row = iter->rows[index];
+    struct rows *rows = &iter->layers[index]->rows[iter->cf];
+    row = iter->reverse ? rows_before(rows, row->key, false, false) : row->next[0];
+    iter->rows[index] = layer_settle(iter, iter->layers[index], row);
+}
+
+static void store_step(struct overlay_iter *iter)
+{
+    if (iter->reverse)
+        store_iter_prev(iter->store);
+    else
+        store_iter_next(iter->store);
+    store_moved(iter);
+    iter->course.rows++;
+}
+
+/* To the first row from `key` on in the walk's direction; has_from false: to the end that it comes from. */
+static void store_seek(struct overlay_iter *iter, struct bytes key, bool has_from)
+{
+    iter->is_through = false;
+    if (iter->wait)
+        course_begin(iter, key, has_from);
+    if (iter->reverse && has_from)
+        store_iter_seek_for_prev(iter->store, key);
+    else if (iter->reverse)
+        store_iter_seek_last(iter->store);
+    else if (has_from)
+        store_iter_seek(iter->store, key);
+    else
+        store_iter_seek_first(iter->store);
+    store_moved(iter);
+}
+
+static struct bytes source_key(const struct overlay_iter *iter, int source)
+{
+    return source < 2 ? iter->rows[source]->key : store_iter_key(iter->store);
+}
+
+static bool source_valid(const struct overlay_iter *iter, int source)
+{
+    return source < 2 ? iter->rows[source] != NULL
+                      : !iter->is_through && store_iter_valid(iter->store);
+}
+
+static void source_step(struct overlay_iter *iter, int source)
+{
+    if (source < 2)
+        layer_step(iter, source);
+    else
+        store_step(iter);
+}
+
+/* The nearest source, newest at ties, or -1; older sources step over the same key. */
+static int nearest_source(struct overlay_iter *iter)
+{
+    int winner = -1;
+    for (int source = 0; source < 3; source++) {
+        if (!source_valid(iter, source))
+            continue;
+        int order =
+            winner < 0 ? -1 : bytes_compare(source_key(iter, source), source_key(iter, winner));
+        if (winner >= 0 && order == 0)
+            source_step(iter, source);
+        else if (winner < 0 || (iter->reverse ? order > 0 : order < 0))
+            winner = source;
+    }
+    return winner;
+}
+
+/* Did a layer newer than `source` delete a range with this key? */
+static const struct range *covered(struct overlay_iter *iter, int source, struct bytes key)
+{
+    for (int newer = 0; newer < source && newer < 2; newer++) {
+        const struct layer *layer = iter->layers[newer];
+        const struct range *range =
+            layer && layer->ranges_count ? layer_range_of(layer, iter->cf, key) : NULL;
+        if (range) {
+            overlay_observe_layer(iter->overlay, layer);
+            return range;
+        }
+    }
+    return NULL;
+}
+
+/* Moves the store's walk over a deleted range instead of through it. */
+static void store_jump(struct overlay_iter *iter, const struct range *range)
+{
+    if (iter->reverse) {
+        struct bytes from = range->from;
+        store_seek(iter, from, true);
+        if (store_iter_valid(iter->store) && bytes_equal(store_iter_key(iter->store), from))
+            store_step(iter);
+    } else if (range->to.len == 0 ||
+               (iter->upper.len && bytes_compare(range->to, iter->upper) >= 0)) {
+        iter->is_through = true;
+    } else {
+        store_seek(iter, range->to, true);
+    }
+}
+
+/* Finds the next visible row from where the sources stand. */
+static void iter_settle(struct overlay_iter *iter)
+{
+    for (;;) {
+        int winner = iter->is_cold ? -1 : nearest_source(iter);
+        if (iter->is_cold) /* an older source stepped over a key */
+            winner = -1;
+        iter->winner = winner;
+        if (winner < 0)
+            return;
+        if (winner < 2)
+            overlay_observe_layer(iter->overlay, iter->layers[winner]);
+        const struct range *range = covered(iter, winner, source_key(iter, winner));
+        if (!range && (winner == 2 || iter->rows[winner]->state == ROW_VALUE))
+            return;
+        if (range && winner == 2)
+            store_jump(iter, range);
+        else
+            source_step(iter, winner);
+    }
+}
+
+void overlay_iter_seek(struct overlay_iter *iter, struct bytes key)
+{
+    if (bytes_compare(key, iter->lower) < 0)
+        key = iter->lower;
+    iter->reverse = false;
+    for (int i = 0; i < 2; i++)
+        if (iter->layers[i])
+            iter->rows[i] = layer_settle(iter, iter->layers[i],
+                                         rows_at_or_after(&iter->layers[i]->rows[iter->cf], key));
+    store_seek(iter, key, true);
+    iter_settle(iter);
+}
+
+void overlay_iter_seek_first(struct overlay_iter *iter)
+{
+    overlay_iter_seek(iter, iter->lower);
+}
+
+static void seek_back(struct overlay_iter *iter, struct bytes key, bool or_equal, bool unbounded)
+{
+    iter->reverse = true;
+    for (int i = 0; i < 2; i++)
+        if (iter->layers[i])
+            iter->rows[i] = layer_settle(
+                iter, iter->layers[i],
+                rows_before(&iter->layers[i]->rows[iter->cf], key, or_equal, unbounded));
+}
+
+void overlay_iter_seek_last(struct overlay_iter *iter)
+{
+    seek_back(iter, iter->upper, false, iter->upper.len == 0);
+    store_seek(iter, iter->upper, false);
+    iter_settle(iter);
+}
+
+void overlay_iter_seek_for_prev(struct overlay_iter *iter, struct bytes key)
+{
+    if (iter->upper.len && bytes_compare(key, iter->upper) >= 0) {
+        overlay_iter_seek_last(iter);
+        return;
+    }
+    seek_back(iter, key, true, false);
+    store_seek(iter, key, true);
+    iter_settle(iter);
+}
+
+void overlay_iter_next(struct overlay_iter *iter)
+{
+    CHECK(!iter->reverse);
+    source_step(iter, iter->winner);
+    iter_settle(iter);
+}
+
+void overlay_iter_prev(struct overlay_iter *iter)
+{
+    CHECK(iter->reverse);
+    source_step(iter, iter->winner);
+    iter_settle(iter);
+}
+
+bool overlay_iter_valid(const struct overlay_iter *iter)
+{
+    return iter->winner >= 0;
+}
+
+struct bytes overlay_iter_key(const struct overlay_iter *iter)
+{
+    return source_key(iter, iter->winner);
+}
+
+struct bytes overlay_iter_value(const struct overlay_iter *iter)
+{
+    return iter->winner < 2 ? iter->rows[iter->winner]->value : store_iter_value(iter->store);
+}
+
+bool overlay_iter_failed(const struct overlay_iter *iter)
+{
+    if (iter->is_cold)
+        iter_want(iter);
+    return iter->is_cold || store_iter_failed(iter->store);
+}
