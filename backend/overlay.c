@@ -3,8 +3,9 @@
  *
  *   undo log:  (row, its value before)  newest last; rollback walks it back
  */
-#include "backend/overlay_inner.h"
+#include "backend/overlay.h"
 
+#include "backend/overlay_inner.h"
 #include "backend/reader.h"
 #include "backend/row_cache.h"
 #include "shared/check.h"
