@@ -124,9 +124,19 @@ class Sample:
         self.p50, self.p99, self.p999, self.errors = (figures[name] for name in ('p50', 'p99', 'p999', 'errors'))
 
 
+def settle(system):
+    """Waits until what earlier commands left to be done in the background, a compaction say, is done."""
+    def is_quiet():
+        before = sum(process.cpu_seconds() for process in system.processes)
+        time.sleep(0.1)
+        return sum(process.cpu_seconds() for process in system.processes) - before < 0.01
+    wait_for(is_quiet, 'background work to end', 300)
+
+
 def load(system, words, depth=16, clients=CLIENTS, seconds=1.0, count=0, rate=0):
     command = [os.path.join(os.path.dirname(binary('scree-backend')), 'bench', 'load'), '--port', system.port, '--clients',
                clients, '--depth', depth, '--seconds', seconds, '--count', count, '--rate', rate, '--'] + words.split()
+    settle(system)
     before = sum(process.cpu_seconds() for process in system.processes)
     done = subprocess.run([str(word) for word in command], capture_output=True, timeout=1800)
     after = sum(process.cpu_seconds() for process in system.processes)
