@@ -3,6 +3,7 @@
 #include "backend/store/store.h"
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/hours.h"
 #include "shared/log.h"
 #include "shared/net/loop.h"
 #include "shared/net/worker.h"
@@ -22,6 +23,8 @@ struct compaction {
     _Atomic bool is_running;
     bool is_cancelling; /* the cancel job is under way */
     uint64_t begun_us;  /* monotonic */
+    bool is_scheduled;  /* begun by the clock */
+    uint64_t hours_ms;  /* when the last hours began that had one */
     /* of the last one */
     bool has_ended;
     enum store_compacted result;
@@ -102,6 +105,7 @@ bool compaction_start(struct compaction *self)
     atomic_store(&self->progress.bytes_total, 0);
     atomic_store(&self->progress.is_cancelled, false);
     self->begun_us = clock_mono_us();
+    self->is_scheduled = false;
     atomic_store(&self->is_running, true);
     worker_submit(self->worker, &self->run);
     return true;
@@ -116,6 +120,22 @@ bool compaction_cancel(struct compaction *self)
         worker_submit(self->helper, &self->cancel);
     }
     return true;
+}
+
+void compaction_tick(struct compaction *self, const struct hours *hours)
+{
+    uint64_t now_ms = loop_wall_ms(self->loop);
+    if (!hours_have(hours, now_ms)) {
+        if (self->is_running && self->is_scheduled)
+            (void)compaction_cancel(self);
+        return;
+    }
+    uint64_t began_ms = hours_began_ms(hours, now_ms);
+    if (began_ms == self->hours_ms || !compaction_start(self))
+        return;
+    self->is_scheduled = true;
+    self->hours_ms = began_ms;
+    log_event(LOG_INFO, "compaction_began", "cause=compaction-window");
 }
 
 bool compaction_is_running(const struct compaction *self)

@@ -1,5 +1,5 @@
 /*
- * compaction.h - compaction of a partition's whole store, on demand: SCREE COMPACT and BGREWRITEAOF.
+ * compaction.h - compaction of a partition's whole store: SCREE COMPACT, BGREWRITEAOF, compaction-window.
  *
  *   idle ──start──► running on a thread of its own ──► done on the partition's thread ──► idle
  *                     │            ▲
@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct compaction;
+struct hours;
 struct loop;
 struct store;
 struct worker;
@@ -39,6 +40,8 @@ void compaction_free(struct compaction *compaction);
 bool compaction_start(struct compaction *compaction);
 /* False: none is running. It ends soon. */
 bool compaction_cancel(struct compaction *compaction);
+/* Once a second: begins one when the hours do, and ends what it began when they are over. */
+void compaction_tick(struct compaction *compaction, const struct hours *hours);
 bool compaction_is_running(const struct compaction *compaction);
 /* On the partition's thread. */
 struct compaction_view compaction_look(const struct compaction *compaction);

@@ -6,6 +6,7 @@
 #include "backend/backup/backup.h"
 #include "backend/blocking.h"
 #include "backend/call.h"
+#include "backend/compaction.h"
 #include "backend/cursor.h"
 #include "backend/edge.h"
 #include "backend/encoding.h"
@@ -28,6 +29,7 @@
 #include "shared/block.h"
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/hours.h"
 #include "shared/latency.h"
 #include "shared/log.h"
 
@@ -226,8 +228,17 @@ static void show_reader(struct partition *partition)
     metric_set(partition->metrics, METRIC_BACKEND_COLD_BLOCKING, figures.blocking);
 }
 
+static void tick_compaction(struct partition *partition)
+{
+    struct hours hours;
+    CHECK(hours_parse(bytes_of(partition->settings->config.store_compaction_window), &hours));
+    if (!partition->is_stopping)
+        compaction_tick(upkeep_compaction(partition->upkeep), &hours);
+}
+
 static void tick_second(struct partition *partition)
 {
+    tick_compaction(partition);
     tune_partition(partition);
     show_reader(partition);
     close_removed(partition);

@@ -22,6 +22,7 @@
 #define FIELD_ADDRESS(type, field)   offsetof(type, field)
 #define FIELD_ADDRESSES(type, field) offsetof(type, field)
 #define FIELD_SLOT_RULE(type, field) offsetof(type, field)
+#define FIELD_HOURS(type, field) offsetof(type, field)
 /* The key is "section-name", and the name alone in the program's own section: the `own` literal and the
  * '-' are skipped. No other section of the program is as long. */
 #define ROW(type, own, kind, field, section, name, initial, min, max, unit, reload, sentence) \

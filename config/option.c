@@ -4,6 +4,7 @@
 #include "config/option.h"
 
 #include "shared/check.h"
+#include "shared/hours.h"
 #include "shared/namespace.h"
 
 #include <ctype.h>
@@ -203,7 +204,7 @@ static struct bytes word_at(const char *words, int index)
 static bool is_text(enum option_kind kind)
 {
     return kind == OPTION_STRING || kind == OPTION_ADDRESS || kind == OPTION_ADDRESSES ||
-           kind == OPTION_SLOT_RULE;
+           kind == OPTION_SLOT_RULE || kind == OPTION_HOURS;
 }
 
 static bool is_tcp_only(const struct option *option)
@@ -214,8 +215,11 @@ static bool is_tcp_only(const struct option *option)
 static bool text_accepted(const struct option *option, struct bytes text)
 {
     struct slot_rule rule;
+    struct hours hours;
     if (option->kind == OPTION_SLOT_RULE)
         return slot_rule_parse(text, &rule);
+    if (option->kind == OPTION_HOURS)
+        return hours_parse(text, &hours);
     if (option->kind == OPTION_ADDRESSES)
         return addresses_valid(option, text);
     if (!text_valid(option, text))
@@ -257,6 +261,7 @@ static void number_store(const struct option *option, void *member, uint64_t num
     case OPTION_ADDRESS:
     case OPTION_ADDRESSES:
     case OPTION_SLOT_RULE:
+    case OPTION_HOURS:
         CHECK(!is_text(option->kind));
     }
 }
@@ -278,6 +283,7 @@ static uint64_t number_load(const struct option *option, const void *member)
     case OPTION_ADDRESS:
     case OPTION_ADDRESSES:
     case OPTION_SLOT_RULE:
+    case OPTION_HOURS:
         break;
     }
     CHECK(!is_text(option->kind));
@@ -420,6 +426,9 @@ void option_expected(const struct option *option, char *text, size_t size)
         break;
     case OPTION_SLOT_RULE:
         (void)snprintf(text, size, "tag, prefix:SEPARATOR:FIELDS or fixed:SLOT with SLOT < 16384");
+        break;
+    case OPTION_HOURS:
+        (void)snprintf(text, size, "HH:MM-HH:MM in UTC, such as 22:30-05:00, or nothing");
         break;
     }
 }

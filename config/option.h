@@ -17,6 +17,7 @@
  *   ADDRESS     char *field               host:port [v6]:port unix:/path, or nothing
  *   ADDRESSES   char *field               several addresses separated by spaces
  *   SLOT_RULE   char *field               see shared/namespace.h
+ *   HOURS       char *field               see shared/hours.h
  *
  * min and max bound numbers in the row's own notation, and the length of texts.
  */
@@ -35,6 +36,7 @@ enum option_kind {
     OPTION_ADDRESS,
     OPTION_ADDRESSES,
     OPTION_SLOT_RULE,
+    OPTION_HOURS,
 };
 
 enum option_reload { OPTION_RELOAD, OPTION_RESTART };

@@ -123,6 +123,31 @@ def _(run):
         check_data(client, 3)
 
 
+@suite.case('in the hours of compaction-window everything is compacted once, and not behind their end')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': SLOW}) as cluster:
+        client = Connection(cluster.backends[0].addresses[0], 60)
+        def set_window(from_s, until_s):
+            times = [time.strftime('%H:%M', time.gmtime(time.time() + after_s)) for after_s in (from_s, until_s)]
+            check_equal(client.get('CONFIG', 'SET', 'store-compaction-window', '-'.join(times)), b'OK')
+        fill(client, 3)
+        set_window(7200, 10800)
+        check_equal(status(client)['last-status'], '', 'before the hours')
+        set_window(-3600, 3600)
+        wait_for(lambda: not is_idle(client) or status(client)['last-status'], 'the hours to begin it', 60)
+        set_window(7200, 10800)
+        wait_for(lambda: status(client)['last-status'] in ('cancelled', 'ok'), 'their end to end it', 120)
+        first_ms = status(client)['last-ended-ms']
+        set_window(-7200, 3600)
+        wait_for(lambda: status(client)['last-ended-ms'] > first_ms, 'other hours to begin it anew', 120)
+        ended_ms = status(client)['last-ended-ms']
+        uptime = lambda: int(client.get('INFO', 'server').split(b'uptime_in_seconds:')[1].split()[0])
+        some_ticks_later = uptime() + 3
+        wait_for(lambda: uptime() >= some_ticks_later, 'some seconds to pass')
+        check_equal((status(client)['state'], status(client)['last-ended-ms']), ('idle', ended_ms), 'once in these hours')
+        check_data(client, 3)
+
+
 @suite.case('the server stops soon in the middle of a compaction, and kill -9 in the middle loses nothing')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': SLOW}) as cluster:

@@ -20,6 +20,7 @@ struct sample {
     char *address;
     char *addresses;
     char *rule;
+    char *hours;
 };
 
 #define ROW(kind, member, initial, min, max, unit)                                                 \
@@ -28,7 +29,7 @@ struct sample {
             offsetof(struct sample, member)                                                        \
     }
 
-enum { NUMBER, SIZE, TIME, FLAG, WORD, MODE, BELOW, TEXT, ADDRESS, ADDRESSES, RULE, ROWS };
+enum { NUMBER, SIZE, TIME, FLAG, WORD, MODE, BELOW, TEXT, ADDRESS, ADDRESSES, RULE, HOURS, ROWS };
 
 // clang-format off
 static const struct option rows[ROWS] = {
@@ -43,6 +44,7 @@ static const struct option rows[ROWS] = {
     ROW(ADDRESS, address, "", "1", "100", ""),
     ROW(ADDRESSES, addresses, "h:1", "1", "1000", ""),
     ROW(SLOT_RULE, rule, "tag", "1", "64", ""),
+    ROW(HOURS, hours, "", "", "", ""),
 };
 // clang-format on
 
@@ -152,6 +154,14 @@ static void test_slot_rules(void)
     CHECK(shows(RULE, "prefix:::2"));
 }
 
+static void test_hours(void)
+{
+    CHECK(set(HOURS, "22:30-05:00"));
+    CHECK(!set(HOURS, "22:30-25:00"));
+    CHECK(shows(HOURS, "22:30-05:00"));
+    CHECK(set(HOURS, ""));
+}
+
 int main(void)
 {
     test_defaults_are_set_from_the_rows();
@@ -161,6 +171,7 @@ int main(void)
     test_texts_that_a_file_could_not_hold_are_refused();
     test_addresses();
     test_slot_rules();
+    test_hours();
     for (int i = 0; i < ROWS; i++)
         option_clear(&rows[i], &sample);
     return 0;
