@@ -333,7 +333,7 @@ static void walk_begin(struct session *session, const struct out *held)
 }
 
 /* Puts a reply where it must wait, behind all replies before it. */
-static void reply_place(struct session *session, struct out *out, uint64_t observed)
+static void reply_move(struct session *session, struct out *out, uint64_t observed)
 {
     struct out *direct = stream_out(session->stream);
     uint64_t ticket = out == direct ? 0 : wait_ticket(session, observed);
@@ -351,6 +351,20 @@ static void reply_place(struct session *session, struct out *out, uint64_t obser
         walk_begin(session, held);
 }
 
+/* A reply that was begun where it would leave at once waits all the same when its command made or saw an effect: whatever
+ * its row says, a script writes. */
+static void reply_place(struct session *session, struct out *out, size_t begun, uint64_t observed)
+{
+    if (out != stream_out(session->stream) || !wait_ticket(session, observed)) {
+        reply_move(session, out, observed);
+        return;
+    }
+    struct out reply;
+    out_init(&reply);
+    out_cut(out, begun, &reply);
+    reply_move(session, &reply, observed);
+}
+
 /* The same when its command sent the session itself messages: they go first. */
 static void reply_place_behind(struct session *session, struct out *out, size_t begun,
                                uint64_t observed)
@@ -362,7 +376,7 @@ static void reply_place_behind(struct session *session, struct out *out, size_t 
     out_cut(out, begun, &reply);
     messages_take_before(&session->partition->messages, session, &both);
     out_move(&both, &reply);
-    reply_place(session, &both, observed);
+    reply_move(session, &both, observed);
 }
 
 void session_reply_end(struct session *session, struct out *out, size_t begun, uint64_t observed)
@@ -380,7 +394,7 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
     else if (has_messages)
         reply_place_behind(session, out, begun, observed);
     else
-        reply_place(session, out, observed);
+        reply_place(session, out, begun, observed);
     if (session->reply_mode == REPLY_MODE_SKIP)
         session->reply_mode = REPLY_MODE_ON;
     if (has_messages)

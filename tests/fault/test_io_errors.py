@@ -2,6 +2,7 @@
 """Every write and fsync fails once, the first, the second, …: no crash, nothing acknowledged is lost, reads go on."""
 
 import errno
+import hashlib
 import os
 import random
 import sys
@@ -96,6 +97,41 @@ CASES = [
     ('an fsync of a data file fails once with EIO', SYNC_OTHER, errno.EIO, 1),
     ('data files cannot be written for a while: ENOSPC', WRITE_OTHER, errno.ENOSPC, -1),
 ]
+
+# Ways to write; not all of their commands have the flag "write".
+SCRIPT = "return redis.call('INCR', KEYS[1])"
+SHA = hashlib.sha1(SCRIPT.encode()).hexdigest()
+LIBRARY = "#!lua name=l\nredis.register_function('f', function(keys) return redis.call('INCR', keys[1]) end)"
+WRITES = [
+    ['SET', 'k', 'v'], ['EVAL', SCRIPT, '1', 'e'],
+    ['EVALSHA', SHA, '1', 'e'], ['FCALL', 'f', '1', 'f'], ['PFCOUNT', 'hll'], ['EXEC'],
+]
+
+
+@suite.case('no way to write is answered before its batch is on disk')
+def _(run):
+    disk = Disk()
+    try:
+        with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+            backend = cluster.backends[0]
+            backend.stop()
+            disk.use(backend)
+            backend.start()
+            with cluster.partition(0, 60) as client:
+                client.get('SCRIPT', 'LOAD', SCRIPT)
+                client.get('FUNCTION', 'LOAD', LIBRARY)
+                for words in WRITES:
+                    wait_for(lambda: client.get('SET', 'probe', 'x') == b'OK', 'writes to be taken', 40)
+                    client.get('PFADD', 'hll', os.urandom(8))  # the next PFCOUNT keeps its sum
+                    if words == ['EXEC']:
+                        client.pipeline([['MULTI'], ['INCR', 'x']])
+                    disk.arm(SYNC_LOG, 1, -1, errno.EIO)
+                    reply = client.get(*words)
+                    check(isinstance(reply, ReplyError), '%s was answered with %r' % (words[0], reply))
+                    disk.disarm()
+    finally:
+        disk.remove()
+
 
 for title, kinds, error, failures in CASES:
     @suite.case(title)
