@@ -65,6 +65,7 @@ def _(run):
         fill(client, 1)
         client.pipeline([['DEL', 'key:%d' % i, 'hash:%d' % i] for i in range(KEYS)])
         client.pipeline([['SET', 'key:%d' % i, value(i, 1)] for i in range(0, KEYS, 10)])
+        client.get('DEBUG', 'COLD')  # all of it is in files now
         folder = os.path.join(backend.data, 'partition-0')
         before = disk_use(folder)
         check_equal(client.call('SCREE', 'COMPACT', 'START'), ('+', b'OK'), 'START')

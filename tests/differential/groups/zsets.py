@@ -58,16 +58,20 @@ def name_bound(c):
     return c.pick([b'[', b'[', b'(']) + member(c)
 
 
+# Ranges by name are asked of a set of one score: of several, what is found depends on whether it is a skiplist, and SORT
+# makes one.
+ONE_SCORE = 'one-score'
+
+
 def by_name(c, name):
-    return None if c.fields_many else [name, c.key(), name_bound(c), name_bound(c)]
+    return None if c.fields_many else [name, ONE_SCORE, name_bound(c), name_bound(c)]
 
 
 def remove_by_name(c):
-    """From a set of one score: with several, what a skiplist finds is chance."""
     if c.chance(0.2):
         return ['ZREMRANGEBYLEX', c.key()] + c.pick([['-', '+'], ['+', '-'], ['x', '+'], ['-', '']])
     members = [word for _ in range(c.number(1, 8)) for word in ('0', member(c))]
-    return [Step(['ZADD', 'one-score'] + members), Step(['ZREMRANGEBYLEX', 'one-score', name_bound(c), name_bound(c)])]
+    return [Step(['ZADD', ONE_SCORE] + members), Step(['ZREMRANGEBYLEX', ONE_SCORE, name_bound(c), name_bound(c)])]
 
 
 def limit(c, chance=0.4):
@@ -81,9 +85,9 @@ def with_scores(c):
     return [c.case('WITHSCORES')] if c.chance(0.5) else []
 
 
-def window(c):
+def window(c, by_name=True):
     """A range and options as ZRANGE reads them."""
-    kind = c.pick(['', '', 'BYSCORE', 'BYSCORE' if c.fields_many else 'BYLEX'])
+    kind = c.pick(['', '', 'BYSCORE', 'BYLEX' if by_name and not c.fields_many else 'BYSCORE'])
     ends = {'': lambda: c.index(), 'BYSCORE': lambda: bound(c), 'BYLEX': lambda: name_bound(c)}[kind]
     words = ['0', '-1'] if not kind and c.chance(0.4) else [ends(), ends()]
     options = [kind] if kind else []
@@ -95,19 +99,19 @@ def window(c):
 def zrange(c):
     words = window(c)
     scores = with_scores(c) if 'BYLEX' not in words or c.chance(0.1) else []
-    return ['ZRANGE', c.key()] + words + scores
+    return ['ZRANGE', ONE_SCORE if 'BYLEX' in words else c.key()] + words + scores
 
 
 def zrangestore(c):
     target, source = c.keys_together(2)
-    return ['ZRANGESTORE', target, source] + window(c) + (['WITHSCORES'] if c.chance(0.03) else [])
+    return ['ZRANGESTORE', target, source] + window(c, by_name=False) + (['WITHSCORES'] if c.chance(0.03) else [])
 
 
 def old_range(c):
     names = ['ZRANGEBYSCORE', 'ZREVRANGEBYSCORE', 'ZREVRANGE']
     name = c.pick(names if c.fields_many else names + ['ZRANGEBYLEX', 'ZREVRANGEBYLEX'])
     ends = name_bound if 'LEX' in name else bound if 'SCORE' in name else (lambda c: c.index())
-    words = [name, c.key(), ends(c), ends(c)]
+    words = [name, ONE_SCORE if 'LEX' in name else c.key(), ends(c), ends(c)]
     if 'LEX' not in name or c.chance(0.05):
         words += with_scores(c)
     return words + limit(c, 0.05 if name == 'ZREVRANGE' else 0.4)
