@@ -217,7 +217,13 @@ static bool draft_incr(struct draft *draft)
     if (key < 0)
         return false;
     draft->wanted->kind = REPLY_NUMBER;
-    word(draft, "INCR");
+    if (sim_random(3) == 0) { /* a script: it writes, and has not the flag */
+        word(draft, "EVAL");
+        word(draft, "return redis.call('INCR', KEYS[1])");
+        word(draft, "1");
+    } else {
+        word(draft, "INCR");
+    }
     word(draft, text_of(draft, (unsigned)key));
     (void)add_step(draft, (unsigned)key, STEP_INCR);
     return true;
