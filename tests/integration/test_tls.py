@@ -545,7 +545,7 @@ def _(run):
                 pass
             check(reply[0] == '-' and b'half of memory-limit' in reply[1], str(reply))
             check(300 < len(crowd) < 350, '%d connections of 24 KiB in 8 MB' % len(crowd))
-            check(metric_of(proxy, 'scree_proxy_memory_buffers_bytes') >= 7 * MEGABYTE, 'not counted')
+            wait_for(lambda: metric_of(proxy, 'scree_proxy_memory_buffers_bytes') >= 7 * MEGABYTE, 'all of them to be counted')
             check_equal(crowd[0].call('SET', 'served', 'still'), ('+', b'OK'))
             line = crowd[0].get('CLIENT', 'LIST', 'ID', crowd[0].get('CLIENT', 'ID')).decode()
             check(int(re.search(r'tot-mem=(\d+)', line)[1]) > 24 << 10, line)
