@@ -60,18 +60,21 @@ def name_bound(c):
 
 # Ranges by name are asked of a set of one score: of several, what is found depends on whether it is a skiplist, and SORT
 # makes one.
-ONE_SCORE = 'one-score'
+def one_score(c):
+    """Its name (inside a block: of the block's tag)."""
+    return (c.group or b'') + b'one-score'
 
 
 def by_name(c, name):
-    return None if c.fields_many else [name, ONE_SCORE, name_bound(c), name_bound(c)]
+    return None if c.fields_many else [name, one_score(c), name_bound(c), name_bound(c)]
 
 
 def remove_by_name(c):
     if c.chance(0.2):
         return ['ZREMRANGEBYLEX', c.key()] + c.pick([['-', '+'], ['+', '-'], ['x', '+'], ['-', '']])
     members = [word for _ in range(c.number(1, 8)) for word in ('0', member(c))]
-    return [Step(['ZADD', ONE_SCORE] + members), Step(['ZREMRANGEBYLEX', ONE_SCORE, name_bound(c), name_bound(c)])]
+    name = one_score(c)
+    return [Step(['ZADD', name] + members), Step(['ZREMRANGEBYLEX', name, name_bound(c), name_bound(c)])]
 
 
 def limit(c, chance=0.4):
@@ -99,7 +102,7 @@ def window(c, by_name=True):
 def zrange(c):
     words = window(c)
     scores = with_scores(c) if 'BYLEX' not in words or c.chance(0.1) else []
-    return ['ZRANGE', ONE_SCORE if 'BYLEX' in words else c.key()] + words + scores
+    return ['ZRANGE', one_score(c) if 'BYLEX' in words else c.key()] + words + scores
 
 
 def zrangestore(c):
@@ -111,7 +114,7 @@ def old_range(c):
     names = ['ZRANGEBYSCORE', 'ZREVRANGEBYSCORE', 'ZREVRANGE']
     name = c.pick(names if c.fields_many else names + ['ZRANGEBYLEX', 'ZREVRANGEBYLEX'])
     ends = name_bound if 'LEX' in name else bound if 'SCORE' in name else (lambda c: c.index())
-    words = [name, ONE_SCORE if 'LEX' in name else c.key(), ends(c), ends(c)]
+    words = [name, one_score(c) if 'LEX' in name else c.key(), ends(c), ends(c)]
     if 'LEX' not in name or c.chance(0.05):
         words += with_scores(c)
     return words + limit(c, 0.05 if name == 'ZREVRANGE' else 0.4)
