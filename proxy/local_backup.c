@@ -105,34 +105,23 @@ static struct backup_view choose(const struct request *request)
     return chosen;
 }
 
-static void reply_field(struct reply *reply, const char *name, uint64_t value)
-{
-    reply_bulk_text(reply, name);
-    reply_int(reply, (int64_t)value);
-}
-
-static void reply_word(struct reply *reply, const char *name, const char *value)
-{
-    reply_bulk_text(reply, name);
-    reply_bulk_text(reply, value);
-}
-
 static void reply_status_of(struct client *client, struct request *request, struct reply *reply)
 {
     struct backup_view view = choose(request);
     (void)client;
     reply_map(reply, 11);
-    reply_word(reply, "state", view.step);
-    reply_word(reply, "backup", view.is_running ? view.name : "");
-    reply_field(reply, "shards", view.shards);
-    reply_field(reply, "shards-done", view.shards_done);
-    reply_field(reply, "bytes-done", view.bytes_done);
-    reply_field(reply, "bytes-total", view.bytes_total);
-    reply_field(reply, "percent", view.bytes_total ? view.bytes_done * 100 / view.bytes_total : 0);
-    reply_field(reply, "held-ms", view.held_ms);
-    reply_word(reply, "last-backup", view.is_running ? "" : view.name);
-    reply_word(reply, "last-status", !view.ended_ms ? "" : view.last_good ? "ok" : "err");
-    reply_word(reply, "last-error", view.reason);
+    reply_pair_text(reply, "state", view.step);
+    reply_pair_text(reply, "backup", view.is_running ? view.name : "");
+    reply_pair_int(reply, "shards", view.shards);
+    reply_pair_int(reply, "shards-done", view.shards_done);
+    reply_pair_int(reply, "bytes-done", view.bytes_done);
+    reply_pair_int(reply, "bytes-total", view.bytes_total);
+    reply_pair_int(reply, "percent",
+                   view.bytes_total ? view.bytes_done * 100 / view.bytes_total : 0);
+    reply_pair_int(reply, "held-ms", view.held_ms);
+    reply_pair_text(reply, "last-backup", view.is_running ? "" : view.name);
+    reply_pair_text(reply, "last-status", !view.ended_ms ? "" : view.last_good ? "ok" : "err");
+    reply_pair_text(reply, "last-error", view.reason);
 }
 
 /* gather_visit_fn */
@@ -164,13 +153,13 @@ static void listed(struct client *client, struct request *request, struct reply 
     for (size_t i = 0; i < list.count; i++) {
         const struct listed_backup *item = &list.items[i];
         reply_map(reply, 6);
-        reply_word(reply, "backup", item->name);
-        reply_word(reply, "id", item->id);
-        reply_field(reply, "taken-ms", item->taken_ms);
-        reply_field(reply, "bytes", item->bytes);
+        reply_pair_text(reply, "backup", item->name);
+        reply_pair_text(reply, "id", item->id);
+        reply_pair_int(reply, "taken-ms", item->taken_ms);
+        reply_pair_int(reply, "bytes", item->bytes);
         (void)snprintf(shards, sizeof shards, "%u/%u", item->shards, list.shards);
-        reply_word(reply, "shards", shards);
-        reply_word(reply, "complete", item->shards == list.shards ? "yes" : "no");
+        reply_pair_text(reply, "shards", shards);
+        reply_pair_text(reply, "complete", item->shards == list.shards ? "yes" : "no");
     }
     backup_list_free(&list);
 }

@@ -62,18 +62,6 @@ static bool add_status(struct compact_sums *sums, struct bytes frame)
     return true;
 }
 
-static void reply_field(struct reply *reply, const char *name, int64_t value)
-{
-    reply_bulk_text(reply, name);
-    reply_int(reply, value);
-}
-
-static void reply_word(struct reply *reply, const char *name, const char *value)
-{
-    reply_bulk_text(reply, name);
-    reply_bulk_text(reply, value);
-}
-
 static void told(struct client *client, struct request *request, struct reply *reply)
 {
     struct compact_sums sums = {0};
@@ -82,24 +70,25 @@ static void told(struct client *client, struct request *request, struct reply *r
     for (uint32_t i = 0; i < count; i++)
         sums.silent += !add_status(&sums, request_reply(request, i)->frame);
     reply_map(reply, 11);
-    reply_word(reply, "state",
-               sums.is_cancelling ? "cancelling"
-               : sums.running     ? "running"
-                                  : "idle");
-    reply_field(reply, "shards", count);
-    reply_field(reply, "shards-running", sums.running);
-    reply_field(reply, "shards-silent", sums.silent);
-    reply_field(reply, "bytes-done", sums.bytes_done);
-    reply_field(reply, "bytes-total", sums.bytes_total);
-    reply_field(reply, "percent", sums.bytes_total ? sums.bytes_done * 100 / sums.bytes_total : 0);
-    reply_field(reply, "seconds", sums.seconds);
-    reply_word(reply, "last-status",
-               sums.failed      ? "err"
-               : sums.cancelled ? "cancelled"
-               : sums.ended     ? "ok"
-                                : "");
-    reply_field(reply, "last-disk-bytes-before", sums.before);
-    reply_field(reply, "last-disk-bytes-after", sums.after);
+    reply_pair_text(reply, "state",
+                    sums.is_cancelling ? "cancelling"
+                    : sums.running     ? "running"
+                                       : "idle");
+    reply_pair_int(reply, "shards", count);
+    reply_pair_int(reply, "shards-running", sums.running);
+    reply_pair_int(reply, "shards-silent", sums.silent);
+    reply_pair_int(reply, "bytes-done", sums.bytes_done);
+    reply_pair_int(reply, "bytes-total", sums.bytes_total);
+    reply_pair_int(reply, "percent",
+                   sums.bytes_total ? sums.bytes_done * 100 / sums.bytes_total : 0);
+    reply_pair_int(reply, "seconds", sums.seconds);
+    reply_pair_text(reply, "last-status",
+                    sums.failed      ? "err"
+                    : sums.cancelled ? "cancelled"
+                    : sums.ended     ? "ok"
+                                     : "");
+    reply_pair_int(reply, "last-disk-bytes-before", sums.before);
+    reply_pair_int(reply, "last-disk-bytes-after", sums.after);
 }
 
 /* ---- START, CANCEL ---- */

@@ -126,6 +126,18 @@ void reply_map(struct reply *reply, int64_t pairs)
         write_header(reply, '*', pairs * 2);
 }
 
+void reply_pair_int(struct reply *reply, const char *name, int64_t value)
+{
+    reply_bulk_text(reply, name);
+    reply_int(reply, value);
+}
+
+void reply_pair_text(struct reply *reply, const char *name, const char *value)
+{
+    reply_bulk_text(reply, name);
+    reply_bulk_text(reply, value);
+}
+
 void reply_set(struct reply *reply, int64_t count)
 {
     write_header(reply, is_resp3(reply) ? '~' : '*', count);

@@ -29,7 +29,10 @@ void reply_bulk_int(struct reply *reply, int64_t value); /* the integer as a bul
 void reply_null(struct reply *reply);                    /* $-1 | _ */
 void reply_null_array(struct reply *reply);              /* *-1 | _ */
 void reply_array(struct reply *reply, int64_t count);
-void reply_map(struct reply *reply, int64_t pairs);   /* *2n | %n */
+void reply_map(struct reply *reply, int64_t pairs); /* *2n | %n */
+/* A pair of a map: a name, and an integer or a text. */
+void reply_pair_int(struct reply *reply, const char *name, int64_t value);
+void reply_pair_text(struct reply *reply, const char *name, const char *value);
 void reply_set(struct reply *reply, int64_t count);   /* *n | ~n */
 void reply_push(struct reply *reply, int64_t count);  /* *n | >n */
 void reply_double(struct reply *reply, double value); /* bulk %.17g as Redis 7.0 | ,value */

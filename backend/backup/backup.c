@@ -527,35 +527,26 @@ bool backup_is_running(const struct backup *backup)
     return backup->manifest != NULL;
 }
 
-static void reply_field(struct reply *reply, const char *name, uint64_t value)
-{
-    reply_bulk_text(reply, name);
-    reply_int(reply, (int64_t)value);
-}
-
-static void reply_word(struct reply *reply, const char *name, const char *value)
-{
-    reply_bulk_text(reply, name);
-    reply_bulk_text(reply, value);
-}
-
 void backup_reply_status(const struct backup *backup, struct reply *reply)
 {
     uint64_t done = atomic_load(&backup->progress.bytes_done);
     uint64_t total = atomic_load(&backup->progress.bytes_total);
     bool is_busy = backup->manifest != NULL;
     reply_map(reply, 11);
-    reply_word(reply, "state", state_names[backup->state]);
-    reply_word(reply, "backup", is_busy ? backup->manifest->backup : "");
-    reply_word(reply, "id", is_busy ? backup->manifest->id : "");
-    reply_word(reply, "held", backup->is_held ? "yes" : "no");
-    reply_field(reply, "bytes-done", done);
-    reply_field(reply, "bytes-total", total);
-    reply_field(reply, "percent", total ? done * 100 / total : 0);
-    reply_word(reply, "last-backup", backup->last_name);
-    reply_word(reply, "last-status", backup->last_ms == 0 ? "" : backup->last_good ? "ok" : "err");
-    reply_word(reply, "last-error", backup->last_reason);
-    reply_field(reply, "last-time", backup->last_ms / 1000);
+    reply_pair_text(reply, "state", state_names[backup->state]);
+    reply_pair_text(reply, "backup", is_busy ? backup->manifest->backup : "");
+    reply_pair_text(reply, "id", is_busy ? backup->manifest->id : "");
+    reply_pair_text(reply, "held", backup->is_held ? "yes" : "no");
+    reply_pair_int(reply, "bytes-done", done);
+    reply_pair_int(reply, "bytes-total", total);
+    reply_pair_int(reply, "percent", total ? done * 100 / total : 0);
+    reply_pair_text(reply, "last-backup", backup->last_name);
+    reply_pair_text(reply, "last-status",
+                    backup->last_ms == 0 ? ""
+                    : backup->last_good  ? "ok"
+                                         : "err");
+    reply_pair_text(reply, "last-error", backup->last_reason);
+    reply_pair_int(reply, "last-time", backup->last_ms / 1000);
 }
 
 static void shard_name(const struct backup *backup, struct bytes shard,
@@ -576,10 +567,10 @@ void backup_reply_list(const struct backup *backup, struct bytes shard, struct r
     reply_array(reply, (int64_t)count);
     for (size_t i = 0; i < count; i++) {
         reply_map(reply, 4);
-        reply_word(reply, "backup", entries[i].name);
-        reply_word(reply, "id", entries[i].id);
-        reply_field(reply, "taken-ms", entries[i].taken_ms);
-        reply_field(reply, "bytes", entries[i].bytes);
+        reply_pair_text(reply, "backup", entries[i].name);
+        reply_pair_text(reply, "id", entries[i].id);
+        reply_pair_int(reply, "taken-ms", entries[i].taken_ms);
+        reply_pair_int(reply, "bytes", entries[i].bytes);
     }
     free(entries);
     free(dir);

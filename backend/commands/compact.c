@@ -6,31 +6,19 @@
 #include "backend/partition.h"
 #include "backend/upkeep.h"
 
-static void reply_field(struct reply *reply, const char *name, uint64_t value)
-{
-    reply_bulk_text(reply, name);
-    reply_int(reply, (int64_t)value);
-}
-
-static void reply_word(struct reply *reply, const char *name, const char *value)
-{
-    reply_bulk_text(reply, name);
-    reply_bulk_text(reply, value);
-}
-
 static void reply_view(struct reply *reply, const struct compaction_view *view)
 {
     reply_map(reply, 10);
-    reply_word(reply, "state", view->state);
-    reply_word(reply, "column-family", view->family);
-    reply_field(reply, "bytes-done", view->bytes_done);
-    reply_field(reply, "bytes-total", view->bytes_total);
-    reply_field(reply, "percent", view->percent);
-    reply_field(reply, "seconds", view->seconds);
-    reply_word(reply, "last-status", view->last);
-    reply_field(reply, "last-ended-ms", view->ended_ms);
-    reply_field(reply, "last-disk-bytes-before", view->disk_bytes);
-    reply_field(reply, "last-disk-bytes-after", view->disk_bytes_after);
+    reply_pair_text(reply, "state", view->state);
+    reply_pair_text(reply, "column-family", view->family);
+    reply_pair_int(reply, "bytes-done", view->bytes_done);
+    reply_pair_int(reply, "bytes-total", view->bytes_total);
+    reply_pair_int(reply, "percent", view->percent);
+    reply_pair_int(reply, "seconds", view->seconds);
+    reply_pair_text(reply, "last-status", view->last);
+    reply_pair_int(reply, "last-ended-ms", view->ended_ms);
+    reply_pair_int(reply, "last-disk-bytes-before", view->disk_bytes);
+    reply_pair_int(reply, "last-disk-bytes-after", view->disk_bytes_after);
 }
 
 void cmd_scree_compact(struct call *call)
