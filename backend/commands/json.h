@@ -37,8 +37,6 @@ bool json_open(struct call *call, uint32_t index, enum open_flag flags, struct e
 /* The same in two steps: the entry, and its document as a tree. Between them its text may be enough. */
 bool json_open_text(struct call *call, uint32_t index, enum open_flag flags, struct entry *entry);
 bool json_open_tree(struct call *call, const struct entry *entry, json **root);
-/* Writes the document back with other text in a place that json_place_find found in it. */
-void json_save_place(struct call *call, struct entry *entry, struct bytes place, const json *value);
 /* Writes the document back, with its TTL. */
 void json_save(struct call *call, struct entry *entry, json *root);
 
@@ -50,6 +48,8 @@ bool json_begin(struct call *call, uint32_t path_at, enum open_flag flags, bool 
 bool json_begin_text(struct call *call, uint32_t path_at, enum open_flag flags,
                      struct json_edit *edit);
 bool json_begin_tree(struct json_edit *edit, bool must_exist);
+/* Writes the document back with this value where json_place_find found the path's. */
+void json_save_place(struct json_edit *edit, struct bytes place, const json *value);
 /* Puts another value in the match's place. */
 void json_replace(struct json_edit *edit, const struct json_match *match, json *value);
 /* Asks answer() for every match, replies, and saves what was changed. `expected` names the kind: "an array". */

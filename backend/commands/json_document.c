@@ -52,7 +52,7 @@ static bool put_place(struct json_edit *edit, json *value, enum when when)
     if (when == ONLY_NEW || !edit->entry.exists ||
         !json_place_find(call->arena, &edit->path, edit->entry.meta.payload, &place))
         return false;
-    json_save_place(call, &edit->entry, place, value);
+    json_save_place(edit, place, value);
     if (!call->failed)
         notify(call, NOTIFY_MODULE, edit->event, edit->entry.key);
     return true;

@@ -51,12 +51,19 @@ bool json_open(struct call *call, uint32_t index, enum open_flag flags, struct e
     return json_open_text(call, index, flags, entry) && json_open_tree(call, entry, root);
 }
 
+/* Would text with so many containers around it be nested too deeply? Replies so. */
+static bool is_too_deep(struct call *call, struct bytes text, unsigned around)
+{
+    if (!json_is_too_deep(text, around))
+        return false;
+    call_errorf(call, "ERR recursion limit exceeded: more than %d levels", JSON_DEPTH_MAX);
+    return true;
+}
+
 static void save_text(struct call *call, struct entry *entry, struct bytes text)
 {
     if (text.len > call_bulk_bytes_max(call))
         call_error(call, ERR_TOO_BIG);
-    else if (json_is_too_deep(text))
-        call_errorf(call, "ERR recursion limit exceeded: more than %d levels", JSON_DEPTH_MAX);
     else
         entry_set_payload(call, entry, TYPE_JSON, text, entry->meta.expire_ms);
 }
@@ -66,16 +73,20 @@ void json_save(struct call *call, struct entry *entry, json *root)
     struct json_text text;
     json_text_init(&text, call->arena);
     json_print(&text, root, &COMPACT, 0);
-    save_text(call, entry, json_text_bytes(&text));
+    if (!is_too_deep(call, json_text_bytes(&text), 0))
+        save_text(call, entry, json_text_bytes(&text));
 }
 
-void json_save_place(struct call *call, struct entry *entry, struct bytes place, const json *value)
+void json_save_place(struct json_edit *edit, struct bytes place, const json *value)
 {
+    struct call *call = edit->call;
+    struct entry *entry = &edit->entry;
     struct json_text text;
     json_text_init(&text, call->arena);
     json_print(&text, value, &COMPACT, 0);
-    save_text(call, entry,
-              json_place_put(call->arena, entry->meta.payload, place, json_text_bytes(&text)));
+    struct bytes other = json_text_bytes(&text);
+    if (!is_too_deep(call, other, edit->path.count)) /* each segment leads into a container */
+        save_text(call, entry, json_place_put(call->arena, entry->meta.payload, place, other));
 }
 
 /* ---- errors ---- */

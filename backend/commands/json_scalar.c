@@ -71,7 +71,7 @@ static bool change_place(struct json_edit *edit, const json *amount, bool multip
     json *results = json_new_array();
     json_array_add(results, result);
     reply_numbers(call, edit, results);
-    json_save_place(call, &edit->entry, place, result);
+    json_save_place(edit, place, result);
     notify(call, NOTIFY_MODULE, edit->event, edit->entry.key);
     return true;
 }

@@ -38,9 +38,9 @@ void json_use(struct arena *arena)
 
 /* ---- parsing ---- */
 
-bool json_is_too_deep(struct bytes text)
+bool json_is_too_deep(struct bytes text, unsigned around)
 {
-    unsigned depth = 0;
+    unsigned depth = around;
     bool in_string = false;
     for (size_t i = 0; i < text.len; i++) {
         char c = text.data[i];
@@ -50,7 +50,7 @@ bool json_is_too_deep(struct bytes text)
             in_string = !in_string;
         else if (!in_string && (c == '[' || c == '{'))
             depth++;
-        else if (!in_string && (c == ']' || c == '}') && depth > 0)
+        else if (!in_string && (c == ']' || c == '}') && depth > around)
             depth--;
         if (depth > JSON_DEPTH_MAX)
             return true;
@@ -105,7 +105,7 @@ static struct bytes widened(struct bytes text)
 json *json_parse(struct bytes text, char error[JSON_ERROR_MAX])
 {
     json_error_t reason;
-    if (json_is_too_deep(text)) { /* nothing recurses into it */
+    if (json_is_too_deep(text, 0)) { /* nothing recurses into it */
         (void)snprintf(error, JSON_ERROR_MAX, "recursion limit exceeded: more than %d levels",
                        JSON_DEPTH_MAX);
         return NULL;

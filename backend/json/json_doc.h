@@ -35,8 +35,8 @@ void json_use(struct arena *arena);
 
 /* May the bytes be a string or a member's name: UTF-8, without NUL? */
 bool json_is_text(struct bytes bytes);
-/* Is the text nested deeper than JSON_DEPTH_MAX? */
-bool json_is_too_deep(struct bytes text);
+/* Is the text nested deeper than JSON_DEPTH_MAX, with so many containers around it? */
+bool json_is_too_deep(struct bytes text, unsigned around);
 /* NULL: not JSON, too deep, or a number beyond doubles; the reason in error. */
 json *json_parse(struct bytes text, char error[JSON_ERROR_MAX]);
 

@@ -223,7 +223,9 @@ def _(run):
         check_equal(client.get('JSON.SET', 'k', '$', '[' * 128 + ']' * 128), b'OK', 'deep')
         check(isinstance(client.get('JSON.SET', 'k', '$' + '[0]' * 127, 'x'), ReplyError), 'no JSON')
         check(isinstance(client.get('JSON.ARRAPPEND', 'k', '$' + '[0]' * 127, '[[[]]]'), ReplyError), 'too deep by an append')
+        check(isinstance(client.get('JSON.SET', 'k', '$' + '[0]' * 127, '[[]]'), ReplyError), 'too deep by a value put in a place')
         check_equal(client.get('JSON.GET', 'k'), b'[' * 128 + b']' * 128, 'and nothing changed')
+        check_equal(client.get('JSON.SET', 'k', '$' + '[0]' * 126, '[[]]'), b'OK', 'as deep as before')
         for text in (b'"\xff"', b'{"a":1', b'[1,]', b'', b'nul', b'{"a" 1}', b'"\x01"', b'\xef\xbb\xbf1', b'[1] 2', b'01', b'"\\ud800"'):
             check(isinstance(client.get('JSON.SET', 'bad', '$', text), ReplyError), 'refused: %r' % text)
         client.get('JSON.SET', 'odd', '$', '{"a":1}')
