@@ -105,6 +105,9 @@ static struct bytes widened(struct bytes text)
 json *json_parse(struct bytes text, char error[JSON_ERROR_MAX])
 {
     json_error_t reason;
+    int64_t integer;
+    if (number_parse_int64(text, &integer)) /* the usual amount, and what it is added to */
+        return json_new_integer(integer);
     if (json_is_too_deep(text, 0)) { /* nothing recurses into it */
         (void)snprintf(error, JSON_ERROR_MAX, "recursion limit exceeded: more than %d levels",
                        JSON_DEPTH_MAX);
