@@ -156,6 +156,37 @@ START_TEST(a_place_is_what_the_tree_says)
 }
 END_TEST
 
+/* Some `x`, some escaped backslashes, an escaped quote and brackets: a string that begins and ends wherever in a block. */
+static void check_escapes(const char *opening, unsigned xs, unsigned backslashes,
+                          const char *closing)
+{
+    char error[JSON_ERROR_MAX];
+    struct json_path path;
+    struct bytes place;
+    made_len = 0;
+    add(opening);
+    for (unsigned i = 0; i < xs; i++)
+        add("x");
+    for (unsigned i = 0; i < backslashes; i++)
+        add("\\\\");
+    add("\\\"]}");
+    add(closing);
+    add(",7]");
+    ck_assert(json_path_parse(&arena, BYTES("$[1]"), &path, error));
+    ck_assert(json_place_find(&arena, &path, (struct bytes){made, made_len}, &place));
+    ck_assert_msg(bytes_equal(place, BYTES("7")), "%.*s in %s", (int)place.len, place.data, made);
+}
+
+START_TEST(a_string_may_begin_and_end_wherever)
+{
+    for (unsigned xs = 0; xs < 40; xs++)
+        for (unsigned backslashes = 0; backslashes < 20; backslashes++) {
+            check_escapes("[\"", xs, backslashes, "\"");
+            check_escapes("[[{\"a\":\"", xs, backslashes, "\"}]");
+        }
+}
+END_TEST
+
 START_TEST(cut_text_is_not_read_past_its_end)
 {
     static const char text[] = "{\"a\":[{\"b\\\"\":1},\"\\\\\"],\"c\":2}";
@@ -180,6 +211,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_place_is_what_the_tree_says);
+    tcase_add_test(tcase, a_string_may_begin_and_end_wherever);
     tcase_add_test(tcase, cut_text_is_not_read_past_its_end);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
