@@ -1,24 +1,26 @@
 #!/usr/bin/python3
-"""What a JSON command on a small document costs: CPU of the process for each command, many sent at once.
+"""What a JSON command on small documents costs: CPU of all threads for each command; 50 clients, -P 16, durability = os.
 
-The document is an event of tests/integration/test_ticket.py with more sections. "by tree" names the same value by a path
-that only the tree can follow.
+The documents are events of tests/integration/test_ticket.py with more sections, the value is in the last one. "by tree"
+names the same value by a path that only the tree can follow. Medians of some runs, the commands by turns.
 """
 
 import argparse
 import json
 import os
+import statistics
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
+from bench_commands import System, load
 from cluster import Cluster
 from resp import Connection
 
-BATCH = 100
-PLACE = b"$.sections['D-9'].stats.available"
-TREE = b"$['sections','-']['D-9'].stats.available"
+EVENTS = 100
+PLACE = "$.sections['D-9'].stats.available"
+TREE = "$['sections','-']['D-9'].stats.available"
 
 
 def document(sections):
@@ -28,44 +30,37 @@ def document(sections):
         for i, name in enumerate(names)}}).encode()
 
 
-def cpu_us(pid):
-    with open('/proc/%d/stat' % pid) as file:
-        fields = file.read().rsplit(')', 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) * 1e6 / os.sysconf('SC_CLK_TCK')
-
-
-def measure(connection, pid, args, count):
-    before = cpu_us(pid)
-    for _ in range(count // BATCH):
-        for _ in range(BATCH):
-            connection.send(*args)
-        for _ in range(BATCH):
-            connection.read()
-    return (cpu_us(pid) - before) / count
+def commands(size):
+    """{name: words for the load}"""
+    return {'SET of the text': 'SET text:{n:%d} {x:%d}' % (EVENTS, size),
+            'GET of the text': 'GET text:{n:%d}' % EVENTS,
+            'JSON.NUMINCRBY': 'JSON.NUMINCRBY event:{n:%d} %s 1' % (EVENTS, PLACE),
+            'JSON.NUMINCRBY by tree': 'JSON.NUMINCRBY event:{n:%d} %s 1' % (EVENTS, TREE),
+            'JSON.SET': 'JSON.SET event:{n:%d} %s 7' % (EVENTS, PLACE),
+            'JSON.SET by tree': 'JSON.SET event:{n:%d} %s 7' % (EVENTS, TREE),
+            'JSON.GET': 'JSON.GET event:{n:%d} %s' % (EVENTS, PLACE),
+            'JSON.GET by tree': 'JSON.GET event:{n:%d} %s' % (EVENTS, TREE)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--count', type=int, default=20000)
+    parser.add_argument('--count', type=int, default=20000, help='commands in a run')
+    parser.add_argument('--runs', type=int, default=5)
     parser.add_argument('--sections', type=int, default=20)
     options = parser.parse_args()
-    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+    with Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': {'durability': 'os'}}) as cluster:
         backend = cluster.backends[0]
         connection = Connection(backend.addresses[0], 30, 2)
-        connection.get('JSON.SET', 'event', '$', document(options.sections))
-        text = connection.get('JSON.GET', 'event')
-        print('%d bytes, CPU us per command' % len(text))
-        for name, args in (
-                ('SET of the text', ('SET', 'text', text)),
-                ('GET of the text', ('GET', 'text')),
-                ('JSON.NUMINCRBY', ('JSON.NUMINCRBY', 'event', PLACE, '1')),
-                ('JSON.NUMINCRBY by tree', ('JSON.NUMINCRBY', 'event', TREE, '1')),
-                ('JSON.SET', ('JSON.SET', 'event', PLACE, '7')),
-                ('JSON.SET by tree', ('JSON.SET', 'event', TREE, '7')),
-                ('JSON.GET', ('JSON.GET', 'event', PLACE)),
-                ('JSON.GET by tree', ('JSON.GET', 'event', TREE))):
-            print('%-24s %6.1f' % (name, measure(connection, backend.pid, args, options.count)),
-                  flush=True)
+        for i in range(EVENTS):
+            connection.get('JSON.SET', 'event:%d' % i, '$', document(options.sections))
+        size = len(connection.get('JSON.GET', 'event:0'))
+        print('%d bytes, CPU us per command' % size)
+        figures = {}
+        for _ in range(options.runs):
+            for name, words in commands(size).items():
+                figures.setdefault(name, []).append(load(System(backend), words, count=options.count).cpu_us)
+        for name, found in figures.items():
+            print('%-24s %6.1f' % (name, statistics.median(found)))
 
 
 if __name__ == '__main__':
