@@ -25,6 +25,7 @@ MAY_INCLUDE = {
 DOORS = [
     (re.compile(r'uv(\.h|/)'), re.compile(r'.*_uv\.[ch]$')),
     (re.compile(r'rocksdb/'), re.compile(r'backend/store/')),
+    (re.compile(r'xxhash\.h'), re.compile(r'backend/store/batch_file\.c$')),
     (re.compile(r'microhttpd\.h'), re.compile(r'shared/net/http_mhd\.c$')),
     (re.compile(r'openssl/'), re.compile(r'shared/(digest\.c|tls(_\w+)?\.[ch])$')),
     (re.compile(r'jansson\.h'), re.compile(r'backend/(json/json_doc|backup/manifest)\.c$')),

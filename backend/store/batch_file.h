@@ -1,0 +1,76 @@
+/*
+ * batch_file.h - one file of a batch log: its name, its records written and read. For batch_log.c, which knows what
+ * several files mean together.
+ *
+ *   <index of its first batch, 20 digits>.batches
+ *   "scree batches 1\n" | record | record | ...                      1: the format
+ *   record:  length u32 | checksum u64 | index u64 | durable u64 | batch          numbers little-endian
+ *
+ * durable: batches up to it were on the disk when this one was written. The checksum is XXH3 of the batch, seeded with
+ * that of length, index and durable: nothing of a record can change unseen. The first line says the format and nothing else; where only it is damaged, nothing is lost.
+ *
+ * A file is made under another name, <index>.batches.new, and gets its own by rename: it takes the place of a file of
+ * the same name at once.
+ */
+#pragma once
+
+#include "shared/bytes.h"
+#include "shared/list.h"
+
+#define BATCH_BYTES_MAX UINT32_MAX
+
+struct batch_file {
+    struct list node;  /* of the log */
+    uint64_t first;    /* its name */
+    uint64_t last;     /* first - 1: it has none */
+    uint64_t bytes;    /* up to the end of `last`; what is behind is void */
+    uint64_t reserved; /* the disk has room for so many */
+    int fd;            /* -1: closed */
+};
+
+/* From errno: ERR_DISK_FULL or ERR_STORE, and "<path>: why" in error[size]. */
+int batch_file_failure(const char *path, char *error, size_t size);
+/* path[PATH_MAX] of the file that begins with batch `first`; `dir` is not longer than PATH_MAX - 64. */
+void batch_file_path(char *path, const char *dir, uint64_t first);
+/* Is this the name of a batch file, or (then *is_new) of one that was being made? */
+bool batch_file_name(const char *name, uint64_t *first, bool *is_new);
+/* False: its first line says that a newer program wrote it. */
+bool batch_file_format_known(int fd);
+
+/* Without batches and not open yet. */
+struct batch_file *batch_file_new(uint64_t first);
+void batch_file_close(struct batch_file *file); /* no sync */
+void batch_file_free(struct batch_file *file);  /* closes it */
+/* Makes it on the disk, under the name for new ones; then gives it its own. What stops half way is removed. */
+int batch_file_make(struct batch_file *file, const char *dir, char *error, size_t size);
+int batch_file_publish(struct batch_file *file, const char *dir, char *error, size_t size);
+void batch_file_discard(struct batch_file *file, const char *dir); /* it was not published */
+/* Has room on the disk for a record of the batch and some more, up to `limit` bytes, if that is possible. */
+void batch_file_reserve(struct batch_file *file, size_t batch_len, uint64_t limit);
+/* Writes the record behind what it has; it counts from batch_file_extend on. */
+bool batch_file_write(struct batch_file *file, uint64_t index, uint64_t durable,
+                      struct bytes batch);
+void batch_file_extend(struct batch_file *file, size_t batch_len);
+/* Bytes of a record with such a batch. */
+uint64_t batch_file_record_bytes(size_t batch_len);
+/* Gives back what is reserved, and void bytes at the end; may fail without harm. */
+void batch_file_cut(struct batch_file *file);
+
+/* Reads records one behind the other; the memory grows to the longest and serves for many files. */
+struct batch_reader {
+    int fd;
+    uint64_t at;      /* offset of the next record */
+    uint64_t limit;   /* of the file */
+    uint64_t durable; /* what the last record read says */
+    char *buf;        /* has bytes from `at` on in buf[begin..end) */
+    size_t room, begin, end;
+};
+
+enum batch_read { BATCH_READ, BATCH_READ_END, BATCH_READ_FAILED /* errno */ };
+
+void batch_reader_init(struct batch_reader *reader);
+void batch_reader_fini(struct batch_reader *reader);
+/* From the first record on, up to `limit` bytes of the file. */
+void batch_reader_begin(struct batch_reader *reader, int fd, uint64_t limit);
+/* The next record, if it is whole and that of `index`; the batch is borrowed until the next call. */
+enum batch_read batch_reader_next(struct batch_reader *reader, uint64_t index, struct bytes *batch);

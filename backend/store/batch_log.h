@@ -1,0 +1,73 @@
+/*
+ * batch_log.h - the log of a store: write batches appended to files, made durable by one fdatasync, and read again at
+ * the next start. What a batch holds is not known here.
+ *
+ *   <index of its first batch>.batches:   first line | record | record | ...        (batch_file.h)
+ *
+ *   01.batches   1 2 3 4 5 (6)        6 failed: void, since the next file begins with 6
+ *   06.batches   6 7 8 (torn)         the next file begins with 9: nothing is missing
+ *   09.batches   9 10 11 ...          appended to
+ *
+ * Batches are counted: 1, 2, 3 ... What is read again is the longest unbroken run from the oldest file on. A record
+ * that is torn, fails its checksum, or has an index that a later file begins with, is not part of it. A gap ends the
+ * run, and the files behind it are removed: a system that lost power may have kept a later file and not an earlier one.
+ *
+ *   (1) When a sync returns, everything appended before it is on the disk, and so are the names of its files.
+ *   (2) Files are removed from the oldest on, each durably before the next: what is left has no gap.
+ *   (3) The newest file is never removed, so no index is given twice.
+ *
+ * After an fdatasync that failed, a later one that works says nothing about the same bytes. So what is not known to be
+ * on the disk by then is read back and written to a new file, where the log goes on (batch_log_renew). A process that
+ * was killed leaves the same doubt: every record says up to where batches were durable when it was written, and what is
+ * behind that is written again by the first sync of the next process: with a sync for each batch, that is one.
+ *
+ * Threads: append, sync and renew by one at a time; sync_upto, trim, last, bytes and copy by any, at the same time. Appends never wait for the removal of files, nor does a trim wait for a sync; it does wait where batches are
+ * written again.
+ */
+#pragma once
+
+#include "shared/bytes.h"
+
+struct batch_log;
+
+/* One batch, borrowed for the call. False: reading ends and batch_log_open fails; the owner knows why. */
+typedef bool batch_log_fn(void *owner, uint64_t index, struct bytes batch);
+
+struct batch_log_options {
+    const char *path;    /* directory, exists */
+    uint64_t file_bytes; /* a file that has so many is followed by a new one */
+    uint64_t trimmed;    /* batches up to it are not needed, as for batch_log_trim: they may be
+                          * missing, and the next one appended has a higher index. 0: not known */
+};
+
+/* Reads again what there is, in order (the first batch read has any index), then is ready to append behind it; makes no
+ * file until something is appended. Removes files behind a gap, durably, and logs what was dropped (log_cut). A torn
+ * end of the newest file is what a crash leaves and is not logged. NULL and a one-line reason in error[size]: a file
+ * cannot be read, or is of a newer format; then nothing is removed. */
+struct batch_log *batch_log_open(const struct batch_log_options *options, batch_log_fn *read,
+                                 void *owner, char *error, size_t size);
+/* Does not sync. NULL is allowed. */
+void batch_log_close(struct batch_log *log);
+
+/* These return OK, ERR_DISK_FULL or ERR_STORE, then with a one-line reason in error[size]. */
+
+/* Appends; with `sync` it and everything before is durable on return. After an error the batch is void and nothing more
+ * is accepted until batch_log_renew. At most 4 GiB. */
+int batch_log_append(struct batch_log *log, struct bytes batch, bool sync, char *error,
+                     size_t size);
+/* Everything appended so far is durable. An error is one as of append. */
+int batch_log_sync(struct batch_log *log, char *error, size_t size);
+/* The same up to this batch, by any thread; the one that appends meets an error too. What the process before
+ * has left is trimmed, or batch_log_sync or _renew has come before. */
+int batch_log_sync_upto(struct batch_log *log, uint64_t index, char *error, size_t size);
+/* After an error: goes on in a new file, so that what failed is void. What was appended before it stays, and what was
+ * durable stays durable. May fail and be called again; what it cannot read back it can do without once that is trimmed. */
+int batch_log_renew(struct batch_log *log, char *error, size_t size);
+/* Copies the files as they are, durably, into a directory that has no such files: opened there, the log has every batch
+ * appended before the call. What a failed one leaves there is the caller's to remove. */
+int batch_log_copy(struct batch_log *log, const char *path, char *error, size_t size);
+
+/* Batches up to `index` are not needed any more: removes files with no others, the newest excepted. Waits for the disk. */
+void batch_log_trim(struct batch_log *log, uint64_t index);
+uint64_t batch_log_last(const struct batch_log *log);  /* index of the last batch; 0: none yet */
+uint64_t batch_log_bytes(const struct batch_log *log); /* of all files, without what is reserved */

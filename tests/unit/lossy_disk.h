@@ -1,0 +1,246 @@
+/*
+ * lossy_disk.h - a disk that fails and loses power, for a test program with one directory of files that are appended to:
+ * its calls of pwritev, fdatasync, fsync, rename and unlink come here first.
+ *
+ * What a power loss leaves is chosen at random from all that a system may leave: of each file what its last fdatasync
+ * saw, and any part of the rest; of each name what the last fsync of the directory saw, or anything later, for each name
+ * by itself. What was not on the disk when an fdatasync failed never gets there, whatever later ones say.
+ */
+#pragma once
+
+#include "shared/check.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { LOSSY_FILES_MAX = 4096, LOSSY_CHANGES_MAX = 4096, LOSSY_PATH_MAX = 256 };
+
+/* What of a file is on the disk for sure. */
+struct lossy_file {
+    uint64_t inode;
+    uint64_t synced;
+    bool is_lost; /* and nothing more ever will be */
+};
+
+/* A name that was given or removed and not synced since. `kept` is a link to what it was before; "": nothing. */
+struct lossy_change {
+    char path[LOSSY_PATH_MAX], kept[LOSSY_PATH_MAX];
+};
+
+static struct {
+    bool is_on;
+    char dir[64], trash[64];
+    int fail_write, fail_sync, fail_dir_sync, fail_rename, fail_unlink; /* errno; 0: works */
+    unsigned fail_after; /* so many calls that could fail work before */
+    bool is_short;       /* writes are cut short and interrupted by chance */
+    uint64_t random;
+    unsigned trash_count, changes, files;
+    struct lossy_change change[LOSSY_CHANGES_MAX];
+    struct lossy_file file[LOSSY_FILES_MAX];
+} disk;
+
+static uint64_t lossy_random(uint64_t below)
+{
+    disk.random ^= disk.random << 13;
+    disk.random ^= disk.random >> 7;
+    disk.random ^= disk.random << 17;
+    return below ? (disk.random >> 11) % below : 0;
+}
+
+static bool lossy_fails(int cause)
+{
+    if (!disk.is_on || !cause)
+        return false;
+    if (disk.fail_after) {
+        disk.fail_after--;
+        return false;
+    }
+    errno = cause;
+    return true;
+}
+
+static void lossy_heal(void)
+{
+    disk.fail_write = disk.fail_sync = disk.fail_dir_sync = disk.fail_rename = disk.fail_unlink = 0;
+}
+
+static struct lossy_file *lossy_file_of(const struct stat *found)
+{
+    for (unsigned i = 0; i < disk.files; i++)
+        if (disk.file[i].inode == found->st_ino)
+            return &disk.file[i];
+    CHECK(disk.files < LOSSY_FILES_MAX);
+    disk.file[disk.files] = (struct lossy_file){.inode = found->st_ino};
+    return &disk.file[disk.files++];
+}
+
+static void lossy_sync_file(int fd, bool is_good)
+{
+    struct stat found;
+    CHECK(fstat(fd, &found) == 0);
+    struct lossy_file *file = lossy_file_of(&found);
+    if ((uint64_t)found.st_size < file->synced)
+        file->synced = (uint64_t)found.st_size;
+    if (is_good && !file->is_lost)
+        file->synced = (uint64_t)found.st_size;
+    file->is_lost |= !is_good && file->synced < (uint64_t)found.st_size;
+}
+
+/* ---- the calls --------------------------------------------------------------------------- */
+
+int fdatasync(int fd)
+{
+    if (!disk.is_on)
+        return (int)syscall(SYS_fdatasync, fd);
+    bool is_good = !lossy_fails(disk.fail_sync);
+    int cause = errno;
+    lossy_sync_file(fd, is_good);
+    errno = cause;
+    return is_good ? 0 : -1;
+}
+
+int fsync(int fd)
+{
+    if (!disk.is_on)
+        return (int)syscall(SYS_fsync, fd);
+    struct stat found, dir;
+    CHECK(fstat(fd, &found) == 0 && S_ISDIR(found.st_mode));
+    CHECK(stat(disk.dir, &dir) == 0);
+    if (lossy_fails(disk.fail_dir_sync))
+        return -1;
+    if (found.st_ino == dir.st_ino)
+        disk.changes = 0;
+    return 0;
+}
+
+ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t at)
+{
+    struct iovec first = parts[0];
+    bool is_failing = lossy_fails(disk.fail_write);
+    bool is_short = disk.is_on && (is_failing || (disk.is_short && lossy_random(4) == 0));
+    if (!is_short)
+        return syscall(SYS_pwritev, fd, parts, count, (long)at, 0L);
+    int cause = errno;
+    if (!is_failing && lossy_random(2)) {
+        errno = EINTR;
+        return -1;
+    }
+    first.iov_len = lossy_random(first.iov_len + 1);
+    ssize_t put = first.iov_len ? syscall(SYS_pwritev, fd, &first, 1, (long)at, 0L) : 0;
+    errno = is_failing ? cause : EINTR;
+    return is_failing || put == 0 ? -1 : put;
+}
+
+/* What has the name now is kept in the trash, and the change noted. */
+static void lossy_note(const char *path)
+{
+    if (strncmp(path, disk.dir, strlen(disk.dir)) != 0 || strstr(path, ".new"))
+        return;
+    CHECK(disk.changes < LOSSY_CHANGES_MAX);
+    struct lossy_change *change = &disk.change[disk.changes++];
+    snprintf(change->path, sizeof change->path, "%s", path);
+    snprintf(change->kept, sizeof change->kept, "%s/%u", disk.trash, disk.trash_count++);
+    if (link(path, change->kept) != 0)
+        change->kept[0] = 0;
+}
+
+int rename(const char *from, const char *to)
+{
+    if (lossy_fails(disk.fail_rename))
+        return -1;
+    if (disk.is_on)
+        lossy_note(to);
+    return (int)syscall(SYS_rename, from, to);
+}
+
+int unlink(const char *path)
+{
+    struct stat found;
+    if (disk.is_on && strstr(path, ".new") && stat(path, &found) == 0)
+        *lossy_file_of(&found) = (struct lossy_file){0}; /* the inode may serve again */
+    if (disk.is_on && !strstr(path, ".new")) {
+        if (lossy_fails(disk.fail_unlink))
+            return -1;
+        lossy_note(path);
+    }
+    return (int)syscall(SYS_unlink, path);
+}
+
+/* ---- power loss -------------------------------------------------------------------------- */
+
+static void lossy_empty(const char *path)
+{
+    char name[LOSSY_PATH_MAX * 2];
+    DIR *dir = opendir(path);
+    CHECK(dir);
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+        (void)syscall(SYS_unlink, name);
+    }
+    (void)closedir(dir);
+}
+
+/* Takes back the latest changes of each name, any number of them. */
+static void lossy_take_back(void)
+{
+    static bool is_kept[LOSSY_CHANGES_MAX];
+    for (unsigned i = disk.changes; i-- > 0;) {
+        const struct lossy_change *change = &disk.change[i];
+        is_kept[i] = lossy_random(2) == 0;
+        for (unsigned later = i + 1; later < disk.changes && !is_kept[i]; later++)
+            is_kept[i] = is_kept[later] && strcmp(disk.change[later].path, change->path) == 0;
+        if (is_kept[i])
+            continue;
+        (void)syscall(SYS_unlink, change->path);
+        if (change->kept[0])
+            CHECK(link(change->kept, change->path) == 0);
+    }
+}
+
+/* Leaves what is there for sure and a part of the rest: its beginning, or with zeros before its end. */
+static void lossy_cut(const char *path)
+{
+    struct stat found;
+    CHECK(stat(path, &found) == 0);
+    const struct lossy_file *file = lossy_file_of(&found);
+    uint64_t size = (uint64_t)found.st_size;
+    uint64_t sure = file->synced < size ? file->synced : size;
+    uint64_t cut = file->is_lost ? sure : sure + lossy_random(size - sure + 1);
+    CHECK(truncate(path, (off_t)cut) == 0);
+    if (lossy_random(2))
+        CHECK(truncate(path, (off_t)size) == 0);
+}
+
+/* The files are as after a power loss; all there is now is on the disk. */
+static void lossy_power_loss(void)
+{
+    char path[LOSSY_PATH_MAX * 2];
+    lossy_take_back();
+    DIR *dir = opendir(disk.dir);
+    CHECK(dir);
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        snprintf(path, sizeof path, "%s/%s", disk.dir, entry->d_name);
+        if (strstr(path, ".batches") && !strstr(path, ".new"))
+            lossy_cut(path);
+    }
+    disk.files = disk.changes = 0;
+    rewinddir(dir);
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        struct stat found;
+        snprintf(path, sizeof path, "%s/%s", disk.dir, entry->d_name);
+        if (strstr(path, ".batches") && stat(path, &found) == 0)
+            lossy_file_of(&found)->synced = (uint64_t)found.st_size;
+    }
+    (void)closedir(dir);
+    lossy_empty(disk.trash);
+}

@@ -1,0 +1,1019 @@
+/*
+ * test_batch_log.c - the log of write batches: cut and damaged at every byte, files lost, trimmed, copied and renewed; and
+ * at random on a disk that fails and loses power (lossy_disk.h).
+ */
+#include "backend/store/batch_log.h"
+#include "shared/error.h"
+#include "shared/log.h"
+#include "tests/unit/lossy_disk.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+
+enum { BATCHES_MAX = 20000, TEXT_MAX = 8192, FILE_BYTES = 300 };
+
+static char root[] =
+    "/dev/shm/scree-batches-XXXXXX"; /* in memory; /tmp where there is no such place */
+static char dir[64], other[64];
+static char error[512];
+
+/* ---- words the tests are made of --------------------------------------------------------- */
+
+/* A batch says its index and which try it is, then some bytes that follow from both. */
+static struct bytes batch_of(uint64_t index, unsigned try)
+{
+    static _Thread_local char text[TEXT_MAX];
+    int len = snprintf(text, sizeof text, "%" PRIu64 "/%u:", index, try);
+    uint64_t more = index * 7919 % (index % 50 == 0 ? 5000 : 60);
+    if (index % 11 == 3 && try == 0)
+        return (struct bytes){text, 0};
+    memset(text + len, 'a' + (int)(index % 26), more);
+    return (struct bytes){text, (size_t)len + more};
+}
+
+/* What was read: the first and last index, and of each batch which try it was. */
+static struct {
+    uint64_t first, last;
+    uint64_t refuse; /* this index */
+    unsigned try[BATCHES_MAX];
+} seen;
+
+static bool see(void *owner, uint64_t index, struct bytes batch)
+{
+    unsigned try = 0;
+    CHECK(owner == &seen);
+    if (index == seen.refuse)
+        return false;
+    CHECK(index < BATCHES_MAX);
+    CHECK(!seen.last || index > seen.last);
+    for (uint64_t missing = seen.last + 1; seen.last && missing < index; missing++)
+        seen.try[missing] = UINT_MAX;
+    while (try < 1000 && !bytes_equal(batch_of(index, try), batch))
+        try++;
+    CHECK(try < 1000);
+    seen.try[index] = try;
+    if (!seen.first)
+        seen.first = index;
+    seen.last = index;
+    return true;
+}
+
+static struct batch_log *open_at(const char *path, uint64_t file_bytes, uint64_t trimmed)
+{
+    struct batch_log_options options = {path, file_bytes, trimmed};
+    seen.first = seen.last = 0;
+    return batch_log_open(&options, see, &seen, error, sizeof error);
+}
+
+static struct batch_log *open_log(void)
+{
+    struct batch_log *log = open_at(dir, FILE_BYTES, 0);
+    CHECK(log);
+    return log;
+}
+
+static void append(struct batch_log *log, unsigned count)
+{
+    while (count--) {
+        struct bytes batch = batch_of(batch_log_last(log) + 1, 0);
+        CHECK(batch_log_append(log, batch, false, error, sizeof error) == OK);
+    }
+}
+
+/* What is on the disk is the batches from..last, all first tries. */
+static void check_read(uint64_t first, uint64_t last)
+{
+    struct batch_log *log = open_log();
+    CHECK(seen.first == first && seen.last == last);
+    CHECK(!last || batch_log_last(log) == last);
+    for (uint64_t index = first; index && index <= last; index++)
+        CHECK(seen.try[index] == 0);
+    batch_log_close(log);
+}
+
+static void path_of(char *path, const char *folder, uint64_t first)
+{
+    snprintf(path, LOSSY_PATH_MAX, "%s/%020" PRIu64 ".batches", folder, first);
+}
+
+static uint64_t bytes_of_file(uint64_t first)
+{
+    char path[LOSSY_PATH_MAX];
+    struct stat found;
+    path_of(path, dir, first);
+    return stat(path, &found) == 0 ? (uint64_t)found.st_size : 0;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    uint64_t one = *(const uint64_t *)a, another = *(const uint64_t *)b;
+    return (one > another) - (one < another);
+}
+
+/* The first indexes of the files, in order; how many there are. */
+static size_t list_firsts(uint64_t *firsts, size_t max)
+{
+    size_t count = 0;
+    DIR *from = opendir(dir);
+    CHECK(from);
+    for (struct dirent *entry; (entry = readdir(from));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        CHECK(count < max);
+        CHECK(strlen(entry->d_name) == 28 && strcmp(entry->d_name + 20, ".batches") == 0);
+        firsts[count++] = strtoull(entry->d_name, NULL, 10);
+    }
+    (void)closedir(from);
+    qsort(firsts, count, sizeof *firsts, compare_numbers);
+    return count;
+}
+
+static size_t read_whole(uint64_t first, char *bytes, size_t size)
+{
+    char path[LOSSY_PATH_MAX];
+    path_of(path, dir, first);
+    int fd = open(path, O_RDONLY);
+    ssize_t len = fd < 0 ? -1 : read(fd, bytes, size);
+    CHECK(len >= 0 && close(fd) == 0);
+    return (size_t)len;
+}
+
+static void write_whole(uint64_t first, const char *bytes, size_t len)
+{
+    char path[LOSSY_PATH_MAX];
+    path_of(path, dir, first);
+    (void)remove(path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0640);
+    CHECK(fd >= 0 && write(fd, bytes, len) == (ssize_t)len && close(fd) == 0);
+}
+
+static void start(void)
+{
+    lossy_empty(dir);
+    lossy_empty(other);
+}
+
+/* ---- read again -------------------------------------------------------------------------- */
+
+static void test_what_was_appended_is_read_again(void)
+{
+    uint64_t firsts[64];
+    start();
+    check_read(0, 0);
+    CHECK(list_firsts(firsts, 64) == 0); /* no file before something is appended */
+    for (unsigned round = 1; round <= 5; round++) {
+        struct batch_log *log = open_log();
+        append(log, 30);
+        CHECK(batch_log_sync(log, error, sizeof error) == OK);
+        append(log, 10);
+        CHECK(batch_log_append(log, batch_of(round * 41, 0), true, error, sizeof error) == OK);
+        CHECK(batch_log_last(log) == round * 41);
+        batch_log_close(log);
+        check_read(1, round * 41);
+    }
+    size_t count = list_firsts(firsts, 64);
+    uint64_t bytes = 0;
+    CHECK(count > 10);
+    for (size_t i = 0; i < count; i++)
+        bytes += bytes_of_file(firsts[i]);
+    struct batch_log *log = open_log();
+    CHECK(batch_log_bytes(log) <= bytes &&
+          batch_log_bytes(log) > bytes / 2); /* void ones do not count */
+    batch_log_close(log);
+}
+
+static bool see_x(void *owner, uint64_t index, struct bytes batch)
+{
+    CHECK(index == ++*(unsigned *)owner && batch.len == 3 << 20);
+    for (size_t i = 0; i < batch.len; i++)
+        CHECK(batch.data[i] == 'x');
+    return true;
+}
+
+static void test_a_long_batch_is_read_again_and_a_too_long_one_refused(void)
+{
+    static char long_text[3 << 20];
+    uint64_t firsts[8];
+    start();
+    memset(long_text, 'x', sizeof long_text);
+    struct batch_log *log = open_log();
+    struct bytes batch = {long_text, sizeof long_text};
+    CHECK(batch_log_append(log, batch, true, error, sizeof error) == OK);
+    CHECK(batch_log_append(log, batch, true, error, sizeof error) == OK);
+    batch.len = (size_t)UINT32_MAX + 1;
+    CHECK(batch_log_append(log, batch, true, error, sizeof error) == ERR_STORE);
+    CHECK(batch_log_append(log, BYTES("x"), true, error, sizeof error) == ERR_STORE);
+    CHECK(batch_log_renew(log, error, sizeof error) == OK);
+    CHECK(batch_log_copy(log, other, error, sizeof error) == OK);
+    batch_log_close(log);
+    CHECK(list_firsts(firsts, 8) == 3);
+    CHECK(bytes_of_file(1) == bytes_of_file(2) && bytes_of_file(2) == 16 + 28 + sizeof long_text);
+    struct batch_log_options options = {.path = other, .file_bytes = FILE_BYTES};
+    unsigned count = 0;
+    log = batch_log_open(&options, see_x, &count, error, sizeof error);
+    CHECK(log && count == 2);
+    batch_log_close(log);
+}
+
+static void test_writes_that_are_cut_short_or_interrupted_are_continued(void)
+{
+    start();
+    disk.is_on = disk.is_short = true;
+    struct batch_log *log = open_log();
+    append(log, 200);
+    batch_log_close(log);
+    disk.is_on = disk.is_short = false;
+    check_read(1, 200);
+}
+
+static void test_the_reader_may_refuse_and_nothing_is_removed(void)
+{
+    start();
+    struct batch_log *log = open_log();
+    append(log, 60);
+    batch_log_close(log);
+    seen.refuse = 30;
+    CHECK(!open_at(dir, FILE_BYTES, 0));
+    CHECK(strstr(error, "batch 30 "));
+    seen.refuse = 0;
+    check_read(1, 60);
+}
+
+/* A file of 6 short records; offsets of their ends. */
+static size_t make_small(char *bytes, size_t size, uint64_t ends[7])
+{
+    start();
+    struct batch_log *log = open_at(dir, 1 << 20, 0);
+    ends[0] = 16;
+    for (unsigned i = 1; i <= 6; i++) {
+        append(log, 1);
+        ends[i] = batch_log_bytes(log);
+    }
+    batch_log_close(log);
+    size_t len = read_whole(1, bytes, size);
+    CHECK(len == ends[6]);
+    return len;
+}
+
+static void test_an_end_cut_at_every_byte_leaves_the_batches_before(void)
+{
+    char bytes[2048];
+    uint64_t ends[7];
+    size_t len = make_small(bytes, sizeof bytes, ends);
+    for (size_t cut = 0; cut <= len; cut++) {
+        unsigned whole = 6;
+        while (whole && ends[whole] > cut)
+            whole--;
+        lossy_empty(dir);
+        write_whole(1, bytes, cut);
+        check_read(whole ? 1 : 0, whole);
+        struct batch_log *log = open_log();
+        append(log, 2);
+        batch_log_close(log);
+        check_read(1, whole + 2);
+    }
+}
+
+static void test_a_changed_byte_ends_the_log_before_it(void)
+{
+    char bytes[2048], path[LOSSY_PATH_MAX];
+    uint64_t ends[7];
+    size_t len = make_small(bytes, sizeof bytes, ends);
+    path_of(path, dir, 1);
+    for (size_t at = 0; at < len; at++) {
+        for (unsigned bit = 0; bit < 8; bit++) {
+            unsigned whole = 6;
+            while (whole && ends[whole] > at)
+                whole--;
+            if (at < 16)
+                whole = 6;
+            bytes[at] ^= (char)(1 << bit);
+            write_whole(1, bytes, len);
+            if (at != 14 || bytes[at] <= '1')
+                check_read(whole ? 1 : 0, whole);
+            bytes[at] ^= (char)(1 << bit);
+        }
+    }
+}
+
+static void test_a_newer_format_is_refused_and_stays(void)
+{
+    char bytes[2048];
+    uint64_t ends[7], firsts[4];
+    size_t len = make_small(bytes, sizeof bytes, ends);
+    bytes[14] = '2';
+    write_whole(1, bytes, len);
+    write_whole(100, bytes, len); /* behind a gap */
+    CHECK(!open_at(dir, FILE_BYTES, 0));
+    CHECK(strstr(error, "newer"));
+    CHECK(list_firsts(firsts, 4) == 2);
+}
+
+static void test_lengths_that_lie_are_not_believed(void)
+{
+    char bytes[2048];
+    uint64_t ends[7];
+    size_t len = make_small(bytes, sizeof bytes, ends);
+    const uint32_t lies[] = {0, 1, 1 << 20, 1 << 30, (1 << 30) + 1, INT32_MAX, UINT32_MAX};
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        memcpy(bytes + ends[5], &lies[i], sizeof lies[i]);
+        write_whole(1, bytes, len);
+        check_read(1, 5);
+    }
+}
+
+static void test_other_files_are_left_alone(void)
+{
+    static const char *const names[] = {"1.batches",
+                                        "0000000000000000000a.batches",
+                                        "LOCK",
+                                        "00000000000000000000.batches",
+                                        "00000000000000000001.batches.old",
+                                        "99999999999999999999.batches"};
+    char path[LOSSY_PATH_MAX];
+    start();
+    for (size_t i = 0; i < 6; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        int fd = open(path, O_WRONLY | O_CREAT, 0640);
+        CHECK(fd >= 0 && close(fd) == 0);
+    }
+    struct batch_log *log = open_log();
+    append(log, 30);
+    batch_log_trim(log, 30);
+    batch_log_close(log);
+    for (size_t i = 0; i < 6; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        CHECK(access(path, F_OK) == 0);
+    }
+}
+
+/* ---- gaps -------------------------------------------------------------------------------- */
+
+static void read_warning(char *text, size_t size, const char *path)
+{
+    int fd = open(path, O_RDONLY);
+    ssize_t len = fd < 0 ? -1 : read(fd, text, size - 1);
+    CHECK(len >= 0 && close(fd) == 0);
+    text[len] = 0;
+}
+
+/* Cuts a file in the middle: the batches behind are gone, and what is appended then follows the ones before. */
+static void test_files_behind_a_gap_go(void)
+{
+    char path[LOSSY_PATH_MAX], log_path[LOSSY_PATH_MAX], text[2048];
+    uint64_t firsts[64];
+    start();
+    struct batch_log *log = open_log();
+    append(log, 60);
+    batch_log_close(log);
+    size_t count = list_firsts(firsts, 64);
+    CHECK(count >= 6);
+    path_of(path, dir, firsts[2]);
+    CHECK(truncate(path, (off_t)bytes_of_file(firsts[2]) - 1) == 0);
+    snprintf(log_path, sizeof log_path, "%s/warnings", root);
+    CHECK(log_set_file(log_path));
+    uint64_t last = firsts[3] - 2;
+    check_read(1, last);
+    CHECK(list_firsts(firsts, 64) == 3);
+    read_warning(text, sizeof text, log_path);
+    CHECK(strstr(text, " warn log_cut ") && strstr(text, path));
+    CHECK(strchr(text, '\n') == text + strlen(text) - 1); /* one */
+    check_read(1, last);
+    log = open_log();
+    append(log, 30);
+    batch_log_close(log);
+    check_read(1, last + 30);
+    read_warning(text, sizeof text, log_path);
+    CHECK(strchr(text, '\n') == text + strlen(text) - 1);
+    CHECK(log_set_file(NULL));
+    CHECK(unlink(log_path) == 0);
+}
+
+static void test_a_file_that_is_missing_is_a_gap(void)
+{
+    char path[LOSSY_PATH_MAX];
+    uint64_t firsts[64];
+    for (size_t missing = 1; missing < 5; missing++) {
+        start();
+        struct batch_log *log = open_log();
+        append(log, 60);
+        batch_log_close(log);
+        CHECK(list_firsts(firsts, 64) > 5);
+        path_of(path, dir, firsts[missing]);
+        CHECK(unlink(path) == 0);
+        log_set_level(LOG_ERROR);
+        check_read(1, firsts[missing] - 1);
+        log_set_level(LOG_INFO);
+        log = open_log();
+        append(log, 7);
+        batch_log_close(log);
+        check_read(1, firsts[missing] + 6);
+    }
+}
+
+static void test_a_gap_of_what_is_not_needed_is_none(void)
+{
+    char path[LOSSY_PATH_MAX];
+    uint64_t firsts[64];
+    start();
+    struct batch_log *log = open_log();
+    append(log, 60);
+    batch_log_close(log);
+    CHECK(list_firsts(firsts, 64) > 5);
+    path_of(path, dir, firsts[2]);
+    CHECK(truncate(path, 20) == 0);
+    log = open_at(dir, FILE_BYTES, firsts[3] - 1);
+    CHECK(log && seen.first == 1 && seen.last == 60);
+    append(log, 1);
+    batch_log_close(log);
+    log = open_at(dir, FILE_BYTES, 1000); /* more is known than the log has */
+    CHECK(log && batch_log_last(log) == 1000);
+    append(log, 2);
+    batch_log_close(log);
+    check_read(1001, 1002);
+}
+
+/* ---- renew ------------------------------------------------------------------------------- */
+
+static void test_a_batch_that_failed_is_void(void)
+{
+    char bytes[2048];
+    start();
+    struct batch_log *log = open_at(dir, 1 << 20, 0);
+    append(log, 5);
+    CHECK(batch_log_append(log, batch_of(6, 1), false, error, sizeof error) == OK);
+    batch_log_close(log);
+    size_t len = read_whole(1, bytes, sizeof bytes); /* with all of 6 */
+    start();
+    log = open_at(dir, 1 << 20, 0);
+    append(log, 5);
+    CHECK(batch_log_sync(log, error, sizeof error) == OK);
+    disk.is_on = true;
+    disk.fail_sync = EIO;
+    CHECK(batch_log_append(log, batch_of(6, 1), true, error, sizeof error) == ERR_STORE);
+    lossy_heal();
+    CHECK(batch_log_last(log) == 5);
+    CHECK(batch_log_append(log, batch_of(6, 0), true, error, sizeof error) == ERR_STORE);
+    CHECK(batch_log_sync(log, error, sizeof error) == ERR_STORE);
+    CHECK(strstr(error, strerror(EIO)));
+    CHECK(batch_log_renew(log, error, sizeof error) == OK);
+    append(log, 3);
+    CHECK(batch_log_sync(log, error, sizeof error) == OK);
+    batch_log_close(log);
+    disk.is_on = false;
+    write_whole(1, bytes, len); /* and it had reached the file */
+    check_read(1, 8);
+}
+
+static void test_the_first_batch_of_a_file_may_fail(void)
+{
+    uint64_t firsts[8];
+    start();
+    struct batch_log *log = open_at(dir, 1 << 20, 0);
+    append(log, 3);
+    CHECK(batch_log_sync(log, error, sizeof error) == OK);
+    disk.is_on = true;
+    for (unsigned i = 0; i < 3; i++) {
+        CHECK(batch_log_renew(log, error, sizeof error) == OK);
+        disk.fail_sync = EIO;
+        CHECK(batch_log_append(log, batch_of(4, 1), true, error, sizeof error) == ERR_STORE);
+        lossy_heal();
+    }
+    disk.fail_rename = ENOSPC;
+    CHECK(batch_log_renew(log, error, sizeof error) == ERR_DISK_FULL);
+    disk.fail_rename = EDQUOT;
+    CHECK(batch_log_renew(log, error, sizeof error) == ERR_DISK_FULL);
+    lossy_heal();
+    disk.fail_dir_sync = EIO;
+    CHECK(batch_log_renew(log, error, sizeof error) == ERR_STORE);
+    CHECK(batch_log_append(log, batch_of(4, 0), true, error, sizeof error) == ERR_STORE);
+    lossy_heal();
+    CHECK(batch_log_renew(log, error, sizeof error) == OK);
+    append(log, 1);
+    CHECK(batch_log_sync(log, error, sizeof error) == OK);
+    batch_log_close(log);
+    disk.is_on = false;
+    CHECK(list_firsts(firsts, 8) == 2 && firsts[0] == 1 && firsts[1] == 4);
+    check_read(1, 4);
+}
+
+/* Of 40 batches `synced` are synced, then a sync fails at its file number `after`; false: it has not so many. */
+static bool lose_at(unsigned synced, unsigned after)
+{
+    start();
+    struct batch_log *log = open_log();
+    append(log, synced);
+    CHECK(batch_log_sync(log, error, sizeof error) == OK);
+    append(log, 40 - synced);
+    disk.fail_sync = EIO;
+    disk.fail_after = after;
+    bool is_lost = batch_log_append(log, batch_of(41, 1), true, error, sizeof error) != OK;
+    lossy_heal();
+    disk.fail_after = 0;
+    if (is_lost) {
+        CHECK(batch_log_last(log) == 40);
+        CHECK(batch_log_renew(log, error, sizeof error) == OK);
+        CHECK(batch_log_append(log, batch_of(41, 0), true, error, sizeof error) == OK);
+    }
+    batch_log_close(log);
+    if (is_lost) {
+        lossy_power_loss();
+        check_read(1, 41);
+    }
+    return is_lost;
+}
+
+static void test_what_a_failed_sync_may_have_lost_is_written_again(void)
+{
+    disk.is_on = true;
+    for (unsigned synced = 0; synced <= 40; synced += 5) {
+        unsigned after = 0;
+        while (lose_at(synced, after))
+            after++;
+        CHECK(after > 0);
+    }
+    disk.is_on = false;
+}
+
+/* The process ends before it renews: the next one reads what the disk does not have, and must not believe it. */
+static void test_what_a_failed_sync_has_lost_is_written_again_by_the_next_process(void)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        start();
+        disk.is_on = true;
+        struct batch_log *log = open_log();
+        append(log, 5);
+        CHECK(batch_log_sync(log, error, sizeof error) == OK);
+        append(log, 2);
+        disk.fail_sync = EIO;
+        CHECK(batch_log_append(log, batch_of(8, 1), true, error, sizeof error) != OK);
+        lossy_heal();
+        batch_log_close(log);
+        log = open_log();
+        CHECK(batch_log_last(log) == 7);
+        append(log, i);
+        CHECK(batch_log_append(log, batch_of(8 + i, 0), true, error, sizeof error) == OK);
+        batch_log_close(log);
+        lossy_power_loss();
+        disk.is_on = false;
+        check_read(1, 8 + i);
+    }
+}
+
+/* The new file has all of them; the process ends before the old ones are removed, or some. */
+static void test_a_renew_that_ends_half_way_loses_nothing(void)
+{
+    for (unsigned after = 0; after < 5; after++) {
+        start();
+        disk.is_on = true;
+        struct batch_log *log = open_log();
+        append(log, 40);
+        disk.fail_sync = EIO;
+        CHECK(batch_log_sync(log, error, sizeof error) == ERR_STORE);
+        lossy_heal();
+        disk.fail_unlink = EIO;
+        disk.fail_after = after;
+        CHECK(batch_log_renew(log, error, sizeof error) == ERR_STORE);
+        CHECK(batch_log_append(log, BYTES("x"), false, error, sizeof error) == ERR_STORE);
+        lossy_heal();
+        disk.fail_after = 0;
+        batch_log_close(log);
+        disk.is_on = false;
+        check_read(1, 40);
+    }
+}
+
+/* What is lost is not needed; but were the files that lost it to stay, there would be a gap behind them. */
+static void test_what_is_lost_and_trimmed_leaves_no_gap(void)
+{
+    start();
+    disk.is_on = true;
+    struct batch_log *log = open_log();
+    append(log, 5);
+    CHECK(batch_log_sync(log, error, sizeof error) == OK);
+    append(log, 35);
+    disk.fail_sync = EIO;
+    CHECK(batch_log_sync(log, error, sizeof error) == ERR_STORE);
+    lossy_heal();
+    disk.fail_unlink = EIO;
+    log_set_level(LOG_ERROR);
+    batch_log_trim(log, 38);
+    CHECK(batch_log_renew(log, error, sizeof error) == ERR_STORE);
+    log_set_level(LOG_INFO);
+    lossy_heal();
+    CHECK(batch_log_renew(log, error, sizeof error) == OK);
+    append(log, 1);
+    CHECK(batch_log_sync(log, error, sizeof error) == OK);
+    batch_log_close(log);
+    lossy_power_loss();
+    disk.is_on = false;
+    check_read(39, 41);
+}
+
+static void test_a_disk_that_is_full_loses_nothing(void)
+{
+    struct rlimit old, limit;
+    CHECK(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    CHECK(getrlimit(RLIMIT_FSIZE, &old) == 0);
+    start();
+    struct batch_log *log = open_at(dir, 1 << 20, 0);
+    append(log, 10);
+    for (unsigned more = 0; more < 120; more += 7) {
+        uint64_t last = batch_log_last(log);
+        uint64_t firsts[64];
+        size_t count = list_firsts(firsts, 64);
+        limit = (struct rlimit){bytes_of_file(firsts[count - 1]) + more, old.rlim_max};
+        CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+        int failure;
+        do
+            failure = batch_log_append(log, batch_of(batch_log_last(log) + 1, 0), more % 2, error,
+                                       sizeof error);
+        while (failure == OK);
+        CHECK(failure == ERR_STORE && strstr(error, strerror(EFBIG)));
+        CHECK(setrlimit(RLIMIT_FSIZE, &old) == 0);
+        CHECK(batch_log_last(log) >= last);
+        CHECK(batch_log_renew(log, error, sizeof error) == OK);
+        append(log, 2);
+    }
+    uint64_t last = batch_log_last(log);
+    CHECK(batch_log_sync(log, error, sizeof error) == OK);
+    batch_log_close(log);
+    check_read(1, last);
+    CHECK(signal(SIGXFSZ, SIG_DFL) != SIG_ERR);
+}
+
+/* ---- trim -------------------------------------------------------------------------------- */
+
+static void test_trim_removes_exactly_what_is_not_needed(void)
+{
+    for (uint64_t index = 0; index <= 62; index++) {
+        uint64_t before[64], after[64];
+        start();
+        struct batch_log *log = open_log();
+        append(log, 60);
+        size_t count = list_firsts(before, 64), gone = 0;
+        batch_log_trim(log, index);
+        while (gone + 1 < count && before[gone + 1] - 1 <= index)
+            gone++;
+        CHECK(list_firsts(after, 64) == count - gone);
+        CHECK(memcmp(after, before + gone, (count - gone) * sizeof *after) == 0);
+        CHECK(batch_log_last(log) == 60);
+        append(log, 1);
+        CHECK(batch_log_sync(log, error, sizeof error) == OK);
+        uint64_t bytes = batch_log_bytes(log);
+        batch_log_close(log);
+        check_read(before[gone], 61);
+        log = open_log();
+        CHECK(batch_log_bytes(log) == bytes);
+        batch_log_close(log);
+    }
+}
+
+static void test_the_newest_file_keeps_the_count(void)
+{
+    uint64_t firsts[64];
+    start();
+    struct batch_log *log = open_log();
+    append(log, 60);
+    batch_log_close(log);
+    log = open_log();
+    batch_log_trim(log, 60); /* nothing is being appended to, all is read */
+    CHECK(list_firsts(firsts, 64) == 1);
+    batch_log_close(log);
+    log = open_log();
+    CHECK(batch_log_last(log) == 60);
+    append(log, 1);
+    batch_log_trim(log, 60);
+    CHECK(list_firsts(firsts, 64) == 1 && firsts[0] == 61);
+    batch_log_close(log);
+    check_read(61, 61);
+}
+
+static void test_a_removal_that_fails_is_tried_again(void)
+{
+    uint64_t before[64], after[64];
+    start();
+    struct batch_log *log = open_log();
+    append(log, 60);
+    size_t count = list_firsts(before, 64);
+    uint64_t bytes = batch_log_bytes(log), first_bytes = bytes_of_file(1);
+    log_set_level(LOG_ERROR);
+    disk.is_on = true;
+    disk.fail_unlink = EIO;
+    disk.fail_after = 1;
+    batch_log_trim(log, 60);
+    lossy_heal();
+    disk.fail_dir_sync = EIO;
+    batch_log_trim(log, 60);
+    lossy_heal();
+    disk.fail_after = 0;
+    CHECK(list_firsts(after, 64) == count - 1 && after[0] == before[1]);
+    CHECK(batch_log_bytes(log) == bytes - first_bytes);
+    batch_log_trim(log, 0);
+    disk.is_on = false;
+    log_set_level(LOG_INFO);
+    CHECK(list_firsts(after, 64) == 1);
+    batch_log_close(log);
+}
+
+/* ---- copy, beside appends and trims ------------------------------------------------------ */
+
+enum { COPIES = 20 };
+
+struct writer {
+    struct batch_log *log;
+    _Atomic bool is_ending;
+};
+
+static void *keep_appending(void *owner)
+{
+    struct writer *writer = owner;
+    char reason[512];
+    for (unsigned i = 0; !writer->is_ending && batch_log_last(writer->log) < BATCHES_MAX - 1; i++) {
+        struct bytes batch = batch_of(batch_log_last(writer->log) + 1, 0);
+        CHECK(batch_log_append(writer->log, batch, i % 16 == 0, reason, sizeof reason) == OK);
+        if (i % 400 == 300)
+            CHECK(batch_log_renew(writer->log, reason, sizeof reason) == OK);
+        if (i % 512 == 500)
+            CHECK(batch_log_sync(writer->log, reason, sizeof reason) == OK);
+    }
+    return NULL;
+}
+
+static void *keep_trimming(void *owner)
+{
+    struct writer *writer = owner;
+    while (!writer->is_ending) {
+        uint64_t last = batch_log_last(writer->log);
+        batch_log_trim(writer->log, last > 200 ? last - 200 : 0);
+        CHECK(batch_log_bytes(writer->log) > 0 || !last);
+    }
+    return NULL;
+}
+
+static void *keep_syncing(void *owner)
+{
+    struct writer *writer = owner;
+    char reason[512];
+    while (!writer->is_ending)
+        CHECK(batch_log_sync_upto(writer->log, batch_log_last(writer->log), reason,
+                                  sizeof reason) == OK);
+    return NULL;
+}
+
+static void test_a_copy_has_everything_appended_before(void)
+{
+    pthread_t threads[4];
+    start();
+    struct writer writer = {.log = open_at(dir, 4096, 0)};
+    append(writer.log, 10);
+    CHECK(pthread_create(&threads[0], NULL, keep_appending, &writer) == 0);
+    CHECK(pthread_create(&threads[1], NULL, keep_trimming, &writer) == 0);
+    CHECK(pthread_create(&threads[2], NULL, keep_trimming, &writer) == 0);
+    CHECK(pthread_create(&threads[3], NULL, keep_syncing, &writer) == 0);
+    for (unsigned i = 0; i < COPIES; i++) {
+        char reason[512];
+        lossy_empty(other);
+        uint64_t before = batch_log_last(writer.log);
+        CHECK(batch_log_copy(writer.log, other, reason, sizeof reason) == OK);
+        uint64_t after = batch_log_last(writer.log);
+        struct batch_log *copy = open_at(other, 4096, 0);
+        CHECK(copy && seen.last >= before && seen.last <= after);
+        CHECK(seen.first <= (after > 200 ? after - 199 : 1));
+        for (uint64_t index = seen.first; index <= seen.last; index++)
+            CHECK(seen.try[index] == 0);
+        batch_log_close(copy);
+    }
+    writer.is_ending = true;
+    for (unsigned i = 0; i < 4; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    uint64_t last = batch_log_last(writer.log);
+    batch_log_close(writer.log);
+    struct batch_log *log = open_log();
+    CHECK(seen.last == last);
+    CHECK(batch_log_copy(log, "/nonexistent", error, sizeof error) == ERR_STORE);
+    lossy_empty(other);
+    CHECK(batch_log_copy(log, other, error, sizeof error) == OK);
+    CHECK(batch_log_copy(log, other, error, sizeof error) == ERR_STORE); /* has such files */
+    batch_log_close(log);
+}
+
+/* ---- at random --------------------------------------------------------------------------- */
+
+enum { SEEDS = 40, STEPS = 400 }; /* other seeds: BATCH_LOG_SEEDS=FROM-TO */
+
+static struct {
+    struct batch_log *log;
+    bool is_failed, knows_trimmed;
+    bool is_own; /* nothing is left of the process before that might be lost */
+    uint64_t last, durable, trimmed;
+    unsigned try[BATCHES_MAX]; /* that was accepted; one higher: that may have failed */
+    unsigned tries[BATCHES_MAX];
+    unsigned seed, failures, losses;
+} model;
+
+static void random_open(void)
+{
+    model.log = open_at(dir, 1 + lossy_random(600), model.knows_trimmed ? model.trimmed : 0);
+    if (!model.log)
+        printf("%s\n", error);
+    CHECK(model.log);
+    CHECK(!model.is_failed || batch_log_last(model.log) <= model.last + 1);
+    CHECK(model.is_failed || batch_log_last(model.log) <= model.last);
+    for (uint64_t index = model.trimmed + 1; index <= batch_log_last(model.log); index++) {
+        CHECK(seen.first <= index && seen.last >= index);
+        if (index > model.last)
+            model.try[index] = model.tries[index]; /* the one that failed */
+        CHECK(seen.try[index] == model.try[index]);
+    }
+    model.last = batch_log_last(model.log);
+    model.is_failed = model.is_own = false;
+}
+
+static void random_reopen(bool is_power_lost)
+{
+    batch_log_close(model.log);
+    lossy_heal();
+    if (is_power_lost)
+        lossy_power_loss();
+    uint64_t last = model.last;
+    random_open();
+    CHECK(model.last >= (is_power_lost ? model.durable : last));
+    if (is_power_lost)
+        model.durable = model.last;
+    model.losses += model.last < last;
+}
+
+static void random_append(void)
+{
+    uint64_t index = model.last + 1;
+    bool sync = lossy_random(3) == 0;
+    struct bytes batch = batch_of(index, ++model.tries[index]);
+    int failure = batch_log_append(model.log, batch, sync, error, sizeof error);
+    if (failure) {
+        model.is_failed = true;
+        model.failures++;
+        CHECK(batch_log_last(model.log) == model.last);
+        return;
+    }
+    CHECK(!model.is_failed);
+    model.try[index] = model.tries[index];
+    model.last = index;
+    CHECK(batch_log_last(model.log) == index);
+    if (sync) {
+        model.durable = index;
+        model.is_own = true;
+    }
+}
+
+/* As another thread does it: the one that appends meets an error at its next call. */
+static void random_sync_upto(void)
+{
+    if (!model.is_own || model.last == 0)
+        return;
+    if (batch_log_sync_upto(model.log, model.last, error, sizeof error) == OK) {
+        CHECK(!model.is_failed);
+        model.durable = model.last;
+    } else {
+        model.is_failed = true;
+        CHECK(batch_log_append(model.log, batch_of(model.last + 1, 0), false, error,
+                               sizeof error) != OK);
+    }
+}
+
+static void random_fault(void)
+{
+    int cause = lossy_random(2) ? EIO : ENOSPC;
+    lossy_heal();
+    disk.fail_after = (unsigned)lossy_random(4);
+    switch (lossy_random(6)) {
+    case 0:
+        disk.fail_write = cause;
+        break;
+    case 1:
+        disk.fail_dir_sync = cause;
+        break;
+    case 2:
+        disk.fail_rename = cause;
+        break;
+    case 3:
+        disk.fail_unlink = cause;
+        break;
+    default:
+        disk.fail_sync = cause;
+        break;
+    }
+}
+
+static void random_step(void)
+{
+    uint64_t chance = lossy_random(100);
+    if (chance < 60) {
+        random_append();
+    } else if (chance < 63) {
+        random_sync_upto();
+    } else if (chance < 66) {
+        if (batch_log_sync(model.log, error, sizeof error) == OK) {
+            model.durable = model.last;
+            model.is_own = true;
+        } else {
+            model.is_failed = true;
+        }
+    } else if (chance < 72) {
+        uint64_t most = model.knows_trimmed ? model.last : model.durable;
+        if (most > model.trimmed)
+            model.trimmed += lossy_random(most - model.trimmed + 1);
+        batch_log_trim(model.log, model.trimmed);
+    } else if (chance < 80) {
+        random_fault();
+    } else if (chance < 86) {
+        lossy_heal();
+    } else if (chance < 94) {
+        model.is_failed = batch_log_renew(model.log, error, sizeof error) != OK;
+        model.is_own |= !model.is_failed;
+    } else {
+        random_reopen(chance >= 97);
+    }
+}
+
+static void say_seed(int signal)
+{
+    (void)signal;
+    (void)fprintf(stderr, "seed %u\n", model.seed);
+}
+
+static void test_nothing_durable_is_lost_at_random(void)
+{
+    unsigned failures = 0, losses = 0, from = 1, to = SEEDS;
+    const char *range = getenv("BATCH_LOG_SEEDS");
+    CHECK(!range || sscanf(range, "%u-%u", &from, &to) == 2);
+    log_set_level(LOG_ERROR);
+    CHECK(signal(SIGABRT, say_seed) != SIG_ERR);
+    for (unsigned seed = from; seed <= to; seed++) {
+        start();
+        memset(&model, 0, sizeof model);
+        model.seed = seed;
+        disk.random = seed * UINT64_C(0x9e3779b97f4a7c15);
+        disk.is_on = disk.is_short = true;
+        model.knows_trimmed = seed % 2;
+        disk.files = disk.changes = 0;
+        random_open();
+        for (unsigned step = 0; step < STEPS; step++)
+            random_step();
+        random_reopen(true);
+        batch_log_close(model.log);
+        failures += model.failures;
+        losses += model.losses;
+        disk.is_on = disk.is_short = false;
+        lossy_heal();
+    }
+    log_set_level(LOG_INFO);
+    CHECK(signal(SIGABRT, SIG_DFL) != SIG_ERR);
+    CHECK(range || (failures > SEEDS && losses > SEEDS / 4)); /* it was put to the test */
+}
+
+int main(void)
+{
+    if (!mkdtemp(root)) {
+        snprintf(root, sizeof root, "/tmp/scree-batches-XXXXXX");
+        CHECK(mkdtemp(root));
+    }
+    snprintf(dir, sizeof dir, "%s/log", root);
+    snprintf(other, sizeof other, "%s/copy", root);
+    snprintf(disk.dir, sizeof disk.dir, "%s", dir);
+    snprintf(disk.trash, sizeof disk.trash, "%s/trash", root);
+    CHECK(mkdir(dir, 0750) == 0 && mkdir(other, 0750) == 0 && mkdir(disk.trash, 0750) == 0);
+    disk.random = 1;
+    test_what_was_appended_is_read_again();
+    test_a_long_batch_is_read_again_and_a_too_long_one_refused();
+    test_writes_that_are_cut_short_or_interrupted_are_continued();
+    test_the_reader_may_refuse_and_nothing_is_removed();
+    test_an_end_cut_at_every_byte_leaves_the_batches_before();
+    test_a_changed_byte_ends_the_log_before_it();
+    test_a_newer_format_is_refused_and_stays();
+    test_lengths_that_lie_are_not_believed();
+    test_other_files_are_left_alone();
+    test_files_behind_a_gap_go();
+    test_a_file_that_is_missing_is_a_gap();
+    test_a_gap_of_what_is_not_needed_is_none();
+    test_a_batch_that_failed_is_void();
+    test_the_first_batch_of_a_file_may_fail();
+    test_what_a_failed_sync_may_have_lost_is_written_again();
+    test_what_a_failed_sync_has_lost_is_written_again_by_the_next_process();
+    test_a_renew_that_ends_half_way_loses_nothing();
+    test_what_is_lost_and_trimmed_leaves_no_gap();
+    test_a_disk_that_is_full_loses_nothing();
+    test_trim_removes_exactly_what_is_not_needed();
+    test_the_newest_file_keeps_the_count();
+    test_a_removal_that_fails_is_tried_again();
+    test_a_copy_has_everything_appended_before();
+    test_nothing_durable_is_lost_at_random();
+    start();
+    lossy_empty(disk.trash);
+    CHECK(rmdir(dir) == 0 && rmdir(other) == 0 && rmdir(disk.trash) == 0 && rmdir(root) == 0);
+    return 0;
+}
