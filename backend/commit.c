@@ -1,15 +1,16 @@
 /*
- * commit.c - seals layers, has them written and synced on the commit thread, and tells what became of them.
+ * commit.c - seals batches, has them logged and synced on the commit thread, and tells what became of them.
  *
- * The happy path: commit_turn seals the collecting layer ─► write_layer on the commit thread builds the batch,
- * writes and syncs it ─► layer_done on the partition's thread retires the layer and calls on_commit.
+ * The happy path: commit_turn seals the collecting batch ─► log_batch on the commit thread appends it to the store's log
+ * and syncs that ─► batch_done on the partition's thread calls on_commit. A layer that is full goes into the tables by
+ * itself (settle.h) when the batch that filled it is logged.
  *
- * When a write fails the layers are dropped, so that the overlay shows what the store holds, and writes are
- * refused until store_recover and a synced probe succeed.
+ * When either fails, effects that are not durable are taken back, and writes are refused until store_recover and a synced
+ * probe succeed. Reads go on: what is durable is in the layers and in the store.
  */
 #include "backend/commit.h"
 
-#include "backend/layer.h"
+#include "backend/settle.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/command.h"
@@ -22,10 +23,9 @@
 #include <stdlib.h>
 
 enum {
+    LAYER_AGE_MS = 10000, /* a layer goes into the tables then, however small it is */
     SYNC_INTERVAL_MS = 1000,
     RETRY_INTERVAL_MS = 1000,
-    SLOW_WRITE_US = 10000, /* then the engine is asked whether it holds writes back */
-    MOMENTS_PER_SECOND = 20,
 };
 
 enum commit_state { COMMIT_IDLE, COMMIT_WRITING, COMMIT_FAILED };
@@ -38,40 +38,42 @@ struct commit {
     struct commit_options options;
     struct worker *worker;
     struct timer *timer; /* everysec: the sync; FAILED: the next try */
-    struct store_batch *batch;
+    struct store_batch *rows;
+    struct settle *settle;
     enum commit_state state;
     bool unsynced;    /* something was written since the last sync */
     bool sync_is_due; /* everysec: the second was over while a batch was written */
     bool disk_is_low;
-    uint64_t delayed_rate; /* bytes a second the engine takes now; 0: any. Of the last job */
+    bool fills_layer;                 /* the batch is the last of its layer */
+    uint64_t current_ms, settling_ms; /* wall clock, when the layers began; 0: they are empty */
+    uint64_t layer_logged;            /* the last batch of the settling layer, in the log */
+    uint64_t rest_ticket;             /* of the collecting batch at the last commit_rest */
 
     /* of the job under way */
-    const struct layer *layer; /* NULL: only a sync */
+    const struct batch *batch; /* NULL: only a sync */
     uint64_t ticket;
     bool sync;
     int result;
     char reason[256];
-    uint64_t rows;
+    uint64_t count; /* of rows */
     uint64_t bytes;
     uint64_t sync_us;
 };
 
-static void write_layer(struct job *job)
+static void log_batch(struct job *job)
 {
     struct commit *commit = container_of(job, struct commit, job);
-    if (!commit->layer) {
+    if (!commit->batch) {
         commit->result = store_sync(commit->store, commit->reason, sizeof commit->reason);
         return;
     }
-    commit->rows = layer_write(commit->layer, commit->store, commit->batch);
-    commit->bytes = store_batch_bytes(commit->batch);
+    commit->count = batch_write(commit->batch, commit->store, commit->rows);
+    commit->bytes = store_batch_bytes(commit->rows);
     uint64_t begun_us = clock_mono_us();
-    commit->result = store_write(commit->store, commit->batch, commit->sync, commit->reason,
-                                 sizeof commit->reason);
+    commit->result =
+        store_log(commit->store, commit->rows, commit->sync, commit->reason, sizeof commit->reason);
     commit->sync_us = clock_mono_us() - begun_us;
-    if (commit->delayed_rate || commit->sync_us > SLOW_WRITE_US)
-        commit->delayed_rate = store_figure(commit->store, "delayed_write_rate");
-    store_batch_clear(commit->batch);
+    store_batch_clear(commit->rows);
 }
 
 static void commit_fail(struct commit *commit)
@@ -81,29 +83,83 @@ static void commit_fail(struct commit *commit)
     commit->state = COMMIT_FAILED;
     overlay_discard(commit->overlay);
     timer_start(commit->timer, RETRY_INTERVAL_MS, RETRY_INTERVAL_MS);
+    commit->options.on_commit(commit->options.owner, commit->ticket, commit->result);
 }
 
-static void layer_done(struct job *job)
+/* Compaction must not take what tables say of a TTL for the truth: it may have changed since. */
+static void tell_age(struct commit *commit)
+{
+    store_set_unsettled(commit->store,
+                        commit->settling_ms ? commit->settling_ms : commit->current_ms);
+}
+
+/* The layers change places: the current one is empty now. */
+static void turn(struct commit *commit)
+{
+    overlay_turn(commit->overlay);
+    commit->settling_ms = commit->current_ms;
+    commit->current_ms = 0;
+}
+
+/* Of the layer that settles; the batches behind it are in the next one. */
+static void begin_settling(struct commit *commit)
+{
+    settle_begin(commit->settle, commit->layer_logged);
+}
+
+/* The current layer settles from now on. What of it is to be in the log is there. */
+static void end_layer(struct commit *commit)
+{
+    commit->layer_logged = store_logged(commit->store);
+}
+
+/* Nothing is in flight. */
+static void settling_failed(struct commit *commit, int err)
+{
+    (void)snprintf(commit->reason, sizeof commit->reason, "%s", settle_reason(commit->settle));
+    commit->result = err;
+    commit->ticket = overlay_ticket(commit->overlay);
+    commit_fail(commit);
+}
+
+/* settle_fn. An error is met by commit_turn, when nothing is in flight: that will be durable. */
+static void on_settled(void *owner, int err)
+{
+    struct commit *commit = owner;
+    if (err != OK)
+        return;
+    commit->settling_ms = 0;
+    tell_age(commit);
+    commit->options.on_room(commit->options.owner);
+}
+
+static void batch_done(struct job *job)
 {
     struct commit *commit = container_of(job, struct commit, job);
-    bool was_layer = commit->layer != NULL;
-    commit->layer = NULL;
+    bool was_batch = commit->batch != NULL;
+    bool fills_layer = commit->fills_layer;
+    commit->batch = NULL;
+    commit->fills_layer = false;
+    if (fills_layer)
+        end_layer(commit);
     if (commit->result != OK) {
         commit_fail(commit);
-    } else {
-        commit->state = COMMIT_IDLE;
-        commit->unsynced = was_layer && !commit->sync;
-        if (was_layer)
-            overlay_retire(commit->overlay);
+        return;
     }
-    if (was_layer || commit->result != OK)
-        commit->options.on_commit(commit->options.owner, commit->ticket, commit->result);
+    commit->state = COMMIT_IDLE;
+    commit->unsynced = was_batch && !commit->sync;
+    if (was_batch) {
+        overlay_retire(commit->overlay);
+        commit->options.on_commit(commit->options.owner, commit->ticket, OK);
+    }
+    if (fills_layer)
+        begin_settling(commit);
 }
 
-static void submit(struct commit *commit, const struct layer *layer)
+static void submit(struct commit *commit, const struct batch *batch)
 {
     commit->state = COMMIT_WRITING;
-    commit->layer = layer;
+    commit->batch = batch;
     commit->sync = commit->options.durability == DURABILITY_ALWAYS || commit->sync_is_due;
     commit->sync_is_due = false;
     worker_submit(commit->worker, &commit->job);
@@ -112,13 +168,21 @@ static void submit(struct commit *commit, const struct layer *layer)
 /* Reopens the engine where needed and proves with a synced write that it takes data again. */
 static void try_recover(struct commit *commit)
 {
-    int err = store_recover(commit->store, commit->reason, sizeof commit->reason);
+    if (settle_is_running(commit->settle))
+        return;
+    bool is_reopened;
+    int err = store_recover(commit->store, &is_reopened, commit->reason, sizeof commit->reason);
+    if (is_reopened) { /* all that is durable is in the tables */
+        overlay_forget(commit->overlay);
+        settle_forget(commit->settle);
+        commit->current_ms = commit->settling_ms = 0;
+        tell_age(commit);
+    }
     overlay_store_changed(commit->overlay);
     if (err == OK) {
-        store_batch_log_data(commit->batch, BYTES("probe"));
-        err =
-            store_write(commit->store, commit->batch, true, commit->reason, sizeof commit->reason);
-        store_batch_clear(commit->batch);
+        store_batch_log_data(commit->rows, BYTES("probe"));
+        err = store_log(commit->store, commit->rows, true, commit->reason, sizeof commit->reason);
+        store_batch_clear(commit->rows);
     }
     if (err == OK && !commit->options.on_recover(commit->options.owner)) {
         (void)snprintf(commit->reason, sizeof commit->reason, "the store cannot be read");
@@ -132,6 +196,8 @@ static void try_recover(struct commit *commit)
     commit->unsynced = false;
     timer_stop(commit->timer);
     commit_set_durability(commit, commit->options.durability);
+    if (overlay_settling(commit->overlay))
+        begin_settling(commit);
 }
 
 static void on_timer(void *owner)
@@ -150,14 +216,15 @@ struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct sto
 {
     struct commit *commit = calloc(1, sizeof *commit);
     CHECK(commit);
-    commit->job = (struct job){.work = write_layer, .done = layer_done};
+    commit->job = (struct job){.work = log_batch, .done = batch_done};
     commit->loop = loop;
     commit->overlay = overlay;
     commit->store = store;
     commit->options = *options;
     commit->worker = worker_new(loop, "commit");
     commit->timer = timer_new(loop, on_timer, commit);
-    commit->batch = store_batch_new();
+    commit->rows = store_batch_new();
+    commit->settle = settle_new(loop, overlay, store, on_settled, commit);
     commit_set_durability(commit, options->durability);
     return commit;
 }
@@ -170,7 +237,9 @@ void commit_free(struct commit *commit)
     timer_free(commit->timer);
     if (commit->unsynced && store_sync(commit->store, commit->reason, sizeof commit->reason) != OK)
         log_event(LOG_ERROR, "sync_failed", "reason=\"%s\"", commit->reason);
-    store_batch_free(commit->batch);
+    overlay_discard(commit->overlay);
+    settle_free(commit->settle);
+    store_batch_free(commit->rows);
     free(commit);
 }
 
@@ -187,11 +256,49 @@ void commit_set_durability(struct commit *commit, enum durability durability)
 
 bool commit_turn(struct commit *commit)
 {
+    if (commit->state == COMMIT_IDLE && settle_result(commit->settle) != OK)
+        settling_failed(commit, settle_result(commit->settle));
     if (commit->state != COMMIT_IDLE || !overlay_dirty(commit->overlay))
         return false;
     commit->options.on_seal(commit->options.owner);
     commit->ticket = overlay_ticket(commit->overlay);
-    submit(commit, overlay_seal(commit->overlay));
+    const struct batch *batch = overlay_seal(commit->overlay);
+    uint64_t now_ms = loop_wall_ms(commit->loop);
+    if (!commit->current_ms)
+        commit->current_ms = now_ms;
+    bool is_due = overlay_is_full(commit->overlay) || now_ms > commit->current_ms + LAYER_AGE_MS;
+    commit->fills_layer = is_due && !overlay_settling(commit->overlay);
+    if (commit->fills_layer)
+        turn(commit);
+    tell_age(commit);
+    submit(commit, batch);
+    return true;
+}
+
+void commit_rest(struct commit *commit)
+{
+    uint64_t ticket = overlay_ticket(commit->overlay);
+    bool is_idle = ticket == commit->rest_ticket && commit->state == COMMIT_IDLE &&
+                   !overlay_dirty(commit->overlay);
+    commit->rest_ticket = ticket;
+    if (!is_idle || overlay_settling(commit->overlay) || overlay_is_empty(commit->overlay))
+        return;
+    turn(commit);
+    end_layer(commit);
+    begin_settling(commit);
+}
+
+bool commit_settle(struct commit *commit)
+{
+    if (commit->state != COMMIT_IDLE || overlay_dirty(commit->overlay) ||
+        overlay_settling(commit->overlay))
+        return false;
+    turn(commit);
+    end_layer(commit);
+    if (!settle_now(commit->settle, commit->layer_logged))
+        return false; /* commit_turn sees it */
+    commit->settling_ms = 0;
+    tell_age(commit);
     return true;
 }
 
@@ -202,8 +309,9 @@ bool commit_is_idle(const struct commit *commit)
 
 bool commit_is_full(const struct commit *commit, uint64_t limit)
 {
-    uint64_t moment = commit->delayed_rate / MOMENTS_PER_SECOND;
-    return overlay_bytes(commit->overlay) > (moment && moment < limit ? moment : limit);
+    return commit->state != COMMIT_FAILED && /* then writes are refused, and nothing collects */
+           (overlay_bytes(commit->overlay) > limit ||
+            overlay_is_behind(commit->overlay, settle_bytes(commit->settle)));
 }
 
 bool commit_is_failed(const struct commit *commit, const char **reason)
@@ -240,7 +348,7 @@ void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min)
 
 uint64_t commit_rows(const struct commit *commit)
 {
-    return commit->rows;
+    return commit->count;
 }
 
 uint64_t commit_bytes(const struct commit *commit)

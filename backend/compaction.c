@@ -3,6 +3,7 @@
 #include "backend/store/store.h"
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/error.h"
 #include "shared/hours.h"
 #include "shared/log.h"
 #include "shared/net/loop.h"
@@ -11,6 +12,12 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+
+struct outcome {
+    enum store_compacted result;
+    uint64_t disk_bytes; /* before */
+    uint64_t disk_bytes_after;
+};
 
 struct compaction {
     struct loop *loop;
@@ -21,17 +28,16 @@ struct compaction {
     struct job cancel;
     struct store_progress progress;
     _Atomic bool is_running;
-    bool is_cancelling; /* the cancel job is under way */
-    uint64_t begun_us;  /* monotonic */
-    bool is_scheduled;  /* begun by the clock */
-    uint64_t hours_ms;  /* when the last hours began that had one */
+    bool is_cancelling;     /* the cancel job is under way */
+    uint64_t begun_us;      /* monotonic */
+    bool is_scheduled;      /* begun by the clock */
+    uint64_t hours_ms;      /* when the last hours began that had one */
+    struct outcome outcome; /* of the one that runs, its thread's */
     /* of the last one */
     bool has_ended;
-    enum store_compacted result;
+    struct outcome last;
     uint64_t ended_ms;
     uint64_t seconds;
-    uint64_t disk_bytes;
-    uint64_t disk_bytes_after;
 };
 
 /* By enum store_compacted. */
@@ -39,12 +45,17 @@ static const char *const results[] = {"ok", "cancelled", "err"};
 
 /* ---- on other threads ---- */
 
+/* Memory tables are flushed on the way, so the log can be shortened, if that is true. */
 static void run_work(struct job *job)
 {
     struct compaction *self = container_of(job, struct compaction, run);
-    self->disk_bytes = store_figure(self->store, "disk_bytes");
-    self->result = store_compact_all(self->store, &self->progress);
-    self->disk_bytes_after = store_figure(self->store, "disk_bytes");
+    char reason[256];
+    self->outcome.disk_bytes = store_figure(self->store, "disk_bytes");
+    self->outcome.result = store_compact_all(self->store, &self->progress);
+    if (self->outcome.result == STORE_COMPACTED &&
+        store_flush(self->store, reason, sizeof reason) != OK)
+        self->outcome.result = STORE_COMPACT_FAILED;
+    self->outcome.disk_bytes_after = store_figure(self->store, "disk_bytes");
 }
 
 static void cancel_work(struct job *job)
@@ -58,13 +69,15 @@ static void cancel_work(struct job *job)
 static void run_done(struct job *job)
 {
     struct compaction *self = container_of(job, struct compaction, run);
+    self->last = self->outcome;
     self->seconds = (clock_mono_us() - self->begun_us) / 1000000;
     self->ended_ms = loop_wall_ms(self->loop);
     self->has_ended = true;
     atomic_store(&self->is_running, false);
     log_event(LOG_INFO, "compaction_ended",
               "result=%s seconds=%" PRIu64 " bytes=%" PRIu64 " bytes_after=%" PRIu64,
-              results[self->result], self->seconds, self->disk_bytes, self->disk_bytes_after);
+              results[self->last.result], self->seconds, self->last.disk_bytes,
+              self->last.disk_bytes_after);
 }
 
 static void cancel_done(struct job *job)
@@ -159,13 +172,13 @@ struct compaction_view compaction_look(const struct compaction *self)
         .family =
             self->is_running ? store_family_name((enum cf)atomic_load(&self->progress.cf)) : "",
         .seconds = self->is_running ? (clock_mono_us() - self->begun_us) / 1000000 : self->seconds,
-        .last = self->has_ended ? results[self->result] : "",
+        .last = self->has_ended ? results[self->last.result] : "",
         .ended_ms = self->ended_ms,
     };
     compaction_progress(self, &view.bytes_done, &view.bytes_total);
     if (self->has_ended && !self->is_running) {
-        view.disk_bytes = self->disk_bytes;
-        view.disk_bytes_after = self->disk_bytes_after;
+        view.disk_bytes = self->last.disk_bytes;
+        view.disk_bytes_after = self->last.disk_bytes_after;
     }
     view.percent = view.bytes_total ? view.bytes_done * 100 / view.bytes_total : 0;
     return view;

@@ -67,26 +67,26 @@ static bool read_journal(struct reader *reader)
 }
 
 /* Reads all system rows that begin with `kind`. */
-static bool read_rows(struct reader *reader, struct store *store, char kind,
+static bool read_rows(struct reader *reader, struct overlay *overlay, char kind,
                       bool (*read)(struct reader *, struct bytes key, struct bytes value))
 {
     char end = (char)(kind + 1);
-    struct store_iter *iter =
-        store_iter_new(store, CF_SYSTEM, (struct bytes){&kind, 1}, (struct bytes){&end, 1});
+    struct overlay_iter *iter =
+        overlay_iter_new(overlay, CF_SYSTEM, (struct bytes){&kind, 1}, (struct bytes){&end, 1});
     bool fine = true;
-    for (store_iter_seek_first(iter); fine && store_iter_valid(iter); store_iter_next(iter))
-        fine = read(reader, store_iter_key(iter), store_iter_value(iter));
-    fine = fine && !store_iter_failed(iter);
-    store_iter_free(iter);
+    for (overlay_iter_seek_first(iter); fine && overlay_iter_valid(iter); overlay_iter_next(iter))
+        fine = read(reader, overlay_iter_key(iter), overlay_iter_value(iter));
+    fine = fine && !overlay_iter_failed(iter);
+    overlay_iter_free(iter);
     return fine;
 }
 
-bool count_rows_read(struct store *store, stored_count_fn *tell, void *owner, uint64_t *serial)
+bool count_rows_read(struct overlay *overlay, stored_count_fn *tell, void *owner, uint64_t *serial)
 {
     struct reader reader = {.tell = tell, .owner = owner};
     arena_init(&reader.arena);
-    bool fine = read_rows(&reader, store, 'c', read_counter_row) &&
-                read_rows(&reader, store, 'j', keep_journal_row) && read_journal(&reader);
+    bool fine = read_rows(&reader, overlay, 'c', read_counter_row) &&
+                read_rows(&reader, overlay, 'j', keep_journal_row) && read_journal(&reader);
     arena_fini(&reader.arena);
     *serial = reader.newest;
     return fine;

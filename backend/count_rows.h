@@ -14,7 +14,7 @@
 #pragma once
 
 #include "backend/encoding.h"
-#include "backend/store/store.h"
+#include "backend/overlay.h"
 
 /* One stored count; a later one for the same slot replaces it. `serial` of its journal row, 0 for a counter row. */
 typedef bool stored_count_fn(void *owner, struct bytes space, const struct slot_count *count,
@@ -22,4 +22,4 @@ typedef bool stored_count_fn(void *owner, struct bytes space, const struct slot_
 
 /* Reads them all in that order; *serial becomes the newest. False when a row is damaged, the store fails, or
  * `tell` says false. */
-bool count_rows_read(struct store *store, stored_count_fn *tell, void *owner, uint64_t *serial);
+bool count_rows_read(struct overlay *overlay, stored_count_fn *tell, void *owner, uint64_t *serial);

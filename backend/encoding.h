@@ -52,7 +52,7 @@ enum type {
 enum {
     DATABASES_MAX = 16,
     NAMESPACE_BYTES_MAX = 200, /* its storage namespaces have up to 2 bytes more */
-    DATA_FORMAT = 1,
+    DATA_FORMAT = 2,
 };
 
 enum {

@@ -97,6 +97,14 @@ bool expiry_cycle(struct partition *partition)
     return fine && count == CYCLE_ROWS_MAX;
 }
 
+/* The tables know of what was done to keys up to this time: a key that had expired by then can not have got another TTL. */
+static uint64_t tables_ms(const struct store *store)
+{
+    uint64_t now_ms = clock_wall_us() / 1000;
+    uint64_t since_ms = store_unsettled(store);
+    return since_ms && since_ms < now_ms ? since_ms : now_ms;
+}
+
 bool expiry_is_orphan(void *owner, struct store *store, enum cf cf, struct bytes key)
 {
     (void)owner;
@@ -120,7 +128,7 @@ bool expiry_is_orphan(void *owner, struct store *store, enum cf cf, struct bytes
         struct metadata meta;
         if (decode_metadata(slice_bytes(&value), &meta))
             orphan = type_is_inline(meta.type) || meta.version != version ||
-                     (meta.expire_ms && meta.expire_ms + ORPHAN_GRACE_MS < clock_wall_us() / 1000);
+                     (meta.expire_ms && meta.expire_ms + ORPHAN_GRACE_MS < tables_ms(store));
         slice_release(&value);
     }
     arena_fini(&arena);

@@ -2,12 +2,14 @@
 
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/error.h"
 
 #include <stdlib.h>
 
 enum {
-    INDEX_MIN = 64,    /* entries of a layer's index, at first */
-    INDEX_KEPT = 8192, /* a bigger one is given back when the layer ends */
+    INDEX_MIN = 64,            /* entries of a layer's index, at first */
+    INDEX_KEPT = 65536,        /* a bigger one is given back when the layer ends */
+    PORTION_BYTES = 64 * 1024, /* of rows that go into the tables together */
 };
 
 /* ---- one column family's rows ---- */
@@ -64,7 +66,7 @@ static void index_grow(struct layer *layer)
     layer->index = calloc(layer->index_cap, sizeof *layer->index);
     CHECK(layer->index);
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
-        for (struct row *row = layer->rows[cf].head[0]; row; row = row->next[0])
+        for (struct row *row = layer->rows[cf].newest; row; row = row->older)
             index_add(layer, row);
 }
 
@@ -77,6 +79,25 @@ static int random_height(struct layer *layer)
     return height < LAYER_HEIGHT_MAX ? height : LAYER_HEIGHT_MAX;
 }
 
+struct row *layer_append(struct layer *layer, enum cf cf, struct bytes key)
+{
+    struct rows *rows = &layer->rows[cf];
+    int height = random_height(layer);
+    struct row *row =
+        arena_alloc(&layer->arena, sizeof *row + (size_t)height * sizeof row->next[0]);
+    *row = (struct row){
+        .key = arena_copy(&layer->arena, key),
+        .older = rows->newest,
+        .state = ROW_ABSENT,
+        .cf = (uint8_t)cf,
+        .height = (uint8_t)height,
+    };
+    rows->newest = row;
+    rows->count++;
+    layer->rows_count++;
+    return row;
+}
+
 struct row *layer_get_or_add(struct layer *layer, enum cf cf, struct bytes key)
 {
     uint64_t hash = hash_row(cf, key);
@@ -85,25 +106,31 @@ struct row *layer_get_or_add(struct layer *layer, enum cf cf, struct bytes key)
         return row;
     if (layer->rows_count * 2 >= layer->index_cap)
         index_grow(layer);
-    struct rows *rows = &layer->rows[cf];
-    struct row **before[LAYER_HEIGHT_MAX];
-    (void)rows_search(rows, key, before);
-    int height = random_height(layer);
-    for (; rows->height < height; rows->height++)
-        before[rows->height] = rows->head;
-    row = arena_alloc(&layer->arena, sizeof *row + (size_t)height * sizeof row->next[0]);
-    row->key = arena_copy(&layer->arena, key);
-    row->value = (struct bytes){NULL, 0};
+    row = layer_append(layer, cf, key);
     row->hash = hash;
-    row->cf = cf;
-    row->state = ROW_ABSENT;
-    for (int level = 0; level < height; level++) {
+    index_add(layer, row);
+    return row;
+}
+
+static void rows_insert(struct rows *rows, struct row *row)
+{
+    struct row **before[LAYER_HEIGHT_MAX];
+    (void)rows_search(rows, row->key, before);
+    for (; rows->height < row->height; rows->height++)
+        before[rows->height] = rows->head;
+    for (int level = 0; level < row->height; level++) {
         row->next[level] = before[level][level];
         before[level][level] = row;
     }
-    layer->rows_count++;
-    index_add(layer, row);
-    return row;
+}
+
+struct rows *layer_order(struct layer *layer, enum cf cf)
+{
+    struct rows *rows = &layer->rows[cf];
+    for (struct row *row = rows->newest; row != rows->ordered; row = row->older)
+        rows_insert(rows, row);
+    rows->ordered = rows->newest;
+    return rows;
 }
 
 void layer_init(struct layer *layer)
@@ -125,21 +152,18 @@ static void index_clear(struct layer *layer)
         return;
     }
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
-        for (const struct row *row = layer->rows[cf].head[0]; row; row = row->next[0])
+        for (const struct row *row = layer->rows[cf].newest; row; row = row->older)
             for (size_t i = row->hash & mask; layer->index[i].row; i = (i + 1) & mask)
                 layer->index[i].row = NULL;
 }
 
-void layer_reset(struct layer *layer, uint64_t ticket)
+void layer_reset(struct layer *layer)
 {
     index_clear(layer);
     arena_reset(&layer->arena);
     memset(layer->rows, 0, sizeof layer->rows);
     layer->rows_count = 0;
     layer->ranges_count = 0;
-    layer->header = (struct bytes){NULL, 0};
-    layer->effects = 0;
-    layer->ticket = ticket;
 }
 
 void layer_fini(struct layer *layer)
@@ -155,31 +179,95 @@ bool range_has(const struct range *range, enum cf cf, struct bytes key)
            (range->to.len == 0 || bytes_compare(key, range->to) < 0);
 }
 
+void layer_add_range(struct layer *layer, const struct range *range)
+{
+    if (layer->ranges_count == layer->ranges_cap) {
+        layer->ranges_cap = layer->ranges_cap ? layer->ranges_cap * 2 : 8;
+        layer->ranges = realloc(layer->ranges, layer->ranges_cap * sizeof *layer->ranges);
+        CHECK(layer->ranges);
+    }
+    struct range *added = &layer->ranges[layer->ranges_count++];
+    *added = *range;
+    added->from = arena_copy(&layer->arena, range->from);
+    added->to = arena_copy(&layer->arena, range->to);
+}
+
 const struct range *layer_range_of(const struct layer *layer, enum cf cf, struct bytes key)
 {
-    for (size_t i = 0; i < layer->ranges_count; i++)
-        if (range_has(&layer->ranges[i], cf, key))
-            return &layer->ranges[i];
+    for (size_t i = layer->ranges_count; i > 0; i--)
+        if (range_has(&layer->ranges[i - 1], cf, key))
+            return &layer->ranges[i - 1];
     return NULL;
 }
 
-size_t layer_write(const struct layer *layer, struct store *store, struct store_batch *batch)
+/* ---- into the tables ---- */
+
+static int compare_rows(const void *a, const void *b)
 {
-    if (layer->header.len)
-        store_batch_log_data(batch, layer->header);
+    return bytes_compare((*(const struct row *const *)a)->key,
+                         (*(const struct row *const *)b)->key);
+}
+
+/* The rows of a column family that say something, sorted, in rows[rows->count]. Returns how many. */
+static size_t sort_rows(const struct rows *rows, const struct row **sorted)
+{
+    size_t count = 0;
+    for (const struct row *row = rows->newest; row; row = row->older)
+        if (row->state != ROW_ABSENT)
+            sorted[count++] = row;
+    qsort(sorted, count, sizeof(const struct row *), compare_rows);
+    return count;
+}
+
+/* Where a layer goes. */
+struct target {
+    struct store *store;
+    struct store_batch *batch;
+    _Atomic size_t *written;
+    char *error;
+    size_t size;
+};
+
+static int apply_portion(const struct target *to)
+{
+    int err = store_apply(to->store, to->batch, to->error, to->size);
+    atomic_fetch_add_explicit(to->written, store_batch_bytes(to->batch), memory_order_relaxed);
+    store_batch_clear(to->batch);
+    return err;
+}
+
+static int apply_rows(const struct rows *rows, enum cf cf, const struct target *to)
+{
+    const struct row **sorted = malloc((rows->count + 1) * sizeof(const struct row *));
+    CHECK(sorted);
+    size_t count = sort_rows(rows, sorted);
+    int err = OK;
+    for (size_t i = 0; i < count && err == OK; i++) {
+        if (sorted[i]->state == ROW_VALUE)
+            store_batch_put(to->batch, to->store, cf, sorted[i]->key, sorted[i]->value);
+        else
+            store_batch_delete(to->batch, to->store, cf, sorted[i]->key);
+        if (store_batch_bytes(to->batch) >= PORTION_BYTES || i + 1 == count)
+            err = apply_portion(to);
+    }
+    free(sorted);
+    return err;
+}
+
+/* The metadata of a collection goes in before its rows: a row whose metadata is not there is an orphan, which compaction
+ * may drop. */
+int layer_apply(const struct layer *layer, struct store *store, struct store_batch *batch,
+                _Atomic size_t *written, char *error, size_t size)
+{
+    _Static_assert(CF_METADATA < CF_DATA && CF_METADATA < CF_ZSET_SCORE &&
+                       CF_METADATA < CF_STREAM && CF_METADATA < CF_RANK,
+                   "metadata goes first");
+    const struct target to = {store, batch, written, error, size};
     for (size_t i = 0; i < layer->ranges_count; i++)
         store_batch_delete_range(batch, store, layer->ranges[i].cf, layer->ranges[i].from,
                                  layer->ranges[i].to);
-    size_t count = layer->ranges_count;
-    for (enum cf cf = 0; cf < CF_COUNT; cf++)
-        for (const struct row *row = layer->rows[cf].head[0]; row; row = row->next[0]) {
-            if (row->state == ROW_ABSENT)
-                continue;
-            if (row->state == ROW_VALUE)
-                store_batch_put(batch, store, cf, row->key, row->value);
-            else
-                store_batch_delete(batch, store, cf, row->key);
-            count++;
-        }
-    return count;
+    int err = layer->ranges_count ? apply_portion(&to) : OK;
+    for (enum cf cf = 0; cf < CF_COUNT && err == OK; cf++)
+        err = apply_rows(&layer->rows[cf], cf, &to);
+    return err;
 }

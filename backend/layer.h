@@ -1,8 +1,10 @@
 /*
- * layer.h - a layer of the overlay: effects in arenas, as the write batch they become.
+ * layer.h - a layer of the overlay: effects of many batches in arenas, until the store's tables hold them.
  *
- *   every column family's rows in order (skip list), and all of them by hash for point reads
- *   deleted ranges, which apply before the rows
+ *   index   all rows by hash, for point reads
+ *   rows    of each column family: newest first in a chain; in order (skip list) once somebody walks over them
+ *   ranges  deleted, oldest first; they apply before the rows
+ *
  *   row state: VALUE, DELETED, or ABSENT: made and rolled back, or wiped by a range; says nothing by itself
  *
  * A row that is put again gets new value bytes; the old ones stay in the arena until the layer ends, which is what lets
@@ -14,6 +16,8 @@
 #include "shared/arena.h"
 #include "shared/table.h"
 
+#include <stdatomic.h>
+
 enum { LAYER_HEIGHT_MAX = 12 };
 
 enum row_state { ROW_ABSENT, ROW_DELETED, ROW_VALUE };
@@ -21,14 +25,20 @@ enum row_state { ROW_ABSENT, ROW_DELETED, ROW_VALUE };
 struct row {
     struct bytes key;
     struct bytes value;
-    uint64_t hash; /* of cf and key */
-    enum cf cf;
+    uint64_t hash;   /* of cf and key */
+    uint64_t ticket; /* of the batch that changed it last; 0: none */
+    struct row *older;
     enum row_state state;
+    uint8_t cf;
+    uint8_t height;
     struct row *next[]; /* one per level of the row's height */
 };
 
-/* Rows of one column family, ordered. */
+/* Rows of one column family. */
 struct rows {
+    struct row *newest;
+    struct row *ordered; /* this one and older ones are in the skip list */
+    size_t count;
     struct row *head[LAYER_HEIGHT_MAX];
     int height;
 };
@@ -37,6 +47,7 @@ struct range {
     enum cf cf;
     struct bytes from;
     struct bytes to; /* empty: to the end */
+    uint64_t ticket; /* of its batch */
 };
 
 /* Open addressing, at most half full. */
@@ -54,25 +65,29 @@ struct layer {
     struct range *ranges;
     size_t ranges_count;
     size_t ranges_cap;
-    struct bytes header;
-    uint64_t ticket;
-    size_t effects; /* puts, deletes and ranges that were not rolled back */
     uint64_t random;
 };
 
-/* Empty, with ticket 0. */
 void layer_init(struct layer *layer);
 /* Empty again. */
-void layer_reset(struct layer *layer, uint64_t ticket);
+void layer_reset(struct layer *layer);
 void layer_fini(struct layer *layer);
 
 /* The row of `key`, made ABSENT when it is new. */
 struct row *layer_get_or_add(struct layer *layer, enum cf cf, struct bytes key);
-/* The deleted range of the layer that covers the key, or NULL. */
+/* A row whose key is not there yet, in a layer that is only walked over: layer_find does not find it. */
+struct row *layer_append(struct layer *layer, enum cf cf, struct bytes key);
+void layer_add_range(struct layer *layer, const struct range *range);
+/* The newest deleted range of the layer that covers the key, or NULL. */
 const struct range *layer_range_of(const struct layer *layer, enum cf cf, struct bytes key);
-/* Adds the layer's ranges, then its rows in order, to the batch. Returns how many. */
-size_t layer_write(const struct layer *layer, struct store *store, struct store_batch *batch);
 
+/* Writes the layer into the store's tables: its ranges, then its rows in order, in portions whose bytes are added to
+ * *written; `batch` is empty before and after. Any thread, while nobody changes the layer's effects. */
+int layer_apply(const struct layer *layer, struct store *store, struct store_batch *batch,
+                _Atomic size_t *written, char *error, size_t size);
+
+/* Rows of the column family in order: call it before the two below, whenever rows may have come. */
+struct rows *layer_order(struct layer *layer, enum cf cf);
 /* The first row with key >= `key`. */
 struct row *rows_at_or_after(struct rows *rows, struct bytes key);
 /* The last row with key < `key` (or <= when `or_equal`); unbounded: the very last. */

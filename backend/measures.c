@@ -128,7 +128,7 @@ void measures_slow(struct partition *partition)
     cell_set(cell, PARTITION_BLOCK_HITS, hits);
     cell_set(cell, PARTITION_BLOCK_READS, misses);
     cell_set(cell, PARTITION_MEMORY_CLIENTS, memory_of_clients(partition));
-    cell_set(cell, PARTITION_MEMORY_BATCHES, overlay_bytes(partition->overlay));
+    cell_set(cell, PARTITION_MEMORY_BATCHES, overlay_memory(partition->overlay));
     cell_set(cell, PARTITION_MEMORY_RANKS, rank_cache_bytes(partition->rank_cache));
     cell_set(cell, PARTITION_MEMORY_ROWS, rows.bytes);
 }

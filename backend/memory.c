@@ -75,7 +75,7 @@ void memory_read(struct partition *partition, struct memory *memory)
     memory->block_cache = store_figure(partition->store, "cache_bytes");
     memory->memtables = store_figure(partition->store, "memtable_bytes");
     memory->table_readers = store_figure(partition->store, "table_reader_bytes");
-    memory->batches = overlay_bytes(partition->overlay);
+    memory->batches = overlay_memory(partition->overlay);
     memory->clients = memory_of_clients(partition);
 }
 

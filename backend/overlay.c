@@ -1,5 +1,5 @@
 /*
- * overlay.c - two layers of effects above the store, and the log that takes them back.
+ * overlay.c - two layers of effects above the store: reads, effects, and the undo log of the command.
  *
  *   undo log:  (row, its value before)  newest last; rollback walks it back
  */
@@ -13,6 +13,8 @@
 
 #include <stdlib.h>
 
+enum { LAYER_BYTES = 4 << 20 }; /* unless overlay_use_layers says something else */
+
 struct overlay *overlay_new(struct store *store)
 {
     struct overlay *overlay = calloc(1, sizeof *overlay);
@@ -20,8 +22,10 @@ struct overlay *overlay_new(struct store *store)
     overlay->store = store;
     layer_init(&overlay->layers[0]);
     layer_init(&overlay->layers[1]);
+    overlay->layer_bytes = LAYER_BYTES;
     overlay->current = &overlay->layers[0];
-    overlay->current->ticket = 1;
+    overlay->batch = &overlay->batches[0];
+    overlay_begin_batch(overlay, 1);
     return overlay;
 }
 
@@ -29,11 +33,19 @@ void overlay_free(struct overlay *overlay)
 {
     if (!overlay)
         return;
-    layer_fini(&overlay->layers[0]);
-    layer_fini(&overlay->layers[1]);
+    for (int i = 0; i < 2; i++) {
+        layer_fini(&overlay->layers[i]);
+        free(overlay->batches[i].changes);
+        free(overlay->batches[i].ranges);
+    }
     row_cache_free(overlay->cache);
     free(overlay->undo);
     free(overlay);
+}
+
+void overlay_use_layers(struct overlay *overlay, size_t bytes)
+{
+    overlay->layer_bytes = bytes;
 }
 
 void overlay_use_cache(struct overlay *overlay, size_t bytes)
@@ -55,21 +67,21 @@ void overlay_use_reader(struct overlay *overlay, struct reader *reader)
     overlay->reader = reader;
 }
 
-static bool is_cached(const struct overlay *overlay, enum cf cf)
-{
-    return overlay->cache && (cf == CF_METADATA || cf == CF_DATA);
-}
-
 /* What one layer says of a key: ROW_VALUE (then *value), ROW_DELETED, or ROW_ABSENT (ask below). */
 static enum row_state layer_look(struct overlay *overlay, struct layer *layer, enum cf cf,
                                  struct bytes key, uint64_t hash, struct slice *value)
 {
     struct row *row = layer_find(layer, cf, key, hash);
     enum row_state state = row ? row->state : ROW_ABSENT;
-    if (state == ROW_ABSENT && layer->ranges_count && layer_range_of(layer, cf, key))
-        state = ROW_DELETED;
+    if (state == ROW_ABSENT && layer->ranges_count) {
+        const struct range *range = layer_range_of(layer, cf, key);
+        if (!range)
+            return ROW_ABSENT;
+        overlay_observe_effect(overlay, range->ticket);
+        return ROW_DELETED;
+    }
     if (state != ROW_ABSENT)
-        overlay_observe_layer(overlay, layer);
+        overlay_observe_effect(overlay, row->ticket);
     if (state == ROW_VALUE)
         *value = (struct slice){row->value.data, row->value.len, NULL};
     return state;
@@ -103,7 +115,7 @@ static int cached_get(struct overlay *overlay, enum cf cf, struct bytes key, uin
                       struct slice *value)
 {
     struct bytes found;
-    if (!is_cached(overlay, cf))
+    if (!overlay_caches(overlay, cf))
         return stored_get(overlay, cf, key, hash, value);
     if (row_cache_get(overlay->cache, cf, key, hash, &found)) {
         *value = (struct slice){found.data, found.len, NULL};
@@ -134,7 +146,7 @@ bool overlay_is_cold(const struct overlay *overlay)
 static bool in_layers(const struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash)
 {
     return layer_find(overlay->current, cf, key, hash) ||
-           (overlay->in_flight && layer_find(overlay->in_flight, cf, key, hash));
+           (overlay->settling && layer_find(overlay->settling, cf, key, hash));
 }
 
 bool overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct reader_wait *wait)
@@ -143,7 +155,7 @@ bool overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct r
     struct bytes found;
     struct slice value;
     if (in_layers(overlay, cf, key, hash) ||
-        (is_cached(overlay, cf) && row_cache_get(overlay->cache, cf, key, hash, &found)) ||
+        (overlay_caches(overlay, cf) && row_cache_get(overlay->cache, cf, key, hash, &found)) ||
         reader_look(overlay->reader, cf, key, hash, &value) != ERR_COLD)
         return true;
     if (reader_has(overlay->reader, cf, key, hash, wait))
@@ -160,8 +172,8 @@ int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct sl
 {
     uint64_t hash = hash_row(cf, key);
     enum row_state state = layer_look(overlay, overlay->current, cf, key, hash, value);
-    if (state == ROW_ABSENT && overlay->in_flight)
-        state = layer_look(overlay, overlay->in_flight, cf, key, hash, value);
+    if (state == ROW_ABSENT && overlay->settling)
+        state = layer_look(overlay, overlay->settling, cf, key, hash, value);
     if (state == ROW_VALUE)
         return OK;
     if (state == ROW_DELETED)
@@ -169,17 +181,39 @@ int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct sl
     return cached_get(overlay, cf, key, hash, value);
 }
 
+static void *grow(void *array, size_t *cap, size_t size)
+{
+    *cap = *cap ? *cap * 2 : 64;
+    array = realloc(array, *cap * size);
+    CHECK(array);
+    return array;
+}
+
+/* The batch changes this row for the first time. */
+static void log_change(struct batch *batch, struct row *row)
+{
+    if (batch->count == batch->cap)
+        batch->changes = grow(batch->changes, &batch->cap, sizeof *batch->changes);
+    batch->changes[batch->count++] =
+        (struct change){.row = row, .before = row->value, .state_before = (uint8_t)row->state};
+    row->ticket = batch->ticket;
+}
+
+static void count_effect(struct overlay *overlay)
+{
+    overlay->batch->effects++;
+    overlay->observed_writes = overlay->batch->ticket;
+}
+
 /* Remembers the row as it is, then counts one effect. */
 static void log_effect(struct overlay *overlay, struct row *row)
 {
-    if (overlay->undo_count == overlay->undo_cap) {
-        overlay->undo_cap = overlay->undo_cap ? overlay->undo_cap * 2 : 64;
-        overlay->undo = realloc(overlay->undo, overlay->undo_cap * sizeof *overlay->undo);
-        CHECK(overlay->undo);
-    }
-    overlay->undo[overlay->undo_count++] = (struct undo){row, row->value, row->state};
-    overlay->current->effects++;
-    overlay->observed_writes = overlay->current->ticket;
+    if (overlay->undo_count == overlay->undo_cap)
+        overlay->undo = grow(overlay->undo, &overlay->undo_cap, sizeof *overlay->undo);
+    overlay->undo[overlay->undo_count++] = (struct undo){row, row->value, row->ticket, row->state};
+    if (row->ticket != overlay->batch->ticket)
+        log_change(overlay->batch, row);
+    count_effect(overlay);
 }
 
 void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes head,
@@ -209,30 +243,30 @@ void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key)
     row->state = ROW_DELETED;
 }
 
+/* The same again within a batch changes nothing more. */
+static bool has_range(const struct batch *batch, const struct range *range)
+{
+    for (size_t i = batch->ranges_from; i < batch->layer->ranges_count; i++) {
+        const struct range *other = &batch->layer->ranges[i];
+        if (other->cf == range->cf && bytes_equal(other->from, range->from) &&
+            bytes_equal(other->to, range->to))
+            return true;
+    }
+    return false;
+}
+
 void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from, struct bytes to)
 {
-    struct layer *layer = overlay->current;
-    struct range range = {cf, from, to};
-    for (struct row *row = rows_at_or_after(&layer->rows[cf], from);
+    struct range range = {cf, from, to, overlay->batch->ticket};
+    for (struct row *row = rows_at_or_after(layer_order(overlay->current, cf), from);
          row && range_has(&range, cf, row->key); row = row->next[0])
         if (row->state != ROW_ABSENT) {
             log_effect(overlay, row);
             row->state = ROW_ABSENT;
         }
-    layer->effects++;
-    overlay->observed_writes = layer->ticket;
-    for (size_t i = 0; i < layer->ranges_count; i++)
-        if (layer->ranges[i].cf == cf && bytes_equal(layer->ranges[i].from, from) &&
-            bytes_equal(layer->ranges[i].to, to))
-            return;
-    if (layer->ranges_count == layer->ranges_cap) {
-        layer->ranges_cap = layer->ranges_cap ? layer->ranges_cap * 2 : 8;
-        layer->ranges = realloc(layer->ranges, layer->ranges_cap * sizeof *layer->ranges);
-        CHECK(layer->ranges);
-    }
-    range.from = arena_copy(&layer->arena, from);
-    range.to = arena_copy(&layer->arena, to);
-    layer->ranges[layer->ranges_count++] = range;
+    count_effect(overlay);
+    if (!has_range(overlay->batch, &range))
+        layer_add_range(overlay->current, &range);
 }
 
 void overlay_savepoint(struct overlay *overlay)
@@ -244,21 +278,22 @@ void overlay_savepoint(struct overlay *overlay)
     overlay->savepoint = (struct mark){
         .undo_count = overlay->undo_count,
         .ranges_count = overlay->current->ranges_count,
-        .effects = overlay->current->effects,
+        .effects = overlay->batch->effects,
         .observed_writes = overlay->observed_writes,
     };
 }
 
 static void roll_back(struct overlay *overlay, const struct mark *mark)
 {
-    overlay->generation += overlay->current->effects != mark->effects;
+    overlay->generation += overlay->batch->effects != mark->effects;
     while (overlay->undo_count > mark->undo_count) {
         const struct undo *undo = &overlay->undo[--overlay->undo_count];
         undo->row->value = undo->value;
+        undo->row->ticket = undo->ticket;
         undo->row->state = undo->state;
     }
     overlay->current->ranges_count = mark->ranges_count;
-    overlay->current->effects = mark->effects;
+    overlay->batch->effects = mark->effects;
     overlay->observed_writes = mark->observed_writes;
 }
 
@@ -290,20 +325,20 @@ void overlay_observe_begin(struct overlay *overlay)
 
 void overlay_observe(struct overlay *overlay, uint64_t ticket)
 {
-    const struct layer *oldest = overlay->in_flight ? overlay->in_flight : overlay->current;
-    if (ticket >= oldest->ticket && ticket > overlay->observed_reads)
-        overlay->observed_reads = ticket;
+    overlay_observe_effect(overlay, ticket);
 }
 
 uint64_t overlay_observed(const struct overlay *overlay)
 {
-    return overlay->observed_reads > overlay->observed_writes ? overlay->observed_reads
-                                                              : overlay->observed_writes;
+    uint64_t oldest = overlay->batch->ticket - (overlay->in_flight != NULL);
+    uint64_t newest = overlay->observed_reads > overlay->observed_writes ? overlay->observed_reads
+                                                                         : overlay->observed_writes;
+    return newest >= oldest ? newest : 0;
 }
 
 uint64_t overlay_ticket(const struct overlay *overlay)
 {
-    return overlay->current->ticket;
+    return overlay->batch->ticket;
 }
 
 bool overlay_in_flight(const struct overlay *overlay)
@@ -313,59 +348,28 @@ bool overlay_in_flight(const struct overlay *overlay)
 
 bool overlay_dirty(const struct overlay *overlay)
 {
-    return overlay->current->effects > 0;
+    return overlay->batch->effects > 0;
 }
 
 size_t overlay_bytes(const struct overlay *overlay)
 {
-    return overlay->current->arena.bytes;
+    return overlay->current->arena.bytes - overlay->batch->bytes_from;
 }
 
-void overlay_set_header(struct overlay *overlay, struct bytes key, struct bytes header)
+bool overlay_is_behind(const struct overlay *overlay, size_t settled_bytes)
 {
-    overlay_put(overlay, CF_SYSTEM, key, header);
-    overlay->current->header = arena_copy(&overlay->current->arena, header);
+    return overlay->settling &&
+           overlay->current->arena.bytes > 2 * overlay->layer_bytes + settled_bytes;
 }
 
-struct layer *overlay_seal(struct overlay *overlay)
+size_t overlay_memory(const struct overlay *overlay)
 {
-    CHECK(!overlay->in_flight && !overlay->is_attempt);
-    overlay->in_flight = overlay->current;
-    overlay->current =
-        overlay->in_flight == &overlay->layers[0] ? &overlay->layers[1] : &overlay->layers[0];
-    layer_reset(overlay->current, overlay->in_flight->ticket + 1);
-    overlay->undo_count = 0;
-    return overlay->in_flight;
-}
-
-/* The layer is in the store: what the cache says of its rows follows. */
-static void cache_layer(struct overlay *overlay, const struct layer *layer)
-{
-    if (layer->ranges_count && overlay->cache)
-        row_cache_clear(overlay->cache);
-    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
-        if (!is_cached(overlay, cf))
-            continue;
-        for (const struct row *row = layer->rows[cf].head[0]; row; row = row->next[0]) {
-            row_cache_turn(overlay->cache);
-            if (row->state == ROW_VALUE)
-                row_cache_put(overlay->cache, cf, row->key, row->hash, row->value);
-            else if (row->state == ROW_DELETED)
-                row_cache_remove(overlay->cache, cf, row->key, row->hash);
-        }
-    }
-}
-
-/* The layer is in the store: what was fetched of its rows is old. */
-static void forget_layer(struct overlay *overlay, const struct layer *layer)
-{
-    if (!overlay->reader || reader_is_empty(overlay->reader))
-        return;
-    if (layer->ranges_count)
-        reader_forget_all(overlay->reader);
-    for (enum cf cf = 0; cf < CF_COUNT; cf++)
-        for (const struct row *row = layer->rows[cf].head[0]; row; row = row->next[0])
-            reader_forget(overlay->reader, cf, row->key, row->hash);
+    size_t bytes = 0;
+    for (int i = 0; i < 2; i++)
+        bytes += overlay->layers[i].arena.bytes +
+                 overlay->layers[i].index_cap * sizeof *overlay->layers[i].index +
+                 overlay->batches[i].cap * sizeof *overlay->batches[i].changes;
+    return bytes;
 }
 
 uint64_t overlay_generation(const struct overlay *overlay)
@@ -380,27 +384,4 @@ void overlay_store_changed(struct overlay *overlay)
         row_cache_clear(overlay->cache);
     if (overlay->reader)
         reader_forget_all(overlay->reader);
-}
-
-static void drop_in_flight(struct overlay *overlay)
-{
-    layer_reset(overlay->in_flight, 0);
-    overlay->in_flight = NULL;
-}
-
-void overlay_retire(struct overlay *overlay)
-{
-    CHECK(overlay->in_flight);
-    cache_layer(overlay, overlay->in_flight);
-    forget_layer(overlay, overlay->in_flight);
-    drop_in_flight(overlay);
-}
-
-void overlay_discard(struct overlay *overlay)
-{
-    if (overlay->in_flight)
-        drop_in_flight(overlay);
-    overlay_store_changed(overlay);
-    layer_reset(overlay->current, overlay->current->ticket + 1);
-    overlay->undo_count = 0;
 }

@@ -1,26 +1,30 @@
 /*
- * overlay.h - what a command sees: this turn's effects → the batch in flight → the store.
+ * overlay.h - what a command sees: effects of batches that are not in the store's tables yet → the store.
  *
- *           put, delete                      overlay_seal                  overlay_retire
- *   command ───────────► layer "current" ───────────────► layer "in flight" ─────────────► (in the store)
- *                              ▲ reads look here first, then there, then in the store
+ *            put, delete                 overlay_seal             overlay_retire
+ *   command ────────────► batch collects ───────────► batch in flight ────────► durable: in the log
+ *                │
+ *                ▼         overlay_turn                  overlay_settled
+ *          layer "current" ───────────► layer "settling" ──────────────► (in the tables)
+ *                ▲ reads look here first, then there, then in the store
  *
- * A layer is the write batch: ordered rows per column family (last effect of a row wins) and deleted ranges,
- * which apply before the rows. The commit thread reads a sealed layer while the partition's thread reads it
- * too; nobody changes it. Each layer has a ticket: 1, 2, 3 …; a reply that observed or made an effect of a
- * layer waits for its ticket (commit.h).
+ * A batch is what one write to the log holds: deleted ranges, which apply before the rows, and the rows it changed (the last
+ * effect of a row wins). Each has a ticket: 1, 2, 3 …; a reply that observed or made an effect of a batch waits for its
+ * ticket (commit.h). A layer holds the effects of many batches, by key. The commit thread reads what a sealed batch has
+ * kept of its rows, and a thread of settle.h a settling layer, while the partition's thread reads both; nobody changes them.
  *
- * A row that is in none of these may be on the disk only. Between overlay_unwind_begin and overlay_unwind_end that is
+ * A row that is in no layer may be on the disk only. Between overlay_unwind_begin and overlay_unwind_end that is
  * a failed read, which makes the command unwind, and the row is fetched for the one who waits (reader.h); else the
  * read goes to the disk.
  *
- * Invariants: (1) at most two layers exist; (2) only "current" changes; (3) tickets of live layers are
- * consecutive; (4) after overlay_discard the overlay shows exactly the store.
+ * Invariants: (1) at most two layers and two batches exist; (2) only "current" changes, and only by the collecting batch;
+ * (3) tickets of live batches are consecutive; (4) after overlay_discard the overlay shows exactly what is durable.
  */
 #pragma once
 
 #include "backend/store/store.h"
 
+struct batch;
 struct layer;
 struct overlay;
 struct row_cache_figures;
@@ -30,6 +34,8 @@ struct reader_wait;
 struct overlay *overlay_new(struct store *store);
 void overlay_free(struct overlay *overlay);
 
+/* A layer with so many bytes is full. */
+void overlay_use_layers(struct overlay *overlay, size_t bytes);
 /* Keeps rows of the store that were read or written lately in so much memory, which is empty at first; 0: in none. No row may
  * be borrowed from the one before. */
 void overlay_use_cache(struct overlay *overlay, size_t bytes);
@@ -40,7 +46,7 @@ void overlay_use_reader(struct overlay *overlay, struct reader *reader);
 /* The store may hold other rows than it did (it was recovered): nothing remembered of it is right. */
 void overlay_store_changed(struct overlay *overlay);
 
-/* 0 and the value (borrowed: until the next overlay_savepoint/retire/discard, and slice_release when pinned),
+/* 0 and the value (borrowed: until the next overlay_savepoint/settled/discard, and slice_release when pinned),
  * ERR_NOT_FOUND, or ERR_STORE. */
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value);
 /* Key and value are copied. */
@@ -63,12 +69,12 @@ void overlay_attempt_end(struct overlay *overlay, bool is_good);
  * read before may be wrong. */
 uint64_t overlay_generation(const struct overlay *overlay);
 
-/* The newest ticket whose effects were observed or made since the last overlay_observe_begin; 0 = none. */
+/* The newest ticket whose effects were observed or made since the last overlay_observe_begin; 0: all of them are durable. */
 void overlay_observe_begin(struct overlay *overlay);
 uint64_t overlay_observed(const struct overlay *overlay);
 /* Something remembered was looked at that comes from effects of this ticket or older ones. */
 void overlay_observe(struct overlay *overlay, uint64_t ticket);
-/* Ticket of the layer that collects effects now. */
+/* Ticket of the batch that collects effects now. */
 uint64_t overlay_ticket(const struct overlay *overlay);
 bool overlay_in_flight(const struct overlay *overlay);
 
@@ -101,14 +107,35 @@ struct bytes overlay_iter_key(const struct overlay_iter *iter);
 struct bytes overlay_iter_value(const struct overlay_iter *iter);
 bool overlay_iter_failed(const struct overlay_iter *iter);
 
-/* For commit.c. `current` has effects? Its approximate bytes? */
+/* ---- for commit.c and settle.c ---- */
+
+/* Has the collecting batch effects? Its approximate bytes. */
 bool overlay_dirty(const struct overlay *overlay);
 size_t overlay_bytes(const struct overlay *overlay);
-/* Puts the batch's header row and remembers it as the record that goes to the WAL with the batch. */
+/* The current layer is twice as big as it should be, and more than what has gone into the tables of the one before. */
+bool overlay_is_behind(const struct overlay *overlay, size_t settled_bytes);
+/* Bytes of all layers. */
+size_t overlay_memory(const struct overlay *overlay);
+/* Puts the batch's header row and remembers it as the record that goes to the log with the batch. */
 void overlay_set_header(struct overlay *overlay, struct bytes key, struct bytes header);
-/* Current becomes in flight and a new empty current begins. Nothing may be in flight. */
-struct layer *overlay_seal(struct overlay *overlay);
-/* The in-flight layer is in the store: forget it. */
+/* The collecting batch becomes in flight and an empty one begins. Nothing may be in flight. */
+const struct batch *overlay_seal(struct overlay *overlay);
+/* Adds a sealed batch's ranges, then its rows, to `to`. Returns how many. Any thread. */
+size_t batch_write(const struct batch *batch, struct store *store, struct store_batch *to);
+/* The batch in flight is durable. */
 void overlay_retire(struct overlay *overlay);
-/* The in-flight layer failed: forget it and current, which may build on it. */
+/* The batch in flight failed: takes it back, and the collecting one, which may build on it. */
 void overlay_discard(struct overlay *overlay);
+
+/* The current layer has as much as a layer should. */
+bool overlay_is_full(const struct overlay *overlay);
+bool overlay_is_empty(const struct overlay *overlay); /* current is */
+/* The current layer settles from now on and an empty one begins; none is settling. Call it right behind overlay_seal: the
+ * batch in flight is the layer's last. */
+void overlay_turn(struct overlay *overlay);
+const struct layer *overlay_settling(const struct overlay *overlay); /* NULL: none */
+const struct layer *overlay_current(const struct overlay *overlay);
+/* The settling layer is in the store's tables: forgets it. */
+void overlay_settled(struct overlay *overlay);
+/* Both layers are in the store's tables, and nothing collects: forgets them. overlay_store_changed comes behind it. */
+void overlay_forget(struct overlay *overlay);

@@ -1,7 +1,7 @@
 /*
  * overlay_iter.c - the merged walk over two layers and the store.
  *
- * Three sources, newest first: current, in flight, store. Each stands on its next row in the walk's direction.
+ * Three sources, newest first: current, settling, store. Each stands on its next row in the walk's direction.
  * The nearest key wins; at equal keys the newest source does, and the others step over it.
  */
 #include "backend/overlay_inner.h"
@@ -15,7 +15,7 @@ struct overlay_iter {
     struct overlay *overlay;
     enum cf cf;
     bool reverse;
-    struct layer *layers[2]; /* current, in flight (or NULL) */
+    struct layer *layers[2]; /* current, settling (or NULL) */
     struct row *rows[2];     /* where the walk stands in each */
     struct layer *own;       /* detached: two, which layers[] point to; NULL: it is not */
     struct store_iter *store;
@@ -44,7 +44,11 @@ struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struc
     iter->overlay = overlay;
     iter->cf = cf;
     iter->layers[0] = overlay->current;
-    iter->layers[1] = overlay->in_flight;
+    iter->layers[1] = overlay->settling;
+    overlay->walked[cf] = OVERLAY_WALKED;
+    for (int i = 0; i < 2; i++)
+        if (iter->layers[i])
+            (void)layer_order(iter->layers[i], cf);
     iter->wait = overlay->may_unwind && overlay_is_coldable(cf) ? overlay->wait : NULL;
     iter->store = iter->wait ? store_iter_new_cached(overlay->store, cf, lower, upper)
                              : store_iter_new(overlay->store, cf, lower, upper);
@@ -87,8 +91,9 @@ static void copy_rows(struct overlay_iter *iter, int index, struct layer *copy)
     struct row *row = iter->reverse ? rows_at_or_after(&layer->rows[iter->cf], iter->lower) : at;
     for (; at && row && in_bounds(iter, row->key); row = row->next[0]) {
         if (row->state != ROW_ABSENT) {
-            struct row *own = layer_get_or_add(copy, iter->cf, row->key);
-            own->state = row->state;
+            struct row *own = layer_append(copy, iter->cf, row->key);
+            own->state = row->state; /* with ticket 0: nothing more is observed */
+            overlay_observe_effect(iter->overlay, row->ticket);
             own->value = arena_copy(&copy->arena, row->value);
             if (row == at)
                 iter->rows[index] = own;
@@ -101,17 +106,13 @@ static void copy_rows(struct overlay_iter *iter, int index, struct layer *copy)
 static void copy_ranges(const struct overlay_iter *iter, const struct layer *layer,
                         struct layer *copy)
 {
-    if (!layer->ranges_count)
-        return;
-    copy->ranges = malloc(layer->ranges_count * sizeof *copy->ranges);
-    CHECK(copy->ranges);
     for (size_t i = 0; i < layer->ranges_count; i++) {
-        const struct range *range = &layer->ranges[i];
-        if (range->cf == iter->cf)
-            copy->ranges[copy->ranges_count++] =
-                (struct range){.cf = range->cf,
-                               .from = arena_copy(&copy->arena, range->from),
-                               .to = arena_copy(&copy->arena, range->to)};
+        struct range range = layer->ranges[i];
+        if (range.cf != iter->cf)
+            continue;
+        overlay_observe_effect(iter->overlay, range.ticket);
+        range.ticket = 0;
+        layer_add_range(copy, &range);
     }
 }
 
@@ -142,13 +143,12 @@ void overlay_iter_detach(struct overlay_iter *iter)
         store_reopen(iter);
     for (int i = 0; i < 2; i++) {
         struct layer *copy = &iter->own[i];
-        layer_init(copy); /* ticket 0: nothing more is observed */
+        layer_init(copy);
         if (!iter->layers[i])
             continue;
         copy_rows(iter, i, copy);
         copy_ranges(iter, iter->layers[i], copy);
-        if (copy->rows_count || copy->ranges_count)
-            overlay_observe_layer(iter->overlay, iter->layers[i]);
+        (void)layer_order(copy, iter->cf);
         iter->layers[i] = copy;
     }
 }
@@ -277,7 +277,7 @@ static const struct range *covered(struct overlay_iter *iter, int source, struct
         const struct range *range =
             layer && layer->ranges_count ? layer_range_of(layer, iter->cf, key) : NULL;
         if (range) {
-            overlay_observe_layer(iter->overlay, layer);
+            overlay_observe_effect(iter->overlay, range->ticket);
             return range;
         }
     }
@@ -311,7 +311,7 @@ static void iter_settle(struct overlay_iter *iter)
         if (winner < 0)
             return;
         if (winner < 2)
-            overlay_observe_layer(iter->overlay, iter->layers[winner]);
+            overlay_observe_effect(iter->overlay, iter->rows[winner]->ticket);
         const struct range *range = covered(iter, winner, source_key(iter, winner));
         if (!range && (winner == 2 || iter->rows[winner]->state == ROW_VALUE))
             return;

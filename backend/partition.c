@@ -41,14 +41,12 @@ enum { TICK_MS = 100, TICK_SOON_MS = 1, TICKS_PER_SECOND = 10 };
 
 static const struct bytes header_key = {SYSTEM_HEADER, 1};
 
-/* ---- the store ---- */
-
 /* Where the last durable batch left off. */
 static bool read_header(struct partition *partition)
 {
     struct slice value;
     struct batch_header header = {0};
-    int err = store_get(partition->store, CF_SYSTEM, header_key, &value);
+    int err = overlay_get(partition->overlay, CF_SYSTEM, header_key, &value);
     bool good =
         err == ERR_NOT_FOUND || (err == OK && decode_batch_header(slice_bytes(&value), &header));
     if (err == OK)
@@ -142,6 +140,14 @@ static void note_latency(struct partition *partition, enum latency_kind kind, ui
                           usec / 1000);
 }
 
+/* commit_room_fn */
+static void on_room(void *owner)
+{
+    struct partition *partition = owner;
+    if (!partition_is_full(partition))
+        partition_resume(partition);
+}
+
 /* commit_fn */
 static void on_commit(void *owner, uint64_t ticket, int err)
 {
@@ -160,13 +166,13 @@ static void on_commit(void *owner, uint64_t ticket, int err)
         note_latency(partition, LATENCY_COMMIT, usec);
         release_all(partition, ticket & 1, OK);
     }
-    if (!partition_is_full(partition))
-        partition_resume(partition);
+    on_room(partition);
 }
 
 bool partition_is_full(const struct partition *partition)
 {
-    return overlay_bytes(partition->overlay) > partition->settings->config.commit_batch_limit_bytes;
+    return commit_is_full(partition->commit,
+                          (uint64_t)partition->settings->config.commit_batch_limit_bytes);
 }
 
 /* upkeep_fn */
@@ -243,6 +249,9 @@ static void tick_second(struct partition *partition)
     show_reader(partition);
     close_removed(partition);
     block_cache_decay();
+    commit_rest(partition->commit);
+    if (store_log_is_long(partition->store) && !partition->is_stopping)
+        (void)upkeep_start(partition->upkeep, UPKEEP_FLUSH);
     commit_watch_disk(partition->commit, partition->settings->config.store_disk_free_min_bytes);
     close_idle(partition);
     metric_set(partition->metrics, METRIC_BACKEND_KEYS, space_keys_total(partition->spaces));
@@ -316,6 +325,7 @@ void partition_refresh(struct partition *partition)
     const struct settings *now = partition->settings = server_settings(server);
     if (now->config.durability != old->config.durability)
         commit_set_durability(partition->commit, (enum durability)now->config.durability);
+    overlay_use_layers(partition->overlay, now->config.store_layer_bytes);
     if (now->config.active_expire != old->config.active_expire)
         partition->active_expire = now->config.active_expire;
     if (now->acl != old->acl)
@@ -439,6 +449,9 @@ void partition_accept(void *owner, struct stream *stream)
 static bool build(struct partition *partition, const struct backend_config *config)
 {
     partition->overlay = overlay_new(partition->store);
+    overlay_use_layers(partition->overlay, config->store_layer_bytes);
+    if (!read_header(partition))
+        return false;
     if (partition->server->readers) {
         partition->reader =
             reader_new(partition->loop, partition->server->readers, partition->store);
@@ -449,7 +462,7 @@ static bool build(struct partition *partition, const struct backend_config *conf
                                                                    (uint64_t)config->partitions);
     overlay_use_cache(partition->overlay,
                       config->store_row_cache_bytes / (uint64_t)config->partitions);
-    partition->spaces = space_set_new(partition->overlay, partition->store);
+    partition->spaces = space_set_new(partition->overlay);
     if (!partition->spaces)
         return false;
     const struct commit_options options = {
@@ -457,6 +470,7 @@ static bool build(struct partition *partition, const struct backend_config *conf
         .on_seal = on_seal,
         .on_commit = on_commit,
         .on_recover = read_anew,
+        .on_room = on_room,
         .owner = partition,
     };
     partition->commit = commit_new(partition->loop, partition->overlay, partition->store, &options);
@@ -516,7 +530,7 @@ struct partition *partition_new(struct server *server, uint32_t index, struct lo
     partition->store = partition_store_open(env, config, partition->name, error, size);
     if (!partition->store)
         goto failed;
-    if (!read_header(partition) || !build(partition, config)) {
+    if (!build(partition, config)) {
         (void)snprintf(error, size, "%s: its system rows cannot be read", partition->name);
         goto failed;
     }

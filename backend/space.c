@@ -61,7 +61,6 @@ struct undo {
 
 struct space_set {
     struct overlay *overlay;
-    struct store *store;
     struct table *holders;  /* storage namespace → holder */
     struct table *maps;     /* namespace → database_map */
     struct table *counters; /* holder address | slot → counter */
@@ -219,12 +218,12 @@ static bool load_map(struct space_set *set, struct bytes key, struct bytes value
 /* Reads all database maps. False when the store fails or a row is damaged. */
 static bool load_maps(struct space_set *set)
 {
-    struct store_iter *iter = store_iter_new(set->store, CF_SYSTEM, BYTES("d"), BYTES("e"));
+    struct overlay_iter *iter = overlay_iter_new(set->overlay, CF_SYSTEM, BYTES("d"), BYTES("e"));
     bool fine = true;
-    for (store_iter_seek_first(iter); fine && store_iter_valid(iter); store_iter_next(iter))
-        fine = load_map(set, store_iter_key(iter), store_iter_value(iter));
-    fine = fine && !store_iter_failed(iter);
-    store_iter_free(iter);
+    for (overlay_iter_seek_first(iter); fine && overlay_iter_valid(iter); overlay_iter_next(iter))
+        fine = load_map(set, overlay_iter_key(iter), overlay_iter_value(iter));
+    fine = fine && !overlay_iter_failed(iter);
+    overlay_iter_free(iter);
     return fine;
 }
 
@@ -259,15 +258,14 @@ bool space_reload(struct space_set *set)
         memset(map->spaces, 0, sizeof map->spaces);
     }
     set->generation++;
-    return count_rows_read(set->store, load_count, set, &set->serial) && load_maps(set);
+    return count_rows_read(set->overlay, load_count, set, &set->serial) && load_maps(set);
 }
 
-struct space_set *space_set_new(struct overlay *overlay, struct store *store)
+struct space_set *space_set_new(struct overlay *overlay)
 {
     struct space_set *set = calloc(1, sizeof *set);
     CHECK(set);
     set->overlay = overlay;
-    set->store = store;
     set->holders = table_new();
     set->maps = table_new();
     set->counters = table_new();

@@ -29,7 +29,7 @@ struct space {
 };
 
 /* Reads counters and database maps. NULL when the store fails. */
-struct space_set *space_set_new(struct overlay *overlay, struct store *store);
+struct space_set *space_set_new(struct overlay *overlay);
 void space_set_free(struct space_set *set);
 /* The storage namespace of (namespace, database); made when it is new. */
 struct space *space_open(struct space_set *set, struct bytes name, uint8_t database);

@@ -43,6 +43,16 @@ static bool maintain(struct upkeep *upkeep)
     return true;
 }
 
+/* What fails stays in the log; it is tried again as long as that is long. */
+static bool flush(struct upkeep *upkeep)
+{
+    char reason[REASON_MAX];
+    if (store_flush(upkeep->store, reason, sizeof reason) == OK)
+        return true;
+    log_event(LOG_WARN, "flush_failed", "reason=" LOG_QUOTED, reason);
+    return false;
+}
+
 static bool save(struct upkeep *upkeep)
 {
     char *fresh;
@@ -76,6 +86,7 @@ static bool tune(struct upkeep *upkeep)
 
 static bool (*const tasks[UPKEEP_TASKS])(struct upkeep *upkeep) = {
     [UPKEEP_MAINTAIN] = maintain,
+    [UPKEEP_FLUSH] = flush,
     [UPKEEP_SAVE] = save,
     [UPKEEP_TUNE] = tune,
 };

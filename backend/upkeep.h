@@ -2,6 +2,7 @@
  * upkeep.h - slow care for a store, on a thread of its own, one task after the other.
  *
  *   MAINTAIN   hourly: compaction looks for files that are due, orphans go where nothing is written
+ *   FLUSH      the log has grown long: tables go to files, and it is shortened
  *   TUNE       the engine takes over options that were changed
  *   SAVE       BGSAVE: a consistent copy, made of hard links, takes the place of the last one
  *
@@ -20,7 +21,7 @@ struct store;
 struct store_options;
 struct upkeep;
 
-enum upkeep_task { UPKEEP_MAINTAIN, UPKEEP_SAVE, UPKEEP_TUNE, UPKEEP_TASKS };
+enum upkeep_task { UPKEEP_MAINTAIN, UPKEEP_FLUSH, UPKEEP_SAVE, UPKEEP_TUNE, UPKEEP_TASKS };
 
 /* Called on the loop's thread when a task has ended. */
 typedef void upkeep_fn(void *owner, enum upkeep_task task, bool good);

@@ -59,11 +59,12 @@ static void debug_object(struct call *call)
     reply_status(&call->reply, text);
 }
 
-/* Everything in RocksDB is already on its way to disk: makes sure that it is there. */
+/* Everything is already on its way to disk: makes sure that it is there. */
 static void debug_reload(struct call *call)
 {
     char reason[256];
-    if (store_sync(call->partition->store, reason, sizeof reason) == OK)
+    struct store *store = call->partition->store;
+    if (store_sync_upto(store, store_logged(store), reason, sizeof reason) == OK)
         reply_ok(&call->reply);
     else
         call_errorf(call, "ERR %s", reason);
@@ -75,6 +76,10 @@ static void debug_cold(struct call *call)
     struct store *store = call->partition->store;
     char reason[256];
     bool flushes = call->argc == 2 || !bytes_is(call->argv[2], "NOFLUSH");
+    if (flushes && !commit_settle(call->partition->commit)) {
+        call_error_text(call, "ERR writes are under way");
+        return;
+    }
     if (flushes && store_flush(store, reason, sizeof reason) != OK) {
         call_errorf(call, "ERR %s", reason);
         return;

@@ -89,7 +89,8 @@ void cmd_swapdb(struct call *call)
 static bool sync_store(struct call *call)
 {
     char reason[256];
-    if (store_sync(call->partition->store, reason, sizeof reason) != OK) {
+    struct store *store = call->partition->store;
+    if (store_sync_upto(store, store_logged(store), reason, sizeof reason) != OK) {
         call_errorf(call, "ERR %s", reason);
         return false;
     }
@@ -129,6 +130,7 @@ void cmd_bgsave(struct call *call)
 /* The log that keeps writes durable is rewritten by compaction. */
 void cmd_bgrewriteaof(struct call *call)
 {
+    (void)commit_settle(call->partition->commit); /* what is in no table yet goes in before */
     if (compaction_start(upkeep_compaction(call->partition->upkeep)))
         reply_status(&call->reply, "Background append only file rewriting started");
     else

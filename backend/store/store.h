@@ -3,9 +3,14 @@
  * point reads without copies, ordered iteration. The only door to RocksDB.
  *
  *   store_env   one per process: block cache and background threads, shared by all stores
- *   store       one per partition: one database directory, one writer
+ *   store       one per partition: one database directory
  *
- * Reads may come from any thread; writes from one thread at a time (the commit thread). Figures,
+ *   store_log ──► the log: durable, in order     store_apply ──► the tables: what reads see
+ *
+ * A batch is logged first, and its rows go into the tables later, maybe together with those of many others. What is in the
+ * log and not in the tables' files yet goes into the tables when the store is opened.
+ *
+ * Reads may come from any thread; logging from one thread at a time (the commit thread), applying from one at a time too. Figures,
  * compaction and checkpoints may be asked for by any thread. store_open, store_close,
  * store_recover: by the partition's thread. A door: store_rocksdb*.c | tests/sim/store_mem.c (crash
  * = unsynced writes are lost).
@@ -62,7 +67,7 @@ void store_env_free(struct store_env *env); /* after all its stores are closed *
 /* NULL and a one-line reason in error[size]. A database in use by another process is refused. */
 struct store *store_open(struct store_env *env, const struct store_options *options, char *error,
                          size_t size);
-/* Flushes nothing that is not already durable in the WAL; every iterator must be freed before. */
+/* Syncs nothing; every iterator must be freed before. */
 void store_close(struct store *store);
 
 /* Takes over memtable_bytes, memtables, compression and blob_threshold_bytes of `options`, for what is written from now
@@ -136,25 +141,40 @@ void store_batch_delete(struct store_batch *batch, struct store *store, enum cf 
  * 32 bytes 0xff). An empty range is no operation. */
 void store_batch_delete_range(struct store_batch *batch, struct store *store, enum cf cf,
                               struct bytes from, struct bytes to);
-/* A record that goes to the WAL only. */
+/* A record that goes to the log only. */
 void store_batch_log_data(struct store_batch *batch, struct bytes data);
 size_t store_batch_bytes(const struct store_batch *batch);
 
-/* Writes the batch; with `sync` it is on the disk when this returns. 0, ERR_DISK_FULL or ERR_STORE,
- * then a one-line reason in error[size]. */
+/* Appends the batch to the log; with `sync` it is on the disk when this returns, and all before it. 0, ERR_DISK_FULL or
+ * ERR_STORE, then a one-line reason in error[size], and nothing is logged any more until store_recover. */
+int store_log(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size);
+/* Logged batches are numbered: the newest one; any thread. */
+uint64_t store_logged(const struct store *store);
+/* Makes everything logged so far durable; on a thread that may log. */
+int store_sync(struct store *store, char *error, size_t size);
+/* The same up to a batch, unless it is; any thread. */
+int store_sync_upto(struct store *store, uint64_t logged, char *error, size_t size);
+/* Writes rows of logged batches into the tables: from now on reads see them. Metadata of a collection before its other
+ * rows, or they may be taken for orphans. 0, ERR_DISK_FULL or ERR_STORE and a reason; then no more until store_recover. */
+int store_apply(struct store *store, struct store_batch *batch, char *error, size_t size);
+/* All rows of batches up to this one are in the tables. */
+void store_applied(struct store *store, uint64_t logged);
+/* The log has grown as long as it may: store_flush shortens it. */
+bool store_log_is_long(const struct store *store);
+/* For store_drop_fn: effects made since this time, in ms of the wall clock, may not be in the tables; 0: all are. Set by the
+ * partition's thread. */
+void store_set_unsettled(struct store *store, uint64_t since_ms);
+uint64_t store_unsettled(const struct store *store);
+/* Logs and applies the batch; for who has no commit thread. Errors as those of the two. */
 int store_write(struct store *store, struct store_batch *batch, bool sync, char *error,
                 size_t size);
 /* Compacts where ranges were deleted, until nothing is left of them; blocks. */
 void store_settle_ranges(struct store *store);
-/* Makes everything written so far durable. */
-int store_sync(struct store *store, char *error, size_t size);
-/* After a failed write the engine refuses writes and answers reads. This tries to bring it back,
- * and may reopen the database for it; called on the partition's thread with no write in flight and
- * no slice or iterator alive; blocks. 0, or ERR_DISK_FULL or ERR_STORE and a reason: try again
- * later, reads go on. Afterwards the batch that failed is there as a whole or not at all (its sync
- * may have failed, not its write): read anew what is cached from the store. Every batch written
- * with success is there. */
-int store_recover(struct store *store, char *error, size_t size);
+/* After a failure this tries to bring logging and applying back, and may reopen the database for it; called on the
+ * partition's thread with neither under way and no slice or iterator alive; blocks. 0, or ERR_DISK_FULL or ERR_STORE and a
+ * reason: try again later; reads go on as long as the database is there. Afterwards a batch whose logging failed never was.
+ * *is_reopened: the database was, and the rows of all batches in the log are in the tables. */
+int store_recover(struct store *store, bool *is_reopened, char *error, size_t size);
 
 /* Compacts a column family's range; blocks. Empty bounds: everything. */
 void store_compact(struct store *store, enum cf cf, struct bytes from, struct bytes to);
@@ -194,11 +214,11 @@ struct store_level {
 void store_levels(struct store *store, struct store_level levels[STORE_LEVELS]);
 /* Blocks this thread found in the block cache, and those it read, since its first call. */
 void store_thread_blocks(uint64_t *hits, uint64_t *reads);
-/* Writes what is in memory tables to files; blocks, other writes go on. 0, ERR_DISK_FULL or ERR_STORE. */
+/* Writes what is in memory tables to files and shortens the log; blocks, other writes go on. 0, ERR_DISK_FULL or ERR_STORE. */
 int store_flush(struct store *store, char *error, size_t size);
 /* Forgets the blocks that were read, of all stores of the environment: who reads next goes to the disk. */
 void store_forget_blocks(struct store *store);
-/* A consistent copy made of hard links at `path` (must not exist): every write that has returned is in it.
+/* A consistent copy made of hard links at `path` (must not exist): every batch that was logged is in it.
  * What is in no file yet goes along in the log, which is copied: flush before, and it is short.
  * 0, ERR_DISK_FULL or ERR_STORE with a reason. */
 int store_checkpoint(struct store *store, const char *path, char *error, size_t size);

@@ -1,19 +1,11 @@
 /*
- * store_rocksdb.c - the store on RocksDB: open, read, write, recover.
+ * store_rocksdb.c - the store on RocksDB: open, close, read.
  *
- *   store ─┬─ db, a handle per column family  ◄── store_get, store_iter_*  (partition's thread,
- * others) │                                  ◄── store_write, store_sync  (commit thread) │ ◄──
- * compaction filters       (RocksDB's threads) └─ lock: shared by the control path, exclusive while
- * the database is reopened
- *
- * After a failed write the database is not written to any more, and goes on answering reads. Only a
- * reopen ends that (the C API has no Resume):
- *
- *        a write fails                 a probe write passes
- *   UP ────────────────► STOPPED ─── close, open ───────────────► UP
- *                         │   ▲           │ refused                ▲
- *                         └───┘           ▼                        │
- *                 no room to reopen    READ ONLY ── close, open ───┘
+ *   store ─┬─ db, a handle per column family  ◄── store_get, store_iter_* (the partition's thread, others)
+ *          │                                  ◄── store_apply             (its settling thread)
+ *          │                                  ◄── compaction filters      (RocksDB's threads)
+ *          ├─ log                             ◄── store_log, store_sync   (the commit thread)
+ *          └─ lock: shared by the control path, exclusive while the database is reopened
  *
  * Reads and writes take no lock: store_recover is called when the partition does neither, and
  * compaction filters are waited for before the database goes away.
@@ -29,10 +21,9 @@
 #include <stdlib.h>
 
 enum {
-    BATCH_BYTES_KEPT = 1 << 20,   /* a cleared batch that was bigger gives its memory back */
-    RECOVER_BYTES_FREE = 4 << 20, /* room a reopen needs beside that for the rows in the WAL */
-    LOG_BYTES_LEFT = 8 << 20,     /* a start reads so much again in a tenth of a second */
-    END_KEY_BYTES = 32,
+    LOG_BYTES_LEFT = 8 << 20,  /* a start reads so much again in a tenth of a second */
+    LOG_FILES = 4,             /* of a log that is as long as it may be, at least */
+    LOG_FILE_MAX = 16 << 20,   /* a backup copies one that is needed in part */
     LIMITER_PERIOD_US = 20000, /* short: a compaction writes little at a time */
     LIMITER_FAIRNESS = 10,     /* one time in ten a compaction goes before a flush */
     READ_ALL_TIER = 0,         /* RocksDB's kReadAllTier and */
@@ -45,10 +36,6 @@ struct store_iter {
     rocksdb_readoptions_t *options; /* hold the bounds */
     char *bounds;                   /* lower | upper */
     size_t bounds_size;
-};
-
-struct store_batch {
-    rocksdb_writebatch_t *rows;
 };
 
 /* ---- environment ------------------------------------------------------------------------- */
@@ -99,47 +86,101 @@ int store_lost(char *error, size_t size)
     return ERR_STORE;
 }
 
-static int db_open(struct store *store, bool is_read_only, char *error, size_t size)
+static int rocksdb_start(struct store *store, char *error, size_t size)
 {
     const char *names[CF_COUNT];
     const rocksdb_options_t *options[CF_COUNT];
     rocksdb_column_family_handle_t *cfs[CF_COUNT];
     char *reason = NULL;
-    rocksdb_t *db;
     CHECK(!store->db);
     for (enum cf cf = 0; cf < CF_COUNT; cf++) {
         names[cf] = store_cf_name(cf);
         options[cf] = store->options[cf];
     }
     pthread_mutex_lock(&store->options_lock);
-    if (is_read_only)
-        db = rocksdb_open_for_read_only_column_families(options[CF_SYSTEM], store->path, CF_COUNT,
-                                                        names, options, cfs, 0, &reason);
-    else
-        db = rocksdb_open_column_families(options[CF_SYSTEM], store->path, CF_COUNT, names, options,
-                                          cfs, &reason);
+    rocksdb_t *db = rocksdb_open_column_families(options[CF_SYSTEM], store->path, CF_COUNT, names,
+                                                 options, cfs, &reason);
     pthread_mutex_unlock(&store->options_lock);
     if (reason)
         return store_failure(reason, error, size);
     pthread_rwlock_wrlock(&store->lock);
     store->db = db;
     memcpy(store->cfs, cfs, sizeof cfs);
-    store->is_read_only = is_read_only;
-    atomic_store(&store->stopped, is_read_only ? ERR_STORE : OK);
-    store_ranges_opened(store);
+    atomic_store(&store->stopped, OK);
     pthread_rwlock_unlock(&store->lock);
+    return OK;
+}
+
+/* batch_log_fn */
+static bool apply_again(void *owner, uint64_t index, struct bytes batch)
+{
+    struct store *store = owner;
+    rocksdb_writebatch_t *rows = rocksdb_writebatch_create_from(batch.data, batch.len);
+    char *reason = NULL;
+    rocksdb_write(store->db, store->apply_options, rows, &reason);
+    rocksdb_writebatch_destroy(rows);
+    if (reason)
+        log_event(LOG_ERROR, "replay_failed", "path=%s batch=%llu reason=\"%s\"", store->path,
+                  (unsigned long long)index, reason);
+    bool is_good = !reason;
+    rocksdb_free(reason);
+    return is_good;
+}
+
+/* Tables go to files. If they have all batches, the log goes on in a new file, so that nothing is read twice. */
+static int leave_log(struct store *store, char *error, size_t size)
+{
+    int err = store_flush(store, error, size);
+    if (err != OK || atomic_load(&store->applied) != batch_log_last(store->log))
+        return err;
+    err = batch_log_renew(store->log, error, size);
+    if (err == OK)
+        batch_log_trim(store->log, batch_log_last(store->log));
+    return err;
+}
+
+static int log_start(struct store *store, char *error, size_t size)
+{
+    uint64_t bytes = store->log_bytes_max / LOG_FILES;
+    const struct batch_log_options options = {
+        .path = store->path,
+        .file_bytes = bytes < LOG_FILE_MAX ? bytes : LOG_FILE_MAX,
+    };
+    struct batch_log *log = batch_log_open(&options, apply_again, store, error, size);
+    if (!log)
+        return ERR_STORE;
+    atomic_store(&store->applied, batch_log_last(log));
+    atomic_store(&store->filed, 0);
+    pthread_rwlock_wrlock(&store->lock);
+    store->log = log;
+    pthread_rwlock_unlock(&store->lock);
+    return batch_log_last(log) ? leave_log(store, error, size) : OK;
+}
+
+int store_db_open(struct store *store, char *error, size_t size)
+{
+    int err = rocksdb_start(store, error, size);
+    if (err == OK)
+        err = log_start(store, error, size);
+    if (err != OK) {
+        store_db_close(store);
+        return err;
+    }
+    store_ranges_opened(store);
     atomic_store_explicit(&store->is_open, true, memory_order_release);
     return OK;
 }
 
 /* Filters and reader threads may be reading: filters are told to stop, and all are waited for before the handles go. */
-static void db_close(struct store *store)
+void store_db_close(struct store *store)
 {
     if (!store->db)
         return;
     atomic_store(&store->is_open, false);
     rocksdb_cancel_all_background_work(store->db, 1);
     pthread_rwlock_wrlock(&store->lock);
+    batch_log_close(store->log);
+    store->log = NULL;
     CHECK(atomic_load(&store->iters_now) == 0);
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
         rocksdb_column_family_handle_destroy(store->cfs[cf]);
@@ -163,14 +204,15 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
     pthread_rwlock_init(&store->lock, NULL);
     pthread_mutex_init(&store->compact_lock, NULL);
     pthread_mutex_init(&store->options_lock, NULL);
+    pthread_mutex_init(&store->apply_lock, NULL);
+    store->log_bytes_max = options->wal_bytes_max;
     store->get_options = rocksdb_readoptions_create();
     store->cached_options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_read_tier(store->cached_options, BLOCK_CACHE_TIER);
-    store->write_options = rocksdb_writeoptions_create();
-    store->sync_options = rocksdb_writeoptions_create();
-    rocksdb_writeoptions_set_sync(store->sync_options, 1);
+    store->apply_options = rocksdb_writeoptions_create();
+    rocksdb_writeoptions_disable_WAL(store->apply_options, 1);
     store_make_options(store, options);
-    if (db_open(store, false, error, size) != OK) {
+    if (store_db_open(store, error, size) != OK) {
         store_close(store);
         return NULL;
     }
@@ -188,30 +230,31 @@ static void iter_destroy(struct store_iter *iter)
 static void shorten_log(struct store *store)
 {
     char reason[256];
-    if (!store->db || store->is_read_only || atomic_load(&store->stopped) ||
-        path_bytes(store->path, ".log") < LOG_BYTES_LEFT)
+    bool is_in_files = store->db && atomic_load(&store->filed) == batch_log_last(store->log);
+    if (!store->db || atomic_load(&store->stopped) ||
+        (!is_in_files && batch_log_bytes(store->log) < LOG_BYTES_LEFT))
         return;
-    if (store_flush(store, reason, sizeof reason) != OK)
+    if (leave_log(store, reason, sizeof reason) != OK)
         log_event(LOG_WARN, "flush_failed", "path=%s reason=\"%s\"", store->path, reason);
 }
 
 void store_close(struct store *store)
 {
     shorten_log(store);
-    db_close(store);
+    store_db_close(store);
     for (size_t i = 0; i < ITERS_KEPT; i++) {
         struct store_iter *iter = atomic_load(&store->iters[i]);
         if (iter)
             iter_destroy(iter);
     }
     store_drop_options(store);
-    rocksdb_writeoptions_destroy(store->write_options);
-    rocksdb_writeoptions_destroy(store->sync_options);
+    rocksdb_writeoptions_destroy(store->apply_options);
     rocksdb_readoptions_destroy(store->get_options);
     rocksdb_readoptions_destroy(store->cached_options);
     pthread_rwlock_destroy(&store->lock);
     pthread_mutex_destroy(&store->compact_lock);
     pthread_mutex_destroy(&store->options_lock);
+    pthread_mutex_destroy(&store->apply_lock);
     free(store->path);
     free(store);
 }
@@ -473,160 +516,5 @@ int store_fetch_range(struct store *store, const struct store_range *range)
     int err = iter_result(iter);
     store_iter_free(iter);
     pthread_rwlock_unlock(&store->lock);
-    return err;
-}
-
-/* ---- batches and writes ------------------------------------------------------------------ */
-
-struct store_batch *store_batch_new(void)
-{
-    struct store_batch *batch = calloc(1, sizeof *batch);
-    CHECK(batch);
-    batch->rows = rocksdb_writebatch_create();
-    return batch;
-}
-
-void store_batch_free(struct store_batch *batch)
-{
-    rocksdb_writebatch_destroy(batch->rows);
-    free(batch);
-}
-
-void store_batch_clear(struct store_batch *batch)
-{
-    if (store_batch_bytes(batch) <= BATCH_BYTES_KEPT) {
-        rocksdb_writebatch_clear(batch->rows);
-        return;
-    }
-    rocksdb_writebatch_destroy(batch->rows);
-    batch->rows = rocksdb_writebatch_create();
-}
-
-/* A batch can be filled while there is no database; store_write then refuses it. */
-void store_batch_put(struct store_batch *batch, struct store *store, enum cf cf, struct bytes key,
-                     struct bytes value)
-{
-    CHECK(cf < CF_COUNT);
-    if (store->db)
-        rocksdb_writebatch_put_cf(batch->rows, store->cfs[cf], key.data, key.len, value.data,
-                                  value.len);
-}
-
-void store_batch_delete(struct store_batch *batch, struct store *store, enum cf cf,
-                        struct bytes key)
-{
-    CHECK(cf < CF_COUNT);
-    if (store->db)
-        rocksdb_writebatch_delete_cf(batch->rows, store->cfs[cf], key.data, key.len);
-}
-
-/* RocksDB wants an end and refuses a batch with a reversed range. */
-void store_batch_delete_range(struct store_batch *batch, struct store *store, enum cf cf,
-                              struct bytes from, struct bytes to)
-{
-    char end[END_KEY_BYTES];
-    CHECK(cf < CF_COUNT);
-    memset(end, 0xff, sizeof end);
-    if (!to.len)
-        to = (struct bytes){end, sizeof end};
-    if (!store->db || bytes_compare(from, to) >= 0)
-        return;
-    store_range_begun(store, cf);
-    rocksdb_writebatch_delete_range_cf(batch->rows, store->cfs[cf], from.data, from.len, to.data,
-                                       to.len);
-}
-
-void store_batch_log_data(struct store_batch *batch, struct bytes data)
-{
-    rocksdb_writebatch_put_log_data(batch->rows, data.data, data.len);
-}
-
-size_t store_batch_bytes(const struct store_batch *batch)
-{
-    size_t size;
-    (void)rocksdb_writebatch_data(batch->rows, &size);
-    return size;
-}
-
-/* A database that failed is not written to again, whatever it says of itself: RocksDB may resume by
- * itself on a WAL that is broken, and Debian's package, built with assertions, then aborts. */
-static int write_gate(struct store *store, char *error, size_t size)
-{
-    if (!store->db)
-        return store_lost(error, size);
-    if (atomic_load(&store->stopped))
-        (void)snprintf(error, size, "%s", store->stopped_reason);
-    return atomic_load(&store->stopped);
-}
-
-static int write_failed(struct store *store, char *reason, char *error, size_t size)
-{
-    (void)snprintf(store->stopped_reason, sizeof store->stopped_reason, "%s", reason);
-    int err = store_failure(reason, error, size);
-    atomic_store(&store->stopped, err);
-    return err;
-}
-
-int store_write(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size)
-{
-    char *reason = NULL;
-    int err = write_gate(store, error, size);
-    if (err != OK)
-        return err;
-    rocksdb_write(store->db, sync ? store->sync_options : store->write_options, batch->rows,
-                  &reason);
-    store_ranges_landed(store);
-    return reason ? write_failed(store, reason, error, size) : OK;
-}
-
-int store_sync(struct store *store, char *error, size_t size)
-{
-    char *reason = NULL;
-    int err = write_gate(store, error, size);
-    if (err != OK)
-        return err;
-    rocksdb_flush_wal(store->db, 1, &reason);
-    return reason ? write_failed(store, reason, error, size) : OK;
-}
-
-/* ---- recovery ---------------------------------------------------------------------------- */
-
-/* Does a write pass? The record goes to the WAL only. */
-static int probe(struct store *store, char *error, size_t size)
-{
-    struct store_batch *batch = store_batch_new();
-    store_batch_log_data(batch, BYTES("probe"));
-    int err = store_write(store, batch, true, error, size);
-    store_batch_free(batch);
-    return err;
-}
-
-/* A reopen replays the WAL and writes its rows to files: without room for that it would fail, and
- * reads with it. */
-static bool has_room(struct store *store, char *error, size_t size)
-{
-    uint64_t free_bytes = path_free_bytes(store->path);
-    uint64_t need_bytes = path_bytes(store->path, ".log") + RECOVER_BYTES_FREE;
-    if (free_bytes >= need_bytes)
-        return true;
-    (void)snprintf(error, size,
-                   "No space left on device: %llu bytes are free, %llu are needed to recover",
-                   (unsigned long long)free_bytes, (unsigned long long)need_bytes);
-    return false;
-}
-
-int store_recover(struct store *store, char *error, size_t size)
-{
-    char reason[256];
-    if (store->db && !store->is_read_only && !atomic_load(&store->stopped))
-        return probe(store, error, size);
-    if (!has_room(store, error, size))
-        return ERR_DISK_FULL;
-    db_close(store);
-    int err = db_open(store, false, error, size);
-    if (err == OK)
-        return probe(store, error, size);
-    if (db_open(store, true, reason, sizeof reason) != OK)
-        log_event(LOG_ERROR, "store_lost", "path=%s reason=\"%s\"", store->path, reason);
     return err;
 }

@@ -2,7 +2,8 @@
  * store_rocksdb.h - what the files store_rocksdb*.c share. For nobody else: they are the only ones
  * that know RocksDB (7.8, C API).
  *
- *   store_rocksdb.c          open, close, read, write, recover
+ *   store_rocksdb.c          open, close, read
+ *   store_rocksdb_write.c    log, apply, recover
  *   store_rocksdb_options.c  how each column family is tuned, and why
  *   store_rocksdb_info.c     figures, maintenance, checkpoint
  *   store_rocksdb_compact.c  compaction by hand
@@ -10,6 +11,7 @@
  */
 #pragma once
 
+#include "backend/store/batch_log.h"
 #include "backend/store/store.h"
 
 #include <pthread.h>
@@ -48,21 +50,26 @@ struct store {
     char *path;
     rocksdb_t *db; /* NULL: a reopen failed and so did opening it for reading */
     rocksdb_column_family_handle_t *cfs[CF_COUNT];
-    bool is_read_only;
-    _Atomic int stopped;      /* what every write is refused with since one failed; 0 = works */
+    struct batch_log *log; /* NULL: together with db */
+    uint64_t log_bytes_max;
+    _Atomic uint64_t applied;      /* batches up to this one are in the tables, */
+    _Atomic uint64_t unsettled_ms; /* store_set_unsettled */
+    _Atomic uint64_t filed;        /* and up to this one in their files */
+    _Atomic int stopped;      /* what every apply is refused with since one failed; 0 = works */
     char stopped_reason[256]; /* written before `stopped` */
     _Atomic bool is_open;     /* filters may read */
     _Atomic uint32_t iters_now;
     _Atomic(struct store_iter *) iters[ITERS_KEPT];
     rocksdb_readoptions_t *get_options;
     rocksdb_readoptions_t *cached_options; /* never wait for the disk */
-    rocksdb_writeoptions_t *write_options, *sync_options;
+    rocksdb_writeoptions_t *apply_options;
     rocksdb_options_t *options[CF_COUNT]; /* those of CF_SYSTEM are the database's too */
     rocksdb_compactionfilter_t *filters[CF_COUNT];
     struct filter filter_states[CF_COUNT];
     struct ranges ranges[CF_COUNT];
     store_drop_fn *drop;
     void *drop_owner;
+    pthread_mutex_t apply_lock; /* tables or what is left of the log change; taken behind `lock` */
     pthread_mutex_t options_lock; /* of what `options` point to; taken behind `lock` */
     pthread_rwlock_t lock; /* shared: control functions; exclusive: the database is reopened */
     pthread_mutex_t compact_lock; /* of the next two; taken behind `lock` */
@@ -86,6 +93,9 @@ void store_ranges_opened(struct store *store);
 bool store_has_ranges(const struct store *store, enum cf cf);
 /* Looks for those that are gone. The lock is held. */
 void store_look_for_ranges(struct store *store);
+/* Opens the database and brings what the log has into the tables. ERR_DISK_FULL or ERR_STORE, then there is none. */
+int store_db_open(struct store *store, char *error, size_t size);
+void store_db_close(struct store *store);
 /* Takes RocksDB's reason: ERR_DISK_FULL or ERR_STORE, and the text in error[size]. */
 int store_failure(char *reason, char *error, size_t size);
 /* ERR_STORE and the reason: there is no database. */

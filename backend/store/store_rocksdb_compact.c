@@ -176,7 +176,7 @@ enum store_compacted store_compact_all(struct store *store, struct store_progres
 {
     enum store_compacted result = STORE_COMPACT_FAILED;
     pthread_rwlock_rdlock(&store->lock);
-    if (store->db && !store->is_read_only && atomic_load(&store->is_open))
+    if (store->db && atomic_load(&store->is_open))
         result = compact_locked(store, progress);
     pthread_rwlock_unlock(&store->lock);
     if (result == STORE_COMPACT_FAILED)

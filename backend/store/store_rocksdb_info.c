@@ -96,7 +96,7 @@ static uint64_t figure_locked(struct store *store, const char *name)
     if (strcmp(name, "disk_free_bytes") == 0)
         return path_free_bytes(store->path);
     if (strcmp(name, "wal_bytes") == 0)
-        return path_bytes(store->path, ".log");
+        return store->log ? batch_log_bytes(store->log) : 0;
     if (!store->db)
         return strcmp(name, "stalled") == 0;
     if (strcmp(name, "stalled") == 0)
@@ -172,10 +172,7 @@ static void info_cf(struct store *store, struct out *out, enum cf cf)
 void store_info(struct store *store, struct out *out)
 {
     pthread_rwlock_rdlock(&store->lock);
-    out_printf(out, "store_state:%s\r\n",
-               !store->db            ? "lost"
-               : store->is_read_only ? "read-only"
-                                     : "open");
+    out_printf(out, "store_state:%s\r\n", store->db ? "open" : "lost");
     info_line(store, out, "disk_bytes");
     info_line(store, out, "disk_free_bytes");
     info_line(store, out, "wal_bytes");
@@ -189,27 +186,6 @@ void store_info(struct store *store, struct out *out)
     pthread_rwlock_unlock(&store->lock);
 }
 
-static int flush_locked(struct store *store, char *error, size_t size)
-{
-    char *reason = NULL;
-    if (!store->db)
-        return store_lost(error, size);
-    rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
-    rocksdb_flushoptions_set_wait(options, 1);
-    for (enum cf cf = 0; cf < CF_COUNT && !reason; cf++)
-        rocksdb_flush_cf(store->db, options, store->cfs[cf], &reason);
-    rocksdb_flushoptions_destroy(options);
-    return reason ? store_failure(reason, error, size) : OK;
-}
-
-int store_flush(struct store *store, char *error, size_t size)
-{
-    pthread_rwlock_rdlock(&store->lock);
-    int err = flush_locked(store, error, size);
-    pthread_rwlock_unlock(&store->lock);
-    return err;
-}
-
 void store_forget_blocks(struct store *store)
 {
     rocksdb_cache_t *cache = store->env->cache;
@@ -218,23 +194,27 @@ void store_forget_blocks(struct store *store)
     rocksdb_cache_set_capacity(cache, bytes);
 }
 
+/* Files first, then the log: in between nothing leaves it. */
 static int checkpoint_locked(struct store *store, const char *path, char *error, size_t size)
 {
     char *reason = NULL;
-    if (!store->db)
+    if (!store->db || !store->log)
         return store_lost(error, size);
     rocksdb_checkpoint_t *checkpoint = rocksdb_checkpoint_object_create(store->db, &reason);
     if (!reason) {
         rocksdb_checkpoint_create(checkpoint, path, UINT64_MAX, &reason); /* does not flush */
         rocksdb_checkpoint_object_destroy(checkpoint);
     }
-    return reason ? store_failure(reason, error, size) : OK;
+    return reason ? store_failure(reason, error, size)
+                  : batch_log_copy(store->log, path, error, size);
 }
 
 int store_checkpoint(struct store *store, const char *path, char *error, size_t size)
 {
     pthread_rwlock_rdlock(&store->lock);
+    pthread_mutex_lock(&store->apply_lock);
     int err = checkpoint_locked(store, path, error, size);
+    pthread_mutex_unlock(&store->apply_lock);
     pthread_rwlock_unlock(&store->lock);
     return err;
 }

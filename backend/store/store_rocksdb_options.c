@@ -87,7 +87,6 @@ static void options_set_database(rocksdb_options_t *to, const struct store_env *
     rocksdb_options_set_paranoid_checks(to, 1);
     rocksdb_options_set_max_background_jobs(to, (int)env->threads + store_flush_threads(env));
     rocksdb_options_set_max_open_files(to, options->max_open_files);
-    rocksdb_options_set_max_total_wal_size(to, options->wal_bytes_max);
     rocksdb_options_set_wal_recovery_mode(to, rocksdb_point_in_time_recovery);
     rocksdb_options_set_avoid_unnecessary_blocking_io(to, 1);
     rocksdb_options_set_bytes_per_sync(to, 1 << 20);
@@ -184,6 +183,8 @@ void store_make_options(struct store *store, const struct store_options *options
         options_set_compression(made, options->compression);
         options_set_sizes(made, options, traits);
         options_set_levels(made);
+        if (cf == CF_SYSTEM) /* what is in memory tables is in our log */
+            made = options_with(made, "avoid_flush_during_shutdown", "true");
         /* No memtable_insert_with_hint_prefix_extractor, though rows come in order: 7.8.3 shares its hints between
          * rows and range tombstones, and aborts at the second FLUSHALL. */
         if (traits->has_orphans && store->drop) {

@@ -70,12 +70,12 @@ void store_look_for_ranges(struct store *store)
         look(store, cf);
 }
 
-/* What the log held is in files now, unless it is open for reading only. */
+/* What the log held is in files now. */
 void store_ranges_opened(struct store *store)
 {
     for (enum cf cf = 0; cf < CF_COUNT; cf++) {
         store_range_begun(store, cf);
-        if (!store->is_read_only && !files_have_ranges(store, cf))
+        if (!files_have_ranges(store, cf))
             atomic_store(&store->ranges[cf].gone, atomic_load(&store->ranges[cf].begun));
     }
     store_ranges_landed(store);

@@ -17,8 +17,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
 
 import groups
-from cluster import Cluster, Oracle
-from harness import Failure, Skip, Suite, check
+from cluster import Cluster, Oracle, go_cold
+from harness import Failure, Skip, Suite, check, check_equal
 from player import Player, shrink
 from stream import Grammar, stream
 
@@ -74,7 +74,7 @@ suite = Suite(__doc__, options)
 
 
 TINY = {'block-cache': '1mb', 'row-cache': '1', 'rank-cache': '4kb', 'memtable': '256kb', 'memtables': 2,
-        'compression': 'none'}
+        'layer': '4kb', 'compression': 'none'}
 
 
 class Chill:
@@ -85,10 +85,10 @@ class Chill:
 
     def __call__(self, is_whole):
         for partition in self.partitions:
-            partition.send('DEBUG', 'COLD', *([] if is_whole else ['NOFLUSH']))
-        for partition in self.partitions:
-            reply = partition.read()
-            check(reply == ('+', b'OK'), 'DEBUG COLD: %s' % (reply,))
+            if is_whole:
+                go_cold(partition)
+            else:
+                check_equal(partition.get('DEBUG', 'COLD', 'NOFLUSH'), b'OK')
 
     def figure(self, name):
         line = ('%s:' % name).encode()

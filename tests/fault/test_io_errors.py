@@ -59,7 +59,7 @@ def fail_each_call(run, kinds, error, failures):
     disk = Disk()
     try:
         with Cluster(backends=1, partitions=1, proxies=0,
-                     backend_options={'store': {'memtable': '256kb', 'wal-limit': '1mb'}}) as cluster:
+                     backend_options={'store': {'memtable': '256kb', 'layer': '4kb', 'wal-limit': '1mb'}}) as cluster:
             backend = cluster.backends[0]
             backend.stop()
             disk.use(backend)

@@ -80,7 +80,7 @@ def _(run):
 
 @suite.case('the same with tiny memtables: flushes and compactions are interrupted too')
 def _(run):
-    for wrong in power_rounds(run, max(2, run.options.rounds // 2), store={'memtable': '256kb', 'wal-limit': '1mb'}):
+    for wrong in power_rounds(run, max(2, run.options.rounds // 2), store={'memtable': '256kb', 'layer': '4kb', 'wal-limit': '1mb'}):
         check(not wrong, '%d wrong, the first: %s' % (len(wrong), (wrong or [''])[0]))
 
 
@@ -104,7 +104,7 @@ def _(run):
             with cluster.partition(0) as client:
                 client.pipeline([['SET', 'old:%d' % i, 'x' * 100] for i in range(2000)])
                 logs = [os.stat(os.path.join(folder, name)) for folder, _, names in os.walk(backend.data)
-                        for name in names if name.endswith('.log')]
+                        for name in names if name.endswith('.batches')]
                 wait_for(lambda: all(disk.guaranteed().get(log.st_ino, 0) >= log.st_size for log in logs),
                          'the log to be synced', 10)
                 client.pipeline([['SET', 'new:%d' % i, 'x'] for i in range(2000)])

@@ -209,6 +209,8 @@ def _(run):
         backend = cluster.backends[0]
         big = os.urandom(1 << 20) * 100
         check_equal(client.call('SET', 'big', big), ('+', b'OK'))
+        wait_for(lambda: int(client.get('INFO', 'memory').split(b'mem_aof_buffer:')[1].split()[0]) < 1 << 20,
+                 'the value to be in the tables')
         before = backend.rss_bytes()
         backend.forget_peak()
         check(client.get('GET', 'big') == big, 'another value')

@@ -8,7 +8,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Cluster
+from cluster import Cluster, go_cold
 from harness import Suite, check, check_equal, wait_for
 from resp import value
 from slowdisk import SlowDisk
@@ -25,7 +25,7 @@ class Cold:
     def __init__(self, keys=KEYS, **store):
         self.keys = keys
         self.store = dict({'block-cache': '1mb', 'row-cache': '0', 'rank-cache': '0', 'memtable': '256kb',
-                           'memtables': 2, 'compression': 'none', 'reader-threads': 32}, **store)
+                           'memtables': 2, 'layer': '4kb', 'compression': 'none', 'reader-threads': 32}, **store)
 
     def __enter__(self):
         self.disk = SlowDisk()
@@ -193,12 +193,12 @@ def _(run):
         for _ in range(2):
             client.pipeline([['SET', key(i), text(i)] for i in range(100)])
             client.call('ZADD', 'zset', *sum(([str(i), 'm%d' % i] for i in range(1000)), []))
-            check_equal(client.get('DEBUG', 'COLD'), b'OK')
+            go_cold(client)
             check_equal(client.pipeline([['FLUSHDB'], ['KEYS', '*'], ['RANDOMKEY'], ['SCAN', '0'], ['ZRANGE', 'zset', '0', '-1'],
                                          ['DBSIZE']]),
                         [('+', b'OK'), ('*', []), ('$', None), ('*', [('$', b'0'), ('*', [])]), ('*', []), (':', b'0')])
             client.call('RPUSH', 'list', *['m%d' % i for i in range(34000)])
-            check_equal(client.get('DEBUG', 'COLD'), b'OK')
+            go_cold(client)
             check_equal(client.pipeline([['LTRIM', 'list', '-2', '-1'], ['LRANGE', 'list', '0', '-1'], ['LPUSH', 'list', 'a'],
                                          ['LPOS', 'list', 'm33999'], ['LTRIM', 'list', '1', '0'], ['EXISTS', 'list']]),
                         [('+', b'OK'), ('*', [('$', b'm33998'), ('$', b'm33999')]), (':', b'3'), (':', b'2'), ('+', b'OK'),
@@ -213,7 +213,7 @@ def _(run):
             client.call('HSET', 'hash:' + name, *sum((['f%d' % i, PAD] for i in range(100)), []))
         client.call('CONFIG', 'RESETSTAT')
         for i in range(10):
-            check_equal(client.get('DEBUG', 'COLD'), b'OK')
+            go_cold(client)
             blocking = cold.info(client, 'cold_blocking_reads')
             client.pipeline([['WATCH', key(i), 'zset:a'], ['MULTI'], ['GET', key(i)], ['SET', key(i), 'new'], ['APPEND', key(i + 100), 'x'],
                              ['ZADD', 'zset:a', '1.5', 'new%d' % i], ['ZRANK', 'zset:a', 'm400'], ['HINCRBY', 'hash:b', 'n', '2'],
@@ -247,7 +247,7 @@ def _(run):
     with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other:
         other.call('SET', 'hot', '1')
         client.pipeline([['WATCH', 'hot'], ['MULTI'], ['INCR', 'hot'], ['GET', key(7)]])
-        check_equal(other.get('DEBUG', 'COLD'), b'OK')
+        go_cold(other)
         other.call('GET', 'hot')
         cold.disk.set(1)
         client.send('EXEC')
@@ -263,7 +263,7 @@ def _(run):
     with Cold(keys=100) as cold, cold.client() as client:
         client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '0')
         client.pipeline([['SET', 'short:%d' % i, PAD, 'PX', '1'] for i in range(500)])
-        check_equal(client.get('DEBUG', 'COLD'), b'OK')
+        go_cold(client)
         check_equal(cold.info(client, 'expired_keys'), 0)
         cold.disk.set(0.005)
         client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '1')
@@ -280,7 +280,7 @@ def _(run):
         client.call('CONFIG', 'SET', 'notify-keyspace-events', 'KEAm')
         other.call('SUBSCRIBE', '__keyevent@0__:keymiss')
         for i in range(5):
-            check_equal(client.get('DEBUG', 'COLD'), b'OK')
+            go_cold(client)
             check_equal(client.get('MGET', 'none%d' % i, key(i)), [None, text(i).encode()])
             check_equal(other.read(), ('*', [('$', b'message'), ('$', b'__keyevent@0__:keymiss'), ('$', b'none%d' % i)]))
         check(cold.info(client, 'cold_waits') >= 5, 'nothing was cold')

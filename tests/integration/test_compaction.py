@@ -8,7 +8,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Cluster, metric
+from cluster import Cluster, go_cold, metric
 from harness import Suite, check, check_equal, wait_for
 from resp import Connection
 
@@ -65,7 +65,7 @@ def _(run):
         fill(client, 1)
         client.pipeline([['DEL', 'key:%d' % i, 'hash:%d' % i] for i in range(KEYS)])
         client.pipeline([['SET', 'key:%d' % i, value(i, 1)] for i in range(0, KEYS, 10)])
-        client.get('DEBUG', 'COLD')  # all of it is in files now
+        go_cold(client)
         folder = os.path.join(backend.data, 'partition-0')
         before = disk_use(folder)
         check_equal(client.call('SCREE', 'COMPACT', 'START'), ('+', b'OK'), 'START')

@@ -8,7 +8,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Cluster, scan_all, slot_of
+from cluster import Cluster, go_cold, scan_all, slot_of
 from harness import Suite, check, check_equal, wait_for
 from load import Counter, Watcher, Writer, verify
 from resp import ReplyError
@@ -78,7 +78,7 @@ def chill(cluster):
     fetches = 0
     for shard in range(len(cluster.slots)):
         with cluster.partition(shard, 60) as client:
-            check_equal(client.get('DEBUG', 'COLD'), b'OK')
+            go_cold(client)
             fetches += sum(int(line[len('cold_fetches:'):]) for line in client.get('INFO', 'stats').decode().split()
                            if line.startswith('cold_fetches:'))
     return fetches
@@ -139,7 +139,7 @@ def _(run):
 def _(run):
     for reader_threads in (16, 1):
         kill_loop(run, max(1, run.options.rounds // 4), is_cold=True, backend_options={'store': {
-            'memtable': '256kb', 'memtables': 2, 'wal-limit': '1mb', 'block-cache': '1mb', 'row-cache': '1',
+            'memtable': '256kb', 'memtables': 2, 'layer': '4kb', 'wal-limit': '1mb', 'block-cache': '1mb', 'row-cache': '1',
             'rank-cache': '4kb', 'compression': 'none', 'reader-threads': reader_threads}})
 
 

@@ -583,6 +583,11 @@ class Cluster:
         return Connection(backend.addresses[shard % self.partitions], timeout * harness.SLOW)
 
 
+def go_cold(client):
+    """All rows of a partition go to files, and none is in memory any more, as soon as no write is under way."""
+    wait_for(lambda: client.get('DEBUG', 'COLD') == b'OK', 'rows to go to files')
+
+
 def scan_all(connection, *options):
     """Every key of a complete SCAN walk (elements may repeat; the set is returned)."""
     cursor, keys = b'0', set()

@@ -19,7 +19,7 @@ struct tally {
 };
 
 struct audit {
-    struct store *store;
+    struct overlay *overlay;
     struct arena arena;
     struct tally *tallies;
     char *why;
@@ -58,21 +58,21 @@ static void walk(struct audit *audit, enum cf cf, struct bytes prefix, row_fn *r
 {
     struct bytes end =
         prefix.len ? encode_prefix_end(&audit->arena, prefix) : (struct bytes){"", 0};
-    struct store_iter *iter = store_iter_new(audit->store, cf, prefix, end);
-    for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter))
-        row(audit, store_iter_key(iter), store_iter_value(iter));
-    CHECK(!store_iter_failed(iter));
-    store_iter_free(iter);
+    struct overlay_iter *iter = overlay_iter_new(audit->overlay, cf, prefix, end);
+    for (overlay_iter_seek_first(iter); overlay_iter_valid(iter); overlay_iter_next(iter))
+        row(audit, overlay_iter_key(iter), overlay_iter_value(iter));
+    CHECK(!overlay_iter_failed(iter));
+    overlay_iter_free(iter);
 }
 
 static uint64_t count_rows(struct audit *audit, enum cf cf, struct bytes prefix)
 {
-    struct store_iter *iter =
-        store_iter_new(audit->store, cf, prefix, encode_prefix_end(&audit->arena, prefix));
+    struct overlay_iter *iter =
+        overlay_iter_new(audit->overlay, cf, prefix, encode_prefix_end(&audit->arena, prefix));
     uint64_t count = 0;
-    for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter))
+    for (overlay_iter_seek_first(iter); overlay_iter_valid(iter); overlay_iter_next(iter))
         count++;
-    store_iter_free(iter);
+    overlay_iter_free(iter);
     return count;
 }
 
@@ -91,8 +91,8 @@ static void metadata_row(struct audit *audit, struct bytes row, struct bytes val
     if (meta.expire_ms) {
         struct slice index;
         tally->expires++;
-        if (store_get(audit->store, CF_EXPIRE,
-                      encode_expire_key(&audit->arena, meta.expire_ms, row), &index) == OK)
+        if (overlay_get(audit->overlay, CF_EXPIRE,
+                        encode_expire_key(&audit->arena, meta.expire_ms, row), &index) == OK)
             slice_release(&index);
         else
             fail(audit, "key with a TTL that the expiry index does not know", key, 0,
@@ -115,7 +115,7 @@ static void expire_row(struct audit *audit, struct bytes row, struct bytes value
     struct metadata meta = {0};
     (void)value;
     if (decode_expire_key(row, &expire_ms, &metadata_key) &&
-        store_get(audit->store, CF_METADATA, metadata_key, &found) == OK) {
+        overlay_get(audit->overlay, CF_METADATA, metadata_key, &found) == OK) {
         if (!decode_metadata(slice_bytes(&found), &meta))
             meta.expire_ms = 0;
         slice_release(&found);
@@ -136,14 +136,14 @@ static bool stored_count(void *owner, struct bytes space, const struct slot_coun
     return true;
 }
 
-bool sim_audit_store(struct store *store, char *why, size_t size)
+bool sim_audit_rows(struct overlay *overlay, char *why, size_t size)
 {
-    struct audit audit = {.store = store, .why = why, .size = size, .holds = true};
+    struct audit audit = {.overlay = overlay, .why = why, .size = size, .holds = true};
     arena_init(&audit.arena);
     walk(&audit, CF_METADATA, (struct bytes){"", 0}, metadata_row);
     walk(&audit, CF_EXPIRE, (struct bytes){"", 0}, expire_row);
     uint64_t serial;
-    if (!count_rows_read(store, stored_count, &audit, &serial))
+    if (!count_rows_read(overlay, stored_count, &audit, &serial))
         fail(&audit, "counter rows that cannot be read", BYTES(""), 0, 0);
     while (audit.tallies) {
         struct tally *tally = audit.tallies;

@@ -7,10 +7,10 @@
  */
 #pragma once
 
-#include "backend/store/store.h"
+#include "backend/overlay.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 /* Call it when nothing waits to be committed. False: a line in why[size]. */
-bool sim_audit_store(struct store *store, char *why, size_t size);
+bool sim_audit_rows(struct overlay *overlay, char *why, size_t size);

@@ -48,16 +48,18 @@ static void configure_backend(const struct sim_backend *backend, struct backend_
     static const char *const durabilities[] = {"always", "everysec", "os"};
     static const char *const row_caches[] = {"0", "4kb", "1mb"};
     static const char *const rank_caches[] = {"0", "1kb", "1mb"};
+    static const char *const layers[] = {"4kb", "16kb", "4mb"};
     const struct sim_plan *plan = &backend->cluster->plan;
     char text[TEXT_MAX];
     (void)snprintf(
         text, sizeof(text),
         "[backend]\ndata = /sim/%s\npartitions = %u\nsecret = %s\ndurability = %s\n"
         "active-expire = %s\nidle-timeout = %s\nlog-level = error\n[store]\nrow-cache = %s\n"
-        "rank-cache = %s\n",
+        "rank-cache = %s\nlayer = %s\n",
         backend->name, plan->partitions, plan->has_secret ? "secret" : "",
         durabilities[plan->durability], plan->active_expire ? "yes" : "no",
-        plan->has_idle_timeout ? "2s" : "0", row_caches[sim_random(3)], rank_caches[sim_random(3)]);
+        plan->has_idle_timeout ? "2s" : "0", row_caches[sim_random(3)], rank_caches[sim_random(3)],
+        layers[sim_random(3)]);
     parse(&config->head, &backend_schema, text);
 }
 
@@ -150,7 +152,7 @@ static void seat_start(struct sim_backend *backend, unsigned index)
     seat->partition =
         partition_new(backend->server, index, seat->loop, backend->env, error, sizeof(error));
     CHECK(seat->partition);
-    if (!sim_audit_store(seat->partition->store, error, sizeof(error)))
+    if (!sim_audit_rows(seat->partition->overlay, error, sizeof(error)))
         note_wrong(cluster, "%s partition %u starts with %s", backend->name, index, error);
     store_mem_be_cold(seat->partition->store, sim_random(3) ? 2 + sim_random(20) : 0);
     seat->partition->listener = listen_on(seat, shard->addresses[0]);
@@ -244,9 +246,9 @@ static void backend_tend(struct sim_backend *backend)
             return;
     }
     for (unsigned i = 0; i < backend->cluster->plan.partitions; i++) {
-        struct store *store = backend->seats[i].partition->store;
-        store_mem_fail_read(store, 0);
-        if (!sim_audit_store(store, error, sizeof(error)))
+        struct partition *partition = backend->seats[i].partition;
+        store_mem_fail_read(partition->store, 0);
+        if (!sim_audit_rows(partition->overlay, error, sizeof(error)))
             note_wrong(backend->cluster, "%s partition %u ends with %s", backend->name, i, error);
     }
     backend_bury(backend);

@@ -1,9 +1,10 @@
 /*
  * store_mem.c - the door store.h in memory, for simulations: a tree (tree.h) per column family.
  *
- *   registry ─► disk (a path) ─► durable state, unsynced states     outlives stores
+ *   registry ─► disk (a path) ─► files, log                         outlives stores
  *                 ▲
- *               store ─────────► state that reads see               until store_close or a crash
+ *               store ─┬───────► state with all that was logged     until store_close or a crash
+ *                      └───────► state of the tables, that reads see
  */
 #include "tests/sim/store_mem.h"
 
@@ -26,15 +27,16 @@ struct state {
     struct node *roots[CF_COUNT];
 };
 
-/* What is at a path. */
+/* What is at a path: files with rows, each column family's of some moment, and a log of batches. */
 struct disk {
     struct disk *next;
     char *path;
     bool is_open;
-    struct state durable;
-    struct state unsynced[UNSYNCED_MAX]; /* oldest first */
-    size_t unsynced_count;
-    struct state lie; /* what a crash leaves of the last write under sim_break.h's control */
+    struct state files;
+    struct store_batch **log; /* oldest first */
+    size_t log_count, log_cap;
+    size_t unsynced_count; /* of them, the newest */
+    struct state lie;      /* what a crash leaves under sim_break.h's control */
 };
 
 struct store_env {
@@ -42,13 +44,16 @@ struct store_env {
 };
 
 struct store {
-    struct disk *disk;     /* NULL after a crash */
-    struct state state;    /* what reads see */
-    struct state doubtful; /* with a failed write that may have reached the disk */
-    bool has_doubtful;
-    int stopped; /* 0, or the error every write gets */
+    struct disk *disk;      /* NULL after a crash */
+    struct state state;     /* of the tables: what reads see */
+    struct state logged;    /* with every batch that is in the log */
+    uint64_t last, applied; /* batches, in the log and in the tables */
+    uint64_t unsettled_ms;
+    struct store_batch *doubtful; /* it failed, and may have reached the disk; NULL: none */
+    int stopped;                  /* 0, or the error every batch gets that is to be logged */
+    int apply_stopped;            /* the same for the tables */
     int fail_kind;
-    uint64_t fail_write_in, fail_read_in, fail_recovers;
+    uint64_t fail_write_in, fail_apply_in, fail_read_in, fail_recovers;
     uint64_t cold_one_in; /* store_get_cached finds one row of so many not in memory; 0: none */
     uint64_t writes;
     uint64_t iters_now;
@@ -86,25 +91,45 @@ static void state_set(struct state *to, const struct state *from)
     state_drop(&old);
 }
 
-/* Everything behind the first `kept` unsynced states never happened; the others are on the disk. */
-static void disk_settle(struct disk *disk, size_t kept)
+static void state_apply(struct state *state, const struct store_batch *batch);
+
+/* The first `count` batches leave the log. */
+static void disk_trim(struct disk *disk, size_t count)
 {
-    if (kept)
-        state_set(&disk->durable, &disk->unsynced[kept - 1]);
-    for (size_t i = 0; i < disk->unsynced_count; i++)
-        state_drop(&disk->unsynced[i]);
-    disk->unsynced_count = 0;
+    for (size_t i = 0; i < count; i++)
+        store_batch_free(disk->log[i]);
+    if (count)
+        memmove(disk->log, disk->log + count, (disk->log_count - count) * sizeof *disk->log);
+    disk->log_count -= count;
 }
 
-static void disk_push(struct disk *disk, const struct state *state)
+/* The newest `count` batches never were. */
+static void disk_cut(struct disk *disk, size_t count)
 {
-    if (disk->unsynced_count == UNSYNCED_MAX) {
-        state_drop(&disk->durable);
-        disk->durable = disk->unsynced[0];
-        memmove(disk->unsynced, disk->unsynced + 1, (UNSYNCED_MAX - 1) * sizeof *disk->unsynced);
-        disk->unsynced_count--;
+    for (size_t i = 0; i < count; i++)
+        store_batch_free(disk->log[--disk->log_count]);
+}
+
+/* Takes the batch over. */
+static void disk_push(struct disk *disk, struct store_batch *batch)
+{
+    if (disk->log_count == disk->log_cap) {
+        disk->log_cap = disk->log_cap ? 2 * disk->log_cap : 64;
+        disk->log = realloc(disk->log, disk->log_cap * sizeof *disk->log);
+        CHECK(disk->log);
     }
-    state_share(&disk->unsynced[disk->unsynced_count++], state);
+    disk->log[disk->log_count++] = batch;
+    if (disk->unsynced_count < UNSYNCED_MAX)
+        disk->unsynced_count++;
+}
+
+/* Reads the log again into files, as a start does. */
+static void disk_replay(struct disk *disk)
+{
+    for (size_t i = 0; i < disk->log_count; i++)
+        state_apply(&disk->files, disk->log[i]);
+    disk_trim(disk, disk->log_count);
+    disk->unsynced_count = 0;
 }
 
 static struct disk *disk_find(const char *path)
@@ -134,8 +159,9 @@ void store_mem_reset(void)
         struct disk *disk = disks;
         CHECK(!disk->is_open);
         disks = disk->next;
-        disk_settle(disk, 0);
-        state_drop(&disk->durable);
+        disk_trim(disk, disk->log_count);
+        free(disk->log);
+        state_drop(&disk->files);
         state_drop(&disk->lie);
         free(disk->path);
         free(disk);
@@ -151,13 +177,15 @@ void store_mem_crash(struct store *store)
 {
     struct disk *disk = store->disk;
     CHECK(disk);
-    size_t kept = chance(disk->unsynced_count + 1);
-    bool is_complete = kept == disk->unsynced_count;
-    disk_settle(disk, kept);
-    if (store->has_doubtful && is_complete && chance(2))
-        state_set(&disk->durable, &store->doubtful);
+    size_t lost = chance(disk->unsynced_count + 1);
+    disk_cut(disk, lost);
+    if (store->doubtful && lost == 0 && chance(2)) {
+        disk_push(disk, store->doubtful);
+        store->doubtful = NULL;
+    }
+    disk_replay(disk);
     if (sim_broken == BREAK_LOST_SYNC || sim_broken == BREAK_TORN_BATCH)
-        state_set(&disk->durable, &disk->lie);
+        state_set(&disk->files, &disk->lie);
     disk->is_open = false;
     store->disk = NULL;
     store->stopped = ERR_STORE;
@@ -167,6 +195,13 @@ void store_mem_fail_next(struct store *store, uint64_t n, int kind)
 {
     CHECK(kind == ERR_DISK_FULL || kind == ERR_STORE);
     store->fail_write_in = n;
+    store->fail_kind = kind;
+}
+
+void store_mem_fail_apply(struct store *store, uint64_t n, int kind)
+{
+    CHECK(kind == ERR_DISK_FULL || kind == ERR_STORE);
+    store->fail_apply_in = n;
     store->fail_kind = kind;
 }
 
@@ -228,20 +263,28 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
     store->disk = disk;
     store->drop = options->drop;
     store->drop_owner = options->drop_owner;
-    state_share(&store->state, &disk->durable);
+    disk_replay(disk);
+    state_share(&store->state, &disk->files);
+    state_share(&store->logged, &disk->files);
     return store;
+}
+
+static void drop_doubtful(struct store *store)
+{
+    if (store->doubtful)
+        store_batch_free(store->doubtful);
+    store->doubtful = NULL;
 }
 
 /* Unsynced writes are in the hands of the system: only a crash loses them. */
 void store_close(struct store *store)
 {
     CHECK(store->iters_now == 0);
-    if (store->disk) {
-        disk_settle(store->disk, store->disk->unsynced_count);
+    if (store->disk)
         store->disk->is_open = false;
-    }
     state_drop(&store->state);
-    state_drop(&store->doubtful);
+    state_drop(&store->logged);
+    drop_doubtful(store);
     free(store);
 }
 
@@ -487,6 +530,14 @@ size_t store_batch_bytes(const struct store_batch *batch)
     return batch->bytes;
 }
 
+static struct store_batch *batch_copy(const struct store_batch *batch)
+{
+    struct store_batch *copy = store_batch_new();
+    for (const struct operation *op = batch->first; op; op = op->next)
+        batch_add(copy, op->kind, op->cf, row_key(op->row), row_value(op->row));
+    return copy;
+}
+
 static void state_apply(struct state *state, const struct store_batch *batch)
 {
     for (const struct operation *op = batch->first; op; op = op->next) {
@@ -541,28 +592,29 @@ static int write_gate(struct store *store)
     return store->stopped;
 }
 
-int store_write(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size)
+int store_log(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size)
 {
     bool was_stopped = store->stopped;
     int err = write_gate(store);
     if (err && (was_stopped || err == ERR_DISK_FULL))
         return refuse(err, error, size);
-    if (sim_broken == BREAK_LOST_SYNC || sim_broken == BREAK_TORN_BATCH)
-        disk_lie(store->disk, &store->state, batch);
-    struct state next;
-    state_share(&next, &store->state);
-    state_apply(&next, batch);
     if (err) {
-        store->doubtful = next;
-        store->has_doubtful = true;
+        store->doubtful = batch_copy(batch);
         return refuse(err, error, size);
     }
-    state_drop(&store->state);
-    store->state = next;
-    disk_push(store->disk, &store->state);
+    if (sim_broken == BREAK_LOST_SYNC || sim_broken == BREAK_TORN_BATCH)
+        disk_lie(store->disk, &store->logged, batch);
+    state_apply(&store->logged, batch);
+    store->last++;
+    disk_push(store->disk, batch_copy(batch));
     if (sync)
-        disk_settle(store->disk, store->disk->unsynced_count);
+        store->disk->unsynced_count = 0;
     return OK;
+}
+
+uint64_t store_logged(const struct store *store)
+{
+    return store->last;
 }
 
 int store_sync(struct store *store, char *error, size_t size)
@@ -570,31 +622,114 @@ int store_sync(struct store *store, char *error, size_t size)
     int err = write_gate(store);
     if (err)
         return refuse(err, error, size);
-    disk_settle(store->disk, store->disk->unsynced_count);
+    store->disk->unsynced_count = 0;
     return OK;
 }
 
-int store_recover(struct store *store, char *error, size_t size)
+int store_sync_upto(struct store *store, uint64_t logged, char *error, size_t size)
 {
+    if (store->stopped)
+        return refuse(store->stopped, error, size);
+    CHECK(logged <= store->last);
+    store->disk->unsynced_count = 0;
+    return OK;
+}
+
+/* Tables go to files whenever the engine likes, each column family's by itself. */
+static void flush_some(struct store *store)
+{
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        if (chance(8) == 0) {
+            tree_unref(store->disk->files.roots[cf]);
+            store->disk->files.roots[cf] = tree_ref(store->state.roots[cf]);
+        }
+}
+
+int store_apply(struct store *store, struct store_batch *batch, char *error, size_t size)
+{
+    if (!store->disk)
+        return refuse(ERR_STORE, error, size);
+    if (due(&store->fail_apply_in))
+        store->apply_stopped = store->fail_kind;
+    if (store->apply_stopped)
+        return refuse(store->apply_stopped, error, size);
+    state_apply(&store->state, batch);
+    flush_some(store);
+    return OK;
+}
+
+/* Batches up to `logged` are in the tables: those go to files, and the batches from the log. */
+static void store_shorten(struct store *store, uint64_t logged)
+{
+    struct disk *disk = store->disk;
+    uint64_t newer = store->last - logged;
+    CHECK(logged <= store->last);
+    state_set(&disk->files, &store->state);
+    if (newer < disk->log_count)
+        disk_trim(disk, disk->log_count - newer);
+    CHECK(disk->unsynced_count <= disk->log_count);
+}
+
+void store_applied(struct store *store, uint64_t logged)
+{
+    CHECK(logged <= store->last);
+    store->applied = logged;
+    if (store->disk && chance(3) == 0)
+        store_shorten(store, logged);
+}
+
+bool store_log_is_long(const struct store *store)
+{
+    return store->disk && store->disk->log_count > 20;
+}
+
+void store_set_unsettled(struct store *store, uint64_t since_ms)
+{
+    store->unsettled_ms = since_ms;
+}
+
+uint64_t store_unsettled(const struct store *store)
+{
+    return store->unsettled_ms;
+}
+
+int store_write(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size)
+{
+    int err = store_log(store, batch, sync, error, size);
+    return err == OK ? store_apply(store, batch, error, size) : err;
+}
+
+/* The batch that failed never was. Tables that failed are made anew from files and the log. */
+int store_recover(struct store *store, bool *is_reopened, char *error, size_t size)
+{
+    *is_reopened = false;
     CHECK(store->iters_now == 0);
     if (!store->disk)
         return refuse(ERR_STORE, error, size);
-    if (store->stopped && store->fail_recovers) {
+    if ((store->stopped || store->apply_stopped) && store->fail_recovers) {
         store->fail_recovers--;
-        return refuse(store->stopped, error, size);
+        return refuse(store->stopped ? store->stopped : store->apply_stopped, error, size);
     }
     store->stopped = OK;
-    disk_settle(store->disk, store->disk->unsynced_count);
-    if (store->has_doubtful && chance(2)) {
-        state_set(&store->state, &store->doubtful);
-        state_set(&store->disk->durable, &store->doubtful);
+    store->disk->unsynced_count = 0;
+    if (store->apply_stopped) {
+        disk_replay(store->disk);
+        state_set(&store->state, &store->disk->files);
+        *is_reopened = true;
     }
-    state_drop(&store->doubtful);
-    store->has_doubtful = false;
+    store->apply_stopped = OK;
+    drop_doubtful(store);
     return OK;
 }
 
 /* ---- control ----------------------------------------------------------------------------- */
+
+/* The row is in no file any more, whatever the log brings back of the others. */
+static void drop_row(struct store *store, enum cf cf, struct bytes key)
+{
+    tree_replace(&store->state.roots[cf], key, key, true, NULL);
+    tree_replace(&store->disk->files.roots[cf], key, key, true, NULL);
+}
 
 /* Asks for every row of a collection's column family whether it may go, as the engine does. */
 static void drop_orphans(struct store *store, enum cf cf, struct bytes from, struct bytes to)
@@ -603,7 +738,7 @@ static void drop_orphans(struct store *store, enum cf cf, struct bytes from, str
     for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter)) {
         struct bytes key = store_iter_key(iter);
         if (store->drop(store->drop_owner, store, cf, key))
-            tree_replace(&store->state.roots[cf], key, key, true, NULL);
+            drop_row(store, cf, key);
     }
     store_iter_free(iter);
 }
@@ -613,10 +748,8 @@ void store_compact(struct store *store, enum cf cf, struct bytes from, struct by
     bool has_orphans = cf == CF_DATA || cf == CF_ZSET_SCORE || cf == CF_STREAM || cf == CF_RANK;
     if (!store->disk || store->stopped)
         return;
-    disk_settle(store->disk, store->disk->unsynced_count);
     if (store->drop && has_orphans)
         drop_orphans(store, cf, from, to);
-    state_set(&store->disk->durable, &store->state);
 }
 
 void store_env_resize(struct store_env *env, uint64_t block_cache_bytes)
@@ -687,7 +820,10 @@ void store_info(struct store *store, struct out *out)
 
 int store_flush(struct store *store, char *error, size_t size)
 {
-    return store_sync(store, error, size);
+    if (!store->disk || store->apply_stopped)
+        return refuse(ERR_STORE, error, size);
+    store_shorten(store, store->applied);
+    return OK;
 }
 
 void store_settle_ranges(struct store *store)
@@ -717,6 +853,6 @@ int store_checkpoint(struct store *store, const char *path, char *error, size_t 
         snprintf(error, size, "%s: exists", path);
         return ERR_STORE;
     }
-    state_share(&disk_new(path)->durable, &store->state);
+    state_share(&disk_new(path)->files, &store->logged);
     return OK;
 }

@@ -240,7 +240,10 @@ static void break_disk(struct store *store, bool is_read)
         return;
     }
     say("disk fails", 0);
-    store_mem_fail_next(store, 1 + sim_random(4), sim_random(2) ? ERR_DISK_FULL : ERR_STORE);
+    if (sim_random(3) == 0)
+        store_mem_fail_apply(store, 1 + sim_random(4), sim_random(2) ? ERR_DISK_FULL : ERR_STORE);
+    else
+        store_mem_fail_next(store, 1 + sim_random(4), sim_random(2) ? ERR_DISK_FULL : ERR_STORE);
     store_mem_fail_recover(store, sim_random(3));
 }
 
@@ -373,6 +376,7 @@ static void heal_stores(void)
         for (unsigned j = 0; j < world.cluster.plan.partitions; j++) {
             struct store *store = backend->seats[j].partition->store;
             store_mem_fail_next(store, 0, ERR_STORE);
+            store_mem_fail_apply(store, 0, ERR_STORE);
             store_mem_fail_recover(store, 0);
             store_mem_fail_read(store, 0);
         }

@@ -1,5 +1,5 @@
 /*
- * test_overlay.c - the overlay against a model: random effects, seals, commits, failures and rollbacks over few
+ * test_overlay.c - the overlay against a model: random effects, batches, layers, failures and rollbacks over few
  * keys; after every step reads and walks in both directions must show what the model says. One detached walk at a time lives
  * over many steps, and must show what the model said when it was opened.
  *
@@ -16,20 +16,25 @@
 
 enum { KEYS = 40, SEEDS = 150, STEPS = 400 };
 
+static const struct store_options OPTIONS = {.path = "overlay"};
+
 /* What one key holds in one state: -1 nothing, else a number. */
 struct state {
     int values[KEYS];
 };
 
 struct world {
+    struct store_env *env;
     struct store *store;
     struct overlay *overlay;
     struct store_batch *batch;
-    struct state durable; /* in the store */
-    struct state sealed;  /* with the layer in flight */
-    struct state now;     /* with current */
+    struct state durable; /* in the log */
+    struct state sealed;  /* with the batch in flight */
+    struct state now;     /* with the collecting one */
     struct state saved;   /* at the savepoint */
-    struct layer *layer;
+    const struct batch *in_flight;
+    bool fills_layer;              /* it does, the settling one */
+    int settled;                   /* layers */
     struct overlay_iter *detached; /* NULL: none */
     struct state seen;             /* what it must show */
     int at;                        /* it stands on this row */
@@ -107,27 +112,68 @@ static void step_command(struct world *world)
     }
 }
 
+/* The layer that waits goes into the store's tables. */
+static void step_settle(struct world *world)
+{
+    char error[128];
+    _Atomic size_t written = 0;
+    if (!overlay_settling(world->overlay) && !world->in_flight && !overlay_dirty(world->overlay))
+        overlay_turn(world->overlay);
+    const struct layer *layer = overlay_settling(world->overlay);
+    if (!layer || (world->in_flight && world->fills_layer))
+        return;
+    store_batch_clear(world->batch);
+    CHECK(layer_apply(layer, world->store, world->batch, &written, error, sizeof error) == OK);
+    overlay_settled(world->overlay);
+    world->settled++;
+}
+
 static void step_commit(struct world *world)
 {
     char error[128];
-    if (!world->layer) {
+    if (!world->in_flight) {
         if (!overlay_dirty(world->overlay))
             return;
-        world->layer = overlay_seal(world->overlay);
+        world->in_flight = overlay_seal(world->overlay);
+        world->fills_layer = overlay_is_full(world->overlay) && !overlay_settling(world->overlay);
+        if (world->fills_layer)
+            overlay_turn(world->overlay);
         world->sealed = world->now;
         return;
     }
     store_batch_clear(world->batch);
-    layer_write(world->layer, world->store, world->batch);
-    world->layer = NULL;
-    if (chance(world, 8) == 0) { /* the write fails: both layers are void */
+    batch_write(world->in_flight, world->store, world->batch);
+    world->in_flight = NULL;
+    if (chance(world, 8) == 0) { /* it fails: both batches are void */
         overlay_discard(world->overlay);
         world->now = world->durable;
         return;
     }
-    CHECK(store_write(world->store, world->batch, true, error, sizeof error) == OK);
+    CHECK(store_log(world->store, world->batch, true, error, sizeof error) == OK);
     overlay_retire(world->overlay);
     world->durable = world->sealed;
+}
+
+/* What is in the log is what is durable. */
+static void check_log(struct world *world)
+{
+    char error[128];
+    store_mem_crash(world->store);
+    store_close(world->store);
+    world->store = store_open(world->env, &OPTIONS, error, sizeof error);
+    CHECK(world->store);
+    for (int i = 0; i < KEYS; i++) {
+        char key[16];
+        char want[16];
+        struct slice value;
+        int err = store_get(world->store, CF_DATA, key_of(i, key), &value);
+        CHECK((err == OK) == (world->durable.values[i] >= 0));
+        if (err != OK)
+            continue;
+        size_t len = (size_t)sprintf(want, "%d", world->durable.values[i]);
+        CHECK(bytes_equal(slice_bytes(&value), (struct bytes){want, len}));
+        slice_release(&value);
+    }
 }
 
 static void check_gets(struct world *world)
@@ -241,7 +287,7 @@ static void detached_begin(struct world *world)
         return;
     overlay_observe_begin(world->overlay);
     overlay_iter_detach(world->detached);
-    if (!world->layer && !overlay_dirty(world->overlay))
+    if (!world->in_flight && !overlay_dirty(world->overlay))
         CHECK(overlay_observed(world->overlay) == 0);
 }
 
@@ -264,22 +310,22 @@ static void check_observed(struct world *world)
             slice_release(&value);
         if (world->now.values[i] != world->durable.values[i])
             CHECK(overlay_observed(world->overlay) != 0);
-        if (!world->layer && !overlay_dirty(world->overlay))
+        if (!world->in_flight && !overlay_dirty(world->overlay))
             CHECK(overlay_observed(world->overlay) == 0);
     }
 }
 
-static void run_seed(uint64_t seed, int steps)
+static int run_seed(uint64_t seed, int steps)
 {
-    static const struct store_options OPTIONS = {.path = "overlay"};
     char error[128];
     struct world world = {.random = seed, .seed = seed};
     store_mem_reset();
     store_mem_seed(seed);
-    struct store_env *env = store_env_new(&(struct store_env_options){0});
-    world.store = store_open(env, &OPTIONS, error, sizeof error);
+    world.env = store_env_new(&(struct store_env_options){0});
+    world.store = store_open(world.env, &OPTIONS, error, sizeof error);
     CHECK(world.store);
     world.overlay = overlay_new(world.store);
+    overlay_use_layers(world.overlay, 256 << chance(&world, 8)); /* bytes: a batch or many */
     if (seed % 2)
         overlay_use_cache(world.overlay, 1);
     world.batch = store_batch_new();
@@ -290,6 +336,8 @@ static void run_seed(uint64_t seed, int steps)
             step_commit(&world);
         else
             step_command(&world);
+        if (chance(&world, 6) == 0)
+            step_settle(&world);
         check_gets(&world);
         check_walk(&world, false);
         check_walk(&world, true);
@@ -297,21 +345,25 @@ static void run_seed(uint64_t seed, int steps)
         step_detached(&world);
     }
     overlay_iter_free(world.detached);
-    store_batch_free(world.batch);
     overlay_free(world.overlay);
+    check_log(&world);
+    store_batch_free(world.batch);
     store_close(world.store);
-    store_env_free(env);
+    store_env_free(world.env);
+    return world.settled;
 }
 
 int main(int argc, char **argv)
 {
     if (argc > 1) {
-        run_seed(strtoull(argv[1], NULL, 10), argc > 2 ? atoi(argv[2]) : STEPS);
+        (void)run_seed(strtoull(argv[1], NULL, 10), argc > 2 ? atoi(argv[2]) : STEPS);
         printf("1 passed, 0 failed\n");
         return 0;
     }
+    int settled = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
-        run_seed(seed, STEPS);
+        settled += run_seed(seed, STEPS);
+    CHECK(settled > SEEDS);
     printf("%d passed, 0 failed\n", SEEDS);
     return 0;
 }

@@ -9,9 +9,9 @@
  * {version} of a collection, {now} in milliseconds. Long runs of zeros are {counted}.
  */
 #include "backend/encoding.h"
+#include "backend/overlay.h"
 #include "backend/partition.h"
 #include "backend/server.h"
-#include "backend/store/store.h"
 #include "shared/check.h"
 #include "shared/command.h"
 #include "shared/log.h"
@@ -162,16 +162,17 @@ static uint32_t version_count;
 
 static void note_versions(void)
 {
-    struct store_iter *iter = store_iter_new(partition->store, CF_METADATA, BYTES(""), BYTES(""));
-    for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter)) {
+    struct overlay_iter *iter =
+        overlay_iter_new(partition->overlay, CF_METADATA, BYTES(""), BYTES(""));
+    for (overlay_iter_seek_first(iter); overlay_iter_valid(iter); overlay_iter_next(iter)) {
         struct metadata metadata;
-        CHECK(decode_metadata(store_iter_value(iter), &metadata));
+        CHECK(decode_metadata(overlay_iter_value(iter), &metadata));
         if (type_is_inline(metadata.type))
             continue;
         CHECK(version_count < VERSIONS_MAX);
         put_u64(versions[version_count++], metadata.version);
     }
-    store_iter_free(iter);
+    overlay_iter_free(iter);
 }
 
 /* What the 8 bytes stand for; NULL: for themselves. */
@@ -222,15 +223,15 @@ static void print_rows(FILE *file)
     note_versions();
     for (unsigned cf = CF_METADATA; cf < CF_COUNT;
          cf++) { /* counters and batches change with time */
-        struct store_iter *iter = store_iter_new(partition->store, cf, BYTES(""), BYTES(""));
-        for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter)) {
+        struct overlay_iter *iter = overlay_iter_new(partition->overlay, cf, BYTES(""), BYTES(""));
+        for (overlay_iter_seek_first(iter); overlay_iter_valid(iter); overlay_iter_next(iter)) {
             (void)fprintf(file, "%s: ", names[cf]);
-            print_bytes(file, store_iter_key(iter));
+            print_bytes(file, overlay_iter_key(iter));
             (void)fputs(" = ", file);
-            print_bytes(file, store_iter_value(iter));
+            print_bytes(file, overlay_iter_value(iter));
             (void)fputc('\n', file);
         }
-        store_iter_free(iter);
+        overlay_iter_free(iter);
     }
 }
 

@@ -10,9 +10,9 @@
  *   (3) both keys of a client are always the same;
  *   (4) the counters of keys are right after every crash and at the end.
  */
+#include "backend/overlay.h"
 #include "backend/partition.h"
 #include "backend/server.h"
-#include "backend/store/store.h"
 #include "shared/check.h"
 #include "shared/command.h"
 #include "shared/error.h"
@@ -248,10 +248,10 @@ static void check_counters(void)
 {
     const struct bytes all = BYTES("");
     uint64_t rows = 0;
-    struct store_iter *iter = store_iter_new(partition->store, CF_METADATA, all, all);
-    for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter))
+    struct overlay_iter *iter = overlay_iter_new(partition->overlay, CF_METADATA, all, all);
+    for (overlay_iter_seek_first(iter); overlay_iter_valid(iter); overlay_iter_next(iter))
         rows++;
-    store_iter_free(iter);
+    overlay_iter_free(iter);
     CHECK(rows == space_keys_total(partition->spaces));
 }
 

@@ -95,9 +95,9 @@ static void step_commit(struct world *world)
     space_seal(world->set);
     if (!overlay_dirty(world->overlay))
         return;
-    struct layer *layer = overlay_seal(world->overlay);
+    const struct batch *batch = overlay_seal(world->overlay);
     store_batch_clear(world->batch);
-    layer_write(layer, world->store, world->batch);
+    batch_write(batch, world->store, world->batch);
     if (chance(world, 5) == 0) {
         overlay_discard(world->overlay);
         CHECK(space_reload(world->set));
@@ -165,7 +165,7 @@ static void run_seed(uint64_t seed)
     world.store = store_open(env, &OPTIONS, error, sizeof error);
     CHECK(world.store);
     world.overlay = overlay_new(world.store);
-    world.set = space_set_new(world.overlay, world.store);
+    world.set = space_set_new(world.overlay);
     world.batch = store_batch_new();
     bool is_long = seed % 20 == 0;
     if (is_long)

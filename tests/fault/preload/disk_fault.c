@@ -6,7 +6,7 @@
  * kill -9 the test cuts every file to what was guaranteed, plus a random part of the rest (tests/fault/disk.py).
  *
  * Failing calls: $DISK_CONTROL is a shared page, see struct control. The test arms it, and the call whose turn it is
- * fails with the errno it asks for. Files whose name ends with .log (RocksDB's write-ahead log) and others are told
+ * fails with the errno it asks for. Files whose name ends with .batches (the log) or .batches.new and others are told
  * apart, because what a program can do about them differs.
  */
 #include <dlfcn.h>
@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { WRITE_LOG = 1, SYNC_LOG = 2, WRITE_OTHER = 4, SYNC_OTHER = 8 };
@@ -83,7 +84,7 @@ static bool fails(int fd, int kind_log, int kind_other)
     size_t len = path_of(fd, path, sizeof path);
     if (!len)
         return false;
-    bool is_log = len > 4 && strcmp(path + len - 4, ".log") == 0;
+    bool is_log = strstr(path, ".batches") != NULL;
     if (!(atomic_load(&control->kinds) & (is_log ? kind_log : kind_other)))
         return false;
     if (atomic_fetch_sub(&control->countdown, 1) > 1)
@@ -163,6 +164,26 @@ ssize_t pwrite(int fd, const void *data, size_t size, off_t offset)
 ssize_t pwrite64(int fd, const void *data, size_t size, off_t offset)
 {
     return pwrite_with("pwrite64", fd, data, size, offset);
+}
+
+static ssize_t pwritev_with(const char *name, int fd, const struct iovec *parts, int count,
+                            off_t offset)
+{
+    ssize_t (*real)(int, const struct iovec *, int, off_t) =
+        (ssize_t(*)(int, const struct iovec *, int, off_t))next(name);
+    if (fails(fd, WRITE_LOG, WRITE_OTHER))
+        return -1;
+    return real(fd, parts, count, offset);
+}
+
+ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset)
+{
+    return pwritev_with("pwritev", fd, parts, count, offset);
+}
+
+ssize_t pwritev64(int fd, const struct iovec *parts, int count, off_t offset)
+{
+    return pwritev_with("pwritev64", fd, parts, count, offset);
 }
 
 static int truncate_with(const char *name, int fd, off_t size)

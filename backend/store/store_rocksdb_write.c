@@ -1,0 +1,312 @@
+/*
+ * store_rocksdb_write.c - the store on RocksDB: batches, the log, the tables, and the way back after a failure.
+ *
+ *   store_log ──► log ─── tables' files have it ──► log files go
+ *                  :                 ▲
+ *   store_apply ──►: memory tables ──┘ flushed when they are full, or the log is too long
+ *
+ * RocksDB's own log is not used: a failed write says nothing of the log, and a failed log nothing of the tables.
+ *
+ *   the log fails    batch_log_renew: the batch that failed is void, a probe goes into a new file
+ *   a table fails    it is not written to any more, and goes on answering reads; only a reopen ends that (the C API has
+ *                    no Resume). Rows in memory tables are gone then, and come back from the log. There is no way to read
+ *                    while the database is closed: first a file is written where its files are, and two attempts are made.
+ */
+#include "backend/store/store_path.h"
+#include "backend/store/store_rocksdb.h"
+#include "shared/check.h"
+#include "shared/error.h"
+#include "shared/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    BATCH_BYTES_KEPT = 1 << 20,   /* a cleared batch that was bigger gives its memory back */
+    RECOVER_BYTES_FREE = 4 << 20, /* room a reopen needs beside that for the rows in the log */
+    PROBE_BYTES = 4096,
+    END_KEY_BYTES = 32,
+};
+
+struct store_batch {
+    rocksdb_writebatch_t *rows;
+};
+
+/* ---- batches ----------------------------------------------------------------------------- */
+
+struct store_batch *store_batch_new(void)
+{
+    struct store_batch *batch = calloc(1, sizeof *batch);
+    CHECK(batch);
+    batch->rows = rocksdb_writebatch_create();
+    return batch;
+}
+
+void store_batch_free(struct store_batch *batch)
+{
+    rocksdb_writebatch_destroy(batch->rows);
+    free(batch);
+}
+
+void store_batch_clear(struct store_batch *batch)
+{
+    if (store_batch_bytes(batch) <= BATCH_BYTES_KEPT) {
+        rocksdb_writebatch_clear(batch->rows);
+        return;
+    }
+    rocksdb_writebatch_destroy(batch->rows);
+    batch->rows = rocksdb_writebatch_create();
+}
+
+/* A batch can be filled while there is no database; store_log then refuses it. */
+void store_batch_put(struct store_batch *batch, struct store *store, enum cf cf, struct bytes key,
+                     struct bytes value)
+{
+    CHECK(cf < CF_COUNT);
+    if (store->db)
+        rocksdb_writebatch_put_cf(batch->rows, store->cfs[cf], key.data, key.len, value.data,
+                                  value.len);
+}
+
+void store_batch_delete(struct store_batch *batch, struct store *store, enum cf cf,
+                        struct bytes key)
+{
+    CHECK(cf < CF_COUNT);
+    if (store->db)
+        rocksdb_writebatch_delete_cf(batch->rows, store->cfs[cf], key.data, key.len);
+}
+
+/* RocksDB wants an end and refuses a batch with a reversed range. */
+void store_batch_delete_range(struct store_batch *batch, struct store *store, enum cf cf,
+                              struct bytes from, struct bytes to)
+{
+    char end[END_KEY_BYTES];
+    CHECK(cf < CF_COUNT);
+    memset(end, 0xff, sizeof end);
+    if (!to.len)
+        to = (struct bytes){end, sizeof end};
+    if (!store->db || bytes_compare(from, to) >= 0)
+        return;
+    store_range_begun(store, cf);
+    rocksdb_writebatch_delete_range_cf(batch->rows, store->cfs[cf], from.data, from.len, to.data,
+                                       to.len);
+}
+
+void store_batch_log_data(struct store_batch *batch, struct bytes data)
+{
+    rocksdb_writebatch_put_log_data(batch->rows, data.data, data.len);
+}
+
+size_t store_batch_bytes(const struct store_batch *batch)
+{
+    size_t size;
+    (void)rocksdb_writebatch_data(batch->rows, &size);
+    return size;
+}
+
+/* ---- the log ----------------------------------------------------------------------------- */
+
+int store_log(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size)
+{
+    struct bytes rows;
+    if (!store->db)
+        return store_lost(error, size);
+    rows.data = rocksdb_writebatch_data(batch->rows, &rows.len);
+    return batch_log_append(store->log, rows, sync, error, size);
+}
+
+uint64_t store_logged(const struct store *store)
+{
+    return store->log ? batch_log_last(store->log) : 0;
+}
+
+int store_sync(struct store *store, char *error, size_t size)
+{
+    return store->db ? batch_log_sync(store->log, error, size) : store_lost(error, size);
+}
+
+int store_sync_upto(struct store *store, uint64_t logged, char *error, size_t size)
+{
+    return store->db ? batch_log_sync_upto(store->log, logged, error, size)
+                     : store_lost(error, size);
+}
+
+/* ---- the tables -------------------------------------------------------------------------- */
+
+/* Tables that failed are not written to again, whatever the engine says of itself. */
+static int apply_gate(struct store *store, char *error, size_t size)
+{
+    if (!store->db)
+        return store_lost(error, size);
+    if (atomic_load(&store->stopped))
+        (void)snprintf(error, size, "%s", store->stopped_reason);
+    return atomic_load(&store->stopped);
+}
+
+static int tables_failed(struct store *store, char *reason, char *error, size_t size)
+{
+    (void)snprintf(store->stopped_reason, sizeof store->stopped_reason, "%s", reason);
+    int err = store_failure(reason, error, size);
+    atomic_store(&store->stopped, err);
+    return err;
+}
+
+int store_apply(struct store *store, struct store_batch *batch, char *error, size_t size)
+{
+    int err = apply_gate(store, error, size);
+    if (err != OK)
+        return err;
+    char *reason = NULL;
+    pthread_mutex_lock(&store->apply_lock);
+    rocksdb_write(store->db, store->apply_options, batch->rows, &reason);
+    pthread_mutex_unlock(&store->apply_lock);
+    store_ranges_landed(store);
+    return reason ? tables_failed(store, reason, error, size) : OK;
+}
+
+void store_applied(struct store *store, uint64_t logged)
+{
+    atomic_store(&store->applied, logged);
+}
+
+void store_set_unsettled(struct store *store, uint64_t since_ms)
+{
+    atomic_store(&store->unsettled_ms, since_ms);
+}
+
+uint64_t store_unsettled(const struct store *store)
+{
+    return atomic_load(&store->unsettled_ms);
+}
+
+bool store_log_is_long(const struct store *store)
+{
+    return store->log && batch_log_bytes(store->log) >= store->log_bytes_max;
+}
+
+/* What was applied before the flush began is in files then, and the log does not need it; while a checkpoint is on its way
+ * nothing leaves the log. */
+static int flush_locked(struct store *store, char *error, size_t size)
+{
+    char *reason = NULL;
+    if (!store->db || !store->log)
+        return store_lost(error, size);
+    uint64_t applied = atomic_load(&store->applied);
+    rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
+    rocksdb_flushoptions_set_wait(options, 1);
+    for (enum cf cf = 0; cf < CF_COUNT && !reason; cf++)
+        rocksdb_flush_cf(store->db, options, store->cfs[cf], &reason);
+    rocksdb_flushoptions_destroy(options);
+    if (reason)
+        return store_failure(reason, error, size);
+    pthread_mutex_lock(&store->apply_lock);
+    atomic_store(&store->filed, applied);
+    batch_log_trim(store->log, applied);
+    pthread_mutex_unlock(&store->apply_lock);
+    return OK;
+}
+
+int store_flush(struct store *store, char *error, size_t size)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    int err = flush_locked(store, error, size);
+    pthread_rwlock_unlock(&store->lock);
+    return err;
+}
+
+int store_write(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size)
+{
+    int err = store_log(store, batch, sync, error, size);
+    if (err == OK)
+        err = store_apply(store, batch, error, size);
+    if (err != OK)
+        return err;
+    store_applied(store, store_logged(store));
+    return store_log_is_long(store) ? store_flush(store, error, size) : OK;
+}
+
+/* ---- the way back ------------------------------------------------------------------------ */
+
+static int disk_error(const char *path, char *error, size_t size)
+{
+    int reason = errno;
+    (void)snprintf(error, size, "%s: %s", path, strerror(reason));
+    return reason == ENOSPC || reason == EDQUOT ? ERR_DISK_FULL : ERR_STORE;
+}
+
+/* The disk takes a file where those of the database are. */
+static int probe_disk(const struct store *store, char *error, size_t size)
+{
+    static const char zeros[PROBE_BYTES];
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/probe", store->path) >= (int)sizeof path)
+        return ERR_STORE;
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+    bool is_good =
+        fd >= 0 && write(fd, zeros, sizeof zeros) == (ssize_t)sizeof zeros && fsync(fd) == 0;
+    int err = is_good ? OK : disk_error(path, error, size);
+    if (fd >= 0)
+        (void)close(fd);
+    (void)unlink(path);
+    return err;
+}
+
+/* A reopen writes the rows of the log to files: without room for that it would fail, and reads with it. */
+static int has_room(struct store *store, char *error, size_t size)
+{
+    uint64_t free_bytes = path_free_bytes(store->path);
+    uint64_t need_bytes = batch_log_bytes(store->log) + RECOVER_BYTES_FREE;
+    if (free_bytes >= need_bytes)
+        return probe_disk(store, error, size);
+    (void)snprintf(error, size,
+                   "No space left on device: %llu bytes are free, %llu are needed to recover",
+                   (unsigned long long)free_bytes, (unsigned long long)need_bytes);
+    return ERR_DISK_FULL;
+}
+
+/* The batch that failed is void as soon as this one is durable. */
+static int renew_log(struct store *store, char *error, size_t size)
+{
+    int err = batch_log_renew(store->log, error, size);
+    if (err != OK)
+        return err;
+    struct store_batch *batch = store_batch_new();
+    store_batch_log_data(batch, BYTES("probe"));
+    err = store_log(store, batch, true, error, size);
+    store_batch_free(batch);
+    return err;
+}
+
+/* A flush or a compaction that failed in the background may not have been met by an apply yet. */
+static bool tables_are_sound(struct store *store)
+{
+    uint64_t errors = 0;
+    (void)rocksdb_property_int_cf(store->db, store->cfs[CF_SYSTEM], "rocksdb.background-errors",
+                                  &errors);
+    return !errors && !atomic_load(&store->stopped);
+}
+
+int store_recover(struct store *store, bool *is_reopened, char *error, size_t size)
+{
+    *is_reopened = false;
+    if (store->db) {
+        bool is_sound = tables_are_sound(store);
+        int err = is_sound ? OK : has_room(store, error, size);
+        if (err == OK)
+            err = renew_log(store, error, size);
+        if (err != OK || is_sound)
+            return err;
+    }
+    store_db_close(store);
+    int err = store_db_open(store, error, size);
+    if (err != OK)
+        err = store_db_open(store, error, size);
+    *is_reopened = err == OK;
+    if (err != OK)
+        log_event(LOG_ERROR, "store_lost", "path=%s reason=\"%s\"", store->path, error);
+    return err;
+}
