@@ -568,6 +568,101 @@ START_TEST(no_acknowledged_row_is_lost_wherever_the_disk_fails)
 }
 END_TEST
 
+/* ---- the log and the tables -------------------------------------------------------------- */
+
+/* From now on the store is what a process that was killed here would have left. */
+static void go_on_as_if_killed(void)
+{
+    char command[300];
+    snprintf(command, sizeof command, "cp -r %s %s.left", store_path, store_path);
+    ck_assert_int_eq(system(command), 0);
+    store_close(store);
+    snprintf(store_path + strlen(store_path), sizeof store_path - strlen(store_path), ".left");
+    open_with(NULL, NULL);
+}
+
+/* One batch that is logged and not applied. */
+static void log_only(const char *key, const char *value)
+{
+    put(CF_DATA, key, value);
+    ck_assert_int_eq(store_log(store, batch, true, error, sizeof error), OK);
+    store_batch_clear(batch);
+}
+
+START_TEST(what_is_logged_and_in_no_table_is_there_after_a_kill)
+{
+    log_only("a", "1");
+    log_only("a", "2");
+    log_only("b", "1");
+    ck_assert_str_eq(get(CF_DATA, "a"), "(none)");
+    go_on_as_if_killed();
+    ck_assert_str_eq(get(CF_DATA, "a"), "2");
+    ck_assert_str_eq(get(CF_DATA, "b"), "1");
+}
+END_TEST
+
+START_TEST(a_flush_leaves_in_the_log_what_is_in_no_table)
+{
+    put(CF_DATA, "applied", "1");
+    commit_synced();
+    uint64_t applied = store_logged(store);
+    log_only("logged", "1");
+    store_applied(store, applied);
+    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+    go_on_as_if_killed();
+    ck_assert_str_eq(get(CF_DATA, "applied"), "1");
+    ck_assert_str_eq(get(CF_DATA, "logged"), "1");
+}
+END_TEST
+
+START_TEST(a_stop_keeps_batches_that_are_in_no_table_however_long_the_log_is)
+{
+    static char value[1 << 20];
+    char key[8];
+    for (int i = 0; i < 12; i++) {
+        snprintf(key, sizeof key, "%02d", i);
+        store_batch_put(batch, store, CF_DATA, bytes_of(key), (struct bytes){value, sizeof value});
+        ck_assert_int_eq(store_log(store, batch, true, error, sizeof error), OK);
+        store_batch_clear(batch);
+    }
+    reopen();
+    reopen();
+    ck_assert_str_eq(walk(CF_DATA, "", "", true), "00 01 02 03 04 05 06 07 08 09 10 11 ");
+}
+END_TEST
+
+START_TEST(flushes_and_compactions_that_fail_leave_the_log_alone)
+{
+    struct store_progress progress = {0};
+    put(CF_DATA, "a", "1");
+    commit_synced();
+    fail_files = ".sst";
+    fail_write = ENOSPC;
+    ck_assert_int_ne(store_flush(store, error, sizeof error), OK);
+    (void)store_compact_all(store, &progress);
+    ck_assert_int_ne(store_flush(store, error, sizeof error), OK);
+    fail_write = 0;
+    go_on_as_if_killed();
+    ck_assert_str_eq(get(CF_DATA, "a"), "1");
+}
+END_TEST
+
+START_TEST(a_checkpoint_has_what_is_in_no_table)
+{
+    char path[sizeof store_path];
+    put(CF_DATA, "applied", "1");
+    commit_synced();
+    log_only("applied", "2");
+    snprintf(path, sizeof path, "%s/db.copy", dir);
+    ck_assert_int_eq(store_checkpoint(store, path, error, sizeof error), OK);
+    log_only("applied", "3");
+    store_close(store);
+    memcpy(store_path, path, sizeof path);
+    open_with(NULL, NULL);
+    ck_assert_str_eq(get(CF_DATA, "applied"), "2");
+}
+END_TEST
+
 START_TEST(recovery_of_a_sound_store_does_nothing)
 {
     put_acknowledged();
@@ -1003,6 +1098,11 @@ int main(int argc, char **argv)
     tcase_add_test(tests, a_failed_sync_is_refused_until_recovery);
     tcase_add_test(tests, reads_go_on_when_the_database_cannot_be_reopened);
     tcase_add_test(tests, no_acknowledged_row_is_lost_wherever_the_disk_fails);
+    tcase_add_test(tests, what_is_logged_and_in_no_table_is_there_after_a_kill);
+    tcase_add_test(tests, a_flush_leaves_in_the_log_what_is_in_no_table);
+    tcase_add_test(tests, a_stop_keeps_batches_that_are_in_no_table_however_long_the_log_is);
+    tcase_add_test(tests, flushes_and_compactions_that_fail_leave_the_log_alone);
+    tcase_add_test(tests, a_checkpoint_has_what_is_in_no_table);
     tcase_add_test(tests, recovery_of_a_sound_store_does_nothing);
     tcase_add_test(tests, background_writes_keep_to_their_limit);
     tcase_add_test(tests, readers_compaction_and_a_writer_share_the_store);
