@@ -98,8 +98,9 @@ async function messages(client, options) {
   assert.strictEqual(await client.publish('nr:c2', 'two'), 1);
   assert.strictEqual(await client.publish('nr:pattern', 'three'), 1);
   await until(() => heard.length === 22);
-  assert.deepStrictEqual(heard.slice(0, 20), [...Array(20).keys()].map((i) => `nr:c1=${i}`));
-  assert.deepStrictEqual(heard.slice(20).sort(), ['nr:c2=two', 'nr:pattern=three']);
+  const isFirst = (line) => line.startsWith('nr:c1='); // messages of one channel keep their order, not those of several
+  assert.deepStrictEqual(heard.filter(isFirst), [...Array(20).keys()].map((i) => `nr:c1=${i}`));
+  assert.deepStrictEqual(heard.filter((line) => !isFirst(line)).sort(), ['nr:c2=two', 'nr:pattern=three']);
   await listener.sSubscribe('nr:shard', note);
   assert.strictEqual(await client.sPublish('nr:shard', 'four'), 1);
   await until(() => heard.length === 23);
