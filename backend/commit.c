@@ -264,7 +264,7 @@ bool commit_turn(struct commit *commit)
     commit->ticket = overlay_ticket(commit->overlay);
     const struct batch *batch = overlay_seal(commit->overlay);
     uint64_t now_ms = loop_wall_ms(commit->loop);
-    if (!commit->current_ms)
+    if (!commit->current_ms || now_ms < commit->current_ms) /* the clock may go back */
         commit->current_ms = now_ms;
     bool is_due = overlay_is_full(commit->overlay) || now_ms > commit->current_ms + LAYER_AGE_MS;
     commit->fills_layer = is_due && !overlay_settling(commit->overlay);
@@ -295,6 +295,11 @@ bool commit_settle(struct commit *commit)
         return false;
     turn(commit);
     end_layer(commit);
+    if (store_figure(commit->store, "stalled") ||
+        store_figure(commit->store, "delayed_write_rate")) { /* that may take long */
+        begin_settling(commit);
+        return false;
+    }
     if (!settle_now(commit->settle, commit->layer_logged))
         return false; /* commit_turn sees it */
     commit->settling_ms = 0;

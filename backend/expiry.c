@@ -118,6 +118,7 @@ bool expiry_is_orphan(void *owner, struct store *store, enum cf cf, struct bytes
         return false;
     struct arena arena;
     arena_init(&arena);
+    uint64_t known_ms = tables_ms(store); /* before the tables are asked: they only learn more */
     struct slice value;
     bool orphan = false;
     int err =
@@ -128,7 +129,7 @@ bool expiry_is_orphan(void *owner, struct store *store, enum cf cf, struct bytes
         struct metadata meta;
         if (decode_metadata(slice_bytes(&value), &meta))
             orphan = type_is_inline(meta.type) || meta.version != version ||
-                     (meta.expire_ms && meta.expire_ms + ORPHAN_GRACE_MS < tables_ms(store));
+                     (meta.expire_ms && meta.expire_ms + ORPHAN_GRACE_MS < known_ms);
         slice_release(&value);
     }
     arena_fini(&arena);

@@ -358,8 +358,11 @@ size_t overlay_bytes(const struct overlay *overlay)
 
 bool overlay_is_behind(const struct overlay *overlay, size_t settled_bytes)
 {
-    return overlay->settling &&
-           overlay->current->arena.bytes > 2 * overlay->layer_bytes + settled_bytes;
+    if (!overlay->settling)
+        return false;
+    double settled = (double)settled_bytes / (double)(overlay->settling->arena.bytes + 1);
+    double room = 2 * (double)overlay->layer_bytes * (1 + settled);
+    return (double)overlay->current->arena.bytes > room;
 }
 
 size_t overlay_memory(const struct overlay *overlay)

@@ -112,7 +112,8 @@ bool overlay_iter_failed(const struct overlay_iter *iter);
 /* Has the collecting batch effects? Its approximate bytes. */
 bool overlay_dirty(const struct overlay *overlay);
 size_t overlay_bytes(const struct overlay *overlay);
-/* The current layer is twice as big as it should be, and more than what has gone into the tables of the one before. */
+/* The current layer is more than twice as big as it should be, four times when the one before is nearly in the tables: of
+ * that one so many bytes are. */
 bool overlay_is_behind(const struct overlay *overlay, size_t settled_bytes);
 /* Bytes of all layers. */
 size_t overlay_memory(const struct overlay *overlay);

@@ -78,29 +78,50 @@ static int sync_failed(struct batch_log *log, char *error, size_t size)
     return failure;
 }
 
-/* Files opened anew: each descriptor hears of a write that failed by itself. */
-int batch_log_sync_upto(struct batch_log *log, uint64_t index, char *error, size_t size)
+/* The failure of the log, whoever met it. The late one is read first: it becomes the other, never the reverse. */
+static int failure_of(struct batch_log *log)
+{
+    int late = log->late_failure;
+    int failed = log->failed;
+    return failed ? failed : late;
+}
+
+/* Files opened anew: each descriptor hears of a write that failed by itself, unless another one has; then the log has failed
+ * by the end. */
+static int sync_files(struct batch_log *log, uint64_t from, char *error, size_t size)
 {
     size_t count;
-    uint64_t synced = log->synced, upto = log->last;
-    if (log->failed || log->late_failure) {
-        (void)snprintf(error, size, "%s: a write or sync failed", log->path);
-        return log->failed ? log->failed : log->late_failure;
-    }
-    if (index <= synced)
-        return OK;
-    struct part *parts = open_parts(log, synced + 1, &count);
+    struct part *parts = open_parts(log, from, &count);
     bool good = parts != NULL;
     for (size_t i = 0; good && i < count; i++)
         good = sync_fd(parts[i].fd);
     good = good && path_sync(log->path);
     int failure = good ? OK : sync_failed(log, error, size);
     close_parts(parts, parts ? count : 0);
+    return failure;
+}
+
+int batch_log_sync_upto(struct batch_log *log, uint64_t index, char *error, size_t size)
+{
+    uint64_t synced = log->synced, upto = log->last;
+    int failure = failure_of(log);
+    if (!failure && index <= synced)
+        return OK;
+    if (!failure) {
+        failure = sync_files(log, synced + 1, error, size);
+        if (failure)
+            return failure;
+        failure = failure_of(log);
+    }
+    if (failure) {
+        (void)snprintf(error, size, "%s: a write or sync failed", log->path);
+        return failure;
+    }
     pthread_mutex_lock(&log->lock);
-    if (good && !log->failed && !log->late_failure && log->synced < upto)
+    if (log->synced < upto)
         log->synced = upto;
     pthread_mutex_unlock(&log->lock);
-    return failure;
+    return OK;
 }
 
 /* ---- copy ---- */

@@ -159,7 +159,7 @@ int store_sync_upto(struct store *store, uint64_t logged, char *error, size_t si
 int store_apply(struct store *store, struct store_batch *batch, char *error, size_t size);
 /* All rows of batches up to this one are in the tables. */
 void store_applied(struct store *store, uint64_t logged);
-/* The log has grown as long as it may: store_flush shortens it. */
+/* The log has grown as long as it may, and store_flush would shorten it. */
 bool store_log_is_long(const struct store *store);
 /* For store_drop_fn: effects made since this time, in ms of the wall clock, may not be in the tables; 0: all are. Set by the
  * partition's thread. */

@@ -185,7 +185,9 @@ uint64_t store_unsettled(const struct store *store)
 
 bool store_log_is_long(const struct store *store)
 {
-    return store->log && batch_log_bytes(store->log) >= store->log_bytes_max;
+    return store->log && batch_log_bytes(store->log) >= store->log_bytes_max &&
+           atomic_load(&store->applied) > atomic_load(&store->filed) &&
+           !atomic_load(&store->stopped);
 }
 
 /* What was applied before the flush began is in files then, and the log does not need it; while a checkpoint is on its way

@@ -54,8 +54,9 @@ struct sim_workload {
     uint64_t answered;
     uint64_t errors;
     uint64_t reconnects;
-    FILE *trace;   /* NULL: quiet */
-    char why[512]; /* first thing that was wrong; empty: nothing */
+    FILE *trace;         /* NULL: quiet */
+    char why[512];       /* first thing that was wrong; empty: nothing */
+    bool are_twins_torn; /* half of an EXEC that writes both failed */
 };
 
 /* What one reply, or one element of an EXEC's, must look like. */

@@ -103,7 +103,7 @@ static void take_values(struct sim_client *client, const struct sim_wanted *want
             step->number = number;
         }
     }
-    if (!wanted->is_twin || client->work->why[0])
+    if (!wanted->is_twin || client->work->are_twins_torn || client->work->why[0])
         return;
     int64_t one = step_of(client, wanted, 0)->number;
     int64_t other = step_of(client, wanted, 1)->number;
@@ -310,6 +310,14 @@ static void forget_steps(struct sim_client *client, const struct sim_wanted *wan
         step_of(client, wanted, i)->kind = STEP_NOTHING;
 }
 
+/* A command of EXEC that fails takes nothing back of the others. */
+static void note_torn(struct sim_client *client, const struct sim_wanted *wanted)
+{
+    for (unsigned i = 0; i < wanted->count; i++)
+        if (client->work->keys[key_of(client, wanted, i)].kind == SIM_TWIN)
+            client->work->are_twins_torn = true;
+}
+
 static void take_exec(struct sim_client *client, const struct sim_request *request,
                       struct bytes frame)
 {
@@ -328,6 +336,7 @@ static void take_exec(struct sim_client *client, const struct sim_request *reque
     }
     for (unsigned i = 0; i < request->wanted_count && !client->work->why[0]; i++) {
         if (take_error(client, request, frame, answer.pos)) {
+            note_torn(client, &request->wanted[i]);
             forget_steps(client, &request->wanted[i]);
             (void)resp_value_skip(frame, &answer.pos);
         } else {
