@@ -114,10 +114,7 @@ static void reply_status_of(struct client *client, struct request *request, stru
     reply_pair_text(reply, "backup", view.is_running ? view.name : "");
     reply_pair_int(reply, "shards", view.shards);
     reply_pair_int(reply, "shards-done", view.shards_done);
-    reply_pair_int(reply, "bytes-done", view.bytes_done);
-    reply_pair_int(reply, "bytes-total", view.bytes_total);
-    reply_pair_int(reply, "percent",
-                   view.bytes_total ? view.bytes_done * 100 / view.bytes_total : 0);
+    reply_progress(reply, view.bytes_done, view.bytes_total);
     reply_pair_int(reply, "held-ms", view.held_ms);
     reply_pair_text(reply, "last-backup", view.is_running ? "" : view.name);
     reply_pair_text(reply, "last-status", !view.ended_ms ? "" : view.last_good ? "ok" : "err");

@@ -77,10 +77,7 @@ static void told(struct client *client, struct request *request, struct reply *r
     reply_pair_int(reply, "shards", count);
     reply_pair_int(reply, "shards-running", sums.running);
     reply_pair_int(reply, "shards-silent", sums.silent);
-    reply_pair_int(reply, "bytes-done", sums.bytes_done);
-    reply_pair_int(reply, "bytes-total", sums.bytes_total);
-    reply_pair_int(reply, "percent",
-                   sums.bytes_total ? sums.bytes_done * 100 / sums.bytes_total : 0);
+    reply_progress(reply, sums.bytes_done, sums.bytes_total);
     reply_pair_int(reply, "seconds", sums.seconds);
     reply_pair_text(reply, "last-status",
                     sums.failed      ? "err"

@@ -132,6 +132,13 @@ void reply_pair_int(struct reply *reply, const char *name, int64_t value)
     reply_int(reply, value);
 }
 
+void reply_progress(struct reply *reply, uint64_t done, uint64_t total)
+{
+    reply_pair_int(reply, "bytes-done", (int64_t)done);
+    reply_pair_int(reply, "bytes-total", (int64_t)total);
+    reply_pair_int(reply, "percent", (int64_t)(total ? done * 100 / total : 0));
+}
+
 void reply_pair_text(struct reply *reply, const char *name, const char *value)
 {
     reply_bulk_text(reply, name);

@@ -33,6 +33,8 @@ void reply_map(struct reply *reply, int64_t pairs); /* *2n | %n */
 /* A pair of a map: a name, and an integer or a text. */
 void reply_pair_int(struct reply *reply, const char *name, int64_t value);
 void reply_pair_text(struct reply *reply, const char *name, const char *value);
+/* Three pairs: bytes-done, bytes-total, percent. */
+void reply_progress(struct reply *reply, uint64_t done, uint64_t total);
 void reply_set(struct reply *reply, int64_t count);   /* *n | ~n */
 void reply_push(struct reply *reply, int64_t count);  /* *n | >n */
 void reply_double(struct reply *reply, double value); /* bulk %.17g as Redis 7.0 | ,value */

@@ -537,9 +537,7 @@ void backup_reply_status(const struct backup *backup, struct reply *reply)
     reply_pair_text(reply, "backup", is_busy ? backup->manifest->backup : "");
     reply_pair_text(reply, "id", is_busy ? backup->manifest->id : "");
     reply_pair_text(reply, "held", backup->is_held ? "yes" : "no");
-    reply_pair_int(reply, "bytes-done", done);
-    reply_pair_int(reply, "bytes-total", total);
-    reply_pair_int(reply, "percent", total ? done * 100 / total : 0);
+    reply_progress(reply, done, total);
     reply_pair_text(reply, "last-backup", backup->last_name);
     reply_pair_text(reply, "last-status",
                     backup->last_ms == 0 ? ""

@@ -11,9 +11,7 @@ static void reply_view(struct reply *reply, const struct compaction_view *view)
     reply_map(reply, 10);
     reply_pair_text(reply, "state", view->state);
     reply_pair_text(reply, "column-family", view->family);
-    reply_pair_int(reply, "bytes-done", view->bytes_done);
-    reply_pair_int(reply, "bytes-total", view->bytes_total);
-    reply_pair_int(reply, "percent", view->percent);
+    reply_progress(reply, view->bytes_done, view->bytes_total);
     reply_pair_int(reply, "seconds", view->seconds);
     reply_pair_text(reply, "last-status", view->last);
     reply_pair_int(reply, "last-ended-ms", view->ended_ms);

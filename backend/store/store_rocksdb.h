@@ -96,6 +96,8 @@ void store_look_for_ranges(struct store *store);
 /* Opens the database and brings what the log has into the tables. ERR_DISK_FULL or ERR_STORE, then there is none. */
 int store_db_open(struct store *store, char *error, size_t size);
 void store_db_close(struct store *store);
+/* Writes the column family's memory tables to files; blocks. NULL, or RocksDB's reason. The lock is held. */
+char *store_flush_cf(struct store *store, enum cf cf);
 /* Takes RocksDB's reason: ERR_DISK_FULL or ERR_STORE, and the text in error[size]. */
 int store_failure(char *reason, char *error, size_t size);
 /* ERR_STORE and the reason: there is no database. */

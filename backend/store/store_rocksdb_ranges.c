@@ -45,11 +45,7 @@ static bool files_have_ranges(struct store *store, enum cf cf)
 
 static bool flush_cf(struct store *store, enum cf cf)
 {
-    char *reason = NULL;
-    rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
-    rocksdb_flushoptions_set_wait(options, 1);
-    rocksdb_flush_cf(store->db, options, store->cfs[cf], &reason);
-    rocksdb_flushoptions_destroy(options);
+    char *reason = store_flush_cf(store, cf);
     bool good = !reason;
     rocksdb_free(reason);
     return good;

@@ -12,13 +12,13 @@
  *                    no Resume). Rows in memory tables are gone then, and come back from the log. There is no way to read
  *                    while the database is closed: first a file is written where its files are, and two attempts are made.
  */
+#include "backend/store/batch_file.h"
 #include "backend/store/store_path.h"
 #include "backend/store/store_rocksdb.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -190,6 +190,16 @@ bool store_log_is_long(const struct store *store)
            !atomic_load(&store->stopped);
 }
 
+char *store_flush_cf(struct store *store, enum cf cf)
+{
+    char *reason = NULL;
+    rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
+    rocksdb_flushoptions_set_wait(options, 1);
+    rocksdb_flush_cf(store->db, options, store->cfs[cf], &reason);
+    rocksdb_flushoptions_destroy(options);
+    return reason;
+}
+
 /* What was applied before the flush began is in files then, and the log does not need it; while a checkpoint is on its way
  * nothing leaves the log. */
 static int flush_locked(struct store *store, char *error, size_t size)
@@ -198,11 +208,8 @@ static int flush_locked(struct store *store, char *error, size_t size)
     if (!store->db || !store->log)
         return store_lost(error, size);
     uint64_t applied = atomic_load(&store->applied);
-    rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
-    rocksdb_flushoptions_set_wait(options, 1);
     for (enum cf cf = 0; cf < CF_COUNT && !reason; cf++)
-        rocksdb_flush_cf(store->db, options, store->cfs[cf], &reason);
-    rocksdb_flushoptions_destroy(options);
+        reason = store_flush_cf(store, cf);
     if (reason)
         return store_failure(reason, error, size);
     pthread_mutex_lock(&store->apply_lock);
@@ -233,13 +240,6 @@ int store_write(struct store *store, struct store_batch *batch, bool sync, char 
 
 /* ---- the way back ------------------------------------------------------------------------ */
 
-static int disk_error(const char *path, char *error, size_t size)
-{
-    int reason = errno;
-    (void)snprintf(error, size, "%s: %s", path, strerror(reason));
-    return reason == ENOSPC || reason == EDQUOT ? ERR_DISK_FULL : ERR_STORE;
-}
-
 /* The disk takes a file where those of the database are. */
 static int probe_disk(const struct store *store, char *error, size_t size)
 {
@@ -250,7 +250,7 @@ static int probe_disk(const struct store *store, char *error, size_t size)
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
     bool is_good =
         fd >= 0 && write(fd, zeros, sizeof zeros) == (ssize_t)sizeof zeros && fsync(fd) == 0;
-    int err = is_good ? OK : disk_error(path, error, size);
+    int err = is_good ? OK : batch_file_failure(path, error, size);
     if (fd >= 0)
         (void)close(fd);
     (void)unlink(path);
