@@ -30,6 +30,7 @@ KINDS = ['lint', 'unit', 'sim', 'fuzz', 'integration', 'differential', 'bench']
 LIMIT_S = 600
 TAIL_LINES = 40
 WAYS = {None: 'test', 'address': 'asan', 'thread': 'tsan'}
+BUILD_STEP = re.compile(r'\[\d+/\d+\] (Building|Linking) ')  # ninja's progress, which hides what failed behind it
 COUNTS = re.compile(r'^(\d+) passed, (\d+) failed')
 
 
@@ -231,7 +232,7 @@ def print_tail(path):
     with open(path, 'rb') as file:
         lines = file.read().decode('utf-8', 'replace').splitlines()
     print('      --- %s, the last lines' % path)
-    for line in lines[-TAIL_LINES:]:
+    for line in [line for line in lines if not BUILD_STEP.match(line)][-TAIL_LINES:]:
         print('      ' + line[:400])
     sys.stdout.flush()
 

@@ -618,7 +618,7 @@ END_TEST
 START_TEST(a_stop_keeps_batches_that_are_in_no_table_however_long_the_log_is)
 {
     static char value[1 << 20];
-    char key[8];
+    char key[16];
     for (int i = 0; i < 12; i++) {
         snprintf(key, sizeof key, "%02d", i);
         store_batch_put(batch, store, CF_DATA, bytes_of(key), (struct bytes){value, sizeof value});
