@@ -3,7 +3,7 @@
  *
  *   overlay.c         reads and effects
  *   overlay_batch.c   batches and layers come and go
- *   overlay_iter.c    walks
+ *   overlay_iter.c    walks, merged from the layers and stored_walk.c
  */
 #pragma once
 

@@ -5,8 +5,7 @@
  * The nearest key wins; at equal keys the newest source does, and the others step over it.
  */
 #include "backend/overlay_inner.h"
-
-#include "backend/reader.h"
+#include "backend/stored_walk.h"
 #include "shared/check.h"
 
 #include <stdlib.h>
@@ -18,18 +17,7 @@ struct overlay_iter {
     struct layer *layers[2]; /* current, settling (or NULL) */
     struct row *rows[2];     /* where the walk stands in each */
     struct layer *own;       /* detached: two, which layers[] point to; NULL: it is not */
-    struct store_iter *store;
-    struct reader_wait *
-        wait; /* the store's walk is of what is in memory, and this waits for the rest; NULL: of all */
-    bool is_through;   /* nothing of the store is left to pass */
-    bool is_cold;      /* it would have to go to the disk: nothing is right any more */
-    struct {           /* how it came to where it is */
-        bool has_from; /* a seek to `key`; else to the end of the bounds */
-        char *key;     /* heap */
-        size_t key_len;
-        size_t key_cap;
-        uint64_t rows; /* passed since */
-    } course;
+    struct stored_walk stored;
     struct bytes lower;
     struct bytes upper; /* empty: unbounded */
     int winner;         /* 0, 1: a layer; 2: the store; -1: the end */
@@ -49,15 +37,13 @@ struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struc
     for (int i = 0; i < 2; i++)
         if (iter->layers[i])
             (void)layer_order(iter->layers[i], cf);
-    iter->wait = overlay->may_unwind && overlay_is_coldable(cf) ? overlay->wait : NULL;
-    iter->store = iter->wait ? store_iter_new_cached(overlay->store, cf, lower, upper)
-                             : store_iter_new(overlay->store, cf, lower, upper);
     if (lower.len)
         memcpy(iter->bounds, lower.data, lower.len);
     if (upper.len)
         memcpy(iter->bounds + lower.len, upper.data, upper.len);
     iter->lower = (struct bytes){iter->bounds, lower.len};
     iter->upper = (struct bytes){iter->bounds + lower.len, upper.len};
+    stored_walk_init(&iter->stored, overlay, cf, iter->lower, iter->upper);
     iter->winner = -1;
     return iter;
 }
@@ -66,8 +52,7 @@ void overlay_iter_free(struct overlay_iter *iter)
 {
     if (!iter)
         return;
-    store_iter_free(iter->store);
-    free(iter->course.key);
+    stored_walk_fini(&iter->stored);
     if (iter->own) {
         layer_fini(&iter->own[0]);
         layer_fini(&iter->own[1]);
@@ -116,31 +101,13 @@ static void copy_ranges(const struct overlay_iter *iter, const struct layer *lay
     }
 }
 
-/* From now on the store's walk goes to the disk. The store may have changed since it began, but only by what the
- * layers hold. */
-static void store_reopen(struct overlay_iter *iter)
-{
-    struct store_iter *old = iter->store;
-    CHECK(!iter->is_cold);
-    iter->store = store_iter_new(iter->overlay->store, iter->cf, iter->lower, iter->upper);
-    iter->wait = NULL;
-    if (store_iter_valid(old) && iter->reverse) {
-        store_iter_seek_for_prev(iter->store, store_iter_key(old));
-    } else if (store_iter_valid(old)) {
-        store_iter_seek(iter->store, store_iter_key(old));
-    } else {
-        iter->is_through = true;
-    }
-    store_iter_free(old);
-}
-
 void overlay_iter_detach(struct overlay_iter *iter)
 {
     CHECK(!iter->own);
     iter->own = malloc(2 * sizeof *iter->own);
     CHECK(iter->own);
-    if (iter->wait)
-        store_reopen(iter);
+    if (iter->stored.wait)
+        stored_walk_reopen(&iter->stored);
     for (int i = 0; i < 2; i++) {
         struct layer *copy = &iter->own[i];
         layer_init(copy);
@@ -151,42 +118,6 @@ void overlay_iter_detach(struct overlay_iter *iter)
         (void)layer_order(copy, iter->cf);
         iter->layers[i] = copy;
     }
-}
-
-static void course_begin(struct overlay_iter *iter, struct bytes key, bool has_from)
-{
-    iter->course.has_from = has_from;
-    iter->course.rows = 0;
-    iter->course.key_len = has_from ? key.len : 0;
-    if (iter->course.key_len > iter->course.key_cap) {
-        free(iter->course.key);
-        iter->course.key = malloc(key.len);
-        CHECK(iter->course.key);
-        iter->course.key_cap = key.len;
-    }
-    if (iter->course.key_len)
-        memcpy(iter->course.key, key.data, key.len);
-}
-
-/* The store's walk has moved: has it come to what is on the disk? */
-static void store_moved(struct overlay_iter *iter)
-{
-    iter->is_cold = iter->wait && !store_iter_valid(iter->store) && store_iter_is_cold(iter->store);
-}
-
-/* What lies before a cold walk is read into memory. */
-static void iter_want(const struct overlay_iter *iter)
-{
-    const struct store_range range = {
-        .cf = iter->cf,
-        .is_reverse = iter->reverse,
-        .has_from = iter->course.has_from,
-        .lower = iter->lower,
-        .upper = iter->upper,
-        .from = {iter->course.key, iter->course.key_len},
-        .rows = iter->course.rows,
-    };
-    reader_want_range(iter->overlay->reader, &range, iter->wait);
 }
 
 /* From `row` on in the walk's direction: the first row that says something and lies within the bounds. */
@@ -206,42 +137,14 @@ static void layer_step(struct overlay_iter *iter, int index)
     iter->rows[index] = layer_settle(iter, iter->layers[index], row);
 }
 
-static void store_step(struct overlay_iter *iter)
-{
-    if (iter->reverse)
-        store_iter_prev(iter->store);
-    else
-        store_iter_next(iter->store);
-    store_moved(iter);
-    iter->course.rows++;
-}
-
-/* To the first row from `key` on in the walk's direction; has_from false: to the end that it comes from. */
-static void store_seek(struct overlay_iter *iter, struct bytes key, bool has_from)
-{
-    iter->is_through = false;
-    if (iter->wait)
-        course_begin(iter, key, has_from);
-    if (iter->reverse && has_from)
-        store_iter_seek_for_prev(iter->store, key);
-    else if (iter->reverse)
-        store_iter_seek_last(iter->store);
-    else if (has_from)
-        store_iter_seek(iter->store, key);
-    else
-        store_iter_seek_first(iter->store);
-    store_moved(iter);
-}
-
 static struct bytes source_key(const struct overlay_iter *iter, int source)
 {
-    return source < 2 ? iter->rows[source]->key : store_iter_key(iter->store);
+    return source < 2 ? iter->rows[source]->key : stored_walk_key(&iter->stored);
 }
 
 static bool source_valid(const struct overlay_iter *iter, int source)
 {
-    return source < 2 ? iter->rows[source] != NULL
-                      : !iter->is_through && store_iter_valid(iter->store);
+    return source < 2 ? iter->rows[source] != NULL : stored_walk_valid(&iter->stored);
 }
 
 static void source_step(struct overlay_iter *iter, int source)
@@ -249,7 +152,7 @@ static void source_step(struct overlay_iter *iter, int source)
     if (source < 2)
         layer_step(iter, source);
     else
-        store_step(iter);
+        stored_walk_step(&iter->stored);
 }
 
 /* The nearest source, newest at ties, or -1; older sources step over the same key. */
@@ -287,16 +190,17 @@ static const struct range *covered(struct overlay_iter *iter, int source, struct
 /* Moves the store's walk over a deleted range instead of through it. */
 static void store_jump(struct overlay_iter *iter, const struct range *range)
 {
+    struct stored_walk *stored = &iter->stored;
     if (iter->reverse) {
         struct bytes from = range->from;
-        store_seek(iter, from, true);
-        if (store_iter_valid(iter->store) && bytes_equal(store_iter_key(iter->store), from))
-            store_step(iter);
+        stored_walk_seek(stored, true, from, true);
+        if (stored_walk_valid(stored) && bytes_equal(stored_walk_key(stored), from))
+            stored_walk_step(stored);
     } else if (range->to.len == 0 ||
                (iter->upper.len && bytes_compare(range->to, iter->upper) >= 0)) {
-        iter->is_through = true;
+        stored_walk_end(stored);
     } else {
-        store_seek(iter, range->to, true);
+        stored_walk_seek(stored, false, range->to, true);
     }
 }
 
@@ -304,8 +208,8 @@ static void store_jump(struct overlay_iter *iter, const struct range *range)
 static void iter_settle(struct overlay_iter *iter)
 {
     for (;;) {
-        int winner = iter->is_cold ? -1 : nearest_source(iter);
-        if (iter->is_cold) /* an older source stepped over a key */
+        int winner = iter->stored.is_cold ? -1 : nearest_source(iter);
+        if (iter->stored.is_cold) /* an older source stepped over a key */
             winner = -1;
         iter->winner = winner;
         if (winner < 0)
@@ -331,7 +235,7 @@ void overlay_iter_seek(struct overlay_iter *iter, struct bytes key)
         if (iter->layers[i])
             iter->rows[i] = layer_settle(iter, iter->layers[i],
                                          rows_at_or_after(&iter->layers[i]->rows[iter->cf], key));
-    store_seek(iter, key, true);
+    stored_walk_seek(&iter->stored, false, key, true);
     iter_settle(iter);
 }
 
@@ -353,7 +257,7 @@ static void seek_back(struct overlay_iter *iter, struct bytes key, bool or_equal
 void overlay_iter_seek_last(struct overlay_iter *iter)
 {
     seek_back(iter, iter->upper, false, iter->upper.len == 0);
-    store_seek(iter, iter->upper, false);
+    stored_walk_seek(&iter->stored, true, iter->upper, false);
     iter_settle(iter);
 }
 
@@ -364,7 +268,7 @@ void overlay_iter_seek_for_prev(struct overlay_iter *iter, struct bytes key)
         return;
     }
     seek_back(iter, key, true, false);
-    store_seek(iter, key, true);
+    stored_walk_seek(&iter->stored, true, key, true);
     iter_settle(iter);
 }
 
@@ -394,12 +298,10 @@ struct bytes overlay_iter_key(const struct overlay_iter *iter)
 
 struct bytes overlay_iter_value(const struct overlay_iter *iter)
 {
-    return iter->winner < 2 ? iter->rows[iter->winner]->value : store_iter_value(iter->store);
+    return iter->winner < 2 ? iter->rows[iter->winner]->value : stored_walk_value(&iter->stored);
 }
 
 bool overlay_iter_failed(const struct overlay_iter *iter)
 {
-    if (iter->is_cold)
-        iter_want(iter);
-    return iter->is_cold || store_iter_failed(iter->store);
+    return stored_walk_failed(&iter->stored);
 }

@@ -1,0 +1,46 @@
+/*
+ * stored_walk.h - a walk over the store's rows alone, which overlay_iter.c merges with what the layers say.
+ *
+ *   seek ─► moves ─► the end, or a row that is on the disk only:
+ *                    is_cold, and stored_walk_failed has the range fetched for the one who waits
+ */
+#pragma once
+
+#include "backend/overlay_inner.h"
+
+struct stored_walk {
+    struct overlay *overlay;
+    enum cf cf;
+    bool is_reverse;
+    bool is_through;    /* nothing is left to pass */
+    bool is_cold;       /* it would have to go to the disk: nothing is right any more */
+    struct bytes lower; /* the bounds: the owner's */
+    struct bytes upper;
+    struct store_iter *iter;
+    struct reader_wait
+        *wait; /* it walks over what is in memory, and this waits for the rest; NULL: over all */
+    struct {   /* how it came to where it is */
+        bool has_from; /* a seek to `key`; else to the end of the bounds */
+        char *key;     /* heap */
+        size_t key_len;
+        size_t key_cap;
+        uint64_t rows; /* passed since */
+    } course;
+};
+
+/* Rows of [lower, upper), which stay where they are as long as the walk does. */
+void stored_walk_init(struct stored_walk *walk, struct overlay *overlay, enum cf cf,
+                      struct bytes lower, struct bytes upper);
+void stored_walk_fini(struct stored_walk *walk);
+/* From where it stands on it goes to the disk by itself. The store may have changed since it began, but only by what the
+ * layers hold. */
+void stored_walk_reopen(struct stored_walk *walk);
+/* To the first row from `key` on in the direction; has_from false: to the end of the bounds that it comes from. */
+void stored_walk_seek(struct stored_walk *walk, bool is_reverse, struct bytes key, bool has_from);
+void stored_walk_step(struct stored_walk *walk);
+/* There is nothing in the rest of the bounds that matters. */
+void stored_walk_end(struct stored_walk *walk);
+bool stored_walk_valid(const struct stored_walk *walk);
+struct bytes stored_walk_key(const struct stored_walk *walk);   /* borrowed until the next move */
+struct bytes stored_walk_value(const struct stored_walk *walk); /* likewise */
+bool stored_walk_failed(const struct stored_walk *walk);
