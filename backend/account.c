@@ -10,9 +10,17 @@
 
 #include <stdlib.h>
 
+enum { HELD_MAX = 16384, COPIED_BYTES_MAX = 1 << 20 };
+
+/* What is counted of a command. */
 struct ran {
-    struct call call;
+    const struct command *command;
     uint64_t usec;
+    const struct bytes *argv; /* for the slow log */
+    void *copy;               /* of a script's arguments; NULL: they stay where they are */
+    uint32_t argc;
+    bool failed;
+    bool is_refused; /* it did not run */
 };
 
 static void log_slow(const struct call *call, uint64_t usec)
@@ -28,6 +36,13 @@ static void log_slow(const struct call *call, uint64_t usec)
     };
     slowlog_push(&call->partition->stats->slowlog, &slow,
                  (uint64_t)call->partition->settings->slowlog_len_max);
+}
+
+static bool is_slow(const struct call *call, uint64_t usec)
+{
+    int64_t limit_us = call->partition->settings->slowlog_slower_than_us;
+    return limit_us >= 0 && usec >= (uint64_t)limit_us &&
+           !(call->command->flags & CMD_SKIP_SLOWLOG);
 }
 
 static void count(const struct call *call, uint64_t usec)
@@ -52,20 +67,47 @@ static void count(const struct call *call, uint64_t usec)
         latency_add_event(partition->latency,
                           call->command->flags & CMD_FAST ? LATENCY_FAST_COMMAND : LATENCY_COMMAND,
                           call->now_ms / 1000, usec / 1000);
-    if (settings->slowlog_slower_than_us >= 0 &&
-        usec >= (uint64_t)settings->slowlog_slower_than_us &&
-        !(call->command->flags & CMD_SKIP_SLOWLOG))
+    if (is_slow(call, usec))
         log_slow(call, usec);
 }
 
-static void keep(struct accounts *accounts, const struct call *call, uint64_t usec)
+/* A script's arguments are Lua's: those that the slow log will show are copied. */
+static void copy_arguments(struct accounts *accounts, struct ran *ran)
+{
+    size_t size = ran->argc * sizeof *ran->argv;
+    for (uint32_t i = 0; i < ran->argc; i++)
+        size += ran->argv[i].len;
+    struct bytes *argv = ran->copy = malloc(size);
+    CHECK(argv);
+    char *text = (char *)(argv + ran->argc);
+    for (uint32_t i = 0; i < ran->argc; i++) {
+        argv[i] = (struct bytes){text, ran->argv[i].len};
+        if (argv[i].len)
+            memcpy(text, ran->argv[i].data, argv[i].len);
+        text += argv[i].len;
+    }
+    ran->argv = argv;
+    accounts->copied += size;
+}
+
+static struct ran *keep(struct accounts *accounts, const struct call *call, uint64_t usec)
 {
     if (accounts->count == accounts->cap) {
         accounts->cap = accounts->cap ? accounts->cap * 2 : 16;
         accounts->items = realloc(accounts->items, accounts->cap * sizeof *accounts->items);
         CHECK(accounts->items);
     }
-    accounts->items[accounts->count++] = (struct ran){*call, usec};
+    struct ran *ran = &accounts->items[accounts->count++];
+    *ran = (struct ran){
+        .command = call->command,
+        .usec = usec,
+        .argv = call->argv,
+        .argc = call->argc,
+        .failed = call->failed,
+    };
+    if (call->in_script && is_slow(call, usec))
+        copy_arguments(accounts, ran);
+    return ran;
 }
 
 void account(const struct call *call)
@@ -75,24 +117,64 @@ void account(const struct call *call)
     uint64_t usec = now_us - partition->started_us;
     partition->started_us = now_us;
     if (partition->accounts.is_held)
-        keep(&partition->accounts, call, usec);
+        (void)keep(&partition->accounts, call, usec);
     else
         count(call, usec);
 }
 
-void accounts_hold(struct partition *partition)
+static void count_refused(const struct call *call)
 {
-    partition->accounts.is_held = true;
-    stats_hold_errors(partition->stats);
+    call->partition->stats->commands[call->command->id].rejected++;
+}
+
+void account_refused(const struct call *call)
+{
+    struct accounts *accounts = &call->partition->accounts;
+    if (accounts->is_held)
+        keep(accounts, call, 0)->is_refused = true;
+    else
+        count_refused(call);
+}
+
+void accounts_hold(const struct call *call)
+{
+    call->partition->accounts.is_held = true;
+    call->partition->accounts.call = call;
+    stats_hold_errors(call->partition->stats);
+}
+
+bool accounts_are_full(const struct partition *partition)
+{
+    return partition->accounts.count >= HELD_MAX ||
+           partition->accounts.copied >= COPIED_BYTES_MAX ||
+           partition->stats->held_count >= HELD_MAX;
+}
+
+static void count_ran(const struct accounts *accounts, const struct ran *ran)
+{
+    struct call call = *accounts->call;
+    call.command = ran->command;
+    call.argv = ran->argv;
+    call.argc = ran->argc;
+    call.failed = ran->failed;
+    if (ran->is_refused)
+        count_refused(&call);
+    else
+        count(&call, ran->usec);
 }
 
 static void end(struct partition *partition, bool is_good)
 {
     struct accounts *accounts = &partition->accounts;
-    for (uint32_t i = 0; is_good && i < accounts->count; i++)
-        count(&accounts->items[i].call, accounts->items[i].usec);
+    for (uint32_t i = 0; i < accounts->count; i++) {
+        if (is_good)
+            count_ran(accounts, &accounts->items[i]);
+        free(accounts->items[i].copy);
+    }
     accounts->count = 0;
+    accounts->copied = 0;
     accounts->is_held = false;
+    accounts->call = NULL;
     stats_settle_errors(partition->stats, is_good);
 }
 

@@ -48,9 +48,16 @@ static void ask_queue(struct session *session)
         ask_keys(session, queued->command, queued->argv, queued->argc);
 }
 
+/* EVAL, FCALL and their sisters: of the commands for scripts they alone have keys. */
+static bool runs_script(const struct command *command)
+{
+    return command->group == GROUP_SCRIPTING && keys_possible(command);
+}
+
 static bool has_data(const struct command *command)
 {
-    return command->flags & (CMD_WRITE | CMD_READONLY) && keys_possible(command);
+    return (command->flags & (CMD_WRITE | CMD_READONLY) && keys_possible(command)) ||
+           runs_script(command);
 }
 
 /* Asks for what one request will read first. */
@@ -96,13 +103,15 @@ static bool runs_others(const struct command *command)
     return command->id == COMMAND_exec || command->group == GROUP_SCRIPTING;
 }
 
-/* Nobody looks on while it runs, and its commands touch nothing but keys. */
-static bool is_plain_exec(const struct call *call)
+/* Nobody looks on while it runs, and its commands do nothing that could not be undone; a script's show later. */
+static bool is_undone_as_one(const struct call *call)
 {
     const struct session *session = call->session;
-    return call->command->id == COMMAND_exec && session->transaction.is_open &&
-           session->transaction.is_plain && !session->tracker.is_on &&
-           list_empty(&call->partition->monitors);
+    const struct transaction *transaction = &session->transaction;
+    if (session->tracker.is_on || !list_empty(&call->partition->monitors))
+        return false;
+    return call->command->id == COMMAND_exec ? transaction->is_open && transaction->is_plain
+                                             : runs_script(call->command);
 }
 
 /* A handler of these reads rows, and only tells of changes through the keyspace. */
@@ -113,10 +122,10 @@ static bool may_unwind(const struct call *call)
     if (!call->partition->reader || session->cold_tries >= COLD_TRIES ||
         session->cold.ranges >= READER_RANGES_MAX)
         return false;
-    if (is_plain_exec(call) || command->id == COMMAND_watch)
-        return true;
-    return command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN) &&
-           !runs_others(command);
+    if (runs_others(command))
+        return is_undone_as_one(call);
+    return command->id == COMMAND_watch ||
+           (command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN));
 }
 
 /* The session waits for what was asked for. */
@@ -155,11 +164,14 @@ static const enum metric counted[] = {METRIC_BACKEND_HITS, METRIC_BACKEND_MISSES
 
 enum { COUNTED = sizeof counted / sizeof counted[0] };
 
-static void attempt_begin(struct partition *partition)
+static void attempt_begin(const struct call *call, struct cold_mark *mark)
 {
+    struct partition *partition = call->partition;
+    mark->is_attempt = true;
+    scripts_save_chance(partition->scripts, &mark->chance);
     overlay_attempt_begin(partition->overlay);
     space_attempt_begin(partition->spaces);
-    accounts_hold(partition);
+    accounts_hold(call);
 }
 
 void cold_begin(struct call *call, struct cold_mark *mark)
@@ -172,10 +184,17 @@ void cold_begin(struct call *call, struct cold_mark *mark)
     memcpy(mark->random_state, partition->random_state, sizeof mark->random_state);
     for (int i = 0; i < COUNTED; i++)
         mark->counts[i] = stats_metric(partition->metrics, counted[i]);
-    mark->is_attempt = call->command->id == COMMAND_exec;
-    if (mark->is_attempt)
-        attempt_begin(partition);
+    if (runs_others(call->command))
+        attempt_begin(call, mark);
     overlay_unwind_begin(partition->overlay, &call->session->cold);
+}
+
+void cold_before_nested(struct call *script, const struct command *command)
+{
+    bool is_undone = !command || (command->flags & (CMD_WRITE | CMD_READONLY | CMD_FAST) &&
+                                  !(command->flags & CMD_ADMIN));
+    if (!is_undone || accounts_are_full(script->partition))
+        cold_settle(script);
 }
 
 void cold_settle(struct call *call)
@@ -194,6 +213,7 @@ static void take_back(struct call *call, const struct cold_mark *mark)
 {
     struct partition *partition = call->partition;
     if (mark->is_attempt) {
+        scripts_restore_chance(partition->scripts, &mark->chance);
         overlay_attempt_end(partition->overlay, false);
         space_attempt_end(partition->spaces, false);
         accounts_drop(partition);
@@ -217,7 +237,7 @@ bool cold_end(struct call *call, const struct cold_mark *mark)
         return false;
     }
     take_back(call, mark);
-    if (mark->is_attempt)
+    if (call->command->id == COMMAND_exec)
         ask_queue(session);
     else
         ask_keys(session, call->command, call->argv, call->argc);

@@ -352,8 +352,10 @@ static const char *refuse_nested(struct call *call, const struct nested *nested)
     if (command->flags & CMD_NOSCRIPT)
         return "ERR This Redis command is not allowed from script";
     const char *refused = acl_gate_script(call);
-    if (refused)
+    if (refused) {
+        overlay_unwind_end(call->partition->overlay); /* it is in the log now */
         return refused;
+    }
     if (nested->read_only && command->flags & (CMD_WRITE | CMD_MAY_REPLICATE))
         return "ERR Write commands are not allowed from read-only scripts.";
     int err = commit_gate(call->partition->commit, command->flags);
@@ -369,14 +371,15 @@ const char *dispatch_nested(struct call *script, const struct nested *nested)
     call.argc = nested->argc;
     call.reply = (struct reply){.out = nested->out, .resp = nested->resp};
     call.begun = nested->out->bytes;
-    call.in_exec = true;
+    call.in_exec = call.in_script = true;
     call.failed = false;
     call.ready_key = NULL;
+    cold_before_nested(script, call.command);
     const char *refused = refuse_nested(&call, nested);
     if (refused) {
         stats_error(call.partition->stats, refused);
         if (call.command)
-            call.partition->stats->commands[call.command->id].rejected++;
+            account_refused(&call);
         return refused;
     }
     if (call.command->flags & CMD_WRITE)

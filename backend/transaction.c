@@ -21,8 +21,10 @@ void transaction_begin(struct transaction *transaction)
 
 static bool is_plain(const struct command *command)
 {
-    return command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN) &&
-           command->group != GROUP_SCRIPTING && keys_possible(command);
+    if (command->id == COMMAND_publish || command->id == COMMAND_spublish)
+        return true;
+    return (command->flags & (CMD_WRITE | CMD_READONLY) || command->group == GROUP_SCRIPTING) &&
+           !(command->flags & CMD_ADMIN) && keys_possible(command);
 }
 
 void transaction_queue(struct transaction *transaction, const struct command *command,

@@ -18,7 +18,7 @@ struct queued {
 struct transaction {
     bool is_open;    /* MULTI was given */
     bool is_aborted; /* a command was refused: EXEC discards */
-    bool is_plain;   /* all queued commands read and write their keys, and nothing else */
+    bool is_plain;   /* all queued commands read and write their keys, publish, or run scripts */
     uint32_t flags;  /* enum command_flags of all queued commands */
     uint32_t count;
     size_t bytes; /* all allocations */

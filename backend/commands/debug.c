@@ -86,8 +86,8 @@ static void debug_cold(struct call *call)
     }
     if (flushes)
         store_settle_ranges(store);
+    overlay_store_changed(call->partition->overlay); /* what was fetched holds blocks */
     store_forget_blocks(store);
-    overlay_store_changed(call->partition->overlay);
     reply_ok(&call->reply);
 }
 

@@ -73,6 +73,9 @@ static const char *call_command(lua_State *lua)
     refused = dispatch_nested(run->call, &nested);
     if (refused)
         return refused;
+    run->is_cold = overlay_is_cold(run->call->partition->overlay);
+    if (run->is_cold)
+        (void)run_break(lua);
     size_t len = out->bytes;
     char *frame = lua_newuserdata(lua, len + 1);
     out_copy(out, frame);

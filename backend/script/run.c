@@ -5,6 +5,7 @@
  *                     ▲                         └─► error, with the place it came from
  *                     └─ every 100 000 instructions run_hook: over the threshold? poll, BUSY, killed?
  */
+#include "backend/cold.h"
 #include "backend/partition.h"
 #include "backend/script/vm.h"
 #include "backend/session.h"
@@ -37,6 +38,25 @@ static void poll_others(struct script_run *run)
     partition->started_us = started_us;
 }
 
+bool run_is_over(lua_State *lua)
+{
+    const struct script_run *run = vm_of(lua)->scripts->running;
+    return run && (run->is_killed || run->is_cold);
+}
+
+int run_break(lua_State *lua)
+{
+    const struct script_run *run = vm_of(lua)->scripts->running;
+    const char *text = run->is_function
+                           ? "ERR Script killed by user with FUNCTION KILL."
+                           : "ERR Error running script: Script killed by user with SCRIPT KILL.";
+    if (run->is_killed)
+        convert_push_error(lua, text, strlen(text));
+    else
+        lua_pushboolean(lua, 1);
+    return lua_error(lua);
+}
+
 static void check_run(lua_State *lua, struct script_run *run)
 {
     uint64_t limit_ms =
@@ -47,15 +67,10 @@ static void check_run(lua_State *lua, struct script_run *run)
         log_event(LOG_WARN, "script_slow", "name=%s ms=%llu", run->name,
                   (unsigned long long)limit_ms);
     run->is_slow = true;
+    cold_settle(run->call); /* others see that it runs */
     poll_others(run);
-    if (!run->is_killed)
-        return;
-    lua_sethook(lua, run_hook, LUA_MASKLINE, 0); /* a pcall of the script does not hold it up */
-    const char *text = run->is_function
-                           ? "ERR Script killed by user with FUNCTION KILL."
-                           : "ERR Error running script: Script killed by user with SCRIPT KILL.";
-    convert_push_error(lua, text, strlen(text));
-    lua_error(lua);
+    if (run->is_killed)
+        (void)run_break(lua);
 }
 
 void run_hook(lua_State *lua, lua_Debug *debug)
@@ -159,6 +174,10 @@ void run_script(const struct run_start *start)
     struct script_vm *vm = run->vm;
     struct session *session = run->call->session;
     uint8_t db = session->db;
+    if (overlay_is_cold(run->call->partition->overlay)) { /* its EXEC is taken back */
+        run->call->failed = true;
+        return;
+    }
     run->resp = 2;
     run->started_us = clock_mono_us();
     vm->scripts->running = run;
@@ -167,7 +186,6 @@ void run_script(const struct run_start *start)
         call_error_text(run->call, error);
     }
     vm->scripts->running = NULL;
-    vm_hook(vm);
     lua_settop(vm->lua, 0);
     out_clear(&vm->scripts->reply);
     if (session->db != db)

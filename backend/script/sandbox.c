@@ -181,6 +181,8 @@ static int plain_pcall(lua_State *lua)
     lua_pushboolean(lua, 1);
     lua_insert(lua, 1);
     if (lua_pcall(lua, argc - 1, LUA_MULTRET, 0)) {
+        if (run_is_over(lua))
+            return run_break(lua);
         lua_remove(lua, 1);
         if (lua_istable(lua, -1)) {
             lua_pushliteral(lua, "err");
@@ -195,6 +197,38 @@ static int plain_pcall(lua_State *lua)
         return 2;
     }
     return lua_gettop(lua);
+}
+
+/* The original catches errors, but not the one that ends the run. */
+static int let_through(lua_State *lua)
+{
+    lua_CFunction original = lua_tocfunction(lua, lua_upvalueindex(1));
+    int count = original(lua);
+    if (!run_is_over(lua))
+        return count;
+    lua_settop(lua, 0);
+    return run_break(lua);
+}
+
+/* Upvalue: the handler given to xpcall. */
+static int guard_handler(lua_State *lua)
+{
+    if (run_is_over(lua))
+        return 1;
+    lua_pushvalue(lua, lua_upvalueindex(1));
+    lua_insert(lua, 1);
+    lua_call(lua, 1, 1);
+    return 1;
+}
+
+static int checked_xpcall(lua_State *lua)
+{
+    if (lua_isfunction(lua, 2)) {
+        lua_pushvalue(lua, 2);
+        lua_pushcclosure(lua, guard_handler, 1);
+        lua_replace(lua, 2);
+    }
+    return let_through(lua);
 }
 
 static int checked_unpack(lua_State *lua)
@@ -338,5 +372,7 @@ void sandbox_install(lua_State *lua)
         replace(lua, "string", patterns[i], checked_pattern);
     replace(lua, "string", "rep", checked_rep);
     replace(lua, "table", "insert", checked_insert);
+    replace(lua, "coroutine", "resume", let_through);
+    replace(lua, "_G", "xpcall", checked_xpcall);
     make_metatables(lua);
 }

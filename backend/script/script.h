@@ -36,14 +36,22 @@ struct script_run {
     bool wrote;
     bool is_slow; /* over busy-reply-threshold: others are served BUSY */
     bool is_killed;
+    bool is_cold; /* it needs a row from the disk: it is taken back */
     uint8_t resp; /* redis.setresp */
     uint64_t started_us;
+};
+
+/* Of math.random, in scripts and in functions. */
+struct script_chance {
+    unsigned short states[2][3];
 };
 
 struct scripts *scripts_new(struct partition *partition);
 void scripts_free(struct scripts *scripts);
 /* What runs now; NULL: nothing. */
 struct script_run *scripts_running(const struct scripts *scripts);
+void scripts_save_chance(const struct scripts *scripts, struct script_chance *chance);
+void scripts_restore_chance(struct scripts *scripts, const struct script_chance *chance);
 size_t scripts_cached(const struct scripts *scripts);
 /* Bytes of both Lua states. */
 uint64_t scripts_memory(const struct scripts *scripts);

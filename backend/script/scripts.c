@@ -42,6 +42,18 @@ struct script_run *scripts_running(const struct scripts *scripts)
     return scripts->running;
 }
 
+void scripts_save_chance(const struct scripts *scripts, struct script_chance *chance)
+{
+    memcpy(chance->states[0], scripts->eval->random, sizeof chance->states[0]);
+    memcpy(chance->states[1], scripts->functions->random, sizeof chance->states[1]);
+}
+
+void scripts_restore_chance(struct scripts *scripts, const struct script_chance *chance)
+{
+    memcpy(scripts->eval->random, chance->states[0], sizeof chance->states[0]);
+    memcpy(scripts->functions->random, chance->states[1], sizeof chance->states[1]);
+}
+
 size_t scripts_cached(const struct scripts *scripts)
 {
     return scripts->cached;

@@ -76,8 +76,12 @@ struct run_start {
 };
 /* Runs and replies. */
 void run_script(const struct run_start *start);
-/* Hooks the state anew: a killed run left another hook. */
+/* Hooks the state anew: a library that took too long to load left another hook. */
 void vm_hook(struct script_vm *vm);
 /* lua_Hook */
 void run_hook(lua_State *lua, lua_Debug *debug);
+/* Was what runs killed, or is it taken back? Then no Lua code of it runs any more. */
+bool run_is_over(lua_State *lua);
+/* Raises the error that ends it, which what catches errors raises again (sandbox.c). */
+int run_break(lua_State *lua);
 int function_register(lua_State *lua);

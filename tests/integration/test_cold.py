@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from cluster import Cluster, go_cold
 from harness import Suite, check, check_equal, wait_for
-from resp import value
+from resp import ReplyError
 from slowdisk import SlowDisk
 
 KEYS = 6000
@@ -45,6 +45,14 @@ class Cold:
             if line.startswith(name + ':'):
                 return int(line.split(':')[1])
         return None
+
+    def waits(self, client, function):
+        """The function's result; it made commands wait for rows, and no read of its held up the partition."""
+        before = [self.info(client, name) for name in ('cold_waits', 'cold_blocking_reads')]
+        result = function()
+        check(self.info(client, "cold_waits") > before[0], "nothing was cold: %s" % (result,))
+        check_equal(self.info(client, 'cold_blocking_reads'), before[1], 'reads for which all stood still')
+        return result
 
     def __exit__(self, *error):
         self.disk.set(0)
@@ -240,6 +248,149 @@ def _(run):
             check('calls=10,' in line and 'failed_calls=%d' % failed in line, line)
         check('errorstat_WRONGTYPE:count=10' in client.get('INFO', 'errorstats').decode(), 'errors of attempts are counted')
         check(cold.info(other, 'cold_waits') > 10, 'nothing was cold')
+
+
+# Each reads the key it is given in ARGV, which it does not declare.
+READERS = [
+    "return redis.call('GET', ARGV[1])",
+    "return redis.pcall('GET', ARGV[1])",
+    "local good, value = pcall(redis.call, 'GET', ARGV[1]) return {tostring(good), value}",
+    "local good, value = pcall(function() return pcall(redis.pcall, 'GET', ARGV[1]) end) return {tostring(good), tostring(value)}",
+    "local value = 'none' for i = 1, 3 do pcall(function() value = redis.call('GET', ARGV[1]) end) end return value",
+    "local good, value = xpcall(function() return redis.call('GET', ARGV[1]) end, function() return redis.call('GET', 'hot') end)"
+    " return {tostring(good), value}",
+    "xpcall(function() redis.call('GET', ARGV[1]) end, function() while true do end end) return redis.call('STRLEN', ARGV[1])",
+    "local c = coroutine.wrap(function() coroutine.yield(redis.call('GET', ARGV[1])) end) return c()",
+    "local c = coroutine.create(function(name) coroutine.yield('first') return redis.call('GET', name) end)"
+    " local _, one = coroutine.resume(c, ARGV[1]) local good, two = coroutine.resume(c) return {one, tostring(good), two, coroutine.status(c)}",
+    "local function inner() local c = coroutine.create(function() return pcall(redis.call, 'GET', ARGV[1]) end)"
+    " local _, good, value = coroutine.resume(c) return value end"
+    " local c = coroutine.create(function() return select(2, pcall(inner)) end) return select(2, coroutine.resume(c))",
+    "local t = {'b', 'a'} table.sort(t, function(x, y) redis.call('GET', ARGV[1]) return x < y end) return t",
+    "return (string.gsub('xy', '.', function(c) return c .. #redis.call('GET', ARGV[1]) end))",
+    "redis.setresp(3) redis.call('SELECT', 1) redis.call('SELECT', 0) return {redis.call('GET', ARGV[1]), redis.call('TIME') and 1}",
+    "return {redis.call('GET', ARGV[1]), redis.pcall('LPUSH', ARGV[1], 'x')}",
+    "redis.call('GET', ARGV[1]) return redis.call('NOPE')",
+    "redis.call('GET', ARGV[1]) error('a message')",
+    "return {math.random(1000000), redis.call('GET', ARGV[1]), math.random(1000000)}",
+]
+
+
+def plain(reply):
+    return str(reply) if isinstance(reply, ReplyError) else reply
+
+
+def evaluate(client, script, *argv):
+    """Its reply; math.random begins at the same place for all."""
+    client.get('EVAL', 'math.randomseed(7)', '0')
+    return plain(client.get('EVAL', script, '0', *argv))
+
+
+@suite.case('a script that needs a row runs anew when it is there, whatever it does about errors: it replies as if all were warm')
+def _(run):
+    with Cold(keys=100) as cold, cold.client() as client:
+        client.call('SET', 'hot', '1')
+        for script in READERS:
+            go_cold(client)
+            reply = cold.waits(client, lambda: evaluate(client, script, key(7)))
+            for _ in range(2):
+                check_equal(evaluate(client, script, key(7)), reply, 'the reply of %s' % script)
+        check_equal(evaluate(client, READERS[0], key(7)), text(7).encode())
+
+
+@suite.case('while a script waits for the disk others are answered; what it had done is not seen, and is done once')
+def _(run):
+    script = ("redis.call('INCR', 'n') redis.call('RPUSH', 'list', 'x') redis.call('DEL', 'gone') redis.call('PUBLISH', 'news', 'once')"
+              " redis.call('SET', 'made', math.random(1000000)) redis.pcall('LPUSH', 'n', 'x')"
+              " return {#redis.call('GET', ARGV[1]), redis.call('HGET', 'hash', 'f50'), redis.call('ZRANK', 'zset', 'm400')}")
+    with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other, cold.client() as reader:
+        client.call('HSET', 'hash', *sum((['f%d' % i, PAD] for i in range(100)), []))
+        client.call('ZADD', 'zset', *sum(([str(i), 'm%d' % i] for i in range(500)), []))
+        reader.call('SUBSCRIBE', 'news')
+        client.call('CONFIG', 'RESETSTAT')
+        for i in range(5):
+            client.pipeline([['SET', 'gone', 'x'], ['EVAL', 'math.randomseed(3)', '0']])
+            go_cold(client)
+            other.pipeline([['GET', name] for name in ('n', 'gone', 'made')] + [['LLEN', 'list']])
+            blocking = cold.info(client, 'cold_blocking_reads')
+            cold.disk.set(0.3 if i == 0 else 0.002)
+            client.send('EVAL', script, '1', 'n', key(i * 10))
+            if i == 0:
+                wait_for(lambda: cold.info(other, 'cold_waiting') == 1 and cold.disk.now() > 0, 'the script to wait')
+                check_equal(other.pipeline([['GET', 'n'], ['GET', 'gone'], ['EXISTS', 'made', 'list']]),
+                            [('$', None), ('$', b'x'), (':', b'0')])
+            check_equal(client.read(), ('*', [(':', b'%d' % len(text(0))), ('$', PAD.encode()), (':', b'400')]))
+            cold.disk.set(0)
+            check_equal(cold.info(client, 'cold_blocking_reads'), blocking, 'reads for which all stood still')
+            check_equal(other.pipeline([['GET', 'n'], ['LLEN', 'list'], ['EXISTS', 'gone'], ['GET', 'made']]),
+                        [('$', b'%d' % (i + 1)), (':', b'%d' % (i + 1)), (':', b'0'), other.call('EVAL', 'math.randomseed(3) '
+                         'return tostring(math.random(1000000))', '0')])
+            check_equal(reader.read(), ('*', [('$', b'message'), ('$', b'news'), ('$', b'once')]))
+        check_equal(reader.call('PING')[1][0], ('$', b'pong'))  # no second message
+        stats = client.get('INFO', 'commandstats').decode()
+        for name, calls, failed in (('incr', 5, 0), ('rpush', 5, 0), ('publish', 5, 0), ('lpush', 5, 5), ('hget', 5, 0)):
+            line = [line for line in stats.split() if line.startswith('cmdstat_%s:' % name)][0]
+            check('calls=%d,' % calls in line and 'failed_calls=%d' % failed in line, line)
+        check('errorstat_WRONGTYPE:count=5' in client.get('INFO', 'errorstats').decode(), 'errors of attempts are counted')
+
+
+@suite.case('functions, known scripts, those that only read, and EXECs with scripts wait for rows as a whole')
+def _(run):
+    library = ("#!lua name=lib\nredis.register_function('add', function(keys, args) redis.call('INCR', keys[1])"
+               " return #redis.call('GET', args[1]) end)"
+               " redis.register_function{function_name='look', callback=function(keys, args) return redis.call('GET', args[1]) end,"
+               " flags={'no-writes'}}")
+    with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other, cold.client() as reader:
+        client.call('FUNCTION', 'LOAD', library)
+        sha = client.get('SCRIPT', 'LOAD', "redis.call('INCR', KEYS[1]) return redis.call('GET', ARGV[1])")
+        reader.call('SUBSCRIBE', 'news')
+        for i in range(4):
+            commands = [['FCALL', 'add', '1', 'n', key(i)], ['FCALL_RO', 'look', '0', key(i + 100)],
+                        ['EVALSHA', sha, '1', 'n', key(i + 200)], ['EVAL_RO', READERS[0], '0', key(i + 300)]]
+            wanted = [(':', b'%d' % len(text(0)))] + [('$', text(i + at).encode()) for at in (100, 200, 300)]
+            for command, reply in zip(commands, wanted):
+                go_cold(client)
+                check_equal(cold.waits(client, lambda: client.call(*command)), reply)
+            check_equal(client.get('GET', 'n'), b'%d' % (5 * i + 2))
+            client.pipeline([['MULTI'], ['INCR', 'n'], ['PUBLISH', 'news', str(i)], ['EVAL', 'return redis.call("INCR", "n")', '0'],
+                             ['GET', key(i + 400)]] + commands)
+            go_cold(other)
+            replies = cold.waits(other, lambda: client.call('EXEC'))
+            check_equal(replies[1], [(':', b'%d' % (5 * i + 3)), (':', b'1'), (':', b'%d' % (5 * i + 4)), ('$', text(i + 400).encode())] + wanted)
+            client.call('DECR', 'n')
+            check_equal(reader.read(), ('*', [('$', b'message'), ('$', b'news'), ('$', b'%d' % i)]))
+        check_equal(reader.call('PING')[1][0], ('$', b'pong'))
+
+
+@suite.case('a script that changed what somebody watches, or that is slow, goes on and reads the disk itself')
+def _(run):
+    with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other, cold.client() as watcher:
+        def blocks(*command):
+            go_cold(other)
+            other.call('GET', 'n')
+            before = cold.info(other, 'cold_blocking_reads')
+            reply = client.get(*command)
+            check(cold.info(other, 'cold_blocking_reads') > before, 'it was taken back')
+            return reply
+        client.call('SET', 'n', '0')
+        watcher.call('WATCH', 'n')
+        check_equal(blocks('EVAL', "redis.call('INCR', 'n') return redis.call('GET', ARGV[1])", '0', key(1)), text(1).encode())
+        watcher.pipeline([['MULTI'], ['GET', 'n']])
+        check_equal(watcher.call('EXEC'), ('*', None))
+        client.call('CONFIG', 'SET', 'busy-reply-threshold', '1')
+        slow = "redis.call('INCR', 'n') for i = 1, 3e6 do end redis.call('GET', ARGV[1]) return redis.call('INCR', 'n')"
+        check_equal(blocks('EVAL', slow, '0', key(2)), 3)
+        client.pipeline([['MULTI'], ['EVAL', slow, '0', key(3)], ['GET', key(4)]])
+        check_equal(blocks('EXEC'), [5, text(4).encode()])
+        client.call('CONFIG', 'SET', 'busy-reply-threshold', '5000')
+        check_equal(blocks('EVAL', "redis.call('SLOWLOG', 'RESET') return redis.call('GET', ARGV[1])", '0', key(5)), text(5).encode())
+        for i, often in enumerate(["redis.call('PING')", "redis.pcall('NOPE')", "redis.pcall('GET')"]):
+            script = "for i = 1, 20000 do %s end return redis.call('GET', ARGV[1])" % often
+            check_equal(blocks('EVAL', script, '0', key(6 + i)), text(6 + i).encode())
+        many = "local n = 0 for i = 0, 99 do n = n + #redis.call('GET', string.format('key:%06d', 500 + i)) end return n"
+        client.call('CONFIG', 'SET', 'slowlog-log-slower-than', '0')
+        check_equal(blocks('EVAL', many, '0'), 100 * len(text(0)))
+        check_equal(client.get('GET', 'n'), b'5')
 
 
 @suite.case('a key that EXEC watches is watched while EXEC waits for its rows')

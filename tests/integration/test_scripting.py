@@ -15,7 +15,9 @@ from resp import Connection, ReplyError
 suite = Suite(__doc__)
 BUSY = b'BUSY Redis is busy running a script. You can only call %s KILL or SHUTDOWN NOSAVE.'
 FOREVER = ['while true do end', 'while true do pcall(function() while true do end end) end',
+           'while true do xpcall(function() while true do end end, function() while true do end end) end',
            'local c = coroutine.wrap(function() while true do end end) c()',
+           'while true do coroutine.resume(coroutine.create(function() while true do end end)) end',
            'local s = "" while true do s = s .. "x" if #s > 1000 then s = "" end end']
 
 
@@ -108,7 +110,7 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client = cluster.partition(0, 60)
-        for script in ['local t = {} for i = 1, 1e9 do t[i] = ("x"):rep(100) .. i end', 'return ("x"):rep(200 * 1024 * 1024)',
+        for script in ['local t = {} for i = 1, 1e9 do t[i] = ("x"):rep(20) .. i end', 'return ("x"):rep(200 * 1024 * 1024)',
                        'local s = "x" while true do s = s .. s end']:
             check(b'not enough memory' in text(client.get('EVAL', script, '0')), script)
             check_equal(client.get('EVAL', 'return 7', '0'), 7, 'the next script')
