@@ -369,6 +369,17 @@ bool decode_collection_key(struct bytes row, struct bytes *space, uint16_t *slot
     return true;
 }
 
+bool decode_collection_prefix(struct bytes row, struct bytes *prefix)
+{
+    struct bytes space, key, sub;
+    uint16_t slot;
+    uint64_t version;
+    if (!decode_collection_key(row, &space, &slot, &key, &version, &sub))
+        return false;
+    *prefix = (struct bytes){row.data, row.len - sub.len};
+    return true;
+}
+
 bool decode_expire_key(struct bytes row, uint64_t *expire_ms, struct bytes *metadata_key)
 {
     struct bytes space, key;

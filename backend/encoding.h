@@ -126,6 +126,8 @@ struct bytes encode_prefix_end(struct arena *arena, struct bytes prefix);
 bool decode_metadata_key(struct bytes row, struct bytes *space, uint16_t *slot, struct bytes *key);
 bool decode_collection_key(struct bytes row, struct bytes *space, uint16_t *slot, struct bytes *key,
                            uint64_t *version, struct bytes *sub);
+/* The prefix that a row shares with all others of its collection. */
+bool decode_collection_prefix(struct bytes row, struct bytes *prefix);
 bool decode_expire_key(struct bytes row, uint64_t *expire_ms, struct bytes *metadata_key);
 bool decode_counter_key(struct bytes row, struct bytes *space, uint16_t *first_slot);
 bool decode_journal_key(struct bytes row, uint8_t *position);

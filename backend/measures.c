@@ -4,6 +4,7 @@
 #include "backend/memory.h"
 #include "backend/overlay.h"
 #include "backend/partition.h"
+#include "backend/range_cache.h"
 #include "backend/rank_cache.h"
 #include "backend/row_cache.h"
 #include "backend/server.h"
@@ -55,6 +56,10 @@ static const struct label_family partition_families[] = {
      "Rows found in the row cache.", 0, 0, 0},
     {LABEL_COUNTER, PARTITION_ROW_MISSES, "scree_backend_row_cache_misses_total",
      "Rows looked for in the store because the row cache had none.", 0, 0, 0},
+    {LABEL_COUNTER, PARTITION_RANGE_HITS, "scree_backend_range_cache_hits_total",
+     "Walks over collections that began in the range cache.", 0, 0, 0},
+    {LABEL_COUNTER, PARTITION_RANGE_MISSES, "scree_backend_range_cache_misses_total",
+     "Walks over collections that began in the store.", 0, 0, 0},
     {LABEL_COUNTER, PARTITION_BLOCK_HITS, "scree_backend_block_cache_hits_total",
      "Blocks that commands found in the block cache.", 0, 0, 0},
     {LABEL_COUNTER, PARTITION_BLOCK_READS, "scree_backend_block_cache_misses_total",
@@ -114,6 +119,7 @@ void measures_slow(struct partition *partition)
     struct space *space;
     size_t cursor = 0;
     struct row_cache_figures rows;
+    struct range_cache_figures ranges;
     uint64_t hits;
     uint64_t misses;
     while ((space = space_next(partition->spaces, &cursor)))
@@ -124,6 +130,9 @@ void measures_slow(struct partition *partition)
     overlay_cache_figures(partition->overlay, &rows);
     cell_set(cell, PARTITION_ROW_HITS, rows.hits);
     cell_set(cell, PARTITION_ROW_MISSES, rows.misses);
+    overlay_range_figures(partition->overlay, &ranges);
+    cell_set(cell, PARTITION_RANGE_HITS, ranges.hits);
+    cell_set(cell, PARTITION_RANGE_MISSES, ranges.misses);
     store_thread_blocks(&hits, &misses);
     cell_set(cell, PARTITION_BLOCK_HITS, hits);
     cell_set(cell, PARTITION_BLOCK_READS, misses);
@@ -131,6 +140,7 @@ void measures_slow(struct partition *partition)
     cell_set(cell, PARTITION_MEMORY_BATCHES, overlay_memory(partition->overlay));
     cell_set(cell, PARTITION_MEMORY_RANKS, rank_cache_bytes(partition->rank_cache));
     cell_set(cell, PARTITION_MEMORY_ROWS, rows.bytes);
+    cell_set(cell, PARTITION_MEMORY_RANGES, ranges.bytes);
 }
 
 void measures_turn(struct partition *partition)
@@ -274,6 +284,7 @@ static void print_memory(struct server *server, const struct backend_config *con
     print_part(out, "memtables", figure_sum(server, "memtable_bytes"));
     print_part(out, "table_readers", figure_sum(server, "table_reader_bytes"));
     print_part(out, "row_cache", words[PARTITION_MEMORY_ROWS]);
+    print_part(out, "range_cache", words[PARTITION_MEMORY_RANGES]);
     print_part(out, "rank_cache", words[PARTITION_MEMORY_RANKS]);
     print_part(out, "batches", words[PARTITION_MEMORY_BATCHES]);
     print_part(out, "clients", words[PARTITION_MEMORY_CLIENTS]);

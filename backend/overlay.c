@@ -6,6 +6,7 @@
 #include "backend/overlay.h"
 
 #include "backend/overlay_inner.h"
+#include "backend/range_cache.h"
 #include "backend/reader.h"
 #include "backend/row_cache.h"
 #include "shared/check.h"
@@ -39,6 +40,7 @@ void overlay_free(struct overlay *overlay)
         free(overlay->batches[i].ranges);
     }
     row_cache_free(overlay->cache);
+    range_cache_free(overlay->ranges);
     free(overlay->undo);
     free(overlay);
 }
@@ -59,6 +61,19 @@ void overlay_cache_figures(const struct overlay *overlay, struct row_cache_figur
     *figures = (struct row_cache_figures){0};
     if (overlay->cache)
         row_cache_figures(overlay->cache, figures);
+}
+
+void overlay_use_range_cache(struct overlay *overlay, size_t bytes)
+{
+    range_cache_free(overlay->ranges);
+    overlay->ranges = bytes ? range_cache_new(bytes) : NULL;
+}
+
+void overlay_range_figures(const struct overlay *overlay, struct range_cache_figures *figures)
+{
+    *figures = (struct range_cache_figures){0};
+    if (overlay->ranges)
+        range_cache_figures(overlay->ranges, figures);
 }
 
 void overlay_use_reader(struct overlay *overlay, struct reader *reader)
@@ -385,6 +400,8 @@ void overlay_store_changed(struct overlay *overlay)
     overlay->generation++;
     if (overlay->cache)
         row_cache_clear(overlay->cache);
+    if (overlay->ranges)
+        range_cache_clear(overlay->ranges);
     if (overlay->reader)
         reader_forget_all(overlay->reader);
 }

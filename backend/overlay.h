@@ -27,6 +27,7 @@
 struct batch;
 struct layer;
 struct overlay;
+struct range_cache_figures;
 struct row_cache_figures;
 struct reader;
 struct reader_wait;
@@ -39,6 +40,9 @@ void overlay_use_layers(struct overlay *overlay, size_t bytes);
 /* Keeps rows of the store that were read or written lately in so much memory, which is empty at first; 0: in none. No row may
  * be borrowed from the one before. */
 void overlay_use_cache(struct overlay *overlay, size_t bytes);
+/* The same for runs of rows that were walked over; no walk may be open. */
+void overlay_use_range_cache(struct overlay *overlay, size_t bytes);
+void overlay_range_figures(const struct overlay *overlay, struct range_cache_figures *figures);
 /* How the memory serves; zeroes without it. */
 void overlay_cache_figures(const struct overlay *overlay, struct row_cache_figures *figures);
 /* Fetches rows that are not in memory. At most once, at the beginning; the reader lives as long as the overlay. */

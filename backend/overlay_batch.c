@@ -5,6 +5,8 @@
  */
 #include "backend/overlay_inner.h"
 
+#include "backend/encoding.h"
+#include "backend/range_cache.h"
 #include "backend/reader.h"
 #include "backend/row_cache.h"
 #include "shared/check.h"
@@ -182,6 +184,24 @@ static void cache_layer(struct overlay *overlay, const struct layer *layer)
     }
 }
 
+/* The layer is in the store: runs of the collections that it changed are old. */
+static void forget_ranges(struct overlay *overlay, const struct layer *layer)
+{
+    if (!overlay->ranges || range_cache_is_empty(overlay->ranges))
+        return;
+    if (layer->ranges_count)
+        range_cache_clear(overlay->ranges);
+    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
+        if (!overlay_keeps_ranges(cf))
+            continue;
+        for (const struct row *row = layer->rows[cf].newest; row; row = row->older) {
+            struct bytes collection;
+            if (decode_collection_prefix(row->key, &collection))
+                range_cache_forget(overlay->ranges, cf, collection);
+        }
+    }
+}
+
 /* The layer is in the store: what was fetched of its rows is old. */
 static void forget_layer(struct overlay *overlay, const struct layer *layer)
 {
@@ -198,6 +218,7 @@ void overlay_settled(struct overlay *overlay)
 {
     CHECK(overlay->settling);
     cache_layer(overlay, overlay->settling);
+    forget_ranges(overlay, overlay->settling);
     forget_layer(overlay, overlay->settling);
     layer_reset(overlay->settling);
     overlay->settling = NULL;

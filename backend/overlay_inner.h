@@ -51,9 +51,10 @@ struct batch {
 
 struct overlay {
     struct store *store;
-    struct row_cache *cache;  /* of the store's rows; NULL: none */
-    struct reader *reader;    /* NULL: reads go to the disk */
-    struct reader_wait *wait; /* of the command being run; NULL: it may not unwind */
+    struct row_cache *cache;    /* of the store's rows; NULL: none */
+    struct range_cache *ranges; /* of runs of its rows; NULL: none */
+    struct reader *reader;      /* NULL: reads go to the disk */
+    struct reader_wait *wait;   /* of the command being run; NULL: it may not unwind */
     bool may_unwind;
     size_t layer_bytes;
     struct layer layers[2];
@@ -94,7 +95,13 @@ static inline bool overlay_is_coldable(enum cf cf)
 /* Rows of this column family are kept in the row cache. */
 static inline bool overlay_caches(const struct overlay *overlay, enum cf cf)
 {
-    return overlay->cache && (cf == CF_METADATA || cf == CF_DATA);
+    return overlay->cache && (cf == CF_METADATA || cf == CF_DATA || cf == CF_RANK);
+}
+
+/* Its rows are those of collections, of which the range cache keeps runs. */
+static inline bool overlay_keeps_ranges(enum cf cf)
+{
+    return cf == CF_DATA || cf == CF_ZSET_SCORE || cf == CF_STREAM || cf == CF_RANK;
 }
 
 /* From now on effects are those of an empty batch. */

@@ -106,8 +106,7 @@ void overlay_iter_detach(struct overlay_iter *iter)
     CHECK(!iter->own);
     iter->own = malloc(2 * sizeof *iter->own);
     CHECK(iter->own);
-    if (iter->stored.wait)
-        stored_walk_reopen(&iter->stored);
+    stored_walk_detach(&iter->stored);
     for (int i = 0; i < 2; i++) {
         struct layer *copy = &iter->own[i];
         layer_init(copy);

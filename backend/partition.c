@@ -462,6 +462,8 @@ static bool build(struct partition *partition, const struct backend_config *conf
                                                                    (uint64_t)config->partitions);
     overlay_use_cache(partition->overlay,
                       config->store_row_cache_bytes / (uint64_t)config->partitions);
+    overlay_use_range_cache(partition->overlay,
+                            config->store_range_cache_bytes / (uint64_t)config->partitions);
     partition->spaces = space_set_new(partition->overlay);
     if (!partition->spaces)
         return false;

@@ -1,9 +1,19 @@
 #include "backend/stored_walk.h"
 
+#include "backend/encoding.h"
 #include "backend/reader.h"
 #include "shared/check.h"
 
 #include <stdlib.h>
+
+/* Are these the bounds of a whole collection, whose rows begin with `lower`? */
+static bool is_collection(enum cf cf, struct bytes lower, struct bytes upper)
+{
+    struct bytes prefix;
+    bool ends_within = upper.len >= lower.len && memcmp(upper.data, lower.data, lower.len) == 0;
+    return overlay_keeps_ranges(cf) && !ends_within && decode_collection_prefix(lower, &prefix) &&
+           prefix.len == lower.len;
+}
 
 void stored_walk_init(struct stored_walk *walk, struct overlay *overlay, enum cf cf,
                       struct bytes lower, struct bytes upper)
@@ -14,31 +24,40 @@ void stored_walk_init(struct stored_walk *walk, struct overlay *overlay, enum cf
         .cf = cf,
         .lower = lower,
         .upper = upper,
+        .ranges = overlay->ranges && is_collection(cf, lower, upper) ? overlay->ranges : NULL,
         .wait = may_unwind ? overlay->wait : NULL,
     };
-    walk->iter = walk->wait ? store_iter_new_cached(overlay->store, cf, lower, upper)
-                            : store_iter_new(overlay->store, cf, lower, upper);
+}
+
+static void end_draft(struct stored_walk *walk, bool is_end)
+{
+    if (walk->draft)
+        run_draft_end(walk->draft, is_end);
+    walk->draft = NULL;
+}
+
+static void leave_run(struct stored_walk *walk)
+{
+    if (walk->run)
+        range_cache_release(walk->run);
+    walk->run = NULL;
 }
 
 void stored_walk_fini(struct stored_walk *walk)
 {
+    end_draft(walk, false);
+    leave_run(walk);
     store_iter_free(walk->iter);
     free(walk->course.key);
 }
 
-void stored_walk_reopen(struct stored_walk *walk)
+/* ---- in the engine ---- */
+
+static void engine_open(struct stored_walk *walk)
 {
-    struct store_iter *old = walk->iter;
-    CHECK(!walk->is_cold);
-    walk->iter = store_iter_new(walk->overlay->store, walk->cf, walk->lower, walk->upper);
-    walk->wait = NULL;
-    if (store_iter_valid(old) && walk->is_reverse)
-        store_iter_seek_for_prev(walk->iter, store_iter_key(old));
-    else if (store_iter_valid(old))
-        store_iter_seek(walk->iter, store_iter_key(old));
-    else
-        walk->is_through = true;
-    store_iter_free(old);
+    struct store *store = walk->overlay->store;
+    walk->iter = walk->wait ? store_iter_new_cached(store, walk->cf, walk->lower, walk->upper)
+                            : store_iter_new(store, walk->cf, walk->lower, walk->upper);
 }
 
 static void course_begin(struct stored_walk *walk, struct bytes key, bool has_from)
@@ -57,36 +76,113 @@ static void course_begin(struct stored_walk *walk, struct bytes key, bool has_fr
 }
 
 /* Has it come to what is on the disk? */
-static void moved(struct stored_walk *walk)
+static void engine_moved(struct stored_walk *walk)
 {
-    walk->is_cold = walk->wait && !store_iter_valid(walk->iter) && store_iter_is_cold(walk->iter);
+    bool is_valid = store_iter_valid(walk->iter);
+    walk->is_cold = walk->wait && !is_valid && store_iter_is_cold(walk->iter);
+    if (walk->draft && is_valid)
+        run_draft_add(walk->draft, store_iter_key(walk->iter), store_iter_value(walk->iter));
+    else if (walk->draft)
+        end_draft(walk, !walk->is_cold && !store_iter_failed(walk->iter));
 }
 
-void stored_walk_seek(struct stored_walk *walk, bool is_reverse, struct bytes key, bool has_from)
+static void engine_seek(struct stored_walk *walk, struct bytes key, bool has_from)
 {
-    walk->is_reverse = is_reverse;
-    walk->is_through = false;
+    if (!walk->iter)
+        engine_open(walk);
     if (walk->wait)
         course_begin(walk, key, has_from);
-    if (is_reverse && has_from)
+    if (walk->is_reverse && has_from)
         store_iter_seek_for_prev(walk->iter, key);
-    else if (is_reverse)
+    else if (walk->is_reverse)
         store_iter_seek_last(walk->iter);
     else if (has_from)
         store_iter_seek(walk->iter, key);
     else
         store_iter_seek_first(walk->iter);
-    moved(walk);
+    engine_moved(walk);
 }
 
-void stored_walk_step(struct stored_walk *walk)
+static void engine_step(struct stored_walk *walk)
 {
     if (walk->is_reverse)
         store_iter_prev(walk->iter);
     else
         store_iter_next(walk->iter);
-    moved(walk);
+    engine_moved(walk);
     walk->course.rows++;
+}
+
+/* ---- in a run ---- */
+
+static bool run_is_over(const struct stored_walk *walk)
+{
+    return walk->is_reverse ? walk->run_row == 0 : walk->run_row == walk->run->count;
+}
+
+/* No row is left in the run: that was all, or the engine goes on from its edge. */
+static void run_moved(struct stored_walk *walk)
+{
+    const struct run *run = walk->run;
+    if (!run_is_over(walk) || (walk->is_reverse ? run->has_start : run->has_end))
+        return;
+    struct bytes edge = walk->is_reverse ? run->low : run->high;
+    engine_seek(walk, edge, true);
+    if (store_iter_valid(walk->iter) && bytes_equal(store_iter_key(walk->iter), edge))
+        engine_step(walk);
+    leave_run(walk);
+}
+
+/* False: no run has the place. */
+static bool run_seek(struct stored_walk *walk, const struct run_place *place)
+{
+    const struct run *run = range_cache_find(walk->ranges, place);
+    if (!run)
+        return false;
+    walk->run = run;
+    if (place->has_from)
+        walk->run_row = run_before(run, place->from, place->is_reverse);
+    else
+        walk->run_row = place->is_reverse ? run->count : 0;
+    run_moved(walk);
+    return true;
+}
+
+/* ---- the walk ---- */
+
+void stored_walk_seek(struct stored_walk *walk, bool is_reverse, struct bytes key, bool has_from)
+{
+    walk->is_reverse = is_reverse;
+    walk->is_through = walk->is_cold = false;
+    end_draft(walk, false);
+    leave_run(walk);
+    if (walk->ranges) {
+        bool is_start = !is_reverse && bytes_equal(key, walk->lower);
+        const struct run_place place = {
+            .cf = walk->cf,
+            .collection = walk->lower,
+            .has_from = has_from && !is_start,
+            .is_reverse = is_reverse,
+            .from = has_from && !is_start ? key : (struct bytes){NULL, 0},
+        };
+        if (run_seek(walk, &place))
+            return;
+        walk->draft = range_cache_draft(walk->ranges, &place);
+    }
+    engine_seek(walk, key, has_from);
+}
+
+void stored_walk_step(struct stored_walk *walk)
+{
+    if (!walk->run) {
+        engine_step(walk);
+        return;
+    }
+    if (walk->is_reverse)
+        walk->run_row--;
+    else
+        walk->run_row++;
+    run_moved(walk);
 }
 
 void stored_walk_end(struct stored_walk *walk)
@@ -94,19 +190,39 @@ void stored_walk_end(struct stored_walk *walk)
     walk->is_through = true;
 }
 
+void stored_walk_detach(struct stored_walk *walk)
+{
+    CHECK(!walk->is_cold);
+    end_draft(walk, false);
+    if (walk->wait || walk->run) {
+        struct store_iter *old = walk->iter;
+        walk->is_through = !stored_walk_valid(walk);
+        struct bytes at = walk->is_through ? (struct bytes){NULL, 0} : stored_walk_key(walk);
+        walk->wait = NULL;
+        engine_open(walk);
+        if (!walk->is_through)
+            engine_seek(walk, at, true);
+        store_iter_free(old);
+        leave_run(walk);
+    }
+    walk->ranges = NULL;
+}
+
 bool stored_walk_valid(const struct stored_walk *walk)
 {
-    return !walk->is_through && store_iter_valid(walk->iter);
+    return !walk->is_through && (walk->run ? !run_is_over(walk) : store_iter_valid(walk->iter));
 }
 
 struct bytes stored_walk_key(const struct stored_walk *walk)
 {
-    return store_iter_key(walk->iter);
+    return walk->run ? run_key(walk->run, walk->run_row - walk->is_reverse)
+                     : store_iter_key(walk->iter);
 }
 
 struct bytes stored_walk_value(const struct stored_walk *walk)
 {
-    return store_iter_value(walk->iter);
+    return walk->run ? run_value(walk->run, walk->run_row - walk->is_reverse)
+                     : store_iter_value(walk->iter);
 }
 
 /* What lies before a cold walk is read into memory. */
@@ -128,5 +244,5 @@ bool stored_walk_failed(const struct stored_walk *walk)
 {
     if (walk->is_cold)
         want(walk);
-    return walk->is_cold || store_iter_failed(walk->iter);
+    return walk->is_cold || (walk->iter && store_iter_failed(walk->iter));
 }

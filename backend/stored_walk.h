@@ -1,12 +1,16 @@
 /*
  * stored_walk.h - a walk over the store's rows alone, which overlay_iter.c merges with what the layers say.
  *
- *   seek ─► moves ─► the end, or a row that is on the disk only:
- *                    is_cold, and stored_walk_failed has the range fetched for the one who waits
+ *   seek ─┬─ the range cache has a run there ─► its rows ─► its end ─┐
+ *         └─ else ───────────────────────────────────────────────────┴─► the engine's iterator ─► the end, or
+ *                                         │ rows that it passes            a row that is on the disk only: is_cold, and
+ *                                         ▼                                stored_walk_failed has the range fetched
+ *                                 draft of another run                     for the one who waits
  */
 #pragma once
 
 #include "backend/overlay_inner.h"
+#include "backend/range_cache.h"
 
 struct stored_walk {
     struct overlay *overlay;
@@ -16,12 +20,15 @@ struct stored_walk {
     bool is_cold;       /* it would have to go to the disk: nothing is right any more */
     struct bytes lower; /* the bounds: the owner's */
     struct bytes upper;
-    struct store_iter *iter;
-    struct reader_wait
-        *wait; /* it walks over what is in memory, and this waits for the rest; NULL: over all */
-    struct {   /* how it came to where it is */
-        bool has_from; /* a seek to `key`; else to the end of the bounds */
-        char *key;     /* heap */
+    struct range_cache *ranges; /* NULL: not for this walk */
+    const struct run *run;      /* it is in there; NULL: in the engine */
+    uint32_t run_row;           /* on this row of it, in reverse on the one before */
+    struct run_draft *draft;    /* of a run, which it writes; or NULL */
+    struct store_iter *iter;    /* NULL: not needed so far */
+    struct reader_wait *wait;   /* for what is not in memory; NULL: it goes to the disk */
+    struct {                    /* how it came to where it is in the engine */
+        bool has_from;          /* a seek to `key`; else to the end of the bounds */
+        char *key;              /* heap */
         size_t key_len;
         size_t key_cap;
         uint64_t rows; /* passed since */
@@ -32,9 +39,9 @@ struct stored_walk {
 void stored_walk_init(struct stored_walk *walk, struct overlay *overlay, enum cf cf,
                       struct bytes lower, struct bytes upper);
 void stored_walk_fini(struct stored_walk *walk);
-/* From where it stands on it goes to the disk by itself. The store may have changed since it began, but only by what the
- * layers hold. */
-void stored_walk_reopen(struct stored_walk *walk);
+/* From where it stands on the walk is the engine's alone, over a snapshot of the store, and goes to the disk by itself. The
+ * store may have changed since it began, but only by what the layers hold. */
+void stored_walk_detach(struct stored_walk *walk);
 /* To the first row from `key` on in the direction; has_from false: to the end of the bounds that it comes from. */
 void stored_walk_seek(struct stored_walk *walk, bool is_reverse, struct bytes key, bool has_from);
 void stored_walk_step(struct stored_walk *walk);

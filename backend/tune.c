@@ -21,6 +21,8 @@ static void tune_caches(struct partition *partition, const struct backend_config
     uint64_t share = (uint64_t)now->partitions;
     if (now->store_row_cache_bytes != old->store_row_cache_bytes)
         overlay_use_cache(partition->overlay, now->store_row_cache_bytes / share);
+    if (now->store_range_cache_bytes != old->store_range_cache_bytes)
+        overlay_use_range_cache(partition->overlay, now->store_range_cache_bytes / share);
     if (now->store_rank_cache_bytes != old->store_rank_cache_bytes)
         rank_cache_limit(partition->rank_cache, now->store_rank_cache_bytes / share);
 }

@@ -5,6 +5,7 @@
 #include "backend/commands/info.h"
 #include "backend/compaction.h"
 #include "backend/partition.h"
+#include "backend/range_cache.h"
 #include "backend/row_cache.h"
 #include "backend/upkeep.h"
 
@@ -52,10 +53,16 @@ void info_persistence(const struct call *call, struct out *out)
 void info_rocksdb(const struct call *call, struct out *out)
 {
     struct row_cache_figures rows;
+    struct range_cache_figures ranges;
     store_info(call->partition->store, out);
     overlay_cache_figures(call->partition->overlay, &rows);
     out_printf(out,
                "row_cache_hits:%" PRIu64 "\r\nrow_cache_misses:%" PRIu64
                "\r\nrow_cache_bytes:%" PRIu64 "\r\n",
                rows.hits, rows.misses, rows.bytes);
+    overlay_range_figures(call->partition->overlay, &ranges);
+    out_printf(out,
+               "range_cache_hits:%" PRIu64 "\r\nrange_cache_misses:%" PRIu64
+               "\r\nrange_cache_bytes:%" PRIu64 "\r\n",
+               ranges.hits, ranges.misses, ranges.bytes);
 }

@@ -149,6 +149,15 @@ def _(run):
         check_equal(client.call('CONFIG', 'SET', 'store-row-cache', '16mb', 'store-block-cache', '1mb', 'store-rank-cache', '0',
                                 'store-blob-threshold', '400', 'store-compression', 'none'), ('+', b'OK'), 'other sizes')
         wait_for(lambda: read() or info(b'row_cache_bytes') > 1 << 18, 'the cache to be filled again')
+        client.get('RPUSH', 'list', *range(100))
+
+        def walk():
+            client.pipeline([['LRANGE', 'list', '0', '-1']] * 3)
+        wait_for(lambda: walk() or info(b'range_cache_bytes') > 0, 'a run of the list', 30)
+        check(info(b'range_cache_hits') > 0, 'walks in it')
+        check_equal(client.call('CONFIG', 'SET', 'store-range-cache', '0'), ('+', b'OK'), 'no range cache')
+        wait_for(lambda: info(b'range_cache_bytes') == 0, 'the range cache to go')
+        walk()
         check_equal(metric(backend.http('/metrics')[1], 'scree_backend_block_cache_capacity_bytes'), 1 << 20, 'the gauge')
 
         def blobs():

@@ -434,7 +434,7 @@ class Agreement:
         limit = quantity(container_of(self.backend())['resources']['limits']['memory'])
         options = self.options_of(self.backend())
         store, partitions = options['store'], int(options['backend']['partitions'])
-        used = sum(quantity(store[name]) for name in ('block-cache', 'row-cache', 'rank-cache'))
+        used = sum(quantity(store[name]) for name in ('block-cache', 'row-cache', 'range-cache', 'rank-cache'))
         used += quantity(store['memtable']) * int(store['memtables']) * COLUMN_FAMILIES * partitions
         used += quantity(options['backend'].get('script-memory-limit', '64mb')) * 2 * partitions
         used += quantity(options['backend'].get('commit-batch-limit', '64mb')) * 2 * partitions

@@ -7,6 +7,7 @@
  */
 #include "backend/layer.h"
 #include "backend/overlay.h"
+#include "backend/range_cache.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "tests/sim/store_mem.h"
@@ -14,7 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KEYS = 40, SEEDS = 150, STEPS = 400 };
+enum { KEYS = 40, COLLECTION = 10, SEEDS = 150, STEPS = 400 };
+
+/* Rows are those of some collections, which the range cache keeps runs of. */
+#define NAME_HEAD "\1n\0\0\0\0\0\1k\0\0\0\0\0\0\0"
+enum { PREFIX = sizeof NAME_HEAD - 1 + 1, NAME_BYTES = PREFIX + 2 };
 
 static const struct store_options OPTIONS = {.path = "overlay"};
 
@@ -37,6 +42,7 @@ struct world {
     int settled;                   /* layers */
     struct overlay_iter *detached; /* NULL: none */
     struct state seen;             /* what it must show */
+    int low, high;                 /* of these rows, but not `high` */
     int at;                        /* it stands on this row */
     bool reverse;
     uint64_t random;
@@ -50,9 +56,23 @@ static uint32_t chance(struct world *world, uint32_t below)
     return (uint32_t)(world->random >> 33) % below;
 }
 
-static struct bytes key_of(int index, char text[16])
+static struct bytes key_of(int index, char text[NAME_BYTES])
 {
-    return (struct bytes){text, (size_t)sprintf(text, "k%02d", index)};
+    memcpy(text, NAME_HEAD, PREFIX - 1);
+    text[PREFIX - 1] = (char)(index / COLLECTION);
+    text[PREFIX] = (char)('0' + index / 10);
+    text[PREFIX + 1] = (char)('0' + index % 10);
+    return (struct bytes){text, NAME_BYTES};
+}
+
+/* The bounds of the collection that begins with this row. */
+static struct bytes lower_of(int index, char text[NAME_BYTES])
+{
+    return (struct bytes){key_of(index, text).data, PREFIX};
+}
+static struct bytes upper_of(int index, char text[NAME_BYTES])
+{
+    return lower_of(index + COLLECTION, text);
 }
 
 static void state_clear(struct state *state)
@@ -63,7 +83,7 @@ static void state_clear(struct state *state)
 
 static void step_put(struct world *world)
 {
-    char key[16];
+    char key[NAME_BYTES];
     char value[16];
     int index = (int)chance(world, KEYS);
     world->now.values[index] = ++world->next_value;
@@ -73,7 +93,7 @@ static void step_put(struct world *world)
 
 static void step_delete(struct world *world)
 {
-    char key[16];
+    char key[NAME_BYTES];
     int index = (int)chance(world, KEYS);
     world->now.values[index] = -1;
     overlay_delete(world->overlay, CF_DATA, key_of(index, key));
@@ -81,8 +101,8 @@ static void step_delete(struct world *world)
 
 static void step_delete_range(struct world *world)
 {
-    char from[16];
-    char to[16];
+    char from[NAME_BYTES];
+    char to[NAME_BYTES];
     int a = (int)chance(world, KEYS);
     int b = a + 1 + (int)chance(world, KEYS / 2);
     bool to_the_end = b >= KEYS;
@@ -163,7 +183,7 @@ static void check_log(struct world *world)
     world->store = store_open(world->env, &OPTIONS, error, sizeof error);
     CHECK(world->store);
     for (int i = 0; i < KEYS; i++) {
-        char key[16];
+        char key[NAME_BYTES];
         char want[16];
         struct slice value;
         int err = store_get(world->store, CF_DATA, key_of(i, key), &value);
@@ -179,7 +199,7 @@ static void check_log(struct world *world)
 static void check_gets(struct world *world)
 {
     for (int i = 0; i < KEYS; i++) {
-        char key[16];
+        char key[NAME_BYTES];
         char want[16];
         struct slice value;
         int err = overlay_get(world->overlay, CF_DATA, key_of(i, key), &value);
@@ -194,7 +214,7 @@ static void check_gets(struct world *world)
 
 static void check_row(struct world *world, struct overlay_iter *iter, int index)
 {
-    char key[16];
+    char key[NAME_BYTES];
     CHECK(overlay_iter_valid(iter));
     CHECK(bytes_equal(overlay_iter_key(iter), key_of(index, key)));
     char want[16];
@@ -202,18 +222,11 @@ static void check_row(struct world *world, struct overlay_iter *iter, int index)
     CHECK(bytes_equal(overlay_iter_value(iter), (struct bytes){want, len}));
 }
 
-/* Walks [low, high) from `from` in one direction. */
-static void check_walk(struct world *world, bool reverse)
+/* Walks from `from` in one direction over rows low to high - 1, which lie in the iterator's bounds. */
+static void walk_from(struct world *world, struct overlay_iter *iter, int low, int high, int from,
+                      bool reverse)
 {
-    char low_text[16];
-    char high_text[16];
-    char from_text[16];
-    int low = (int)chance(world, KEYS);
-    int high = low + 1 + (int)chance(world, KEYS);
-    int from = low + (int)chance(world, (uint32_t)(high - low));
-    struct bytes upper = high >= KEYS ? (struct bytes){"", 0} : key_of(high, high_text);
-    struct overlay_iter *iter =
-        overlay_iter_new(world->overlay, CF_DATA, key_of(low, low_text), upper);
+    char from_text[NAME_BYTES];
     if (reverse) {
         overlay_iter_seek_for_prev(iter, key_of(from, from_text));
         for (int i = from < KEYS ? from : KEYS - 1; i >= low; i--)
@@ -234,19 +247,66 @@ static void check_walk(struct world *world, bool reverse)
     overlay_iter_free(iter);
 }
 
-/* The row behind `at` that it must show; -1 or KEYS: none. */
+static void check_walk(struct world *world, bool reverse)
+{
+    char low_text[NAME_BYTES];
+    char high_text[NAME_BYTES];
+    int low = (int)chance(world, KEYS);
+    int high = low + 1 + (int)chance(world, KEYS);
+    int from = low + (int)chance(world, (uint32_t)(high - low));
+    struct bytes upper = high >= KEYS ? (struct bytes){"", 0} : key_of(high, high_text);
+    struct overlay_iter *iter =
+        overlay_iter_new(world->overlay, CF_DATA, key_of(low, low_text), upper);
+    walk_from(world, iter, low, high, from, reverse);
+}
+
+static int some_collection(struct world *world)
+{
+    return (int)chance(world, KEYS / COLLECTION) * COLLECTION;
+}
+
+/* Of a collection, some rows or all: what the range cache is for. */
+static void check_collection(struct world *world, bool reverse)
+{
+    char low_text[NAME_BYTES];
+    char high_text[NAME_BYTES];
+    int low = some_collection(world);
+    int high = low + COLLECTION;
+    int from = low + (int)chance(world, COLLECTION);
+    struct overlay_iter *iter = overlay_iter_new(world->overlay, CF_DATA, lower_of(low, low_text),
+                                                 upper_of(low, high_text));
+    if (chance(world, 6) == 0) {
+        walk_from(world, iter, low, high, from, reverse);
+        return;
+    }
+    if (reverse)
+        overlay_iter_seek_last(iter);
+    else
+        overlay_iter_seek_first(iter);
+    for (uint32_t i = chance(world, 4); i > 0 && overlay_iter_valid(iter); i--) {
+        struct bytes key = overlay_iter_key(iter);
+        check_row(world, iter, (key.data[PREFIX] - '0') * 10 + key.data[PREFIX + 1] - '0');
+        if (reverse)
+            overlay_iter_prev(iter);
+        else
+            overlay_iter_next(iter);
+    }
+    overlay_iter_free(iter);
+}
+
+/* The row behind `at` that it must show; or one outside of [low, high). */
 static int next_seen(const struct world *world)
 {
     int i = world->at;
     do
         i += world->reverse ? -1 : 1;
-    while (i >= 0 && i < KEYS && world->seen.values[i] < 0);
+    while (i >= world->low && i < world->high && world->seen.values[i] < 0);
     return i;
 }
 
 static void detached_next(struct world *world)
 {
-    char key[16];
+    char key[NAME_BYTES];
     char want[16];
     struct overlay_iter *iter = world->detached;
     world->at = next_seen(world);
@@ -254,7 +314,7 @@ static void detached_next(struct world *world)
         overlay_iter_prev(iter);
     else
         overlay_iter_next(iter);
-    bool is_end = world->at < 0 || world->at >= KEYS;
+    bool is_end = world->at < world->low || world->at >= world->high;
     CHECK(overlay_iter_valid(iter) == !is_end);
     if (is_end) {
         CHECK(!overlay_iter_failed(iter));
@@ -269,14 +329,20 @@ static void detached_next(struct world *world)
 
 static void detached_begin(struct world *world)
 {
+    char low_text[NAME_BYTES];
+    char high_text[NAME_BYTES];
+    bool is_one = chance(world, 2);
     world->reverse = chance(world, 2);
     world->seen = world->now;
-    world->at = world->reverse ? KEYS : -1;
+    world->low = is_one ? some_collection(world) : 0;
+    world->high = is_one ? world->low + COLLECTION : KEYS;
+    world->at = world->reverse ? world->high : world->low - 1;
     world->at = next_seen(world);
-    if (world->at < 0 || world->at >= KEYS)
+    if (world->at < world->low || world->at >= world->high)
         return;
-    world->detached =
-        overlay_iter_new(world->overlay, CF_DATA, (struct bytes){"k", 1}, (struct bytes){"l", 1});
+    world->detached = overlay_iter_new(
+        world->overlay, CF_DATA, is_one ? lower_of(world->low, low_text) : (struct bytes){"\1n", 2},
+        is_one ? upper_of(world->low, high_text) : (struct bytes){"\1o", 2});
     if (world->reverse)
         overlay_iter_seek_last(world->detached);
     else
@@ -295,7 +361,7 @@ static void step_detached(struct world *world)
 {
     if (!world->detached)
         detached_begin(world);
-    for (uint32_t i = chance(world, 4); i > 0 && world->detached; i--)
+    for (uint32_t i = chance(world, 12); i < 4 && world->detached; i++)
         detached_next(world);
 }
 
@@ -303,7 +369,7 @@ static void step_detached(struct world *world)
 static void check_observed(struct world *world)
 {
     for (int i = 0; i < KEYS; i++) {
-        char key[16];
+        char key[NAME_BYTES];
         struct slice value;
         overlay_observe_begin(world->overlay);
         if (overlay_get(world->overlay, CF_DATA, key_of(i, key), &value) == OK)
@@ -314,6 +380,8 @@ static void check_observed(struct world *world)
             CHECK(overlay_observed(world->overlay) == 0);
     }
 }
+
+static uint64_t walks_in_runs;
 
 static int run_seed(uint64_t seed, int steps)
 {
@@ -328,6 +396,8 @@ static int run_seed(uint64_t seed, int steps)
     overlay_use_layers(world.overlay, 256 << chance(&world, 8)); /* bytes: a batch or many */
     if (seed % 2)
         overlay_use_cache(world.overlay, 1);
+    if (seed % 4)
+        overlay_use_range_cache(world.overlay, seed % 4 == 1 ? 600 : 1 << 20);
     world.batch = store_batch_new();
     state_clear(&world.now);
     state_clear(&world.durable);
@@ -341,10 +411,15 @@ static int run_seed(uint64_t seed, int steps)
         check_gets(&world);
         check_walk(&world, false);
         check_walk(&world, true);
+        check_collection(&world, false);
+        check_collection(&world, true);
         check_observed(&world);
         step_detached(&world);
     }
     overlay_iter_free(world.detached);
+    struct range_cache_figures figures;
+    overlay_range_figures(world.overlay, &figures);
+    walks_in_runs += figures.hits;
     overlay_free(world.overlay);
     check_log(&world);
     store_batch_free(world.batch);
@@ -364,6 +439,7 @@ int main(int argc, char **argv)
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         settled += run_seed(seed, STEPS);
     CHECK(settled > SEEDS);
+    CHECK(walks_in_runs > (uint64_t)SEEDS * STEPS / 4);
     printf("%d passed, 0 failed\n", SEEDS);
     return 0;
 }
