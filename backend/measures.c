@@ -9,6 +9,7 @@
 #include "backend/row_cache.h"
 #include "backend/server.h"
 #include "backend/session.h"
+#include "backend/store/pace.h"
 #include "backend/store/store.h"
 #include "backend/upkeep.h"
 #include "shared/check.h"
@@ -255,6 +256,20 @@ static void print_compactions(const struct server *server, struct out *out)
     }
 }
 
+static void print_pace(const struct server *server, struct out *out)
+{
+    const struct pace_figures pace = pace_figures(server->pace);
+    metric_gauge(out, "scree_backend_compaction_pace_bytes_per_second",
+                 "What compactions may go through; 0: no limit.", (double)pace.bytes_per_s);
+    metric_head(out, "scree_backend_compaction_passed_bytes_total", "counter",
+                "Bytes of rows that compactions went through.");
+    metric_number(out, "scree_backend_compaction_passed_bytes_total", "", pace.bytes);
+    metric_head(out, "scree_backend_compaction_waited_seconds_total", "counter",
+                "Time that compactions slept to keep the pace.");
+    metric_double(out, "scree_backend_compaction_waited_seconds_total", "",
+                  (double)pace.waited_us / 1e6);
+}
+
 static void print_part(struct out *out, const char *part, uint64_t bytes)
 {
     char labels[METRIC_LABELS_MAX] = "";
@@ -327,6 +342,7 @@ void measures_print(void *visit, struct http_reply *reply)
     print_figures(server, out);
     print_levels(server, out);
     print_compactions(server, out);
+    print_pace(server, out);
     print_memory(server, &settings->config, out);
     settings_unref(settings);
     labels_print(measures->commands, out, "command", command_families, COUNT_OF(command_families),

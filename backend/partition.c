@@ -140,6 +140,11 @@ static void note_latency(struct partition *partition, enum latency_kind kind, ui
                           usec / 1000);
 }
 
+static uint64_t latency_target_us(const struct partition *partition)
+{
+    return (uint64_t)partition->settings->config.store_latency_target_ms * 1000;
+}
+
 /* commit_room_fn */
 static void on_room(void *owner)
 {
@@ -164,6 +169,7 @@ static void on_commit(void *owner, uint64_t ticket, int err)
         cell_observe(partition->cell, PARTITION_SYNC_SECONDS, commit_sync_us(partition->commit));
         cell_observe(partition->cell, PARTITION_BATCH_BYTES, commit_bytes(partition->commit));
         note_latency(partition, LATENCY_COMMIT, usec);
+        pace_note(&partition->commit_latency, latency_target_us(partition), usec);
         release_all(partition, ticket & 1, OK);
     }
     on_room(partition);
@@ -234,6 +240,24 @@ static void show_reader(struct partition *partition)
     metric_set(partition->metrics, METRIC_BACKEND_COLD_BLOCKING, figures.blocking);
 }
 
+/* How fast compactions may go. What commands take by themselves tells nothing about it. */
+static void tick_pace(struct partition *partition)
+{
+    struct pace *pace = partition->server->pace;
+    pace_report(pace, &partition->commit_latency);
+    if (partition->reader)
+        pace_report(pace, reader_latency(partition->reader, latency_target_us(partition)));
+    pace_turn(pace, clock_mono_us());
+}
+
+/* Compactions that are held back must not come so late that writes wait for them. */
+static void look_behind(struct partition *partition)
+{
+    struct pace *pace = partition->server->pace;
+    if (pace_is_limited(pace) && store_is_behind(partition->store))
+        pace_behind(pace, clock_mono_us());
+}
+
 static void tick_compaction(struct partition *partition)
 {
     struct hours hours;
@@ -245,6 +269,7 @@ static void tick_compaction(struct partition *partition)
 static void tick_second(struct partition *partition)
 {
     tick_compaction(partition);
+    look_behind(partition);
     tune_partition(partition);
     show_reader(partition);
     close_removed(partition);
@@ -286,6 +311,7 @@ static void on_tick(void *owner)
     else if (partition->paused_until_ms == 0 && !partition_is_full(partition))
         partition_resume(partition);
     backup_tick(partition->backup);
+    tick_pace(partition);
     if (++partition->ticks % TICKS_PER_SECOND == 0)
         tick_second(partition);
     if (expire_due(partition))

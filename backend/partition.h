@@ -16,6 +16,7 @@
 #include "backend/commit.h"
 #include "backend/message.h"
 #include "backend/space.h"
+#include "backend/store/pace.h"
 #include "backend/watch.h"
 #include "config/config.h"
 #include "shared/acl_log.h"
@@ -108,12 +109,13 @@ struct partition {
     uint32_t argv_cap;
     uint64_t started_us; /* monotonic: when the command being run began */
     uint64_t ticks;
-    uint64_t saved_s;          /* LASTSAVE, wall clock */
-    uint64_t saved_changes;    /* space_changes() that are in what was saved last */
-    uint64_t bgsave_changes;   /* when the BGSAVE that runs began */
-    uint64_t saves;            /* BGSAVEs that ended well */
-    bool save_failed;          /* the last one */
-    uint64_t sealed_us;        /* monotonic: when the batch in flight was sealed */
+    uint64_t saved_s;        /* LASTSAVE, wall clock */
+    uint64_t saved_changes;  /* space_changes() that are in what was saved last */
+    uint64_t bgsave_changes; /* when the BGSAVE that runs began */
+    uint64_t saves;          /* BGSAVEs that ended well */
+    bool save_failed;        /* the last one */
+    uint64_t sealed_us;      /* monotonic: when the batch in flight was sealed */
+    struct pace_latency commit_latency;
     struct out scrap;          /* replies nobody wants (CLIENT REPLY OFF) */
     _Atomic uint64_t alive_ms; /* monotonic: the last tick, read by the admin port */
     void (*on_stopped)(void *owner);

@@ -7,7 +7,9 @@
  */
 #include "backend/reader.h"
 
+#include "backend/store/pace.h"
 #include "shared/check.h"
+#include "shared/clock.h"
 #include "shared/error.h"
 #include "shared/net/loop.h"
 #include "shared/net/worker.h"
@@ -34,6 +36,7 @@ struct fetch {
     bool is_done;
     bool is_stale; /* under way, and not what the store holds any more */
     int result;    /* of store_fetch */
+    uint64_t usec; /* that it took */
     struct slice value;
     size_t key_len;
     char key[];
@@ -68,6 +71,8 @@ struct reader {
     struct loop *loop;
     uint64_t cold_ms; /* monotonic: when a row was last not in memory */
     struct reader_figures figures;
+    uint64_t target_us; /* 0: latency is not noted */
+    struct pace_latency latency;
     struct fetch *buckets[BUCKETS];
 };
 
@@ -111,7 +116,9 @@ static void fetch_free(struct fetch *fetch)
 static void fetch_work(struct job *job)
 {
     struct fetch *fetch = container_of(job, struct fetch, job);
+    uint64_t begun_us = clock_mono_us();
     fetch->result = store_fetch(fetch->reader->store, fetch->cf, fetch_key(fetch), &fetch->value);
+    fetch->usec = clock_mono_us() - begun_us;
 }
 
 /* Tells those who waited. */
@@ -144,6 +151,8 @@ static void fetch_done(struct job *job)
     struct fetch *fetch = container_of(job, struct fetch, job);
     struct reader *reader = fetch->reader;
     reader->under_way--;
+    if (reader->target_us)
+        pace_note(&reader->latency, reader->target_us, fetch->usec);
     fetch->is_done = true;
     tell(&fetch->wants, fetch->result);
     if (fetch->is_stale || fetch->result == ERR_STORE)
@@ -345,6 +354,12 @@ bool reader_was_cold(const struct reader *reader)
 struct reader_figures reader_figures(const struct reader *reader)
 {
     return reader->figures;
+}
+
+struct pace_latency *reader_latency(struct reader *reader, uint64_t target_us)
+{
+    reader->target_us = target_us;
+    return &reader->latency;
 }
 
 /* ---- life ---- */

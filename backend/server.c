@@ -3,6 +3,7 @@
 #include "backend/admin.h"
 #include "backend/memory.h"
 #include "backend/partition.h"
+#include "backend/store/pace.h"
 #include "backend/store/store.h"
 #include "backend/tool/tool.h"
 #include "config/reload.h"
@@ -44,6 +45,12 @@ struct settings *server_settings_edit(struct server *server)
     return settings_copy(server->settings);
 }
 
+static void set_pace(struct server *server, const struct backend_config *config)
+{
+    pace_limit(server->pace, config->store_background_rate_bytes,
+               config->store_latency_target_ms * 1000);
+}
+
 void server_settings_publish(struct server *server, struct settings *settings)
 {
     struct settings *old = server->settings;
@@ -52,6 +59,7 @@ void server_settings_publish(struct server *server, struct settings *settings)
     log_set_level((enum log_level)settings->config.log_level);
     if (settings->config.store_block_cache_bytes != old->config.store_block_cache_bytes)
         store_env_resize(server->env, settings->config.store_block_cache_bytes);
+    set_pace(server, &settings->config);
     if (!same_tls_paths(&settings->config, &old->config) &&
         !atomic_exchange(&server->watches_are_old, true))
         loop_post(server->loop, &server->watch);
@@ -188,6 +196,8 @@ struct server *server_new(const struct backend_config *config)
     server->started_mono_ms = clock_mono_us() / 1000;
     server->stop.run = run_stop;
     server->metrics = metrics_new();
+    server->pace = pace_new();
+    set_pace(server, config);
     metric_set(server->metrics, METRIC_BACKEND_RELOAD_GOOD, 1);
     measures_init(&server->measures);
     return server;
@@ -196,6 +206,7 @@ struct server *server_new(const struct backend_config *config)
 void server_free(struct server *server)
 {
     settings_unref(server->settings);
+    pace_free(server->pace);
     measures_fini(&server->measures);
     pthread_mutex_destroy(&server->settings_lock);
     free(server);
@@ -374,7 +385,7 @@ static bool server_open(struct server *server, char *error, size_t size)
     const struct store_env_options options = {
         .block_cache_bytes = config->store_block_cache_bytes,
         .background_threads = (uint32_t)config->store_background_threads,
-        .background_bytes_per_s = config->store_background_rate_bytes,
+        .pace = server->pace,
     };
     server->env = store_env_new(&options);
     if (config->store_reader_threads)

@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 
 struct http_server;
+struct pace;
 struct partition;
 struct watch;
 struct store_env;
@@ -40,6 +41,7 @@ struct member {
 
 struct server {
     struct loop *loop; /* the main thread's */
+    struct pace *pace; /* of compactions */
     struct store_env *env;
     struct worker_pool *readers; /* reader-threads; NULL: partitions read by themselves */
     struct http_server *admin;

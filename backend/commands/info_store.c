@@ -7,6 +7,8 @@
 #include "backend/partition.h"
 #include "backend/range_cache.h"
 #include "backend/row_cache.h"
+#include "backend/server.h"
+#include "backend/store/pace.h"
 #include "backend/upkeep.h"
 
 #include <inttypes.h>
@@ -19,6 +21,15 @@ static void print_compaction(const struct compaction *compaction, struct out *ou
                "\r\ncompaction_bytes_total:%" PRIu64 "\r\ncompaction_percent:%" PRIu64
                "\r\ncompaction_last_status:%s\r\n",
                view.state, view.family, view.bytes_done, view.bytes_total, view.percent, view.last);
+}
+
+/* Of all compactions of the process, also those RocksDB begins. */
+static void print_pace(struct pace_figures pace, struct out *out)
+{
+    out_printf(out,
+               "compaction_pace_bytes_per_second:%" PRIu64 "\r\ncompaction_passed_bytes:%" PRIu64
+               "\r\ncompaction_waited_seconds:%.3f\r\n",
+               pace.bytes_per_s, pace.bytes, (double)pace.waited_us / 1e6);
 }
 
 void info_persistence(const struct call *call, struct out *out)
@@ -48,6 +59,7 @@ void info_persistence(const struct call *call, struct out *out)
                "module_fork_in_progress:0\r\nmodule_fork_last_cow_size:0\r\n",
                compaction_is_running(compaction), written);
     print_compaction(compaction, out);
+    print_pace(pace_figures(partition->server->pace), out);
 }
 
 void info_rocksdb(const struct call *call, struct out *out)

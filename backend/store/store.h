@@ -31,6 +31,7 @@ enum cf {
     CF_COUNT,
 };
 
+struct pace;
 struct store_env;
 struct store;
 struct store_iter;
@@ -39,7 +40,7 @@ struct store_batch;
 struct store_env_options {
     uint64_t block_cache_bytes;
     uint32_t background_threads;
-    uint64_t background_bytes_per_s; /* that flushes and compactions write at most; 0: no limit */
+    struct pace *pace; /* compactions keep to it; outlives the environment; NULL: none */
 };
 
 /* Says whether a row of `cf` may be dropped by compaction. Called on background threads; reads
@@ -205,6 +206,8 @@ void store_info(struct store *store, struct out *out);
  * that writes are held to while compaction is behind; 0: they are not), "disk_free_bytes" (0: none, or unknown), "running_compactions",
  * "running_flushes". */
 uint64_t store_figure(struct store *store, const char *name);
+/* Compaction is half as far behind as it may be before the engine holds writes back. Asks the engine a dozen figures. */
+bool store_is_behind(struct store *store);
 /* What lies on each level, all column families together. */
 enum { STORE_LEVELS = 7 };
 struct store_level {

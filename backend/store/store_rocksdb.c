@@ -21,13 +21,11 @@
 #include <stdlib.h>
 
 enum {
-    LOG_BYTES_LEFT = 8 << 20,  /* a start reads so much again in a tenth of a second */
-    LOG_FILES = 4,             /* of a log that is as long as it may be, at least */
-    LOG_FILE_MAX = 16 << 20,   /* a backup copies one that is needed in part */
-    LIMITER_PERIOD_US = 20000, /* short: a compaction writes little at a time */
-    LIMITER_FAIRNESS = 10,     /* one time in ten a compaction goes before a flush */
-    READ_ALL_TIER = 0,         /* RocksDB's kReadAllTier and */
-    BLOCK_CACHE_TIER = 1,      /* kBlockCacheTier */
+    LOG_BYTES_LEFT = 8 << 20, /* a start reads so much again in a tenth of a second */
+    LOG_FILES = 4,            /* of a log that is as long as it may be, at least */
+    LOG_FILE_MAX = 16 << 20,  /* a backup copies one that is needed in part */
+    READ_ALL_TIER = 0,        /* RocksDB's kReadAllTier and */
+    BLOCK_CACHE_TIER = 1,     /* kBlockCacheTier */
 };
 
 struct store_iter {
@@ -49,9 +47,7 @@ struct store_env *store_env_new(const struct store_env_options *options)
     rocksdb_env_set_background_threads(env->env, (int)env->threads);
     rocksdb_env_set_high_priority_background_threads(env->env, store_flush_threads(env));
     env->cache = rocksdb_cache_create_lru(options->block_cache_bytes);
-    if (options->background_bytes_per_s)
-        env->limiter = rocksdb_ratelimiter_create((int64_t)options->background_bytes_per_s,
-                                                  LIMITER_PERIOD_US, LIMITER_FAIRNESS);
+    env->pace = options->pace;
     return env;
 }
 
@@ -62,8 +58,6 @@ void store_env_resize(struct store_env *env, uint64_t block_cache_bytes)
 
 void store_env_free(struct store_env *env)
 {
-    if (env->limiter)
-        rocksdb_ratelimiter_destroy(env->limiter);
     rocksdb_cache_destroy(env->cache);
     rocksdb_env_destroy(env->env);
     free(env);

@@ -5,6 +5,7 @@
  *   store_rocksdb.c          open, close, read
  *   store_rocksdb_write.c    log, apply, recover
  *   store_rocksdb_options.c  how each column family is tuned, and why
+ *   store_rocksdb_filter.c   what compaction asks about rows, and where it pauses
  *   store_rocksdb_info.c     figures, maintenance, checkpoint
  *   store_rocksdb_compact.c  compaction by hand
  *   store_rocksdb_ranges.c   where ranges were deleted
@@ -23,8 +24,8 @@ enum { ITERS_KEPT = 8 }; /* unused iterators a store keeps */
 struct store_env {
     rocksdb_env_t *env;
     rocksdb_cache_t *cache;
-    rocksdb_ratelimiter_t *limiter; /* of background writes; NULL: none */
-    uint32_t threads;               /* for compaction; a few more flush */
+    struct pace *pace; /* of compactions; NULL: none */
+    uint32_t threads;  /* for compaction; a few more flush */
 };
 
 static inline int store_flush_threads(const struct store_env *env)
@@ -32,8 +33,8 @@ static inline int store_flush_threads(const struct store_env *env)
     return 1 + (int)env->threads / 4;
 }
 
-/* What a compaction filter is given. */
-struct filter {
+/* Makes the filters of a column family's compactions. */
+struct filter_maker {
     struct store *store;
     enum cf cf;
 };
@@ -64,27 +65,33 @@ struct store {
     rocksdb_readoptions_t *cached_options; /* never wait for the disk */
     rocksdb_writeoptions_t *apply_options;
     rocksdb_options_t *options[CF_COUNT]; /* those of CF_SYSTEM are the database's too */
-    rocksdb_compactionfilter_t *filters[CF_COUNT];
-    struct filter filter_states[CF_COUNT];
+    struct filter_maker filter_makers[CF_COUNT];
+    _Atomic bool has_blobs; /* big values go to blob files */
     struct ranges ranges[CF_COUNT];
     store_drop_fn *drop;
     void *drop_owner;
     pthread_mutex_t apply_lock; /* tables or what is left of the log change; taken behind `lock` */
     pthread_mutex_t options_lock; /* of what `options` point to; taken behind `lock` */
     pthread_rwlock_t lock; /* shared: control functions; exclusive: the database is reopened */
-    pthread_mutex_t compact_lock; /* of the next two; taken behind `lock` */
-    bool is_compacting;           /* store_compact_all runs */
-    bool
-        is_compact_disabled; /* and was cancelled: RocksDB refuses manual compactions until it has ended */
+    pthread_mutex_t compact_lock;     /* of the next two; taken behind `lock` */
+    bool is_compacting;               /* store_compact_all runs */
+    _Atomic bool is_compact_disabled; /* and was cancelled: RocksDB refuses manual compactions until
+                                         it has ended; filters look */
 };
 
 /* Name and value of the option that has old files compacted. */
 extern const char *const store_age_option[2];
 /* The name RocksDB knows the column family by. */
 const char *store_cf_name(enum cf cf);
-/* Fills store->options and store->filters; store->env, drop and drop_owner are set. */
+/* Fills store->options; store->env, drop and drop_owner are set. */
 void store_make_options(struct store *store, const struct store_options *options);
 void store_drop_options(struct store *store);
+/* Compactions of the column family ask about rows, and keep the pace. */
+void store_make_filter(struct store *store, enum cf cf, rocksdb_options_t *options);
+/* Has the column family rows that drop() is asked about? */
+bool store_has_orphans(const struct store *store, enum cf cf);
+/* So many files in level 0 hold writes back. */
+enum { LEVEL0_SLOW = 20 };
 /* A batch deletes a range; batches with such were written; the database was opened. */
 void store_range_begun(struct store *store, enum cf cf);
 void store_ranges_landed(struct store *store);

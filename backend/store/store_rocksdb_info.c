@@ -10,6 +10,9 @@
 
 #include <stdlib.h>
 
+/* RocksDB's soft limit, which we leave as it is. */
+static const uint64_t PENDING_BYTES_SLOW = 64ULL << 30;
+
 void store_compact(struct store *store, enum cf cf, struct bytes from, struct bytes to)
 {
     pthread_rwlock_rdlock(&store->lock);
@@ -36,7 +39,7 @@ void store_maintain(struct store *store)
 {
     pthread_rwlock_rdlock(&store->lock);
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
-        if (store->db && !atomic_load(&store->stopped) && store->filters[cf])
+        if (store->db && !atomic_load(&store->stopped) && store_has_orphans(store, cf))
             maintain_cf(store, cf);
     if (store->db && !atomic_load(&store->stopped))
         store_look_for_ranges(store);
@@ -120,6 +123,23 @@ uint64_t store_figure(struct store *store, const char *name)
     uint64_t value = figure_locked(store, name);
     pthread_rwlock_unlock(&store->lock);
     return value;
+}
+
+static bool cf_is_behind(struct store *store, enum cf cf)
+{
+    return level0_files(store, cf) >= LEVEL0_SLOW / 2 ||
+           cf_property(store, cf, "rocksdb.estimate-pending-compaction-bytes") >=
+               PENDING_BYTES_SLOW / 2;
+}
+
+bool store_is_behind(struct store *store)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    bool is_behind = figure_locked(store, "delayed_write_rate") > 0;
+    for (enum cf cf = 0; store->db && !is_behind && cf < CF_COUNT; cf++)
+        is_behind = cf_is_behind(store, cf);
+    pthread_rwlock_unlock(&store->lock);
+    return is_behind;
 }
 
 void store_levels(struct store *store, struct store_level levels[STORE_LEVELS])

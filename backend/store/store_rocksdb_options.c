@@ -18,9 +18,8 @@
 
 enum {
     BLOCK_BYTES = 4096,
-    LEVEL0_COMPACT = 4,        /* files in level 0 that start a compaction, */
-    LEVEL0_SLOW = 20,          /* slow writes down, */
-    LEVEL0_STOP = 200,         /* stop them */
+    LEVEL0_COMPACT = 4,        /* files in level 0 that start a compaction, and that */
+    LEVEL0_STOP = 200,         /* stop writes; LEVEL0_SLOW slow them down */
     FILE_BYTES = 32 << 20,     /* an SST file of level 1 and below */
     LEVEL_BASE_MEMTABLES = 16, /* bytes of the first level below 0, in memtables */
     LOG_FILES_MAX = 3,         /* RocksDB's own: one each time it is opened */
@@ -52,30 +51,9 @@ const char *store_cf_name(enum cf cf)
     return cf_traits[cf].name;
 }
 
-/* May RocksDB drop the row? Rows are kept while the database is being opened or closed. */
-// NOLINTNEXTLINE(readability-function-size): the signature is RocksDB's
-static unsigned char filter_drop(void *state, int level, const char *key, size_t key_len,
-                                 const char *value, size_t value_len, char **new_value,
-                                 size_t *new_value_len, unsigned char *is_changed)
+bool store_has_orphans(const struct store *store, enum cf cf)
 {
-    const struct filter *filter = state;
-    struct store *store = filter->store;
-    (void)level, (void)value, (void)value_len, (void)new_value, (void)new_value_len;
-    *is_changed = 0;
-    if (!atomic_load_explicit(&store->is_open, memory_order_acquire))
-        return 0;
-    return store->drop(store->drop_owner, store, filter->cf, (struct bytes){key, key_len});
-}
-
-static const char *filter_name(void *state)
-{
-    (void)state;
-    return "scree.orphans";
-}
-
-static void filter_free(void *state)
-{
-    (void)state; /* lives in the store */
+    return cf_traits[cf].has_orphans && store->drop;
 }
 
 static void options_set_database(rocksdb_options_t *to, const struct store_env *env,
@@ -90,8 +68,6 @@ static void options_set_database(rocksdb_options_t *to, const struct store_env *
     rocksdb_options_set_wal_recovery_mode(to, rocksdb_point_in_time_recovery);
     rocksdb_options_set_avoid_unnecessary_blocking_io(to, 1);
     rocksdb_options_set_bytes_per_sync(to, 1 << 20);
-    if (env->limiter)
-        rocksdb_options_set_ratelimiter(to, env->limiter);
     rocksdb_options_set_skip_stats_update_on_db_open(to, 1);
     /* A LOG that cannot be written (the disk is full) makes Debian's package, which is built with
      * assertions, abort at the next line. So nothing is written to it while the database runs. */
@@ -175,6 +151,7 @@ static rocksdb_options_t *options_with(rocksdb_options_t *base, const char *name
 
 void store_make_options(struct store *store, const struct store_options *options)
 {
+    atomic_store(&store->has_blobs, options->blob_threshold_bytes > 0);
     for (enum cf cf = 0; cf < CF_COUNT; cf++) {
         const struct cf_traits *traits = &cf_traits[cf];
         rocksdb_options_t *made = rocksdb_options_create();
@@ -187,12 +164,11 @@ void store_make_options(struct store *store, const struct store_options *options
             made = options_with(made, "avoid_flush_during_shutdown", "true");
         /* No memtable_insert_with_hint_prefix_extractor, though rows come in order: 7.8.3 shares its hints between
          * rows and range tombstones, and aborts at the second FLUSHALL. */
-        if (traits->has_orphans && store->drop) {
-            made = options_with(made, store_age_option[0], store_age_option[1]);
-            store->filter_states[cf] = (struct filter){store, cf};
-            store->filters[cf] = rocksdb_compactionfilter_create(
-                &store->filter_states[cf], filter_free, filter_drop, filter_name);
-            rocksdb_options_set_compaction_filter(made, store->filters[cf]);
+        bool has_orphans = store_has_orphans(store, cf);
+        if (has_orphans || (store->env->pace && cf != CF_SYSTEM)) {
+            /* Said also where it is never: RocksDB's default is a month for those with a filter. */
+            made = options_with(made, store_age_option[0], has_orphans ? store_age_option[1] : "0");
+            store_make_filter(store, cf, made);
         }
         store->options[cf] = made;
     }
@@ -200,11 +176,8 @@ void store_make_options(struct store *store, const struct store_options *options
 
 void store_drop_options(struct store *store)
 {
-    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
         rocksdb_options_destroy(store->options[cf]);
-        if (store->filters[cf])
-            rocksdb_compactionfilter_destroy(store->filters[cf]);
-    }
 }
 
 /* ---- while it runs ---- */
@@ -255,6 +228,7 @@ static void tuned_fill(struct tuned *tuned, const struct store_options *options,
 /* store->options count when the database is opened again. */
 static void keep_tuned(struct store *store, const struct store_options *options)
 {
+    atomic_store(&store->has_blobs, options->blob_threshold_bytes > 0);
     pthread_mutex_lock(&store->options_lock);
     for (enum cf cf = 0; cf < CF_COUNT; cf++) {
         options_set_compression(store->options[cf], options->compression);

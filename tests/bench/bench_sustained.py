@@ -2,8 +2,9 @@
 """bench_sustained.py - writes for a long time at a steady rate: is there a pause?
 
 A backend (durability = always unless told otherwise) gets SETs of 1 KiB over many keys, sent by a schedule (load.c, open
-loop), while compaction has to follow. Shown: latency, commits that took longer than 100 ms, and whether the engine held writes
-back. A busy machine makes pauses of its own: an fsync on the same file system is timed beside it, and pauses in which that
+loop), while compaction has to follow. A line every --every seconds says how it goes; at the end: seconds, throughput, latency,
+seconds with commits over 100 ms and the longest, stalls (seconds in which the engine held writes back, or took none), and how
+compaction was paced. A busy machine makes pauses of its own: an fsync on the same file system is timed beside it, and pauses in which that
 was slow too are counted apart.
 
     tests/bench/bench_sustained.py --minutes 30 --rate 10000
@@ -12,6 +13,7 @@ was slow too are counted apart.
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -66,28 +68,66 @@ def info(client, name):
     return '0'
 
 
-def watch(client, seconds, rates, child):
-    """Once a second: how far the engine held writes back."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and child.poll() is None:
-        rate = int(info(client, 'store_delayed_write_rate'))
+class Watch:
+    """Looks once a second: how far the engine holds writes back, and how fast compactions may go."""
+
+    def __init__(self, client):
+        self.client, self.begun, self.rates, self.paces, self.stalled, self.last = client, time.monotonic(), [], [], 0, None
+        self.pauses = {}  # second: ms of its longest commit; the server remembers 160 of them
+
+    def figure(self, name):
+        return float(info(self.client, name))
+
+    def look(self):
+        rate, pace = self.figure('store_delayed_write_rate'), self.figure('compaction_pace_bytes_per_second')
         if rate:
-            rates.append(rate)
-        time.sleep(1)
+            self.rates.append(rate)
+        self.paces.append(pace)
+        self.stalled += self.figure('store_stalled')
+        for second, took in self.client.get('LATENCY', 'HISTORY', 'commit'):
+            self.pauses[second] = max(took, self.pauses.get(second, 0))
+
+    def tell(self):
+        """A line of progress: what happened since the last."""
+        now = [time.monotonic() - self.begun] + [self.figure(name) for name in (
+            'total_commands_processed', 'compaction_passed_bytes', 'compaction_waited_seconds')]
+        before, self.last = self.last or [0, 0, 0, 0], now
+        took = now[0] - before[0]
+        pace = self.paces[-1] if self.paces else 0
+        print('%6.0f s  %7.0f commands/s  compactions %6.1f MB/s, pace now %s, waited %.1f s  level 0: %d files  '
+              'seconds with commits over %d ms so far: %d' % (
+            now[0], (now[1] - before[1]) / took, (now[2] - before[2]) / took / 1e6,
+            '%.1f MB/s' % (pace / 1e6) if pace else 'free', now[3] - before[3], self.level0(),
+                  PAUSE_MS, len(self.pauses)), flush=True)
+
+    def level0(self):
+        text = self.client.get('INFO', 'all').decode()
+        return max(int(found) for found in re.findall(r'level0_files=(\d+)', text))
+
+    def until(self, seconds, every, child):
+        told = 0
+        while time.monotonic() < self.begun + seconds and child.poll() is None:
+            time.sleep(1)
+            self.look()
+            if time.monotonic() - self.begun >= told + every:
+                told += every
+                self.tell()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--minutes', type=float, default=0.2)
     parser.add_argument('--rate', type=int, default=4000, help='SETs a second')
     parser.add_argument('--size', type=int, default=1024)
     parser.add_argument('--keys', type=int, default=2000000)
     parser.add_argument('--durability', default='always')
+    parser.add_argument('--every', type=float, default=30, help='seconds between lines of progress')
+    parser.add_argument('--store', action='append', default=[], metavar='OPTION=VALUE', help='of [store], such as latency-target=0')
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix='scree-bench-') as folder:
-        farm, rates, neighbour = Farm(folder), [], Neighbour(folder)
+        farm, neighbour = Farm(folder), Neighbour(folder)
         try:
-            backend = farm.backend('sustained', options.durability)
+            backend = farm.backend('sustained', options.durability, dict(word.split('=', 1) for word in options.store))
             client = Connection(('127.0.0.1', backend.port), 60, 2)
             client.get('CONFIG', 'SET', 'latency-monitor-threshold', PAUSE_MS)
             neighbour.start()
@@ -96,21 +136,27 @@ def main():
                      '--seconds', seconds, '--rate', options.rate, '--', 'SET', 'key:{k:%d}' % options.keys,
                      '{x:%d}' % options.size]
             child = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE)
-            watch(client, seconds, rates, child)
+            watch = Watch(client)
+            watch.until(seconds, options.every, child)
             figures = json.loads(child.communicate()[0])
             neighbour.is_ending = True
-            pauses = client.get('LATENCY', 'HISTORY', 'commit')
+            watch.look()
+            pauses = sorted(watch.pauses.items())
             alone = [pause for pause in pauses
                      if not any(begin - 2 <= pause[0] <= end + 1 for begin, end in neighbour.slow)]
-            print('%.0f SETs/s of %d bytes for %.1f minutes, durability = %s' % (
-                figures['units'] / figures['seconds'], options.size, options.minutes, options.durability))
+            print('%.0f seconds, %.0f SETs/s of %d bytes (%d asked for), durability = %s' % (
+                figures['seconds'], figures['units'] / figures['seconds'], options.size, options.rate, options.durability))
             print('  latency ms: p50 %.2f, p99 %.1f, p99.9 %.1f, max %.0f' % tuple(
                 figures[name] / 1000 for name in ('p50', 'p99', 'p999', 'max')))
             print('  seconds with commits over %d ms: %d, of which %d while a neighbour\'s fsync was as quick as ever; the longest '
                   '%d ms' % (PAUSE_MS, len(pauses), len(alone), max([pause[1] for pause in pauses], default=0)))
             print('  seconds in which the neighbour\'s fsync took over %d ms: %d' % (PAUSE_MS, len(neighbour.slow)))
             print('  seconds in which the partition\'s two threads were ready and had no CPU: %.1f' % waited_seconds(backend.pid))
-            print('  seconds in which the engine held writes back: %d' % len(rates))
+            print('  seconds in which the engine held writes back: %d, took none: %d' % (len(watch.rates), watch.stalled))
+            held = [pace for pace in watch.paces if pace]
+            print('  seconds in which compactions were held back: %d, to %.1f MB/s at least; they passed %.0f MB and waited %s s' % (
+                len(held), min(held, default=0) / 1e6, watch.figure('compaction_passed_bytes') / 1e6,
+                info(client, 'compaction_waited_seconds')))
             print('  commits %s, rows %s, disk %s bytes' % (info(client, 'commits'), info(client, 'commit_rows'),
                                                           info(client, 'store_disk_bytes')))
         finally:

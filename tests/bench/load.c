@@ -329,10 +329,11 @@ static void run(struct client *clients, int epoll)
         }
     }
     double seconds = (double)(now_ns() - begin) / 1e9;
-    printf("{\"units\": %llu, \"seconds\": %.4f, \"errors\": %llu, \"p50\": %.1f, \"p99\": %.1f, "
+    printf("{\"units\": %llu, \"seconds\": %.4f, \"errors\": %llu, \"p50\": %.1f, \"p90\": %.1f, "
+           "\"p99\": %.1f, "
            "\"p999\": %.1f, \"max\": %.1f}\n",
            (unsigned long long)units_done, seconds, (unsigned long long)errors, quantile_us(0.5),
-           quantile_us(0.99), quantile_us(0.999), quantile_us(1 - 1e-12));
+           quantile_us(0.9), quantile_us(0.99), quantile_us(0.999), quantile_us(1 - 1e-12));
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */

@@ -168,6 +168,69 @@ def _(run):
                 backend.kill9()
 
 
+def info(client, name):
+    text = client.get('INFO', 'persistence').decode()
+    return float(next(line for line in text.splitlines() if line.startswith(name + ':')).split(':')[1])
+
+
+@suite.case('compactions keep to background-rate, which changes while one runs; waits and pace are shown')
+def _(run):
+    options = {'store': dict(SMALL, **{'latency-target': '0'})}
+    with Cluster(backends=1, partitions=1, proxies=0, backend_options=options) as cluster:
+        backend = cluster.backends[0]
+        client = Connection(backend.addresses[0], 60)
+
+        def set_rate(rate):
+            check_equal(client.get('CONFIG', 'SET', 'store-background-rate', rate), b'OK')
+            check_equal(client.get('CONFIG', 'GET', 'store-background-rate')[1], rate.encode(), 'the rate')
+
+        fill(client, 3)
+        wait_for(lambda: begin(client) or True, 'a first one')  # leaves few files: nothing is behind
+        wait_for(lambda: is_idle(client), 'its end', 120)
+        check_equal((info(client, 'compaction_pace_bytes_per_second'), info(client, 'compaction_waited_seconds')), (0, 0), 'no limit')
+        passed = info(client, 'compaction_passed_bytes')
+        check(passed > 500000, 'rows that were passed: %d' % passed)
+        set_rate('1mb')
+        wait_for(lambda: info(client, 'compaction_pace_bytes_per_second') == 1 << 20, 'the rate to be in force', 60)
+        check_equal(client.call('SCREE', 'COMPACT', 'START'), ('+', b'OK'), 'START')
+        wait_for(lambda: info(client, 'compaction_waited_seconds') > 0, 'it to wait', 60)
+        text = backend.http('/metrics')[1]
+        check_equal(metric(text, 'scree_backend_compaction_pace_bytes_per_second'), 1 << 20, 'the gauge')
+        check(metric(text, 'scree_backend_compaction_waited_seconds_total') > 0, 'the counter')
+        check(metric(text, 'scree_backend_compaction_passed_bytes_total') >= passed, 'the bytes')
+        set_rate('0')
+        wait_for(lambda: is_idle(client), 'it to end', 60)
+        check_equal(status(client)['last-status'], 'ok', 'its end')
+        check_equal(info(client, 'compaction_pace_bytes_per_second'), 0, 'no limit again')
+        check_data(client, 3)
+
+
+@suite.case('a compaction that would take minutes ends at once when it is cancelled or the server stops')
+def _(run):
+    options = {'store': dict(SMALL, **{'latency-target': '0'})}
+    with Cluster(backends=1, partitions=1, proxies=0, backend_options=options) as cluster:
+        backend = cluster.backends[0]
+        client = Connection(backend.addresses[0], 60)
+        client.pipeline([['SET', 'big:%d' % i, 'x' * (8 << 20)] for i in range(8)])
+        go_cold(client)
+
+        def is_waiting():
+            before = info(client, 'compaction_waited_seconds')
+            begin(client)
+            wait_for(lambda: is_idle(client) or info(client, 'compaction_waited_seconds') > before, 'it to wait', 60)
+            return not is_idle(client)
+
+        check_equal(client.get('CONFIG', 'SET', 'store-background-rate', '1'), b'OK')
+        wait_for(lambda: is_idle(client) and is_waiting(), 'one that waits', 60)
+        check_equal(client.get('SCREE', 'COMPACT', 'CANCEL'), 1, 'CANCEL')
+        wait_for(lambda: is_idle(client), 'it to end', 30)
+        check_equal(status(client)['last-status'], 'cancelled', 'its end')
+        wait_for(lambda: is_idle(client) and is_waiting(), 'another', 60)
+        backend.stop()
+        backend.start()
+        check_equal(Connection(backend.addresses[0], 60).get('STRLEN', 'big:7'), 8 << 20, 'a value')
+
+
 @suite.case('at a proxy it is all shards that compact, and their answers are one')
 def _(run):
     with Cluster(backends=2, partitions=2, proxies=1, backend_options={'store': SMALL}) as cluster:

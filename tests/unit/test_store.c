@@ -5,6 +5,7 @@
  * write, pwritev and fdatasync of this program are its own, so that a test can make them fail. The process that
  * is killed is this program again: test_store --writer PATH NEXT.
  */
+#include "backend/store/pace.h"
 #include "backend/store/store_path.h"
 #include "shared/clock.h"
 #include "tests/unit/store_cases.h"
@@ -253,7 +254,7 @@ START_TEST(a_damaged_row_is_an_error_not_a_wrong_value)
     store_close(store);
     store_env_free(env);
     corrupt_table();
-    env = store_env_new(&(struct store_env_options){8 << 20, 2, 0});
+    env = store_env_new(&(struct store_env_options){8 << 20, 2, NULL});
     open_with(NULL, NULL);
     ck_assert_int_eq(store_get(store, CF_DATA, BYTES("key 1"), &value), ERR_STORE);
     struct store_iter *iter = store_iter_new(store, CF_DATA, BYTES(""), BYTES(""));
@@ -300,7 +301,7 @@ static void make_cold(void)
     store_compact(store, CF_DATA, BYTES(""), BYTES(""));
     store_close(store);
     store_env_free(env);
-    env = store_env_new(&(struct store_env_options){8 << 20, 2, 0});
+    env = store_env_new(&(struct store_env_options){8 << 20, 2, NULL});
     open_with(NULL, NULL);
 }
 
@@ -732,21 +733,6 @@ static uint64_t write_until_full(int ballast)
     return rows;
 }
 
-/* 3 MB at 1 MB a second; what may be written at once at the beginning is far less than a second's worth. */
-START_TEST(background_writes_keep_to_their_limit)
-{
-    store_close(store);
-    store_env_free(env);
-    env = store_env_new(&(struct store_env_options){8 << 20, 2, 1 << 20});
-    open_with(NULL, NULL);
-    uint64_t begun_us = clock_mono_us();
-    for (uint64_t row = 0; row < 3000; row++)
-        ck_assert_int_eq(write_row(row), OK);
-    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
-    ck_assert_uint_ge(clock_mono_us() - begun_us, 1500000);
-}
-END_TEST
-
 START_TEST(a_full_disk_stops_writes_only_and_room_brings_them_back)
 {
     char path[128];
@@ -957,6 +943,130 @@ START_TEST(a_compaction_that_cannot_write_has_failed)
 }
 END_TEST
 
+/* ---- the pace of compactions ------------------------------------------------------------- */
+
+static struct pace *pace;
+
+static void open_paced(uint64_t bytes_per_s)
+{
+    store_close(store);
+    store_env_free(env);
+    pace = pace_new();
+    pace_limit(pace, bytes_per_s, 0);
+    env = store_env_new(&(struct store_env_options){8 << 20, 2, pace});
+    open_with(drop_zeros, NULL);
+}
+
+static void close_paced(void)
+{
+    store_close(store);
+    store_env_free(env);
+    pace_free(pace);
+    env = store_env_new(&(struct store_env_options){8 << 20, 2, NULL});
+    open_with(NULL, NULL);
+}
+
+/* 800 KB in each of two column families; metadata have no orphans and are passed too. */
+static void write_half(void)
+{
+    static char value[1000];
+    for (unsigned i = 0; i < 800; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "row %03u", i);
+        store_batch_put(batch, store, CF_DATA, bytes_of(key), (struct bytes){value, sizeof value});
+        store_batch_put(batch, store, CF_METADATA, bytes_of(key),
+                        (struct bytes){value, sizeof value});
+    }
+    commit();
+    ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
+}
+
+START_TEST(compactions_are_counted_and_flushes_are_not)
+{
+    struct store_progress progress = {0};
+    open_paced(0);
+    write_half();
+    ck_assert_uint_eq(pace_figures(pace).bytes, 0);
+    ck_assert_int_eq(store_compact_all(store, &progress), STORE_COMPACTED);
+    uint64_t bytes = pace_figures(pace).bytes;
+    ck_assert_uint_ge(bytes, 1600000 - 2 * PACE_SHARE);
+    ck_assert_uint_eq(pace_figures(pace).waited_us, 0);
+    pace_limit(pace, PACE_RATE_MIN, 0);
+    atomic_store(&progress.is_cancelled, false);
+    ck_assert_int_eq(store_compact_all(store, &progress), STORE_COMPACTED);
+    ck_assert_uint_gt(pace_figures(pace).bytes, bytes);
+    ck_assert_uint_gt(pace_figures(pace).waited_us, 0);
+    close_paced();
+}
+END_TEST
+
+START_TEST(rows_with_blobs_are_not_read_for_the_pace)
+{
+    struct store_progress progress = {0};
+    struct store_options options = cases_options();
+    open_paced(0);
+    options.blob_threshold_bytes = 500;
+    ck_assert(store_tune(store, &options, error, sizeof error));
+    write_half();
+    ck_assert_int_eq(store_compact_all(store, &progress), STORE_COMPACTED);
+    ck_assert_uint_gt(store_figure(store, "blob_bytes"), 0);
+    ck_assert_uint_le(pace_figures(pace).bytes, 900000);
+    close_paced();
+}
+END_TEST
+
+/* A compaction that owes hours. */
+static void *compact_slowly(void *progress)
+{
+    static enum store_compacted result;
+    (void)pace_spend(pace, 7200ULL * PACE_RATE_MIN, clock_mono_us());
+    result = store_compact_all(store, progress);
+    return &result;
+}
+
+static enum store_compacted end_of(pthread_t thread)
+{
+    void *result;
+    pthread_join(thread, &result);
+    return *(enum store_compacted *)result;
+}
+
+static pthread_t begin_slow(struct store_progress *progress)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, compact_slowly, progress);
+    while (pace_figures(pace).waited_us == 0)
+        sched_yield();
+    return thread;
+}
+
+START_TEST(a_cancel_a_reopening_and_the_end_wake_a_compaction_that_waits)
+{
+    struct store_progress progress = {0};
+    open_paced(1);
+    write_half();
+    pthread_t thread = begin_slow(&progress);
+    store_compact_cancel(store, &progress);
+    ck_assert_int_eq(end_of(thread), STORE_COMPACT_CANCELLED);
+    close_paced();
+
+    open_paced(1);
+    atomic_store(&progress.is_cancelled, false);
+    thread = begin_slow(&progress);
+    fail_files = ".batches";
+    fail_write = EIO;
+    ck_assert_int_ne(try_pair(), OK);
+    fail_write = 0;
+    ck_assert_int_eq(recover(), OK);
+    pace_limit(pace, 0, 0);
+    (void)end_of(thread);
+    struct slice value;
+    ck_assert_int_eq(store_get(store, CF_DATA, BYTES("row 799"), &value), OK);
+    slice_release(&value);
+    close_paced();
+}
+END_TEST
+
 /* ---- kill -9 ----------------------------------------------------------------------------- */
 
 static unsigned rows_of(uint64_t ticket)
@@ -983,7 +1093,7 @@ static int run_writer(const char *path, uint64_t ticket)
 {
     struct store_options options = cases_options();
     options.path = path;
-    env = store_env_new(&(struct store_env_options){8 << 20, 2, 0});
+    env = store_env_new(&(struct store_env_options){8 << 20, 2, NULL});
     store = store_open(env, &options, error, sizeof error);
     batch = store_batch_new();
     for (; store; ticket++) {
@@ -1104,12 +1214,14 @@ int main(int argc, char **argv)
     tcase_add_test(tests, flushes_and_compactions_that_fail_leave_the_log_alone);
     tcase_add_test(tests, a_checkpoint_has_what_is_in_no_table);
     tcase_add_test(tests, recovery_of_a_sound_store_does_nothing);
-    tcase_add_test(tests, background_writes_keep_to_their_limit);
     tcase_add_test(tests, readers_compaction_and_a_writer_share_the_store);
     tcase_add_test(tests, recovery_takes_the_database_from_under_compaction_and_figures);
     tcase_add_test(tests, a_compaction_of_everything_tells_how_far_it_is);
     tcase_add_test(tests, a_cancelled_compaction_ends_in_the_middle_and_the_next_one_runs);
     tcase_add_test(tests, a_compaction_that_cannot_write_has_failed);
+    tcase_add_test(tests, compactions_are_counted_and_flushes_are_not);
+    tcase_add_test(tests, rows_with_blobs_are_not_read_for_the_pace);
+    tcase_add_test(tests, a_cancel_a_reopening_and_the_end_wake_a_compaction_that_waits);
     tcase_add_test(alone, a_full_disk_stops_writes_only_and_room_brings_them_back);
     tcase_add_test(alone, what_was_reported_survives_kill_9_and_batches_are_never_half);
     Suite *suite = suite_create("store");
