@@ -140,7 +140,8 @@ bool overlay_is_empty(const struct overlay *overlay); /* current is */
 void overlay_turn(struct overlay *overlay);
 const struct layer *overlay_settling(const struct overlay *overlay); /* NULL: none */
 const struct layer *overlay_current(const struct overlay *overlay);
-/* The settling layer is in the store's tables: forgets it. */
-void overlay_settled(struct overlay *overlay);
+/* The settling layer is in the store's tables: what is remembered of its rows follows, so many of them with each call. True: of
+ * all, and the layer is forgotten. No row may be borrowed, and no walk be open that is not detached. */
+bool overlay_settled(struct overlay *overlay, size_t rows);
 /* Both layers are in the store's tables, and nothing collects: forgets them. overlay_store_changed comes behind it. */
 void overlay_forget(struct overlay *overlay);

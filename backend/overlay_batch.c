@@ -166,62 +166,57 @@ const struct layer *overlay_current(const struct overlay *overlay)
     return overlay->current;
 }
 
-/* The layer is in the store: what the cache says of its rows follows. */
-static void cache_layer(struct overlay *overlay, const struct layer *layer)
+/* Rows that deleted ranges took with them are not known one by one. */
+static void fold_ranges(struct overlay *overlay)
 {
-    if (layer->ranges_count && overlay->cache)
+    if (!overlay->settling->ranges_count)
+        return;
+    if (overlay->cache)
         row_cache_clear(overlay->cache);
-    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
-        if (!overlay_caches(overlay, cf))
-            continue;
-        for (const struct row *row = layer->rows[cf].newest; row; row = row->older) {
-            row_cache_turn(overlay->cache);
-            if (row->state == ROW_VALUE)
-                row_cache_put(overlay->cache, cf, row->key, row->hash, row->value);
-            else if (row->state == ROW_DELETED)
-                row_cache_remove(overlay->cache, cf, row->key, row->hash);
-        }
-    }
-}
-
-/* The layer is in the store: runs of the collections that it changed are old. */
-static void forget_ranges(struct overlay *overlay, const struct layer *layer)
-{
-    if (!overlay->ranges || range_cache_is_empty(overlay->ranges))
-        return;
-    if (layer->ranges_count)
+    if (overlay->ranges)
         range_cache_clear(overlay->ranges);
-    for (enum cf cf = 0; cf < CF_COUNT; cf++) {
-        if (!overlay_keeps_ranges(cf))
-            continue;
-        for (const struct row *row = layer->rows[cf].newest; row; row = row->older) {
-            struct bytes collection;
-            if (decode_collection_prefix(row->key, &collection))
-                range_cache_forget(overlay->ranges, cf, collection);
-        }
-    }
-}
-
-/* The layer is in the store: what was fetched of its rows is old. */
-static void forget_layer(struct overlay *overlay, const struct layer *layer)
-{
-    if (!overlay->reader || reader_is_empty(overlay->reader))
-        return;
-    if (layer->ranges_count)
+    if (overlay->reader)
         reader_forget_all(overlay->reader);
-    for (enum cf cf = 0; cf < CF_COUNT; cf++)
-        for (const struct row *row = layer->rows[cf].newest; row; row = row->older)
-            reader_forget(overlay->reader, cf, row->key, row->hash);
 }
 
-void overlay_settled(struct overlay *overlay)
+static void fold_row(struct overlay *overlay, const struct row *row)
 {
+    enum cf cf = (enum cf)row->cf;
+    struct bytes collection;
+    if (overlay_caches(overlay, cf)) {
+        row_cache_turn(overlay->cache);
+        if (row->state == ROW_VALUE)
+            row_cache_put(overlay->cache, cf, row->key, row->hash, row->value);
+        else if (row->state == ROW_DELETED)
+            row_cache_remove(overlay->cache, cf, row->key, row->hash);
+    }
+    if (overlay->ranges && overlay_keeps_ranges(cf) && !range_cache_is_empty(overlay->ranges) &&
+        decode_collection_prefix(row->key, &collection))
+        range_cache_forget(overlay->ranges, cf, collection);
+    if (overlay->reader && !reader_is_empty(overlay->reader))
+        reader_forget(overlay->reader, cf, row->key, row->hash);
+}
+
+bool overlay_settled(struct overlay *overlay, size_t rows)
+{
+    struct fold *fold = &overlay->fold;
     CHECK(overlay->settling);
-    cache_layer(overlay, overlay->settling);
-    forget_ranges(overlay, overlay->settling);
-    forget_layer(overlay, overlay->settling);
+    if (!fold->is_begun) {
+        *fold = (struct fold){.is_begun = true, .row = overlay->settling->rows[0].newest};
+        fold_ranges(overlay);
+    }
+    while (rows > 0 && fold->cf < CF_COUNT) {
+        for (; rows > 0 && fold->row; fold->row = fold->row->older, rows--)
+            fold_row(overlay, fold->row);
+        if (!fold->row && ++fold->cf < CF_COUNT)
+            fold->row = overlay->settling->rows[fold->cf].newest;
+    }
+    if (fold->cf < CF_COUNT)
+        return false;
+    *fold = (struct fold){0};
     layer_reset(overlay->settling);
     overlay->settling = NULL;
+    return true;
 }
 
 void overlay_forget(struct overlay *overlay)
@@ -230,5 +225,6 @@ void overlay_forget(struct overlay *overlay)
     layer_reset(&overlay->layers[0]);
     layer_reset(&overlay->layers[1]);
     overlay->settling = NULL;
+    overlay->fold = (struct fold){0};
     overlay_begin_batch(overlay, overlay->batch->ticket);
 }

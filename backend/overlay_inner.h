@@ -49,6 +49,13 @@ struct batch {
     uint64_t ticket;
 };
 
+/* What is remembered of the store's rows is brought up to date with a layer that settled. */
+struct fold {
+    bool is_begun;
+    enum cf cf;
+    const struct row *row; /* of cf: the next one; NULL: all were */
+};
+
 struct overlay {
     struct store *store;
     struct row_cache *cache;    /* of the store's rows; NULL: none */
@@ -62,6 +69,7 @@ struct overlay {
     uint8_t
         walked[CF_COUNT];   /* for so many layers more its rows are put in order with each batch */
     struct layer *settling; /* complete, on its way into the store's tables; NULL: none */
+    struct fold fold;       /* when it is there */
     struct batch batches[2];
     struct batch *batch;     /* collects effects, in current */
     struct batch *in_flight; /* sealed, on its way into the log; NULL: none */

@@ -10,9 +10,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+enum { FOLD_ROWS = 1024 }; /* in a turn of the loop: some 0.1 ms */
+
 struct settle {
     struct job job;
     struct worker *worker;
+    struct timer *timer; /* the layer is in the tables, and what is remembered of them follows */
     struct overlay *overlay;
     struct store *store;
     struct store_batch *batch;
@@ -46,13 +49,28 @@ static void settle_layer(struct job *job)
         store_applied(settle->store, settle->logged);
 }
 
+static void end(struct settle *settle)
+{
+    settle->is_running = false;
+    settle->on_done(settle->owner, settle->result);
+}
+
+static void on_timer(void *owner)
+{
+    struct settle *settle = owner;
+    if (overlay_settled(settle->overlay, FOLD_ROWS))
+        end(settle);
+    else
+        timer_start(settle->timer, 0, 0);
+}
+
 static void settle_done(struct job *job)
 {
     struct settle *settle = container_of(job, struct settle, job);
-    settle->is_running = false;
     if (settle->result == OK)
-        overlay_settled(settle->overlay);
-    settle->on_done(settle->owner, settle->result);
+        on_timer(settle);
+    else
+        end(settle);
 }
 
 struct settle *settle_new(struct loop *loop, struct overlay *overlay, struct store *store,
@@ -62,6 +80,7 @@ struct settle *settle_new(struct loop *loop, struct overlay *overlay, struct sto
     CHECK(settle);
     settle->job = (struct job){.work = settle_layer, .done = settle_done};
     settle->worker = worker_new(loop, "settle");
+    settle->timer = timer_new(loop, on_timer, settle);
     settle->overlay = overlay;
     settle->store = store;
     settle->batch = store_batch_new();
@@ -83,6 +102,9 @@ void settle_free(struct settle *settle)
     if (!settle)
         return;
     worker_free(settle->worker);
+    timer_free(settle->timer);
+    if (settle->is_running)
+        (void)overlay_settled(settle->overlay, SIZE_MAX);
     if (settle->result == OK && settle_rest(settle) == OK)
         store_applied(settle->store, settle->logged);
     store_batch_free(settle->batch);
@@ -107,7 +129,7 @@ bool settle_now(struct settle *settle, uint64_t logged)
     settle->logged = logged;
     settle_layer(&settle->job);
     if (settle->result == OK)
-        overlay_settled(settle->overlay);
+        (void)overlay_settled(settle->overlay, SIZE_MAX);
     return settle->result == OK;
 }
 

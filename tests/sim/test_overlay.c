@@ -39,6 +39,7 @@ struct world {
     struct state saved;   /* at the savepoint */
     const struct batch *in_flight;
     bool fills_layer;              /* it does, the settling one */
+    bool is_applied;               /* the settling one is in the tables */
     int settled;                   /* layers */
     struct overlay_iter *detached; /* NULL: none */
     struct state seen;             /* what it must show */
@@ -142,9 +143,14 @@ static void step_settle(struct world *world)
     const struct layer *layer = overlay_settling(world->overlay);
     if (!layer || (world->in_flight && world->fills_layer))
         return;
-    store_batch_clear(world->batch);
-    CHECK(layer_apply(layer, world->store, world->batch, &written, error, sizeof error) == OK);
-    overlay_settled(world->overlay);
+    if (!world->is_applied) {
+        store_batch_clear(world->batch);
+        CHECK(layer_apply(layer, world->store, world->batch, &written, error, sizeof error) == OK);
+        world->is_applied = true;
+    }
+    if (!overlay_settled(world->overlay, 1 + chance(world, KEYS)))
+        return;
+    world->is_applied = false;
     world->settled++;
 }
 
