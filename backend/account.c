@@ -150,25 +150,26 @@ bool accounts_are_full(const struct partition *partition)
            partition->stats->held_count >= HELD_MAX;
 }
 
-static void count_ran(const struct accounts *accounts, const struct ran *ran)
+/* `call` is the one that all of them are part of, and becomes this one. */
+static void count_ran(struct call *call, const struct ran *ran)
 {
-    struct call call = *accounts->call;
-    call.command = ran->command;
-    call.argv = ran->argv;
-    call.argc = ran->argc;
-    call.failed = ran->failed;
+    call->command = ran->command;
+    call->argv = ran->argv;
+    call->argc = ran->argc;
+    call->failed = ran->failed;
     if (ran->is_refused)
-        count_refused(&call);
+        count_refused(call);
     else
-        count(&call, ran->usec);
+        count(call, ran->usec);
 }
 
 static void end(struct partition *partition, bool is_good)
 {
     struct accounts *accounts = &partition->accounts;
+    struct call call = *accounts->call;
     for (uint32_t i = 0; i < accounts->count; i++) {
         if (is_good)
-            count_ran(accounts, &accounts->items[i]);
+            count_ran(&call, &accounts->items[i]);
         free(accounts->items[i].copy);
     }
     accounts->count = 0;

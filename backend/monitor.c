@@ -48,7 +48,7 @@ void monitor_show(struct call *call)
             continue;
         if (!line)
             line = line_of(call);
-        message_send(&call->partition->messages, session, line, MESSAGE_AFTER);
+        message_send(&call->partition->messages, session, line, MESSAGE_AFTER | MESSAGE_KEPT);
     }
     block_unref(line);
 }

@@ -3,7 +3,8 @@
  *
  *   run_script ─► protected: KEYS, ARGV, pcall ─┬─► convert_to_reply
  *                     ▲                         └─► error, with the place it came from
- *                     └─ every 100 000 instructions run_hook: over the threshold? poll, BUSY, killed?
+ *                     ├─ every 100 000 instructions run_hook: over the threshold? poll, BUSY, killed?
+ *                     └─ a command needs a row from the disk: run_break, and the run is taken back (cold.h)
  */
 #include "backend/cold.h"
 #include "backend/partition.h"

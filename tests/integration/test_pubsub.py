@@ -299,6 +299,8 @@ a: DEBUG SLEEP 0
 a: SUBSCRIBE f
 a: UNSUBSCRIBE
 a: PUBLISH x y
+a: EVAL redis.call('SET',KEYS[1],'c')redis.pcall('LPUSH',KEYS[1],'x')error('e') 1 a
+a: EVAL_RO redis.pcall('SET',KEYS[1],'c')redis.pcall('GET',KEYS[1]) 1 a
 m: SUBSCRIBE y
 a: PUBLISH y z
 m: UNSUBSCRIBE

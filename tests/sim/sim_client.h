@@ -56,7 +56,7 @@ struct sim_workload {
     uint64_t reconnects;
     FILE *trace;         /* NULL: quiet */
     char why[512];       /* first thing that was wrong; empty: nothing */
-    bool are_twins_torn; /* half of an EXEC that writes both failed */
+    bool are_twins_torn; /* half of an EXEC or a script that writes both failed */
 };
 
 /* What one reply, or one element of an EXEC's, must look like. */
@@ -78,7 +78,8 @@ enum sim_reply_kind {
 
 struct sim_wanted {
     enum sim_reply_kind kind;
-    bool is_twin; /* REPLY_VALUES of twins: they must match */
+    bool is_twin;   /* REPLY_VALUES of twins: they must match */
+    bool is_script; /* of several commands: when one fails, what the others did stays */
     unsigned count;
     struct {
         uint32_t operation;

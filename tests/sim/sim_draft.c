@@ -366,6 +366,41 @@ static bool draft_twins(struct draft *draft, const char *name, enum sim_reply_ki
     return true;
 }
 
+/* The same by a script: what it has done when the second key is on the disk is undone, and done again. */
+static bool draft_script(struct draft *draft, enum step_kind kind)
+{
+    static const char *const writers[] = {
+        "redis.call('SET', KEYS[1], ARGV[1]) return redis.call('SET', KEYS[2], ARGV[2])",
+        "redis.call('SET', KEYS[1], ARGV[1]) "
+        "local good, reply = pcall(redis.call, 'SET', KEYS[2], ARGV[2]) "
+        "return good and reply or redis.error_reply(reply)",
+        "local set = coroutine.wrap(function(i) while true do "
+        "i = coroutine.yield(redis.call('SET', KEYS[i], ARGV[i])) end end) "
+        "set(1) return set(2)",
+    };
+    static const char *const reader =
+        "return {redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])}";
+    int first = pick_key(draft, 1 << SIM_TWIN);
+    bool is_write = kind == STEP_SET;
+    if (first < 0)
+        return false;
+    draft->wanted->kind = is_write ? REPLY_DONE : REPLY_VALUES;
+    draft->wanted->is_twin = !is_write;
+    draft->wanted->is_script = is_write;
+    word(draft, "EVAL");
+    word(draft, is_write ? writers[sim_random(3)] : reader);
+    word(draft, "2");
+    word(draft, text_of(draft, (unsigned)first));
+    word(draft, text_of(draft, (unsigned)first + 1));
+    for (unsigned key = (unsigned)first; key < (unsigned)first + 2; key++) {
+        if (is_write)
+            (void)add_write(draft, key, kind, 0);
+        else
+            (void)add_step(draft, key, kind);
+    }
+    return true;
+}
+
 static bool draft_broad(struct draft *draft)
 {
     static const char *const names[] = {"DBSIZE", "KEYS", "SCAN", "RANDOMKEY", "TIME"};
@@ -407,9 +442,11 @@ static bool draft_command(struct draft *draft, enum draft_kind kind)
     case DRAFT_HGETALL:
         return draft_hgetall(draft);
     case DRAFT_TWIN_WRITE:
-        return draft_twins(draft, "MSET", REPLY_DONE, STEP_SET);
+        return sim_random(2) ? draft_script(draft, STEP_SET)
+                             : draft_twins(draft, "MSET", REPLY_DONE, STEP_SET);
     case DRAFT_TWIN_READ:
-        return draft_twins(draft, "MGET", REPLY_VALUES, STEP_GET);
+        return sim_random(2) ? draft_script(draft, STEP_GET)
+                             : draft_twins(draft, "MGET", REPLY_VALUES, STEP_GET);
     case DRAFT_TWIN_DEL:
         return draft_twins(draft, "DEL", REPLY_COUNT, STEP_DEL);
     case DRAFT_BROAD:

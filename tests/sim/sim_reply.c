@@ -310,7 +310,7 @@ static void forget_steps(struct sim_client *client, const struct sim_wanted *wan
         step_of(client, wanted, i)->kind = STEP_NOTHING;
 }
 
-/* A command of EXEC that fails takes nothing back of the others. */
+/* A command of EXEC, or of a script, that fails takes nothing back of the others. */
 static void note_torn(struct sim_client *client, const struct sim_wanted *wanted)
 {
     for (unsigned i = 0; i < wanted->count; i++)
@@ -349,8 +349,11 @@ static void take_exec(struct sim_client *client, const struct sim_request *reque
 bool sim_reply_judge(struct sim_client *client, const struct sim_request *request,
                      struct bytes frame)
 {
-    if (take_error(client, request, frame, 0))
+    if (take_error(client, request, frame, 0)) {
+        if (request->wanted[0].is_script)
+            note_torn(client, &request->wanted[0]);
         return false;
+    }
     if (request->kind == REPLY_EXEC) {
         take_exec(client, request, frame);
         return true;

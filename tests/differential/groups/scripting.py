@@ -25,7 +25,8 @@ def statement(c):
     if kind < 6:
         return call
     if kind < 8:
-        return 'pcall(function() %s end)' % call
+        return c.pick(['pcall(function() %s end)', 'coroutine.wrap(function() %s end)()', 'xpcall(function() %s end, error)',
+                       'coroutine.resume(coroutine.create(function() %s end))']) % call
     return 'local v = %s' % call
 
 
