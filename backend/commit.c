@@ -168,7 +168,7 @@ static void submit(struct commit *commit, const struct batch *batch)
 /* Reopens the engine where needed and proves with a synced write that it takes data again. */
 static void try_recover(struct commit *commit)
 {
-    if (settle_is_running(commit->settle))
+    if (settle_is_running(commit->settle) || overlay_has_feeds(commit->overlay))
         return;
     bool is_reopened;
     int err = store_recover(commit->store, &is_reopened, commit->reason, sizeof commit->reason);

@@ -153,6 +153,11 @@ void overlay_unwind_end(struct overlay *overlay)
     overlay->may_unwind = false;
 }
 
+bool overlay_has_feeds(const struct overlay *overlay)
+{
+    return overlay->reader && reader_has_feeds(overlay->reader);
+}
+
 bool overlay_is_cold(const struct overlay *overlay)
 {
     return overlay->wait && overlay->wait->pending > 0;

@@ -98,8 +98,13 @@ struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struc
                                       struct bytes upper);
 void overlay_iter_free(struct overlay_iter *iter); /* NULL is allowed */
 /* Gives the walk its own copy of the effects that lie before it: from now on the overlay may change, and turns may
- * end; the walk goes on in the same direction over what it saw. Free it before the overlay. */
-void overlay_iter_detach(struct overlay_iter *iter);
+ * end; the walk goes on in the same direction over what it saw. Free it before the overlay. The store's rows are read by
+ * the reader's threads, so a move may leave it waiting for them, and not valid: `on_rows` is called when it may go on.
+ * `rows`: so many will be wanted, as far as one can say. A seek may go back as far as to where it stood. */
+void overlay_iter_detach(struct overlay_iter *iter, uint64_t rows, void (*on_rows)(void *owner),
+                         void *owner);
+bool overlay_iter_waits(const struct overlay_iter *iter);
+void overlay_iter_go_on(struct overlay_iter *iter); /* unless it has to wait still */
 void overlay_iter_seek(struct overlay_iter *iter, struct bytes key); /* first k >= key */
 void overlay_iter_seek_first(struct overlay_iter *iter);
 void overlay_iter_seek_last(struct overlay_iter *iter);
@@ -113,6 +118,8 @@ bool overlay_iter_failed(const struct overlay_iter *iter);
 
 /* ---- for commit.c and settle.c ---- */
 
+/* Threads read the store for walks that were detached, or are about to let go of it: it can not be recovered. */
+bool overlay_has_feeds(const struct overlay *overlay);
 /* Has the collecting batch effects? Its approximate bytes. */
 bool overlay_dirty(const struct overlay *overlay);
 size_t overlay_bytes(const struct overlay *overlay);

@@ -3,6 +3,9 @@
  *
  * Three sources, newest first: current, settling, store. Each stands on its next row in the walk's direction.
  * The nearest key wins; at equal keys the newest source does, and the others step over it.
+ *
+ * Detached, the layers are copies, and reader threads bring the store's rows. While these have to be waited for nothing
+ * can be said; then the walk settles again from where its sources stand.
  */
 #include "backend/overlay_inner.h"
 #include "backend/stored_walk.h"
@@ -101,12 +104,13 @@ static void copy_ranges(const struct overlay_iter *iter, const struct layer *lay
     }
 }
 
-void overlay_iter_detach(struct overlay_iter *iter)
+void overlay_iter_detach(struct overlay_iter *iter, uint64_t rows, void (*on_rows)(void *owner),
+                         void *owner)
 {
     CHECK(!iter->own);
     iter->own = malloc(2 * sizeof *iter->own);
     CHECK(iter->own);
-    stored_walk_detach(&iter->stored);
+    stored_walk_detach(&iter->stored, rows, on_rows, owner);
     for (int i = 0; i < 2; i++) {
         struct layer *copy = &iter->own[i];
         layer_init(copy);
@@ -189,26 +193,22 @@ static const struct range *covered(struct overlay_iter *iter, int source, struct
 /* Moves the store's walk over a deleted range instead of through it. */
 static void store_jump(struct overlay_iter *iter, const struct range *range)
 {
-    struct stored_walk *stored = &iter->stored;
-    if (iter->reverse) {
-        struct bytes from = range->from;
-        stored_walk_seek(stored, true, from, true);
-        if (stored_walk_valid(stored) && bytes_equal(stored_walk_key(stored), from))
-            stored_walk_step(stored);
-    } else if (range->to.len == 0 ||
-               (iter->upper.len && bytes_compare(range->to, iter->upper) >= 0)) {
-        stored_walk_end(stored);
-    } else {
-        stored_walk_seek(stored, false, range->to, true);
-    }
+    const struct bytes to = range->to;
+    bool is_rest = to.len == 0 || (iter->upper.len && bytes_compare(to, iter->upper) >= 0);
+    if (iter->reverse)
+        stored_walk_skip(&iter->stored, range->from);
+    else if (is_rest)
+        stored_walk_end(&iter->stored);
+    else
+        stored_walk_skip(&iter->stored, to);
 }
 
 /* Finds the next visible row from where the sources stand. */
 static void iter_settle(struct overlay_iter *iter)
 {
     for (;;) {
-        int winner = iter->stored.is_cold ? -1 : nearest_source(iter);
-        if (iter->stored.is_cold) /* an older source stepped over a key */
+        int winner = iter->stored.is_stuck ? -1 : nearest_source(iter);
+        if (iter->stored.is_stuck) /* an older source stepped over a key */
             winner = -1;
         iter->winner = winner;
         if (winner < 0)
@@ -298,6 +298,19 @@ struct bytes overlay_iter_key(const struct overlay_iter *iter)
 struct bytes overlay_iter_value(const struct overlay_iter *iter)
 {
     return iter->winner < 2 ? iter->rows[iter->winner]->value : stored_walk_value(&iter->stored);
+}
+
+bool overlay_iter_waits(const struct overlay_iter *iter)
+{
+    return stored_walk_is_dry(&iter->stored);
+}
+
+void overlay_iter_go_on(struct overlay_iter *iter)
+{
+    if (!iter->stored.is_stuck)
+        return;
+    stored_walk_look(&iter->stored);
+    iter_settle(iter);
 }
 
 bool overlay_iter_failed(const struct overlay_iter *iter)

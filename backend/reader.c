@@ -7,6 +7,7 @@
  */
 #include "backend/reader.h"
 
+#include "backend/row_feed.h"
 #include "backend/store/pace.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -65,6 +66,7 @@ struct reader {
     struct store *store;
     struct list kept;
     struct list ranges; /* under way */
+    struct list feeds;
     size_t kept_count;
     size_t kept_bytes;
     size_t under_way;
@@ -362,6 +364,21 @@ struct pace_latency *reader_latency(struct reader *reader, uint64_t target_us)
     return &reader->latency;
 }
 
+struct worker *reader_worker(struct reader *reader)
+{
+    return reader->worker;
+}
+
+struct list *reader_feeds(struct reader *reader)
+{
+    return &reader->feeds;
+}
+
+bool reader_has_feeds(const struct reader *reader)
+{
+    return !list_empty(&reader->feeds);
+}
+
 /* ---- life ---- */
 
 struct reader *reader_new(struct loop *loop, struct worker_pool *pool, struct store *store)
@@ -373,6 +390,7 @@ struct reader *reader_new(struct loop *loop, struct worker_pool *pool, struct st
     reader->store = store;
     list_init(&reader->kept);
     list_init(&reader->ranges);
+    list_init(&reader->feeds);
     return reader;
 }
 
@@ -383,6 +401,8 @@ void reader_free(struct reader *reader)
     worker_free(reader->worker);
     while (!list_empty(&reader->ranges)) /* the loop died before they came back */
         range_free(container_of(reader->ranges.next, struct range_fetch, link));
+    while (!list_empty(&reader->feeds))
+        row_feed_bury(reader->feeds.next);
     for (size_t i = 0; i < BUCKETS; i++) {
         struct fetch *next;
         for (struct fetch *fetch = reader->buckets[i]; fetch; fetch = next) {

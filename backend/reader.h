@@ -20,6 +20,7 @@
 struct loop;
 struct pace_latency;
 struct reader;
+struct worker;
 struct worker_pool;
 
 /* Somebody waits for rows. */
@@ -61,6 +62,16 @@ void reader_forget_all(struct reader *reader);
 bool reader_is_full(const struct reader *reader);
 /* Nothing is under way or kept. */
 bool reader_is_empty(const struct reader *reader);
+
+/* ---- for row_feed.c ---- */
+
+struct worker *reader_worker(struct reader *reader);
+/* All there are, by their links; also those that were freed while a thread worked for them. */
+struct list *reader_feeds(struct reader *reader);
+/* Iterators of the store are in the hands of threads, or will be. */
+bool reader_has_feeds(const struct reader *reader);
+
+/* ---- figures ---- */
 
 /* The partition's thread goes to the disk itself. */
 void reader_note_blocking(struct reader *reader);

@@ -2,6 +2,7 @@
 
 #include "backend/encoding.h"
 #include "backend/reader.h"
+#include "backend/row_feed.h"
 #include "shared/check.h"
 
 #include <stdlib.h>
@@ -48,6 +49,7 @@ void stored_walk_fini(struct stored_walk *walk)
     end_draft(walk, false);
     leave_run(walk);
     store_iter_free(walk->iter);
+    row_feed_free(walk->feed);
     free(walk->course.key);
 }
 
@@ -79,7 +81,7 @@ static void course_begin(struct stored_walk *walk, struct bytes key, bool has_fr
 static void engine_moved(struct stored_walk *walk)
 {
     bool is_valid = store_iter_valid(walk->iter);
-    walk->is_cold = walk->wait && !is_valid && store_iter_is_cold(walk->iter);
+    walk->is_cold = walk->is_stuck = walk->wait && !is_valid && store_iter_is_cold(walk->iter);
     if (walk->draft && is_valid)
         run_draft_add(walk->draft, store_iter_key(walk->iter), store_iter_value(walk->iter));
     else if (walk->draft)
@@ -153,7 +155,12 @@ static bool run_seek(struct stored_walk *walk, const struct run_place *place)
 void stored_walk_seek(struct stored_walk *walk, bool is_reverse, struct bytes key, bool has_from)
 {
     walk->is_reverse = is_reverse;
-    walk->is_through = walk->is_cold = false;
+    walk->is_through = walk->is_cold = walk->is_stuck = false;
+    if (walk->feed) {
+        row_feed_seek(walk->feed, &(struct row_feed_place){key, has_from, true, is_reverse});
+        stored_walk_look(walk);
+        return;
+    }
     end_draft(walk, false);
     leave_run(walk);
     if (walk->ranges) {
@@ -174,6 +181,11 @@ void stored_walk_seek(struct stored_walk *walk, bool is_reverse, struct bytes ke
 
 void stored_walk_step(struct stored_walk *walk)
 {
+    if (walk->feed) {
+        row_feed_next(walk->feed);
+        stored_walk_look(walk);
+        return;
+    }
     if (!walk->run) {
         engine_step(walk);
         return;
@@ -185,42 +197,99 @@ void stored_walk_step(struct stored_walk *walk)
     run_moved(walk);
 }
 
+void stored_walk_skip(struct stored_walk *walk, struct bytes end)
+{
+    bool is_reverse = walk->is_reverse;
+    if (walk->feed) {
+        row_feed_skip(walk->feed, &(struct row_feed_place){end, true, !is_reverse, is_reverse});
+        stored_walk_look(walk);
+        return;
+    }
+    stored_walk_seek(walk, is_reverse, end, true);
+    if (is_reverse && stored_walk_valid(walk) && bytes_equal(stored_walk_key(walk), end))
+        stored_walk_step(walk);
+}
+
 void stored_walk_end(struct stored_walk *walk)
 {
     walk->is_through = true;
 }
 
-void stored_walk_detach(struct stored_walk *walk)
+bool stored_walk_is_dry(const struct stored_walk *walk)
 {
+    return walk->feed && !walk->is_through && row_feed_is_dry(walk->feed);
+}
+
+void stored_walk_look(struct stored_walk *walk)
+{
+    walk->is_stuck = walk->is_cold || stored_walk_is_dry(walk);
+}
+
+/* The iterator brings what lies behind where the walk stands. */
+static void detach_to(struct stored_walk *walk, struct store_iter *iter)
+{
+    bool is_on_row = stored_walk_valid(walk);
+    struct bytes at = is_on_row ? stored_walk_key(walk) : (struct bytes){NULL, 0};
+    walk->iter = iter;
+    if (is_on_row)
+        engine_seek(walk, at, true);
+    else
+        walk->is_through = true;
+}
+
+static void feed_from(struct stored_walk *walk, struct row_feed *feed)
+{
+    if (stored_walk_valid(walk))
+        row_feed_stand(feed, stored_walk_key(walk), stored_walk_value(walk), walk->is_reverse);
+    walk->iter = NULL;
+    walk->feed = feed;
+}
+
+void stored_walk_detach(struct stored_walk *walk, uint64_t rows, void (*on_rows)(void *owner),
+                        void *owner)
+{
+    struct overlay *overlay = walk->overlay;
+    struct store_iter *old = walk->iter;
+    bool is_whole = old && !walk->wait && !walk->run;
     CHECK(!walk->is_cold);
     end_draft(walk, false);
-    if (walk->wait || walk->run) {
-        struct store_iter *old = walk->iter;
-        walk->is_through = !stored_walk_valid(walk);
-        struct bytes at = walk->is_through ? (struct bytes){NULL, 0} : stored_walk_key(walk);
-        walk->wait = NULL;
-        engine_open(walk);
-        if (!walk->is_through)
-            engine_seek(walk, at, true);
-        store_iter_free(old);
-        leave_run(walk);
-    }
+    walk->wait = NULL;
     walk->ranges = NULL;
+    if (!stored_walk_valid(walk) && stored_walk_failed(walk))
+        return;
+    struct store_iter *iter = old;
+    if (!is_whole)
+        iter = store_iter_new(overlay->store, walk->cf, walk->lower, walk->upper);
+    if (overlay->reader)
+        feed_from(walk, row_feed_new(overlay->reader, iter, rows, on_rows, owner));
+    else if (!is_whole)
+        detach_to(walk, iter);
+    if (!is_whole)
+        store_iter_free(old);
+    leave_run(walk);
 }
 
 bool stored_walk_valid(const struct stored_walk *walk)
 {
-    return !walk->is_through && (walk->run ? !run_is_over(walk) : store_iter_valid(walk->iter));
+    if (walk->is_through)
+        return false;
+    if (walk->feed)
+        return row_feed_valid(walk->feed);
+    return walk->run ? !run_is_over(walk) : store_iter_valid(walk->iter);
 }
 
 struct bytes stored_walk_key(const struct stored_walk *walk)
 {
+    if (walk->feed)
+        return row_feed_key(walk->feed);
     return walk->run ? run_key(walk->run, walk->run_row - walk->is_reverse)
                      : store_iter_key(walk->iter);
 }
 
 struct bytes stored_walk_value(const struct stored_walk *walk)
 {
+    if (walk->feed)
+        return row_feed_value(walk->feed);
     return walk->run ? run_value(walk->run, walk->run_row - walk->is_reverse)
                      : store_iter_value(walk->iter);
 }
@@ -244,5 +313,7 @@ bool stored_walk_failed(const struct stored_walk *walk)
 {
     if (walk->is_cold)
         want(walk);
+    if (walk->feed)
+        return row_feed_failed(walk->feed);
     return walk->is_cold || (walk->iter && store_iter_failed(walk->iter));
 }

@@ -23,13 +23,29 @@ static bool is_scrap(const struct call *call)
     return call->reply.out == &call->partition->scrap;
 }
 
+static struct bytes copy_bytes(struct bytes bytes)
+{
+    char *copy = malloc(bytes.len + 1);
+    CHECK(copy);
+    memcpy(copy, bytes.data, bytes.len);
+    return (struct bytes){copy, bytes.len};
+}
+
+/* The reader threads have brought rows. */
+static void on_rows(void *owner)
+{
+    struct walk *walk = owner;
+    if (walk->is_counting || walk->is_open)
+        walk_wake(walk);
+}
+
 /* Takes the iterator over. */
 static struct walk *hand_over(struct call *call, struct overlay_iter *iter, size_t prefix_len,
-                              walk_row_fn *row)
+                              uint64_t rows, walk_row_fn *row)
 {
     struct walk *walk = calloc(1, sizeof *walk);
     CHECK(walk);
-    overlay_iter_detach(iter);
+    overlay_iter_detach(iter, rows, on_rows, walk);
     walk->session = call->session;
     walk->iter = iter;
     walk->prefix_len = prefix_len;
@@ -51,9 +67,10 @@ bool walk_rows(struct call *call, struct sub_iter *it, uint64_t rows, walk_row_f
         return sub_iter_fini(it);
     for (uint64_t done = 1; rows > 0 && sub_iter_next(it); rows--, done++) {
         row(&call->reply, it->sub, it->value, how);
-        bool is_long = done >= WALK_STEP_ROWS || out->bytes - call->begun > WALK_STEP_BYTES;
+        bool is_long = (done >= WALK_STEP_ROWS && rows > WALK_REST_ROWS) ||
+                       out->bytes - call->begun > WALK_STEP_BYTES;
         if (parts && rows > 1 && is_long) {
-            struct walk *walk = hand_over(call, it->iter, it->prefix_len, row);
+            struct walk *walk = hand_over(call, it->iter, it->prefix_len, rows - 1, row);
             walk->rows = rows - 1;
             walk->is_reverse = it->reverse;
             walk->how = how;
@@ -74,12 +91,11 @@ void walk_search(struct call *call, struct overlay_iter *iter, size_t prefix_len
             call_error(call, ERR_STORE);
         return;
     }
-    struct walk *walk = hand_over(call, iter, prefix_len, row);
-    char *copy = malloc(pattern.len + 1);
-    CHECK(copy);
-    memcpy(copy, pattern.data, pattern.len);
+    struct walk *walk = hand_over(call, iter, prefix_len, UINT64_MAX, row);
     walk->match = match;
-    walk->pattern = (struct bytes){copy, pattern.len};
+    walk->pattern = copy_bytes(pattern);
+    if (overlay_iter_valid(iter))
+        walk->first = copy_bytes(overlay_iter_key(iter));
     walk->is_new_row = true;
     walk->is_counting = true;
     walk->observed = overlay_observed(call->partition->overlay);
@@ -96,23 +112,30 @@ void walk_free(struct walk *walk)
     overlay_iter_free(walk->iter);
     out_clear(&walk->behind);
     free((char *)walk->pattern.data);
+    free((char *)walk->first.data);
     free(walk);
 }
 
 /* ---- steps ---- */
 
-enum step { STEP_ON, STEP_DONE, STEP_FAILED };
+enum step { STEP_ON, STEP_DONE, STEP_FAILED, STEP_WAITS };
 
-/* The next row. False: there is none. */
-static bool next_row(struct walk *walk)
+/* To the next row. STEP_ON: there is one. STEP_DONE: none. */
+static enum step next_row(struct walk *walk)
 {
+    struct overlay_iter *iter = walk->iter;
     if (walk->is_new_row)
-        walk->is_new_row = false;
+        overlay_iter_go_on(iter);
     else if (walk->is_reverse)
-        overlay_iter_prev(walk->iter);
+        overlay_iter_prev(iter);
     else
-        overlay_iter_next(walk->iter);
-    return overlay_iter_valid(walk->iter);
+        overlay_iter_next(iter);
+    walk->is_new_row = overlay_iter_waits(iter);
+    if (overlay_iter_valid(iter))
+        return STEP_ON;
+    if (walk->is_new_row)
+        return STEP_WAITS;
+    return overlay_iter_failed(iter) ? STEP_FAILED : STEP_DONE;
 }
 
 static bool row_matches(const struct walk *walk)
@@ -124,8 +147,9 @@ static bool row_matches(const struct walk *walk)
 static enum step count_rows(struct walk *walk)
 {
     for (int i = 0; i < WALK_STEP_ROWS; i++) {
-        if (!next_row(walk))
-            return overlay_iter_failed(walk->iter) ? STEP_FAILED : STEP_DONE;
+        enum step step = next_row(walk);
+        if (step != STEP_ON)
+            return step;
         walk->rows += row_matches(walk);
     }
     return STEP_ON;
@@ -135,8 +159,9 @@ static enum step reply_rows(struct walk *walk, struct reply *reply)
 {
     size_t end = reply->out->bytes + WALK_STEP_BYTES;
     for (int i = 0; i < WALK_STEP_ROWS && walk->rows > 0 && reply->out->bytes <= end; i++) {
-        if (!next_row(walk))
-            return STEP_FAILED;
+        enum step step = next_row(walk);
+        if (step != STEP_ON)
+            return step == STEP_DONE ? STEP_FAILED : step; /* fewer rows than were promised */
         if (!row_matches(walk))
             continue;
         struct bytes key = overlay_iter_key(walk->iter);
@@ -144,7 +169,9 @@ static enum step reply_rows(struct walk *walk, struct reply *reply)
         walk->row(reply, sub, overlay_iter_value(walk->iter), walk->how);
         walk->rows--;
     }
-    return walk->rows ? STEP_ON : STEP_DONE;
+    if (walk->rows)
+        return STEP_ON;
+    return overlay_iter_failed(walk->iter) ? STEP_FAILED : STEP_DONE;
 }
 
 static void fail(struct session *session)
@@ -179,7 +206,8 @@ static void reply_count(struct walk *walk)
     bool is_empty = walk->rows == 0;
     walk->is_counting = false;
     walk->is_new_row = true;
-    overlay_iter_seek_first(walk->iter);
+    if (!is_empty)
+        overlay_iter_seek(walk->iter, walk->first);
     reply_array(&reply, (int64_t)walk->rows);
     session_reply_end(session, out, begun, still_open(session->partition->overlay, walk->observed));
     if (is_empty)
@@ -193,7 +221,7 @@ static void count_step(struct walk *walk)
         fail(walk->session);
     else if (step == STEP_DONE)
         reply_count(walk);
-    else
+    else if (step == STEP_ON)
         walk_wake(walk);
 }
 
@@ -215,7 +243,7 @@ static void reply_step(struct walk *walk)
     stream_send(session->stream);
     if (step == STEP_DONE)
         finish(walk);
-    else
+    else if (step == STEP_ON)
         walk_wake(walk);
 }
 

@@ -23,6 +23,7 @@
 
 enum {
     WALK_STEP_ROWS = 512,         /* looked at in one step */
+    WALK_REST_ROWS = 128,         /* no more are left: not worth a walk */
     WALK_STEP_BYTES = 256 * 1024, /* a step ends when it has made more */
     WALKS_A_TURN = 4,             /* that step in a turn of the loop */
 };
@@ -47,6 +48,7 @@ struct walk {
     unsigned how;
     walk_match_fn *match; /* NULL: all do */
     struct bytes pattern; /* what match looks for; the walk's own */
+    struct bytes first;   /* key of the row that it began with, likewise */
     uint64_t now_ms;      /* when the command ran */
     bool is_counting;
     uint64_t observed; /* while it counts: the ticket that its reply waits for */

@@ -7,7 +7,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Cluster, is_sanitized
+from cluster import Cluster, go_cold, is_sanitized
 from harness import Suite, check, check_equal, wait_for
 from resp import Closed, value
 
@@ -128,6 +128,18 @@ def _(run):
             client.close()
         wait_for(lambda: writer.get('CLIENT', 'LIST').count(b'\n') == 2, 'the clients to go')
         check_equal(writer.get('PING'), b'PONG')
+
+
+@suite.case('KEYS does not show what was deleted a moment ago, the first keys least of all')
+def _(run):
+    with server() as cluster, cluster.partition(0, 60) as client:
+        client.call(*['MSET'] + [word for i in range(3000) for word in ('k%d' % i, 'v')])
+        go_cold(client)
+        names = texts(value(client.call('KEYS', '*')))
+        for count in (1, 2, 600):
+            client.pipeline([['DEL', name] for name in names[:count]])
+            names = names[count:]
+            check_equal(texts(value(client.call('KEYS', '*'))), names)
 
 
 @suite.case('a slow reader gets the hash as it was at the command, whatever is done to it in the meantime')

@@ -2,6 +2,7 @@
 """Rows that are on the disk only: nobody else waits for them, what waits runs as if it had come later."""
 
 import os
+import signal
 import sys
 import time
 
@@ -10,7 +11,7 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from cluster import Cluster, go_cold
 from harness import Suite, check, check_equal, wait_for
-from resp import ReplyError
+from resp import Closed, ReplyError, value
 from slowdisk import SlowDisk
 
 KEYS = 6000
@@ -456,6 +457,111 @@ def _(run):
         cold.cluster.backends[0].stop()
         cold.disk.set(0)
         cold.cluster.backends[0].start()
+
+
+HELD = 600  # seconds that a read takes, unless the test lets it go on before
+
+
+def fill_hash(client, count=6000):
+    for start in range(0, count, 500):
+        client.call('HSET', 'hash', *sum(([field(i), field(i) + PAD[:300]] for i in range(start, start + 500)), []))
+
+
+def field(i):
+    return 'f%05d' % i
+
+
+def hold_walk(cold, client, words, other):
+    """Sends a command of which the beginning is in memory, and holds what reader threads read of the rest."""
+    for _ in range(20):
+        cold.disk.set(0)
+        go_cold(other)
+        other.call('SET', 'hot', 'value')
+        other.call('SCAN', '0', 'COUNT', '1')
+        other.call('HSCAN', 'hash', '0', 'COUNT', '600')
+        cold.disk.set(HELD)
+        client.send(*words)
+        wait_for(lambda: cold.disk.now() > 0, 'a read of the walk')
+        if cold.info(other, 'cold_waiting') == 0:
+            return
+        cold.disk.set(0)  # a compaction has moved its beginning
+        client.read()
+    check(False, 'the beginning was never in memory')
+
+
+def check_walk(words, reply, keys):
+    items = [item.decode() for item in value(reply)]
+    if words[0] == 'KEYS':
+        check_equal(sorted(items), sorted(['hash', 'hot'] + [key(i) for i in range(keys)]))
+    else:
+        check_equal(items, sum(([field(i), field(i) + PAD[:300]] for i in range(6000)), []))
+
+
+@suite.case('big replies of what is on the disk hold up nobody: the partition\'s thread reads nothing of them')
+def _(run):
+    with Cold(keys=4000) as cold, cold.client() as client, cold.client() as other:
+        fill_hash(client)
+        for words in (['KEYS', '*'], ['HGETALL', 'hash']):
+            hold_walk(cold, client, words, other)
+            for i in range(10):
+                check_equal(other.pipeline([['GET', 'hot'], ['SET', 'hot', 'value'], ['PING']]),
+                            [('$', b'value'), ('+', b'OK'), ('+', b'PONG')])
+            check_equal((cold.disk.now() > 0, cold.disk.reads(), cold.disk.executing()), (True, 0, 0),
+                        'a read under way, ended, by the partition')
+            cold.disk.set(0.002)
+            check_walk(words, client.read(), 4000)
+            run.note('%s: %d reads more' % (words[0], cold.disk.reads()))
+            check(cold.disk.reads() > 5, 'it was not cold')
+            check_equal(cold.disk.executing(), 0, 'reads by the partition')
+
+
+@suite.case('clients that go, and are killed, in the middle of a big reply whose next rows are being read')
+def _(run):
+    with Cold(keys=4000) as cold, cold.client() as other:
+        def count():
+            return other.get('CLIENT', 'LIST').count(b'\n')
+
+        fill_hash(other)
+        for words in (['KEYS', '*'], ['HGETALL', 'hash']):
+            clients = [cold.client() for _ in range(5)]
+            for client in clients:
+                client.id = client.get('CLIENT', 'ID')
+            hold_walk(cold, clients[0], words, other)
+            for client in clients[1:]:
+                client.send(*words)
+            wait_for(lambda: cold.disk.now() >= len(clients), 'a read of each')
+            for client in clients[2:]:
+                other.call('CLIENT', 'KILL', 'ID', str(client.id))
+            for client in clients:
+                client.close()
+            check_equal(count(), 3)
+            check(cold.disk.now() >= len(clients) and cold.disk.reads() == 0, 'reads have ended')
+            check_equal(other.get('GET', 'hot'), b'value')
+            cold.disk.set(0)
+            wait_for(lambda: count() == 1, 'those to go that nobody killed')
+            check_walk(words, other.call(*words), 4000)
+        check_equal(cold.info(other, 'cold_blocking_reads'), 0)
+
+
+@suite.case('a stop in the middle of big replies whose next rows are being read')
+def _(run):
+    with Cold(keys=4000) as cold:
+        for words in (['KEYS', '*'], ['HGETALL', 'hash']):
+            with cold.client() as client, cold.client() as other:
+                fill_hash(other)
+                hold_walk(cold, client, words, other)
+                cold.cluster.backends[0].signal(signal.SIGTERM)
+                try:
+                    wait_for(lambda: other.get('PING') is None, 'the partition to close')
+                except (Closed, OSError):
+                    pass
+                check(cold.disk.now() > 0, 'the walk was through')
+                cold.disk.set(0)
+                cold.cluster.backends[0].wait_exit()
+                cold.cluster.backends[0].stop()
+            cold.cluster.backends[0].start()
+            with cold.client() as client:
+                check_walk(words, client.call(*words), 4000)
 
 
 if __name__ == '__main__':

@@ -29,8 +29,9 @@ class SlowDisk:
                              'ASAN_OPTIONS': 'verify_asan_link_order=0:detect_leaks=0:allocator_may_return_null=1'}
 
     def set(self, seconds):
-        """From now on a read takes so long; counts anew."""
-        self.page[0:16] = struct.pack('=iiii', int(seconds * 1e6), 0, self.now(), 0)
+        """From now on a read takes so long, one that is under way too; counts anew."""
+        self.page[4:8] = self.page[12:16] = self.page[16:20] = struct.pack('=i', 0)
+        self.page[0:4] = struct.pack('=i', int(seconds * 1e6))
 
     def now(self):
         return struct.unpack('=i', self.page[8:12])[0]
@@ -42,6 +43,10 @@ class SlowDisk:
     def most(self):
         """How many of them there were at a time."""
         return struct.unpack('=i', self.page[12:16])[0]
+
+    def executing(self):
+        """Slow reads since set() that the partitions' own threads made: everybody had to wait for them."""
+        return struct.unpack('=i', self.page[16:20])[0]
 
     def __enter__(self):
         return self

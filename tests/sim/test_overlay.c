@@ -1,15 +1,19 @@
 /*
  * test_overlay.c - the overlay against a model: random effects, batches, layers, failures and rollbacks over few
  * keys; after every step reads and walks in both directions must show what the model says. One detached walk at a time lives
- * over many steps, and must show what the model said when it was opened.
+ * over many steps, and must show what the model said when it was opened. With most seeds it is fed by reader threads.
  *
  *   test_overlay [seed [steps]]      one seed, or a range of fixed ones
  */
 #include "backend/layer.h"
 #include "backend/overlay.h"
 #include "backend/range_cache.h"
+#include "backend/reader.h"
 #include "shared/check.h"
 #include "shared/error.h"
+#include "shared/net/loop.h"
+#include "shared/net/worker.h"
+#include "tests/sim/sim.h"
 #include "tests/sim/store_mem.h"
 
 #include <stdio.h>
@@ -32,6 +36,9 @@ struct world {
     struct store_env *env;
     struct store *store;
     struct overlay *overlay;
+    struct loop *loop;
+    struct worker_pool *pool;
+    struct reader *reader; /* NULL: none */
     struct store_batch *batch;
     struct state durable; /* in the log */
     struct state sealed;  /* with the batch in flight */
@@ -45,6 +52,10 @@ struct world {
     struct state seen;             /* what it must show */
     int low, high;                 /* of these rows, but not `high` */
     int at;                        /* it stands on this row */
+    int begun;                     /* and stood here when it was detached */
+    bool is_under_way;             /* it waits for the row */
+    bool is_told;                  /* that it may go on */
+    bool has_failed;               /* its reads of the store did */
     bool reverse;
     uint64_t random;
     uint64_t seed;
@@ -310,22 +321,46 @@ static int next_seen(const struct world *world)
     return i;
 }
 
-static void detached_next(struct world *world)
+static void detached_end(struct world *world)
+{
+    overlay_iter_free(world->detached);
+    world->detached = NULL;
+}
+
+/* on_rows of the walk */
+static void on_rows(void *owner)
+{
+    struct world *world = owner;
+    CHECK(world->detached);
+    world->is_told = true;
+}
+
+/* It was moved, and may have to wait before it has arrived. */
+static void detached_arrive(struct world *world)
 {
     char key[NAME_BYTES];
     char want[16];
     struct overlay_iter *iter = world->detached;
-    world->at = next_seen(world);
-    if (world->reverse)
-        overlay_iter_prev(iter);
-    else
-        overlay_iter_next(iter);
+    bool has_waited = overlay_iter_waits(iter);
+    overlay_iter_go_on(iter);
+    CHECK(!has_waited || world->is_told || overlay_iter_waits(iter));
+    world->is_under_way = overlay_iter_waits(iter);
+    world->is_told = false;
+    if (world->is_under_way) {
+        CHECK(!overlay_iter_valid(iter));
+        return;
+    }
     bool is_end = world->at < world->low || world->at >= world->high;
+    if (world->has_failed && !overlay_iter_valid(iter)) {
+        CHECK(is_end || overlay_iter_failed(iter));
+        detached_end(world);
+    }
+    if (world->has_failed)
+        return;
     CHECK(overlay_iter_valid(iter) == !is_end);
     if (is_end) {
         CHECK(!overlay_iter_failed(iter));
-        overlay_iter_free(iter);
-        world->detached = NULL;
+        detached_end(world);
         return;
     }
     size_t len = (size_t)sprintf(want, "%d", world->seen.values[world->at]);
@@ -333,11 +368,36 @@ static void detached_next(struct world *world)
     CHECK(bytes_equal(overlay_iter_value(iter), (struct bytes){want, len}));
 }
 
+static void detached_next(struct world *world)
+{
+    if (!world->is_under_way) {
+        world->at = next_seen(world);
+        if (world->reverse)
+            overlay_iter_prev(world->detached);
+        else
+            overlay_iter_next(world->detached);
+    }
+    detached_arrive(world);
+}
+
+/* Back to where it began, as KEYS does when it has counted. */
+static void detached_again(struct world *world)
+{
+    char key[NAME_BYTES];
+    world->at = world->begun;
+    overlay_iter_seek(world->detached, key_of(world->at, key));
+    detached_arrive(world);
+}
+
 static void detached_begin(struct world *world)
 {
     char low_text[NAME_BYTES];
     char high_text[NAME_BYTES];
     bool is_one = chance(world, 2);
+    struct reader_wait wait;
+    bool is_cached = world->reader && chance(world, 2); /* it reads what is in memory */
+    reader_wait_init(&wait, NULL);
+    world->has_failed = world->is_under_way = world->is_told = false;
     world->reverse = chance(world, 2);
     world->seen = world->now;
     world->low = is_one ? some_collection(world) : 0;
@@ -346,6 +406,8 @@ static void detached_begin(struct world *world)
     world->at = next_seen(world);
     if (world->at < world->low || world->at >= world->high)
         return;
+    if (is_cached)
+        overlay_unwind_begin(world->overlay, &wait);
     world->detached = overlay_iter_new(
         world->overlay, CF_DATA, is_one ? lower_of(world->low, low_text) : (struct bytes){"\1n", 2},
         is_one ? upper_of(world->low, high_text) : (struct bytes){"\1o", 2});
@@ -355,10 +417,15 @@ static void detached_begin(struct world *world)
         overlay_iter_seek_first(world->detached);
     for (uint32_t i = chance(world, 6); i > 0 && world->detached; i--)
         detached_next(world);
+    overlay_unwind_begin(world->overlay, NULL);
     if (!world->detached)
         return;
     overlay_observe_begin(world->overlay);
-    overlay_iter_detach(world->detached);
+    world->has_failed = is_cached && chance(world, 16) == 0;
+    if (world->has_failed)
+        store_mem_fail_read(world->store, 1);
+    overlay_iter_detach(world->detached, chance(world, 20), on_rows, world);
+    world->begun = world->at;
     if (!world->in_flight && !overlay_dirty(world->overlay))
         CHECK(overlay_observed(world->overlay) == 0);
 }
@@ -367,8 +434,14 @@ static void step_detached(struct world *world)
 {
     if (!world->detached)
         detached_begin(world);
+    if (world->detached && !world->reverse && chance(world, 8) == 0)
+        detached_again(world);
     for (uint32_t i = chance(world, 12); i < 4 && world->detached; i++)
         detached_next(world);
+    if (chance(world, 3))
+        sim_run_for(100);
+    if (world->detached && chance(world, 64) == 0)
+        detached_end(world);
 }
 
 /* A read that sees only what is durable must not wait for a ticket; one that sees an effect must. */
@@ -393,8 +466,11 @@ static int run_seed(uint64_t seed, int steps)
 {
     char error[128];
     struct world world = {.random = seed, .seed = seed};
+    sim_init(seed);
     store_mem_reset();
     store_mem_seed(seed);
+    world.loop = loop_new();
+    world.pool = worker_pool_new("reader", 2);
     world.env = store_env_new(&(struct store_env_options){0});
     world.store = store_open(world.env, &OPTIONS, error, sizeof error);
     CHECK(world.store);
@@ -404,6 +480,10 @@ static int run_seed(uint64_t seed, int steps)
         overlay_use_cache(world.overlay, 1);
     if (seed % 4)
         overlay_use_range_cache(world.overlay, seed % 4 == 1 ? 600 : 1 << 20);
+    if (seed % 3) {
+        world.reader = reader_new(world.loop, world.pool, world.store);
+        overlay_use_reader(world.overlay, world.reader);
+    }
     world.batch = store_batch_new();
     state_clear(&world.now);
     state_clear(&world.durable);
@@ -427,10 +507,14 @@ static int run_seed(uint64_t seed, int steps)
     overlay_range_figures(world.overlay, &figures);
     walks_in_runs += figures.hits;
     overlay_free(world.overlay);
+    reader_free(world.reader);
     check_log(&world);
     store_batch_free(world.batch);
     store_close(world.store);
     store_env_free(world.env);
+    worker_pool_free(world.pool);
+    loop_free(world.loop);
+    sim_fini();
     return world.settled;
 }
 
