@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-enum { LAYER_BYTES = 4 << 20 }; /* unless overlay_use_layers says something else */
+enum { LAYER_BYTES = 16 << 20 }; /* unless overlay_use_layers says something else */
 
 struct overlay *overlay_new(struct store *store)
 {
