@@ -10,6 +10,7 @@
  */
 #include "backend/commit.h"
 
+#include "backend/layer.h"
 #include "backend/settle.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -23,7 +24,8 @@
 #include <stdlib.h>
 
 enum {
-    LAYER_AGE_MS = 10000, /* a layer goes into the tables then, however small it is */
+    LAYER_AGE_MS = 10000,       /* a layer goes into the tables then, however small it is */
+    SETTLE_NOW_BYTES = 1 << 20, /* so much goes into the tables on the spot */
     SYNC_INTERVAL_MS = 1000,
     RETRY_INTERVAL_MS = 1000,
 };
@@ -293,9 +295,10 @@ bool commit_settle(struct commit *commit)
     if (commit->state != COMMIT_IDLE || overlay_dirty(commit->overlay) ||
         overlay_settling(commit->overlay))
         return false;
+    bool is_big = overlay_current(commit->overlay)->arena.bytes > SETTLE_NOW_BYTES;
     turn(commit);
     end_layer(commit);
-    if (store_figure(commit->store, "stalled") ||
+    if (is_big || store_figure(commit->store, "stalled") ||
         store_figure(commit->store, "delayed_write_rate")) { /* that may take long */
         begin_settling(commit);
         return false;

@@ -52,7 +52,8 @@ bool commit_turn(struct commit *commit);
 /* When nothing was written since the last call, the layer goes into the tables however small it is: reads need not look
  * into it any more. Call it about once a second. */
 void commit_rest(struct commit *commit);
-/* Brings all rows into the store's tables, unless writes are under way; blocks for some milliseconds. Did it? */
+/* Brings all rows into the store's tables, unless writes are under way. Few rows go there at once, which blocks for some
+ * milliseconds: then it says true. */
 bool commit_settle(struct commit *commit);
 /* Nothing in flight and nothing collected? */
 bool commit_is_idle(const struct commit *commit);

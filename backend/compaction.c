@@ -13,6 +13,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+enum { WAIT_US = 15000000 }; /* layers go into the tables sooner, unless the tables take none */
+
 struct outcome {
     enum store_compacted result;
     uint64_t disk_bytes; /* before */
@@ -28,8 +30,10 @@ struct compaction {
     struct job cancel;
     struct store_progress progress;
     _Atomic bool is_running;
+    bool is_waiting;        /* for rows to go into the tables, before it works */
     bool is_cancelling;     /* the cancel job is under way */
     uint64_t begun_us;      /* monotonic */
+    uint64_t begun_ms;      /* wall clock */
     bool is_scheduled;      /* begun by the clock */
     uint64_t hours_ms;      /* when the last hours began that had one */
     struct outcome outcome; /* of the one that runs, its thread's */
@@ -103,10 +107,20 @@ void compaction_free(struct compaction *self)
 {
     if (!self)
         return;
-    if (self->is_running)
+    if (self->is_running && !self->is_waiting)
         store_compact_cancel(self->store, &self->progress);
     worker_free(self->worker);
     free(self);
+}
+
+void compaction_look_on(struct compaction *self)
+{
+    uint64_t since_ms = store_unsettled(self->store);
+    bool is_behind = since_ms && since_ms <= self->begun_ms;
+    if (!self->is_waiting || (is_behind && clock_mono_us() < self->begun_us + WAIT_US))
+        return;
+    self->is_waiting = false;
+    worker_submit(self->worker, &self->run);
 }
 
 /* A cancel job that comes late would end the next one: there is none while it is under way. */
@@ -118,9 +132,11 @@ bool compaction_start(struct compaction *self)
     atomic_store(&self->progress.bytes_total, 0);
     atomic_store(&self->progress.is_cancelled, false);
     self->begun_us = clock_mono_us();
+    self->begun_ms = loop_wall_ms(self->loop);
     self->is_scheduled = false;
+    self->is_waiting = true;
     atomic_store(&self->is_running, true);
-    worker_submit(self->worker, &self->run);
+    compaction_look_on(self);
     return true;
 }
 
@@ -128,7 +144,11 @@ bool compaction_cancel(struct compaction *self)
 {
     if (!self->is_running)
         return false;
-    if (!self->is_cancelling) {
+    if (self->is_waiting) {
+        self->is_waiting = false;
+        self->outcome = (struct outcome){.result = STORE_COMPACT_CANCELLED};
+        run_done(&self->run);
+    } else if (!self->is_cancelling) {
         self->is_cancelling = true;
         worker_submit(self->helper, &self->cancel);
     }

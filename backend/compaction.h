@@ -1,10 +1,11 @@
 /*
  * compaction.h - compaction of a partition's whole store: SCREE COMPACT, BGREWRITEAOF, compaction-window.
  *
- *   idle ──start──► running on a thread of its own ──► done on the partition's thread ──► idle
- *                     │            ▲
- *                     └─ cancel ───┘  said to the engine by the thread of upkeep.h, for it waits
+ *   idle ──start──► waiting ──► running on a thread of its own ──► done on the partition's thread ──► idle
+ *                      │           │            ▲
+ *                      └─ cancel ──┴─ cancel ───┘  said to the engine by the thread of upkeep.h, for it waits
  *
+ * It waits until what was written before it is in the tables: else what was just deleted would stay.
  * It may take hours, so nothing else waits behind it, and the end of the partition ends it.
  */
 #pragma once
@@ -40,6 +41,8 @@ void compaction_free(struct compaction *compaction);
 bool compaction_start(struct compaction *compaction);
 /* False: none is running. It ends soon. */
 bool compaction_cancel(struct compaction *compaction);
+/* Some times a second: goes on with one that waits. */
+void compaction_look_on(struct compaction *compaction);
 /* Once a second: begins one when the hours do, and ends what it began when they are over. */
 void compaction_tick(struct compaction *compaction, const struct hours *hours);
 bool compaction_is_running(const struct compaction *compaction);

@@ -312,6 +312,8 @@ static void on_tick(void *owner)
         partition_resume(partition);
     backup_tick(partition->backup);
     tick_pace(partition);
+    if (!partition->is_stopping)
+        compaction_look_on(upkeep_compaction(partition->upkeep));
     if (++partition->ticks % TICKS_PER_SECOND == 0)
         tick_second(partition);
     if (expire_due(partition))
