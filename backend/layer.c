@@ -1,5 +1,6 @@
 #include "backend/layer.h"
 
+#include "backend/encoding.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/error.h"
@@ -228,13 +229,10 @@ static size_t shared_len(struct bytes a, struct bytes b, size_t len)
 
 static uint64_t head_of(struct bytes key, size_t skip)
 {
-    unsigned char head[8] = {0};
+    char head[8] = {0};
     size_t rest = key.len - skip;
     memcpy(head, key.data + skip, rest < sizeof head ? rest : sizeof head);
-    uint64_t number = 0;
-    for (size_t i = 0; i < sizeof head; i++)
-        number = number << 8 | head[i];
-    return number;
+    return get_u64(head);
 }
 
 /* The rows of a column family that say something, sorted, in sorted[rows->count]. Returns how many. */

@@ -1,8 +1,8 @@
 #include "backend/range_cache.h"
 
+#include "backend/layer.h"
 #include "shared/check.h"
 #include "shared/list.h"
-#include "shared/table.h"
 
 #include <stdlib.h>
 
@@ -91,11 +91,6 @@ uint32_t run_before(const struct run *run, struct bytes key, bool or_equal)
     return low;
 }
 
-static uint64_t hash_collection(enum cf cf, struct bytes collection)
-{
-    return hash_bytes(collection) + (uint64_t)cf * 0x9e3779b97f4a7c15;
-}
-
 static struct kept **bucket_of(struct range_cache *cache, uint64_t hash)
 {
     return &cache->buckets[hash & (cache->bucket_count - 1)];
@@ -142,7 +137,7 @@ static void drop_oldest(struct range_cache *cache)
 
 const struct run *range_cache_find(struct range_cache *cache, const struct run_place *place)
 {
-    uint64_t hash = hash_collection(place->cf, place->collection);
+    uint64_t hash = hash_row(place->cf, place->collection);
     for (struct kept *kept = *bucket_of(cache, hash); kept; kept = kept->next)
         if (is_of(kept, hash, place->cf, place->collection) && has_place(&kept->run, place)) {
             list_remove(&kept->age);
@@ -187,27 +182,18 @@ static bool mark(struct range_cache *cache, uint64_t hash, const struct run_plac
     return is_marked;
 }
 
-static struct bytes copy_to(char **end, struct bytes bytes)
-{
-    struct bytes copy = {*end, bytes.len};
-    if (bytes.len)
-        memcpy(*end, bytes.data, bytes.len);
-    *end += bytes.len;
-    return copy;
-}
-
 struct run_draft *range_cache_draft(struct range_cache *cache, const struct run_place *place)
 {
     struct run_draft *draft = &cache->draft;
-    uint64_t hash = hash_collection(place->cf, place->collection);
+    uint64_t hash = hash_row(place->cf, place->collection);
     if (draft->is_open || place->collection.len + place->from.len > sizeof draft->keys ||
         !mark(cache, hash, place))
         return NULL;
     char *end = draft->keys;
     draft->cache = cache;
     draft->place = *place;
-    draft->place.collection = copy_to(&end, place->collection);
-    draft->place.from = copy_to(&end, place->from);
+    draft->place.collection = bytes_copy_to(&end, place->collection);
+    draft->place.from = bytes_copy_to(&end, place->from);
     draft->hash = hash;
     draft->is_open = true;
     draft->is_full = false;
@@ -224,8 +210,8 @@ void run_draft_add(struct run_draft *draft, struct bytes key, struct bytes value
     char *end = draft->bytes + draft->used;
     draft->rows[draft->count++] =
         (struct run_row){draft->used, (uint32_t)key.len, (uint32_t)value.len};
-    (void)copy_to(&end, key);
-    (void)copy_to(&end, value);
+    (void)bytes_copy_to(&end, key);
+    (void)bytes_copy_to(&end, value);
     draft->used = (uint32_t)(end - draft->bytes);
 }
 
@@ -237,7 +223,7 @@ static void set_bounds(struct run *run, const struct run_draft *draft, bool is_e
     struct bytes *reached = place->is_reverse ? &run->low : &run->high;
     *(place->is_reverse ? &run->has_end : &run->has_start) = !place->has_from;
     *(place->is_reverse ? &run->has_start : &run->has_end) = is_end;
-    *begin = copy_to(end, place->from);
+    *begin = bytes_copy_to(end, place->from);
     if (!is_end)
         *reached = run_key(run, place->is_reverse ? 0 : run->count - 1);
 }
@@ -256,8 +242,8 @@ static struct kept *make(const struct run_draft *draft, bool is_end)
     kept->run.rows = kept->rows;
     for (uint32_t i = 0; i < draft->count; i++)
         kept->rows[i] = draft->rows[place->is_reverse ? draft->count - 1 - i : i];
-    kept->run.bytes = copy_to(&end, (struct bytes){draft->bytes, draft->used}).data;
-    kept->collection = copy_to(&end, place->collection);
+    kept->run.bytes = bytes_copy_to(&end, (struct bytes){draft->bytes, draft->used}).data;
+    kept->collection = bytes_copy_to(&end, place->collection);
     set_bounds(&kept->run, draft, is_end, &end);
     return kept;
 }
@@ -283,7 +269,7 @@ void run_draft_end(struct run_draft *draft, bool is_end)
 
 void range_cache_forget(struct range_cache *cache, enum cf cf, struct bytes collection)
 {
-    uint64_t hash = hash_collection(cf, collection);
+    uint64_t hash = hash_row(cf, collection);
     CHECK(!cache->draft.is_open);
     for (struct kept **link = bucket_of(cache, hash); *link;)
         if (is_of(*link, hash, cf, collection))

@@ -102,15 +102,6 @@ const struct rank_node *rank_cache_get(struct rank_cache *cache, const struct ra
     return node;
 }
 
-static struct bytes keep(char **end, struct bytes text)
-{
-    struct bytes kept = {*end, text.len};
-    if (text.len)
-        memcpy(*end, text.data, text.len);
-    *end += text.len;
-    return kept;
-}
-
 const struct rank_node *rank_cache_add(struct rank_cache *cache, const struct rank_place *place,
                                        const struct rank_block *blocks, uint32_t count)
 {
@@ -127,14 +118,14 @@ const struct rank_node *rank_cache_add(struct rank_cache *cache, const struct ra
     node->next = *bucket;
     node->hash = hash_of(place);
     node->place = *place;
-    node->place.parent = keep(&end, place->parent);
+    node->place.parent = bytes_copy_to(&end, place->parent);
     node->generation = overlay_generation(cache->overlay);
     node->ticket = overlay_observed(cache->overlay);
     node->bytes = bytes;
     node->count = count;
     for (uint32_t i = 0; i < count; i++) {
         node->block[i] = blocks[i];
-        node->block[i].separator = keep(&end, blocks[i].separator);
+        node->block[i].separator = bytes_copy_to(&end, blocks[i].separator);
     }
     *bucket = node;
     list_push(&cache->ages, &node->age);

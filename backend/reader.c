@@ -243,16 +243,6 @@ static void range_done(struct job *job)
     range_free(fetch);
 }
 
-/* A copy in the fetch's own bytes. */
-static struct bytes range_copy(char **room, struct bytes bytes)
-{
-    char *copy = *room;
-    if (bytes.len)
-        memcpy(copy, bytes.data, bytes.len);
-    *room += bytes.len;
-    return (struct bytes){copy, bytes.len};
-}
-
 void reader_want_range(struct reader *reader, const struct store_range *range,
                        struct reader_wait *wait)
 {
@@ -262,9 +252,9 @@ void reader_want_range(struct reader *reader, const struct store_range *range,
     *fetch = (struct range_fetch){
         .job = {.work = range_work, .done = range_done}, .reader = reader, .range = *range};
     char *room = fetch->bytes;
-    fetch->range.lower = range_copy(&room, range->lower);
-    fetch->range.upper = range_copy(&room, range->upper);
-    fetch->range.from = range_copy(&room, range->from);
+    fetch->range.lower = bytes_copy_to(&room, range->lower);
+    fetch->range.upper = bytes_copy_to(&room, range->upper);
+    fetch->range.from = bytes_copy_to(&room, range->from);
     fetch->range.bytes =
         RANGE_BYTES << (2 * (wait->ranges < READER_RANGES_MAX ? wait->ranges : READER_RANGES_MAX));
     wait->has_range = true;

@@ -122,29 +122,14 @@ static void course_set(struct course *course, const struct row_feed_place *place
 
 /* ---- on a reader thread ---- */
 
-static void iter_step(struct row_feed *feed)
-{
-    if (feed->course.place.is_reverse)
-        store_iter_prev(feed->iter);
-    else
-        store_iter_next(feed->iter);
-}
-
 static void iter_move(struct row_feed *feed)
 {
     const struct row_feed_place *place = &feed->course.place;
     struct store_iter *iter = feed->iter;
-    if (place->is_reverse && place->has_from)
-        store_iter_seek_for_prev(iter, place->key);
-    else if (place->is_reverse)
-        store_iter_seek_last(iter);
-    else if (place->has_from)
-        store_iter_seek(iter, place->key);
-    else
-        store_iter_seek_first(iter);
+    store_iter_begin(iter, place->is_reverse, place->key, place->has_from);
     if (place->has_from && !place->or_equal && store_iter_valid(iter) &&
         bytes_equal(store_iter_key(iter), place->key))
-        iter_step(feed);
+        store_iter_step(iter, place->is_reverse);
 }
 
 static void fill_work(struct job *job)
@@ -157,7 +142,7 @@ static void fill_work(struct job *job)
     while (store_iter_valid(iter) && rows > 0 && feed->back.used < feed->back_bytes &&
            !atomic_load_explicit(&feed->is_cut, memory_order_relaxed)) {
         load_add(&feed->back, store_iter_key(iter), store_iter_value(iter));
-        iter_step(feed);
+        store_iter_step(iter, feed->course.place.is_reverse);
         rows--;
     }
     feed->back_rows -= rows;

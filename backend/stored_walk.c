@@ -94,23 +94,13 @@ static void engine_seek(struct stored_walk *walk, struct bytes key, bool has_fro
         engine_open(walk);
     if (walk->wait)
         course_begin(walk, key, has_from);
-    if (walk->is_reverse && has_from)
-        store_iter_seek_for_prev(walk->iter, key);
-    else if (walk->is_reverse)
-        store_iter_seek_last(walk->iter);
-    else if (has_from)
-        store_iter_seek(walk->iter, key);
-    else
-        store_iter_seek_first(walk->iter);
+    store_iter_begin(walk->iter, walk->is_reverse, key, has_from);
     engine_moved(walk);
 }
 
 static void engine_step(struct stored_walk *walk)
 {
-    if (walk->is_reverse)
-        store_iter_prev(walk->iter);
-    else
-        store_iter_next(walk->iter);
+    store_iter_step(walk->iter, walk->is_reverse);
     engine_moved(walk);
     walk->course.rows++;
 }

@@ -30,6 +30,16 @@ static inline bool bytes_equal(struct bytes a, struct bytes b)
 }
 
 /* ASCII case is ignored, as Redis does for command names and options. */
+/* Copies the bytes to *end, which moves behind them. */
+static inline struct bytes bytes_copy_to(char **end, struct bytes bytes)
+{
+    struct bytes copy = {*end, bytes.len};
+    if (bytes.len)
+        memcpy(*end, bytes.data, bytes.len);
+    *end += bytes.len;
+    return copy;
+}
+
 static inline bool bytes_is(struct bytes a, const char *word)
 {
     return a.len == strlen(word) && strncasecmp(a.data, word, a.len) == 0;

@@ -111,6 +111,26 @@ void store_iter_seek_first(struct store_iter *iter);
 void store_iter_seek_last(struct store_iter *iter);
 void store_iter_next(struct store_iter *iter);
 void store_iter_prev(struct store_iter *iter);
+/* In one direction: to the first row from `from` on; has_from false: to the end of the bounds that it comes from. */
+static inline void store_iter_begin(struct store_iter *iter, bool is_reverse, struct bytes from,
+                                    bool has_from)
+{
+    if (is_reverse && has_from)
+        store_iter_seek_for_prev(iter, from);
+    else if (is_reverse)
+        store_iter_seek_last(iter);
+    else if (has_from)
+        store_iter_seek(iter, from);
+    else
+        store_iter_seek_first(iter);
+}
+static inline void store_iter_step(struct store_iter *iter, bool is_reverse)
+{
+    if (is_reverse)
+        store_iter_prev(iter);
+    else
+        store_iter_next(iter);
+}
 bool store_iter_valid(const struct store_iter *iter);
 struct bytes store_iter_key(const struct store_iter *iter);   /* borrowed until the next move */
 struct bytes store_iter_value(const struct store_iter *iter); /* likewise */

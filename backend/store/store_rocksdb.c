@@ -482,32 +482,17 @@ bool store_iter_is_cold(const struct store_iter *iter)
     return iter_result(iter) == ERR_COLD;
 }
 
-static void range_seek(struct store_iter *iter, const struct store_range *range)
-{
-    if (range->is_reverse && range->has_from)
-        store_iter_seek_for_prev(iter, range->from);
-    else if (range->is_reverse)
-        store_iter_seek_last(iter);
-    else if (range->has_from)
-        store_iter_seek(iter, range->from);
-    else
-        store_iter_seek_first(iter);
-}
-
 /* The database may be closed by store_recover as soon as the lock is free: the iterator is gone by then. */
 int store_fetch_range(struct store *store, const struct store_range *range)
 {
     uint64_t rows = 0, bytes = 0;
     pthread_rwlock_rdlock(&store->lock);
     struct store_iter *iter = store_iter_new(store, range->cf, range->lower, range->upper);
-    range_seek(iter, range);
+    store_iter_begin(iter, range->is_reverse, range->from, range->has_from);
     while (bytes < range->bytes && store_iter_valid(iter)) {
         if (rows++ >= range->rows)
             bytes += store_iter_key(iter).len + store_iter_value(iter).len;
-        if (range->is_reverse)
-            store_iter_prev(iter);
-        else
-            store_iter_next(iter);
+        store_iter_step(iter, range->is_reverse);
     }
     int err = iter_result(iter);
     store_iter_free(iter);
