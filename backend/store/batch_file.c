@@ -306,3 +306,22 @@ enum batch_read batch_reader_next(struct batch_reader *reader, uint64_t index, s
     reader->at += HEADER_BYTES + len;
     return BATCH_READ;
 }
+
+uint64_t batch_reader_later(struct batch_reader *reader, uint64_t index)
+{
+    struct bytes batch;
+    uint64_t end = index + reader->limit / HEADER_BYTES + 1;
+    for (; reader->at + HEADER_BYTES <= reader->limit; reader->at++, reader->begin++) {
+        if (fill(reader, HEADER_BYTES) != BATCH_READ)
+            return 0;
+        uint64_t found = get_u64(reader->buf + reader->begin + INDEX_AT);
+        if (found > index && found < end &&
+            batch_reader_next(reader, found, &batch) == BATCH_READ) {
+            if (reader->durable > index)
+                return found;
+            reader->at--; /* the next record begins where this one ends */
+            reader->begin--;
+        }
+    }
+    return 0;
+}

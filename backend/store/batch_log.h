@@ -42,7 +42,8 @@ struct batch_log_options {
 
 /* Reads again what there is, in order (the first batch read has any index), then is ready to append behind it; makes no
  * file until something is appended. Removes files behind a gap, durably, and logs what was dropped (log_cut). A torn
- * end of the newest file is what a crash leaves and is not logged. NULL and a one-line reason in error[size]: a file
+ * end of the newest file is what a crash leaves and is not logged, unless what is behind tells that it was durable
+ * (log_damaged). NULL and a one-line reason in error[size]: a file
  * cannot be read, or is of a newer format; then nothing is removed. */
 struct batch_log *batch_log_open(const struct batch_log_options *options, batch_log_fn *read,
                                  void *owner, char *error, size_t size);

@@ -118,6 +118,21 @@ static bool drop_gap(struct batch_log *log, const struct batch_file *before, str
     return drop_files(log, at, error, size);
 }
 
+/* A crash tears what was not synced yet. Says so where it was more. */
+static void tell_damage(struct batch_log *log, struct batch_reader *reader)
+{
+    char path[PATH_MAX];
+    const struct batch_file *file = batch_log_newest(log);
+    uint64_t later = file && reader->at == file->bytes ? batch_reader_later(reader, file->last) : 0;
+    if (!later)
+        return;
+    batch_file_path(path, log->path, file->first);
+    log_event(LOG_ERROR, "log_damaged",
+              "file=" LOG_QUOTED " at=%" PRIu64 " after_batch=%" PRIu64
+              " whole_batch_behind=%" PRIu64,
+              path, file->bytes, file->last, later);
+}
+
 struct reading {
     struct batch_reader reader;
     batch_log_fn *read;
@@ -194,8 +209,10 @@ struct batch_log *batch_log_open(const struct batch_log_options *options, batch_
     batch_reader_init(&reading.reader);
     bool good = list_files(log, error, size) && open_files(log, error, size) &&
                 read_files(log, &reading, error, size);
-    if (good && batch_log_newest(log))
+    if (good && batch_log_newest(log)) {
         log->last = batch_log_newest(log)->last;
+        tell_damage(log, &reading.reader);
+    }
     if (good &&
         log->last < log->trimmed) { /* not needed, and the next file would be behind a gap */
         good = drop_files(log, log->files.next, error, size);

@@ -393,6 +393,44 @@ static void test_files_behind_a_gap_go(void)
     CHECK(unlink(log_path) == 0);
 }
 
+/* A byte of the third of six batches has changed. What is said of it? */
+static void damage(char *text, size_t size, bool is_synced)
+{
+    char path[LOSSY_PATH_MAX], log_path[LOSSY_PATH_MAX], bytes[4096];
+    uint64_t end = 0;
+    start();
+    struct batch_log *log = open_at(dir, UINT64_MAX, 0);
+    CHECK(log);
+    for (uint64_t index = 1; index <= 6; index++) {
+        struct bytes batch = batch_of(index, 0);
+        CHECK(batch_log_append(log, batch, is_synced, error, sizeof error) == OK);
+        if (index == 3)
+            end = bytes_of_file(1);
+    }
+    batch_log_close(log);
+    size_t len = read_whole(1, bytes, sizeof bytes);
+    bytes[end - 1] ^= 1;
+    write_whole(1, bytes, len);
+    path_of(path, dir, 1);
+    snprintf(log_path, sizeof log_path, "%s/warnings", root);
+    CHECK(log_set_file(log_path));
+    check_read(1, 2);
+    CHECK(log_set_file(NULL));
+    read_warning(text, size, log_path);
+    CHECK(unlink(log_path) == 0);
+    CHECK(!is_synced || strstr(text, path));
+}
+
+static void test_damage_before_batches_that_were_synced_is_logged(void)
+{
+    char text[2048];
+    damage(text, sizeof text, true);
+    CHECK(strstr(text, " error log_damaged "));
+    CHECK(strstr(text, " after_batch=2 whole_batch_behind=4"));
+    damage(text, sizeof text, false);
+    CHECK(!*text);
+}
+
 static void test_a_file_that_is_missing_is_a_gap(void)
 {
     char path[LOSSY_PATH_MAX];
@@ -998,6 +1036,7 @@ int main(void)
     test_lengths_that_lie_are_not_believed();
     test_other_files_are_left_alone();
     test_files_behind_a_gap_go();
+    test_damage_before_batches_that_were_synced_is_logged();
     test_a_file_that_is_missing_is_a_gap();
     test_a_gap_of_what_is_not_needed_is_none();
     test_a_batch_that_failed_is_void();
