@@ -10,7 +10,7 @@ test_packages=(check clang libclang-rt-14-dev clang-format cppcheck shellcheck c
     python3 python3-redis python3-yaml prometheus redis-server rocksdb-tools iproute2 debootstrap dpkg-dev
     chromium chromium-driver python3-selenium fonts-dejavu-core curl strace)
 rocksdb_packages=(dpkg-dev) # only for config/rocksdb
-bench_packages=(nutcracker haproxy)
+bench_packages=(nutcracker haproxy python3-matplotlib)
 
 # packages_install yes|no package... - installs what is missing; with "no", or without the right to, says in one
 # line which packages are missing and returns 1.

@@ -28,6 +28,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 KINDS = ['lint', 'unit', 'sim', 'fuzz', 'integration', 'differential', 'bench']
 LIMIT_S = 600
+BENCH_LIMIT_S = 3 * 3600
+PROGRESS_S = 15
 TAIL_LINES = 40
 WAYS = {None: 'test', 'address': 'asan', 'thread': 'tsan'}
 BUILD_STEP = re.compile(r'\[\d+/\d+\] (Building|Linking) ')  # ninja's progress, which hides what failed behind it
@@ -35,7 +37,8 @@ COUNTS = re.compile(r'^(\d+) passed, (\d+) failed')
 
 
 class Test:
-    def __init__(self, kind, name, command, env=None, limit=LIMIT_S, cwd=ROOT):
+    def __init__(self, kind, name, command, env=None, limit=None, cwd=ROOT):
+        limit = limit or (BENCH_LIMIT_S if kind == 'bench' else LIMIT_S)
         self.kind, self.name, self.command, self.env, self.limit, self.cwd = kind, name, command, env or {}, limit, cwd
 
 
@@ -74,7 +77,7 @@ class Runner:
     # ---- running -------------------------------------------------------------------------------------------------
 
     def environment(self, test):
-        env = dict(os.environ, SCREE_BIN=self.folder(), SCREE_ROOT=ROOT)
+        env = dict(os.environ, SCREE_BIN=self.folder(), SCREE_ROOT=ROOT, PYTHONUNBUFFERED='1')
         env.setdefault('ASAN_OPTIONS', 'detect_leaks=1:allocator_may_return_null=1')
         env.setdefault('UBSAN_OPTIONS', 'print_stacktrace=1')
         env.setdefault('TSAN_OPTIONS', 'suppressions=%s:halt_on_error=1:second_deadlock_stack=1'
@@ -97,7 +100,7 @@ class Runner:
             except OSError as error:
                 log.write(('%s: %s\n' % (test.command[0], error)).encode())
                 child = None
-            code, verdict = self.wait(child, test.limit) if child else (1, 'FAIL')
+            code, verdict = self.wait(child, test, path) if child else (1, 'FAIL')
         took = time.monotonic() - start
         self.count(test, code, path)
         with self.lock:
@@ -108,18 +111,24 @@ class Runner:
                 print_tail(path)
         return code == 0
 
-    def wait(self, child, limit):
+    def wait(self, child, test, path):
+        """(exit code, verdict). What a measurement wrote last is shown as its progress: it takes long."""
         with self.lock:
             self.children.add(child)
-        try:
-            code = child.wait(limit)
-            verdict = 'ok' if code == 0 else 'FAIL'
-        except subprocess.TimeoutExpired:
-            code, verdict = 1, 'LATE'
+        end, shown = time.monotonic() + test.limit, ''
+        while child.poll() is None and time.monotonic() < end:
+            try:
+                child.wait(min(PROGRESS_S, max(0.1, end - time.monotonic())))
+            except subprocess.TimeoutExpired:
+                if test.kind == 'bench' and last_line(path) != shown:
+                    shown = last_line(path)
+                    print('      %s: %s' % (test.name, shown.strip()[:160]), flush=True)
+        code = child.poll()
+        verdict = 'LATE' if code is None else 'ok' if code == 0 else 'FAIL'
         kill_group(child)
         with self.lock:
             self.children.discard(child)
-        return code, verdict
+        return 1 if code is None else code, verdict
 
     def count(self, test, code, path):
         is_build = test.name.startswith(('configure-', 'build-'))

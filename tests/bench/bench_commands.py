@@ -10,30 +10,27 @@
 
 tests/bench/load.c makes the requests. The figure that matters is CPU µs per command, of all threads, from schedstat before
 and after; the two systems take turns, each cell is the median of some short runs. Rates depend on what else the machine
-does: their ratio within a row is less wrong than they are. Nothing is asserted. Writes docs/benchmarks-commands.md; --full
-takes the real sizes.
+does: their ratio within a row is less wrong than they are. Nothing is asserted. Writes docs/benchmarks/commands.md.
 """
 
 import argparse
 import json
 import os
 import signal
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from bench_requests import heading, version
-from cluster import Oracle, Process, binary, even_slots, free_ports, is_sanitized, write_ini
+from cluster import binary, is_sanitized
 from harness import wait_for
+from page import FOLDER, Table, heading
 from resp import Connection
+from rig import CLIENTS, Farm, System, in_turn, load, median
 
-CLIENTS, SELLERS = 50, 64
+SELLERS = 64
 CPU_LIMIT = 2.5
 
 # (name, words, words that prepare, limit: a ratio to redis-server, or ('us', CPU µs)); see load.c for {k:N} and so on.
@@ -68,120 +65,8 @@ def document():
         'D-%d' % i: {'price': 10.5, 'stats': {'available': 120, 'reserved': 0, 'sold': 0}} for i in range(20)}})
 
 
-class System:
-    def __init__(self, process, also=()):
-        self.process, self.port, self.processes = process, process.port, [process] + list(also)
-
-
-class Farm:
-    """Processes by name, started when first asked for, stopped at the end."""
-
-    def __init__(self, folder):
-        self.folder, self.started = folder, []
-
-    def start(self, process):
-        self.started.append(process)
-        process.start()
-        return process
-
-    def stop(self):
-        for process in reversed(self.started):
-            if process.alive():
-                process.child.terminate()
-                process.wait_exit(60)
-        self.started = []
-
-    def redis(self, name, options=()):
-        return self.start(Oracle(self.folder, name, options))
-
-    def redis_always(self):
-        return self.redis('redis-always', ['--appendonly', 'yes', '--appendfsync', 'always'])
-
-    def backend(self, name, durability, store=()):
-        port, path = free_ports(), os.path.join(self.folder, name + '.ini')
-        write_ini(path, [('backend', {'bind': '127.0.0.1', 'port': port, 'durability': durability, 'secret': 'bench-secret',
-                                      'data': os.path.join(self.folder, name + '-data')}), ('store', dict(store))])
-        process = Process(name, [binary('scree-backend'), '--config', path], self.folder, [port])
-        process.port = port
-        return self.start(process)
-
-    def proxy(self, name, address):
-        port, shards = free_ports(), os.path.join(self.folder, name + '-shards.ini')
-        write_ini(shards, [('map', {'epoch': 1}), ('shard s0', {'slots': even_slots(1)[0], 'address': '%s:%d' % address})])
-        path = os.path.join(self.folder, name + '.ini')
-        write_ini(path, [('proxy', {'listen': '127.0.0.1:%d' % port, 'admin': '', 'workers': 1, 'shards': shards}),
-                         ('upstream', {'secret': 'bench-secret'})])
-        process = Process(name, [binary('scree-proxy'), '--config', path], self.folder, [port])
-        process.port = port
-        return self.start(process)
-
-
-# ---- measuring ---------------------------------------------------------------------------------------------------
-
-class Sample:
-    def __init__(self, figures, cpu_us):
-        self.rate, self.cpu_us = figures['units'] / figures['seconds'], cpu_us
-        self.p50, self.p99, self.p999, self.errors = (figures[name] for name in ('p50', 'p99', 'p999', 'errors'))
-
-
-def settle(system):
-    """Waits until what earlier commands left to be done in the background, a compaction say, is done."""
-    def is_quiet():
-        before = sum(process.cpu_seconds() for process in system.processes)
-        time.sleep(0.1)
-        return sum(process.cpu_seconds() for process in system.processes) - before < 0.01
-    wait_for(is_quiet, 'background work to end', 300)
-
-
-def load(system, words, depth=16, clients=CLIENTS, seconds=1.0, count=0, rate=0):
-    command = [os.path.join(os.path.dirname(binary('scree-backend')), 'bench', 'load'), '--port', system.port, '--clients',
-               clients, '--depth', depth, '--seconds', seconds, '--count', count, '--rate', rate, '--'] + words.split()
-    settle(system)
-    before = sum(process.cpu_seconds() for process in system.processes)
-    done = subprocess.run([str(word) for word in command], capture_output=True, timeout=1800)
-    after = sum(process.cpu_seconds() for process in system.processes)
-    if done.returncode:
-        raise RuntimeError('load: %s' % done.stderr.decode())
-    figures = json.loads(done.stdout)
-    if figures['errors']:
-        print('  %d errors: %s' % (figures['errors'], done.stderr.decode().strip()[:200]))
-    return Sample(figures, (after - before) * 1e6 / max(1, figures['units']))
-
-
-def median(samples):
-    """The sample of the median CPU, with the median rate."""
-    samples.sort(key=lambda sample: sample.cpu_us)
-    middle = samples[len(samples) // 2]
-    middle.rate = statistics.median(sample.rate for sample in samples)
-    return middle
-
-
-def in_turn(systems, words, repeat, **how):
-    """{name: Sample}, the systems by turns."""
-    samples = {name: [] for name in systems}
-    for _ in range(repeat):
-        for name, system in systems.items():
-            samples[name].append(load(system, words, **how))
-    return {name: median(found) for name, found in samples.items()}
-
-
-class Table:
-    """Rows of the page: (measure, ours, theirs, ratio or figure, limit, is_met)."""
-
-    def __init__(self):
-        self.rows = []
-
-    def add(self, title, ours, theirs, measured, limit, met):
-        self.rows.append((title, ours, theirs, measured, limit, {True: 'met', False: '**missed**', None: ''}[met]))
-        print('  %-34s %12s %12s %10s  %-10s %s' % self.rows[-1], flush=True)
-
-    def markdown(self, title, ours='scree-backend', theirs='redis-server'):
-        lines = ['## ' + title, '', '| | %s | %s | measured | target | |' % (ours, theirs), '|---|---|---|---|---|---|']
-        return '\n'.join(lines + ['| %s |' % ' | '.join(row) for row in self.rows]) + '\n'
-
-
 def durable(farm, options, table):
-    systems = {'ours': System(farm.backend('always', 'always')), 'redis': System(farm.redis_always())}
+    systems = {'ours': System(farm.backend('always', 'always')), 'redis': System(farm.redis_log('always'))}
     for depth, limit in ((16, 0.5), (1, 0.8)):
         found = in_turn(systems, 'SET key:{k:%d} {x:64}' % options.keys, options.repeat, depth=depth, seconds=options.seconds)
         ratio = found['ours'].rate / found['redis'].rate
@@ -293,16 +178,16 @@ PARTS = [('Durable writes', durable), ('Commands', commands), ('Reservations', t
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('--full', action='store_true', help='1 M keys, 10 M for the start; longer runs')
+    parser.add_argument('--quick', action='store_true', help='a tenth of the keys, short runs')
     parser.add_argument('--parts', default='', help='only parts whose title contains this')
     parser.add_argument('--only', default='', help='only commands whose name contains this')
-    parser.add_argument('--output', default=os.path.join(ROOT, 'docs', 'benchmarks-commands.md'))
+    parser.add_argument('--output', default=os.path.join(FOLDER, 'commands.md'))
     options = parser.parse_args()
-    options.keys, options.start_keys = (1000000, 10000000) if options.full else (100000, 1000000)
-    options.repeat, options.seconds = (5, 2.0) if options.full else (3, 0.7)
+    options.keys, options.start_keys = (100000, 1000000) if options.quick else (1000000, 10000000)
+    options.repeat, options.seconds = (3, 0.7) if options.quick else (5, 2.0)
     if is_sanitized(binary('scree-backend')):
         print('these programs were built with a sanitizer: the figures below are of no use')
-    text = heading('Commands against redis-server', 'tests/bench/bench_commands.py --full' if options.full else
+    text = heading('Commands against redis-server', 'tests/bench/bench_commands.py --quick' if options.quick else
                    'tests/bench/bench_commands.py')
     text += ('\n%d clients, -P 16 where nothing else is said, 16-byte keys, %d of them; each figure the median of %d runs of '
              '%.1f s, the systems by turns.\n' % (CLIENTS, options.keys, options.repeat, options.seconds))

@@ -21,10 +21,9 @@ from types import SimpleNamespace
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from bench_commands import Farm, settle
-from bench_sustained import info
 from cluster import binary
 from resp import Connection
+from rig import Farm, info, settle
 
 SIZE = 1000
 QUANTILES = ('p50', 'p90', 'p99', 'max')

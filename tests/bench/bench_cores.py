@@ -15,8 +15,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from bench_commands import Farm, System, load
 from cluster import Process, binary, free_ports, write_ini
+from rig import Farm, System, load
 
 
 def backend(farm, name, partitions):

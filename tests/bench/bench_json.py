@@ -14,9 +14,9 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from bench_commands import System, load
 from cluster import Cluster
 from resp import Connection
+from rig import System, load
 
 EVENTS = 100
 PLACE = "$.sections['D-9'].stats.available"

@@ -17,30 +17,29 @@ and, when asked for by --tls or --systems:
 
 The figure that matters comes first: CPU µs per request of each process, from its threads' schedstat before and after;
 throughput and latency depend on what else the machine does. Each cell is the median of some short runs, the systems take
-turns within a row. Prints tables and rows against the targets; a full run writes docs/benchmarks.md, --tls its section of
+turns within a row. Prints tables and rows against the targets; a full run writes docs/benchmarks/requests.md, --tls its section of
 that name. Nothing is asserted.
 """
 
 import argparse
 import datetime
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from certs import Kit
 from cluster import Oracle, Process, binary, even_slots, free_ports, is_sanitized, write_ini
+from page import FOLDER, heading
+from rig import CLIENTS
 
 SYSTEMS = ['redis', 'nutcracker', 'haproxy', 'scree-proxy', 'backend', 'scree']
 TLS_SYSTEMS = ['redis-tls', 'scree-proxy', 'proxy-tls', 'backend', 'backend-tls', 'scree', 'scree-tls']
 KEYSPACE = 100000
-CLIENTS = 50
 
 
 class System:
@@ -279,45 +278,6 @@ def targets(results, small, ordinary):
     return rows
 
 
-def version(words):
-    try:
-        done = subprocess.run(words, capture_output=True)
-    except OSError:
-        return 'not installed'
-    return (done.stdout + done.stderr).decode('utf-8', 'replace').strip().splitlines()[0]
-
-
-def machine():
-    with open('/proc/cpuinfo') as file:
-        models = [line.split(':')[1].strip() for line in file if line.startswith('model name')]
-    kernel = '.'.join(platform.release().split('.')[:2])
-    return '%d × %s, Linux %s' % (os.cpu_count(), models[0] if models else platform.machine(), kernel)
-
-
-def rocksdb_build():
-    """The engine the backend was linked with, as its build directory has it."""
-    cache = os.path.join(os.path.dirname(binary('scree-backend')), 'CMakeCache.txt')
-    with open(cache) as file:
-        library = [line.split('=', 1)[1].strip() for line in file if line.startswith('ROCKSDB:')][0]
-    done = subprocess.run(['dpkg-query', '-W', '-f', '${Version}', 'librocksdb-dev'], capture_output=True)
-    if library.startswith('/usr/lib/'):
-        return "RocksDB: %s of Debian's package %s" % (os.path.basename(library), done.stdout.decode())
-    return "RocksDB: Debian's source package rebuilt by config/rocksdb (NDEBUG, SSE4.2, PCLMUL), linked statically"
-
-
-def heading(title, script):
-    """The top of a page of measurements: by what, when, where, with which programs."""
-    lines = ['# ' + title, '', 'Written by `%s`, which says what is measured and how.' % script, '',
-             '- %s, load average before the run %.1f' % (datetime.date.today().isoformat(), os.getloadavg()[0]),
-             '- %s' % machine()]
-    for words in (['redis-server', '--version'], ['redis-benchmark', '--version'], ['haproxy', '-v'],
-                  ['nutcracker', '--version'], [binary('scree-proxy'), '--version'],
-                  [binary('scree-backend'), '--version']):
-        lines.append('- %s' % version(words))
-    lines.append('- %s' % rocksdb_build())
-    return '\n'.join(lines) + '\n'
-
-
 CPU = 'CPU µs per request', lambda sample: ' + '.join('%.2f' % us for us in sample.cpu_us)
 
 
@@ -365,7 +325,7 @@ def main():
     parser.add_argument('--quick', action='store_true', help='two sizes, short runs; writes nothing')
     parser.add_argument('--tls', action='store_true', help='what TLS costs, 64 B; writes that section only')
     parser.add_argument('--systems')
-    parser.add_argument('--output', default=os.path.join(ROOT, 'docs', 'benchmarks.md'))
+    parser.add_argument('--output', default=os.path.join(FOLDER, 'requests.md'))
     options = parser.parse_args()
     options.sizes, options.depths = ([16, 64], [1, 16, 64]) if options.quick else ([16, 64, 1024], [1, 16, 64])
     if options.tls:
@@ -373,7 +333,7 @@ def main():
     options.repeat, options.run_seconds = (1, 1.5) if options.tls else (1, 0.7) if options.quick else (3, 1.0)
     options.load = os.getloadavg()[0]
     wanted = options.systems.split(',') if options.systems else TLS_SYSTEMS if options.tls else SYSTEMS
-    options.heading = heading('Benchmarks', 'tests/bench/bench_requests.py')
+    options.heading = heading('Requests through Scree and its peers', 'tests/bench/bench_requests.py')
     if any(name in wanted for name in ('scree-proxy', 'backend', 'scree')) and is_sanitized(binary('scree-proxy')):
         print('these programs were built with a sanitizer: the figures below are of no use')
     with tempfile.TemporaryDirectory(prefix='scree-bench-') as folder:

@@ -7,7 +7,7 @@ seconds with commits over 100 ms and the longest, stalls (seconds in which the e
 compaction was paced. A busy machine makes pauses of its own: an fsync on the same file system is timed beside it, and pauses in which that
 was slow too are counted apart.
 
-    tests/bench/bench_sustained.py --minutes 30 --rate 10000
+    tests/bench/bench_sustained.py --minutes 0.5 --rate 10000
 """
 
 import argparse
@@ -23,9 +23,9 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from bench_commands import Farm
 from cluster import binary
 from resp import Connection
+from rig import Farm, info
 
 PAUSE_MS = 100
 
@@ -59,13 +59,6 @@ def waited_seconds(pid):
             if comm.read().startswith(('partition', 'commit')):
                 total += int(schedstat.read().split()[1])
     return total / 1e9
-
-
-def info(client, name):
-    for line in client.get('INFO', 'all').decode().splitlines():
-        if line.startswith(name + ':'):
-            return line.split(':', 1)[1]
-    return '0'
 
 
 class Watch:
@@ -116,8 +109,8 @@ class Watch:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--minutes', type=float, default=0.2)
-    parser.add_argument('--rate', type=int, default=4000, help='SETs a second')
+    parser.add_argument('--minutes', type=float, default=30)
+    parser.add_argument('--rate', type=int, default=6000, help='SETs a second')
     parser.add_argument('--size', type=int, default=1024)
     parser.add_argument('--keys', type=int, default=2000000)
     parser.add_argument('--durability', default='always')

@@ -1,7 +1,7 @@
 /*
  * load.c - a load generator: many connections, any commands, at full speed or at a steady rate.
  *
- *   load --port P [--clients N] [--depth N] [--seconds S | --count N] [--rate R] -- WORD … [';' WORD …]
+ *   load --port P [--clients N] [--depth N] [--seconds S | --count N] [--first N] [--rate R] -- WORD … [';' WORD …]
  *
  *   closed loop (no --rate): each connection sends `depth` units, waits for all their replies, sends again
  *   open loop (--rate):      units leave by a schedule, whatever has been answered; their time counts from
@@ -10,11 +10,13 @@
  * A unit is one command, or some that belong together, separated by ';' (MULTI … EXEC); it ends with its last
  * reply. In a word, replaced for each unit:
  *
- *   {k:N}  a random number below N, 12 digits     {s}  the unit's number, 12 digits, the same in all its words
+ *   {k:N}  a random number below N, 12 digits     {s}  the unit's number from --first on, 12 digits, the same
+ *                                                      in all its words
  *   {n:N}  a random number below N                {c}  the connection's number
  *   {x:N}  N bytes of filler
  *
- * Prints one line of JSON: units, seconds, errors, and the quantiles of latency in µs.
+ * Prints one line of JSON: units, seconds, errors, the quantiles of latency in µs, and its histogram: pairs of
+ * µs and how many units took that long.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -62,7 +64,7 @@ static struct {
     int port;
     uint32_t clients, depth;
     double seconds, rate;
-    uint64_t count;
+    uint64_t count, first;
     const char *words[WORDS_MAX]; /* NULL: the end of a command */
     int words_count, commands;
 } options = {.host = "127.0.0.1", .clients = 50, .depth = 1, .seconds = 1};
@@ -169,7 +171,7 @@ static size_t expand(const struct client *client, const char *word, uint64_t uni
 static void append_unit(struct client *client, uint64_t started_ns)
 {
     char head[32];
-    uint64_t unit = units_sent++;
+    uint64_t unit = options.first + units_sent++;
     for (int i = 0; i < options.words_count;) {
         int end = i;
         while (options.words[end])
@@ -330,10 +332,17 @@ static void run(struct client *clients, int epoll)
     }
     double seconds = (double)(now_ns() - begin) / 1e9;
     printf("{\"units\": %llu, \"seconds\": %.4f, \"errors\": %llu, \"p50\": %.1f, \"p90\": %.1f, "
-           "\"p99\": %.1f, "
-           "\"p999\": %.1f, \"max\": %.1f}\n",
+           "\"p99\": %.1f, \"p999\": %.1f, \"max\": %.1f, \"histogram\": [",
            (unsigned long long)units_done, seconds, (unsigned long long)errors, quantile_us(0.5),
            quantile_us(0.9), quantile_us(0.99), quantile_us(0.999), quantile_us(1 - 1e-12));
+    const char *comma = "";
+    for (size_t i = 0; i < BUCKETS; i++)
+        if (histogram[i]) {
+            printf("%s[%.3f, %llu]", comma, (double)bucket_ns(i) / 1000,
+                   (unsigned long long)histogram[i]);
+            comma = ", ";
+        }
+    printf("]}\n");
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */
@@ -368,6 +377,8 @@ static int take_option(const char *name, const char *value)
         options.seconds = atof(value);
     else if (strcmp(name, "--count") == 0)
         options.count = strtoull(value, NULL, 10);
+    else if (strcmp(name, "--first") == 0)
+        options.first = strtoull(value, NULL, 10);
     else if (strcmp(name, "--rate") == 0)
         options.rate = atof(value);
     else
@@ -384,7 +395,7 @@ int main(int argc, char **argv)
         options.clients < 1 || options.clients > CLIENTS_MAX || options.depth < 1 ||
         options.depth > INFLIGHT_MAX) {
         (void)fprintf(stderr, "load --port P [--clients N] [--depth N] [--seconds S | --count N] "
-                              "[--rate R] -- WORD ... [';' WORD ...]\n");
+                              "[--first N] [--rate R] -- WORD ... [';' WORD ...]\n");
         return 2;
     }
     for (i++; i < argc; i++)

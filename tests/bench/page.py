@@ -1,0 +1,80 @@
+"""page.py - what every page of measurements begins with, and its tables."""
+
+import datetime
+import os
+import platform
+import subprocess
+import time
+
+from cluster import binary
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FOLDER = os.path.join(ROOT, 'docs', 'benchmarks')
+
+
+def version(words):
+    try:
+        done = subprocess.run(words, capture_output=True)
+    except OSError:
+        return 'not installed'
+    return (done.stdout + done.stderr).decode('utf-8', 'replace').strip().splitlines()[0]
+
+
+def machine():
+    with open('/proc/cpuinfo') as file:
+        models = [line.split(':')[1].strip() for line in file if line.startswith('model name')]
+    kernel = '.'.join(platform.release().split('.')[:2])
+    return '%d × %s, Linux %s' % (os.cpu_count(), models[0] if models else platform.machine(), kernel)
+
+
+def pauses(seconds=1.0):
+    """(part of the time, longest ms) that a program loses which does nothing but read the clock: what the machine's other
+    guests and work take from whatever is measured on it."""
+    clock, lost, longest = time.perf_counter_ns, 0, 0
+    last = begun = clock()
+    while last < begun + seconds * 1e9:
+        now = clock()
+        gap, last = now - last, now
+        if gap > 100000:
+            lost, longest = lost + gap, max(longest, gap)
+    return lost / (last - begun), longest / 1e6
+
+
+def rocksdb_build():
+    """The engine the backend was linked with, as its build directory has it."""
+    cache = os.path.join(os.path.dirname(binary('scree-backend')), 'CMakeCache.txt')
+    with open(cache) as file:
+        library = [line.split('=', 1)[1].strip() for line in file if line.startswith('ROCKSDB:')][0]
+    done = subprocess.run(['dpkg-query', '-W', '-f', '${Version}', 'librocksdb-dev'], capture_output=True)
+    if library.startswith('/usr/lib/'):
+        return "RocksDB: %s of Debian's package %s" % (os.path.basename(library), done.stdout.decode())
+    return "RocksDB: Debian's source package rebuilt by config/rocksdb (NDEBUG, SSE4.2, PCLMUL), linked statically"
+
+
+def heading(title, script):
+    """The top of a page of measurements: by what, when, where, with which programs."""
+    lost, longest = pauses()
+    lines = ['# ' + title, '', 'Written by `%s`, which says what is measured and how.' % script, '',
+             '- %s, load average before the run %.1f' % (datetime.date.today().isoformat(), os.getloadavg()[0]),
+             '- %s; of a second of one core others took %.0f %%, up to %.1f ms at a time' % (machine(), lost * 100, longest)]
+    for words in (['redis-server', '--version'], ['redis-benchmark', '--version'], ['haproxy', '-v'],
+                  ['nutcracker', '--version'], [binary('scree-proxy'), '--version'],
+                  [binary('scree-backend'), '--version']):
+        lines.append('- %s' % version(words))
+    lines.append('- %s' % rocksdb_build())
+    return '\n'.join(lines) + '\n'
+
+
+class Table:
+    """Rows of the page: (measure, ours, theirs, ratio or figure, limit, is_met)."""
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, title, ours, theirs, measured, limit, met):
+        self.rows.append((title, ours, theirs, measured, limit, {True: 'met', False: '**missed**', None: ''}[met]))
+        print('  %-34s %12s %12s %10s  %-10s %s' % self.rows[-1], flush=True)
+
+    def markdown(self, title, ours='scree-backend', theirs='redis-server'):
+        lines = ['## ' + title, '', '| | %s | %s | measured | target | |' % (ours, theirs), '|---|---|---|---|---|---|']
+        return '\n'.join(lines + ['| %s |' % ' | '.join(row) for row in self.rows]) + '\n'

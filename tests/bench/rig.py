@@ -1,0 +1,131 @@
+"""rig.py - the systems that a bench script measures, and the load it puts on them.
+
+    Farm      starts processes in a folder of its own, stops them all
+    System    what the load talks to, and the processes whose CPU is counted
+    load()    one run of tests/bench/load.c ─► a Sample
+    in_turn() medians of several runs, the systems by turns, for a machine's mood changes while they run
+
+CPU is that of all threads of all processes of a system, from schedstat before and after. Before each run a system must have
+come to rest, so that compactions of an earlier one are not counted to this.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import time
+
+from cluster import Oracle, Process, binary, even_slots, free_ports, write_ini
+from harness import wait_for
+from resp import Connection
+
+CLIENTS = 50
+
+
+class System:
+    def __init__(self, process, also=()):
+        self.process, self.port, self.processes = process, process.port, [process] + list(also)
+
+
+class Farm:
+    """Processes by name, started when first asked for, stopped at the end."""
+
+    def __init__(self, folder):
+        self.folder, self.started = folder, []
+
+    def start(self, process):
+        self.started.append(process)
+        process.start()
+        return process
+
+    def stop(self):
+        for process in reversed(self.started):
+            if process.alive():
+                process.child.terminate()
+                process.wait_exit(60)
+        self.started = []
+
+    def redis(self, name, options=()):
+        return self.start(Oracle(self.folder, name, options))
+
+    def redis_log(self, fsync):
+        """One that appends to a file: `fsync` is everysec or always."""
+        name = 'redis-' + fsync
+        return self.redis(name, ['--appendonly', 'yes', '--appendfsync', fsync, '--appenddirname', name + '-log'])
+
+    def backend(self, name, durability, store=()):
+        port, path = free_ports(), os.path.join(self.folder, name + '.ini')
+        write_ini(path, [('backend', {'bind': '127.0.0.1', 'port': port, 'durability': durability, 'secret': 'bench-secret',
+                                      'data': os.path.join(self.folder, name + '-data')}), ('store', dict(store))])
+        process = Process(name, [binary('scree-backend'), '--config', path], self.folder, [port])
+        process.port = port
+        return self.start(process)
+
+    def proxy(self, name, address):
+        port, shards = free_ports(), os.path.join(self.folder, name + '-shards.ini')
+        write_ini(shards, [('map', {'epoch': 1}), ('shard s0', {'slots': even_slots(1)[0], 'address': '%s:%d' % address})])
+        path = os.path.join(self.folder, name + '.ini')
+        write_ini(path, [('proxy', {'listen': '127.0.0.1:%d' % port, 'admin': '', 'workers': 1, 'shards': shards}),
+                         ('upstream', {'secret': 'bench-secret'})])
+        process = Process(name, [binary('scree-proxy'), '--config', path], self.folder, [port])
+        process.port = port
+        return self.start(process)
+
+
+# ---- measuring ---------------------------------------------------------------------------------------------------
+
+class Sample:
+    def __init__(self, figures, cpu_us):
+        self.rate, self.cpu_us = figures['units'] / figures['seconds'], cpu_us
+        self.p50, self.p99, self.p999, self.errors = (figures[name] for name in ('p50', 'p99', 'p999', 'errors'))
+        self.histogram = figures['histogram']
+
+
+def info(client, name):
+    """A figure of INFO, as text."""
+    for line in client.get('INFO', 'all').decode().splitlines():
+        if line.startswith(name + ':'):
+            return line.split(':', 1)[1]
+    return '0'
+
+
+def settle(system):
+    """Waits until what earlier commands left to be done in the background, a compaction say, is done."""
+    def is_quiet():
+        before = sum(process.cpu_seconds() for process in system.processes)
+        time.sleep(0.1)
+        return sum(process.cpu_seconds() for process in system.processes) - before < 0.01
+    wait_for(is_quiet, 'background work to end', 300)
+
+
+def load(system, words, depth=16, clients=CLIENTS, seconds=1.0, count=0, first=0, rate=0):
+    command = [os.path.join(os.path.dirname(binary('scree-backend')), 'bench', 'load'), '--port', system.port, '--clients',
+               clients, '--depth', depth, '--seconds', seconds, '--count', count, '--first', first, '--rate', rate,
+               '--'] + words.split()
+    settle(system)
+    before = sum(process.cpu_seconds() for process in system.processes)
+    done = subprocess.run([str(word) for word in command], capture_output=True, timeout=1800)
+    after = sum(process.cpu_seconds() for process in system.processes)
+    if done.returncode:
+        raise RuntimeError('load: %s' % done.stderr.decode())
+    figures = json.loads(done.stdout)
+    if figures['errors']:
+        print('  %d errors: %s' % (figures['errors'], done.stderr.decode().strip()[:200]))
+    return Sample(figures, (after - before) * 1e6 / max(1, figures['units']))
+
+
+def median(samples):
+    """The sample of the median CPU, with the median rate."""
+    samples.sort(key=lambda sample: sample.cpu_us)
+    middle = samples[len(samples) // 2]
+    middle.rate = statistics.median(sample.rate for sample in samples)
+    return middle
+
+
+def in_turn(systems, words, repeat, **how):
+    """{name: Sample}, the systems by turns."""
+    samples = {name: [] for name in systems}
+    for _ in range(repeat):
+        for name, system in systems.items():
+            samples[name].append(load(system, words, **how))
+    return {name: median(found) for name, found in samples.items()}
