@@ -27,7 +27,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 KINDS = ['lint', 'unit', 'sim', 'fuzz', 'integration', 'differential', 'bench']
-LIMIT_S = 600
+LIMIT_S = 1800
 BENCH_LIMIT_S = 3 * 3600
 PROGRESS_S = 15
 TAIL_LINES = 40
@@ -48,7 +48,8 @@ class Runner:
         self.way = WAYS[options.sanitize]
         self.passed = dict.fromkeys(KINDS, 0)
         self.failed = dict.fromkeys(KINDS, 0)
-        self.ran = []
+        self.left_out = []
+        self.end = time.monotonic() + options.minutes * 60 if options.minutes is not None else float('inf')
         self.lock = threading.Lock()
         self.children = set()
         self.is_stopping = False
@@ -142,10 +143,21 @@ class Runner:
             self.passed[test.kind] += passed
             self.failed[test.kind] += failed
 
+    def run_in_time(self, test):
+        return self.has_time('%s/%s' % (test.kind, test.name)) and self.run_one(test)
+
+    def has_time(self, name):
+        """Is it before the end? Else it is noted as left out."""
+        if time.monotonic() < self.end:
+            return True
+        with self.lock:
+            self.left_out.append(name)
+        return False
+
     def run_all(self, tests, jobs):
         wanted = [test for test in tests if not self.options.filter or self.options.filter in test.name]
         with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
-            list(pool.map(self.run_one, wanted))
+            list(pool.map(self.run_in_time, wanted))
 
     def stop(self):
         with self.lock:
@@ -252,6 +264,7 @@ def main():
     parser.add_argument('--sanitize', choices=['address', 'thread'], help='build and run under ASan and UBSan, or TSan')
     parser.add_argument('--filter', default='', help='only tests whose name contains this')
     parser.add_argument('--jobs', type=int, default=os.cpu_count() or 2)
+    parser.add_argument('--minutes', type=float, help='begin no test after so many, and say which were left out')
     parser.add_argument('--fuzz-seconds', type=int, default=20, help='for each fuzz target (default 20)')
     parser.add_argument('--build-root', default=os.path.join(ROOT, 'build'), help='where to build (default build/)')
     options = parser.parse_args()
@@ -265,8 +278,8 @@ def main():
     try:
         for kind in wanted:
             print('---- %s' % kind, flush=True)
-            getattr(runner, 'run_' + kind)()
-            runner.ran.append(kind)
+            if runner.has_time('all of ' + kind):
+                getattr(runner, 'run_' + kind)()
     except KeyboardInterrupt:
         runner.stop()
         print('interrupted')
@@ -274,6 +287,8 @@ def main():
     print('---- %.0f s' % (time.monotonic() - start))
     for kind in wanted:
         print('%s: %d passed, %d failed' % (kind, runner.passed[kind], runner.failed[kind]))
+    if runner.left_out:
+        print('LEFT OUT after %g minutes: %s' % (options.minutes, ', '.join(runner.left_out)))
     failed = sum(runner.failed.values())
     print('%d passed, %d failed' % (sum(runner.passed.values()), failed))
     return 1 if failed else 0

@@ -4,9 +4,9 @@ import datetime
 import os
 import platform
 import subprocess
-import time
 
 from cluster import binary
+from machine import pauses
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = os.path.join(ROOT, 'docs', 'benchmarks')
@@ -27,19 +27,6 @@ def machine():
     return '%d × %s, Linux %s' % (os.cpu_count(), models[0] if models else platform.machine(), kernel)
 
 
-def pauses(seconds=1.0):
-    """(part of the time, longest ms) that a program loses which does nothing but read the clock: what the machine's other
-    guests and work take from whatever is measured on it."""
-    clock, lost, longest = time.perf_counter_ns, 0, 0
-    last = begun = clock()
-    while last < begun + seconds * 1e9:
-        now = clock()
-        gap, last = now - last, now
-        if gap > 100000:
-            lost, longest = lost + gap, max(longest, gap)
-    return lost / (last - begun), longest / 1e6
-
-
 def rocksdb_build():
     """The engine the backend was linked with, as its build directory has it."""
     cache = os.path.join(os.path.dirname(binary('scree-backend')), 'CMakeCache.txt')
@@ -53,7 +40,7 @@ def rocksdb_build():
 
 def heading(title, script):
     """The top of a page of measurements: by what, when, where, with which programs."""
-    lost, longest = pauses()
+    lost, longest = pauses(1)
     lines = ['# ' + title, '', 'Written by `%s`, which says what is measured and how.' % script, '',
              '- %s, load average before the run %.1f' % (datetime.date.today().isoformat(), os.getloadavg()[0]),
              '- %s; of a second of one core others took %.0f %%, up to %.1f ms at a time' % (machine(), lost * 100, longest)]

@@ -119,14 +119,14 @@ def _(run):
         for name, address, process in both(cluster):
             before = process.rss_bytes()
             connections = []
-            for _ in range(20 if harness.SLOW == 1 else 2):  # a sanitizer marks every byte of a new block
+            for _ in range(20 if harness.BIG == 1 else 2):  # a sanitizer marks every byte of a new block
                 connection = Connection(address, 5)
                 connection.send_raw(b'*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nabc')
                 connections.append(connection)
             check_alive(cluster)
             grown = process.rss_bytes() - before
             run.note('%s: %.1f MB for %d connections' % (name, grown / MB, len(connections)))
-            check(grown < 100 * MB * harness.SLOW, '%s grew by %.0f MB' % (name, grown / MB))
+            check(grown < 100 * MB * harness.BIG, '%s grew by %.0f MB' % (name, grown / MB))
             for connection in connections:
                 connection.close()
         check_alive(cluster)
@@ -233,7 +233,7 @@ def _(run):
             outcome = send_without_reading(lazy, encode(['GET', '{alive}big']), 40 * 5000)
             peak = peak_rss(process, 2) - before
             run.note('%s: %s, grew by up to %.1f MB' % (name, outcome, peak / MB))
-            check(peak < 80 * MB * harness.SLOW, '%s grew by %.0f MB' % (name, peak / MB))
+            check(peak < 80 * MB * harness.BIG, '%s grew by %.0f MB' % (name, peak / MB))
             check_alive(cluster)
             lazy.close()
 
@@ -290,7 +290,7 @@ def _(run):
                 check_equal(connection.get('PING'), b'PONG', name)
             each = (process.rss_bytes() - before) / wanted
             run.note('%s: %d connections, %.0f bytes each' % (name, wanted, each))
-            check(each < 10000 * harness.SLOW, '%s: %.0f bytes for an idle connection' % (name, each))
+            check(each < 10000 * harness.BIG, '%s: %.0f bytes for an idle connection' % (name, each))
             for connection in idle:
                 connection.close()
             check_alive(cluster)
@@ -323,7 +323,7 @@ def _(run):
             lazy.close()
             run.note('%d idle; 2000 GETs of 256 KiB that nobody reads: %s, grew by up to %.1f MB'
                      % (wanted, outcome, peak / MB))
-            check(peak < 120 * MB * harness.SLOW, 'grew by %.0f MB' % (peak / MB))
+            check(peak < 120 * MB * harness.BIG, 'grew by %.0f MB' % (peak / MB))
             if not is_sanitized(proxy.argv[0]):  # a sanitizer keeps what was freed
                 wait_for(lambda: active.get('PING') and proxy.rss_bytes() < before + 8 * MB, 'the former size', 30)
                 run.note('afterwards %+.1f MB' % ((proxy.rss_bytes() - before) / MB))

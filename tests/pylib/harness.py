@@ -19,10 +19,20 @@ import sys
 import time
 import traceback
 
+from machine import slowness
+
 # A shell that starts us in the background has Ctrl-C ignored, and programs under test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SLOW = float(os.environ.get('SCREE_TEST_SLOW', '1'))
+BIG = float(os.environ.get('SCREE_TEST_SLOW', '1'))  # programs under test take so much more memory, and time
+SLOW = BIG * slowness()  # limits of time are so much longer
+
+
+def programs_are_sanitized():
+    """Their memory and time are those of a build with a sanitizer."""
+    global BIG, SLOW
+    if BIG == 1:
+        BIG, SLOW = 4.0, SLOW * 4
 
 
 class Failure(AssertionError):

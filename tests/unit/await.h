@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-enum { AWAIT_MS = 10000 };
+enum { AWAIT_MS = 60000 };
 
 struct await {
     struct loop *loop;
