@@ -1,16 +1,15 @@
 #include "backend/layer.h"
 
-#include "backend/encoding.h"
 #include "shared/check.h"
 #include "shared/clock.h"
-#include "shared/error.h"
 
 #include <stdlib.h>
 
 enum {
-    INDEX_MIN = 64,            /* entries of a layer's index, at first */
-    INDEX_KEPT = 65536,        /* a bigger one is given back when the layer ends */
-    PORTION_BYTES = 64 * 1024, /* of rows that go into the tables together */
+    INDEX_MIN = 64,     /* entries of a layer's index, at first */
+    INDEX_KEPT = 65536, /* a bigger one is given back when a layer ends that had little in it */
+    INDEX_DENSE =
+        8, /* entries for each row: with fewer the index is cleared as a whole, and kept */
 };
 
 /* ---- one column family's rows ---- */
@@ -141,11 +140,17 @@ void layer_init(struct layer *layer)
     layer->random = clock_random() | 1;
 }
 
-/* Empty again. The index may be much bigger than what is in it: a small batch after a big one. Every entry
- * lies in an unbroken run that begins at its row's place. */
+/* Empty again, for the next layer, which will need as much: growing means to add every row anew. The index may be much
+ * bigger than what is in it, a small layer after a big one. Every entry lies in an unbroken run that begins at its row's
+ * place. */
 static void index_clear(struct layer *layer)
 {
     size_t mask = layer->index_cap - 1;
+    if (layer->rows_count * INDEX_DENSE >= layer->index_cap) {
+        if (layer->index_cap)
+            memset(layer->index, 0, layer->index_cap * sizeof *layer->index);
+        return;
+    }
     if (layer->index_cap > INDEX_KEPT) {
         free(layer->index);
         layer->index = NULL;
@@ -199,108 +204,4 @@ const struct range *layer_range_of(const struct layer *layer, enum cf cf, struct
         if (range_has(&layer->ranges[i - 1], cf, key))
             return &layer->ranges[i - 1];
     return NULL;
-}
-
-/* ---- into the tables ---- */
-
-/* A row with the bytes of its key that tell it from most others, so that few comparisons have to look at the row. */
-struct sorted {
-    uint64_t
-        head; /* 8 bytes behind what all keys share, as a big-endian number; zeroes behind a short key */
-    const struct row *row;
-};
-
-static int compare_rows(const void *a, const void *b)
-{
-    const struct sorted *one = a;
-    const struct sorted *other = b;
-    if (one->head != other->head)
-        return one->head < other->head ? -1 : 1;
-    return bytes_compare(one->row->key, other->row->key);
-}
-
-static size_t shared_len(struct bytes a, struct bytes b, size_t len)
-{
-    size_t i = 0;
-    while (i < len && i < b.len && a.data[i] == b.data[i])
-        i++;
-    return i;
-}
-
-static uint64_t head_of(struct bytes key, size_t skip)
-{
-    char head[8] = {0};
-    size_t rest = key.len - skip;
-    memcpy(head, key.data + skip, rest < sizeof head ? rest : sizeof head);
-    return get_u64(head);
-}
-
-/* The rows of a column family that say something, sorted, in sorted[rows->count]. Returns how many. */
-static size_t sort_rows(const struct rows *rows, struct sorted *sorted)
-{
-    size_t count = 0;
-    size_t shared = rows->newest ? rows->newest->key.len : 0;
-    for (const struct row *row = rows->newest; row; row = row->older) {
-        shared = shared_len(rows->newest->key, row->key, shared);
-        if (row->state != ROW_ABSENT)
-            sorted[count++].row = row;
-    }
-    for (size_t i = 0; i < count; i++)
-        sorted[i].head = head_of(sorted[i].row->key, shared);
-    qsort(sorted, count, sizeof *sorted, compare_rows);
-    return count;
-}
-
-/* Where a layer goes. */
-struct target {
-    struct store *store;
-    struct store_batch *batch;
-    _Atomic size_t *written;
-    char *error;
-    size_t size;
-};
-
-static int apply_portion(const struct target *to)
-{
-    int err = store_apply(to->store, to->batch, to->error, to->size);
-    atomic_fetch_add_explicit(to->written, store_batch_bytes(to->batch), memory_order_relaxed);
-    store_batch_clear(to->batch);
-    return err;
-}
-
-static int apply_rows(const struct rows *rows, enum cf cf, const struct target *to)
-{
-    struct sorted *sorted = malloc((rows->count + 1) * sizeof *sorted);
-    CHECK(sorted);
-    size_t count = sort_rows(rows, sorted);
-    int err = OK;
-    for (size_t i = 0; i < count && err == OK; i++) {
-        const struct row *row = sorted[i].row;
-        if (row->state == ROW_VALUE)
-            store_batch_put(to->batch, to->store, cf, row->key, row->value);
-        else
-            store_batch_delete(to->batch, to->store, cf, row->key);
-        if (store_batch_bytes(to->batch) >= PORTION_BYTES || i + 1 == count)
-            err = apply_portion(to);
-    }
-    free(sorted);
-    return err;
-}
-
-/* The metadata of a collection goes in before its rows: a row whose metadata is not there is an orphan, which compaction
- * may drop. */
-int layer_apply(const struct layer *layer, struct store *store, struct store_batch *batch,
-                _Atomic size_t *written, char *error, size_t size)
-{
-    _Static_assert(CF_METADATA < CF_DATA && CF_METADATA < CF_ZSET_SCORE &&
-                       CF_METADATA < CF_STREAM && CF_METADATA < CF_RANK,
-                   "metadata goes first");
-    const struct target to = {store, batch, written, error, size};
-    for (size_t i = 0; i < layer->ranges_count; i++)
-        store_batch_delete_range(batch, store, layer->ranges[i].cf, layer->ranges[i].from,
-                                 layer->ranges[i].to);
-    int err = layer->ranges_count ? apply_portion(&to) : OK;
-    for (enum cf cf = 0; cf < CF_COUNT && err == OK; cf++)
-        err = apply_rows(&layer->rows[cf], cf, &to);
-    return err;
 }

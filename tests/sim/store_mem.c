@@ -645,7 +645,7 @@ static void flush_some(struct store *store)
         }
 }
 
-int store_apply(struct store *store, struct store_batch *batch, char *error, size_t size)
+static int apply(struct store *store, struct store_batch *batch, char *error, size_t size)
 {
     if (!store->disk)
         return refuse(ERR_STORE, error, size);
@@ -656,6 +656,16 @@ int store_apply(struct store *store, struct store_batch *batch, char *error, siz
     state_apply(&store->state, batch);
     flush_some(store);
     return OK;
+}
+
+/* What goes into tables comes in order, each row once: that is what makes it cheap. */
+int store_apply(struct store *store, struct store_batch *batch, char *error, size_t size)
+{
+    for (const struct operation *op = batch->first; op && op->next; op = op->next)
+        CHECK(op->kind == DELETE_RANGE || op->next->kind == DELETE_RANGE ||
+              op->cf != op->next->cf ||
+              bytes_compare(row_key(op->row), row_key(op->next->row)) < 0);
+    return apply(store, batch, error, size);
 }
 
 /* Batches up to `logged` are in the tables: those go to files, and the batches from the log. */
@@ -696,7 +706,7 @@ uint64_t store_unsettled(const struct store *store)
 int store_write(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size)
 {
     int err = store_log(store, batch, sync, error, size);
-    return err == OK ? store_apply(store, batch, error, size) : err;
+    return err == OK ? apply(store, batch, error, size) : err;
 }
 
 /* The batch that failed never was. Tables that failed are made anew from files and the log. */

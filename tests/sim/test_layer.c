@@ -1,0 +1,140 @@
+/*
+ * test_layer.c - layers of any size and shape of keys go into the tables whole and in order (store_apply of store_mem.c
+ * looks at the order), and a layer that was emptied has nothing left of what was in it.
+ */
+#include "backend/layer.h"
+#include "shared/check.h"
+#include "shared/error.h"
+#include "tests/sim/store_mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SHAPES = 5, KEY_MAX = 96, ROUNDS = 12 };
+
+static const size_t sizes[] = {0, 1, 2, 127, 128, 129, 1000, 40000};
+
+static struct layer layer;
+static struct store_env *env;
+static struct store *store;
+static struct store_batch *batch;
+static uint64_t seed = 88172645463325252;
+
+static uint64_t any(uint64_t below)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed % below;
+}
+
+/* Key number i of a shape. */
+static struct bytes key_of(int shape, uint64_t i, char *room)
+{
+    int len = 0;
+    uint64_t mixed = i * 0x9e3779b97f4a7c15;
+    switch (shape) {
+    case 0: /* a counter behind a name */
+        len = snprintf(room, KEY_MAX, "key:%012" PRIu64, i);
+        break;
+    case 1: /* bytes without order, NUL among them */
+        memcpy(room, &mixed, sizeof mixed);
+        len = sizeof mixed;
+        break;
+    case 2: /* eight bytes tell only a few apart */
+        len = snprintf(room, KEY_MAX, "%" PRIu64 "-long-and-the-same-for-many-%" PRIu64, i % 3,
+                       mixed);
+        break;
+    case 3: /* each the beginning of another */
+        len = (int)(i % 64);
+        memset(room, 'a', (size_t)len);
+        len += snprintf(room + len, KEY_MAX - (size_t)len, "%" PRIu64, i / 64);
+        break;
+    default: /* of one length and one beginning, which is all but the last bytes */
+        memset(room, 'z', 40);
+        len = 40 + snprintf(room + 40, KEY_MAX - 40, "%08" PRIx64, i);
+    }
+    return (struct bytes){room, (size_t)len};
+}
+
+static enum cf cf_of(uint64_t i)
+{
+    return i % 4 ? CF_DATA : CF_METADATA;
+}
+
+static enum row_state state_of(uint64_t i)
+{
+    return i % 7 == 0 ? ROW_ABSENT : i % 5 == 0 ? ROW_DELETED : ROW_VALUE;
+}
+
+static void fill(int shape, size_t count)
+{
+    char room[KEY_MAX];
+    for (uint64_t n = 0, i = any(count + 1); n < count; n++, i = (i + 1) % count) {
+        struct row *row = layer_get_or_add(&layer, cf_of(i), key_of(shape, i, room));
+        CHECK(row->state == ROW_ABSENT && row->value.len == 0);
+        row->state = state_of(i);
+        if (row->state == ROW_VALUE)
+            row->value = arena_copy(&layer.arena, key_of(shape, i + 1, room));
+    }
+    CHECK(layer.rows_count == count);
+}
+
+static void check_stored(int shape, size_t count)
+{
+    char room[KEY_MAX], next[KEY_MAX];
+    struct slice value;
+    for (uint64_t i = 0; i < count; i++) {
+        int err = store_get(store, cf_of(i), key_of(shape, i, room), &value);
+        CHECK(err == (state_of(i) == ROW_VALUE ? OK : ERR_NOT_FOUND));
+        if (err != OK)
+            continue;
+        CHECK(bytes_equal(slice_bytes(&value), key_of(shape, i + 1, next)));
+        slice_release(&value);
+    }
+}
+
+static void clear_store(void)
+{
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        store_batch_delete_range(batch, store, cf, BYTES(""), BYTES(""));
+    CHECK(store_apply(store, batch, NULL, 0) == OK);
+    store_batch_clear(batch);
+}
+
+static void play(int shape, size_t count)
+{
+    _Atomic size_t written = 0;
+    char error[256], room[KEY_MAX];
+    fill(shape, count);
+    CHECK(layer_apply(&layer, store, batch, &written, error, sizeof error) == OK);
+    check_stored(shape, count);
+    layer_reset(&layer);
+    for (uint64_t i = 0; i < count; i++) {
+        struct bytes key = key_of(shape, i, room);
+        CHECK(!layer_find(&layer, cf_of(i), key, hash_row(cf_of(i), key)));
+    }
+    clear_store();
+}
+
+int main(void)
+{
+    char error[256] = "";
+    env = store_env_new(&(struct store_env_options){0});
+    store = store_open(env, &(struct store_options){.path = "layer"}, error, sizeof error);
+    batch = store_batch_new();
+    layer_init(&layer);
+    CHECK(store);
+    for (int round = 0; round < ROUNDS;
+         round++) /* small layers behind big ones and the other way round */
+        for (int shape = 0; shape < SHAPES; shape++)
+            play(shape, sizes[any(sizeof sizes / sizeof *sizes)]);
+    layer_fini(&layer);
+    store_batch_free(batch);
+    store_close(store);
+    store_env_free(env);
+    store_mem_reset();
+    (void)printf("%d layers\n", ROUNDS * SHAPES);
+    return EXIT_SUCCESS;
+}
