@@ -28,13 +28,12 @@ static void ask_keys(struct session *session, const struct command *command,
 {
     struct partition *partition = session->partition;
     const struct space *space = session_space(session);
-    const struct slot_rule *rule = session->slot_rule;
     struct key_list keys;
     keys_list_init(&keys);
     if (keys_find(command, argv, argc, &keys) == 0)
         for (uint32_t i = 0; i < keys.count && i < ASKED_KEYS_MAX; i++) {
             struct bytes key = argv[keys.refs[i].index];
-            uint16_t slot = rule ? slot_rule_slot(rule, key) : slot_of(key);
+            uint16_t slot = slot_rule_slot(session->slot_rule, key);
             (void)overlay_ask(partition->overlay, CF_METADATA,
                               encode_metadata_key(&partition->arena, space->name, slot, key),
                               &session->cold);

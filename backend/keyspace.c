@@ -127,7 +127,7 @@ bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
     memset(entry, 0, sizeof *entry);
     entry->key = key;
     entry->space = space;
-    entry->slot = call->slot_rule ? slot_rule_slot(call->slot_rule, key) : slot_of(key);
+    entry->slot = slot_rule_slot(call->slot_rule, key);
     entry->row_key = encode_metadata_key(call->arena, space->name, entry->slot, key);
     struct bytes value;
     int err = row_get(call, CF_METADATA, entry->row_key, &value);

@@ -93,7 +93,7 @@ static struct bytes first_fields(const struct slot_rule *rule, struct bytes key)
 
 uint16_t slot_rule_slot(const struct slot_rule *rule, struct bytes key)
 {
-    switch (rule->kind) {
+    switch (rule ? rule->kind : SLOT_RULE_TAG) {
     case SLOT_RULE_TAG:
         break;
     case SLOT_RULE_PREFIX:
@@ -108,7 +108,7 @@ uint16_t slot_rule_slot(const struct slot_rule *rule, struct bytes key)
 
 uint16_t namespace_slot(const struct namespace *ns, struct bytes key)
 {
-    return ns ? slot_rule_slot(&ns->slot_rule, key) : slot_of(key);
+    return slot_rule_slot(ns ? &ns->slot_rule : NULL, key);
 }
 
 /* ---- the snapshot ---------------------------------------------------------------------------- */

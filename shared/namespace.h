@@ -34,6 +34,7 @@ struct slot_rule {
 bool slot_rule_parse(struct bytes text, struct slot_rule *rule);
 /* The text slot_rule_parse reads; returns its length, no terminator counted. */
 size_t slot_rule_format(const struct slot_rule *rule, char to[SLOT_RULE_TEXT_MAX]);
+/* NULL: the rule of all keys outside of namespaces, {tag}. */
 uint16_t slot_rule_slot(const struct slot_rule *rule, struct bytes key);
 
 struct namespace

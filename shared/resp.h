@@ -75,13 +75,13 @@ struct resp_skip {
 /* Looks for the end of one reply (RESP2 or RESP3, nested, with attributes). RESP_BAD: not RESP. */
 enum resp_result resp_skip(struct resp_skip *skip, const char *data, size_t len);
 
+/* Writes a command of these words as clients send it. */
+void resp_write_words(struct out *out, const struct bytes *words, uint32_t count);
+
 /* Walks a reply's parts. Reads one header or scalar at *pos of a complete frame and moves *pos behind it:
  * `type` the type byte, `count` the elements of an aggregate (pairs of a map; -1 = null), the integer of
  * ':' or 1/0 of '#', `text` the payload of a scalar (of '=' with its "txt:"). Returns false on malformed
  * bytes. */
-/* Writes a command of these words as clients send it. */
-void resp_write_words(struct out *out, const struct bytes *words, uint32_t count);
-
 struct resp_value {
     char type;
     bool is_null;

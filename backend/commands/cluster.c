@@ -32,7 +32,7 @@ void cmd_cluster_myid(struct call *call)
 void cmd_cluster_keyslot(struct call *call)
 {
     struct bytes key = call->argv[2];
-    reply_int(&call->reply, call->slot_rule ? slot_rule_slot(call->slot_rule, key) : slot_of(key));
+    reply_int(&call->reply, slot_rule_slot(call->slot_rule, key));
 }
 
 void cmd_cluster_info(struct call *call)
