@@ -156,8 +156,7 @@ def latency(farm, options):
 
 
 def keys(farm, options):
-    systems = {'scree os': System(farm.backend('os', 'os')), 'scree always': System(farm.backend('always', 'always')),
-               'redis unlogged': System(farm.redis('redis-plain')), 'redis always': System(farm.redis_log('always'))}
+    systems = {'scree os': System(farm.backend('os', 'os')), 'redis unlogged': System(farm.redis('redis-plain'))}
     picture = Picture('keys', *((name, 'keys', 'CPU µs a command, -P 16') for name in ('SET', 'GET')))
     found, filled = {'SET': {}, 'GET': {}}, 0
     for count in options.sizes:
@@ -219,12 +218,13 @@ PARTS = [('depth', depth), ('latency', latency), ('keys', keys), ('groups', grou
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--quick', action='store_true', help='short runs, up to 100 thousand keys')
+    parser.add_argument('--quick', action='store_true', help='short runs')
     parser.add_argument('--parts', default='', help='only those whose name contains this; writes their pictures, not the page')
+    parser.add_argument('--most-keys', type=int, default=10000000, help='the figure of keys ends there (default 10 million)')
     parser.add_argument('--folder', default=FOLDER, help='where the page and its pictures go')
     options = parser.parse_args()
-    options.depths = [1, 16, 64] if options.quick else [1, 2, 4, 8, 16, 32, 64, 128]
-    options.sizes = [10000, 100000] if options.quick else [10000, 100000, 1000000, 10000000]
+    options.depths = [1, 16, 64] if options.quick else [1, 4, 16, 64, 256]
+    options.sizes = [count for count in (10000, 100000, 1000000, 10000000) if count <= options.most_keys]
     options.repeat, options.seconds, options.clients = (1, 0.3, 200) if options.quick else (3, 1.0, 200)
     if is_sanitized(binary('scree-backend')):
         print('these programs were built with a sanitizer: the figures below are of no use')
