@@ -29,7 +29,6 @@ static inline bool bytes_equal(struct bytes a, struct bytes b)
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-/* ASCII case is ignored, as Redis does for command names and options. */
 /* Copies the bytes to *end, which moves behind them. */
 static inline struct bytes bytes_copy_to(char **end, struct bytes bytes)
 {
@@ -40,6 +39,7 @@ static inline struct bytes bytes_copy_to(char **end, struct bytes bytes)
     return copy;
 }
 
+/* ASCII case is ignored, as Redis does for command names and options. */
 static inline bool bytes_is(struct bytes a, const char *word)
 {
     return a.len == strlen(word) && strncasecmp(a.data, word, a.len) == 0;

@@ -24,6 +24,7 @@ enum {
     INDEX_AT = 12,
     DURABLE_AT = 20,
     HEADER_BYTES = 28,
+    LATER_TRIES = 16, /* values may be made to look like records: so many are read, not all */
 };
 
 static const char suffix[] = ".batches";
@@ -311,12 +312,16 @@ uint64_t batch_reader_later(struct batch_reader *reader, uint64_t index)
 {
     struct bytes batch;
     uint64_t end = index + reader->limit / HEADER_BYTES + 1;
+    int tries = 0;
     for (; reader->at + HEADER_BYTES <= reader->limit; reader->at++, reader->begin++) {
         if (fill(reader, HEADER_BYTES) != BATCH_READ)
             return 0;
         uint64_t found = get_u64(reader->buf + reader->begin + INDEX_AT);
-        if (found > index && found < end &&
-            batch_reader_next(reader, found, &batch) == BATCH_READ) {
+        if (found <= index || found >= end)
+            continue;
+        if (tries++ == LATER_TRIES)
+            return 0;
+        if (batch_reader_next(reader, found, &batch) == BATCH_READ) {
             if (reader->durable > index)
                 return found;
             reader->at--; /* the next record begins where this one ends */

@@ -75,5 +75,5 @@ void batch_reader_begin(struct batch_reader *reader, int fd, uint64_t limit);
 /* The next record, if it is whole and that of `index`; the batch is borrowed until the next call. */
 enum batch_read batch_reader_next(struct batch_reader *reader, uint64_t index, struct bytes *batch);
 /* Behind the last record read, that of `index`: the first whole one that was written when more than that was durable.
- * 0: none, so nothing durable is missing there as far as the file tells. */
+ * 0: none, so nothing durable is missing there as far as the file tells, or too much that only looks like a record. */
 uint64_t batch_reader_later(struct batch_reader *reader, uint64_t index);
