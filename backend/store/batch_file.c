@@ -19,6 +19,7 @@ enum {
     INDEX_DIGITS = 20,
     READ_BYTES = 1 << 20,
     RESERVE_BYTES = 4 << 20,
+    ZERO_BYTES = 256 << 10,
     LENGTH_AT = 0,
     CHECKSUM_AT = 4,
     INDEX_AT = 12,
@@ -172,6 +173,18 @@ void batch_file_reserve(struct batch_file *file, size_t batch_len, uint64_t limi
                          (off_t)(file->reserved - file->bytes));
 }
 
+void batch_file_zero_ahead(struct batch_file *file, size_t batch_len, uint64_t limit)
+{
+    static char zeros[ZERO_BYTES]; /* never written: no memory */
+    uint64_t end = file->bytes + batch_file_record_bytes(batch_len);
+    if (end <= file->zeroed || end >= limit || batch_len > ZERO_BYTES)
+        return;
+    size_t len = limit - end < ZERO_BYTES ? (size_t)(limit - end) : ZERO_BYTES;
+    struct iovec part = {zeros, len};
+    if (write_all(file->fd, &part, 1, end))
+        file->zeroed = end + len;
+}
+
 static void put_u32(char *to, uint32_t number)
 {
     number = htole32(number);
@@ -229,7 +242,7 @@ void batch_file_extend(struct batch_file *file, size_t batch_len)
 void batch_file_cut(struct batch_file *file)
 {
     (void)!ftruncate(file->fd, (off_t)file->bytes);
-    file->reserved = 0;
+    file->reserved = file->zeroed = 0;
 }
 
 /* ---- read ---- */

@@ -52,34 +52,57 @@ class Disk:
 
     # -- power loss
 
-    def guaranteed(self):
-        """{inode: bytes that a power loss cannot take}"""
-        sizes = {}
+    def notes(self):
+        """{inode: bytes that a power loss cannot take}, and {inode: [(offset, bytes)]} that were written over since."""
+        sizes, replaced, begun = {}, {}, {}
         with open(self.log) as file:
             for line in file:
-                what, inode, size = line.split()
-                if what == 'S':
-                    sizes[int(inode)] = int(size)
+                what, inode, number, other = line[0], *map(int, line[1:].split())
+                if what == 'W':
+                    replaced.setdefault(inode, []).append((number, other))
+                elif what == 'B':
+                    begun[inode, other] = len(replaced.setdefault(inode, []))
+                elif what == 'S':
+                    sizes[inode] = number
+                    count = begun.pop((inode, other), 0)
+                    del replaced.setdefault(inode, [])[:count]
+                    begun = {key: max(0, left - count) if key[0] == inode else left for key, left in begun.items()}
                 elif what == 'T':
-                    sizes[int(inode)] = min(int(size), sizes.get(int(inode), 0))
+                    sizes[inode] = min(number, sizes.get(inode, 0))
                 else:
-                    sizes.pop(int(inode), None)
-        return sizes
+                    sizes.pop(inode, None)
+                    replaced.pop(inode, None)
+        return sizes, replaced
+
+    def is_guaranteed(self, stat):
+        """A power loss cannot take anything of this file, as it was when os.stat() told of it."""
+        sizes, replaced = self.notes()
+        return sizes.get(stat.st_ino, 0) >= stat.st_size and not replaced.get(stat.st_ino)
 
     def lose_power(self, rng=random):
-        """After kill -9: cuts every file to what is guaranteed and a random part of the rest; returns bytes lost.
-        What is left then is on the disk for good."""
-        sizes, lost, left = self.guaranteed(), 0, []
+        """After kill -9: cuts every file to what is guaranteed and a random part of the rest, and puts zeros where it was written
+        over but for a random part in front; returns bytes lost. What is left then is on the disk for good."""
+        (sizes, replaced), lost, left = self.notes(), 0, []
         for folder, _, names in os.walk(self.root):
             for name in names:
                 path = os.path.join(folder, name)
                 now = os.stat(path)
                 safe = min(sizes.get(now.st_ino, 0), now.st_size)
+                over = [(at, min(at + size, safe)) for at, size in replaced.get(now.st_ino, []) if at < safe]
+                if over:
+                    first, end = min(begin for begin, _ in over), max(end for _, end in over)
+                    keep = rng.choice([first, rng.randint(first, end)])
+                    with open(path, 'r+b') as file:
+                        for begin, end in over:
+                            begin = max(begin, keep)
+                            file.seek(begin)
+                            file.write(bytes(max(0, end - begin)))
+                            lost += max(0, end - begin)
                 if now.st_size > safe:
                     keep = rng.choice([safe, rng.randint(safe, now.st_size)])
                     lost += now.st_size - keep
                     os.truncate(path, keep)
-                left.append('S %d %d\n' % (now.st_ino, os.path.getsize(path)))
+                left.append('S %d %d 0\n' % (now.st_ino, os.path.getsize(path)))
         with open(self.log, 'w') as file:
             file.writelines(left)
         return lost

@@ -105,8 +105,7 @@ def _(run):
                 client.pipeline([['SET', 'old:%d' % i, 'x' * 100] for i in range(2000)])
                 logs = [os.stat(os.path.join(folder, name)) for folder, _, names in os.walk(backend.data)
                         for name in names if name.endswith('.batches')]
-                wait_for(lambda: all(disk.guaranteed().get(log.st_ino, 0) >= log.st_size for log in logs),
-                         'the log to be synced', 10)
+                wait_for(lambda: all(disk.is_guaranteed(log) for log in logs), 'the log to be synced', 10)
                 client.pipeline([['SET', 'new:%d' % i, 'x'] for i in range(2000)])
             backend.kill9()
             disk.lose_power(rng)

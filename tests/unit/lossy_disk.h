@@ -1,10 +1,11 @@
 /*
- * lossy_disk.h - a disk that fails and loses power, for a test program with one directory of files that are appended to:
- * its calls of pwritev, fdatasync, fsync, rename and unlink come here first.
+ * lossy_disk.h - a disk that fails and loses power, for a test program with one directory of files: its calls of
+ * pwritev, fdatasync, fsync, rename and unlink come here first.
  *
  * What a power loss leaves is chosen at random from all that a system may leave: of each file what its last fdatasync
- * saw, and any part of the rest; of each name what the last fsync of the directory saw, or anything later, for each name
- * by itself. What was not on the disk when an fdatasync failed never gets there, whatever later ones say.
+ * saw, and any part of what was written since, behind it or over it; of each name what the last fsync of the directory
+ * saw, or anything later, for each name by itself. What was not on the disk when an fdatasync failed never gets there,
+ * whatever later ones say.
  */
 #pragma once
 
@@ -23,12 +24,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { LOSSY_FILES_MAX = 4096, LOSSY_CHANGES_MAX = 4096, LOSSY_PATH_MAX = 256 };
+enum { LOSSY_FILES_MAX = 4096, LOSSY_CHANGES_MAX = 4096, LOSSY_PATH_MAX = 256, LOSSY_SECTOR = 512 };
 
 /* What of a file is on the disk for sure. */
 struct lossy_file {
     uint64_t inode;
-    uint64_t synced;
+    char *data;
+    size_t len;
     bool is_lost; /* and nothing more ever will be */
 };
 
@@ -84,16 +86,49 @@ static struct lossy_file *lossy_file_of(const struct stat *found)
     return &disk.file[disk.files++];
 }
 
+/* All that the file has; the caller frees it. */
+static char *lossy_read(int fd, size_t *len)
+{
+    struct stat found;
+    CHECK(fstat(fd, &found) == 0);
+    *len = (size_t)found.st_size;
+    char *data = malloc(*len + 1);
+    CHECK(data && pread(fd, data, *len, 0) == found.st_size);
+    return data;
+}
+
+static void lossy_forget(struct lossy_file *file)
+{
+    free(file->data);
+    *file = (struct lossy_file){0};
+}
+
+/* Nothing is known of any file or name. */
+static void lossy_start(void)
+{
+    while (disk.files)
+        lossy_forget(&disk.file[--disk.files]);
+    disk.changes = 0;
+}
+
 static void lossy_sync_file(int fd, bool is_good)
 {
     struct stat found;
     CHECK(fstat(fd, &found) == 0);
     struct lossy_file *file = lossy_file_of(&found);
-    if ((uint64_t)found.st_size < file->synced)
-        file->synced = (uint64_t)found.st_size;
-    if (is_good && !file->is_lost)
-        file->synced = (uint64_t)found.st_size;
-    file->is_lost |= !is_good && file->synced < (uint64_t)found.st_size;
+    size_t len;
+    char *data = lossy_read(fd, &len);
+    if (len < file->len)
+        file->len = len;
+    bool is_same = len == file->len && (len == 0 || memcmp(data, file->data, len) == 0);
+    if (is_good && !file->is_lost) {
+        free(file->data);
+        file->data = data;
+        file->len = len;
+    } else {
+        free(data);
+    }
+    file->is_lost |= !is_good && !is_same;
 }
 
 /* ---- the calls --------------------------------------------------------------------------- */
@@ -167,7 +202,7 @@ int unlink(const char *path)
 {
     struct stat found;
     if (disk.is_on && strstr(path, ".new") && stat(path, &found) == 0)
-        *lossy_file_of(&found) = (struct lossy_file){0}; /* the inode may serve again */
+        lossy_forget(lossy_file_of(&found)); /* the inode may serve again */
     if (disk.is_on && !strstr(path, ".new")) {
         if (lossy_fails(disk.fail_unlink))
             return -1;
@@ -207,18 +242,30 @@ static void lossy_take_back(void)
     }
 }
 
-/* Leaves what is there for sure and a part of the rest: its beginning, or with zeros before its end. */
-static void lossy_cut(const char *path)
+/* Leaves what is there for sure and of the rest its beginning, or any sectors; where nothing got to the disk, there are
+ * zeros or the end of the file. */
+static void lossy_cut(int fd)
 {
     struct stat found;
-    CHECK(stat(path, &found) == 0);
+    CHECK(fstat(fd, &found) == 0);
     const struct lossy_file *file = lossy_file_of(&found);
-    uint64_t size = (uint64_t)found.st_size;
-    uint64_t sure = file->synced < size ? file->synced : size;
-    uint64_t cut = file->is_lost ? sure : sure + lossy_random(size - sure + 1);
-    CHECK(truncate(path, (off_t)cut) == 0);
-    if (lossy_random(2))
-        CHECK(truncate(path, (off_t)size) == 0);
+    size_t len, same = 0;
+    char *data = lossy_read(fd, &len);
+    size_t sure = file->len < len ? file->len : len;
+    while (same < sure && data[same] == file->data[same])
+        same++;
+    size_t cut = file->is_lost ? same : same + lossy_random(len - same + 1);
+    bool is_torn = !file->is_lost && lossy_random(2), is_here = true;
+    for (size_t at = same; at < len; at++) {
+        if (is_torn && at % LOSSY_SECTOR == 0)
+            is_here = lossy_random(2);
+        if (is_torn ? !is_here : at >= cut)
+            data[at] = at < sure ? file->data[at] : 0;
+    }
+    CHECK(pwrite(fd, data, len, 0) == (ssize_t)len);
+    if (!is_torn && lossy_random(2))
+        CHECK(ftruncate(fd, (off_t)(cut > sure ? cut : sure)) == 0);
+    free(data);
 }
 
 /* The files are as after a power loss; all there is now is on the disk. */
@@ -229,17 +276,24 @@ static void lossy_power_loss(void)
     DIR *dir = opendir(disk.dir);
     CHECK(dir);
     for (struct dirent *entry; (entry = readdir(dir));) {
+        if (!strstr(entry->d_name, ".batches") || strstr(entry->d_name, ".new"))
+            continue;
         snprintf(path, sizeof path, "%s/%s", disk.dir, entry->d_name);
-        if (strstr(path, ".batches") && !strstr(path, ".new"))
-            lossy_cut(path);
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+        CHECK(fd >= 0);
+        lossy_cut(fd);
+        (void)close(fd);
     }
-    disk.files = disk.changes = 0;
+    lossy_start();
     rewinddir(dir);
     for (struct dirent *entry; (entry = readdir(dir));) {
-        struct stat found;
+        if (!strstr(entry->d_name, ".batches"))
+            continue;
         snprintf(path, sizeof path, "%s/%s", disk.dir, entry->d_name);
-        if (strstr(path, ".batches") && stat(path, &found) == 0)
-            lossy_file_of(&found)->synced = (uint64_t)found.st_size;
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        CHECK(fd >= 0);
+        lossy_sync_file(fd, true);
+        (void)close(fd);
     }
     (void)closedir(dir);
     lossy_empty(disk.trash);

@@ -1,9 +1,15 @@
 /*
  * disk_fault.c - a disk that loses power or fails, for an unchanged program: LD_PRELOAD=disk_fault.so.
  *
- * Power loss: what a file is guaranteed to hold is what it held when its last fsync began. Every fsync of a file under
- * $DISK_ROOT is noted in $DISK_LOG as "S inode size", a truncation as "T inode size", a removal as "U inode"; after a
- * kill -9 the test cuts every file to what was guaranteed, plus a random part of the rest (tests/fault/disk.py).
+ * Power loss: what a file is guaranteed to hold is what it held when its last fsync began. What happens to files under
+ * $DISK_ROOT is noted in $DISK_LOG, and after a kill -9 the test takes from every file what was not guaranteed, but for a
+ * random part (tests/fault/disk.py):
+ *
+ *   W inode offset bytes     a write that begins before the file's end, by pwritev
+ *   B inode 0 thread         an fsync begins,
+ *   S inode size thread      and has worked; size: when it began
+ *   T inode size 0           a truncation
+ *   U inode 0 0              a removal
  *
  * Failing calls: $DISK_CONTROL is a shared page, see struct control. The test arms it, and the call whose turn it is
  * fails with the errno it asks for. Files whose name ends with .batches (the log) or .batches.new and others are told
@@ -99,31 +105,38 @@ static bool fails(int fd, int kind_log, int kind_other)
     return true;
 }
 
-static void note(char what, uint64_t inode, int64_t size)
+static void note(char what, uint64_t inode, int64_t number, int64_t other)
 {
-    char line[64];
+    char line[96];
     if (log_fd < 0)
         return;
-    int len = snprintf(line, sizeof line, "%c %llu %lld\n", what, (unsigned long long)inode,
-                       (long long)size);
+    int len = snprintf(line, sizeof line, "%c %llu %lld %lld\n", what, (unsigned long long)inode,
+                       (long long)number, (long long)other);
     ssize_t (*real)(int, const void *, size_t) =
         (ssize_t(*)(int, const void *, size_t))next("write");
     if (real(log_fd, line, (size_t)len) != len)
         abort();
 }
 
-static int sync_with(const char *name, int fd)
+/* A file below root. */
+static bool is_ours(int fd, struct stat *now)
 {
     char path[4096];
+    return path_of(fd, path, sizeof path) && fstat(fd, now) == 0 && S_ISREG(now->st_mode);
+}
+
+static int sync_with(const char *name, int fd)
+{
     struct stat before;
     int (*real)(int) = (int (*)(int))next(name);
     if (fails(fd, SYNC_LOG, SYNC_OTHER))
         return -1;
-    bool ours =
-        path_of(fd, path, sizeof path) && fstat(fd, &before) == 0 && S_ISREG(before.st_mode);
+    bool ours = is_ours(fd, &before);
+    if (ours)
+        note('B', before.st_ino, 0, gettid());
     int result = real(fd);
     if (ours && result == 0)
-        note('S', before.st_ino, before.st_size);
+        note('S', before.st_ino, before.st_size, gettid());
     return result;
 }
 
@@ -171,9 +184,14 @@ static ssize_t pwritev_with(const char *name, int fd, const struct iovec *parts,
 {
     ssize_t (*real)(int, const struct iovec *, int, off_t) =
         (ssize_t(*)(int, const struct iovec *, int, off_t))next(name);
+    struct stat before;
     if (fails(fd, WRITE_LOG, WRITE_OTHER))
         return -1;
-    return real(fd, parts, count, offset);
+    bool is_over = is_ours(fd, &before) && offset < before.st_size;
+    ssize_t put = real(fd, parts, count, offset);
+    if (is_over && put > 0)
+        note('W', before.st_ino, offset, put);
+    return put;
 }
 
 ssize_t pwritev(int fd, const struct iovec *parts, int count, off_t offset)
@@ -188,11 +206,10 @@ ssize_t pwritev64(int fd, const struct iovec *parts, int count, off_t offset)
 
 static int truncate_with(const char *name, int fd, off_t size)
 {
-    char path[4096];
     struct stat now;
     int (*real)(int, off_t) = (int (*)(int, off_t))next(name);
-    if (path_of(fd, path, sizeof path) && fstat(fd, &now) == 0)
-        note('T', now.st_ino, size);
+    if (is_ours(fd, &now))
+        note('T', now.st_ino, size, 0);
     return real(fd, size);
 }
 
@@ -213,6 +230,6 @@ int unlink(const char *path)
     bool ours = root && strncmp(path, root, strlen(root)) == 0 && lstat(path, &now) == 0;
     int result = real(path);
     if (ours && result == 0)
-        note('U', now.st_ino, 0);
+        note('U', now.st_ino, 0, 0);
     return result;
 }
