@@ -238,24 +238,36 @@ def _(run):
             lazy.close()
 
 
+def read_much(name, address, count, size):
+    """Reads the replies of a long pipeline while another client is served."""
+    with Connection(address, 60 * harness.SLOW) as reader, Connection(address, 60 * harness.SLOW) as other:
+        reader.send_many([['GET', '{alive}big']] * count)
+        check_equal(other.get('SET', '{alive}small', 'v'), b'OK', name + ': another client')
+        for i in range(count):
+            got = value(reader.read())
+            check(got == b'x' * size, '%s: reply %d of %d is %s' % (name, i, count, harness.brief(got, 200)))
+            if i % 50 == 0:
+                check_equal(other.get('GET', '{alive}small'), b'v', name + ': another client')
+
+
 @suite.case('a pipeline whose replies are far bigger than the output limit reaches a client that reads; others go on')
 def _(run):
     limit, count, size = {'client-output-limit': '16mb'}, 400, 500000
     with Cluster(backends=1, partitions=2, proxies=1, backend_options={'backend': limit},
                  proxy_options={'proxy': limit}) as cluster:
         for name, address, process in both(cluster):
-            with Connection(address, 60 * harness.SLOW) as reader, Connection(address, 60 * harness.SLOW) as other:
-                check_equal(reader.get('SET', '{alive}big', 'x' * size), b'OK')
-                before = process.rss_bytes()
-                reader.send_many([['GET', '{alive}big']] * count)
-                check_equal(other.get('SET', '{alive}small', 'v'), b'OK', name + ': another client')
-                for i in range(count):
-                    got = value(reader.read())
-                    check(got == b'x' * size, '%s: reply %d of %d is %s' % (name, i, count, harness.brief(got, 200)))
-                    if i % 50 == 0:
-                        check_equal(other.get('GET', '{alive}small'), b'v', name + ': another client')
-                run.note('%s grew by %.1f MB for %d MB of replies'
-                         % (name, (process.rss_bytes() - before) / MB, count * size / MB))
+            with Connection(address, 20 * harness.SLOW) as client:
+                check_equal(client.get('SET', '{alive}big', 'x' * size), b'OK')
+            before = process.rss_bytes()
+            for tries in (2, 1, 0):
+                try:
+                    read_much(name, address, count, size)
+                    break
+                except (Closed, OSError):  # the machine did not let us read anything for a second
+                    if not tries:
+                        raise
+            run.note('%s grew by %.1f MB for %d MB of replies'
+                     % (name, (process.rss_bytes() - before) / MB, count * size / MB))
 
 
 @suite.case('slow readers get everything, in order')
