@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """Builds what the tests need and runs them: tests/run [KIND ...] [--sanitize address|thread]
 
+  lint          rooms, format, cppcheck, function length, generated pages, tests/lint
   unit          programs of tests/unit and tests/fault
   sim           seeded simulations, tests/sim
-  integration   real processes, tests/integration
   differential  the same commands to Scree and to redis-server, tests/differential
+  integration   real processes, tests/integration
   fuzz          libFuzzer targets, some seconds each, tests/fuzz
-  lint          rooms, format, cppcheck, function length, generated pages, tests/lint
   bench         measurements, tests/bench; only when it is asked for
 
 Without a kind all but bench. One line per test as it ends, one line per kind at the end, then `N passed, M failed`.
@@ -26,7 +26,7 @@ import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-KINDS = ['lint', 'unit', 'sim', 'fuzz', 'integration', 'differential', 'bench']
+KINDS = ['lint', 'unit', 'sim', 'differential', 'integration', 'fuzz', 'bench']  # in this order
 LIMIT_S = 1800
 BENCH_LIMIT_S = 3 * 3600
 PROGRESS_S = 15
@@ -191,7 +191,7 @@ class Runner:
 
     def run_integration(self):
         if self.build('integration', self.way, ['scree-proxy', 'scree-backend']):
-            self.run_all(self.scripts('integration', 'integration') + self.scripts('integration', 'fault'), 1)
+            self.run_all(self.scripts('integration', 'fault') + self.scripts('integration', 'integration'), 1)
 
     def run_differential(self):
         if self.build('differential', self.way, ['scree-proxy', 'scree-backend']):
