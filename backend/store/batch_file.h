@@ -7,7 +7,8 @@
  *   record:  length u32 | checksum u64 | index u64 | durable u64 | batch          numbers little-endian
  *
  * durable: batches up to it were on the disk when this one was written. The checksum is XXH3 of the batch, seeded with
- * that of length, index and durable: nothing of a record can change unseen. The first line says the format and nothing else; where only it is damaged, nothing is lost.
+ * that of length, index and durable: nothing of a record can change unseen. The first line says the format and nothing
+ * else; where only it is damaged, nothing is lost. Zeros behind the last record are room that is on the disk already.
  *
  * A file is made under another name, <index>.batches.new, and gets its own by rename: it takes the place of a file of
  * the same name at once.

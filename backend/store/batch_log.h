@@ -21,8 +21,9 @@
  * was killed leaves the same doubt: every record says up to where batches were durable when it was written, and what is
  * behind that is written again by the first sync of the next process: with a sync for each batch, that is one.
  *
- * Threads: append, sync and renew by one at a time; sync_upto, trim, last, bytes and copy by any, at the same time. Appends never wait for the removal of files, nor does a trim wait for a sync; it does wait where batches are
- * written again.
+ * Threads: append, sync and renew by one at a time; sync_upto, trim, last, bytes and copy by any, at the same time.
+ * Appends never wait for the removal of files, nor does a trim wait for a sync; it does wait where batches are written
+ * again.
  */
 #pragma once
 
@@ -43,8 +44,8 @@ struct batch_log_options {
 /* Reads again what there is, in order (the first batch read has any index), then is ready to append behind it; makes no
  * file until something is appended. Removes files behind a gap, durably, and logs what was dropped (log_cut). A torn
  * end of the newest file is what a crash leaves and is not logged, unless what is behind tells that it was durable
- * (log_damaged). NULL and a one-line reason in error[size]: a file
- * cannot be read, or is of a newer format; then nothing is removed. */
+ * (log_damaged). NULL and a one-line reason in error[size]: a file cannot be read, or is of a newer format; then nothing
+ * is removed. */
 struct batch_log *batch_log_open(const struct batch_log_options *options, batch_log_fn *read,
                                  void *owner, char *error, size_t size);
 /* Does not sync. NULL is allowed. */
