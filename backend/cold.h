@@ -20,8 +20,8 @@
  * So is a script: the first of its commands that needs a row ends the run, with an error that Lua code does not catch,
  * and it begins anew when the row is there. Chance (math.random too), messages and the database are as before;
  * redis.log has logged, and what a library's function keeps in variables outside of itself stays. It is not taken
- * back any more when others were let in (it is slow), and before a command of it that may do more than change keys, publish
- * or tell the time.
+ * back any more when others were let in (it is slow), and before a command of it that may do more than change keys,
+ * publish or tell the time.
  */
 #pragma once
 

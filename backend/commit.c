@@ -5,8 +5,8 @@
  * and syncs that ─► batch_done on the partition's thread calls on_commit. A layer that is full goes into the tables by
  * itself (settle.h) when the batch that filled it is logged.
  *
- * When either fails, effects that are not durable are taken back, and writes are refused until store_recover and a synced
- * probe succeed. Reads go on: what is durable is in the layers and in the store.
+ * When either fails, effects that are not durable are taken back, and writes are refused until store_recover and a
+ * synced probe succeed. Reads go on: what is durable is in the layers and in the store.
  */
 #include "backend/commit.h"
 

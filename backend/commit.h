@@ -6,9 +6,9 @@
  *      └────────── recovered ─────────────────────────────┘      retried every second; writes are refused
  *
  * While one batch is logged and synced on the commit thread the next one collects: the busier the server, the larger the
- * group, and one fsync serves all of it. The store's tables get the rows later, many batches at once (settle.h); when they
- * fall behind, because compaction holds the engine back, writes are let in as fast as rows go in there: clients are
- * slowed evenly, by moments each.
+ * group, and one fsync serves all of it. The store's tables get the rows later, many batches at once (settle.h); when
+ * they fall behind, because compaction holds the engine back, writes are let in as fast as rows go in there: clients
+ * are slowed evenly, by moments each.
  *
  * With durability everysec a batch is synced when the second is over, a busy partition's with the batch that
  * is next then: at most one batch, and its time, later than that.

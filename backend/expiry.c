@@ -97,7 +97,8 @@ bool expiry_cycle(struct partition *partition)
     return fine && count == CYCLE_ROWS_MAX;
 }
 
-/* The tables know of what was done to keys up to this time: a key that had expired by then can not have got another TTL. */
+/* The tables know of what was done to keys up to this time: a key that had expired by then can not have got another
+ * TTL. */
 static uint64_t tables_ms(const struct store *store)
 {
     uint64_t now_ms = clock_wall_us() / 1000;

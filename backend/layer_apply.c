@@ -3,9 +3,9 @@
  *
  *   rows, newest first ─► (head, row) each ─► sorted by head, then by key ─► portions ─► store_apply
  *
- * What this costs are misses of the CPU's caches: rows lie in the order in which they came. So sorting looks at 8 bytes of
- * each key (head) that stand beside the row's address, and at rows only where heads are equal. The bytes are those of
- * places where not all keys are the same: in name:000000012345 the digits behind the zeroes.
+ * What this costs are misses of the CPU's caches: rows lie in the order in which they came. So sorting looks at 8 bytes
+ * of each key (head) that stand beside the row's address, and at rows only where heads are equal. The bytes are those
+ * of places where not all keys are the same: in name:000000012345 the digits behind the zeroes.
  */
 #include "backend/layer.h"
 #include "shared/check.h"
@@ -119,7 +119,8 @@ static uint64_t head_of(struct bytes key, const struct places *places)
     return head;
 }
 
-/* The rows of a column family that say something, in order; `room` is for twice as many. Returns where they begin in it. */
+/* The rows of a column family that say something, in order; `room` is for twice as many. Returns where they begin in
+ * it. */
 static struct sorted *sort_rows(const struct rows *rows, struct sorted *room, size_t *count)
 {
     const struct places places = places_of(rows);

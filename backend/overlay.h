@@ -8,17 +8,19 @@
  *          layer "current" ───────────► layer "settling" ──────────────► (in the tables)
  *                ▲ reads look here first, then there, then in the store
  *
- * A batch is what one write to the log holds: deleted ranges, which apply before the rows, and the rows it changed (the last
- * effect of a row wins). Each has a ticket: 1, 2, 3 …; a reply that observed or made an effect of a batch waits for its
- * ticket (commit.h). A layer holds the effects of many batches, by key. The commit thread reads what a sealed batch has
- * kept of its rows, and a thread of settle.h a settling layer, while the partition's thread reads both; nobody changes them.
+ * A batch is what one write to the log holds: deleted ranges, which apply before the rows, and the rows it changed (the
+ * last effect of a row wins). Each has a ticket: 1, 2, 3 …; a reply that observed or made an effect of a batch waits
+ * for its ticket (commit.h). A layer holds the effects of many batches, by key. The commit thread reads what a sealed
+ * batch has kept of its rows, and a thread of settle.h a settling layer, while the partition's thread reads both;
+ * nobody changes them.
  *
  * A row that is in no layer may be on the disk only. Between overlay_unwind_begin and overlay_unwind_end that is
  * a failed read, which makes the command unwind, and the row is fetched for the one who waits (reader.h); else the
  * read goes to the disk.
  *
- * Invariants: (1) at most two layers and two batches exist; (2) only "current" changes, and only by the collecting batch;
- * (3) tickets of live batches are consecutive; (4) after overlay_discard the overlay shows exactly what is durable.
+ * Invariants: (1) at most two layers and two batches exist; (2) only "current" changes, and only by the collecting
+ * batch; (3) tickets of live batches are consecutive; (4) after overlay_discard the overlay shows exactly what is
+ * durable.
  */
 #pragma once
 
@@ -37,8 +39,8 @@ void overlay_free(struct overlay *overlay);
 
 /* A layer with so many bytes is full. */
 void overlay_use_layers(struct overlay *overlay, size_t bytes);
-/* Keeps rows of the store that were read or written lately in so much memory, which is empty at first; 0: in none. No row may
- * be borrowed from the one before. */
+/* Keeps rows of the store that were read or written lately in so much memory, which is empty at first; 0: in none. No
+ * row may be borrowed from the one before. */
 void overlay_use_cache(struct overlay *overlay, size_t bytes);
 /* The same for runs of rows that were walked over; no walk may be open. */
 void overlay_use_range_cache(struct overlay *overlay, size_t bytes);
@@ -73,7 +75,8 @@ void overlay_attempt_end(struct overlay *overlay, bool is_good);
  * read before may be wrong. */
 uint64_t overlay_generation(const struct overlay *overlay);
 
-/* The newest ticket whose effects were observed or made since the last overlay_observe_begin; 0: all of them are durable. */
+/* The newest ticket whose effects were observed or made since the last overlay_observe_begin; 0: all of them are
+ * durable. */
 void overlay_observe_begin(struct overlay *overlay);
 uint64_t overlay_observed(const struct overlay *overlay);
 /* Something remembered was looked at that comes from effects of this ticket or older ones. */
@@ -92,7 +95,8 @@ bool overlay_is_cold(const struct overlay *overlay);
 bool overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct reader_wait *wait);
 
 /* Ordered iteration over all layers and the store: keys in [lower, upper), deleted rows skipped. A walk goes one
- * way: seek and seek_first are followed by next, seek_last and seek_for_prev by prev. It must be closed before the overlay changes (collect first, then act) and within the turn, or be detached. */
+ * way: seek and seek_first are followed by next, seek_last and seek_for_prev by prev. It must be closed before the
+ * overlay changes (collect first, then act) and within the turn, or be detached. */
 struct overlay_iter;
 struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower,
                                       struct bytes upper);
@@ -123,8 +127,8 @@ bool overlay_has_feeds(const struct overlay *overlay);
 /* Has the collecting batch effects? Its approximate bytes. */
 bool overlay_dirty(const struct overlay *overlay);
 size_t overlay_bytes(const struct overlay *overlay);
-/* The current layer is more than twice as big as it should be, four times when the one before is nearly in the tables: of
- * that one so many bytes are. */
+/* The current layer is more than twice as big as it should be, four times when the one before is nearly in the tables:
+ * of that one so many bytes are. */
 bool overlay_is_behind(const struct overlay *overlay, size_t settled_bytes);
 /* Bytes of all layers. */
 size_t overlay_memory(const struct overlay *overlay);
@@ -142,13 +146,13 @@ void overlay_discard(struct overlay *overlay);
 /* The current layer has as much as a layer should. */
 bool overlay_is_full(const struct overlay *overlay);
 bool overlay_is_empty(const struct overlay *overlay); /* current is */
-/* The current layer settles from now on and an empty one begins; none is settling. Call it right behind overlay_seal: the
- * batch in flight is the layer's last. */
+/* The current layer settles from now on and an empty one begins; none is settling. Call it right behind overlay_seal:
+ * the batch in flight is the layer's last. */
 void overlay_turn(struct overlay *overlay);
 const struct layer *overlay_settling(const struct overlay *overlay); /* NULL: none */
 const struct layer *overlay_current(const struct overlay *overlay);
-/* The settling layer is in the store's tables: what is remembered of its rows follows, so many of them with each call. True: of
- * all, and the layer is forgotten. No row may be borrowed, and no walk be open that is not detached. */
+/* The settling layer is in the store's tables: what is remembered of its rows follows, so many of them with each call.
+ * True: of all, and the layer is forgotten. No row may be borrowed, and no walk be open that is not detached. */
 bool overlay_settled(struct overlay *overlay, size_t rows);
 /* Both layers are in the store's tables, and nothing collects: forgets them. overlay_store_changed comes behind it. */
 void overlay_forget(struct overlay *overlay);

@@ -33,8 +33,8 @@ struct change {
     uint8_t state_before, state_after; /* enum row_state */
 };
 
-/* Effects that become durable together. Its rows are in `layer`, and so are its ranges, from ranges_from on; the copy of them
- * is for the commit thread, under which the layer's array may move. */
+/* Effects that become durable together. Its rows are in `layer`, and so are its ranges, from ranges_from on; the copy
+ * of them is for the commit thread, under which the layer's array may move. */
 struct batch {
     struct layer *layer;
     struct change *changes;

@@ -83,5 +83,6 @@ struct reader_figures {
     uint64_t blocking; /* reads of the disk by the partition's thread */
 };
 struct reader_figures reader_figures(const struct reader *reader);
-/* How long rows took that were read since they were taken here, held against `target_us` from now on; 0: they are not. */
+/* How long rows took that were read since they were taken here, held against `target_us` from now on; 0: they
+ * are not. */
 struct pace_latency *reader_latency(struct reader *reader, uint64_t target_us);

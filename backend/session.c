@@ -351,8 +351,8 @@ static void reply_move(struct session *session, struct out *out, uint64_t observ
         walk_begin(session, held);
 }
 
-/* A reply that was begun where it would leave at once waits all the same when its command made or saw an effect: whatever
- * its row says, a script writes. */
+/* A reply that was begun where it would leave at once waits all the same when its command made or saw an effect:
+ * whatever its row says, a script writes. */
 static void reply_place(struct session *session, struct out *out, size_t begun, uint64_t observed)
 {
     if (out != stream_out(session->stream) || !wait_ticket(session, observed)) {

@@ -61,7 +61,8 @@ int64_t settings_number(const struct settings *settings, const char *name);
 /* A value as CONFIG GET shows it, borrowed from `buffer` or from the settings. */
 struct bytes settings_get(const struct settings *settings, const struct parameter *parameter,
                           char buffer[OPTION_TEXT_MAX]);
-/* Sets by the name clients use: a parameter or an own option that is not fixed. false: unchanged, reason in error[size]. */
+/* Sets by the name clients use: a parameter or an own option that is not fixed. false: unchanged, reason in
+ * error[size]. */
 bool settings_set(struct settings *settings, struct bytes name, struct bytes value, char *error,
                   size_t size);
 /* Is there a parameter or an own option of this name? */

@@ -5,9 +5,9 @@
  *      │
  *      └─► layer "current" ──full──► layer "settling" ──sorted, one row for each key──► the store's tables
  *
- * A row that many batches changed goes into the tables once, and rows go in in order: that costs a third of inserting them
- * batch by batch. Nobody waits for it: what is not in the tables yet is in the log and read from the layers. Only what is
- * durable goes in, so that files never hold what the log may lose.
+ * A row that many batches changed goes into the tables once, and rows go in in order: that costs a third of inserting
+ * them batch by batch. Nobody waits for it: what is not in the tables yet is in the log and read from the layers. Only
+ * what is durable goes in, so that files never hold what the log may lose.
  */
 #pragma once
 

@@ -43,9 +43,9 @@ struct stored_walk {
 void stored_walk_init(struct stored_walk *walk, struct overlay *overlay, enum cf cf,
                       struct bytes lower, struct bytes upper);
 void stored_walk_fini(struct stored_walk *walk);
-/* From where it stands on the walk is the engine's alone, over a snapshot of the store: reader threads read for it, or it
- * goes to the disk by itself where there are none; see overlay_iter_detach. The store may have changed since it began, but
- * only by what the layers hold. */
+/* From where it stands on the walk is the engine's alone, over a snapshot of the store: reader threads read for it, or
+ * it goes to the disk by itself where there are none; see overlay_iter_detach. The store may have changed since it
+ * began, but only by what the layers hold. */
 void stored_walk_detach(struct stored_walk *walk, uint64_t rows, void (*on_rows)(void *owner),
                         void *owner);
 /* To the first row from `key` on in the direction; has_from false: to the end of the bounds that it comes from. */

@@ -102,8 +102,8 @@ void config_init_defaults(struct config *config, const struct config_schema *sch
 void config_fini(struct config *config);
 /* `to` is uninitialised memory of the same type. */
 void config_copy(struct config *to, const struct config *from);
-/* Reads a file, and the one it includes, over the values that are there. false: error[size] says "file:line: what was expected",
- * and `config` holds a mixture that is only good for config_fini. */
+/* Reads a file, and the one it includes, over the values that are there. false: error[size] says "file:line: what was
+ * expected", and `config` holds a mixture that is only good for config_fini. */
 bool config_load(struct config *config, const char *path, char *error, size_t size);
 /* One file from memory, nothing included; `path` is only for messages and relative paths. */
 bool config_parse(struct config *config, const char *path, struct bytes text, char *error,

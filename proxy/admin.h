@@ -1,8 +1,8 @@
 /*
  * admin.h - what the pages of the admin port get to see.
  *
- * A page is a function and a row in local_admin.c's table. It runs on the HTTP thread: it reads atomics, the snapshot, and
- * what it asks the workers for by loop_post, with a limit to its patience.
+ * A page is a function and a row in local_admin.c's table. It runs on the HTTP thread: it reads atomics, the snapshot,
+ * and what it asks the workers for by loop_post, with a limit to its patience.
  */
 #pragma once
 

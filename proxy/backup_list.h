@@ -36,6 +36,7 @@ typedef void backup_listed_fn(struct client *client, struct request *request, st
 void backup_list_ask(struct request *request, backup_listed_fn *done);
 void backup_list_read(const struct request *request, struct backup_list *list);
 void backup_list_free(struct backup_list *list);
-/* Deletes what is older than the newest `keep` complete ones, then calls `done`. Deletes nothing when a shard is silent. */
+/* Deletes what is older than the newest `keep` complete ones, then calls `done`. Deletes nothing when a shard is
+ * silent. */
 void backup_keep(struct proxy_worker *worker, uint32_t keep,
                  void (*done)(struct proxy_worker *worker));

@@ -4,9 +4,9 @@
  *   map's shard i ──► nodes[i] {name, address} ──► shared[lane][resp] ──► upstream
  *                                              └─► spare: private connections nobody leases now
  *
- * Lane 0 carries normal commands, lane 1 long ones, so that a KEYS does not delay GETs, lane 2 what the proxy itself says
- * while shards hold writes (backup.h): no client's request is in front of it. Connections are made when first needed and
- * kept. A node whose address is no longer in the map drains, then goes.
+ * Lane 0 carries normal commands, lane 1 long ones, so that a KEYS does not delay GETs, lane 2 what the proxy itself
+ * says while shards hold writes (backup.h): no client's request is in front of it. Connections are made when first
+ * needed and kept. A node whose address is no longer in the map drains, then goes.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /*
- * proxy_measures.h - what the proxy counts by command, shard, namespace and worker (metric_labels.h), and the page /metrics.
+ * proxy_measures.h - what the proxy counts by command, shard, namespace and worker (metric_labels.h), and the page
+ * /metrics.
  *
  *   worker's thread: cell_add(node->cell, SHARD_FAILURES, 1)  ─►  own words ◄── HTTP thread: proxy_measures_print
  *

@@ -5,8 +5,8 @@
  *                                   … shard(s) …
  *   reply complete ─► slow_look: counted; too long ─► slow_note ─► journal (one per proxy, a mutex)
  *
- * Times are those of loop turns (slow_clock), so what happens inside one turn takes 0 µs. Commands that wait at a backend
- * (BLPOP) are not slow, they wait. A shard's share is the time it had this request in front of its queue: since
+ * Times are those of loop turns (slow_clock), so what happens inside one turn takes 0 µs. Commands that wait at a
+ * backend (BLPOP) are not slow, they wait. A shard's share is the time it had this request in front of its queue: since
  * the request was sent, or since the shard's reply before it came, whichever is later.
  */
 #pragma once

@@ -7,8 +7,8 @@
  *                                 │ keys:     ~glob, %R~glob, %W~glob
  *                                 └ channels: &glob
  *
- * A set is immutable once it is shared: a change is made on a copy (acl_copy) and put in its place. Rules are Redis 7.0's:
- * https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/
+ * A set is immutable once it is shared: a change is made on a copy (acl_copy) and put in its place. Rules are Redis
+ * 7.0's: https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl/
  */
 #pragma once
 

@@ -2,7 +2,8 @@
  * tls_context.c - from options and files to a context that makes connections.
  *
  * Fixed here: TLS 1.2 at least, no renegotiation (it lets a client make a server work), no compression, tickets
- * instead of a session cache at the server (nothing to lock or to fill up), buffers given back while a connection is idle.
+ * instead of a session cache at the server (nothing to lock or to fill up), buffers given back while a connection is
+ * idle.
  */
 #include "shared/tls_openssl.h"
 

@@ -1,5 +1,6 @@
 /*
- * msgpack.c - the module `cmsgpack`: MessagePack to Lua and back. Format: https://github.com/msgpack/msgpack/blob/master/spec.md
+ * msgpack.c - the module `cmsgpack`: MessagePack to Lua and back. Format:
+ * https://github.com/msgpack/msgpack/blob/master/spec.md
  *
  * Behaves as the module Redis has: whole numbers are integers, a table with keys 1..n is an array, deeper
  * than NESTING_MAX is nil, the types bin and ext are refused.

@@ -49,9 +49,9 @@ int batch_file_publish(struct batch_file *file, const char *dir, char *error, si
 void batch_file_discard(struct batch_file *file, const char *dir); /* it was not published */
 /* Has room on the disk for a record of the batch and some more, up to `limit` bytes, if that is possible. */
 void batch_file_reserve(struct batch_file *file, size_t batch_len, uint64_t limit);
-/* Where a record of the batch does not end in front of zeros, writes some behind it, up to `limit`. The sync of the batch
- * brings them to the disk. Those of the batches then written over them find the file's length and extents as they were, so
- * they do not wait for the file system's journal. */
+/* Where a record of the batch does not end in front of zeros, writes some behind it, up to `limit`. The sync of the
+ * batch brings them to the disk. Those of the batches then written over them find the file's length and extents as they
+ * were, so they do not wait for the file system's journal. */
 void batch_file_zero_ahead(struct batch_file *file, size_t batch_len, uint64_t limit);
 /* Writes the record behind what it has; it counts from batch_file_extend on. */
 bool batch_file_write(struct batch_file *file, uint64_t index, uint64_t durable,

@@ -63,13 +63,15 @@ int batch_log_sync(struct batch_log *log, char *error, size_t size);
  * has left is trimmed, or batch_log_sync or _renew has come before. */
 int batch_log_sync_upto(struct batch_log *log, uint64_t index, char *error, size_t size);
 /* After an error: goes on in a new file, so that what failed is void. What was appended before it stays, and what was
- * durable stays durable. May fail and be called again; what it cannot read back it can do without once that is trimmed. */
+ * durable stays durable. May fail and be called again; what it cannot read back it can do without once that
+ * is trimmed. */
 int batch_log_renew(struct batch_log *log, char *error, size_t size);
 /* Copies the files as they are, durably, into a directory that has no such files: opened there, the log has every batch
  * appended before the call. What a failed one leaves there is the caller's to remove. */
 int batch_log_copy(struct batch_log *log, const char *path, char *error, size_t size);
 
-/* Batches up to `index` are not needed any more: removes files with no others, the newest excepted. Waits for the disk. */
+/* Batches up to `index` are not needed any more: removes files with no others, the newest excepted. Waits for
+ * the disk. */
 void batch_log_trim(struct batch_log *log, uint64_t index);
 uint64_t batch_log_last(const struct batch_log *log);  /* index of the last batch; 0: none yet */
 uint64_t batch_log_bytes(const struct batch_log *log); /* of all files, without what is reserved */

@@ -86,8 +86,8 @@ static int failure_of(struct batch_log *log)
     return failed ? failed : late;
 }
 
-/* Files opened anew: each descriptor hears of a write that failed by itself, unless another one has; then the log has failed
- * by the end. */
+/* Files opened anew: each descriptor hears of a write that failed by itself, unless another one has; then the log has
+ * failed by the end. */
 static int sync_files(struct batch_log *log, uint64_t from, char *error, size_t size)
 {
     size_t count;

@@ -7,13 +7,12 @@
  *
  *   store_log ──► the log: durable, in order     store_apply ──► the tables: what reads see
  *
- * A batch is logged first, and its rows go into the tables later, maybe together with those of many others. What is in the
- * log and not in the tables' files yet goes into the tables when the store is opened.
+ * A batch is logged first, and its rows go into the tables later, maybe together with those of many others. What is in
+ * the log and not in the tables' files yet goes into the tables when the store is opened.
  *
- * Reads may come from any thread; logging from one thread at a time (the commit thread), applying from one at a time too. Figures,
- * compaction and checkpoints may be asked for by any thread. store_open, store_close,
- * store_recover: by the partition's thread. A door: store_rocksdb*.c | tests/sim/store_mem.c (crash
- * = unsynced writes are lost).
+ * Reads may come from any thread; logging from one thread at a time (the commit thread), applying from one at a time
+ * too. Figures, compaction and checkpoints may be asked for by any thread. store_open, store_close, store_recover: by
+ * the partition's thread. A door: store_rocksdb*.c | tests/sim/store_mem.c (crash = unsynced writes are lost).
  */
 #pragma once
 
@@ -176,14 +175,15 @@ int store_sync(struct store *store, char *error, size_t size);
 /* The same up to a batch, unless it is; any thread. */
 int store_sync_upto(struct store *store, uint64_t logged, char *error, size_t size);
 /* Writes rows of logged batches into the tables: from now on reads see them. Metadata of a collection before its other
- * rows, or they may be taken for orphans. 0, ERR_DISK_FULL or ERR_STORE and a reason; then no more until store_recover. */
+ * rows, or they may be taken for orphans. 0, ERR_DISK_FULL or ERR_STORE and a reason; then no more
+ * until store_recover. */
 int store_apply(struct store *store, struct store_batch *batch, char *error, size_t size);
 /* All rows of batches up to this one are in the tables. */
 void store_applied(struct store *store, uint64_t logged);
 /* The log has grown as long as it may, and store_flush would shorten it. */
 bool store_log_is_long(const struct store *store);
-/* For store_drop_fn: effects made since this time, in ms of the wall clock, may not be in the tables; 0: all are. Set by the
- * partition's thread. */
+/* For store_drop_fn: effects made since this time, in ms of the wall clock, may not be in the tables; 0: all are. Set
+ * by the partition's thread. */
 void store_set_unsettled(struct store *store, uint64_t since_ms);
 uint64_t store_unsettled(const struct store *store);
 /* Logs and applies the batch; for who has no commit thread. Errors as those of the two. */
@@ -192,9 +192,9 @@ int store_write(struct store *store, struct store_batch *batch, bool sync, char 
 /* Compacts where ranges were deleted, until nothing is left of them; blocks. */
 void store_settle_ranges(struct store *store);
 /* After a failure this tries to bring logging and applying back, and may reopen the database for it; called on the
- * partition's thread with neither under way and no slice or iterator alive; blocks. 0, or ERR_DISK_FULL or ERR_STORE and a
- * reason: try again later; reads go on as long as the database is there. Afterwards a batch whose logging failed never was.
- * *is_reopened: the database was, and the rows of all batches in the log are in the tables. */
+ * partition's thread with neither under way and no slice or iterator alive; blocks. 0, or ERR_DISK_FULL or ERR_STORE
+ * and a reason: try again later; reads go on as long as the database is there. Afterwards a batch whose logging failed
+ * never was. *is_reopened: the database was, and the rows of all batches in the log are in the tables. */
 int store_recover(struct store *store, bool *is_reopened, char *error, size_t size);
 
 /* Compacts a column family's range; blocks. Empty bounds: everything. */
@@ -223,8 +223,8 @@ void store_info(struct store *store, struct out *out);
 /* One number by name: "disk_bytes" (its parts: "sst_bytes", "blob_bytes", "wal_bytes"),
  * "memtable_bytes", "table_reader_bytes", "cache_bytes" (of the environment),
  * "pending_compaction_bytes", "stalled" (1 when writes are stopped), "delayed_write_rate" (bytes a second
- * that writes are held to while compaction is behind; 0: they are not), "disk_free_bytes" (0: none, or unknown), "running_compactions",
- * "running_flushes". */
+ * that writes are held to while compaction is behind; 0: they are not), "disk_free_bytes" (0: none, or unknown),
+ * "running_compactions", "running_flushes". */
 uint64_t store_figure(struct store *store, const char *name);
 /* Compaction is half as far behind as it may be before the engine holds writes back. Asks the engine a dozen figures. */
 bool store_is_behind(struct store *store);
@@ -237,7 +237,8 @@ struct store_level {
 void store_levels(struct store *store, struct store_level levels[STORE_LEVELS]);
 /* Blocks this thread found in the block cache, and those it read, since its first call. */
 void store_thread_blocks(uint64_t *hits, uint64_t *reads);
-/* Writes what is in memory tables to files and shortens the log; blocks, other writes go on. 0, ERR_DISK_FULL or ERR_STORE. */
+/* Writes what is in memory tables to files and shortens the log; blocks, other writes go on. 0, ERR_DISK_FULL or
+ * ERR_STORE. */
 int store_flush(struct store *store, char *error, size_t size);
 /* Forgets the blocks that were read, of all stores of the environment: who reads next goes to the disk. */
 void store_forget_blocks(struct store *store);

@@ -200,8 +200,8 @@ char *store_flush_cf(struct store *store, enum cf cf)
     return reason;
 }
 
-/* What was applied before the flush began is in files then, and the log does not need it; while a checkpoint is on its way
- * nothing leaves the log. */
+/* What was applied before the flush began is in files then, and the log does not need it; while a checkpoint is on its
+ * way nothing leaves the log. */
 static int flush_locked(struct store *store, char *error, size_t size)
 {
     char *reason = NULL;

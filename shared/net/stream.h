@@ -44,8 +44,8 @@ typedef void stream_open_fn(void *owner, int err);
 struct stream *stream_connect(struct loop *loop, const char *address, uint64_t timeout_ms,
                               const struct stream_events *events, stream_open_fn *on_open,
                               void *owner);
-/* Right after stream_connect, with its address: the stream speaks TLS. on_open comes after the handshake, -EPROTO when it
- * failed; its time is part of the connect's. */
+/* Right after stream_connect, with its address: the stream speaks TLS. on_open comes after the handshake, -EPROTO when
+ * it failed; its time is part of the connect's. */
 void stream_secure(struct stream *stream, struct tls_context *context, const char *address);
 /* The owner of an accepted stream: set in on_accept before anything arrives. */
 void stream_set_owner(struct stream *stream, const struct stream_events *events, void *owner);

@@ -1,7 +1,8 @@
 /*
  * test_overlay.c - the overlay against a model: random effects, batches, layers, failures and rollbacks over few
- * keys; after every step reads and walks in both directions must show what the model says. One detached walk at a time lives
- * over many steps, and must show what the model said when it was opened. With most seeds it is fed by reader threads.
+ * keys; after every step reads and walks in both directions must show what the model says. One detached walk at a time
+ * lives over many steps, and must show what the model said when it was opened. With most seeds it is fed by reader
+ * threads.
  *
  *   test_overlay [seed [steps]]      one seed, or a range of fixed ones
  */

@@ -1,6 +1,6 @@
 /*
- * test_batch_log.c - the log of write batches: cut and damaged at every byte, files lost, trimmed, copied and renewed; and
- * at random on a disk that fails and loses power (lossy_disk.h).
+ * test_batch_log.c - the log of write batches: cut and damaged at every byte, files lost, trimmed, copied and renewed;
+ * and at random on a disk that fails and loses power (lossy_disk.h).
  */
 #include "backend/store/batch_log.h"
 #include "shared/error.h"
@@ -684,8 +684,8 @@ static void test_a_disk_that_is_full_loses_nothing(void)
     CHECK(signal(SIGXFSZ, SIG_DFL) != SIG_ERR);
 }
 
-/* Zeros behind the batches get to the disk with one sync of many; the others find the file as long as it was. They are no batches
- * to a process that finds them because the one before was killed. */
+/* Zeros behind the batches get to the disk with one sync of many; the others find the file as long as it was. They are
+ * no batches to a process that finds them because the one before was killed. */
 static void test_synced_batches_take_the_place_of_zeros(void)
 {
     enum { COUNT = 6000, ZEROS = 256 << 10 };

@@ -156,7 +156,8 @@ START_TEST(a_place_is_what_the_tree_says)
 }
 END_TEST
 
-/* Some `x`, some escaped backslashes, an escaped quote and brackets: a string that begins and ends wherever in a block. */
+/* Some `x`, some escaped backslashes, an escaped quote and brackets: a string that begins and ends wherever in
+ * a block. */
 static void check_escapes(const char *opening, unsigned xs, unsigned backslashes,
                           const char *closing)
 {

@@ -2,8 +2,8 @@
  * disk_fault.c - a disk that loses power or fails, for an unchanged program: LD_PRELOAD=disk_fault.so.
  *
  * Power loss: what a file is guaranteed to hold is what it held when its last fsync began. What happens to files under
- * $DISK_ROOT is noted in $DISK_LOG, and after a kill -9 the test takes from every file what was not guaranteed, but for a
- * random part (tests/fault/disk.py):
+ * $DISK_ROOT is noted in $DISK_LOG, and after a kill -9 the test takes from every file what was not guaranteed, but for
+ * a random part (tests/fault/disk.py):
  *
  *   W inode offset bytes     a write that begins before the file's end, by pwritev
  *   B inode 0 thread         an fsync begins,
