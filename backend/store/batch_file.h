@@ -26,7 +26,7 @@ struct batch_file {
     uint64_t last;     /* first - 1: it has none */
     uint64_t bytes;    /* up to the end of `last`; what is behind is void */
     uint64_t reserved; /* the disk has room for so many */
-    uint64_t zeroed;   /* zeros are written up to there */
+    uint64_t zeroed;   /* zeros are written up to there, or could not be */
     int fd;            /* -1: closed */
 };
 

@@ -301,8 +301,7 @@ static int refuse(const struct batch_log *log, char *error, size_t size)
     return log->failed;
 }
 
-static int write_batch(struct batch_log *log, struct bytes batch, bool sync, char *error,
-                       size_t size)
+static int write_batch(struct batch_log *log, struct bytes batch, char *error, size_t size)
 {
     uint64_t index = log->last + 1;
     char path[PATH_MAX];
@@ -317,11 +316,8 @@ static int write_batch(struct batch_log *log, struct bytes batch, bool sync, cha
             return failure;
     }
     batch_file_reserve(log->current, batch.len, log->file_bytes);
-    if (batch_file_write(log->current, index, log->durable, batch)) {
-        if (sync)
-            batch_file_zero_ahead(log->current, batch.len, log->file_bytes);
+    if (batch_file_write(log->current, index, log->durable, batch))
         return OK;
-    }
     batch_file_path(path, log->path, log->current->first);
     return batch_file_failure(path, error, size);
 }
@@ -347,8 +343,9 @@ int batch_log_append(struct batch_log *log, struct bytes batch, bool sync, char 
         return refuse(log, error, size);
     int failure = sync && log->is_sync_lost ? go_on(log, error, size) : OK;
     if (!failure)
-        failure = write_batch(log, batch, sync, error, size);
+        failure = write_batch(log, batch, error, size);
     if (!failure && sync) {
+        batch_file_zero_ahead(log->current, batch.len, log->file_bytes);
         failure = sync_all(log, log->last + 1, error, size);
         log->is_sync_lost = failure != OK;
     }
