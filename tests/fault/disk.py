@@ -15,6 +15,18 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 WRITE_LOG, SYNC_LOG, WRITE_OTHER, SYNC_OTHER = 1, 2, 4, 8
 
 
+def put_zeros(path, ranges, rng):
+    """Where the file's ranges (from, to) are, but for a random part in front; returns how many bytes."""
+    first, end = min(begin for begin, _ in ranges), max(end for _, end in ranges)
+    keep, lost = rng.choice([first, rng.randint(first, end)]), 0
+    with open(path, 'r+b') as file:
+        for begin, end in ranges:
+            begin = max(begin, keep)
+            file.seek(begin)
+            lost += file.write(bytes(max(0, end - begin)))
+    return lost
+
+
 class Disk:
     """The shim, compiled, and its files; use() makes a Backend run on it."""
 
@@ -89,15 +101,7 @@ class Disk:
                 now = os.stat(path)
                 safe = min(sizes.get(now.st_ino, 0), now.st_size)
                 over = [(at, min(at + size, safe)) for at, size in replaced.get(now.st_ino, []) if at < safe]
-                if over:
-                    first, end = min(begin for begin, _ in over), max(end for _, end in over)
-                    keep = rng.choice([first, rng.randint(first, end)])
-                    with open(path, 'r+b') as file:
-                        for begin, end in over:
-                            begin = max(begin, keep)
-                            file.seek(begin)
-                            file.write(bytes(max(0, end - begin)))
-                            lost += max(0, end - begin)
+                lost += put_zeros(path, over, rng) if over else 0
                 if now.st_size > safe:
                     keep = rng.choice([safe, rng.randint(safe, now.st_size)])
                     lost += now.st_size - keep

@@ -271,7 +271,7 @@ def _(s):
         for name, seconds in (('a', 3 * unit), ('b', unit), ('c', 2 * unit), ('d', 0), ('e', 100 * unit)):
             s[name].send('BLPOP', 'k', seconds)
         wait_for(lambda: s.blocked() >= 2, 'the last to wait')
-        table = s.find_info(s['boss'], 'clients_in_timeout_table')
+        table = s.info('clients_in_timeout_table')
         order = order_of_ends(s, 'abc')
         if (table, order) == ('4', 'bca'):
             break
