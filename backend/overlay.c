@@ -119,9 +119,9 @@ static int stored_get(struct overlay *overlay, enum cf cf, struct bytes key, uin
 {
     if (!overlay->reader || !overlay_is_coldable(cf))
         return store_get(overlay->store, cf, key, value);
-    int err = store_get_cached(overlay->store, cf, key, value);
+    int err = reader_look(overlay->reader, cf, key, hash, value);
     if (err == ERR_COLD)
-        err = reader_look(overlay->reader, cf, key, hash, value);
+        err = store_get_cached(overlay->store, cf, key, value);
     return err == ERR_COLD ? cold_get(overlay, cf, key, hash, value) : err;
 }
 
@@ -163,10 +163,11 @@ bool overlay_is_cold(const struct overlay *overlay)
     return overlay->wait && overlay->wait->pending > 0;
 }
 
-static bool in_layers(const struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash)
+/* A row whose effects were all taken back says nothing. */
+static bool layer_has(struct layer *layer, enum cf cf, struct bytes key, uint64_t hash)
 {
-    return layer_find(overlay->current, cf, key, hash) ||
-           (overlay->settling && layer_find(overlay->settling, cf, key, hash));
+    const struct row *row = layer ? layer_find(layer, cf, key, hash) : NULL;
+    return row && row->state != ROW_ABSENT;
 }
 
 bool overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct reader_wait *wait)
@@ -174,7 +175,7 @@ bool overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct r
     uint64_t hash = hash_row(cf, key);
     struct bytes found;
     struct slice value;
-    if (in_layers(overlay, cf, key, hash) ||
+    if (layer_has(overlay->current, cf, key, hash) || layer_has(overlay->settling, cf, key, hash) ||
         (overlay_caches(overlay, cf) && row_cache_get(overlay->cache, cf, key, hash, &found)) ||
         reader_look(overlay->reader, cf, key, hash, &value) != ERR_COLD)
         return true;
@@ -183,8 +184,8 @@ bool overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct r
     int err = store_get_cached(overlay->store, cf, key, &value);
     if (err == ERR_COLD)
         reader_want(overlay->reader, cf, key, hash, wait);
-    if (err == OK)
-        slice_release(&value);
+    else if (err != ERR_STORE)
+        reader_keep(overlay->reader, cf, key, hash, err, &value);
     return err != ERR_COLD;
 }
 

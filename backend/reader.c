@@ -163,7 +163,7 @@ static void fetch_done(struct job *job)
         keep(reader, fetch);
 }
 
-static struct fetch *fetch_begin(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash)
+static struct fetch *fetch_new(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash)
 {
     struct fetch *fetch = malloc(sizeof *fetch + key.len);
     CHECK(fetch);
@@ -179,6 +179,12 @@ static struct fetch *fetch_begin(struct reader *reader, enum cf cf, struct bytes
     memcpy(fetch->key, key.data, key.len);
     fetch->next = *bucket_of(reader, hash);
     *bucket_of(reader, hash) = fetch;
+    return fetch;
+}
+
+static struct fetch *fetch_begin(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash)
+{
+    struct fetch *fetch = fetch_new(reader, cf, key, hash);
     reader->under_way++;
     reader->figures.fetches++;
     reader->cold_ms = loop_mono_ms(reader->loop);
@@ -278,6 +284,17 @@ void reader_want(struct reader *reader, enum cf cf, struct bytes key, uint64_t h
         fetch = NULL;
     }
     wait_for(wait, fetch ? fetch : fetch_begin(reader, cf, key, hash));
+}
+
+void reader_keep(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash, int result,
+                 const struct slice *value)
+{
+    struct fetch *fetch = fetch_new(reader, cf, key, hash);
+    fetch->is_done = true;
+    fetch->result = result;
+    if (result == OK)
+        fetch->value = *value;
+    keep(reader, fetch);
 }
 
 int reader_look(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,

@@ -44,12 +44,17 @@ void reader_wait_cancel(struct reader_wait *wait);
 /* Fetches a row, unless that is under way. `wait` may be NULL: somebody will soon. */
 void reader_want(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
                  struct reader_wait *wait);
+/* The store's row was found in memory: OK and its value, which is taken over, or ERR_NOT_FOUND. It is kept as if it had
+ * been fetched: reader_has says that nothing is known of it yet. */
+void reader_keep(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash, int result,
+                 const struct slice *value);
 enum { READER_RANGES_MAX = 5 };
 /* Reads a range into memory for `wait`: 16 KB, and each time four times as much, up to 4 MB at the READER_RANGES_MAX-th:
  * who needs more is better off reading by itself. */
 void reader_want_range(struct reader *reader, const struct store_range *range,
                        struct reader_wait *wait);
-/* What was fetched: OK and the value, borrowed until the next turn of the loop; ERR_NOT_FOUND; ERR_COLD: nothing. */
+/* What was fetched: OK and the value, borrowed until the next turn of the loop or reader_keep; ERR_NOT_FOUND; ERR_COLD:
+ * nothing. */
 int reader_look(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
                 struct slice *value);
 /* Is the row being fetched, or was it? Then `wait`, if any, waits for it. */

@@ -230,6 +230,23 @@ static void check_gets(struct world *world)
     }
 }
 
+/* Rows are asked for ahead of the commands that read them: those are not looked for in the store again. */
+static void step_ask(struct world *world)
+{
+    if (!world->reader || chance(world, 3))
+        return;
+    char key[NAME_BYTES];
+    struct slice value;
+    struct bytes name = key_of((int)chance(world, KEYS), key);
+    CHECK(overlay_ask(world->overlay, CF_DATA, name, NULL));
+    store_mem_fail_read(world->store, 1);
+    int err = overlay_get(world->overlay, CF_DATA, name, &value);
+    store_mem_fail_read(world->store, 0);
+    CHECK(err != ERR_STORE);
+    if (err == OK)
+        slice_release(&value);
+}
+
 static void check_row(struct world *world, struct overlay_iter *iter, int index)
 {
     char key[NAME_BYTES];
@@ -495,6 +512,7 @@ static int run_seed(uint64_t seed, int steps)
             step_command(&world);
         if (chance(&world, 6) == 0)
             step_settle(&world);
+        step_ask(&world);
         check_gets(&world);
         check_walk(&world, false);
         check_walk(&world, true);
