@@ -36,14 +36,15 @@ def options(parser):
     parser.add_argument('--max-failures', type=int, default=8)
 
 
-def explore(run, oracle_address, target_addresses, through_proxy, chill=None):
+def explore(run, oracle_address, target_addresses, through_proxy, seconds, chill=None, max_failures=None):
     """Plays streams until the time is out; returns the report of each kind of difference."""
     opts = run.options
     grammar = Grammar(opts.groups.split(','), [name for name in opts.without.split(',') if name])
-    end = time.monotonic() + opts.seconds / (3 if chill else 1)
+    max_failures = max_failures or opts.max_failures
+    end = time.monotonic() + seconds
     reports, streams, replies = {}, 0, 0
     index = opts.stream or 0
-    while time.monotonic() < end and len(reports) < opts.max_failures:
+    while time.monotonic() < end and len(reports) < max_failures:
         mode, proto, blocks = VARIANTS[index % len(VARIANTS)]
         seed = run.seed * 1000003 + index
         steps = stream(seed, grammar, opts.length, through_proxy, blocks)
@@ -113,7 +114,8 @@ def compare(run, target, store=None, **shape):
             with Cluster(partitions=2, backend_options={'store': store} if store else None, **shape) as cluster:
                 addresses = [proxy.address for proxy in cluster.proxies] or [cluster.backends[0].addresses[1]]
                 chill = Chill(cluster) if store else None
-                reports = explore(run, oracle.address, addresses, bool(cluster.proxies), chill)
+                seconds = run.options.seconds / (3 if chill else 1)
+                reports = explore(run, oracle.address, addresses, bool(cluster.proxies), seconds, chill)
                 if chill:
                     chill.finish(run)
         finally:
