@@ -33,6 +33,22 @@ PROGRESS_S = 15
 TAIL_LINES = 40
 WAYS = {None: 'test', 'address': 'asan', 'thread': 'tsan'}
 BUILD_STEP = re.compile(r'\[\d+/\d+\] (Building|Linking) ')  # ninja's progress, which hides what failed behind it
+# A first look at each measurement, which shows that it works: the arguments it gets then.
+QUICK = {
+    'bench_cold': '--mb 64 --seconds 1 --threads 0 16',
+    'bench_commands': '--quick --output {pages}/commands.md',
+    'bench_compaction': '--mb 60 --seconds 3 --rounds 1',
+    'bench_cores': '--repeat 1',
+    'bench_curves': '--quick --most-keys 100000 --folder {pages}',
+    'bench_handshakes': '--rounds 1',
+    'bench_json': '--count 5000 --runs 1',
+    'bench_long': '--elements 50000',
+    'bench_proxy': '--rounds 10 --requests 50000 --repeat 1',
+    'bench_queues': '--elements 50000',
+    'bench_ranks': '--members 50000 --elements 50000',
+    'bench_requests': '--quick',
+    'bench_sustained': '--minutes 0.5 --every 5',
+}
 COUNTS = re.compile(r'^(\d+) passed, (\d+) failed')
 
 
@@ -202,7 +218,10 @@ class Runner:
             folder = os.path.join(self.folder(), 'bench')
             micro = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
             tests = [Test('bench', name, [os.path.join(folder, name)]) for name in micro if name.startswith('micro_')]
-            self.run_all(tests + self.scripts('bench', 'bench', 'bench_'), 1)
+            scripts = self.scripts('bench', 'bench', 'bench_')
+            for script in scripts if self.options.quick else ():
+                script.command += QUICK.get(script.name, '').format(pages=self.folder()).split()
+            self.run_all(tests + scripts, 1)
 
     def run_fuzz(self):
         if not self.build('fuzz', 'fuzz', ['fuzz_tests']):
@@ -266,6 +285,7 @@ def main():
     parser.add_argument('--jobs', type=int, default=os.cpu_count() or 2)
     parser.add_argument('--minutes', type=float, help='begin no test after so many, and say which were left out')
     parser.add_argument('--fuzz-seconds', type=int, default=20, help='for each fuzz target (default 20)')
+    parser.add_argument('--quick', action='store_true', help='bench: a first look at each, pages are written in build/')
     parser.add_argument('--build-root', default=os.path.join(ROOT, 'build'), help='where to build (default build/)')
     options = parser.parse_args()
     for kind in options.kinds:

@@ -1,20 +1,16 @@
 /*
  * micro_store.c - what the store costs: CPU of the whole process (background threads too) per operation.
  *
- *   micro_store DIR put COMMANDS sync|async       one writer, COMMANDS rows a batch
- *   micro_store DIR get                           hot rows, all rows, absent rows
- *   micro_store DIR iter                          a short walk over a collection, and per row
- *   micro_store DIR share one|each WRITERS COMMANDS
- *                                                 WRITERS threads write synced batches into one database, or
- *                                                 into one database each: the question of docs/architecture.md
+ *   micro_store put COMMANDS sync|async       one writer, COMMANDS rows a batch
+ *   micro_store get                           hot rows, all rows, absent rows
+ *   micro_store iter                          a short walk over a collection, and per row
+ *   micro_store                               all of them
  *
- * DIR must not exist; it is removed. Each case runs SECONDS.
+ * The database is in a folder of its own in TMPDIR, and removed. Each case runs SECONDS.
  */
 #include "backend/store/store.h"
 #include "shared/check.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -27,11 +23,10 @@ enum {
     COLLECTIONS = 20 * 1000,
     FIELDS = 10,
     VALUE_BYTES = 64,
-    WRITERS_MAX = 8,
 };
 
 static struct store_env *env;
-static const char *dir;
+static char dir[256];
 
 /* ---- clocks and figures ------------------------------------------------------------------ */
 
@@ -70,7 +65,7 @@ static uint64_t next_random(uint64_t *state)
 
 static struct store *open_store(int number)
 {
-    char path[256], error[256];
+    char path[300], error[256];
     snprintf(path, sizeof path, "%s/%d", dir, number);
     struct store_options options = {
         .path = path,
@@ -230,89 +225,50 @@ static void run_iter(void)
     store_close(store);
 }
 
-/* ---- one database or many ---------------------------------------------------------------- */
-
-struct writer {
-    pthread_t thread;
-    struct store *store;
-    unsigned commands;
-    uint64_t state, count;
-};
-
-static _Atomic bool is_over;
-
-static void *writer_run(void *owner)
-{
-    struct writer *writer = owner;
-    struct store_batch *batch = store_batch_new();
-    while (!is_over) {
-        for (unsigned i = 0; i < writer->commands; i++)
-            put_row(batch, writer->store, next_random(&writer->state) % (KEYS * 4));
-        write_batch(writer->store, batch, true);
-        writer->count += writer->commands;
-    }
-    store_batch_free(batch);
-    return NULL;
-}
-
-static void run_share(bool is_one, int writers, unsigned commands)
-{
-    char name[64];
-    struct writer all[WRITERS_MAX];
-    uint64_t count = 0;
-    CHECK(writers > 0 && writers <= WRITERS_MAX);
-    for (int i = 0; i < writers; i++)
-        all[i] = (struct writer){.commands = commands, .state = (uint64_t)i * 1000003 + 1};
-    for (int i = 0; i < writers; i++)
-        all[i].store = is_one && i ? all[0].store : open_store(i);
-    struct lap start = lap_now();
-    for (int i = 0; i < writers; i++)
-        CHECK(pthread_create(&all[i].thread, NULL, writer_run, &all[i]) == 0);
-    nanosleep(&(struct timespec){.tv_sec = SECONDS}, NULL);
-    is_over = true;
-    for (int i = 0; i < writers; i++) {
-        pthread_join(all[i].thread, NULL);
-        count += all[i].count;
-    }
-    snprintf(name, sizeof name, "%d writers, %s, %u a batch", writers,
-             is_one ? "one database" : "one each", commands);
-    report(name, start, count);
-    for (int i = 0; i < (is_one ? 1 : writers); i++)
-        store_close(all[i].store);
-}
-
 /* ------------------------------------------------------------------------------------------ */
 
 static bool run(int argc, char **argv)
 {
-    if (argc == 5 && strcmp(argv[2], "put") == 0)
-        run_put((unsigned)atoi(argv[3]), strcmp(argv[4], "sync") == 0);
-    else if (argc == 3 && strcmp(argv[2], "get") == 0)
+    if (argc == 3 && strcmp(argv[0], "put") == 0)
+        run_put((unsigned)atoi(argv[1]), strcmp(argv[2], "sync") == 0);
+    else if (argc == 1 && strcmp(argv[0], "get") == 0)
         run_get();
-    else if (argc == 3 && strcmp(argv[2], "iter") == 0)
+    else if (argc == 1 && strcmp(argv[0], "iter") == 0)
         run_iter();
-    else if (argc == 6 && strcmp(argv[2], "share") == 0)
-        run_share(strcmp(argv[3], "one") == 0, atoi(argv[4]), (unsigned)atoi(argv[5]));
     else
         return false;
     return true;
 }
 
-int main(int argc, char **argv)
+/* False: there is no such case. */
+static bool run_in_folder(int argc, char **argv)
 {
+    const char *parent = getenv("TMPDIR");
     char command[300];
-    if (argc < 3) {
-        fprintf(stderr, "usage: micro_store DIR put|get|iter|share ...\n");
-        return EXIT_FAILURE;
-    }
-    dir = argv[1];
-    if (strchr(dir, '\'') || snprintf(command, sizeof command, "rm -r '%s'", dir) > 250)
-        return EXIT_FAILURE;
+    snprintf(dir, sizeof dir, "%s/micro-store-XXXXXX", parent ? parent : "/tmp");
+    CHECK(!strchr(dir, '\'') && mkdtemp(dir));
     env = store_env_new(
         &(struct store_env_options){.block_cache_bytes = 256 << 20, .background_threads = 2});
     bool is_known = run(argc, argv);
     store_env_free(env);
-    if (!is_known || system(command) != 0)
+    snprintf(command, sizeof command, "rm -r '%s'", dir);
+    CHECK(system(command) == 0);
+    return is_known;
+}
+
+int main(int argc, char **argv)
+{
+    static char *cases[][4] = {{"put", "1", "async"}, {"put", "16", "sync"}, {"get"}, {"iter"}};
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (size_t i = 0; argc == 1 && i < sizeof cases / sizeof cases[0]; i++) {
+        int count = 0;
+        while (cases[i][count])
+            count++;
+        CHECK(run_in_folder(count, cases[i]));
+    }
+    if (argc > 1 && !run_in_folder(argc - 1, argv + 1)) {
+        fprintf(stderr, "usage: micro_store [put COMMANDS sync|async | get | iter]\n");
         return EXIT_FAILURE;
+    }
     return EXIT_SUCCESS;
 }
