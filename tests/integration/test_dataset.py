@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Every Debian package record as hashes and strings: loaded through one proxy, read back through another after a crash."""
+"""Debian's package records as hashes and strings: loaded through one proxy, read back through another after a crash."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from harness import Suite, check
 
 
 def options(parser):
-    parser.add_argument('--limit', type=int, default=0, help='only so many records')
+    parser.add_argument('--limit', type=int, default=10000, help='so many records (default %(default)s; 0: all)')
 
 
 suite = Suite(__doc__, options)
@@ -29,7 +29,7 @@ def packages(run, proxy, *words):
           % (' '.join(words), output, done.stderr.decode('utf-8', 'replace')[-1500:]))
 
 
-@suite.case('all package records survive kill -9 of a backend and read back identical')
+@suite.case('package records survive kill -9 of a backend and read back identical')
 def _(run):
     with Cluster(backends=2, partitions=2, proxies=2) as cluster:
         packages(run, cluster.proxies[0])
