@@ -28,7 +28,7 @@ static bool keep_journal_row(struct reader *reader, struct bytes key, struct byt
     if (!decode_journal_key(key, &position) || value.len < sizeof reader->newest)
         return false;
     struct bytes row = arena_copy(&reader->arena, value);
-    uint64_t serial = get_u64(row.data);
+    uint64_t serial = get_be64(row.data);
     reader->journal[position] = (struct bytes){row.data + sizeof serial, row.len - sizeof serial};
     reader->serials[position] = serial;
     if (serial > reader->newest)

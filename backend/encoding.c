@@ -61,21 +61,19 @@ static char *write_u8(char *to, uint8_t value)
 
 static char *write_u16(char *to, uint16_t value)
 {
-    value = __builtin_bswap16(value);
-    memcpy(to, &value, sizeof value);
+    put_be16(to, value);
     return to + sizeof value;
 }
 
 static char *write_u32(char *to, uint32_t value)
 {
-    value = __builtin_bswap32(value);
-    memcpy(to, &value, sizeof value);
+    put_be32(to, value);
     return to + sizeof value;
 }
 
 static char *write_u64(char *to, uint64_t value)
 {
-    put_u64(to, value);
+    put_be64(to, value);
     return to + sizeof value;
 }
 
@@ -203,7 +201,7 @@ struct bytes encode_prefix_end(struct arena *arena, struct bytes prefix)
 struct bytes encode_u64(struct arena *arena, uint64_t value)
 {
     char *row = arena_alloc(arena, sizeof value);
-    put_u64(row, value);
+    put_be64(row, value);
     return (struct bytes){row, sizeof value};
 }
 
@@ -303,8 +301,7 @@ static bool take_u16(struct bytes *row, uint16_t *value)
     struct bytes raw;
     if (!take_bytes(row, sizeof *value, &raw))
         return false;
-    memcpy(value, raw.data, sizeof *value);
-    *value = __builtin_bswap16(*value);
+    *value = get_be16(raw.data);
     return true;
 }
 
@@ -313,8 +310,7 @@ static bool take_u32(struct bytes *row, uint32_t *value)
     struct bytes raw;
     if (!take_bytes(row, sizeof *value, &raw))
         return false;
-    memcpy(value, raw.data, sizeof *value);
-    *value = __builtin_bswap32(*value);
+    *value = get_be32(raw.data);
     return true;
 }
 
@@ -323,7 +319,7 @@ static bool take_u64(struct bytes *row, uint64_t *value)
     struct bytes raw;
     if (!take_bytes(row, sizeof *value, &raw))
         return false;
-    *value = get_u64(raw.data);
+    *value = get_be64(raw.data);
     return true;
 }
 

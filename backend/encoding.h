@@ -34,6 +34,7 @@
 #pragma once
 
 #include "shared/arena.h"
+#include "shared/byte_order.h"
 #include "shared/bytes.h"
 
 enum type {
@@ -147,20 +148,8 @@ bool take_journal_space(struct bytes *row, struct bytes *space, uint16_t *counts
 struct bytes encode_rank_block(struct arena *arena, uint64_t count, uint64_t children);
 bool decode_rank_block(struct bytes value, uint64_t *count, uint64_t *children);
 
-/* Big-endian integers. */
 struct bytes encode_u64(struct arena *arena, uint64_t value);
 bool decode_u64(struct bytes value, uint64_t *number);
-static inline void put_u64(char *to, uint64_t value)
-{
-    value = __builtin_bswap64(value);
-    memcpy(to, &value, sizeof value);
-}
-static inline uint64_t get_u64(const char *from)
-{
-    uint64_t value;
-    memcpy(&value, from, sizeof value);
-    return __builtin_bswap64(value);
-}
 /* Order-preserving 8 bytes of a score: -0 becomes 0; NaN is not allowed. */
 uint64_t encode_score(double score);
 double decode_score(uint64_t bits);

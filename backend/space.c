@@ -505,7 +505,7 @@ static void put_journal_row(struct space_set *set)
     for (const struct holder *holder = set->dirty; holder; holder = holder->next_dirty)
         room += 1 + holder->space.name.len + 2 + (size_t)holder->dirty_count * SLOT_COUNT_BYTES_MAX;
     char *row = arena_alloc(&set->arena, room);
-    put_u64(row, ++set->serial);
+    put_be64(row, ++set->serial);
     char *to = row + sizeof set->serial;
     for (struct holder *holder = set->dirty; holder; holder = holder->next_dirty)
         to = write_changes(set, holder, to);

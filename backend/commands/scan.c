@@ -166,7 +166,7 @@ void cmd_scan(struct call *call)
 static struct bytes collection_scope(struct call *call, const struct entry *entry)
 {
     char *scope = arena_alloc(call->arena, sizeof(uint64_t) + entry->row_key.len);
-    put_u64(scope, entry->meta.version);
+    put_be64(scope, entry->meta.version);
     memcpy(scope + sizeof(uint64_t), entry->row_key.data, entry->row_key.len);
     return (struct bytes){scope, sizeof(uint64_t) + entry->row_key.len};
 }

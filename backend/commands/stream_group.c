@@ -21,9 +21,8 @@ enum {
 static char *start_key(struct call *call, char kind, struct bytes group, size_t more, char **to)
 {
     char *key = arena_alloc(call->arena, 5 + group.len + more);
-    uint32_t len = __builtin_bswap32((uint32_t)group.len);
     key[0] = kind;
-    memcpy(key + 1, &len, sizeof len);
+    put_be32(key + 1, (uint32_t)group.len);
     if (group.len)
         memcpy(key + 5, group.data, group.len);
     *to = key + 5 + group.len;
@@ -61,8 +60,7 @@ struct bytes given_row_key(struct call *call, struct bytes group, struct bytes c
 {
     char *to;
     char *key = start_key(call, KIND_GIVEN, group, 4 + consumer.len + STREAM_ID_BYTES, &to);
-    uint32_t len = __builtin_bswap32((uint32_t)consumer.len);
-    memcpy(to, &len, sizeof len);
+    put_be32(to, (uint32_t)consumer.len);
     if (consumer.len)
         memcpy(to + 4, consumer.data, consumer.len);
     to += 4 + consumer.len;
@@ -73,16 +71,14 @@ struct bytes given_row_key(struct call *call, struct bytes group, struct bytes c
 /* Takes kind and a text with its length from the front. */
 static bool take_text(struct bytes *row, struct bytes wanted)
 {
-    uint32_t len;
-    if (row->len < sizeof len)
+    if (row->len < 4)
         return false;
-    memcpy(&len, row->data, sizeof len);
-    len = __builtin_bswap32(len);
-    if (len != wanted.len || row->len - sizeof len < len ||
-        (len && memcmp(row->data + sizeof len, wanted.data, len) != 0))
+    uint32_t len = get_be32(row->data);
+    if (len != wanted.len || row->len - 4 < len ||
+        (len && memcmp(row->data + 4, wanted.data, len) != 0))
         return false;
-    row->data += sizeof len + len;
-    row->len -= sizeof len + len;
+    row->data += 4 + len;
+    row->len -= 4 + len;
     return true;
 }
 
@@ -103,9 +99,9 @@ static bool group_decode(struct bytes value, struct stream_group *group)
         return false;
     (void)stream_id_decode((struct bytes){value.data, STREAM_ID_BYTES}, &group->last);
     const char *rest = value.data + STREAM_ID_BYTES;
-    group->entries_read = (int64_t)get_u64(rest);
-    group->pending = get_u64(rest + 8);
-    group->consumers = get_u64(rest + 16);
+    group->entries_read = (int64_t)get_be64(rest);
+    group->pending = get_be64(rest + 8);
+    group->consumers = get_be64(rest + 16);
     return true;
 }
 
@@ -113,8 +109,8 @@ static bool consumer_decode(struct bytes value, struct stream_consumer *consumer
 {
     if (value.len != CONSUMER_BYTES)
         return false;
-    consumer->seen_ms = get_u64(value.data);
-    consumer->pending = get_u64(value.data + 8);
+    consumer->seen_ms = get_be64(value.data);
+    consumer->pending = get_be64(value.data + 8);
     consumer->exists = true;
     return true;
 }
@@ -123,8 +119,8 @@ static bool pending_decode(struct bytes value, struct stream_pending *pending)
 {
     if (value.len < PENDING_BYTES)
         return false;
-    pending->delivered_ms = get_u64(value.data);
-    pending->deliveries = get_u64(value.data + 8);
+    pending->delivered_ms = get_be64(value.data);
+    pending->deliveries = get_be64(value.data + 8);
     pending->consumer = (struct bytes){value.data + PENDING_BYTES, value.len - PENDING_BYTES};
     return true;
 }
@@ -210,9 +206,9 @@ void group_put(struct call *call, struct entry *entry, const struct stream_group
 {
     char value[GROUP_BYTES];
     (void)stream_id_encode(value, group->last);
-    put_u64(value + STREAM_ID_BYTES, (uint64_t)group->entries_read);
-    put_u64(value + STREAM_ID_BYTES + 8, group->pending);
-    put_u64(value + STREAM_ID_BYTES + 16, group->consumers);
+    put_be64(value + STREAM_ID_BYTES, (uint64_t)group->entries_read);
+    put_be64(value + STREAM_ID_BYTES + 8, group->pending);
+    put_be64(value + STREAM_ID_BYTES + 16, group->consumers);
     sub_put(call, entry, CF_DATA, group_row_key(call, group->name),
             (struct bytes){value, sizeof value});
 }
@@ -226,8 +222,8 @@ void consumer_put(struct call *call, struct entry *entry, struct bytes group,
                   const struct stream_consumer *consumer)
 {
     char value[CONSUMER_BYTES];
-    put_u64(value, consumer->seen_ms);
-    put_u64(value + 8, consumer->pending);
+    put_be64(value, consumer->seen_ms);
+    put_be64(value + 8, consumer->pending);
     sub_put(call, entry, CF_DATA, consumer_row_key(call, group, consumer->name),
             (struct bytes){value, sizeof value});
 }
@@ -271,8 +267,8 @@ void pending_put(struct call *call, struct entry *entry, struct bytes group, str
 {
     size_t len = PENDING_BYTES + pending->consumer.len;
     char *value = arena_alloc(call->arena, len);
-    put_u64(value, pending->delivered_ms);
-    put_u64(value + 8, pending->deliveries);
+    put_be64(value, pending->delivered_ms);
+    put_be64(value + 8, pending->deliveries);
     if (pending->consumer.len)
         memcpy(value + PENDING_BYTES, pending->consumer.data, pending->consumer.len);
     sub_put(call, entry, CF_DATA, pending_row_key(call, group, id), (struct bytes){value, len});

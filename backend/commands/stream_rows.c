@@ -127,8 +127,8 @@ void stream_id_reply(struct reply *reply, struct stream_id id)
 
 struct bytes stream_id_encode(char to[STREAM_ID_BYTES], struct stream_id id)
 {
-    put_u64(to, id.ms);
-    put_u64(to + 8, id.seq);
+    put_be64(to, id.ms);
+    put_be64(to + 8, id.seq);
     return (struct bytes){to, STREAM_ID_BYTES};
 }
 
@@ -136,7 +136,7 @@ bool stream_id_decode(struct bytes row, struct stream_id *id)
 {
     if (row.len != STREAM_ID_BYTES)
         return false;
-    *id = (struct stream_id){get_u64(row.data), get_u64(row.data + 8)};
+    *id = (struct stream_id){get_be64(row.data), get_be64(row.data + 8)};
     return true;
 }
 

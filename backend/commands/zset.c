@@ -48,7 +48,7 @@ int zset_score(struct call *call, struct entry *entry, struct bytes member, doub
 struct bytes zset_place(struct call *call, double score, struct bytes member)
 {
     char *place = arena_alloc(call->arena, sizeof(uint64_t) + member.len);
-    put_u64(place, encode_score(score));
+    put_be64(place, encode_score(score));
     if (member.len)
         memcpy(place + sizeof(uint64_t), member.data, member.len);
     return (struct bytes){place, sizeof(uint64_t) + member.len};
@@ -62,7 +62,7 @@ struct bytes zset_bound(struct call *call, double score, bool is_behind)
 static void put_score(struct call *call, struct entry *entry, struct bytes member, double score)
 {
     char bits[sizeof(uint64_t)];
-    put_u64(bits, encode_score(score));
+    put_be64(bits, encode_score(score));
     sub_put(call, entry, CF_DATA, member, (struct bytes){bits, sizeof bits});
 }
 

@@ -78,7 +78,7 @@ bool zset_first_bound(struct call *call, struct entry *entry, struct bytes *boun
 bool zset_place_at(struct call *call, struct entry *entry, uint64_t rank, struct bytes *place);
 static inline double zset_place_score(struct bytes place)
 {
-    return decode_score(get_u64(place.data));
+    return decode_score(get_be64(place.data));
 }
 static inline struct bytes zset_place_member(struct bytes place)
 {

@@ -149,7 +149,7 @@ static void sort_inputs(struct algebra *algebra)
 
 static double row_score(struct bytes value)
 {
-    return value.len == sizeof(uint64_t) ? decode_score(get_u64(value.data)) : 1;
+    return value.len == sizeof(uint64_t) ? decode_score(get_be64(value.data)) : 1;
 }
 
 static double combine(enum aggregate aggregate, double a, double b)

@@ -184,9 +184,9 @@ static bool name_window(struct call *call, struct entry *entry, const struct ran
     if (!name_reaches(zset_place_member(last), &range->from) ||
         !name_within(zset_place_member(first), &range->to))
         return true;
-    if (get_u64(first.data) != get_u64(last.data))
+    if (get_be64(first.data) != get_be64(last.data))
         return mixed_window(call, entry, range, is_reverse, window);
-    double score = decode_score(get_u64(first.data));
+    double score = decode_score(get_be64(first.data));
     if (range->from.side == 0) {
         window->from = zset_place(call, score, range->from.member);
         if (range->from.is_open)

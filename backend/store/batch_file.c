@@ -1,10 +1,10 @@
 #include "backend/store/batch_file.h"
 
+#include "shared/byte_order.h"
 #include "shared/check.h"
 #include "shared/error.h"
 
 #include <ctype.h>
-#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -185,38 +185,12 @@ void batch_file_zero_ahead(struct batch_file *file, size_t batch_len, uint64_t l
     (void)write_all(file->fd, &part, 1, end);
 }
 
-static void put_u32(char *to, uint32_t number)
-{
-    number = htole32(number);
-    memcpy(to, &number, sizeof number);
-}
-
-static void put_u64(char *to, uint64_t number)
-{
-    number = htole64(number);
-    memcpy(to, &number, sizeof number);
-}
-
-static uint32_t get_u32(const char *from)
-{
-    uint32_t number;
-    memcpy(&number, from, sizeof number);
-    return le32toh(number);
-}
-
-static uint64_t get_u64(const char *from)
-{
-    uint64_t number;
-    memcpy(&number, from, sizeof number);
-    return le64toh(number);
-}
-
 static uint64_t checksum(uint64_t index, uint64_t durable, struct bytes batch)
 {
     char head[20];
-    put_u32(head, (uint32_t)batch.len);
-    put_u64(head + 4, index);
-    put_u64(head + 12, durable);
+    put_le32(head, (uint32_t)batch.len);
+    put_le64(head + 4, index);
+    put_le64(head + 12, durable);
     return XXH3_64bits_withSeed(batch.data, batch.len, XXH3_64bits(head, sizeof head));
 }
 
@@ -225,10 +199,10 @@ bool batch_file_write(struct batch_file *file, uint64_t index, uint64_t durable,
     char header[HEADER_BYTES];
     CHECK(index == file->last + 1);
     CHECK(batch.len <= BATCH_BYTES_MAX);
-    put_u32(header + LENGTH_AT, (uint32_t)batch.len);
-    put_u64(header + CHECKSUM_AT, checksum(index, durable, batch));
-    put_u64(header + INDEX_AT, index);
-    put_u64(header + DURABLE_AT, durable);
+    put_le32(header + LENGTH_AT, (uint32_t)batch.len);
+    put_le64(header + CHECKSUM_AT, checksum(index, durable, batch));
+    put_le64(header + INDEX_AT, index);
+    put_le64(header + DURABLE_AT, durable);
     struct iovec parts[2] = {{header, HEADER_BYTES}, {(char *)(uintptr_t)batch.data, batch.len}};
     return write_all(file->fd, parts, 2, file->bytes);
 }
@@ -304,17 +278,17 @@ enum batch_read batch_reader_next(struct batch_reader *reader, uint64_t index, s
     if (result != BATCH_READ)
         return result;
     const char *header = reader->buf + reader->begin;
-    size_t len = get_u32(header + LENGTH_AT);
+    size_t len = get_le32(header + LENGTH_AT);
     uint64_t left = reader->limit - reader->at - HEADER_BYTES;
-    if (len > BATCH_BYTES_MAX || len > left || get_u64(header + INDEX_AT) != index)
+    if (len > BATCH_BYTES_MAX || len > left || get_le64(header + INDEX_AT) != index)
         return BATCH_READ_END;
     result = fill(reader, HEADER_BYTES + len);
     if (result != BATCH_READ)
         return result;
     header = reader->buf + reader->begin;
     *batch = (struct bytes){header + HEADER_BYTES, len};
-    reader->durable = get_u64(header + DURABLE_AT);
-    if (get_u64(header + CHECKSUM_AT) != checksum(index, reader->durable, *batch))
+    reader->durable = get_le64(header + DURABLE_AT);
+    if (get_le64(header + CHECKSUM_AT) != checksum(index, reader->durable, *batch))
         return BATCH_READ_END;
     reader->begin += HEADER_BYTES + len;
     reader->at += HEADER_BYTES + len;
@@ -329,7 +303,7 @@ uint64_t batch_reader_later(struct batch_reader *reader, uint64_t index)
     for (; reader->at + HEADER_BYTES <= reader->limit; reader->at++, reader->begin++) {
         if (fill(reader, HEADER_BYTES) != BATCH_READ)
             return 0;
-        uint64_t found = get_u64(reader->buf + reader->begin + INDEX_AT);
+        uint64_t found = get_le64(reader->buf + reader->begin + INDEX_AT);
         if (found <= index || found >= end)
             continue;
         if (tries++ == LATER_TRIES)

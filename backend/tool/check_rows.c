@@ -58,10 +58,10 @@ static bool has_form(const struct checked *key, struct bytes sub, struct bytes v
     case TYPE_SORTEDINT:
         return sub.len == 8 && value.len == 0;
     case TYPE_LIST:
-        return sub.len == 8 && get_u64(sub.data) >= key->meta.head &&
-               get_u64(sub.data) < key->meta.tail;
+        return sub.len == 8 && get_be64(sub.data) >= key->meta.head &&
+               get_be64(sub.data) < key->meta.tail;
     case TYPE_ZSET:
-        return value.len == SCORE_BYTES && !isnan(decode_score(get_u64(value.data)));
+        return value.len == SCORE_BYTES && !isnan(decode_score(get_be64(value.data)));
     case TYPE_BITMAP:
         return sub.len == 4 && value.len > 0 && value.len <= BITMAP_FRAGMENT;
     case TYPE_STREAM:

@@ -72,7 +72,7 @@ static void check_numbers(struct arena *arena, struct bytes row)
         CHECK(bytes_equal(encode_batch_header(arena, &header), row));
     if (row.len < 16)
         return;
-    double a = decode_score(get_u64(row.data)), b = decode_score(get_u64(row.data + 8));
+    double a = decode_score(get_be64(row.data)), b = decode_score(get_be64(row.data + 8));
     if (isnan(a) || isnan(b))
         return;
     uint64_t left = encode_score(a), right = encode_score(b);

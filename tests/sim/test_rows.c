@@ -170,7 +170,7 @@ static void note_versions(void)
         if (type_is_inline(metadata.type))
             continue;
         CHECK(version_count < VERSIONS_MAX);
-        put_u64(versions[version_count++], metadata.version);
+        put_be64(versions[version_count++], metadata.version);
     }
     overlay_iter_free(iter);
 }
@@ -182,7 +182,7 @@ static const char *name_of(const char *bytes)
     for (uint32_t i = 0; i < version_count; i++)
         if (memcmp(bytes, versions[i], 8) == 0)
             return "{version}";
-    uint64_t number = get_u64(bytes);
+    uint64_t number = get_be64(bytes);
     return number >= begin_ms && number < begin_ms + 1000 * 1000 ? "{now}" : NULL;
 }
 

@@ -278,8 +278,8 @@ START_TEST(scores_order_as_numbers)
         ck_assert(decode_score(encode_score(scores[i])) == scores[i]);
         for (size_t j = 0; j < count; j++) {
             char a[8], b[8];
-            put_u64(a, encode_score(scores[i]));
-            put_u64(b, encode_score(scores[j]));
+            put_be64(a, encode_score(scores[i]));
+            put_be64(b, encode_score(scores[j]));
             int expected = (scores[i] > scores[j]) - (scores[i] < scores[j]);
             ck_assert_int_eq(sign(memcmp(a, b, 8)), expected);
         }

@@ -79,7 +79,7 @@ static struct bytes expiry_row(void)
 static struct bytes indexed(const char *member)
 {
     char *sub = arena_alloc(&arena, 8 + strlen(member));
-    put_u64(sub, encode_score(1.5));
+    put_be64(sub, encode_score(1.5));
     memcpy(sub + 8, member, strlen(member));
     return sub_of("zset", (struct bytes){sub, 8 + strlen(member)});
 }
