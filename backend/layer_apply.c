@@ -19,6 +19,7 @@ enum {
     PLACES_MAX = 64, /* of a key's bytes that are looked at */
     DIGITS = 256,
     RADIX_MIN = 128, /* fewer rows are sorted by comparing */
+    AHEAD = 16,      /* rows that are fetched into the CPU's caches */
 };
 
 /* A row with the bytes of its key that tell it from most others, as a big-endian number; zeroes behind a short key. */
@@ -154,6 +155,17 @@ static int apply_portion(const struct target *to)
     return err;
 }
 
+/* The row that comes AHEAD rows later, and the bytes of one that is half as far and there by now. */
+static void fetch_ahead(const struct sorted *sorted, size_t i, size_t count)
+{
+    if (i + AHEAD >= count)
+        return;
+    const struct row *half = sorted[i + AHEAD / 2].row;
+    __builtin_prefetch(sorted[i + AHEAD].row);
+    __builtin_prefetch(half->key.data);
+    __builtin_prefetch(half->value.data);
+}
+
 static int apply_rows(const struct rows *rows, enum cf cf, const struct target *to)
 {
     struct sorted *room = malloc((2 * rows->count + 1) * sizeof *room);
@@ -163,6 +175,7 @@ static int apply_rows(const struct rows *rows, enum cf cf, const struct target *
     int err = OK;
     for (size_t i = 0; i < count && err == OK; i++) {
         const struct row *row = sorted[i].row;
+        fetch_ahead(sorted, i, count);
         if (row->state == ROW_VALUE)
             store_batch_put(to->batch, to->store, cf, row->key, row->value);
         else
