@@ -111,7 +111,7 @@ def ticket(farm, options, table):
 
 def whole(farm, options, table):
     backend, redis = farm.backend('behind', 'always'), farm.redis('redis-direct')
-    proxy = farm.proxy('front', ('127.0.0.1', backend.port))
+    proxy = farm.proxy('front', backend.addresses)
     systems = {'ours': System(proxy, [backend]), 'redis': System(redis)}
     for system in systems.values():
         load(system, 'SET key:{s} {x:64}', depth=64, count=100000)

@@ -15,27 +15,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Process, binary, free_ports, write_ini
 from rig import Farm, System, load
-
-
-def backend(farm, name, partitions):
-    port, path = free_ports(partitions), os.path.join(farm.folder, name + '.ini')
-    write_ini(path, [('backend', {'bind': '127.0.0.1', 'port': port, 'partitions': partitions, 'durability': 'os',
-                                  'secret': 'bench-secret', 'data': os.path.join(farm.folder, name + '-data')})])
-    process = Process(name, [binary('scree-backend'), '--config', path], farm.folder, [port + i for i in range(partitions)])
-    process.port = port
-    return farm.start(process)
-
-
-def proxy(farm, name, workers, address):
-    port, shards, path = free_ports(), os.path.join(farm.folder, name + '-s.ini'), os.path.join(farm.folder, name + '.ini')
-    write_ini(shards, [('map', {'epoch': 1}), ('shard s0', {'slots': '0-16383', 'address': '127.0.0.1:%d' % address})])
-    write_ini(path, [('proxy', {'listen': '127.0.0.1:%d' % port, 'admin': '', 'workers': workers, 'shards': shards}),
-                     ('upstream', {'secret': 'bench-secret'})])
-    process = Process(name, [binary('scree-proxy'), '--config', path], farm.folder, [port])
-    process.port = port
-    return farm.start(process)
 
 
 class Door:
@@ -71,7 +51,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix='scree-bench-') as folder:
         farm = Farm(folder)
         try:
-            one, two = backend(farm, 'one', 1), backend(farm, 'two', 2)
+            one, two = farm.backend('one', 'os'), farm.backend('two', 'os', partitions=2)
             parts = (one, [one.port]), (two, [two.port, two.port + 1])
             for process, ports in parts:
                 for port in ports:
@@ -79,7 +59,7 @@ def main():
             print('Partitions')
             for command in ('GET key:{k:100000}', 'SET key:{k:100000} {x:64}'):
                 compare(command.split()[0] + ' -P 16', *parts, command, options)
-            single, pair = proxy(farm, 'front-one', 1, one.port), proxy(farm, 'front-two', 2, one.port)
+            single, pair = farm.proxy('front-one', one.addresses), farm.proxy('front-two', one.addresses, workers=2)
             print('Workers of the proxy')
             for command in ('GET key:{k:100000}', 'SET key:{k:100000} {x:64}'):
                 compare(command.split()[0] + ' -P 16', (single, [single.port]), (pair, [pair.port] * 2), command, options)

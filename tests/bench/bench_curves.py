@@ -91,7 +91,7 @@ def section(title, name, sentence, *tables):
 def depth(farm, options):
     backend = farm.backend('behind', 'always')
     systems = {'scree ' + mode: System(farm.backend(mode, mode)) for mode in ('os', 'everysec', 'always')}
-    systems['scree always through the proxy'] = System(farm.proxy('front', ('127.0.0.1', backend.port)), [backend])
+    systems['scree always through the proxy'] = System(farm.proxy('front', backend.addresses), [backend])
     systems['redis unlogged'] = System(farm.redis('redis-plain'))
     systems.update({'redis ' + fsync: System(farm.redis_log(fsync)) for fsync in ('everysec', 'always')})
     for system in systems.values():

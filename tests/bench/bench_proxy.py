@@ -20,9 +20,10 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from bench_requests import CLIENTS, Farm, System, benchmark
+from bench_requests import benchmark
 from cluster import binary, is_sanitized
 from resp import Connection, encode
+from rig import CLIENTS, Farm, System
 
 KEYS, VALUE = 1000, 'v' * 16
 
@@ -36,8 +37,9 @@ def systems(farm):
     built = {}
     for name, shards, workers in (('1 shard', 1, 1), ('3 shards', 3, 1), ('2 workers', 1, 2)):
         servers = [farm.redis('redis-%s-%d' % (name.replace(' ', '-'), i)) for i in range(shards)]
-        proxy = farm.proxy('proxy-' + name.replace(' ', '-'), [server.address for server in servers], '', workers)
-        built[name] = System(name, proxy.port, [proxy] + servers)
+        proxy = farm.proxy('proxy-' + name.replace(' ', '-'), [server.address for server in servers], secret='',
+                           workers=workers)
+        built[name] = System(proxy, servers)
     return built
 
 
@@ -66,7 +68,7 @@ def main():
     if is_sanitized(binary('scree-proxy')):
         print('this proxy was built with a sanitizer: the figures below are of no use')
     with tempfile.TemporaryDirectory(prefix='scree-bench-') as folder:
-        farm = Farm(folder, [])
+        farm = Farm(folder)
         try:
             built = systems(farm)
             for name in ('1 shard', '3 shards'):

@@ -33,44 +33,27 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from certs import Kit
-from cluster import Oracle, Process, binary, even_slots, free_ports, is_sanitized, write_ini
+from cluster import Process, binary, free_ports, is_sanitized
 from page import FOLDER, heading
-from rig import CLIENTS
+from rig import CLIENTS, Farm, System
 
 SYSTEMS = ['redis', 'nutcracker', 'haproxy', 'scree-proxy', 'backend', 'scree']
 TLS_SYSTEMS = ['redis-tls', 'scree-proxy', 'proxy-tls', 'backend', 'backend-tls', 'scree', 'scree-tls']
 KEYSPACE = 100000
 
 
-class System:
-    """What redis-benchmark talks to: a port, and the processes whose CPU is counted, front first."""
-
-    def __init__(self, name, port, processes, words=()):
-        self.name, self.port, self.processes, self.words = name, port, processes, list(words)
-
-
-class Farm:
-    """All systems, started once."""
+class Peers(Farm):
+    """The systems by name."""
 
     def __init__(self, folder, wanted):
-        self.folder, self.systems, self.started, self.kit = folder, [], [], None
+        super().__init__(folder)
+        self.kit, self.systems = Kit(folder) if any('tls' in name for name in wanted) else None, {}
         try:
             for name in wanted:
-                self.systems.append(getattr(self, 'start_' + name.replace('-', '_'))())
+                self.systems[name] = getattr(self, 'start_' + name.replace('-', '_'))()
         except BaseException:
             self.stop()
             raise
-
-    def stop(self):
-        for process in reversed(self.started):
-            if process.alive():
-                process.child.terminate()
-                process.wait_exit(20)
-
-    def start(self, process):
-        self.started.append(process)
-        process.start()
-        return process
 
     def write(self, name, text):
         path = os.path.join(self.folder, name)
@@ -78,22 +61,20 @@ class Farm:
             file.write(text)
         return path
 
-    def redis(self, name):
-        oracle = Oracle(self.folder, name)
-        oracle.name = 'redis-server'
-        return self.start(oracle)
+    def peer(self, name, words, port, redis):
+        process = Process(name, words, self.folder, [port])
+        process.port = port
+        return System(self.start(process), [redis])
 
     def start_redis(self):
-        redis = self.redis('redis-alone')
-        return System('redis', redis.port, [redis])
+        return System(self.redis('redis-alone'))
 
     def start_nutcracker(self):
         redis, port = self.redis('redis-nutcracker'), free_ports()
         path = self.write('nutcracker.yml', 'bench:\n  listen: 127.0.0.1:%d\n  redis: true\n  hash: fnv1a_64\n'
                           '  distribution: ketama\n  servers:\n   - 127.0.0.1:%d:1\n' % (port, redis.port))
-        words = ['nutcracker', '-c', path, '-s', str(free_ports()), '-o', os.path.join(self.folder, 'nutcracker.out')]
-        front = self.start(Process('nutcracker', words, self.folder, [port]))
-        return System('nutcracker', port, [front, redis])
+        return self.peer('nutcracker', ['nutcracker', '-c', path, '-s', str(free_ports()), '-o',
+                                        os.path.join(self.folder, 'nutcracker.out')], port, redis)
 
     def start_haproxy(self):
         redis, port = self.redis('redis-haproxy'), free_ports()
@@ -101,96 +82,44 @@ class Farm:
                           '  timeout connect 5s\n  timeout client 60s\n  timeout server 60s\n'
                           'listen bench\n  bind 127.0.0.1:%d\n'
                           '  server redis 127.0.0.1:%d\n' % (port, redis.port))
-        front = self.start(Process('haproxy', ['haproxy', '-db', '-f', path], self.folder, [port]))
-        return System('haproxy', port, [front, redis])
-
-    def proxy(self, name, addresses, secret, workers=1):
-        port, shards = free_ports(), os.path.join(self.folder, name + '-shards.ini')
-        sections = [('map', {'epoch': 1})]
-        for i, (slots, address) in enumerate(zip(even_slots(len(addresses)), addresses)):
-            sections.append(('shard s%d' % i, {'slots': slots, 'address': '%s:%d' % address}))
-        write_ini(shards, sections)
-        path = os.path.join(self.folder, name + '.ini')
-        write_ini(path, [('proxy', {'listen': '127.0.0.1:%d' % port, 'admin': '', 'workers': workers, 'shards': shards}),
-                         ('upstream', {'secret': secret})])
-        process = Process(name, [binary('scree-proxy'), '--config', path], self.folder, [port])
-        process.port = port
-        self.start(process)
-        process.name = 'scree-proxy'
-        return process
-
-    def backend(self, name, partitions, secret):
-        port, path = free_ports(partitions), os.path.join(self.folder, name + '.ini')
-        write_ini(path, [('backend', {'bind': '127.0.0.1', 'port': port, 'partitions': partitions, 'secret': secret,
-                                      'data': os.path.join(self.folder, name + '-data'), 'durability': 'always'})])
-        process = Process(name, [binary('scree-backend'), '--config', path], self.folder,
-                          [port + i for i in range(partitions)])
-        process.port = port
-        self.start(process)
-        process.name = 'scree-backend'
-        return process
+        return self.peer('haproxy', ['haproxy', '-db', '-f', path], port, redis)
 
     def start_scree_proxy(self):
         redis = self.redis('redis-scree')
-        proxy = self.proxy('proxy-alone', [redis.address], '')
-        return System('scree-proxy', proxy.port, [proxy, redis])
+        return System(self.proxy('proxy-alone', [redis.address], secret=''), [redis])
 
     def start_backend(self):
-        backend = self.backend('backend-alone', 1, '')
-        return System('backend', backend.port, [backend])
+        return System(self.backend('backend-alone', secret=''))
 
     def start_scree(self):
-        backend = self.backend('backend-behind', 2, 'bench-secret')
-        proxy = self.proxy('proxy-front', [('127.0.0.1', port) for port in backend.ports], 'bench-secret')
-        return System('scree', proxy.port, [proxy, backend])
+        backend = self.backend('backend-behind', partitions=2)
+        return System(self.proxy('proxy-front', backend.addresses), [backend])
 
+    # ---- TLS
 
-    def tls(self):
-        """Certificates, and what redis-benchmark is told to use them."""
-        self.kit = kit = self.kit or Kit(self.folder)
-        return kit, ['--tls', '--cacert', kit.ca.cert, '--cert', kit.client.cert, '--key', kit.client.key]
+    def tls_words(self):
+        client = self.kit.client
+        return ['--tls', '--cacert', self.kit.ca.cert, '--cert', client.cert, '--key', client.key]
 
     def start_redis_tls(self):
-        kit, words = self.tls()
-        oracle = Oracle(self.folder, 'redis-tls')
         port = free_ports()
-        oracle.argv += ['--tls-port', str(port)] + [word for name, text in kit.listening().items()
-                                                    for word in ('--' + name, text)]
-        return System('redis-tls', port, [self.start(oracle)], words)
+        listening = [word for name, text in self.kit.listening().items() for word in ('--' + name, text)]
+        redis = self.redis('redis-tls', ['--tls-port', str(port)] + listening)
+        redis.port = port
+        return System(redis, words=self.tls_words())
 
     def start_proxy_tls(self):
-        kit, words = self.tls()
-        redis, port = self.redis('redis-behind-tls'), free_ports()
-        shards, path = os.path.join(self.folder, 'tls-shards.ini'), os.path.join(self.folder, 'proxy-tls.ini')
-        write_ini(shards, [('map', {'epoch': 1}), ('shard s0', {'slots': '0-16383', 'address': '%s:%d' % redis.address})])
-        write_ini(path, [('proxy', dict(kit.listening(), listen='', admin='', workers=1, shards=shards,
-                                        **{'tls-listen': '127.0.0.1:%d' % port}))])
-        proxy = self.start(Process('proxy-tls', [binary('scree-proxy'), '--config', path], self.folder, [port]))
-        return System('proxy-tls', port, [proxy, redis], words)
+        redis = self.redis('redis-behind-tls')
+        proxy = self.proxy('proxy-tls', [redis.address], secret='', tls=self.kit)
+        return System(proxy, [redis], self.tls_words())
 
     def start_backend_tls(self):
-        kit, words = self.tls()
-        port, path = free_ports(), os.path.join(self.folder, 'backend-tls.ini')
-        write_ini(path, [('backend', dict(kit.listening(), port=-1, data=os.path.join(self.folder, 'tls-data'),
-                                          **{'tls-port': port}))])
-        backend = self.start(Process('backend-tls', [binary('scree-backend'), '--config', path], self.folder, [port]))
-        return System('backend-tls', port, [backend], words)
+        return System(self.backend('backend-tls', secret='', tls=self.kit), words=self.tls_words())
 
     def start_scree_tls(self):
-        kit, words = self.tls()
-        first, port, secret = free_ports(2), free_ports(), 'bench-secret'
-        paths = [os.path.join(self.folder, 'scree-tls-%s.ini' % name) for name in ('backend', 'shards', 'proxy')]
-        write_ini(paths[0], [('backend', dict(kit.listening(), port=-1, partitions=2, secret=secret, durability='always',
-                                              data=os.path.join(self.folder, 'scree-tls-data'), **{'tls-port': first}))])
-        write_ini(paths[1], [('map', {'epoch': 1})] + [('shard s%d' % i, {'slots': slots, 'address': '127.0.0.1:%d' % (first + i)})
-                                                       for i, slots in enumerate(even_slots(2))])
-        write_ini(paths[2], [('proxy', dict(kit.listening(), listen='', admin='', workers=1, shards=paths[1],
-                                            **{'tls-listen': '127.0.0.1:%d' % port})),
-                             ('upstream', dict(kit.connecting(), secret=secret))])
-        backend = self.start(Process('scree-backend', [binary('scree-backend'), '--config', paths[0]], self.folder,
-                                     [first, first + 1]))
-        proxy = self.start(Process('scree-proxy', [binary('scree-proxy'), '--config', paths[2]], self.folder, [port]))
-        return System('scree-tls', port, [proxy, backend], words)
+        backend = self.backend('scree-tls-backend', partitions=2, tls=self.kit)
+        proxy = self.proxy('scree-tls-proxy', backend.addresses, tls=self.kit, upstream=self.kit.connecting())
+        return System(proxy, [backend], self.tls_words())
 
 
 # ---- measuring ---------------------------------------------------------------------------------------------------
@@ -208,7 +137,7 @@ def benchmark(system, command, depth, size, count, clients=CLIENTS):
     after = [process.cpu_seconds() for process in system.processes]
     rows = [line.split('","') for line in done.stdout.decode().splitlines() if line.startswith('"' + command.upper())]
     if not rows:
-        raise RuntimeError('redis-benchmark against %s: %s' % (system.name, done.stdout + done.stderr))
+        raise RuntimeError('redis-benchmark against %s: %s' % (system.process.name, done.stdout + done.stderr))
     figures = [word.strip('"') for word in rows[0]]
     return Sample(float(figures[1]), float(figures[4]), float(figures[6]),
                   [(b - a) * 1e6 / count for a, b in zip(before, after)])
@@ -228,13 +157,13 @@ def measure(farm, options):
         for depth in options.depths:
             for command in ('set', 'get'):
                 row = {}
-                for system in farm.systems:
+                for name, system in farm.systems.items():
                     probe = benchmark(system, command, depth, size, 2000 * min(depth, 16))
                     system.count = max(1000, int(probe.rate * options.run_seconds / depth) * depth)
-                    row[system.name] = []
+                    row[name] = []
                 for _ in range(options.repeat):
-                    for system in farm.systems:
-                        row[system.name].append(benchmark(system, command, depth, size, system.count))
+                    for name, system in farm.systems.items():
+                        row[name].append(benchmark(system, command, depth, size, system.count))
                 results[size, depth, command] = {name: median(samples) for name, samples in row.items()}
                 print_row(size, depth, command, results[size, depth, command])
     return results
@@ -337,7 +266,7 @@ def main():
     if any(name in wanted for name in ('scree-proxy', 'backend', 'scree')) and is_sanitized(binary('scree-proxy')):
         print('these programs were built with a sanitizer: the figures below are of no use')
     with tempfile.TemporaryDirectory(prefix='scree-bench-') as folder:
-        farm = Farm(folder, wanted)
+        farm = Peers(folder, wanted)
         try:
             results = measure(farm, options)
         finally:

@@ -20,11 +20,14 @@ from harness import wait_for
 from resp import Connection
 
 CLIENTS = 50
+SECRET = 'bench-secret'
 
 
 class System:
-    def __init__(self, process, also=()):
-        self.process, self.port, self.processes = process, process.port, [process] + list(also)
+    """What clients talk to, and the processes behind it; `words` are what redis-benchmark has to be told."""
+
+    def __init__(self, process, also=(), words=()):
+        self.process, self.port, self.processes, self.words = process, process.port, [process] + list(also), list(words)
 
 
 class Farm:
@@ -53,20 +56,30 @@ class Farm:
         name = 'redis-' + fsync
         return self.redis(name, ['--appendonly', 'yes', '--appendfsync', fsync, '--appenddirname', name + '-log'])
 
-    def backend(self, name, durability, store=()):
-        port, path = free_ports(), os.path.join(self.folder, name + '.ini')
-        write_ini(path, [('backend', {'bind': '127.0.0.1', 'port': port, 'durability': durability, 'secret': 'bench-secret',
-                                      'data': os.path.join(self.folder, name + '-data')}), ('store', dict(store))])
-        process = Process(name, [binary('scree-backend'), '--config', path], self.folder, [port])
-        process.port = port
+    def backend(self, name, durability='always', store=(), partitions=1, secret=SECRET, tls=None):
+        """With `tls`, a Kit, it listens to TLS only."""
+        port, path = free_ports(partitions), os.path.join(self.folder, name + '.ini')
+        options = {'bind': '127.0.0.1', 'port': port, 'partitions': partitions, 'durability': durability, 'secret': secret,
+                   'data': os.path.join(self.folder, name + '-data')}
+        if tls:
+            options.update(tls.listening(), port=-1, **{'tls-port': port})
+        write_ini(path, [('backend', options), ('store', dict(store))])
+        process = Process(name, [binary('scree-backend'), '--config', path], self.folder, range(port, port + partitions))
+        process.port, process.addresses = port, [('127.0.0.1', port + i) for i in range(partitions)]
         return self.start(process)
 
-    def proxy(self, name, address):
-        port, shards = free_ports(), os.path.join(self.folder, name + '-shards.ini')
-        write_ini(shards, [('map', {'epoch': 1}), ('shard s0', {'slots': even_slots(1)[0], 'address': '%s:%d' % address})])
-        path = os.path.join(self.folder, name + '.ini')
-        write_ini(path, [('proxy', {'listen': '127.0.0.1:%d' % port, 'admin': '', 'workers': 1, 'shards': shards}),
-                         ('upstream', {'secret': 'bench-secret'})])
+    def proxy(self, name, addresses, secret=SECRET, workers=1, tls=None, upstream=()):
+        """A shard for each address. With `tls` it listens to TLS only; `upstream` is for that section."""
+        port, path = free_ports(), os.path.join(self.folder, name + '.ini')
+        shards = os.path.join(self.folder, name + '-shards.ini')
+        write_ini(shards, [('map', {'epoch': 1})] + [
+            ('shard s%d' % i, {'slots': slots, 'address': '%s:%d' % address})
+            for i, (slots, address) in enumerate(zip(even_slots(len(addresses)), addresses))])
+        listen = '127.0.0.1:%d' % port
+        options = {'listen': listen, 'admin': '', 'workers': workers, 'shards': shards}
+        if tls:
+            options.update(tls.listening(), listen='', **{'tls-listen': listen})
+        write_ini(path, [('proxy', options), ('upstream', dict(upstream, secret=secret))])
         process = Process(name, [binary('scree-proxy'), '--config', path], self.folder, [port])
         process.port = port
         return self.start(process)
