@@ -3,6 +3,7 @@
  *
  * The metadata row counts the fields; each field is a row: field → value, in byte order of the fields.
  */
+#include "backend/commands/sample.h"
 #include "backend/commands/scan.h"
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
@@ -312,8 +313,6 @@ void cmd_hscan(struct call *call)
 
 /* ---- HRANDFIELD ---- */
 
-enum { REPEATS_MAX = 1 << 20 }; /* of a negative count: what one request may make the server hold */
-
 static void reply_random(struct call *call, struct bytes field, struct bytes value,
                          bool with_values)
 {
@@ -397,54 +396,20 @@ static void random_repeated(struct call *call, struct entry *entry, uint64_t cou
         reply_random(call, picks[i].field, picks[i].value, with_values);
 }
 
-/* Reads count and WITHVALUES; replies what is wrong with them. */
-static bool random_arguments(struct call *call, int64_t *count, bool *with_values)
-{
-    if (!call_int64(call, 2, count))
-        return false;
-    if (*count < -INT64_MAX) {
-        call_errorf(call, "ERR value is out of range, value must between %lld and %lld",
-                    (long long)-INT64_MAX, (long long)INT64_MAX);
-        return false;
-    }
-    *with_values = call->argc == 4;
-    if (call->argc > 4 || (*with_values && !bytes_is(call->argv[3], "withvalues"))) {
-        call_error(call, ERR_SYNTAX);
-        return false;
-    }
-    if (*with_values && (*count < -INT64_MAX / 2 || *count > INT64_MAX / 2)) {
-        call_error_text(call, "ERR value is out of range");
-        return false;
-    }
-    return true;
-}
-
 void cmd_hrandfield(struct call *call)
 {
     struct entry entry;
-    int64_t wanted = 1;
-    bool with_values = false;
-    if (call->argc > 2 && !random_arguments(call, &wanted, &with_values))
+    struct sample_wish wish;
+    if (!sample_parse(call, "withvalues", &wish) || !hash_open_read(call, &entry) ||
+        !sample_bound(call, &entry, &wish))
         return;
-    if (!hash_open_read(call, &entry))
-        return;
-    bool repeat = wanted < 0;
-    uint64_t count = repeat ? (uint64_t)-wanted : (uint64_t)wanted;
-    if (!entry.exists)
-        count = 0;
-    else if (!repeat && count > entry.meta.size)
-        count = entry.meta.size;
-    if (repeat && count > REPEATS_MAX) {
-        call_error_text(call, "ERR value is out of range");
-        return;
-    }
-    if (call->argc > 2)
-        reply_array(&call->reply,
-                    (int64_t)(with_values && call->reply.resp < 3 ? count * 2 : count));
+    bool is_flat = wish.has_option && call->reply.resp < 3;
+    if (wish.has_count)
+        reply_array(&call->reply, (int64_t)(is_flat ? wish.count * 2 : wish.count));
     else if (!entry.exists)
         reply_null(&call->reply);
-    if (count > 0 && repeat)
-        random_repeated(call, &entry, count, with_values);
-    else if (count > 0)
-        random_distinct(call, &entry, count, with_values);
+    if (wish.count > 0 && wish.repeats)
+        random_repeated(call, &entry, wish.count, wish.has_option);
+    else if (wish.count > 0)
+        random_distinct(call, &entry, wish.count, wish.has_option);
 }

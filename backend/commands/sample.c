@@ -7,6 +7,49 @@
 
 enum { STEPS_MAX = 512 }; /* a row further ahead is sought, not walked to */
 
+/* ---- arguments ---- */
+
+static bool out_of_range(struct call *call)
+{
+    call_error_text(call, "ERR value is out of range");
+    return false;
+}
+
+bool sample_parse(struct call *call, const char *option, struct sample_wish *wish)
+{
+    int64_t wanted;
+    *wish = (struct sample_wish){.count = 1};
+    if (call->argc == 2)
+        return true;
+    if (!call_int64(call, 2, &wanted))
+        return false;
+    if (wanted < -INT64_MAX) {
+        call_errorf(call, "ERR value is out of range, value must between %lld and %lld",
+                    (long long)-INT64_MAX, (long long)INT64_MAX);
+        return false;
+    }
+    wish->has_count = true;
+    wish->has_option = call->argc == 4;
+    if (call->argc > 4 || (wish->has_option && !bytes_is(call->argv[3], option))) {
+        call_error(call, ERR_SYNTAX);
+        return false;
+    }
+    wish->repeats = wanted < 0;
+    wish->count = wish->repeats ? (uint64_t)-wanted : (uint64_t)wanted;
+    return !wish->has_option || wish->count <= INT64_MAX / 2 || out_of_range(call);
+}
+
+bool sample_bound(struct call *call, const struct entry *entry, struct sample_wish *wish)
+{
+    if (!entry->exists)
+        wish->count = 0;
+    else if (!wish->repeats && wish->count > entry->meta.size)
+        wish->count = entry->meta.size;
+    return !wish->repeats || wish->count <= SAMPLE_REPEATS_MAX || out_of_range(call);
+}
+
+/* ---- rows ---- */
+
 static int by_row(const void *a, const void *b)
 {
     const struct sample *x = a;

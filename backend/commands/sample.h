@@ -1,11 +1,24 @@
 /*
- * sample.h - random rows of a collection, every choice equally likely, in O(count · log n).
+ * sample.h - random rows of a collection, every choice equally likely, in O(count · log n); and what HRANDFIELD,
+ * SRANDMEMBER and ZRANDMEMBER are asked for.
  */
 #pragma once
 
 #include "backend/keyspace.h"
 
 enum { SAMPLE_REPEATS_MAX = 1 << 20 }; /* with repeats: what one request may make the server hold */
+
+/* `KEY [count [WITHVALUES]]` */
+struct sample_wish {
+    bool has_count;
+    bool has_option; /* the word behind count */
+    bool repeats;    /* count is negative: any row again and again */
+    uint64_t count;
+};
+/* `option` in lower case. False: replied. */
+bool sample_parse(struct call *call, const char *option, struct sample_wish *wish);
+/* Asks a collection for no more than it has. False: replied. */
+bool sample_bound(struct call *call, const struct entry *entry, struct sample_wish *wish);
 
 struct sample {
     uint64_t row; /* its number in order */

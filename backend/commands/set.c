@@ -286,57 +286,27 @@ void cmd_spop(struct call *call)
         pop_picks(call, &entry, picks, 1);
 }
 
-static void random_many(struct call *call)
-{
-    struct entry entry;
-    int64_t wanted;
-    if (!call_int64(call, 2, &wanted))
-        return;
-    if (wanted < -INT64_MAX) {
-        call_errorf(call, "ERR value is out of range, value must between %lld and %lld",
-                    (long long)-INT64_MAX, (long long)INT64_MAX);
-        return;
-    }
-    if (!set_open(call, 1, OPEN_READ, &entry))
-        return;
-    bool repeat = wanted < 0;
-    uint64_t count = repeat ? (uint64_t)-wanted : (uint64_t)wanted;
-    if (!entry.exists)
-        count = 0;
-    else if (!repeat && count > entry.meta.size)
-        count = entry.meta.size;
-    if (repeat && count > SAMPLE_REPEATS_MAX) {
-        call_error_text(call, "ERR value is out of range");
-        return;
-    }
-    const struct sample *picks = count == 0 ? NULL
-                                 : repeat   ? sample_repeated(call, &entry, CF_DATA, count)
-                                            : sample_distinct(call, &entry, CF_DATA, count);
-    if (call->failed)
-        return;
-    reply_array(&call->reply, (int64_t)count);
-    for (uint64_t i = 0; i < count; i++)
-        reply_bulk(&call->reply, picks[i].sub);
-}
-
 void cmd_srandmember(struct call *call)
 {
     struct entry entry;
+    struct sample_wish wish;
     if (call->argc > 3) {
         call_error(call, ERR_SYNTAX);
         return;
     }
-    if (call->argc == 3) {
-        random_many(call);
+    if (!sample_parse(call, "", &wish) || !set_open(call, 1, OPEN_READ, &entry) ||
+        !sample_bound(call, &entry, &wish))
         return;
-    }
-    if (!set_open(call, 1, OPEN_READ, &entry))
+    const struct sample *picks = wish.count == 0 ? NULL
+                                 : wish.repeats
+                                     ? sample_repeated(call, &entry, CF_DATA, wish.count)
+                                     : sample_distinct(call, &entry, CF_DATA, wish.count);
+    if (call->failed)
         return;
-    if (!entry.exists) {
+    if (wish.has_count)
+        reply_array(&call->reply, (int64_t)wish.count);
+    else if (!entry.exists)
         reply_null(&call->reply);
-        return;
-    }
-    const struct sample *picks = sample_distinct(call, &entry, CF_DATA, 1);
-    if (picks)
-        reply_bulk(&call->reply, picks->sub);
+    for (uint64_t i = 0; i < wish.count; i++)
+        reply_bulk(&call->reply, picks[i].sub);
 }

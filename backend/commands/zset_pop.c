@@ -2,6 +2,7 @@
  * zset_pop.c - taking the lowest or highest members, waiting for them or not; and members by chance.
  */
 #include "backend/blocking.h"
+#include "backend/commands/sample.h"
 #include "backend/commands/zset.h"
 #include "backend/handlers.h"
 #include "backend/notify.h"
@@ -198,9 +199,8 @@ void cmd_bzmpop(struct call *call)
 /* ---- ZRANDMEMBER ---- */
 
 enum {
-    REPEATS_MAX = 1 << 20, /* of a negative count: what one request may make the server hold */
-    WALK_RATIO = 16, /* above size / 16 wanted members a walk is cheaper than looking each up */
-};
+    WALK_RATIO = 16
+}; /* above size / 16 wanted members a walk is cheaper than looking each up */
 
 static bool reply_at(struct call *call, struct entry *entry, uint64_t rank, bool with_scores)
 {
@@ -277,55 +277,23 @@ static void random_repeated(struct call *call, struct entry *entry, uint64_t cou
     }
 }
 
-/* Reads count and WITHSCORES; replies what is wrong with them. */
-static bool random_arguments(struct call *call, int64_t *count, bool *with_scores)
-{
-    if (!call_int64(call, 2, count))
-        return false;
-    if (*count < -INT64_MAX) {
-        call_errorf(call, "ERR value is out of range, value must between %lld and %lld",
-                    (long long)-INT64_MAX, (long long)INT64_MAX);
-        return false;
-    }
-    *with_scores = call->argc == 4;
-    if (call->argc > 4 || (*with_scores && !bytes_is(call->argv[3], "withscores")))
-        return syntax_error(call);
-    if (*with_scores && (*count < -INT64_MAX / 2 || *count > INT64_MAX / 2)) {
-        call_error_text(call, "ERR value is out of range");
-        return false;
-    }
-    return true;
-}
-
 void cmd_zrandmember(struct call *call)
 {
     struct entry entry;
-    int64_t wanted = 1;
-    bool with_scores = false;
-    if (call->argc > 2 && !random_arguments(call, &wanted, &with_scores))
+    struct sample_wish wish;
+    if (!sample_parse(call, "withscores", &wish) || !zset_open_read(call, call->argv[1], &entry) ||
+        !sample_bound(call, &entry, &wish))
         return;
-    if (!zset_open_read(call, call->argv[1], &entry))
-        return;
-    bool is_repeated = wanted < 0;
-    uint64_t count = is_repeated ? (uint64_t)-wanted : (uint64_t)wanted;
-    if (!entry.exists)
-        count = 0;
-    else if (!is_repeated && count > entry.meta.size)
-        count = entry.meta.size;
-    if (is_repeated && count > REPEATS_MAX) {
-        call_error_text(call, "ERR value is out of range");
-        return;
-    }
-    if (call->argc > 2)
-        reply_array(&call->reply, zset_reply_count(call, count, with_scores));
+    if (wish.has_count)
+        reply_array(&call->reply, zset_reply_count(call, wish.count, wish.has_option));
     else if (!entry.exists)
         reply_null(&call->reply);
-    if (count == 0)
+    if (wish.count == 0)
         return;
-    if (is_repeated)
-        random_repeated(call, &entry, count, with_scores);
-    else if (count <= entry.meta.size / WALK_RATIO)
-        random_few(call, &entry, count, with_scores);
+    if (wish.repeats)
+        random_repeated(call, &entry, wish.count, wish.has_option);
+    else if (wish.count <= entry.meta.size / WALK_RATIO)
+        random_few(call, &entry, wish.count, wish.has_option);
     else
-        random_many(call, &entry, count, with_scores);
+        random_many(call, &entry, wish.count, wish.has_option);
 }
