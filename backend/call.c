@@ -84,3 +84,15 @@ bool call_int64(struct call *call, uint32_t index, int64_t *value)
     call_error(call, ERR_NOT_INTEGER);
     return false;
 }
+
+bool call_positive(struct call *call, uint32_t index, const char *error, uint64_t *number)
+{
+    int64_t value;
+    CHECK(index < call->argc);
+    if (number_parse_int64(call->argv[index], &value) && value > 0) {
+        *number = (uint64_t)value;
+        return true;
+    }
+    call_error_text(call, error);
+    return false;
+}

@@ -7,7 +7,6 @@
 #include "backend/commands/list.h"
 #include "backend/handlers.h"
 #include "backend/notify.h"
-#include "shared/number.h"
 
 /* ---- from one list into another ---- */
 
@@ -170,24 +169,12 @@ void cmd_brpop(struct call *call)
     pop_waiting(call, LIST_TAIL);
 }
 
-/* Reads a number that must be positive; replies the error. */
-static bool parse_positive(struct call *call, uint32_t index, const char *error, uint64_t *number)
-{
-    int64_t value;
-    if (number_parse_int64(call->argv[index], &value) && value > 0) {
-        *number = (uint64_t)value;
-        return true;
-    }
-    call_error_text(call, error);
-    return false;
-}
-
 /* numkeys key … LEFT|RIGHT [COUNT n] from argument `at` on. */
 static bool parse_take(struct call *call, uint32_t at, struct take *take)
 {
     uint64_t keys;
     *take = (struct take){.keys = &call->argv[at + 1], .is_many = true, .count = 1};
-    if (!parse_positive(call, at, "ERR numkeys should be greater than 0", &keys))
+    if (!call_positive(call, at, "ERR numkeys should be greater than 0", &keys))
         return false;
     uint64_t options = call->argc - at - 1; /* arguments behind numkeys */
     if (keys >= options) {
@@ -204,7 +191,7 @@ static bool parse_take(struct call *call, uint32_t at, struct take *take)
         call_error(call, ERR_SYNTAX);
         return false;
     }
-    if (!parse_positive(call, end_at + 2, "ERR count should be greater than 0", &take->count))
+    if (!call_positive(call, end_at + 2, "ERR count should be greater than 0", &take->count))
         return false;
     if (end_at + 3 == call->argc)
         return true;

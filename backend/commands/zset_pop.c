@@ -141,17 +141,6 @@ void cmd_bzpopmax(struct call *call)
     pop_waiting(call, true);
 }
 
-static bool parse_positive(struct call *call, uint32_t index, const char *error, uint64_t *number)
-{
-    int64_t value;
-    if (number_parse_int64(call->argv[index], &value) && value > 0) {
-        *number = (uint64_t)value;
-        return true;
-    }
-    call_error_text(call, error);
-    return false;
-}
-
 static bool syntax_error(struct call *call)
 {
     call_error(call, ERR_SYNTAX);
@@ -164,7 +153,7 @@ static bool parse_take(struct call *call, uint32_t at, struct take *take)
     uint64_t keys;
     *take =
         (struct take){.keys = &call->argv[at + 1], .count = 1, .with_key = true, .is_nested = true};
-    if (!parse_positive(call, at, "ERR numkeys should be greater than 0", &keys))
+    if (!call_positive(call, at, "ERR numkeys should be greater than 0", &keys))
         return false;
     if (keys >= call->argc - at - 1)
         return syntax_error(call);
@@ -177,7 +166,7 @@ static bool parse_take(struct call *call, uint32_t at, struct take *take)
         return true;
     if (!bytes_is(call->argv[end_at + 1], "COUNT") || end_at + 2 == call->argc)
         return syntax_error(call);
-    if (!parse_positive(call, end_at + 2, "ERR count should be greater than 0", &take->count))
+    if (!call_positive(call, end_at + 2, "ERR count should be greater than 0", &take->count))
         return false;
     return end_at + 3 == call->argc || syntax_error(call);
 }
