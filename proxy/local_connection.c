@@ -9,47 +9,20 @@
 #include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/command_reply.h"
+#include "shared/hello.h"
 #include "shared/number.h"
 
 #include <limits.h>
 
 /* ---- HELLO ---- */
 
-static bool is_printable(struct bytes text)
-{
-    for (size_t i = 0; i < text.len; i++)
-        if (text.data[i] < '!' || text.data[i] > '~')
-            return false;
-    return true;
-}
-
 static bool set_name(struct client *client, struct bytes name, struct reply *reply)
 {
-    if (!is_printable(name)) {
-        reply_error(reply,
-                    "ERR Client names cannot contain spaces, newlines or special characters.");
+    if (!client_text_is_fine(name)) {
+        reply_code(reply, ERR_CLIENT_NAME);
         return false;
     }
     client_session_set_text(&client->session.name, name);
-    return true;
-}
-
-/* The version in argument 1; without one it stays as it is. False: an error was replied. */
-static bool hello_version(const struct bytes *argv, uint32_t argc, uint8_t *resp,
-                          struct reply *reply)
-{
-    int64_t version;
-    if (argc < 2)
-        return true;
-    if (!number_parse_int64(argv[1], &version)) {
-        reply_error(reply, "ERR Protocol version is not an integer or out of range");
-        return false;
-    }
-    if (version < 2 || version > 3) {
-        reply_code(reply, ERR_NOPROTO);
-        return false;
-    }
-    *resp = (uint8_t)version;
     return true;
 }
 
@@ -81,33 +54,18 @@ static bool hello_options(struct client *client, const struct bytes *argv, uint3
 void local_hello(struct client *client, struct request *request, struct reply *reply)
 {
     uint8_t resp = client->session.resp;
-    if (!hello_version(request_argv(request), request_argc(request), &resp, reply) ||
-        !hello_options(client, request_argv(request), request_argc(request), reply))
+    const struct bytes *argv = request_argv(request);
+    enum error err = hello_version(argv, request_argc(request), &resp);
+    if (err == OK && !hello_options(client, argv, request_argc(request), reply))
         return;
-    if (!client->session.is_authenticated) {
-        reply_error(reply, "NOAUTH HELLO must be called with the client already authenticated, "
-                           "otherwise the HELLO "
-                           "AUTH <user> <pass> option can be used to authenticate the client and "
-                           "select the RESP protocol "
-                           "version at the same time");
+    if (err == OK && !client->session.is_authenticated)
+        err = ERR_HELLO_NOAUTH;
+    if (err != OK) {
+        reply_code(reply, err);
         return;
     }
     client->session.resp = reply->resp = resp;
-    reply_map(reply, 7);
-    reply_bulk_text(reply, "server");
-    reply_bulk_text(reply, "redis");
-    reply_bulk_text(reply, "version");
-    reply_bulk_text(reply, "7.0.15");
-    reply_bulk_text(reply, "proto");
-    reply_int(reply, resp);
-    reply_bulk_text(reply, "id");
-    reply_int(reply, (int64_t)client->id);
-    reply_bulk_text(reply, "mode");
-    reply_bulk_text(reply, "standalone");
-    reply_bulk_text(reply, "role");
-    reply_bulk_text(reply, "master");
-    reply_bulk_text(reply, "modules");
-    reply_array(reply, 0);
+    hello_reply(reply, resp, client->id);
 }
 
 /* ---- the small ones ---- */
@@ -270,7 +228,7 @@ void local_client_setinfo(struct client *client, struct request *request, struct
     bool is_name = bytes_is(argv[2], "lib-name");
     if (!is_name && !bytes_is(argv[2], "lib-ver")) {
         reply_errorf(reply, "ERR Unrecognized option '%.*s'", (int)argv[2].len, argv[2].data);
-    } else if (!is_printable(argv[3])) {
+    } else if (!client_text_is_fine(argv[3])) {
         reply_errorf(reply, "ERR %s cannot contain spaces, newlines or special characters.",
                      is_name ? "lib-name" : "lib-ver");
     } else {

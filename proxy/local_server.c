@@ -3,6 +3,7 @@
  */
 #include "proxy/local.h"
 #include "proxy/worker.h"
+#include "shared/hello.h"
 
 void local_time(struct client *client, struct request *request, struct reply *reply)
 {
@@ -29,7 +30,9 @@ void local_lolwut(struct client *client, struct request *request, struct reply *
     (void)request;
     reply_verbatim(
         reply, "txt",
-        BYTES("A scree is a slope of loose stones: many, each on its own.\nRedis ver. 7.0.15\n"));
+        BYTES(
+            "A scree is a slope of loose stones: many, each on its own.\nRedis ver. " REDIS_VERSION
+            "\n"));
 }
 
 void local_module_list(struct client *client, struct request *request, struct reply *reply)

@@ -6,7 +6,7 @@
 #include "backend/partition.h"
 #include "backend/session.h"
 #include "backend/settings.h"
-#include "shared/number.h"
+#include "shared/hello.h"
 
 #include <limits.h>
 
@@ -42,41 +42,14 @@ void cmd_auth(struct call *call)
 
 /* ---- HELLO ---- */
 
-static bool is_printable(struct bytes text)
-{
-    for (size_t i = 0; i < text.len; i++)
-        if (text.data[i] < '!' || text.data[i] > '~')
-            return false;
-    return true;
-}
-
 /* Replies an error and returns false when a name has bytes that would break CLIENT LIST. */
 static bool set_name(struct call *call, struct bytes name)
 {
-    if (!is_printable(name)) {
-        call_error_text(call,
-                        "ERR Client names cannot contain spaces, newlines or special characters.");
+    if (!client_text_is_fine(name)) {
+        call_error(call, ERR_CLIENT_NAME);
         return false;
     }
     session_set_text(&call->session->name, name);
-    return true;
-}
-
-/* The version in argument 1; without one it stays as it is. False: an error was replied. */
-static bool hello_version(struct call *call, uint8_t *resp)
-{
-    int64_t version;
-    if (call->argc < 2)
-        return true;
-    if (!number_parse_int64(call->argv[1], &version)) {
-        call_error_text(call, "ERR Protocol version is not an integer or out of range");
-        return false;
-    }
-    if (version < 2 || version > 3) {
-        call_error(call, ERR_NOPROTO);
-        return false;
-    }
-    *resp = (uint8_t)version;
     return true;
 }
 
@@ -107,33 +80,18 @@ void cmd_hello(struct call *call)
 {
     struct session *session = call->session;
     uint8_t resp = session->resp;
-    if (!hello_version(call, &resp) || !hello_options(call))
+    enum error err = hello_version(call->argv, call->argc, &resp);
+    if (err == OK && !hello_options(call))
         return;
-    if (!session->is_authenticated && settings_needs_password(call->partition->settings)) {
-        call_error_text(
-            call, "NOAUTH HELLO must be called with the client already authenticated, otherwise "
-                  "the HELLO "
-                  "AUTH <user> <pass> option can be used to authenticate the client and select the "
-                  "RESP protocol version at the same time");
+    if (err == OK && !session->is_authenticated &&
+        settings_needs_password(call->partition->settings))
+        err = ERR_HELLO_NOAUTH;
+    if (err != OK) {
+        call_error(call, err);
         return;
     }
     session->resp = call->reply.resp = resp;
-    struct reply *reply = &call->reply;
-    reply_map(reply, 7);
-    reply_bulk_text(reply, "server");
-    reply_bulk_text(reply, "redis");
-    reply_bulk_text(reply, "version");
-    reply_bulk_text(reply, "7.0.15");
-    reply_bulk_text(reply, "proto");
-    reply_int(reply, resp);
-    reply_bulk_text(reply, "id");
-    reply_int(reply, (int64_t)session->id);
-    reply_bulk_text(reply, "mode");
-    reply_bulk_text(reply, "standalone");
-    reply_bulk_text(reply, "role");
-    reply_bulk_text(reply, "master");
-    reply_bulk_text(reply, "modules");
-    reply_array(reply, 0);
+    hello_reply(&call->reply, resp, session->id);
 }
 
 /* ---- the small ones ---- */
@@ -230,7 +188,7 @@ void cmd_client_setinfo(struct call *call)
                     call->argv[2].data);
         return;
     }
-    if (!is_printable(call->argv[3])) {
+    if (!client_text_is_fine(call->argv[3])) {
         call_errorf(call, "ERR %s cannot contain spaces, newlines or special characters.",
                     is_name ? "lib-name" : "lib-ver");
         return;

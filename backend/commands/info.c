@@ -16,6 +16,7 @@
 #include "backend/stats.h"
 #include "shared/check.h"
 #include "shared/clock.h"
+#include "shared/hello.h"
 #include "shared/latency.h"
 
 #include <inttypes.h>
@@ -66,8 +67,9 @@ static void print_server(const struct call *call, struct out *out)
     executable[len > 0 ? len : 0] = 0;
     if (uname(&name) != 0)
         memset(&name, 0, sizeof name);
-    out_printf(out, "redis_version:7.0.15\r\nredis_git_sha1:00000000\r\nredis_git_dirty:0\r\nredis_"
-                    "build_id:0\r\n");
+    out_printf(out,
+               "redis_version:" REDIS_VERSION "\r\nredis_git_sha1:00000000\r\nredis_git_dirty:0\r\n"
+               "redis_build_id:0\r\n");
     out_printf(out, "redis_mode:standalone\r\nos:%s %s %s\r\narch_bits:64\r\n", name.sysname,
                name.release, name.machine);
     out_printf(out,

@@ -11,6 +11,7 @@
 #include "backend/stats.h"
 #include "backend/upkeep.h"
 #include "shared/command_reply.h"
+#include "shared/hello.h"
 #include "shared/number.h"
 
 #include <limits.h>
@@ -279,7 +280,7 @@ void cmd_module_help(struct call *call)
 
 void cmd_lolwut(struct call *call)
 {
-    reply_verbatim(&call->reply, "txt", BYTES("Redis ver. 7.0.15\n"));
+    reply_verbatim(&call->reply, "txt", BYTES("Redis ver. " REDIS_VERSION "\n"));
 }
 
 /* ---- SLOWLOG ---- */

@@ -7,6 +7,7 @@
 #include "backend/session.h"
 #include "shared/acl.h"
 #include "shared/digest.h"
+#include "shared/hello.h"
 #include "shared/log.h"
 
 #include <stdio.h>
@@ -254,7 +255,7 @@ void api_install(struct script_vm *vm)
                    {"LOG_NOTICE", 2}, {"LOG_WARNING", 3},
                    {"REPL_NONE", 0},  {"REPL_AOF", 1},
                    {"REPL_SLAVE", 2}, {"REPL_REPLICA", 2},
-                   {"REPL_ALL", 3},   {"REDIS_VERSION_NUM", 0x0007000f}};
+                   {"REPL_ALL", 3},   {"REDIS_VERSION_NUM", REDIS_VERSION_NUMBER}};
     lua_State *lua = vm->lua;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         lua_pushcfunction(lua, functions[i].func);
@@ -264,7 +265,7 @@ void api_install(struct script_vm *vm)
         lua_pushinteger(lua, numbers[i].value);
         lua_setfield(lua, -2, numbers[i].name);
     }
-    lua_pushliteral(lua, "7.0.15");
+    lua_pushliteral(lua, REDIS_VERSION);
     lua_setfield(lua, -2, "REDIS_VERSION");
 }
 
