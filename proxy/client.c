@@ -428,6 +428,7 @@ struct request *client_new_request(struct client *client, const struct command *
     struct request *request = request_new(client->worker, command);
     uint8_t wish = client->session.reply_wish;
     request->client = client;
+    request->resp = client->session.resp;
     request->is_queued = true;
     request->is_silent = wish == REPLY_WISH_OFF || wish == REPLY_WISH_SKIP;
     slow_remember(request, client->worker->taken);
@@ -439,7 +440,7 @@ struct request *client_begin_reply(struct client *client, const struct command *
                                    struct reply *reply)
 {
     struct request *request = client_new_request(client, command);
-    *reply = (struct reply){.out = request_reply_out(request), .resp = client->session.resp};
+    *reply = (struct reply){.out = request_reply_out(request), .resp = request->resp};
     return request;
 }
 

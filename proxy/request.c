@@ -59,6 +59,7 @@ struct request *request_new(struct proxy_worker *worker, const struct command *c
     request->worker = worker;
     request->command = command;
     request->part.request = request;
+    request->resp = 2;
     return request;
 }
 
@@ -249,7 +250,7 @@ static void request_merge(struct request *request)
     if (request->is_blocking)
         blocked_answered(client);
     struct out *out = request_reply_out(request);
-    struct reply reply = {.out = out, .resp = client->session.resp};
+    struct reply reply = {.out = out, .resp = request->resp};
     for (uint32_t i = 0; i < parts->count; i++)
         (void)request_reply(request, i);
     struct merge merge = {.rule = request->command->merge,
@@ -426,7 +427,7 @@ static void local_continue(struct request *request)
         request->is_async = false;
         if (!client && !request->is_internal)
             break;
-        struct reply reply = {.out = kept_out(request), .resp = client ? client->session.resp : 2};
+        struct reply reply = {.out = kept_out(request), .resp = request->resp};
         request->is_running = true;
         local->done(client, request, client ? &reply : NULL);
         request->is_running = false;
@@ -442,7 +443,7 @@ void request_run_local(struct request *request, request_done_fn *handler, uint32
     CHECK(request->is_queued);
     request->worker->argc = argc;
     request->is_silent = session->reply_wish != REPLY_WISH_ON;
-    struct reply reply = {.out = request_reply_out(request), .resp = session->resp};
+    struct reply reply = {.out = request_reply_out(request), .resp = request->resp};
     request->is_running = true;
     handler(client, request, &reply);
     request->is_running = false;
@@ -488,7 +489,7 @@ static void send_to(struct request *request, const struct fan_out *how, uint32_t
     struct pool *pool = &request->worker->pool;
     struct client *client = request->client;
     bool is_control = how->lane == LANE_CONTROL;
-    uint8_t resp = client && !is_control ? client->session.resp : 2;
+    uint8_t resp = client && !is_control ? request->resp : 2;
     struct place *place = how->place;
     struct bytes words[FAN_OUT_ARGS];
     const struct bytes *argv = how->argv;

@@ -47,6 +47,15 @@ def _(run):
         crowd_plays(run, [cluster.proxies[0].address], 20, 6, 1500)
 
 
+@suite.case('a reply that comes late speaks the protocol of its request, whatever HELLO came behind it')
+def _(run):
+    listing = ['CLIENT', 'LIST', 'ID', '0']  # asks all workers
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster, cluster.connect() as client:
+        replies = client.pipeline([['HELLO', 3], listing, ['HELLO', 2], listing, ['HELLO', 3], listing, ['HELLO', 2]])
+        kinds = [kind for kind, _ in replies[1::2]]
+        check(kinds == ['=', '$', '='], 'of a verbatim string, RESP3, 2, 3: %r' % replies[1::2])
+
+
 @suite.case('replies stay in order on TCP and Unix sockets alike')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1, unix=True) as cluster:
