@@ -489,7 +489,7 @@ static void send_to(struct request *request, const struct fan_out *how, uint32_t
     struct pool *pool = &request->worker->pool;
     struct client *client = request->client;
     bool is_control = how->lane == LANE_CONTROL;
-    uint8_t resp = client && !is_control ? request->resp : 2;
+    uint8_t resp = is_control ? 2 : request->resp;
     struct place *place = how->place;
     struct bytes words[FAN_OUT_ARGS];
     const struct bytes *argv = how->argv;
