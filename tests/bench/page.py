@@ -6,11 +6,12 @@ import platform
 import subprocess
 
 from cluster import binary
-from machine import pauses
+from machine import page_ns, pauses
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = os.path.join(ROOT, 'docs', 'benchmarks')
 BUSY = 0.1  # of a core's time, lost to others
+DEAR_NS = 500  # for a byte of some other page
 
 
 def version(words):
@@ -41,10 +42,11 @@ def rocksdb_build():
 
 def heading(title, script):
     """The top of a page of measurements: by what, when, where, with which programs."""
-    lost, longest = pauses(1)
+    (lost, longest), page = pauses(1), page_ns()
     lines = ['# ' + title, '', 'Written by `%s`, which says what is measured and how.' % script, '',
              '- %s, load average before the run %.1f' % (datetime.date.today().isoformat(), os.getloadavg()[0]),
-             '- %s; of a second of one core others took %.0f %%, up to %.1f ms at a time' % (machine(), lost * 100, longest)]
+             '- %s; of a second of one core others took %.0f %%, up to %.1f ms at a time; a byte of some other page '
+             'of 4 KB took %.0f ns' % (machine(), lost * 100, longest, page)]
     for words in (['redis-server', '--version'], ['redis-benchmark', '--version'], ['haproxy', '-v'],
                   ['nutcracker', '--version'], [binary('scree-proxy'), '--version'],
                   [binary('scree-backend'), '--version']):
@@ -53,6 +55,9 @@ def heading(title, script):
     if lost > BUSY:
         lines += ['', '**A machine as busy with other work measures that work too: what stands beside each other may be compared, no figure '
                   'believed.**']
+    if page > DEAR_NS:
+        lines += ['', '**Where pages are that dear, redis-server pays most, for it keeps all of its data in pages of 4 KB, and Scree much of it '
+                  'in huge ones: ratios to it are better here than elsewhere.**']
     return '\n'.join(lines) + '\n'
 
 
