@@ -298,8 +298,7 @@ bool commit_settle(struct commit *commit)
     bool is_big = overlay_current(commit->overlay)->arena.bytes > SETTLE_NOW_BYTES;
     turn(commit);
     end_layer(commit);
-    if (is_big || store_figure(commit->store, "stalled") ||
-        store_figure(commit->store, "delayed_write_rate")) { /* that may take long */
+    if (is_big || store_holds_writes(commit->store)) { /* that may take long */
         begin_settling(commit);
         return false;
     }

@@ -226,6 +226,8 @@ void store_info(struct store *store, struct out *out);
  * that writes are held to while compaction is behind; 0: they are not), "disk_free_bytes" (0: none, or unknown),
  * "running_compactions", "running_flushes". */
 uint64_t store_figure(struct store *store, const char *name);
+/* The engine takes no writes, or holds them to a rate, until compaction has followed: what writes, a flush too, may take long. */
+bool store_holds_writes(struct store *store);
 /* Compaction is half as far behind as it may be before the engine holds writes back. Asks the engine a dozen figures. */
 bool store_is_behind(struct store *store);
 /* What lies on each level, all column families together. */

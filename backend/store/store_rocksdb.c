@@ -225,7 +225,7 @@ static void shorten_log(struct store *store)
 {
     char reason[256];
     bool is_in_files = store->db && atomic_load(&store->filed) == batch_log_last(store->log);
-    if (store_figure(store, "stalled") || store_figure(store, "delayed_write_rate"))
+    if (store_holds_writes(store))
         return; /* a flush would wait for compaction */
     if (!store->db || atomic_load(&store->stopped) ||
         (!is_in_files && batch_log_bytes(store->log) < LOG_BYTES_LEFT))

@@ -125,6 +125,14 @@ uint64_t store_figure(struct store *store, const char *name)
     return value;
 }
 
+bool store_holds_writes(struct store *store)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    bool holds = figure_locked(store, "stalled") || figure_locked(store, "delayed_write_rate");
+    pthread_rwlock_unlock(&store->lock);
+    return holds;
+}
+
 static bool cf_is_behind(struct store *store, enum cf cf)
 {
     return level0_files(store, cf) >= LEVEL0_SLOW / 2 ||

@@ -808,6 +808,11 @@ void store_maintain(struct store *store)
     store_compact(store, CF_RANK, BYTES(""), BYTES(""));
 }
 
+bool store_holds_writes(struct store *store)
+{
+    return store->stopped != OK;
+}
+
 bool store_is_behind(struct store *store)
 {
     (void)store;

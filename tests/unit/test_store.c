@@ -280,7 +280,7 @@ START_TEST(a_stop_leaves_no_long_log_to_the_next_start)
         commit();
     }
     ck_assert_uint_gt(store_figure(store, "wal_bytes"), 8 << 20);
-    while (store_figure(store, "stalled") || store_figure(store, "delayed_write_rate"))
+    while (store_holds_writes(store))
         sched_yield(); /* a stop does not wait for compactions, and leaves the log */
     store_close(store);
     ck_assert_uint_lt(path_bytes(store_path, ".batches"), 1 << 20);
