@@ -217,16 +217,20 @@ START_TEST(memory_is_bounded_and_what_is_used_stays)
 {
     struct range_cache_figures figures;
     char collection[16];
+    int mistaken = 0; /* marks are few: one may be taken for another's */
     walk_twice("hot", NULL, false, "abc", true);
     for (int i = 0; i < 5000; i++) {
         snprintf(collection, sizeof collection, "c%d", i);
         struct run_place place = place_in(collection, NULL, false);
-        /* Marks are few: where they are many, one may be taken for another's. */
-        ck_assert(walk(&place, "abcdefghij", true) || walk(&place, "abcdefghij", true));
+        if (walk(&place, "abcdefghij", true))
+            mistaken++;
+        else
+            ck_assert(walk(&place, "abcdefghij", true));
         ck_assert_str_eq(found("hot", NULL, false), "abc");
         range_cache_figures(cache, &figures);
         ck_assert_uint_le(figures.bytes, CACHE_BYTES);
     }
+    ck_assert_int_le(mistaken, 5);
     ck_assert_ptr_null(found("c0", NULL, false));
     ck_assert_ptr_nonnull(found(collection, NULL, false));
 }
