@@ -1,5 +1,6 @@
 """machine.py - what the machine's other work, and its memory, take from whatever runs here."""
 
+import contextlib
 import mmap
 import random
 import statistics
@@ -39,7 +40,8 @@ def page_ns():
         return statistics.median(took)
 
     with mmap.mmap(-1, PAGES * mmap.PAGESIZE) as memory:
-        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        with contextlib.suppress(OSError):  # a kernel that has no huge pages does not know it
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
         places = [page * mmap.PAGESIZE for page in range(PAGES)]
         for place in places:
             memory[place] = 1
