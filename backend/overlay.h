@@ -76,7 +76,8 @@ void overlay_attempt_end(struct overlay *overlay, bool is_good);
 uint64_t overlay_generation(const struct overlay *overlay);
 
 /* The newest ticket whose effects were observed or made since the last overlay_observe_begin; 0: all of them are
- * durable. */
+ * durable. Effects that were rolled back do not count: a batch without effects is not written, so that its ticket would
+ * not end. */
 void overlay_observe_begin(struct overlay *overlay);
 uint64_t overlay_observed(const struct overlay *overlay);
 /* Something remembered was looked at that comes from effects of this ticket or older ones. */

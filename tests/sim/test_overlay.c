@@ -126,8 +126,19 @@ static void step_delete_range(struct world *world)
 }
 
 /* A command: a few effects, sometimes taken back. */
+/* The command reads its own effects. */
+static void step_read(struct world *world)
+{
+    char key[NAME_BYTES];
+    struct slice value;
+    for (int i = 0; i < KEYS; i++)
+        if (overlay_get(world->overlay, CF_DATA, key_of(i, key), &value) == OK)
+            slice_release(&value);
+}
+
 static void step_command(struct world *world)
 {
+    overlay_observe_begin(world->overlay);
     overlay_savepoint(world->overlay);
     world->saved = world->now;
     for (uint32_t i = 0, n = 1 + chance(world, 5); i < n; i++) {
@@ -139,10 +150,15 @@ static void step_command(struct world *world)
         else
             step_delete_range(world);
     }
+    if (chance(world, 2) == 0)
+        step_read(world);
     if (chance(world, 4) == 0) {
         overlay_rollback(world->overlay);
         world->now = world->saved;
     }
+    /* A reply must not wait for a batch that is never written. */
+    if (!overlay_dirty(world->overlay))
+        CHECK(overlay_observed(world->overlay) != overlay_ticket(world->overlay));
 }
 
 /* The layer that waits goes into the store's tables. */
