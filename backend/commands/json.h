@@ -4,7 +4,8 @@
  *   json_begin ─► edit: entry, root, matches ─► answer() for each match ─► json_finish: replies, saves
  *
  * A $ path answers an array with an element for each match, null where the value is of another kind. A path of the old
- * dialect answers for one match, and it is an error when there is none or it is of another kind.
+ * dialect answers for one match: for the first of a read, for the last of those that a change reached. It is an error
+ * when there is none or it is of another kind.
  */
 #pragma once
 
@@ -19,6 +20,13 @@ struct json_edit {
     struct json_matches matches;
     bool changed;
     const char *event; /* of a change: "json.arrappend" */
+};
+
+/* What a command answers for a key that does not exist. */
+enum json_missing {
+    MISSING_IS_NULL,
+    MISSING_IS_ERROR,
+    MISSING_IS_BY_PATH, /* an error with a $ path, null with one of the old dialect */
 };
 
 struct json_answer {
@@ -40,19 +48,19 @@ bool json_open_tree(struct call *call, const struct entry *entry, json **root);
 /* Writes the document back, with its TTL. */
 void json_save(struct call *call, struct entry *entry, json *root);
 
-/* Argument 1 is the key, `path_at` the path's (0: none given). A missing key: replies null, or an error when
- * `must_exist`. False: replied. */
-bool json_begin(struct call *call, uint32_t path_at, enum open_flag flags, bool must_exist,
-                struct json_edit *edit);
+/* Argument 1 is the key, `path_at` the path's (0: none given). False: replied, also for a missing key. */
+bool json_begin(struct call *call, uint32_t path_at, enum open_flag flags,
+                enum json_missing missing, struct json_edit *edit);
 /* The same in two steps: path and entry; then the tree and the matches. */
 bool json_begin_text(struct call *call, uint32_t path_at, enum open_flag flags,
                      struct json_edit *edit);
-bool json_begin_tree(struct json_edit *edit, bool must_exist);
+bool json_begin_tree(struct json_edit *edit, enum json_missing missing);
 /* Writes the document back with this value where json_place_find found the path's. */
 void json_save_place(struct json_edit *edit, struct bytes place, const json *value);
 /* Puts another value in the match's place. */
 void json_replace(struct json_edit *edit, const struct json_match *match, json *value);
-/* Asks answer() for every match, replies, and saves what was changed. `expected` names the kind: "an array". */
+/* Asks answer() for every match, replies, and saves what was changed. What lies in a container is asked before the
+ * container, so that a change of the container does not hide it. `expected` names the kind: "an array". */
 typedef void json_answer_fn(struct json_edit *edit, const struct json_match *match,
                             struct json_answer *answer);
 void json_finish(struct json_edit *edit, json_answer_fn *fn, const char *expected);

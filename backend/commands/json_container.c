@@ -55,7 +55,8 @@ static void answer_append(struct json_edit *edit, const struct json_match *match
 void cmd_json_arrappend(struct call *call)
 {
     struct array_edit array;
-    if (!values_parse(call, 3, &array) || !json_begin(call, 2, OPEN_WRITE, true, &array.edit))
+    if (!values_parse(call, 3, &array) ||
+        !json_begin(call, 2, OPEN_WRITE, MISSING_IS_ERROR, &array.edit))
         return;
     array.edit.event = "json.arrappend";
     json_finish(&array.edit, answer_append, "an array");
@@ -82,7 +83,7 @@ void cmd_json_arrinsert(struct call *call)
     struct array_edit array;
     int64_t at;
     if (!call_int64(call, 3, &at) || !values_parse(call, 4, &array) ||
-        !json_begin(call, 2, OPEN_WRITE, false, &array.edit))
+        !json_begin(call, 2, OPEN_WRITE, MISSING_IS_NULL, &array.edit))
         return;
     array.from = at;
     array.edit.event = "json.arrinsert";
@@ -118,7 +119,7 @@ void cmd_json_arrpop(struct call *call)
         return;
     }
     if ((call->argc == 4 && !call_int64(call, 3, &at)) ||
-        !json_begin(call, call->argc > 2 ? 2 : 0, OPEN_WRITE, true, &array.edit))
+        !json_begin(call, call->argc > 2 ? 2 : 0, OPEN_WRITE, MISSING_IS_ERROR, &array.edit))
         return;
     array.from = at;
     array.edit.event = "json.arrpop";
@@ -154,7 +155,7 @@ void cmd_json_arrtrim(struct call *call)
     int64_t from;
     int64_t to;
     if (!call_int64(call, 3, &from) || !call_int64(call, 4, &to) ||
-        !json_begin(call, 2, OPEN_WRITE, true, &array.edit))
+        !json_begin(call, 2, OPEN_WRITE, MISSING_IS_ERROR, &array.edit))
         return;
     array.from = from;
     array.to = to;
@@ -173,6 +174,7 @@ static void answer_index(struct json_edit *edit, const struct json_match *match,
     int64_t len = (int64_t)json_length(match->value);
     int64_t from = array->from < 0 ? array->from + len : array->from;
     int64_t to = array->to <= 0 ? array->to + len : array->to; /* 0: the end */
+    from = from >= len ? len - 1 : from;                       /* behind the end: the last */
     answer_int(answer, -1);
     for (int64_t i = from < 0 ? 0 : from; i < to && i < len; i++)
         if (json_equals(json_at(match->value, (size_t)i), array->values[0])) {
@@ -193,8 +195,13 @@ void cmd_json_arrindex(struct call *call)
     json *value = json_argument(call, 3);
     if (!value || (call->argc > 4 && !call_int64(call, 4, &from)) ||
         (call->argc > 5 && !call_int64(call, 5, &to)) ||
-        !json_begin(call, 2, OPEN_READ, true, &array.edit))
+        !json_begin(call, 2, OPEN_READ, MISSING_IS_BY_PATH, &array.edit))
         return;
+    if (!array.edit.path.is_legacy && json_kind_of(value) <= JSON_KIND_ARRAY) {
+        call_errorf(call, "WRONGTYPE wrong type of value - expected a scalar but found an %s",
+                    json_kind_name(value));
+        return;
+    }
     array.values = &value;
     array.from = from;
     array.to = to;
@@ -217,23 +224,26 @@ static void answer_object_length(struct json_edit *edit, const struct json_match
         answer_int(answer, (int64_t)json_length(match->value));
 }
 
-static void reply_lengths(struct call *call, json_answer_fn *fn, const char *expected)
+void cmd_json_arrlen(struct call *call)
 {
     struct json_edit edit;
     if (call->argc > 3)
         call_error_arity(call);
-    else if (json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, false, &edit))
-        json_finish(&edit, fn, expected);
-}
-
-void cmd_json_arrlen(struct call *call)
-{
-    reply_lengths(call, answer_array_length, "an array");
+    else if (json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, MISSING_IS_BY_PATH, &edit))
+        json_finish(&edit, answer_array_length, "an array");
 }
 
 void cmd_json_objlen(struct call *call)
 {
-    reply_lengths(call, answer_object_length, "an object");
+    struct json_edit edit;
+    if (call->argc > 3)
+        call_error_arity(call);
+    else if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, MISSING_IS_BY_PATH, &edit))
+        return;
+    else if (edit.path.is_legacy && edit.matches.count == 0)
+        reply_null(&call->reply);
+    else
+        json_finish(&edit, answer_object_length, "an object");
 }
 
 static void reply_names(struct call *call, const json *value)
@@ -254,7 +264,7 @@ void cmd_json_objkeys(struct call *call)
         call_error_arity(call);
         return;
     }
-    if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, false, &edit))
+    if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, MISSING_IS_BY_PATH, &edit))
         return;
     if (!edit.path.is_legacy) {
         reply_array(&call->reply, (int64_t)edit.matches.count);

@@ -14,8 +14,18 @@ static const struct json_layout COMPACT;
 
 enum when { ALWAYS, ONLY_NEW, ONLY_OLD };
 
+/* A path that matches nothing and does not end in a member's name: nothing can be added there. */
+static void error_no_place(struct call *call, const struct json_path *path)
+{
+    if (json_path_ends_in_index(path))
+        call_error_text(call, "ERR array index out of range");
+    else
+        call_error_text(call, "ERR the path matches nothing; only a path that ends in a "
+                              "member's name can add a value");
+}
+
 /* Puts a value at a path: over every match, or as a new member of the objects in front of the path's last name.
- * False: nothing was to be done. */
+ * False: nothing was to be done, or an error was replied. */
 static bool put(struct json_edit *edit, json *value, enum when when)
 {
     struct json_path parent;
@@ -23,9 +33,14 @@ static bool put(struct json_edit *edit, json *value, enum when when)
     struct bytes name;
     for (size_t i = 0; i < edit->matches.count && when != ONLY_NEW; i++)
         json_replace(edit, edit->matches.items[i], value);
-    if (edit->matches.count || when == ONLY_OLD || !json_path_split(&edit->path, &parent, &name) ||
-        !json_path_find(edit->call->arena, &parent, edit->root, &parents))
+    if (edit->matches.count || when == ONLY_OLD)
         return edit->changed;
+    if (!json_path_split(&edit->path, &parent, &name)) {
+        error_no_place(edit->call, &edit->path);
+        return false;
+    }
+    if (!json_path_find(edit->call->arena, &parent, edit->root, &parents))
+        return false;
     for (size_t i = 0; i < parents.count; i++) {
         if (json_kind_of(parents.items[i]->value) != JSON_KIND_OBJECT)
             continue;
@@ -187,7 +202,12 @@ void cmd_json_merge(struct call *call)
         if (edit.matches.count == 0)
             (void)put(&edit, merge(NULL, patch), ALWAYS);
     }
-    reply_ok(&call->reply);
+    if (call->failed)
+        return;
+    if (edit.changed)
+        reply_ok(&call->reply);
+    else
+        reply_null(&call->reply);
     json_commit(&edit);
 }
 
@@ -506,7 +526,7 @@ void cmd_json_clear(struct call *call)
         call_error_arity(call);
         return;
     }
-    if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_WRITE, true, &edit))
+    if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_WRITE, MISSING_IS_ERROR, &edit))
         return;
     edit.event = "json.clear";
     for (size_t i = 0; i < edit.matches.count; i++)

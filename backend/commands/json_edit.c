@@ -137,13 +137,13 @@ bool json_begin_text(struct call *call, uint32_t path_at, enum open_flag flags,
            json_open_text(call, 1, flags, &edit->entry);
 }
 
-bool json_begin_tree(struct json_edit *edit, bool must_exist)
+bool json_begin_tree(struct json_edit *edit, enum json_missing missing)
 {
     struct call *call = edit->call;
     if (!json_open_tree(call, &edit->entry, &edit->root))
         return false;
     if (!edit->root) {
-        if (must_exist)
+        if (missing == MISSING_IS_ERROR || (missing == MISSING_IS_BY_PATH && !edit->path.is_legacy))
             json_error_no_key(call);
         else
             reply_null(&call->reply);
@@ -155,10 +155,10 @@ bool json_begin_tree(struct json_edit *edit, bool must_exist)
     return false;
 }
 
-bool json_begin(struct call *call, uint32_t path_at, enum open_flag flags, bool must_exist,
-                struct json_edit *edit)
+bool json_begin(struct call *call, uint32_t path_at, enum open_flag flags,
+                enum json_missing missing, struct json_edit *edit)
 {
-    return json_begin_text(call, path_at, flags, edit) && json_begin_tree(edit, must_exist);
+    return json_begin_text(call, path_at, flags, edit) && json_begin_tree(edit, missing);
 }
 
 void json_replace(struct json_edit *edit, const struct json_match *match, json *value)
@@ -191,26 +191,35 @@ static void reply_answer(struct call *call, const struct json_answer *answer)
         reply_null(&call->reply);
 }
 
+/* The answer that a path of the old dialect gives; NULL: there is none. */
+static const struct json_answer *only_answer(const struct json_edit *edit,
+                                             const struct json_answer *answers, size_t count)
+{
+    size_t at = 0;
+    for (size_t i = 1; i < count && edit->changed; i++)
+        if (answers[i].kind != ANSWER_NULL)
+            at = i;
+    return count && answers[at].kind != ANSWER_NULL ? &answers[at] : NULL;
+}
+
 void json_finish(struct json_edit *edit, json_answer_fn *fn, const char *expected)
 {
     struct call *call = edit->call;
     size_t count = edit->matches.count;
     struct json_answer *answers = arena_alloc(call->arena, (count + 1) * sizeof *answers);
-    const struct json_answer *told = NULL; /* of the old dialect: the first; of a change the last */
-    for (size_t i = 0; i < count && !call->failed; i++) {
+    for (size_t i = count; i-- > 0 && !call->failed;) {
         answers[i] = (struct json_answer){.kind = ANSWER_NULL};
         fn(edit, edit->matches.items[i], &answers[i]);
-        if (answers[i].kind != ANSWER_NULL && (!told || edit->changed))
-            told = &answers[i];
     }
     if (call->failed)
         return;
+    const struct json_answer *only = only_answer(edit, answers, count);
     if (!edit->path.is_legacy) {
         reply_array(&call->reply, (int64_t)count);
         for (size_t i = 0; i < count; i++)
             reply_answer(call, &answers[i]);
-    } else if (told) {
-        reply_answer(call, told);
+    } else if (only) {
+        reply_answer(call, only);
     } else if (count && !expected) {
         reply_null(&call->reply);
     } else if (expected) {

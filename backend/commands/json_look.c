@@ -22,9 +22,12 @@ void cmd_json_type(struct call *call)
         call_error_arity(call);
         return;
     }
-    if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, false, &edit))
+    bool is_resp3 = call->reply.resp == 3;
+    if (is_resp3) /* around whatever the answer is */
+        reply_array(&call->reply, 1);
+    if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, MISSING_IS_NULL, &edit))
         return;
-    if (call->argc == 2)
+    if (call->argc == 2 && !is_resp3)
         edit.path.is_legacy = false; /* without a path the answer is an array too */
     if (edit.path.is_legacy && edit.matches.count == 0)
         reply_null(&call->reply);
@@ -57,6 +60,10 @@ static void reply_as_resp(struct call *call, const json *value)
         reply_int(&call->reply, json_to_integer(value));
         return;
     case JSON_KIND_REAL:
+        if (call->reply.resp == 3) {
+            reply_double(&call->reply, json_to_double(value));
+            return;
+        }
         json_text_init(&text, call->arena);
         json_print(&text, value, &COMPACT, 0);
         reply_bulk(&call->reply, json_text_bytes(&text));
@@ -80,7 +87,7 @@ void cmd_json_resp(struct call *call)
         call_error_arity(call);
         return;
     }
-    if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, false, &edit))
+    if (!json_begin(call, call->argc > 2 ? 2 : 0, OPEN_READ, MISSING_IS_NULL, &edit))
         return;
     if (edit.path.is_legacy && edit.matches.count == 0) {
         json_error_no_path(call, &edit.path);
@@ -114,11 +121,14 @@ void cmd_json_debug_memory(struct call *call)
     }
     inner.argv++;
     inner.argc--;
-    if (!json_begin(&inner, inner.argc > 2 ? 2 : 0, OPEN_READ, false, &edit)) {
-        call->failed |= inner.failed;
-        return;
+    if (json_begin_text(&inner, inner.argc > 2 ? 2 : 0, OPEN_READ, &edit)) {
+        if (!edit.entry.exists && edit.path.is_legacy)
+            reply_int(&inner.reply, 0);
+        else if (!edit.entry.exists)
+            reply_array(&inner.reply, 0);
+        else if (json_begin_tree(&edit, MISSING_IS_NULL))
+            json_finish(&edit, answer_bytes, NULL);
     }
-    json_finish(&edit, answer_bytes, NULL);
     call->failed |= inner.failed;
 }
 

@@ -34,10 +34,32 @@ static json *calculate(const json *a, const json *b, bool multiply)
     return isfinite(real) ? json_new_real(real) : NULL;
 }
 
-/* The reply is JSON text: an array for a $ path, else one number. */
+/* Is there a reply for each match, or for one of them? */
+static bool is_array_reply(const struct json_edit *edit)
+{
+    return !edit->path.is_legacy || edit->call->reply.resp == 3;
+}
+
+static void reply_number(struct reply *reply, const json *number)
+{
+    if (json_kind_of(number) == JSON_KIND_INTEGER)
+        reply_int(reply, json_to_integer(number));
+    else if (json_kind_of(number) == JSON_KIND_REAL)
+        reply_double(reply, json_to_double(number));
+    else
+        reply_null(reply);
+}
+
+/* RESP2: JSON text, an array for a $ path, else one number. RESP3: an array of numbers and nulls. */
 static void reply_numbers(struct call *call, const struct json_edit *edit, const json *results)
 {
     struct json_text text;
+    if (call->reply.resp == 3) {
+        reply_array(&call->reply, (int64_t)json_length(results));
+        for (size_t i = 0; i < json_length(results); i++)
+            reply_number(&call->reply, json_at(results, i));
+        return;
+    }
     json_text_init(&text, call->arena);
     if (!edit->path.is_legacy)
         json_print(&text, results, &COMPACT, 0);
@@ -91,7 +113,7 @@ static void change_numbers(struct call *call, bool multiply, const char *event)
     if (!json_begin_text(call, 2, OPEN_WRITE, &edit))
         return;
     edit.event = event;
-    if (change_place(&edit, amount, multiply) || !json_begin_tree(&edit, true))
+    if (change_place(&edit, amount, multiply) || !json_begin_tree(&edit, MISSING_IS_ERROR))
         return;
     results = json_new_array();
     for (size_t i = 0; i < edit.matches.count; i++) {
@@ -105,10 +127,10 @@ static void change_numbers(struct call *call, bool multiply, const char *event)
             }
             json_replace(&edit, match, result);
         }
-        if (result || !edit.path.is_legacy)
+        if (result || is_array_reply(&edit))
             json_array_add(results, result ? result : json_parse(BYTES("null"), error));
     }
-    if (edit.path.is_legacy && json_length(results) == 0) {
+    if (!is_array_reply(&edit) && json_length(results) == 0) {
         if (edit.matches.count)
             call_error_text(call, "ERR wrong type of path value - expected a number");
         else
@@ -167,7 +189,7 @@ void cmd_json_strappend(struct call *call)
         call_error_text(call, "ERR expected a string");
         return;
     }
-    if (!json_begin(call, call->argc == 4 ? 2 : 0, OPEN_WRITE, true, &append.edit))
+    if (!json_begin(call, call->argc == 4 ? 2 : 0, OPEN_WRITE, MISSING_IS_ERROR, &append.edit))
         return;
     append.more = json_to_string(more);
     append.edit.event = "json.strappend";
@@ -189,7 +211,7 @@ void cmd_json_strlen(struct call *call)
     struct json_edit edit;
     if (call->argc > 3)
         call_error_arity(call);
-    else if (json_begin(call, call->argc == 3 ? 2 : 0, OPEN_READ, false, &edit))
+    else if (json_begin(call, call->argc == 3 ? 2 : 0, OPEN_READ, MISSING_IS_BY_PATH, &edit))
         json_finish(&edit, answer_length, "a string");
 }
 
@@ -214,7 +236,7 @@ void cmd_json_toggle(struct call *call)
         call_error_arity(call);
         return;
     }
-    if (!json_begin(call, call->argc == 3 ? 2 : 0, OPEN_WRITE, true, &edit))
+    if (!json_begin(call, call->argc == 3 ? 2 : 0, OPEN_WRITE, MISSING_IS_ERROR, &edit))
         return;
     edit.event = "json.toggle";
     json_finish(&edit, answer_toggle, "a bool");

@@ -1,8 +1,8 @@
 /*
  * json_find.c - the values a path means in a document.
  *
- * Segment by segment: every match so far is asked for its children. ".." asks a match, then all that is below it, each
- * before its own children.
+ * Segment by segment: every match so far is asked for its children. ".." goes through all that is below a match in the
+ * order of the document, each value before what is in it, and keeps what the segment selects.
  */
 #include "backend/json/json_path.h"
 #include "backend/json/json_segment.h"
@@ -174,26 +174,35 @@ static int64_t slice_end(int64_t at, int64_t len, int64_t low, int64_t high)
     return at < low ? low : at > high ? high : at;
 }
 
+/* A slice of an array: from, from + step … up to but without end. */
+struct run {
+    int64_t from, end, step;
+};
+
+/* False: the slice selects nothing. */
+static bool run_of(const struct json_selector *slice, int64_t len, struct run *run)
+{
+    run->step = slice->step > len + 1 ? len + 1 : slice->step < -len - 1 ? -len - 1 : slice->step;
+    if (run->step > 0) {
+        run->from = slice->has_from ? slice_end(slice->from, len, 0, len) : 0;
+        run->end = slice->has_to ? slice_end(slice->to, len, 0, len) : len;
+        return run->from < run->end;
+    }
+    run->from = slice->has_from ? slice_end(slice->from, len, -1, len - 1) : len - 1;
+    run->end = slice->has_to ? slice_end(slice->to, len, -1, len - 1) : -1;
+    return run->step < 0 && run->from > run->end;
+}
+
 static void select_slice(struct search *search, const struct json_match *match,
                          const struct json_selector *slice, struct json_matches *to)
 {
-    if (json_kind_of(match->value) != JSON_KIND_ARRAY || slice->step == 0)
+    struct run run;
+    if (json_kind_of(match->value) != JSON_KIND_ARRAY ||
+        !run_of(slice, (int64_t)json_length(match->value), &run))
         return;
-    int64_t len = (int64_t)json_length(match->value);
-    int64_t step = slice->step > len + 1    ? len + 1
-                   : slice->step < -len - 1 ? -len - 1
-                                            : slice->step;
-    if (step > 0) {
-        int64_t from = slice->has_from ? slice_end(slice->from, len, 0, len) : 0;
-        int64_t end = slice->has_to ? slice_end(slice->to, len, 0, len) : len;
-        for (int64_t i = from; i < end && !search->is_over; i += step)
-            matches_add(search, to, child_at(search, match, (size_t)i));
-    } else {
-        int64_t from = slice->has_from ? slice_end(slice->from, len, -1, len - 1) : len - 1;
-        int64_t end = slice->has_to ? slice_end(slice->to, len, -1, len - 1) : -1;
-        for (int64_t i = from; i > end && !search->is_over; i += step)
-            matches_add(search, to, child_at(search, match, (size_t)i));
-    }
+    for (int64_t i = run.from; (run.step > 0 ? i < run.end : i > run.end) && !search->is_over;
+         i += run.step)
+        matches_add(search, to, child_at(search, match, (size_t)i));
 }
 
 /* All children, or those for which the filter holds (NULL: none is asked). */
@@ -238,15 +247,52 @@ static void select_all(struct search *search, const struct json_match *match,
     }
 }
 
-/* The match, then everything below it. Depth is bounded by JSON_DEPTH_MAX. */
+/* ---- everything below a match ---- */
+
+static bool slice_has(const struct json_selector *slice, int64_t len, int64_t index)
+{
+    struct run run;
+    if (!run_of(slice, len, &run))
+        return false;
+    return (run.step > 0 ? index >= run.from && index < run.end
+                         : index <= run.from && index > run.end) &&
+           (index - run.from) % run.step == 0;
+}
+
+static bool selects(struct search *search, const struct json_selector *selector,
+                    const struct json_match *child)
+{
+    bool is_element = child->name.data == NULL;
+    int64_t len = is_element ? (int64_t)json_length(child->parent->value) : 0;
+    int64_t index = (int64_t)child->index;
+    switch (selector->kind) {
+    case SELECT_NAME:
+        return !is_element && bytes_equal(selector->name, child->name);
+    case SELECT_INDEX:
+        return is_element && (selector->index == index || selector->index == index - len);
+    case SELECT_SLICE:
+        return is_element && slice_has(selector, len, index);
+    case SELECT_ALL:
+        return true;
+    case SELECT_FILTER:
+        break;
+    }
+    return filter_holds(search, selector->filter, child->value);
+}
+
+/* Depth is bounded by JSON_DEPTH_MAX, and the work by what a path may look at. */
 static void select_deep(struct search *search, const struct json_match *match,
                         const struct json_segment *segment, struct json_matches *to)
 {
     struct json_matches children = {0};
-    select_all(search, match, segment, to);
     select_children(search, match, NULL, &children);
-    for (size_t i = 0; i < children.count && !search->is_over; i++)
+    for (size_t i = 0; i < children.count && !search->is_over; i++) {
+        search->visits += segment->count - 1;
+        for (uint32_t j = 0; j < segment->count && !search->is_over; j++)
+            if (selects(search, &segment->selectors[j], children.items[i]))
+                matches_add(search, to, children.items[i]);
         select_deep(search, children.items[i], segment, to);
+    }
 }
 
 /* ---- paths ---- */

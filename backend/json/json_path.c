@@ -377,6 +377,12 @@ bool json_path_parse(struct arena *arena, struct bytes text, struct json_path *p
     return parser.at == text.len || fail(&parser, "expected . or [");
 }
 
+bool json_path_ends_in_index(const struct json_path *path)
+{
+    const struct json_segment *last = path->count ? &path->segments[path->count - 1] : NULL;
+    return last && !last->is_deep && last->count == 1 && last->selectors->kind == SELECT_INDEX;
+}
+
 bool json_path_split(const struct json_path *path, struct json_path *parent, struct bytes *name)
 {
     if (path->count == 0)

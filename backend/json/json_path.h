@@ -55,5 +55,7 @@ static inline bool json_path_is_root(const struct json_path *path)
 {
     return path->count == 0;
 }
+/* Does the path end in one [index]? */
+bool json_path_ends_in_index(const struct json_path *path);
 /* When the path ends in one member name: that name, and the path up to it. */
 bool json_path_split(const struct json_path *path, struct json_path *parent, struct bytes *name);

@@ -132,6 +132,50 @@ JSON.STRAPPEND d .c.d "\"!\"" => 10
 JSON.STRLEN d $.c.d => [10]
 JSON.STRLEN d .c => {"error": "not a string"}
 JSON.STRLEN none => null
+JSON.STRLEN none . => null
+JSON.STRLEN none $ => {"error": "a key that doesn't exist"}
+JSON.ARRLEN none => null
+JSON.ARRLEN none .a => null
+JSON.ARRLEN none $..a => {"error": "a key that doesn't exist"}
+JSON.OBJLEN none => null
+JSON.OBJLEN none ..a => null
+JSON.OBJLEN none $..a => {"error": "a key that doesn't exist"}
+JSON.OBJKEYS none => null
+JSON.OBJKEYS none ..a => null
+JSON.OBJKEYS none $..a => {"error": "a key that doesn't exist"}
+JSON.ARRINDEX none .a 1 => null
+JSON.ARRINDEX none $.a 1 => {"error": "a key that doesn't exist"}
+JSON.ARRINDEX d $.b [1] => {"error": "expected a scalar but found an array"}
+JSON.ARRINDEX d $.b {} => {"error": "expected a scalar but found an object"}
+JSON.ARRINDEX d .b {} => -1
+JSON.ARRINDEX d .b 1 5 => -1
+JSON.ARRINDEX d .b true 99 => 4
+JSON.TYPE none => null
+JSON.TYPE none $ => null
+JSON.RESP none => null
+JSON.RESP none $ => null
+JSON.DEBUG MEMORY none => 0
+JSON.DEBUG MEMORY none .a => 0
+JSON.DEBUG MEMORY none $ => []
+JSON.DEBUG MEMORY none $.a => []
+JSON.DEBUG MEMORY d .nope => {"error": "does not exist"}
+JSON.DEBUG MEMORY d $.nope => []
+JSON.OBJLEN d .nope => null
+JSON.OBJKEYS d .nope => null
+JSON.ARRLEN d .nope => {"error": "does not exist"}
+JSON.SET order $ {"nested1":{"a":{"foo":10,"bar":20}},"a":["foo"],"nested2":{"a":{"baz":50}}} => "OK"
+JSON.OBJLEN order $..a => [2, null, 1]
+JSON.OBJKEYS order $..a => [["foo", "bar"], null, ["baz"]]
+JSON.TYPE order $..a => ["object", "array", "object"]
+JSON.OBJLEN order ..a => 2
+JSON.ARRLEN order ..a => {"error": "not an array"}
+JSON.GET order $..* => "[{\"a\":{\"foo\":10,\"bar\":20}},{\"foo\":10,\"bar\":20},10,20,[\"foo\"],\"foo\",{\"a\":{\"baz\":50}},{\"baz\":50},50]"
+JSON.SET order $ {"a":[[1,2,3],[4,5,6]]} => "OK"
+JSON.ARRPOP order $..* => ["[4,5]", "3", null, null, null, "6", null, null, null]
+JSON.GET order => "{\"a\":[[1,2]]}"
+JSON.SET order $ [[2,3.0,3],[3.0]] => "OK"
+JSON.ARRINDEX order $.* 3 => [2, -1]
+JSON.ARRINDEX order $.* 3.0 => [1, 0]
 JSON.TOGGLE d $.b[4] => [0]
 JSON.TOGGLE d .b[4] => "true"
 JSON.ARRLEN d $..b => [5]
@@ -187,7 +231,16 @@ TTL e => -1
 JSON.MERGE e $ {"a":{"b":1}} => "OK"
 JSON.MERGE e $.a {"b":null,"c":2} => "OK"
 JSON.GET e => "{\"a\":{\"c\":2}}"
-JSON.MERGE e $.x.y 1 => "OK"
+JSON.MERGE e $.x.y 1 => null
+JSON.MERGE e $.a.nope null => null
+JSON.MERGE e $.a.new 1 => "OK"
+JSON.SET e $.arr [0,1,2] => "OK"
+JSON.SET e $.arr[3] 1 => {"error": "array index out of range"}
+JSON.SET e $.arr[3] 1 XX => null
+JSON.SET e $.arr[2] 1 NX => null
+JSON.SET e $.arr[1:1] 1 => {"error": "the path matches nothing"}
+JSON.SET e $..nope 1 => {"error": "the path matches nothing"}
+JSON.GET e => "{\"a\":{\"c\":2,\"new\":1},\"arr\":[0,1,2]}"
 JSON.FORGET e => 1
 EXISTS e => 0
 JSON.MSET m1 $ 1 m2 $.x 1 => {"error": "new objects"}
@@ -215,6 +268,59 @@ def _(run):
         raise Failure('%d differ\n     %s' % (len(wrong), '\n     '.join(wrong[:20])))
 
 
+# in RESP3, as bytes of the wire: what typed clients of RedisJSON 2.6 expect
+TYPED = [
+    (['JSON.SET', 't', '$', '{"a":{"n":1},"b":{"n":2.5},"c":{"n":"x"},"l":[1.5,true,null,{}]}'], b'+OK'),
+    (['JSON.NUMINCRBY', 't', '$.a.n', '3'], b'*1 :4'),
+    (['JSON.NUMINCRBY', 't', '$..n', '0.5'], b'*3 ,4.5 ,3 _'),
+    (['JSON.NUMINCRBY', 't', '$.nope', '1'], b'*0'),
+    (['JSON.NUMINCRBY', 't', '.a.n', '1'], b'*1 ,5.5'),
+    (['JSON.NUMINCRBY', 't', '.c.n', '1'], b'*1 _'),
+    (['JSON.NUMINCRBY', 't', '.nope', '1'], b'*0'),
+    (['JSON.NUMMULTBY', 't', '$.b.n', '2'], b'*1 ,6'),
+    (['JSON.NUMMULTBY', 't', '$..n', '2'], b'*3 ,11 ,12 _'),
+    (['JSON.TYPE', 't'], b'*1 $6 object'),
+    (['JSON.TYPE', 't', '.l'], b'*1 $5 array'),
+    (['JSON.TYPE', 't', '$.l'], b'*1 *1 $5 array'),
+    (['JSON.TYPE', 't', '$..n'], b'*1 *3 $6 number $6 number $6 string'),
+    (['JSON.TYPE', 't', '$.nope'], b'*1 *0'),
+    (['JSON.TYPE', 't', '.nope'], b'*1 _'),
+    (['JSON.TYPE', 'none', '$.a'], b'*1 _'),
+    (['JSON.TYPE', 'none'], b'*1 _'),
+    (['JSON.RESP', 't', '$.l'], b'*1 *5 +[ ,1.5 +true _ *1 +{'),
+    (['JSON.GET', 't', '$.l'], b'$20 [[1.5,true,null,{}]]'),
+    (['JSON.GET', 'none', '$'], b'_'),
+    (['JSON.MGET', 't', 'none', '$.a'], b'*2 $12 [{"n":11.0}] _'),
+    (['JSON.TOGGLE', 't', '$.l[1]'], b'*1 :0'),
+    (['JSON.ARRPOP', 't', '$..l'], b'*1 $2 {}'),
+    (['JSON.ARRPOP', 't', '$..n'], b'*3 _ _ _'),
+    (['JSON.ARRLEN', 't', '$..n'], b'*3 _ _ _'),
+    (['JSON.OBJKEYS', 't', '$.*'], b'*4 *1 $1 n *1 $1 n *1 $1 n _'),
+    (['JSON.STRLEN', 't', '$..n'], b'*3 _ _ :1'),
+    (['JSON.STRAPPEND', 't', '$..n', '"y"'], b'*3 _ _ :2'),
+    (['JSON.DEBUG', 'MEMORY', 'none', '$'], b'*0'),
+    (['JSON.SET', 't', '$.l', '1', 'NX'], b'_'),
+    (['EVAL', "redis.setresp(3) return redis.call('JSON.NUMINCRBY', KEYS[1], '$.a.n', 1)[1].double == 12", 1, 't'], b'#t'),
+]
+
+
+@suite.case('in RESP3 NUMINCRBY, NUMMULTBY and RESP answer numbers, TYPE is one level deeper; at a partition and through a proxy')
+def _(run):
+    def flat(reply):
+        kind, payload = reply
+        if isinstance(payload, list):
+            return b' '.join([kind.encode() + b'%d' % len(payload)] + [flat(item) for item in payload])
+        return kind.encode() + (b'%d ' % len(payload) if kind == '$' else b'') + payload
+
+    with Cluster(backends=3, partitions=1, proxies=1) as cluster:
+        key = cluster.key_on(1)
+        for address in (cluster.backends[1].addresses[0], cluster.proxies[0].address):
+            with Connection(address, 30, 3) as client:
+                for words, want in TYPED:
+                    words = [key if word == 't' else word for word in words]
+                    check_equal(flat(client.call(*words)), want, ' '.join(map(str, words)))
+
+
 @suite.case('deep, huge and damaged documents have a defined result')
 def _(run):
     with serve() as cluster:
@@ -234,8 +340,8 @@ def _(run):
         check_equal(client.get('JSON.GET', 'odd'), b'{"a":1}', 'and nothing changed')
         for command in (['CLEAR'], ['ARRPOP'], ['ARRTRIM', 1, 0], ['SET', '[5]'], ['MERGE', '{"a":2}'], ['DEL'], ['TOGGLE'],
                         ['NUMINCRBY', 1], ['ARRINSERT', 0, '[1]'], ['ARRAPPEND', '{}'], ['STRAPPEND', '"x"']):
-            client.get('JSON.SET', 'odd', '$', '{"a":[[1],[true,{"a":[1,"x"]}]],"b":{"a":{"a":null}}}')
             for path in ('$..*', '$..a', '$..[0,0,-1]'):
+                client.get('JSON.SET', 'odd', '$', '{"a":[[1],[true,{"a":[1,"x"]}]],"b":{"a":{"a":null}}}')
                 check(not isinstance(client.get('JSON.' + command[0], 'odd', path, *command[1:]), ReplyError), '%s %s' % (command, path))
                 json.loads(client.get('JSON.GET', 'odd'))
         big = json.dumps([{'i': i, 'text': 'x' * 20} for i in range(50000)])

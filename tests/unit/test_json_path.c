@@ -113,11 +113,25 @@ START_TEST(descent_goes_containers_first)
 {
     static const struct example examples[] = {
         {"$..a", "{\"a\":1} 1"},
-        {"$..*", "{\"a\":1} [2] 1 2"},
+        {"$..*", "{\"a\":1} 1 [2] 2"},
+        {"$..['b','a','a']", "{\"a\":1} {\"a\":1} 1 1 [2]"},
         {"$..[0]", "2"},
         {"$..nope", ""},
     };
+    static const struct example nested[] = {
+        {"$..a", "{\"x\":2} [5] {\"y\":1}"},
+        {"$..a[0]", "5"},
+        {"$..[?(@.a)]", "{\"a\":{\"x\":2}} {\"a\":{\"y\":1}}"},
+        {"$..x", "2"},
+    };
+    static const struct example slices[] = {
+        {"$..[1:]", "[1,2,3] 2 3"}, {"$..[::2]", "0 1 3"}, {"$..[::-2]", "[1,2,3] 1 3"},
+        {"$..[-1]", "[1,2,3] 3"},   {"$..[2,0]", "0 1 3"}, {"$..[5:1:-1]", "3"},
+    };
     check_examples("{\"a\":{\"a\":1},\"b\":[2]}", examples, sizeof examples / sizeof *examples);
+    check_examples("{\"one\":{\"a\":{\"x\":2}},\"a\":[5],\"two\":{\"a\":{\"y\":1}}}", nested,
+                   sizeof nested / sizeof *nested);
+    check_examples("[0,[1,2,3]]", slices, sizeof slices / sizeof *slices);
 }
 END_TEST
 
