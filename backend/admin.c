@@ -116,9 +116,11 @@ static void reply_shards(void *visit, struct http_reply *reply)
 
 /* One row a page; their `visit` is the server. */
 static const struct http_route routes[] = {
-    {"/healthz", true, HTTP_TEXT, reply_healthz},      {"/readyz", true, HTTP_TEXT, reply_readyz},
-    {"/config", false, HTTP_TEXT, reply_config},       {"/shards", false, HTTP_JSON, reply_shards},
-    {"/metrics", false, HTTP_METRICS, measures_print},
+    {"/healthz", HTTP_HEALTH, HTTP_TEXT, reply_healthz},
+    {"/readyz", HTTP_HEALTH, HTTP_TEXT, reply_readyz},
+    {"/config", HTTP_DATA, HTTP_TEXT, reply_config},
+    {"/shards", HTTP_DATA, HTTP_JSON, reply_shards},
+    {"/metrics", HTTP_DATA, HTTP_METRICS, measures_print},
 };
 
 /* http_fn */
@@ -126,8 +128,8 @@ static void on_request(void *owner, const struct http_request *request, struct h
 {
     struct server *server = owner;
     struct settings *settings = server_settings(server);
-    http_route(routes, sizeof routes / sizeof routes[0], settings->config.admin_token, request,
-               server, reply);
+    struct http_gate gate = {settings->config.admin_token, settings->config.admin_hosts};
+    http_route(routes, sizeof routes / sizeof routes[0], gate, request, server, reply);
     settings_unref(settings);
 }
 

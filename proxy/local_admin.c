@@ -294,23 +294,23 @@ static void answer_status(void *visit, struct http_reply *reply)
 
 /* One row a page; their `visit` is a struct admin_visit. */
 static const struct http_route routes[] = {
-    {"/healthz", true, HTTP_TEXT, answer_healthz},
-    {"/readyz", true, HTTP_TEXT, answer_readyz},
-    {"/readyz/any", true, HTTP_TEXT, answer_readyz_any},
-    {"/metrics", false, HTTP_METRICS, proxy_measures_print},
-    {"/shards", false, HTTP_JSON, answer_shards},
-    {"/config", false, HTTP_TEXT, answer_config},
-    {"/", true, HTTP_TEXT, answer_status},
-    {"/status", true, HTTP_TEXT, answer_status},
-    {"/status/page.css", true, HTTP_TEXT, answer_status},
-    {"/status/page.js", true, HTTP_TEXT, answer_status},
-    {"/status/slots.js", true, HTTP_TEXT, answer_status},
-    {"/status/plots.js", true, HTTP_TEXT, answer_status},
-    {"/status/tables.js", true, HTTP_TEXT, answer_status},
-    {"/status/history.js", true, HTTP_TEXT, answer_status},
-    {"/status/text.js", true, HTTP_TEXT, answer_status},
-    {"/status.json", false, HTTP_JSON, answer_status},
-    {"/status/self", false, HTTP_TEXT, answer_status},
+    {"/healthz", HTTP_HEALTH, HTTP_TEXT, answer_healthz},
+    {"/readyz", HTTP_HEALTH, HTTP_TEXT, answer_readyz},
+    {"/readyz/any", HTTP_HEALTH, HTTP_TEXT, answer_readyz_any},
+    {"/metrics", HTTP_DATA, HTTP_METRICS, proxy_measures_print},
+    {"/shards", HTTP_DATA, HTTP_JSON, answer_shards},
+    {"/config", HTTP_DATA, HTTP_TEXT, answer_config},
+    {"/", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status/page.css", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status/page.js", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status/slots.js", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status/plots.js", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status/tables.js", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status/history.js", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status/text.js", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status.json", HTTP_DATA, HTTP_JSON, answer_status},
+    {"/status/self", HTTP_DATA, HTTP_TEXT, answer_status},
 };
 
 /* http_fn */
@@ -320,8 +320,8 @@ static void on_request(void *owner, const struct http_request *request, struct h
     struct proxy_snapshot *snapshot = admin_snapshot(admin);
     struct admin_visit visit = {
         .proxy = admin->proxy, .admin = admin, .snapshot = snapshot, .path = request->path};
-    http_route(routes, sizeof routes / sizeof routes[0], snapshot->config.admin_token, request,
-               &visit, reply);
+    struct http_gate gate = {snapshot->config.admin_token, snapshot->config.admin_hosts};
+    http_route(routes, sizeof routes / sizeof routes[0], gate, request, &visit, reply);
     snapshot_unref(snapshot);
 }
 

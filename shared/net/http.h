@@ -12,6 +12,7 @@ struct http_server;
 /* Borrowed while the handler runs. */
 struct http_request {
     const char *path;  /* without what follows a '?' */
+    const char *host;  /* the header Host; NULL: none */
     const char *token; /* of "Authorization: Bearer", or the password of "Basic"; NULL: none */
 };
 

@@ -1,28 +1,46 @@
 /*
- * http_mhd.c - http.h on libmicrohttpd: one internal thread polls, reads, calls the handler, answers.
+ * http_mhd.c - http.h on libmicrohttpd: one thread polls, reads, calls the handler, answers.
  *
- * The socket is bound here, so that the reason of a failure can be told. Bounds: CONNECTIONS_MAX at a
- * time, IDLE_S of silence, libmicrohttpd's own buffer per connection; bodies of requests are refused.
+ * The thread is ours, not libmicrohttpd's, so that it can also end connections whose time is over (http_connections.h):
+ * libmicrohttpd itself only bounds silence, and at its limit of connections it accepts no other. The socket is bound
+ * here, so that the reason of a failure can be told. A request has to fit into libmicrohttpd's buffer of a connection;
+ * bodies of requests are refused.
  */
 #include "shared/net/http.h"
 
 #include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/net/http_connections.h"
 
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CONNECTIONS_MAX = 64, CONNECTION_BYTES_MAX = 16 * 1024, IDLE_S = 10, BACKLOG = 64 };
+enum {
+    SPARE_CONNECTIONS =
+        64, /* those that were disconnected and whose end libmicrohttpd has not seen yet */
+    CONNECTION_BYTES_MAX = 16 * 1024,
+    BACKLOG = 64,
+    TICK_MS = 500,
+};
 
 struct http_server {
     struct MHD_Daemon *daemon;
+    pthread_t thread;
+    int wake_fd; /* an eventfd that ends the thread's wait */
+    atomic_bool is_stopping;
+    struct http_connections connections; /* on the thread */
     http_fn *on_request;
     void *owner;
     int port;
@@ -57,6 +75,46 @@ static bool is_read(const char *method)
     return strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
 }
 
+/* ---- connections ---- */
+
+/* MHD_OPTION_NOTIFY_CONNECTION */
+static void on_connection(void *owner, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct http_server *server = owner;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        http_connection_close(&server->connections, *context);
+        return;
+    }
+    const union MHD_ConnectionInfo *fd =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *peer =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    CHECK(fd && peer);
+    *context = http_connection_open(&server->connections, fd->connect_fd, peer->client_addr,
+                                    clock_mono_us());
+}
+
+static struct http_connection *own_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    CHECK(info && info->socket_context);
+    return info->socket_context;
+}
+
+/* MHD_OPTION_NOTIFY_COMPLETED */
+static void on_completed(void *owner, struct MHD_Connection *connection, void **state,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct http_server *server = owner;
+    (void)state;
+    (void)code;
+    http_connection_wait(&server->connections, own_of(connection), clock_mono_us());
+}
+
+/* ---- requests ---- */
+
 /* Runs the handler with the token the request carries: programs send Bearer, browsers ask for a password. */
 static void handle(const struct http_server *server, struct MHD_Connection *connection,
                    const char *path, struct http_reply *reply)
@@ -66,7 +124,11 @@ static void handle(const struct http_server *server, struct MHD_Connection *conn
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
     char *password = NULL;
     char *user = MHD_basic_auth_get_username_password(connection, &password);
-    struct http_request request = {.path = path, .token = password};
+    struct http_request request = {
+        .path = path,
+        .host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST),
+        .token = password,
+    };
     if (header && strncasecmp(header, BEARER, sizeof(BEARER) - 1) == 0)
         request.token = header + sizeof(BEARER) - 1;
     server->on_request(server->owner, &request, reply);
@@ -99,10 +161,36 @@ static enum MHD_Result on_http(void *owner, struct MHD_Connection *connection, c
     } else {
         handle(server, connection, path, &reply);
     }
+    http_connection_answer(&server->connections, own_of(connection), clock_mono_us());
     enum MHD_Result result = answer(connection, &reply);
     out_clear(&reply.body);
     return result;
 }
+
+/* ---- the thread ---- */
+
+static void *serve(void *argument)
+{
+    struct http_server *server = argument;
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    CHECK(info);
+    struct pollfd polled[] = {{.fd = info->epoll_fd, .events = POLLIN},
+                              {.fd = server->wake_fd, .events = POLLIN}};
+    while (!atomic_load(&server->is_stopping)) {
+        MHD_UNSIGNED_LONG_LONG wait_ms = TICK_MS;
+        bool has_timeout = MHD_get_timeout(server->daemon, &wait_ms) == MHD_YES;
+        int at_most_ms = server->connections.first ? TICK_MS : -1;
+        if (has_timeout && wait_ms < TICK_MS)
+            at_most_ms = (int)wait_ms;
+        (void)poll(polled, 2, at_most_ms);
+        (void)MHD_run(server->daemon);
+        http_connections_expire(&server->connections, clock_mono_us());
+    }
+    return NULL;
+}
+
+/* ---- start and stop ---- */
 
 /* The host and the service of "host:port", "[v6]:port"; "*" and nothing are every address. */
 static struct addrinfo *resolve(const char *address, char *error, size_t size)
@@ -161,6 +249,16 @@ static int port_of(int fd)
     return ntohs(own.any.sa_family == AF_INET6 ? own.v6.sin6_port : own.v4.sin_port);
 }
 
+static struct MHD_Daemon *start_daemon(struct http_server *server, int fd)
+{
+    return MHD_start_daemon(MHD_USE_EPOLL, 0, NULL, NULL, on_http, server, MHD_OPTION_LISTEN_SOCKET,
+                            fd, MHD_OPTION_CONNECTION_LIMIT,
+                            (unsigned)(HTTP_CONNECTIONS_MAX + SPARE_CONNECTIONS),
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES_MAX,
+                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
+                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_END);
+}
+
 struct http_server *http_start(const char *address, http_fn *on_request, void *owner, char *error,
                                size_t size)
 {
@@ -178,17 +276,17 @@ struct http_server *http_start(const char *address, http_fn *on_request, void *o
     server->on_request = on_request;
     server->owner = owner;
     server->port = port_of(fd);
-    server->daemon = MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD, 0, NULL, NULL, on_http, server,
-                                      MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-                                      (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-                                      (unsigned)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                                      (size_t)CONNECTION_BYTES_MAX, MHD_OPTION_END);
-    if (server->daemon)
-        return server;
-    (void)snprintf(error, size, "the HTTP server does not start");
-    close(fd);
-    free(server);
-    return NULL;
+    server->daemon = start_daemon(server, fd);
+    if (!server->daemon) {
+        (void)snprintf(error, size, "the HTTP server does not start");
+        close(fd);
+        free(server);
+        return NULL;
+    }
+    server->wake_fd = eventfd(0, EFD_CLOEXEC);
+    CHECK(server->wake_fd >= 0);
+    CHECK(pthread_create(&server->thread, NULL, serve, server) == 0);
+    return server;
 }
 
 int http_port(const struct http_server *server)
@@ -200,6 +298,10 @@ void http_stop(struct http_server *server)
 {
     if (!server)
         return;
+    atomic_store(&server->is_stopping, true);
+    CHECK(eventfd_write(server->wake_fd, 1) == 0);
+    CHECK(pthread_join(server->thread, NULL) == 0);
     MHD_stop_daemon(server->daemon);
+    close(server->wake_fd);
     free(server);
 }

@@ -2,6 +2,9 @@
 
 #include "shared/check.h"
 #include "shared/namespace.h"
+#include "shared/net/http_host.h"
+
+enum { HTTP_UNAUTHORIZED = 401, HTTP_MISDIRECTED = 421 };
 
 static const struct http_route *route_find(const struct http_route *routes, size_t count,
                                            const char *path)
@@ -12,22 +15,38 @@ static const struct http_route *route_find(const struct http_route *routes, size
     return NULL;
 }
 
-static bool is_allowed(const struct http_route *route, const char *token,
-                       const struct http_request *request)
+static bool has_token(struct http_gate gate, const struct http_request *request)
 {
-    if (!*token || (route && route->is_open))
-        return true;
-    return request->token && secret_equal(bytes_of(token), bytes_of(request->token));
+    return request->token && secret_equal(bytes_of(gate.token), bytes_of(request->token));
 }
 
-void http_route(const struct http_route *routes, size_t count, const char *token,
+/* Where a token is set, a web page of another host cannot get at data anyway, so that Prometheus may use any name. */
+static int refusal(const struct http_route *route, struct http_gate gate,
+                   const struct http_request *request)
+{
+    if (route && route->access == HTTP_HEALTH)
+        return 0;
+    if (!*gate.token)
+        return http_host_is_ours(request->host, gate.hosts) ? 0 : HTTP_MISDIRECTED;
+    if ((route && route->access == HTTP_PAGE) || has_token(gate, request))
+        return 0;
+    return HTTP_UNAUTHORIZED;
+}
+
+void http_route(const struct http_route *routes, size_t count, struct http_gate gate,
                 const struct http_request *request, void *visit, struct http_reply *reply)
 {
-    CHECK(token);
+    CHECK(gate.token && gate.hosts);
     const struct http_route *route = route_find(routes, count, request->path);
-    if (!is_allowed(route, token, request)) {
-        reply->status = 401;
+    int status = refusal(route, gate, request);
+    if (status == HTTP_UNAUTHORIZED) {
+        reply->status = status;
         out_printf(&reply->body, "a token is needed: see admin-token in the documentation\n");
+    } else if (status == HTTP_MISDIRECTED) {
+        reply->status = status;
+        out_printf(&reply->body,
+                   "this host name is not served: use an IP address or localhost, list the name in "
+                   "admin-hosts, or set admin-token\n");
     } else if (!route) {
         reply->status = 404;
         out_printf(&reply->body, "not found\n");

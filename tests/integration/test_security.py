@@ -177,6 +177,57 @@ def _(run):
                 check_equal(connection.call('PING'), ('+', b'PONG'))
 
 
+# ---- the admin port ----------------------------------------------------------------------------------------------
+
+def send_quietly(sock, data):
+    """Is the connection still open, as far as a send can find out?"""
+    try:
+        sock.sendall(data)
+        return True
+    except OSError:
+        return False
+
+
+@suite.case('slow requests at the admin port keep no health check out, and end after a time however they trickle')
+def _(run):
+    with Cluster(backends=1, partitions=1) as cluster:
+        processes = (cluster.proxies[0], cluster.backends[0])
+        slow = [socket.create_connection(('127.0.0.1', process.admin)) for process in processes for _ in range(70)]
+        for sock in slow:
+            sock.sendall(b'GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ')
+        for process in processes:
+            for path in ('/healthz', '/readyz', '/metrics'):
+                wait_for(lambda: process.http(path)[0] == 200, '%s of %s' % (path, process.name))
+        trickling = set(slow)
+
+        def are_cut():
+            trickling.intersection_update([sock for sock in trickling if send_quietly(sock, b'x')])
+            for process in processes:
+                check_equal(process.http('/healthz')[0], 200, process.name)
+            return not trickling
+        wait_for(are_cut, 'all slow requests to be cut', 60, pause=0.2)
+        for sock in slow:
+            sock.close()
+
+
+@suite.case('a host name that is not configured opens no admin page (DNS rebinding), only health checks')
+def _(run):
+    def ask(process, path, host):
+        with Connection(('127.0.0.1', process.admin)) as connection:
+            connection.send_raw(b'GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n' % (path, host))
+            return connection.read_until_closed(20)[0]
+    options = {'admin-hosts': 'scree.example *.svc'}
+    with Cluster(backends=1, partitions=1, backend_options={'backend': options}, proxy_options={'proxy': options}) as cluster:
+        for process in (cluster.proxies[0], cluster.backends[0]):
+            for path in (b'/config', b'/metrics', b'/shards', b'/nothing', b'/'):
+                text = ask(process, path, b'attacker.example')
+                check(b' 421 ' in text and b'admin-hosts' in text, '%s: %s: %r' % (process.name, path, text))
+            for path in (b'/healthz', b'/readyz'):
+                check(b' 200 ' in ask(process, path, b'attacker.example'), path)
+            for host in (b'localhost:1', b'[::1]:7380', b'10.0.0.1', b'Scree.example:7380', b'proxy.data.svc'):
+                check(b' 200 ' in ask(process, b'/config', host), host)
+
+
 # ---- after a break-in --------------------------------------------------------------------------------------------
 
 def status_of(process, field):

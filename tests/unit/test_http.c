@@ -1,6 +1,8 @@
 /*
- * test_http.c - the admin port: GET, HEAD, 401, 404, 405, a port in use, many connections at once.
+ * test_http.c - the admin port: GET, HEAD, 401, 404, 405, a port in use, hosts, many connections at once.
  */
+#include "shared/net/http_connections.h"
+#include "shared/net/http_host.h"
 #include "shared/net/http_route.h"
 
 #include <arpa/inet.h>
@@ -17,6 +19,7 @@ static char error[128];
 static char reply[256 * 1024];
 
 static const char *token = "";
+static const char *hosts = "";
 
 static void answer_big(void *visit, struct http_reply *to)
 {
@@ -37,21 +40,23 @@ static void answer_metrics(void *visit, struct http_reply *to)
 }
 
 static const struct http_route routes[] = {
-    {"/big", false, HTTP_TEXT, answer_big},
-    {"/unready", true, HTTP_TEXT, answer_unready},
-    {"/metrics", false, HTTP_METRICS, answer_metrics},
+    {"/big", HTTP_DATA, HTTP_TEXT, answer_big},
+    {"/unready", HTTP_HEALTH, HTTP_TEXT, answer_unready},
+    {"/metrics", HTTP_DATA, HTTP_METRICS, answer_metrics},
 };
 
 static void on_request(void *owner, const struct http_request *request, struct http_reply *to)
 {
     int up = 1;
     (void)owner;
-    http_route(routes, sizeof routes / sizeof routes[0], token, request, &up, to);
+    struct http_gate gate = {token, hosts};
+    http_route(routes, sizeof routes / sizeof routes[0], gate, request, &up, to);
 }
 
 static void setup(void)
 {
     token = "";
+    hosts = "";
     server = http_start("127.0.0.1:0", on_request, NULL, error, sizeof(error));
     ck_assert_msg(server != NULL, "%s", error);
 }
@@ -82,7 +87,7 @@ static void ask(const char *request)
     close(fd);
 }
 
-#define TAIL " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+#define TAIL " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 
 START_TEST(get_answers_with_status_type_and_body)
 {
@@ -116,13 +121,14 @@ START_TEST(unknown_paths_are_404_and_other_methods_405)
 {
     ask("GET /nothing" TAIL);
     ck_assert_ptr_nonnull(strstr(reply, " 404 "));
-    ask("POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc");
+    ask("POST /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 3\r\nConnection: "
+        "close\r\n\r\nabc");
     ck_assert_ptr_nonnull(strstr(reply, " 405 "));
     ck_assert_ptr_nonnull(strstr(reply, "Allow: GET, HEAD"));
 }
 END_TEST
 
-#define WITH(line) " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" line "\r\n\r\n"
+#define WITH(line) " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n" line "\r\n\r\n"
 
 static bool is_let_in(const char *request)
 {
@@ -182,6 +188,158 @@ START_TEST(more_silent_connections_than_allowed_do_no_harm)
 }
 END_TEST
 
+/* Beyond what one address may have, and all that libmicrohttpd would accept: the oldest make room. */
+START_TEST(silent_connections_that_stay_open_keep_no_health_check_out)
+{
+    enum { DIALS = 200 };
+    int fds[DIALS];
+    char byte;
+    int ended = 0;
+    for (int i = 0; i < DIALS; i++)
+        fds[i] = dial();
+    for (int i = 0; i < 3; i++) {
+        ask("GET /unready" TAIL);
+        ck_assert_ptr_nonnull(strstr(reply, " 503 "));
+    }
+    for (int i = 0; i < DIALS - HTTP_ADDRESS_MAX; i++) {
+        ck_assert_int_le(read(fds[i], &byte, 1), 0);
+        ended++;
+    }
+    ck_assert_int_eq(ended, DIALS - HTTP_ADDRESS_MAX);
+    for (int i = 0; i < DIALS; i++)
+        close(fds[i]);
+}
+END_TEST
+
+static struct http_connection *open_from(struct http_connections *all, const char *address,
+                                         uint64_t now_us)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    if (inet_pton(AF_INET, address, &v4.sin_addr) == 1)
+        return http_connection_open(all, -1, (const struct sockaddr *)&v4, now_us);
+    ck_assert_int_eq(inet_pton(AF_INET6, address, &v6.sin6_addr), 1);
+    return http_connection_open(all, -1, (const struct sockaddr *)&v6, now_us);
+}
+
+static void close_all(struct http_connections *all)
+{
+    while (all->first)
+        http_connection_close(all, all->first);
+}
+
+START_TEST(requests_and_answers_have_a_time_however_they_trickle)
+{
+    struct http_connections all = {0};
+    const uint64_t second = 1000000;
+    struct http_connection *one = open_from(&all, "10.0.0.1", 0);
+    struct http_connection *two = open_from(&all, "10.0.0.1", 0);
+    http_connection_answer(&all, two, 9 * second);
+    http_connections_expire(&all, HTTP_REQUEST_S * second - 1);
+    ck_assert(!one->is_shut && !two->is_shut);
+    http_connections_expire(&all, HTTP_REQUEST_S * second);
+    ck_assert(one->is_shut && !two->is_shut);
+    http_connection_wait(&all, two, 20 * second);
+    http_connections_expire(&all, 29 * second);
+    ck_assert(!two->is_shut);
+    http_connection_answer(&all, two, 29 * second);
+    http_connections_expire(&all, (29 + HTTP_ANSWER_S) * second);
+    ck_assert(two->is_shut);
+    close_all(&all);
+}
+END_TEST
+
+START_TEST(an_address_that_has_too_many_loses_its_own_oldest_that_is_not_answered)
+{
+    static const char *const same[] = {"10.0.0.1", "::ffff:10.0.0.1", "2001:db8::1",
+                                       "2001:db8::2:2:2:2"};
+    for (int kind = 0; kind < 4; kind += 2) {
+        struct http_connections all = {0};
+        struct http_connection *other = open_from(&all, "10.0.0.2", 0);
+        struct http_connection *busy = open_from(&all, same[kind], 0);
+        struct http_connection *idle = open_from(&all, same[kind], 0);
+        for (int i = 2; i < HTTP_ADDRESS_MAX; i++)
+            (void)open_from(&all, same[kind + i % 2], 0);
+        http_connection_answer(&all, busy, 0);
+        ck_assert(!idle->is_shut);
+        struct http_connection *newest = open_from(&all, same[kind + 1], 0);
+        ck_assert(idle->is_shut && !busy->is_shut && !other->is_shut && !newest->is_shut);
+        close_all(&all);
+    }
+}
+END_TEST
+
+START_TEST(when_all_are_being_answered_the_oldest_answer_makes_room)
+{
+    struct http_connections all = {0};
+    struct http_connection *opened[HTTP_CONNECTIONS_MAX];
+    for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
+        char address[32];
+        (void)snprintf(address, sizeof address, "10.0.0.%d", i + 1);
+        opened[i] = open_from(&all, address, 0);
+        http_connection_answer(&all, opened[i], 0);
+    }
+    struct http_connection *newest = open_from(&all, "10.0.1.1", 0);
+    ck_assert(opened[0]->is_shut && !opened[1]->is_shut && !newest->is_shut);
+    close_all(&all);
+}
+END_TEST
+
+START_TEST(only_addresses_localhost_and_configured_names_are_hosts_of_ours)
+{
+    static const char *const ours[] = {"127.0.0.1", "127.0.0.1:7380", "[::1]",      "[::1]:7380",
+                                       "localhost", "LocalHost:7380", "localhost.", "10.1.2.3:1"};
+    static const char *const strange[] = {"",
+                                          ":7380",
+                                          "x",
+                                          "attacker.example",
+                                          "localhost.attacker.example",
+                                          "127.1",
+                                          "1.2.3.4.5",
+                                          "1.2.3.4.nip.io",
+                                          "[attacker]",
+                                          "[]",
+                                          "[::1",
+                                          "::1",
+                                          "0x7f.0.0.1",
+                                          "localhost..",
+                                          "127.0.0.1@attacker"};
+    ck_assert(http_host_is_ours(NULL, ""));
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        ck_assert_msg(http_host_is_ours(ours[i], ""), "%s", ours[i]);
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++)
+        ck_assert_msg(!http_host_is_ours(strange[i], "*.ours proxy"), "%s", strange[i]);
+    ck_assert(http_host_is_ours("Proxy:7380", " *.ours  proxy "));
+    ck_assert(http_host_is_ours("a.ours.", "*.ours proxy"));
+    ck_assert(!http_host_is_ours("a.ours.attacker", "*.ours proxy"));
+    ck_assert(http_host_is_ours("anything", "*"));
+}
+END_TEST
+
+START_TEST(another_host_gets_health_checks_only_unless_it_is_named_or_shows_the_token)
+{
+#define FROM(host) " HTTP/1.1\r\nHost: " host "\r\nConnection: close\r\n"
+    ask("GET /metrics" FROM("attacker.example") "\r\n");
+    ck_assert_ptr_nonnull(strstr(reply, " 421 "));
+    ck_assert_ptr_nonnull(strstr(reply, "list the name in admin-hosts"));
+    ask("GET /nothing" FROM("attacker.example") "\r\n");
+    ck_assert_ptr_nonnull(strstr(reply, " 421 "));
+    ask("GET /unready" FROM("attacker.example") "\r\n");
+    ck_assert_ptr_nonnull(strstr(reply, " 503 "));
+    ask("GET /metrics HTTP/1.0\r\n\r\n");
+    ck_assert_ptr_nonnull(strstr(reply, "scree_up"));
+    hosts = "scree *.example";
+    ask("GET /metrics" FROM("scree:7380") "\r\n");
+    ck_assert_ptr_nonnull(strstr(reply, "scree_up"));
+    hosts = "";
+    token = "let me in";
+    ask("GET /metrics" FROM("scree:7380") "\r\n");
+    ck_assert_ptr_nonnull(strstr(reply, " 401 "));
+    ask("GET /metrics" FROM("scree:7380") "Authorization: Bearer let me in\r\n\r\n");
+    ck_assert_ptr_nonnull(strstr(reply, "scree_up"));
+}
+END_TEST
+
 START_TEST(stopping_nothing_is_allowed)
 {
     http_stop(NULL);
@@ -201,6 +359,13 @@ int main(void)
     tcase_add_test(tests, the_token_opens_as_bearer_and_as_password);
     tcase_add_test(tests, an_address_in_use_is_refused_with_the_reason);
     tcase_add_test(tests, more_silent_connections_than_allowed_do_no_harm);
+    tcase_add_test(tests, silent_connections_that_stay_open_keep_no_health_check_out);
+    tcase_add_test(tests, requests_and_answers_have_a_time_however_they_trickle);
+    tcase_add_test(tests, an_address_that_has_too_many_loses_its_own_oldest_that_is_not_answered);
+    tcase_add_test(tests, when_all_are_being_answered_the_oldest_answer_makes_room);
+    tcase_add_test(tests, only_addresses_localhost_and_configured_names_are_hosts_of_ours);
+    tcase_add_test(tests,
+                   another_host_gets_health_checks_only_unless_it_is_named_or_shows_the_token);
     tcase_add_test(tests, stopping_nothing_is_allowed);
     Suite *suite = suite_create("http");
     suite_add_tcase(suite, tests);
