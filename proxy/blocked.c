@@ -217,12 +217,13 @@ static bool is_misplaced(const struct client *client)
     return count > 0 && leases[0]->node != worker->pool.nodes[shard];
 }
 
+static void unblock_misplaced(struct client *client)
+{
+    if (client->blocked && is_misplaced(client))
+        (void)blocked_unblock(client, true);
+}
+
 void blocked_reloaded(struct proxy_worker *worker)
 {
-    for (struct list *link = worker->clients.next; link != &worker->clients;) {
-        struct client *client = container_of(link, struct client, link);
-        link = link->next;
-        if (client->blocked && is_misplaced(client))
-            (void)blocked_unblock(client, true);
-    }
+    proxy_worker_each_client(worker, unblock_misplaced);
 }

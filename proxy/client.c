@@ -91,6 +91,7 @@ static void client_leave(struct client *client)
     list_remove(&client->full_link);
     list_remove(&client->rate_link);
     monitor_leave(client);
+    proxy_worker_forget_client(worker, client);
     list_remove(&client->link);
     list_push(&worker->closed, &client->link);
     worker->client_count--;
@@ -292,6 +293,8 @@ static void hold_output(struct client *client, size_t unread)
 
 void client_look_stalled(struct client *client)
 {
+    if (!(client->held_by & HOLD_OUTPUT))
+        return;
     size_t unread = stream_pending(client->stream);
     if (unread == client->unread) {
         client->is_stalled = true;

@@ -95,13 +95,9 @@ static struct pause *find(const struct proxy_worker *worker, const struct pause 
 }
 
 /* Held clients look again; those that another pause concerns are held again. */
-static void release_all(struct proxy_worker *worker)
+static void release(struct client *client)
 {
-    for (struct list *link = worker->clients.next; link != &worker->clients;) {
-        struct client *client = container_of(link, struct client, link);
-        link = link->next;
-        client_unhold(client, HOLD_PAUSED);
-    }
+    client_unhold(client, HOLD_PAUSED);
 }
 
 static void end(struct proxy_worker *worker, struct pause *pause)
@@ -121,7 +117,7 @@ bool pause_tick(struct proxy_worker *worker)
         if (worker->is_stopping || now_ms >= worker->pauses[i].until_ms)
             end(worker, &worker->pauses[i]);
     if (worker->pause_count < before)
-        release_all(worker);
+        proxy_worker_each_client(worker, release);
     return worker->pause_count > 0;
 }
 
@@ -157,7 +153,7 @@ static void unpause_visit(struct proxy_worker *worker, const void *data, struct 
     if (!pause)
         return;
     end(worker, pause);
-    release_all(worker);
+    proxy_worker_each_client(worker, release);
 }
 
 /* ---- CLIENT PAUSE, CLIENT UNPAUSE ------------------------------------------------------------- */

@@ -169,24 +169,17 @@ void tracking_lease_lost(struct client *client, struct upstream *lease)
 /* BCAST listens at every shard. */
 static void listen_everywhere(struct client *client)
 {
-    for (uint32_t i = 0; client->tracking->is_bcast && i < client->worker->pool.count; i++)
+    for (uint32_t i = 0;
+         client_tracks(client) && client->tracking->is_bcast && i < client->worker->pool.count; i++)
         (void)restore_lease(client, i);
-}
-
-static void for_tracking(struct proxy_worker *worker, void (*each)(struct client *client))
-{
-    for (struct list *link = worker->clients.next; link != &worker->clients;) {
-        struct client *client = container_of(link, struct client, link);
-        link = link->next;
-        if (client_tracks(client))
-            each(client);
-    }
 }
 
 static void reloaded(struct client *client)
 {
     struct client_tracking *tracking = client->tracking;
     bool has_ears = false;
+    if (!client_tracks(client))
+        return;
     for (struct list *link = tracking->leases.next; link != &tracking->leases;) {
         struct upstream *lease = container_of(link, struct upstream, kept_link);
         link = link->next;
@@ -204,12 +197,12 @@ static void reloaded(struct client *client)
 
 void tracking_reloaded(struct proxy_worker *worker)
 {
-    for_tracking(worker, reloaded);
+    proxy_worker_each_client(worker, reloaded);
 }
 
 void tracking_slow(struct proxy_worker *worker)
 {
-    for_tracking(worker, listen_everywhere);
+    proxy_worker_each_client(worker, listen_everywhere);
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */

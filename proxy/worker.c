@@ -251,6 +251,31 @@ static void stop_listening(struct proxy_worker *worker)
     worker->entrance_count = 0;
 }
 
+/* ---- clients --------------------------------------------------------------------------------- */
+
+struct client_walk {
+    struct client_walk *outer;
+    struct list *next;
+};
+
+void proxy_worker_each_client(struct proxy_worker *worker, client_fn *each)
+{
+    struct client_walk walk = {.outer = worker->walks};
+    worker->walks = &walk;
+    for (struct list *link = worker->clients.next; link != &worker->clients; link = walk.next) {
+        walk.next = link->next;
+        each(container_of(link, struct client, link));
+    }
+    worker->walks = walk.outer;
+}
+
+void proxy_worker_forget_client(struct proxy_worker *worker, const struct client *client)
+{
+    for (struct client_walk *walk = worker->walks; walk; walk = walk->outer)
+        if (walk->next == &client->link)
+            walk->next = client->link.next;
+}
+
 /* ---- reload and stop ------------------------------------------------------------------------- */
 
 void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *snapshot)
@@ -260,19 +285,15 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
     if (worker->pool.nodes && !shard_map_equal(before->map, snapshot->map)) {
         pool_update(&worker->pool, snapshot->map);
         worker->generation++;
-        blocked_reloaded(worker);
         audiences_reloaded(worker);
+        blocked_reloaded(worker);
         tracking_reloaded(worker);
     }
     places_update(&worker->places, snapshot->namespaces);
     if (!namespaces_equal(before->namespaces, snapshot->namespaces))
         pool_forget_places(&worker->pool); /* a slot rule may be another now */
     set_limits(worker);
-    for (struct list *link = worker->clients.next; link != &worker->clients;) {
-        struct client *client = container_of(link, struct client, link);
-        link = link->next;
-        local_reloaded(client);
-    }
+    proxy_worker_each_client(worker, local_reloaded);
     snapshot_unref(before);
 }
 
@@ -284,11 +305,7 @@ void proxy_worker_stop(struct proxy_worker *worker, uint64_t timeout_ms)
         return;
     worker->is_stopping = true;
     stop_listening(worker);
-    for (struct list *link = worker->clients.next; link != &worker->clients;) {
-        struct client *client = container_of(link, struct client, link);
-        link = link->next;
-        client_drain(client);
-    }
+    proxy_worker_each_client(worker, client_drain);
 }
 
 static void kill_all(struct proxy_worker *worker, const char *reason)
@@ -326,22 +343,14 @@ static uint64_t publish_memory(struct proxy_worker *worker)
     return atomic_fetch_add(&worker->proxy->memory_used, change) + change;
 }
 
-static void count_clients(struct proxy_worker *worker)
+static void hold_at_memory(struct client *client)
 {
-    for (struct list *link = worker->clients.next; link != &worker->clients; link = link->next)
-        client_count(container_of(link, struct client, link));
+    client_hold(client, HOLD_MEMORY);
 }
 
-static void hold_clients(struct proxy_worker *worker, bool hold)
+static void release_from_memory(struct client *client)
 {
-    for (struct list *link = worker->clients.next; link != &worker->clients;) {
-        struct client *client = container_of(link, struct client, link);
-        link = link->next;
-        if (hold)
-            client_hold(client, HOLD_MEMORY);
-        else
-            client_unhold(client, HOLD_MEMORY);
-    }
+    client_unhold(client, HOLD_MEMORY);
 }
 
 /* Of those that do not read their replies, the one with most of them; CLIENT NO-EVICT spares its own. */
@@ -369,7 +378,7 @@ static void check_memory(struct proxy_worker *worker)
     uint64_t used = publish_memory(worker);
     if (used > limit || worker->is_memory_full) {
         block_cache_decay();
-        count_clients(worker);
+        proxy_worker_each_client(worker, client_count);
         used = publish_memory(worker);
     }
     if (!worker->is_memory_full && used > limit) {
@@ -379,11 +388,11 @@ static void check_memory(struct proxy_worker *worker)
                     "nobody is read from until a quarter of memory-limit is free");
         worker->is_memory_full = true;
         worker->memory_full_ms = now_ms;
-        hold_clients(worker, true);
+        proxy_worker_each_client(worker, hold_at_memory);
         proxy_worker_need_tick(worker);
     } else if (worker->is_memory_full && used < limit / 4 * 3) {
         worker->is_memory_full = false;
-        hold_clients(worker, false);
+        proxy_worker_each_client(worker, release_from_memory);
     } else if (worker->is_memory_full && now_ms - worker->memory_full_ms >= CUT_AFTER_MS) {
         worker->memory_full_ms = now_ms;
         cut_greediest(worker);
@@ -415,19 +424,13 @@ void proxy_worker_need_tick(struct proxy_worker *worker)
     timer_start(worker->tick, TICK_MS, TICK_MS);
 }
 
-static void close_idle(struct proxy_worker *worker)
+static void close_idle(struct client *client)
 {
-    uint64_t timeout_ms = worker->snapshot->config.idle_timeout_ms;
-    uint64_t now_ms = loop_mono_ms(worker->loop);
-    if (timeout_ms == 0)
-        return;
-    for (struct list *link = worker->clients.next; link != &worker->clients;) {
-        struct client *client = container_of(link, struct client, link);
-        link = link->next;
-        if (client->pipeline.count == 0 && !client->held_by && !client_subscriptions(client) &&
-            now_ms - stream_active_ms(client->stream) >= timeout_ms)
-            client_end(client);
-    }
+    uint64_t timeout_ms = client->worker->snapshot->config.idle_timeout_ms;
+    uint64_t now_ms = loop_mono_ms(client->worker->loop);
+    if (timeout_ms > 0 && client->pipeline.count == 0 && !client->held_by &&
+        !client_subscriptions(client) && now_ms - stream_active_ms(client->stream) >= timeout_ms)
+        client_end(client);
 }
 
 /* Scratch that one huge request made goes back. */
@@ -453,16 +456,6 @@ static void decay(struct proxy_worker *worker)
     block_cache_decay();
 }
 
-static void look_for_stalled(struct proxy_worker *worker)
-{
-    for (struct list *link = worker->clients.next; link != &worker->clients;) {
-        struct client *client = container_of(link, struct client, link);
-        link = link->next;
-        if (client->held_by & HOLD_OUTPUT)
-            client_look_stalled(client);
-    }
-}
-
 /* Once a second. */
 static void choose_slot_sample(struct proxy_worker *worker)
 {
@@ -476,9 +469,9 @@ static void choose_slot_sample(struct proxy_worker *worker)
 static void on_slow(void *owner)
 {
     struct proxy_worker *worker = owner;
-    close_idle(worker);
-    look_for_stalled(worker);
-    count_clients(worker);
+    proxy_worker_each_client(worker, close_idle);
+    proxy_worker_each_client(worker, client_look_stalled);
+    proxy_worker_each_client(worker, client_count);
     check_memory(worker);
     if (worker->pool.nodes)
         pool_slow(&worker->pool);

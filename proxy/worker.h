@@ -20,6 +20,7 @@
 #include "shared/resp.h"
 
 struct client;
+struct client_walk;
 struct cluster_backup;
 struct entrance;
 struct frame;
@@ -52,8 +53,9 @@ struct proxy_worker {
     struct list leaving; /* ephemeral namespaces that its last client left; local_ephemeral.c */
     struct list clients;
     uint32_t client_count;
-    uint32_t blocked_count; /* of them, those whose command waits at a backend */
-    struct list closed;     /* clients freed at the turn's end */
+    uint32_t blocked_count;    /* of them, those whose command waits at a backend */
+    struct list closed;        /* clients freed at the turn's end */
+    struct client_walk *walks; /* over `clients` that are under way, the innermost first */
 
     struct pipeline_link *free_requests;
     uint32_t free_count;
@@ -123,6 +125,11 @@ void proxy_worker_stop(struct proxy_worker *worker, uint64_t timeout_ms);
 void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, struct bytes name);
 /* The frame's arguments as an array, valid until the next call. */
 const struct bytes *argv_of(struct proxy_worker *worker, const struct frame *frame);
+/* Calls `each` for every client; it may end any of them. */
+typedef void client_fn(struct client *client);
+void proxy_worker_each_client(struct proxy_worker *worker, client_fn *each);
+/* A client is about to leave `clients`. */
+void proxy_worker_forget_client(struct proxy_worker *worker, const struct client *client);
 /* The tick runs while something has a deadline. */
 void proxy_worker_need_tick(struct proxy_worker *worker);
 /* A request that was taken has a key in this slot. A busy worker counts one key in 16: the counters are 64 KB, and to
