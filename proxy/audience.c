@@ -168,24 +168,33 @@ static void tell_one(struct feed *feed, const struct channel_name *channels, uin
     request_go(request);
 }
 
+/* While a new map is taken over, feeds and shards of the map may differ. */
+static uint32_t count_feeds(const struct audience *audience)
+{
+    uint32_t count = 0;
+    for (const struct list *link = audience->feeds.next; link != &audience->feeds;
+         link = link->next)
+        count++;
+    return count;
+}
+
 bool audience_tell(struct audience *audience, struct request *request,
                    const struct channel_name *channels, uint32_t count, request_done_fn *done)
 {
     struct proxy_worker *worker = audience->worker;
     bool is_ours = !request;
     uint32_t index = 0;
-    if (count == 0 || list_empty(&audience->feeds) || !worker->pool.nodes)
+    if (count == 0 || list_empty(&audience->feeds))
         return false;
     if (is_ours)
         request = request_internal(worker);
-    request_wait_parts(request, (uint32_t)worker->pool.count, is_ours ? nobody_waits : done);
+    request_wait_parts(request, count_feeds(audience), is_ours ? nobody_waits : done);
     if (is_ours)
         request_hold(request);
     for (struct list *link = audience->feeds.next; link != &audience->feeds; link = link->next) {
         struct feed *feed = container_of(link, struct feed, link);
         tell_feed(feed, request_part(request, index++, feed->upstream->node), channels, count);
     }
-    CHECK(index == worker->pool.count);
     if (is_ours)
         request_go(request);
     return true;
@@ -231,6 +240,12 @@ bool audience_leave(struct client *client, enum channel_kind kind, struct bytes 
     if (!audience)
         return false;
     return interest_remove(audience->sets[kind], &channels->subscriber.kinds[kind], name);
+}
+
+void audience_settle(struct client *client)
+{
+    if (client->channels && client_subscriptions(client) == 0)
+        client->channels->audience = NULL;
 }
 
 /* Takes up to TELL_MAX channels from the client; names are copied. */

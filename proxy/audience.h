@@ -10,7 +10,8 @@
  * of a transaction's or script's keys, or of the key that changed (keyspace events). Backends know how many
  * clients stand behind a feed, so PUBLISH and PUBSUB NUMSUB count as one server would.
  *
- * (1) Channels belong to a namespace and not to a database. An audience exists while it has a channel.
+ * (1) Channels belong to a namespace and not to a database. An audience exists while it has a channel, and for some
+ *     seconds more; only clients that subscribe to something point to it.
  * (2) A feed that was lost is opened again, and told of all channels. What is published meanwhile is missed,
  *     as by any subscriber whose connection breaks; clients are not told.
  * (3) A plain Redis as backend is told SUBSCRIBE and UNSUBSCRIBE: then it counts workers, not clients.
@@ -27,7 +28,7 @@ struct feed;
 struct client_channels {
     struct client *client;
     struct subscriber subscriber;
-    struct audience *audience; /* NULL: none */
+    struct audience *audience; /* NULL exactly when it subscribes to nothing, between commands */
     struct out confirmations;  /* of the command that is under way */
     struct out waiting; /* messages that came meanwhile: they leave behind the confirmations */
     bool is_changing;   /* a command is under way */
@@ -42,6 +43,8 @@ bool audience_join(struct client *client, enum channel_kind kind, struct bytes n
 bool audience_leave(struct client *client, enum channel_kind kind, struct bytes name);
 /* Made when it is new. */
 struct client_channels *client_channels(struct client *client);
+/* A command that changed subscriptions ends: a client without any leaves its audience, which may be freed then. */
+void audience_settle(struct client *client);
 
 struct channel_name {
     enum channel_kind kind;

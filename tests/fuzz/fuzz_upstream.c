@@ -11,7 +11,8 @@
  *   0x80 - 0x9f  a backend's connection sends a byte's count of bytes as they come in the input
  *   0xa0 - 0xdf  it sends REPLIES[b]
  *   0xe0 - 0xef  it is closed, or reset
- *   0xf0 - 0xff  time passes
+ *   0xf0 - 0xfe  time passes
+ *   0xff         so much of it that what is idle goes
  *
  * At the end time passes until all requests have timed out. The honest client has then one frame for every
  * request, and behind every ECHO its own number; the other one has got nothing but frames.
@@ -33,6 +34,7 @@ enum {
     CONNECTIONS_MAX = 16, /* of a backend; what is beyond is reset */
     PENDING_MAX = 4096,
     STEP_US = 3000,
+    LONG_US = 40 * 1000 * 1000,
     ROUND_US = 200 * 1000,
     ROUNDS_MAX = 1000, /* requests may wait for one another, and each for its time */
     STEPS_MAX = 400,
@@ -453,7 +455,7 @@ static void run_step(uint8_t step, struct bytes *input)
     } else if (step < 0xf0) {
         connection_close(choose(step), step & 8 ? stream_abort : stream_close);
     } else {
-        sim_run_for(STEP_US << (step & 7));
+        sim_run_for(step == 0xff ? LONG_US : STEP_US << (step & 7));
     }
 }
 

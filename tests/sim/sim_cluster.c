@@ -69,15 +69,18 @@ static void configure_proxy(const struct sim_proxy *proxy, struct proxy_config *
     const struct sim_cluster *cluster = proxy->cluster;
     const struct sim_plan *plan = &cluster->plan;
     char text[TEXT_MAX];
-    int len =
-        snprintf(text, sizeof(text),
-                 "[proxy]\nlisten = %s\nadmin =\nworkers = %u\nlog-level = error\n"
-                 "protected-mode = no\n"
-                 "client-pipeline-limit = %u\ndrain-timeout = %ums\n%s[upstream]\nsecret = %s\n"
-                 "timeout = %llums\nbackoff-max = 300ms\nkeepalive = 2s\n",
-                 proxy->address, plan->workers, sim_random(4) ? 4096 : 1 + (unsigned)sim_random(8),
-                 (unsigned)sim_random(300), plan->has_secret ? "requirepass = default\n" : "",
-                 plan->has_secret ? "secret" : "", (unsigned long long)plan->upstream_timeout_ms);
+    char limit[SIM_NAMES_MAX * 2] = "";
+    if (plan->output_limit_mb)
+        (void)snprintf(limit, sizeof(limit), "client-output-limit = %umb\n", plan->output_limit_mb);
+    int len = snprintf(
+        text, sizeof(text),
+        "[proxy]\nlisten = %s\nadmin =\nworkers = %u\nlog-level = error\n"
+        "protected-mode = no\n"
+        "client-pipeline-limit = %u\ndrain-timeout = %ums\n%s%s[upstream]\nsecret = %s\n"
+        "timeout = %llums\nbackoff-max = 300ms\nkeepalive = 2s\n",
+        proxy->address, plan->workers, sim_random(4) ? 4096 : 1 + (unsigned)sim_random(8),
+        (unsigned)sim_random(300), limit, plan->has_secret ? "requirepass = default\n" : "",
+        plan->has_secret ? "secret" : "", (unsigned long long)plan->upstream_timeout_ms);
     for (unsigned i = 0; plan->has_secret && i < plan->places; i++) {
         if (cluster->places[i].name[0])
             len += snprintf(text + len, sizeof(text) - (size_t)len, "[namespace %s]\ntoken = %s\n",

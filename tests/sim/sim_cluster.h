@@ -46,6 +46,7 @@ struct sim_plan {
     bool has_idle_timeout; /* backends close silent connections */
     enum durability durability;
     uint64_t upstream_timeout_ms;
+    unsigned output_limit_mb; /* of a proxy's client; 0: the default */
 };
 
 /* Where a client's keys are. */
