@@ -281,7 +281,7 @@ static struct bytes answer_text(const struct shard_reply *answer)
     if (answer->is_failure || !resp_value_next(answer->frame, &pos, &value) ||
         (value.type != '$' && value.type != '=') || value.is_null)
         return (struct bytes){"", 0};
-    return value.text;
+    return resp_value_text(&value);
 }
 
 /* Is a section asked for that only the proxy knows? Without a name all are. */
@@ -346,6 +346,12 @@ static bool is_known_process(const struct request *request, uint32_t index, stru
     return false;
 }
 
+bool local_is_new_process(const struct request *request, uint32_t index)
+{
+    struct bytes run_id = value_of(answer_text(request_reply(request, index)), BYTES("run_id"));
+    return run_id.len == 0 || !is_known_process(request, index, run_id);
+}
+
 static void info_done(struct client *client, struct request *request, struct reply *reply)
 {
     const struct proxy_snapshot *snapshot = client->worker->snapshot;
@@ -355,8 +361,7 @@ static void info_done(struct client *client, struct request *request, struct rep
     info.last = &info.first;
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         struct bytes text = answer_text(request_reply(request, i));
-        struct bytes run_id = value_of(text, BYTES("run_id"));
-        info_merge(&info, text, run_id.len == 0 || !is_known_process(request, i, run_id));
+        info_merge(&info, text, local_is_new_process(request, i));
     }
     info_own(&info, client);
     out_init(&out);

@@ -350,10 +350,9 @@ static void doctor_done(struct client *client, struct request *request, struct r
         size_t pos = 0;
         if (!resp_value_next(answer->frame, &pos, &value))
             continue;
-        if (value.type == '=' && value.text.len >= 4)
-            value.text = (struct bytes){value.text.data + 4, value.text.len - 4};
+        struct bytes text = resp_value_text(&value);
         out_printf(&out, "\nshard %s: ", answer->node->name);
-        out_write(&out, value.text.data, value.text.len);
+        out_write(&out, text.data, text.len);
     }
     reply_verbatim_out(reply, "txt", &out);
 }

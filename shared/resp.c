@@ -714,6 +714,15 @@ bool resp_value_next(struct bytes frame, size_t *pos, struct resp_value *value)
     return ok;
 }
 
+struct bytes resp_value_text(const struct resp_value *value)
+{
+    enum { FORMAT_LEN = 4 }; /* "txt:" */
+    struct bytes text = value->text;
+    if (value->type == '=' && text.len >= FORMAT_LEN)
+        text = (struct bytes){text.data + FORMAT_LEN, text.len - FORMAT_LEN};
+    return text;
+}
+
 bool resp_value_skip(struct bytes frame, size_t *pos)
 {
     if (*pos >= frame.len)

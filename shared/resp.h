@@ -89,5 +89,7 @@ struct resp_value {
     struct bytes text;
 };
 bool resp_value_next(struct bytes frame, size_t *pos, struct resp_value *value);
+/* The text of a string, whatever its type: of a verbatim one without the "txt:" in front. */
+struct bytes resp_value_text(const struct resp_value *value);
 /* Moves *pos behind one whole value (nested). */
 bool resp_value_skip(struct bytes frame, size_t *pos);

@@ -5,8 +5,10 @@
 
 #include "backend/handlers.h"
 #include "backend/partition.h"
+#include "backend/script/script.h"
 #include "backend/text.h"
 #include "shared/command_reply.h"
+#include "shared/memory_stats.h"
 
 #include <inttypes.h>
 
@@ -69,54 +71,27 @@ void cmd_memory_usage(struct call *call)
 
 /* ---- STATS ---- */
 
-static void stat_int(struct call *call, const char *name, uint64_t value)
-{
-    reply_bulk_text(&call->reply, name);
-    reply_int(&call->reply, (int64_t)value);
-}
-
-static void stat_ratio(struct call *call, const char *name, uint64_t value, uint64_t base)
-{
-    reply_bulk_text(&call->reply, name);
-    reply_double(&call->reply, base ? (double)value / (double)base : 0);
-}
-
 void cmd_memory_stats(struct call *call)
 {
     struct memory memory;
     memory_read(call->partition, &memory);
-    uint64_t keys = space_keys_total(call->partition->spaces);
-    uint64_t overhead = memory.startup + memory.clients + memory.batches;
-    uint64_t dataset = memory.allocated > overhead ? memory.allocated - overhead : 0;
-    reply_map(&call->reply, 28);
-    stat_int(call, "peak.allocated", memory.peak_rss);
-    stat_int(call, "total.allocated", memory.allocated);
-    stat_int(call, "startup.allocated", memory.startup);
-    stat_int(call, "replication.backlog", 0);
-    stat_int(call, "clients.slaves", 0);
-    stat_int(call, "clients.normal", memory.clients);
-    stat_int(call, "cluster.links", 0);
-    stat_int(call, "aof.buffer", memory.batches);
-    stat_int(call, "block.cache", memory.block_cache);
-    stat_int(call, "memtables", memory.memtables);
-    stat_int(call, "table.readers", memory.table_readers);
-    stat_int(call, "overhead.total", overhead);
-    stat_int(call, "keys.count", keys);
-    stat_int(call, "keys.bytes-per-key", keys ? dataset / keys : 0);
-    stat_int(call, "dataset.bytes", dataset);
-    stat_ratio(call, "dataset.percentage", dataset * 100, memory.allocated);
-    stat_ratio(call, "peak.percentage", memory.rss * 100, memory.peak_rss);
-    stat_int(call, "allocator.allocated", memory.allocated);
-    stat_int(call, "allocator.active", memory.active);
-    stat_int(call, "allocator.resident", memory.resident);
-    stat_ratio(call, "allocator-fragmentation.ratio", memory.active, memory.allocated);
-    stat_int(call, "allocator-fragmentation.bytes", memory.active - memory.allocated);
-    stat_ratio(call, "allocator-rss.ratio", memory.resident, memory.active);
-    stat_int(call, "allocator-rss.bytes", memory.resident - memory.active);
-    stat_ratio(call, "rss-overhead.ratio", memory.rss, memory.resident);
-    stat_int(call, "rss-overhead.bytes", memory.rss - memory.resident);
-    stat_ratio(call, "fragmentation", memory.rss, memory.allocated);
-    stat_int(call, "fragmentation.bytes", memory.rss - memory.allocated);
+    const struct memory_stats stats = {
+        .peak_allocated = memory.peak_rss,
+        .total_allocated = memory.allocated,
+        .startup_allocated = memory.startup,
+        .clients = memory.clients,
+        .batches = memory.batches,
+        .scripts = scripts_memory(call->partition->scripts),
+        .functions = functions_memory(call->partition->scripts),
+        .block_cache = memory.block_cache,
+        .memtables = memory.memtables,
+        .table_readers = memory.table_readers,
+        .keys = space_keys_total(call->partition->spaces),
+        .allocator_active = memory.active,
+        .allocator_resident = memory.resident,
+        .rss = memory.rss,
+    };
+    memory_stats_reply(&stats, &call->reply);
 }
 
 /* ---- the allocator ---- */

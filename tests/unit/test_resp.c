@@ -482,6 +482,25 @@ START_TEST(a_reply_can_be_walked_through)
 }
 END_TEST
 
+START_TEST(the_text_of_a_verbatim_string_is_without_its_format)
+{
+    static const struct {
+        const char *frame;
+        const char *text;
+    } rows[] = {{"=7\r\ntxt:abc\r\n", "abc"},
+                {"=4\r\ntxt:\r\n", ""},
+                {"=2\r\nab\r\n", "ab"},
+                {"$7\r\ntxt:abc\r\n", "txt:abc"},
+                {"+abc\r\n", "abc"}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct resp_value value;
+        size_t pos = 0;
+        ck_assert(resp_value_next(bytes_of(rows[i].frame), &pos, &value));
+        ck_assert(bytes_equal(resp_value_text(&value), bytes_of(rows[i].text)));
+    }
+}
+END_TEST
+
 START_TEST(a_whole_value_can_be_jumped_over)
 {
     struct bytes frame = BYTES("*3\r\n%1\r\n+a\r\n*1\r\n:1\r\n|1\r\n+t\r\n:1\r\n$1\r\nb\r\n_\r\n");
@@ -545,6 +564,7 @@ int main(void)
     tcase_add_test(tests, need_tells_the_size_of_a_big_reply);
     tcase_add_test(tests, deep_nesting_and_overflowing_counts_are_survived);
     tcase_add_test(tests, a_reply_can_be_walked_through);
+    tcase_add_test(tests, the_text_of_a_verbatim_string_is_without_its_format);
     tcase_add_test(tests, a_whole_value_can_be_jumped_over);
     tcase_add_test(tests, malformed_values_are_refused_at_the_end_of_memory);
     SRunner *runner = srunner_create(suite);
