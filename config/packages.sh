@@ -4,7 +4,7 @@
 # g++ brings the C++ library that RocksDB needs.
 build_packages=(gcc g++ cmake ninja-build libuv1-dev libmicrohttpd-dev libssl-dev libseccomp-dev libjansson-dev libinih-dev librocksdb-dev
     libsnappy-dev liblz4-dev libzstd-dev libbz2-dev zlib1g-dev libxxhash-dev libjemalloc-dev liblzf-dev libhiredis-dev
-    liblua5.1-0-dev lua-cjson-dev lua-bitop-dev)
+    liblua5.1-0-dev)
 client_packages=(redis-tools) # redis-cli, to try what quickstart has started
 test_packages=(check clang libclang-rt-14-dev clang-format cppcheck shellcheck ccache git pkg-config
     python3 python3-redis python3-yaml prometheus redis-server rocksdb-tools iproute2 debootstrap dpkg-dev

@@ -150,6 +150,7 @@ static int redis_sha1hex(lua_State *lua)
     if (lua_gettop(lua) != 1)
         return raise(lua, "ERR wrong number of arguments");
     const char *text = lua_tolstring(lua, 1, &len);
+    vm_spend(lua, len);
     sha1_hex((struct bytes){text ? text : "", len}, digest);
     lua_pushlstring(lua, digest, sizeof digest);
     return 1;

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { NESTING_MAX = 16 };
+enum { NESTING_MAX = 16, ITEM_COST = 16 };
 
 /* ---- pack: everything is added to a buffer that owns the top of the stack ---- */
 
@@ -109,6 +109,7 @@ static bool is_array(lua_State *lua, int index, size_t *pairs)
     *pairs = 0;
     for (lua_pushnil(lua); lua_next(lua, index); lua_pop(lua, 1)) {
         double key = lua_type(lua, -2) == LUA_TNUMBER ? lua_tonumber(lua, -2) : 0;
+        vm_spend(lua, 1);
         good &= key > 0 && floor(key) == key;
         max = key > max ? key : max;
         ++*pairs;
@@ -159,6 +160,7 @@ static void push_packed(lua_State *lua, int level)
     luaL_Buffer buffer;
     size_t len;
     luaL_checkstack(lua, LUA_MINSTACK, "in function pack");
+    vm_spend(lua, ITEM_COST);
     int index = lua_gettop(lua);
     if (lua_type(lua, index) == LUA_TTABLE && level < NESTING_MAX) {
         if (is_array(lua, index, &len))
@@ -325,6 +327,7 @@ static void push_unpacked(lua_State *lua, struct bytes *rest)
     luaL_checkstack(lua, LUA_MINSTACK,
                     "too many return values at once; use unpack_one or "
                     "unpack_limit instead.");
+    vm_spend(lua, ITEM_COST);
     uint8_t tag = (uint8_t)take_number(lua, rest, 1);
     if (tag < 0x80)
         lua_pushnumber(lua, tag);

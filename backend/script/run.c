@@ -3,7 +3,7 @@
  *
  *   run_script ─► protected: KEYS, ARGV, pcall ─┬─► convert_to_reply
  *                     ▲                         └─► error, with the place it came from
- *                     ├─ every 100 000 instructions run_hook: over the threshold? poll, BUSY, killed?
+ *                     ├─ every 1000 instructions run_hook: over the threshold? poll, BUSY, killed?
  *                     └─ a command needs a row from the disk: run_break, and the run is taken back (cold.h)
  */
 #include "backend/cold.h"
@@ -15,6 +15,8 @@
 #include "shared/log.h"
 
 #include <stdlib.h>
+
+enum { POLL_US = 1000 };
 
 /* ---- the hook ---- */
 
@@ -62,7 +64,8 @@ static void check_run(lua_State *lua, struct script_run *run)
 {
     uint64_t limit_ms =
         (uint64_t)settings_number(run->call->partition->settings, "busy-reply-threshold");
-    if (clock_mono_us() - run->started_us < limit_ms * 1000)
+    uint64_t now_us = clock_mono_us();
+    if (now_us - run->started_us < limit_ms * 1000 || now_us < run->polled_us + POLL_US)
         return;
     if (!run->is_slow)
         log_event(LOG_WARN, "script_slow", "name=%s ms=%llu", run->name,
@@ -70,21 +73,30 @@ static void check_run(lua_State *lua, struct script_run *run)
     run->is_slow = true;
     cold_settle(run->call); /* others see that it runs */
     poll_others(run);
+    run->polled_us = clock_mono_us();
     if (run->is_killed)
         (void)run_break(lua);
+}
+
+void run_check(lua_State *lua)
+{
+    struct script_vm *vm = vm_of(lua);
+    vm->spent = 0;
+    if (vm->scripts->running)
+        check_run(lua, vm->scripts->running);
+    else if (vm->load_until_us && clock_mono_us() > vm->load_until_us) {
+        const char *text =
+            vm->loading ? "ERR FUNCTION LOAD timeout" : "ERR compiling took too long";
+        lua_sethook(lua, run_hook, LUA_MASKLINE, 0);
+        convert_push_error(lua, text, strlen(text));
+        lua_error(lua);
+    }
 }
 
 void run_hook(lua_State *lua, lua_Debug *debug)
 {
     (void)debug;
-    struct script_vm *vm = vm_of(lua);
-    if (vm->scripts->running)
-        check_run(lua, vm->scripts->running);
-    else if (vm->load_until_us && clock_mono_us() > vm->load_until_us) {
-        lua_sethook(lua, run_hook, LUA_MASKLINE, 0);
-        convert_push_error(lua, "ERR FUNCTION LOAD timeout", 25);
-        lua_error(lua);
-    }
+    run_check(lua);
 }
 
 /* ---- a run ---- */
@@ -179,6 +191,7 @@ void run_script(const struct run_start *start)
         run->call->failed = true;
         return;
     }
+    cjson_reset(vm);
     run->resp = 2;
     run->started_us = clock_mono_us();
     vm->scripts->running = run;
@@ -188,6 +201,7 @@ void run_script(const struct run_start *start)
     }
     vm->scripts->running = NULL;
     lua_settop(vm->lua, 0);
+    scratch_trim(vm);
     out_clear(&vm->scripts->reply);
     if (session->db != db)
         session_select(session, db);

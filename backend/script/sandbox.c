@@ -5,7 +5,7 @@
 
 #include <limits.h>
 
-enum { PATTERN_MAX = 16 * 1024 }; /* matching recurses once per item of a pattern */
+enum { CALL_COST = 1000 };
 
 static char map_key; /* registry: proxy → real table */
 
@@ -65,21 +65,20 @@ void sandbox_protect(lua_State *lua, bool is_globals)
 
 /* ---- functions that go past metatables ---- */
 
-static void refuse_proxy(lua_State *lua)
+bool sandbox_is_readonly(lua_State *lua, int index)
 {
-    if (!push_real(lua, 1))
+    if (!push_real(lua, index))
+        return false;
+    lua_pop(lua, 1);
+    return true;
+}
+
+void sandbox_refuse_readonly(lua_State *lua)
+{
+    if (!sandbox_is_readonly(lua, 1))
         return;
     lua_pushstring(lua, readonly_text);
     lua_error(lua);
-}
-
-/* Calls the original (upvalue 1) with all arguments. */
-static int forward(lua_State *lua)
-{
-    lua_pushvalue(lua, lua_upvalueindex(1));
-    lua_insert(lua, 1);
-    lua_call(lua, lua_gettop(lua) - 1, LUA_MULTRET);
-    return lua_gettop(lua);
 }
 
 static int checked_setmetatable(lua_State *lua)
@@ -87,7 +86,7 @@ static int checked_setmetatable(lua_State *lua)
     int type = lua_type(lua, 2);
     luaL_checktype(lua, 1, LUA_TTABLE);
     luaL_argcheck(lua, type == LUA_TNIL || type == LUA_TTABLE, 2, "nil or table expected");
-    refuse_proxy(lua);
+    sandbox_refuse_readonly(lua);
     if (luaL_getmetafield(lua, 1, "__metatable"))
         return luaL_error(lua, "cannot change a protected metatable");
     lua_settop(lua, 2);
@@ -126,7 +125,7 @@ static int checked_rawset(lua_State *lua)
     luaL_checktype(lua, 1, LUA_TTABLE);
     luaL_checkany(lua, 2);
     luaL_checkany(lua, 3);
-    refuse_proxy(lua);
+    sandbox_refuse_readonly(lua);
     lua_settop(lua, 3);
     lua_rawset(lua, 1);
     return 1;
@@ -162,13 +161,6 @@ static int checked_pairs(lua_State *lua)
     lua_pushvalue(lua, 1);
     lua_pushnil(lua);
     return 3;
-}
-
-static int checked_insert(lua_State *lua)
-{
-    if (lua_istable(lua, 1))
-        refuse_proxy(lua);
-    return forward(lua);
 }
 
 /* ---- functions with sharp edges ---- */
@@ -246,31 +238,58 @@ static int checked_unpack(lua_State *lua)
     return (int)count;
 }
 
-static int checked_pattern(lua_State *lua)
-{
-    size_t len;
-    if (lua_isstring(lua, 2) && lua_tolstring(lua, 2, &len) && len > PATTERN_MAX)
-        return luaL_error(lua, "pattern too long");
-    return forward(lua);
-}
-
-/* string.rep is not interrupted by the hook: what cannot fit fails at once. */
+/* The memory of the state bounds it; Lua's own one repeats the empty string as often as it is told. */
 static int checked_rep(lua_State *lua)
 {
+    struct script_vm *vm = vm_of(lua);
     size_t len;
-    (void)luaL_checklstring(lua, 1, &len);
+    const char *text = luaL_checklstring(lua, 1, &len);
     lua_Number count = luaL_checknumber(lua, 2);
-    if (count > 0 && (lua_Number)len * count > (lua_Number)vm_of(lua)->max) {
+    vm->scratch.len = 0;
+    if (!(count >= 1) || len == 0) {
+        lua_pushliteral(lua, "");
+        return 1;
+    }
+    if ((lua_Number)len * count > (lua_Number)vm->max) {
         lua_pushliteral(lua, "not enough memory");
         return lua_error(lua);
     }
-    return forward(lua);
+    size_t total = len * (size_t)count;
+    vm_spend(lua, total);
+    char *made = scratch_reserve(lua, total);
+    memcpy(made, text, len);
+    for (size_t done = len; done < total; done *= 2)
+        memcpy(made + done, made, done < total - done ? done : total - done);
+    vm->scratch.len = total;
+    scratch_push(lua);
+    return 1;
+}
+
+/* The collector's pace belongs to the server: a script only learns how much memory is in use. What would change the
+ * pace, or collect, answers as Lua does and has no effect. */
+static int counting_collectgarbage(lua_State *lua)
+{
+    static const char *const options[] = {"collect", "count",    "step",       "stop",
+                                          "restart", "setpause", "setstepmul", NULL};
+    enum { COLLECT, COUNT, STEP, STOP, RESTART, SET_PAUSE, SET_STEP_MUL, PERCENT_DEFAULT = 200 };
+    int option = luaL_checkoption(lua, 1, "collect", options);
+    (void)luaL_optint(lua, 2, 0);
+    if (option == COUNT)
+        lua_pushnumber(lua, lua_gc(lua, LUA_GCCOUNT, 0) +
+                                (lua_Number)lua_gc(lua, LUA_GCCOUNTB, 0) / 1024);
+    else if (option == STEP)
+        lua_pushboolean(lua, 1);
+    else
+        lua_pushnumber(lua, option >= SET_PAUSE ? PERCENT_DEFAULT : 0);
+    return 1;
 }
 
 static int compiled(lua_State *lua, const char *code, size_t len, const char *name)
 {
     if (vm_compile(lua, code, len, name) == 0)
         return 1;
+    if (run_is_over(lua))
+        return run_break(lua);
     lua_pushnil(lua);
     lua_insert(lua, -2);
     return 2;
@@ -283,14 +302,13 @@ static int text_loadstring(lua_State *lua)
     return compiled(lua, code, len, luaL_optstring(lua, 2, code));
 }
 
-/* Collects the pieces first, so that no Lua code runs while the compiler does. */
-static int text_load(lua_State *lua)
+/* Argument: the function that returns the pieces; returns the code. */
+static int collect_pieces(lua_State *lua)
 {
-    const char *name = luaL_optstring(lua, 2, "=(load)");
-    luaL_checktype(lua, 1, LUA_TFUNCTION);
-    lua_settop(lua, 2);
-    lua_pushliteral(lua, "");
+    luaL_Buffer buffer;
+    luaL_buffinit(lua, &buffer);
     for (;;) {
+        vm_spend(lua, CALL_COST);
         lua_pushvalue(lua, 1);
         lua_call(lua, 0, 1);
         if (lua_isnil(lua, -1))
@@ -299,10 +317,29 @@ static int text_load(lua_State *lua)
             return luaL_error(lua, "reader function must return a string");
         if (lua_objlen(lua, -1) == 0)
             break;
-        lua_concat(lua, 2);
+        luaL_addvalue(&buffer);
     }
+    lua_pop(lua, 1);
+    luaL_pushresult(&buffer);
+    return 1;
+}
+
+/* Collects the pieces first, so that no Lua code runs while the compiler does. */
+static int text_load(lua_State *lua)
+{
     size_t len;
-    const char *code = lua_tolstring(lua, 3, &len);
+    const char *name = luaL_optstring(lua, 2, "=(load)");
+    luaL_checktype(lua, 1, LUA_TFUNCTION);
+    lua_pushcfunction(lua, collect_pieces);
+    lua_pushvalue(lua, 1);
+    if (lua_pcall(lua, 1, 1, 0)) {
+        if (run_is_over(lua))
+            return run_break(lua);
+        lua_pushnil(lua);
+        lua_insert(lua, -2);
+        return 2;
+    }
+    const char *code = lua_tolstring(lua, -1, &len);
     return compiled(lua, code, len, name);
 }
 
@@ -352,11 +389,11 @@ void sandbox_install(lua_State *lua)
         {"unpack", checked_unpack},
         {"loadstring", text_loadstring},
         {"load", text_load},
+        {"collectgarbage", counting_collectgarbage},
     };
     static const char *const gone[] = {"dofile",  "loadfile", "print",   "require",
                                        "module",  "newproxy", "getfenv", "setfenv",
                                        "package", "debug",    "os",      "io"};
-    static const char *const patterns[] = {"find", "match", "gmatch", "gfind", "gsub"};
     lua_pushlightuserdata(lua, &map_key);
     lua_newtable(lua);
     lua_rawset(lua, LUA_REGISTRYINDEX);
@@ -368,10 +405,9 @@ void sandbox_install(lua_State *lua)
         lua_pushnil(lua);
         lua_setglobal(lua, gone[i]);
     }
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
-        replace(lua, "string", patterns[i], checked_pattern);
+    pattern_install(lua);
+    tables_install(lua);
     replace(lua, "string", "rep", checked_rep);
-    replace(lua, "table", "insert", checked_insert);
     replace(lua, "coroutine", "resume", let_through);
     replace(lua, "_G", "xpcall", checked_xpcall);
     make_metatables(lua);

@@ -39,6 +39,7 @@ struct script_run {
     bool is_cold; /* it needs a row from the disk: it is taken back */
     uint8_t resp; /* redis.setresp */
     uint64_t started_us;
+    uint64_t polled_us; /* when others were served last */
 };
 
 /* Of math.random, in scripts and in functions. */

@@ -5,13 +5,14 @@
 #include "backend/script/vm.h"
 #include "backend/settings.h"
 #include "shared/check.h"
+#include "shared/clock.h"
 #include "shared/digest.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { HAS_SHEBANG = 1 << 16, WORD_MAX = 256 };
+enum { HAS_SHEBANG = 1 << 16, WORD_MAX = 256, COMPILE_TIMEOUT_US = 5000000 };
 
 struct scripts *scripts_new(struct partition *partition)
 {
@@ -246,7 +247,11 @@ bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1
         forget_all(scripts); /* an application that makes up scripts would fill the memory */
     }
     struct lookup lookup = {.vm = scripts->eval, .sha = sha, .body = body, .flags = flags};
-    if (!vm_protect(scripts->eval, compile, &lookup, error, sizeof error)) {
+    scripts->eval->load_until_us = clock_mono_us() + COMPILE_TIMEOUT_US;
+    bool is_done = vm_protect(scripts->eval, compile, &lookup, error, sizeof error);
+    scripts->eval->load_until_us = 0;
+    vm_hook(scripts->eval);
+    if (!is_done) {
         call_error_text(call, error);
         return false;
     }

@@ -9,12 +9,16 @@
 #include "shared/check.h"
 
 #include <limits.h>
-#include <lua-bitop.h>
-#include <lua-cjson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { HOOK_INSTRUCTIONS = 100000 };
+enum {
+    HOOK_INSTRUCTIONS = 1000,     /* each of them may copy a long string */
+    CODE_MAX = 512 * 1024 * 1024, /* Lua's compiler counts in int */
+    CODE_PIECE = 1024,
+    SCRATCH_MIN = 1024,
+    SCRATCH_KEPT = 64 * 1024,
+};
 
 const char *const script_flag_names[SCRIPT_FLAGS_COUNT] = {"no-writes", "allow-oom", "allow-stale",
                                                            "no-cluster", "allow-cross-slot-keys"};
@@ -44,16 +48,73 @@ struct script_vm *vm_of(lua_State *lua)
     return owner;
 }
 
+/* lua_Reader: in pieces, because compiling may take long too ("return a and a and a …" is quadratic). */
+static const char *read_piece(lua_State *lua, void *data, size_t *size)
+{
+    struct bytes *rest = data;
+    const char *piece = rest->data;
+    *size = rest->len < CODE_PIECE ? rest->len : CODE_PIECE;
+    rest->data += *size;
+    rest->len -= *size;
+    run_check(lua);
+    return *size ? piece : NULL;
+}
+
 int vm_compile(lua_State *lua, const char *code, size_t len, const char *name)
 {
+    struct bytes rest = {code, len};
     if (len && *code == LUA_SIGNATURE[0]) {
         lua_pushliteral(lua, "bytecode is not allowed");
         return LUA_ERRSYNTAX;
     }
+    if (len > CODE_MAX) {
+        lua_pushliteral(lua, "the code is longer than 512 MB");
+        return LUA_ERRSYNTAX;
+    }
     lua_gc(lua, LUA_GCSTOP, 0); /* the compiler keeps names that only its C stack knows */
-    int err = luaL_loadbuffer(lua, code, len, name);
+    int err = lua_load(lua, read_piece, &rest, name);
     lua_gc(lua, LUA_GCRESTART, 0);
+    if (err && lua_istable(lua, -1)) { /* read_piece ended it */
+        lua_getfield(lua, -1, "err");
+        lua_replace(lua, -2);
+    }
     return err;
+}
+
+/* ---- the scratch ---- */
+
+char *scratch_reserve(lua_State *lua, size_t more)
+{
+    struct script_vm *vm = vm_of(lua);
+    size_t cap = vm->scratch.cap ? vm->scratch.cap : SCRATCH_MIN;
+    if (vm->scratch.cap - vm->scratch.len < more) {
+        while (cap - vm->scratch.len < more && cap <= vm->max)
+            cap *= 2;
+        char *data = cap <= vm->max ? allocate(vm, vm->scratch.data, vm->scratch.cap, cap) : NULL;
+        if (!data) {
+            lua_pushliteral(lua, "not enough memory");
+            (void)lua_error(lua);
+        }
+        vm->scratch.data = data;
+        vm->scratch.cap = cap;
+    }
+    return vm->scratch.data + vm->scratch.len;
+}
+
+void scratch_push(lua_State *lua)
+{
+    struct script_vm *vm = vm_of(lua);
+    lua_pushlstring(lua, vm->scratch.data ? vm->scratch.data : "", vm->scratch.len);
+    scratch_trim(vm);
+}
+
+void scratch_trim(struct script_vm *vm)
+{
+    vm->scratch.len = 0;
+    if (vm->scratch.cap <= SCRATCH_KEPT)
+        return;
+    vm->scratch.data = allocate(vm, vm->scratch.data, vm->scratch.cap, 0);
+    vm->scratch.cap = 0;
 }
 
 bool vm_protect(struct script_vm *vm, lua_CFunction work, void *data, char *error, size_t size)
@@ -84,7 +145,7 @@ static int on_error(lua_State *lua)
         lua_setfield(lua, -2, "err");
         lua_replace(lua, 1);
     }
-    if (known) {
+    if (known && !sandbox_is_readonly(lua, 1)) {
         lua_pushliteral(lua, "source");
         lua_pushstring(lua, where.source);
         lua_rawset(lua, 1);
@@ -189,6 +250,7 @@ static int build(lua_State *lua)
     vm->handler_ref = luaL_ref(lua, LUA_REGISTRYINDEX);
     sandbox_install(lua);
     math_install(lua);
+    cjson_install(vm);
     lua_newtable(lua);
     api_install(vm);
     lua_setglobal(lua, "redis");
@@ -226,5 +288,6 @@ struct script_vm *vm_new(struct scripts *scripts, size_t max, bool is_eval)
 void vm_free(struct script_vm *vm)
 {
     lua_close(vm->lua);
+    free(vm->scratch.data);
     free(vm);
 }

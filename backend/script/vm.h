@@ -17,20 +17,32 @@
 #include <lua.h>
 #include <lualib.h>
 
+struct cjson_settings;
+
 struct script_vm {
     lua_State *lua;
     struct scripts *scripts;
     size_t used;
     size_t max;
-    unsigned short random[3]; /* of math.random: nrand48 */
-    int handler_ref;          /* the error handler */
-    int globals_ref;          /* real globals */
-    int proxy_ref;            /* what scripts see of the globals */
-    int loading_ref;          /* of functions: globals while a library is loaded */
-    int scripts_ref;          /* of scripts: SHA-1 → {function, flags} */
-    struct library *loading;  /* register_function adds to it */
-    uint64_t load_until_us;   /* 0: no limit */
+    unsigned short random[3];     /* of math.random: nrand48 */
+    int handler_ref;              /* the error handler */
+    int globals_ref;              /* real globals */
+    int proxy_ref;                /* what scripts see of the globals */
+    int loading_ref;              /* of functions: globals while a library is loaded */
+    int scripts_ref;              /* of scripts: SHA-1 → {function, flags} */
+    struct library *loading;      /* register_function adds to it */
+    uint64_t load_until_us;       /* 0: no limit */
+    size_t spent;                 /* work since the time was looked at; vm_spend */
+    struct cjson_settings *cjson; /* of the module that all scripts see */
+    struct {
+        char *data;
+        size_t len;
+        size_t cap;
+    } scratch; /* text that a library function builds: part of `used` */
 };
+
+/* Between two looks at the clock: units of about ten nanoseconds, a millisecond. */
+enum { WORK_SLICE = 100000 };
 
 struct scripts {
     struct partition *partition;
@@ -47,12 +59,25 @@ void vm_free(struct script_vm *vm);
 struct script_vm *vm_of(lua_State *lua);
 /* luaL_loadbuffer that takes no bytecode. */
 int vm_compile(lua_State *lua, const char *code, size_t len, const char *name);
+/* Room for `more` bytes behind scratch.len. Raises an error when there is no memory. */
+char *scratch_reserve(lua_State *lua, size_t more);
+/* Pushes what is in the scratch, and empties it. */
+void scratch_push(lua_State *lua);
+/* Gives its memory back, unless it is little. */
+void scratch_trim(struct script_vm *vm);
 /* Runs `work` protected; false: it ran out of memory or failed, the message is in error[size]. */
 bool vm_protect(struct script_vm *vm, lua_CFunction work, void *data, char *error, size_t size);
 /* Pushes a proxy of the table at the top in its place. */
 void sandbox_protect(lua_State *lua, bool is_globals);
 /* Replaces the functions that could get round the proxies; sets up the proxies' map. */
 void sandbox_install(lua_State *lua);
+/* Is the value a proxy? */
+bool sandbox_is_readonly(lua_State *lua, int index);
+/* Raises an error when argument 1 is a proxy. */
+void sandbox_refuse_readonly(lua_State *lua);
+/* Replace functions of the modules string and table. */
+void pattern_install(lua_State *lua);
+void tables_install(lua_State *lua);
 /* Puts the functions of `redis` into the table at the top. */
 void api_install(struct script_vm *vm);
 /* Adds what only scripts have, not functions. */
@@ -60,6 +85,11 @@ void api_install_eval(lua_State *lua);
 /* Switches between the globals of running functions and those of a library that is being loaded. */
 void vm_show_globals(struct script_vm *vm, bool is_loading);
 void math_install(lua_State *lua);
+int luaopen_bit(lua_State *lua);
+int luaopen_cjson(lua_State *lua);
+/* Remembers the settings of the module; cjson_reset makes them the defaults again. */
+void cjson_install(struct script_vm *vm);
+void cjson_reset(struct script_vm *vm);
 int luaopen_cmsgpack(lua_State *lua);
 int luaopen_struct(lua_State *lua);
 /* Pushes a RESP reply as Lua sees it. */
@@ -80,6 +110,19 @@ void run_script(const struct run_start *start);
 void vm_hook(struct script_vm *vm);
 /* lua_Hook */
 void run_hook(lua_State *lua, lua_Debug *debug);
+/* Looks at the clock: lets others be served when the script is slow. Raises an error when it was killed or the time for
+ * loading is over. */
+void run_check(lua_State *lua);
+
+/* Counts work that is done inside a library function, where the hook is not called. May do as run_check. */
+static inline void vm_spend(lua_State *lua, size_t work)
+{
+    struct script_vm *vm = vm_of(lua);
+    vm->spent += work;
+    if (vm->spent >= WORK_SLICE)
+        run_check(lua);
+}
+
 /* Was what runs killed, or is it taken back? Then no Lua code of it runs any more. */
 bool run_is_over(lua_State *lua);
 /* Raises the error that ends it, which what catches errors raises again (sandbox.c). */

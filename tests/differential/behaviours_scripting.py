@@ -243,7 +243,187 @@ CASES = [
         return cjson.encode(0.1)
         return cjson.encode("/")
         return bit.tohex(65535,4)
-        return bit.band(255,15)'''), ['direct']),
+        return bit.band(255,15)
+        return {bit.tohex(1,-2147483648),bit.tohex(-1,-3),bit.tohex(255,0),bit.tohex(255,9),bit.tohex(-1,2147483647)}
+        return bit.tobit("0x10")
+        return bit.tobit({})
+        return bit.tobit()
+        return {bit.tobit(1e300),bit.tobit(2.5),bit.tobit(3.5),bit.tobit(-2^40-1),bit.tobit(2^31),bit.tobit(0/0)}
+        return {bit.rol(0x12345678,12),bit.ror(0x12345678,12),bit.ror(1,0),bit.rol(1,32),bit.rol(1,-1)}
+        return {bit.arshift(-256,8),bit.rshift(-256,8),bit.lshift(-256,33),bit.bswap(0x12345678),bit.bnot(0)}
+        return {bit.band(1),bit.bor(1,2,4),bit.bxor(1,3,7),bit.band(-1,"7",3)}
+        return cjson.encode({1,nil,3,"e\127\1/\t"})
+        return cjson.encode("a",2)
+        return cjson.encode()
+        return cjson.encode({[1]=1,[11]=2})
+        return cjson.encode({[1]=1,[1e15]=2})
+        return cjson.encode({[1.5]=1,[true]=3})
+        return cjson.encode({[-0.1]=1})
+        return cjson.encode({[{}]=1})
+        local t={} t[1]=t return cjson.encode(t)
+        cjson.encode_max_depth(5) local t={} t[1]=t local ok,e=pcall(cjson.encode,t) cjson.encode_max_depth(1000) return e
+        return cjson.decode("nul")
+        return cjson.decode("")
+        return cjson.decode(" ")
+        return cjson.decode("1e999")
+        return cjson.decode("0x1F")
+        return cjson.decode("[inf,nan,-Infinity, 01]")
+        return cjson.decode("+1")
+        return cjson.decode("-")
+        return cjson.decode("1 2")
+        return cjson.decode('{"a":1,}')
+        return cjson.decode("[1,]")
+        return cjson.decode("[,1]")
+        return cjson.decode("{1:1}")
+        return cjson.decode('{"a" 1}')
+        return cjson.decode('{"a":}')
+        return cjson.decode('{"a":1]')
+        return cjson.decode('["\\u00zz"]')
+        return cjson.decode('["\\ud800x"]')
+        return cjson.decode('["\\udc00"]')
+        return cjson.decode('["\\ud83d\\ude00\\u00e9\\u20ac\\n\\/"]')
+        return cjson.decode('["\\x"]')
+        return cjson.decode('["abc')
+        return cjson.decode("a\0")
+        return cjson.decode("[1,2\0,3]")
+        return cjson.decode('["a\0b"]')
+        return cjson.decode(12)
+        return cjson.decode({})
+        return cjson.decode()
+        return cjson.decode(("["):rep(1001))
+        return cjson.decode(("["):rep(1000)..("]"):rep(1000))[1][1][1] ~= nil
+        return cjson.encode_sparse_array(1)
+        return {cjson.new().encode_sparse_array(true,0,-1)}
+        return {cjson.encode_sparse_array(1,2,3,4)}
+        return {cjson.encode_max_depth(),cjson.decode_max_depth(),cjson.encode_number_precision(),cjson.encode_keep_buffer()}
+        return cjson.encode_max_depth(2^31)
+        return cjson.encode_max_depth(0)
+        return cjson.decode_max_depth("x")
+        return cjson.encode_number_precision(15)
+        return cjson.encode_keep_buffer(1)
+        return cjson.encode_invalid_numbers("x")
+        return cjson.decode_invalid_numbers("null")
+        local j=cjson.new() j.encode_invalid_numbers("null") return {j.encode({1/0,-1/0,0/0}),pcall(cjson.encode,1/0)}
+        local j=cjson.new() j.encode_invalid_numbers(true) return {j.encode({1/0,-1/0,0/0}),tostring(j.encode_invalid_numbers("off"))}
+        local j=cjson.new() j.decode_invalid_numbers(false) return {pcall(j.decode,"0x10")}
+        local j=cjson.new() j.decode_invalid_numbers(false) return {pcall(j.decode,"[nan]")}
+        local j=cjson.new() j.encode_number_precision(3) return {j.encode(1.23456),cjson.encode(1.23456),cjson.encode(1e100),cjson.encode(-0.5)}
+        local j=cjson.new() j.encode_sparse_array(true,1,1) return {j.encode({[1]=1,[3]=2}),j.encode({[2]=1})}
+        local j=cjson.new() j.encode_sparse_array(false,0) return #j.encode({[1000]=1})
+        local t={} for k,v in pairs(cjson.new()) do t[#t+1]=k.."="..type(v) end table.sort(t) return t
+        return {cjson._NAME,cjson._VERSION,type(cjson.null),tostring(cjson.null==cjson.decode("null"))}
+        return cjson.encode({a={b={1,"x",{c=cjson.null}}}})'''), ['direct']),
+    ('scripts: patterns, and functions of table', evals(r'''
+        return {string.find("hello","l+")}
+        return {string.find("hello","l",1,true)}
+        return {string.find("hello","")}
+        return {string.find("hello","",10)}
+        return {string.find("hello","",-2)}
+        return {string.find("hello","h",-100)}
+        return {string.find("a.b",".",1,true)}
+        return {string.find("a\0b","\0")}
+        return {string.find("a\0b.","%z")}
+        return {string.find("abc","b()")}
+        return {string.find("abc","()b(c)")}
+        return {string.match("key = value","^(%w+)%s*=%s*(%w+)$")}
+        return {string.match("abc","(a)(b)(c)")}
+        return {string.match("abc","x")}
+        return {string.match("  trim  ","^%s*(.-)%s*$")}
+        return {string.match("THE (quick) fox","%((%a+)%)")}
+        return {string.match("f(a(b)c)d","%b()")}
+        return {string.match("THE (quick) fox","%f[%a]%a+",5)}
+        return {string.match("abab","(ab)%1")}
+        return {string.match("x]y","[]]")}
+        return {string.match("x-y","[a%-]")}
+        return {string.match("x^y","[x^]+")}
+        return {string.match("abc","[^a]+")}
+        return {string.match("aaa","a-b?$")}
+        return {string.match("2024-01-02","(%d+)-(%d+)-(%d+)")}
+        return {string.match(12345,"%d%d")}
+        return {string.match("abc","")}
+        return {string.match("a$","a$$")}
+        return {string.match("a$b","a$b")}
+        return string.match("a","%")
+        return string.match("a","[a")
+        return string.match("a","[a%")
+        return string.match("a","(a")
+        return string.match("a","a)")
+        return string.match("a","%1")
+        return string.match("a","(a)%2")
+        return string.match("a","()%1")
+        return string.match("a","%b")
+        return string.match("a","%f")
+        return string.match("a",("(a)"):rep(33))
+        return string.match()
+        return string.match("a")
+        return string.match({},"a")
+        return string.find(nil,"a")
+        return string.find("a","a",{})
+        return {string.gsub("hello world","o","0")}
+        return {string.gsub("hello","","-")}
+        return {string.gsub("hello","l*","x")}
+        return {string.gsub("hello world","(%w+)","<%1>")}
+        return {string.gsub("hello","l","%0%0",1)}
+        return {string.gsub("abc","%w","%%%0")}
+        return {string.gsub("abc","b","%2")}
+        return {string.gsub("abc","b","%x%")}
+        return {string.gsub("abc","^a","x")}
+        return {string.gsub("aaa","^a","x")}
+        return {string.gsub("$name is $age","%$(%w+)",{name="x",age=7})}
+        return {string.gsub("abc","%w",function(c) if c=="b" then return "X" end end)}
+        return {string.gsub("abc","(a)(b)",function(x,y) return y..x end)}
+        return {string.gsub("abc","a",function() return {} end)}
+        return {string.gsub("abc","a",true)}
+        return {string.gsub("abc","a")}
+        return {string.gsub("abc",".","x",0)}
+        return {string.gsub("abc",".","x",-1)}
+        return {string.gsub("abc",".","x","2")}
+        return {string.gsub("abc","(b",'x')}
+        return {string.gsub("abc","()",'%1')}
+        local t={} for a,b in string.gmatch("k=v, x=y","(%w+)=(%w+)") do t[#t+1]=a..b end return t
+        local t={} for a in string.gmatch("abc","") do t[#t+1]=a.."." end return t
+        local t={} for a in string.gmatch("abc","()") do t[#t+1]=a end return t
+        local t={} for a in string.gmatch("^a^b","^%a") do t[#t+1]=a end return t
+        local t={} for a in string.gfind("a1b2","%d") do t[#t+1]=a end return t
+        return string.gmatch("a","[")
+        return string.gmatch("a","[")()
+        return string.gmatch("a")
+        return ("x"):rep(3)..("x"):rep(0)..("x"):rep(-1)..(""):rep(5)..("ab"):rep(2.7)
+        return ("x"):rep()
+        return ("x"):rep({})
+        local t={3,1,2} table.sort(t) return t
+        local t={} for i=1,200 do t[i]=(i*7919)%101 end table.sort(t) return t
+        local t={} for i=1,200 do t[i]=(i*7919)%101 end table.sort(t,function(a,b) return a>b end) return t
+        local t={} for i=1,100 do t[i]=tostring((i*7919)%101) end table.sort(t) return t
+        local t={1,"a"} table.sort(t) return t
+        local t={} for i=1,100 do t[i]=i%2==0 and i or "a" end table.sort(t) return t
+        local t={} for i=1,100 do t[i]=i end table.sort(t,function() return true end) return #t
+        return table.sort()
+        return table.sort({},1)
+        local t={1,2,3} table.insert(t,1,0) table.insert(t,9) table.insert(t,3,7) return t
+        local t={1,2} table.insert(t,5,9) return {#t,t[5]}
+        local t={1,2} table.insert(t,0,9) return {t[0],t[1],t[2],t[3]}
+        return table.insert({})
+        return table.insert({},1,2,3)
+        return table.insert(nil,1)
+        return table.insert({},"x",1)
+        local t={1,2,3} return {table.remove(t,1),table.remove(t),table.remove(t),table.remove(t),#t}
+        local t={1,2,3} return {table.remove(t,7),table.remove(t,0),table.remove(t,-1),#t}
+        return table.remove()
+        return table.remove({},"x")
+        local t={} table.foreach({a=1},function(k,v) t[1]=k t[2]=v end) return t
+        return table.foreach({a=1},function(k,v) return k end)
+        return table.foreachi({5,6,7},function(i,v) if i==2 then return v end end)
+        return table.foreach({},1)
+        return table.foreachi(1)
+        return collectgarbage("x")
+        return collectgarbage("count") > 0
+        return collectgarbage(1)
+        return {collectgarbage(),collectgarbage("collect"),collectgarbage("stop"),collectgarbage("restart")}
+        local n=0 return load(function() n=n+1 return ({"return ","1","+1"})[n] end)()
+        return {load(function() return {} end)}
+        return {load(function() error("x") end)}
+        return {loadstring("return 1 1")}'''), ['direct']),
     ('scripts: cmsgpack', evals(r'''
         return cmsgpack.pack(1,"a",{1,2},{a=1},nil,true,1.5)
         return {cmsgpack.unpack(cmsgpack.pack(1,"a",{1,2},true,1.5,-1,-200,70000,-70000,5e9))}

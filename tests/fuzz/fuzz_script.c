@@ -1,13 +1,14 @@
 /*
- * fuzz_script.c - bytes from outside in a Lua state: cmsgpack.unpack, struct, the compiler. Nothing may crash, the
- * memory limit holds, and what cmsgpack has unpacked it packs again.
+ * fuzz_script.c - bytes from outside in a Lua state: cmsgpack.unpack, struct, cjson, patterns, the compiler. Nothing may
+ * crash, the memory limit holds, and what cmsgpack has unpacked it packs again.
  */
 #include "backend/script/vm.h"
 #include "shared/check.h"
+#include "shared/clock.h"
 
 #include <stdlib.h>
 
-enum { MEMORY_MAX = 8 * 1024 * 1024 };
+enum { MEMORY_MAX = 8 * 1024 * 1024, TIME_US = 100000 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,6 +22,13 @@ static const char program[] = "local data = ...\n"
                               "pcall(struct.size, format)\n"
                               "pcall(struct.pack, format, 1, 2, rest, 3, rest, 4, 5)\n"
                               "pcall(struct.pack, format, rest, rest, 1, rest)\n"
+                              "pcall(string.find, rest, format)\n"
+                              "pcall(string.gsub, rest, format, rest)\n"
+                              "pcall(function() for a in string.gmatch(rest, format) do end end)\n"
+                              "values = {pcall(cjson.decode, data)}\n"
+                              "if values[1] then cjson.encode_invalid_numbers('null')\n"
+                              "  cjson.encode_sparse_array(true) cjson.encode(values[2]) end\n"
+                              "pcall(cjson.encode, data)\n"
                               "pcall(loadstring, data)\n";
 
 struct input {
@@ -45,7 +53,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input input = {data, size};
     if (!vm)
         vm = vm_new(&scripts, MEMORY_MAX, true);
+    vm->load_until_us = clock_mono_us() + TIME_US;
     (void)vm_protect(vm, run, &input, error, sizeof error);
+    vm_hook(vm);
     CHECK(vm->used <= MEMORY_MAX);
     lua_settop(vm->lua, 0);
     return 0;

@@ -19,6 +19,21 @@ FOREVER = ['while true do end', 'while true do pcall(function() while true do en
            'local c = coroutine.wrap(function() while true do end end) c()',
            'while true do coroutine.resume(coroutine.create(function() while true do end end)) end',
            'local s = "" while true do s = s .. "x" if #s > 1000 then s = "" end end']
+# Each of these spends its time inside one call of a library function.
+FOREVER_IN_C = [
+    """string.find(("a"):rep(20000), (".-"):rep(8190) .. "b")""",
+    """string.gsub(("a"):rep(20000), (".-"):rep(8190) .. "b", "")""",
+    """for _ in string.gmatch(("a"):rep(20000), (".-"):rep(8190) .. "b") do end""",
+    """local s = ("x"):rep(2e7) while true do pcall(string.match, s, "[" .. ("a"):rep(16000) .. "]") end""",
+    """local t = {} for i = 1, 900 do t = {t, t} end cjson.encode(t)""",
+    """local s = ("x"):rep(1e7) local t = {} for i = 1, 1e5 do t[i] = s end table.sort(t)""",
+    """table.insert({}, -2147483647, 1) while true do end""",
+    """while true do load(math.random) end""",
+    """local c = "local a return " .. ("a and "):rep(3e5) .. "a" while true do loadstring(c) end""",
+    """local t = {} for i = 1, 2e5 do t[i] = i end while true do table.foreach(t, tostring) end""",
+    """local t = {} for i = 1, 500 do t[i] = {} end for i = 1, 8 do for j = 1, 500 do t[j] = {t[1], t[2], t[j]} end end
+       while true do pcall(cmsgpack.pack, t) end""",
+]
 
 
 def text(reply):
@@ -73,6 +88,71 @@ def _(run):
             check(b'Script killed by user with SCRIPT KILL.' in background.finish(), 'it was not killed')
             check(not is_busy(client), 'still busy')
         client.close()
+
+
+@suite.case('a script that stays inside one call of a library function is killed too')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client, address = start(cluster)
+        for script in FOREVER_IN_C:
+            background = Background(address, 'EVAL', script, '0')
+            wait_for(lambda: is_busy(client) or background.reply is not None, 'BUSY', 60)
+            check(background.reply is None, '%s ended by itself: %s' % (script, text(background.reply)))
+            client.get('SCRIPT', 'KILL')
+            check(b'Script killed by user with SCRIPT KILL.' in background.finish(), '%s was not killed' % script)
+        client.close()
+
+
+@suite.case('hostile arguments that crashed other servers are answered')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        with cluster.partition(0, 60) as client:
+            for script, reply in [
+                    ('return bit.tohex(1,-2147483648)', b'00000001'),  # CVE-2024-31449
+                    ('return {unpack({1},0,2147483647)}', b'too many results to unpack'),  # CVE-2025-46817
+                    ('return {unpack({1},-2147483648,2147483647)}', b'too many results to unpack'),
+                    ('return struct.pack(">I2147483648", 1)', b'integral size overflow'),  # CVE-2015-8080
+                    ('return struct.unpack("I33", ("x"):rep(40))', b'larger than limit of 32'),  # CVE-2018-11219
+                    ('return struct.unpack("c0", "x", 2^62)', b'data string too short'),
+                    ('return cmsgpack.unpack(("\145"):rep(100000))', b'too many return values'),  # CVE-2018-11218
+                    ('cjson.encode_max_depth(2^31-1) local t={} t[1]=t return cjson.encode(t)', b'excessive nesting'),
+                    ('local t={} for i=1,900 do t={t,t} end return #cjson.encode(t)', None),
+                    ('local s=("\1"):rep(1e7) return #cjson.encode({s,s,s,s,s,s})', b'not enough memory'),  # CVE-2022-24834
+                    ('return loadstring("return [" .. ("="):rep(1e7) .. "[")', None),  # CVE-2025-46819
+                    ('getmetatable("").__index=nil', b'readonly'),  # CVE-2025-46818
+                    ('getmetatable("").__sub=function() return 1 end', b'readonly'),
+                    ('setmetatable("",{})', b'table expected'),
+                    ('string.rep=nil', b'readonly'),
+                    ('return newproxy(true)', b'newproxy'),  # CVE-2024-46981
+                    ('setmetatable({},{__gc=error}) collectgarbage() return 7', 7),
+                    # CVE-2025-49844: the name of a chunk that nothing else refers to, while its parser fills the memory
+                    ('for i=1,50 do loadstring("local a=\\""..("x"):rep(1e5)..i.."\\" return "..("{"):rep(150)..("}"):rep(150), '
+                     '"n"..i) collectgarbage() end return 7', 7),
+                    ('__redis__err__handler(_G) return source', b"nonexistent global variable 'source'"),
+                    ('return {bit.rol(1,-1),bit.rol(1,2^31),bit.lshift(1,-33)}', None)]:
+                client.get('CONFIG', 'SET', 'busy-reply-threshold', '50')
+                if reply is None:
+                    background = Background(cluster.backends[0].addresses[0], 'EVAL', script, '0')
+                    wait_for(lambda: background.reply is not None or text(client.get('SCRIPT', 'KILL')) == b'OK', 'its end', 60)
+                    background.finish()
+                    continue
+                got = text(client.get('EVAL', script, '0'))
+                check(got == reply or (isinstance(got, bytes) and reply in got), '%s: %s' % (script, got))
+
+
+@suite.case('what a script sets of the collector and of cjson does not outlive it')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        with cluster.partition(0, 60) as client:
+            client.get('EVAL', """collectgarbage('stop') collectgarbage('setpause', 10000) collectgarbage('setstepmul', 1)
+                cjson.encode_max_depth(1) cjson.decode_max_depth(1) cjson.encode_sparse_array(true, 1, 1)
+                cjson.encode_number_precision(1) cjson.encode_invalid_numbers('null') cjson.encode_keep_buffer(false)""", '0')
+            check_equal(client.get('EVAL', 'return cjson.encode({{1.25,cjson.decode("[[1]]")}})', '0'), b'[[1.25,[[1]]]]', 'encode')
+            check_equal(client.get('EVAL', 'return {cjson.encode_sparse_array()}', '0'), [None, 2, 10], 'encode_sparse_array')
+            check_equal(client.get('EVAL', 'return cjson.encode_keep_buffer()', '0'), 1, 'encode_keep_buffer')
+            check(b'NaN or Inf' in text(client.get('EVAL', 'return cjson.encode(1/0)', '0')), 'encode_invalid_numbers')
+            for _ in range(20):  # with the collector stopped this would be more than the state may have
+                check_equal(client.get('EVAL', 'local t for i=1,1000 do t=("x"):rep(20000)..i end return 7', '0'), 7, 'garbage')
 
 
 @suite.case('a script that has written cannot be killed, and its writes are seen when it ends')

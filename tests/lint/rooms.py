@@ -31,7 +31,7 @@ DOORS = [
     (re.compile(r'jansson\.h'), re.compile(r'backend/(json/json_doc|backup/manifest)\.c$')),
     (re.compile(r'seccomp\.h'), re.compile(r'config/harden\.c$')),
     (re.compile(r'ini\.h'), re.compile(r'config/ini_file\.c$')),
-    (re.compile(r'(lua|lualib|lauxlib|lua-cjson|lua-bitop)\.h'), re.compile(r'backend/script/')),
+    (re.compile(r'(lua|lualib|lauxlib)\.h'), re.compile(r'backend/script/')),
 ]
 TOP_LEVEL = {'CMakeLists.txt', 'CMakePresets.json', 'proxy', 'backend', 'shared', 'config', 'tests', 'k8s', 'docs',
              'README.md', 'LICENSE'}
