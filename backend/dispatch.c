@@ -118,6 +118,14 @@ static bool gate_internal(struct call *call)
     return false;
 }
 
+static bool gate_namespace(struct call *call)
+{
+    if (!command_is_walled(call->command, session_namespace(call->session)))
+        return true;
+    refuse(call, error_text(ERR_OPERATOR_ONLY));
+    return false;
+}
+
 static bool gate_acl(struct call *call)
 {
     char text[ACL_ERROR_MAX];
@@ -192,8 +200,8 @@ static bool gate_monitor(struct call *call)
 static bool gates_pass(struct call *call)
 {
     return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) &&
-           gate_acl(call) && gate_no_multi(call) && gate_disk(call) && gate_subscriber(call) &&
-           gate_monitor(call);
+           gate_namespace(call) && gate_acl(call) && gate_no_multi(call) && gate_disk(call) &&
+           gate_subscriber(call) && gate_monitor(call);
 }
 
 /* CLIENT PAUSE, or the cut of a backup: does the request have to wait? */
@@ -351,6 +359,8 @@ static const char *refuse_nested(struct call *call, const struct nested *nested)
         return "ERR Wrong number of args calling Redis command from script";
     if (command->flags & CMD_NOSCRIPT)
         return "ERR This Redis command is not allowed from script";
+    if (command_is_walled(command, session_namespace(call->session)))
+        return error_text(ERR_OPERATOR_ONLY);
     const char *refused = acl_gate_script(call);
     if (refused) {
         overlay_unwind_end(call->partition->overlay); /* it is in the log now */

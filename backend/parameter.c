@@ -216,6 +216,30 @@ const struct parameter *parameter_find(struct bytes name)
     return NULL;
 }
 
+bool parameter_is_public(const struct parameter *parameter)
+{
+    static const char *const also[] = {"appendonly", "databases", "proto-max-bulk-len", "save"};
+    for (size_t i = 0; i < sizeof also / sizeof also[0]; i++)
+        if (strcmp(parameter->name, also[i]) == 0)
+            return true;
+    switch (parameter->kind) {
+    case PARAMETER_INT:
+    case PARAMETER_BYTES:
+    case PARAMETER_BOOL:
+    case PARAMETER_WORD:
+    case PARAMETER_EVENTS:
+    case PARAMETER_FIXED:
+        return true;
+    case PARAMETER_ALIAS:
+        return parameter_is_public(parameter_find(bytes_of(parameter->initial)));
+    case PARAMETER_TEXT:
+    case PARAMETER_LIMITS:
+    case PARAMETER_OWN:
+        break;
+    }
+    return false;
+}
+
 bool parameter_bytes(struct bytes text, uint64_t *bytes)
 {
     static const struct {

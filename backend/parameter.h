@@ -42,6 +42,8 @@ static inline size_t parameter_index(const struct parameter *parameter)
 {
     return (size_t)(parameter - parameters);
 }
+/* May clients inside a namespace read the parameter? False for paths, addresses, names and limits of the process. */
+bool parameter_is_public(const struct parameter *parameter);
 /* May the parameter, not an OWN one, have this value? false: Redis' reason in error[size]. */
 bool parameter_check(const struct parameter *parameter, struct bytes value, char *error,
                      size_t size);

@@ -418,7 +418,8 @@ static bool owes_too_much(struct session *session)
         session->reply_bytes = owed;
     bool is_over = owed - session->reply_bytes > settings->config.client_output_limit_bytes;
     const char *which = is_over ? "client-output-limit" : "client-output-buffer-limit";
-    if (!is_over)
+    if (!is_over &&
+        !session->is_internal) /* a proxy carries many clients: Redis' classes are not for it */
         is_over = output_limit_exceeded(&settings->output_limits[output_class_of(session)], owed,
                                         loop_mono_ms(session->partition->loop),
                                         &session->output_soft_since_ms);

@@ -50,8 +50,6 @@ void local_client_flags(const struct client *client, char flags[LOCAL_FLAGS_MAX]
 /* The request asked all shards for INFO with the section "server": this one is the first of its process, or did
  * not say which process it is. local_info.c */
 bool local_is_new_process(const struct request *request, uint32_t index);
-/* In a namespace, ACL tells and changes nothing: true, and the client was told so. local_acl.c */
-bool local_acl_is_tenant(const struct client *client, struct reply *reply);
 /* Calls `done` when all workers have what was published before (CONFIG SET, ACL SETUSER). local.c */
 void local_when_published(struct request *request, request_done_fn *done);
 /* The last client of this worker left a namespace (ephemeral ones drop their data some time after). */

@@ -3,8 +3,8 @@
  *
  *   SETUSER ─► main thread: copy, change, publish ─► all workers have the new snapshot ─► +OK
  *
- * A change is this proxy's only; ACL SAVE writes it to the aclfile. Sessions inside a namespace are tenants:
- * they neither see users nor change them.
+ * A change is this proxy's only; ACL SAVE writes it to the aclfile. Clients inside a namespace neither see users
+ * nor change them (CMD_OPERATOR).
  */
 #include "proxy/local.h"
 #include "proxy/proxy.h"
@@ -15,14 +15,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-
-bool local_acl_is_tenant(const struct client *client, struct reply *reply)
-{
-    if (client->session.place->name.len == 0)
-        return false;
-    reply_error(reply, "NOPERM users belong to the whole proxy, not to a namespace");
-    return true;
-}
 
 static const struct acl *users_of(const struct client *client)
 {
@@ -40,21 +32,18 @@ void local_acl_whoami(struct client *client, struct request *request, struct rep
 void local_acl_users(struct client *client, struct request *request, struct reply *reply)
 {
     (void)request;
-    if (!local_acl_is_tenant(client, reply))
-        acl_reply_users(reply, users_of(client));
+    acl_reply_users(reply, users_of(client));
 }
 
 void local_acl_list(struct client *client, struct request *request, struct reply *reply)
 {
     (void)request;
-    if (!local_acl_is_tenant(client, reply))
-        acl_reply_list(reply, users_of(client));
+    acl_reply_list(reply, users_of(client));
 }
 
 void local_acl_getuser(struct client *client, struct request *request, struct reply *reply)
 {
-    if (!local_acl_is_tenant(client, reply))
-        acl_reply_getuser(reply, users_of(client), request_argv(request));
+    acl_reply_getuser(reply, users_of(client), request_argv(request));
 }
 
 void local_acl_cat(struct client *client, struct request *request, struct reply *reply)
@@ -76,8 +65,7 @@ void local_acl_genpass(struct client *client, struct request *request, struct re
 void local_acl_dryrun(struct client *client, struct request *request, struct reply *reply)
 {
     char error[ACL_ERROR_MAX];
-    if (!local_acl_is_tenant(client, reply) &&
-        !acl_reply_dryrun(reply, users_of(client), request_argv(request), request_argc(request),
+    if (!acl_reply_dryrun(reply, users_of(client), request_argv(request), request_argc(request),
                           error))
         reply_error(reply, error);
 }
@@ -190,11 +178,9 @@ static void change_work(struct proxy *proxy, const void *data, struct out *out)
     free(argv);
 }
 
-static void change(struct client *client, struct request *request, struct reply *reply)
+static void change(struct client *client, struct request *request)
 {
     size_t size;
-    if (local_acl_is_tenant(client, reply))
-        return;
     struct sentence *sentence = sentence_new(request, &size);
     go_to_main(client, request, change_work, sentence, size);
     free(sentence);
@@ -202,12 +188,14 @@ static void change(struct client *client, struct request *request, struct reply 
 
 void local_acl_setuser(struct client *client, struct request *request, struct reply *reply)
 {
-    change(client, request, reply);
+    (void)reply;
+    change(client, request);
 }
 
 void local_acl_deluser(struct client *client, struct request *request, struct reply *reply)
 {
-    change(client, request, reply);
+    (void)reply;
+    change(client, request);
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -239,8 +227,6 @@ static void save_work(struct proxy *proxy, const void *data, struct out *out)
 static void with_file(struct client *client, struct request *request, struct reply *reply,
                       main_work_fn *work)
 {
-    if (local_acl_is_tenant(client, reply))
-        return;
     if (client->worker->snapshot->users_path)
         go_to_main(client, request, work, NULL, 0);
     else

@@ -197,8 +197,6 @@ void local_acl_log(struct client *client, struct request *request, struct reply 
     char error[ACL_ERROR_MAX];
     struct out out;
     struct reply trial = {.out = &out, .resp = reply->resp};
-    if (local_acl_is_tenant(client, reply))
-        return;
     if (!*client->worker->snapshot->config.upstream_secret) {
         (void)answer_alone(client, request, reply);
         return;

@@ -5,8 +5,8 @@
  *   SET name       own option: a new snapshot for all workers; other names: every shard sets it;
  *                  what both have in common (slow log, latency): first here, then every shard
  *
- * Secrets are not shown, only that there is one. Sessions inside a namespace are tenants: they do not even see
- * that, and change nothing of the proxy.
+ * Secrets are not shown, only that there is one. A client inside a namespace is a tenant: it sees the few parameters
+ * that a shard shows to tenants, and changes nothing (CONFIG SET has CMD_OPERATOR).
  */
 #include "proxy/local.h"
 #include "proxy/proxy.h"
@@ -44,7 +44,7 @@ static int64_t write_own(struct client *client, struct reply *pairs, const struc
                 continue;
             matches = match != NULL;
         }
-        if (!matches || (is_tenant(client) && is_secret(option)))
+        if (!matches)
             continue;
         char buffer[OPTION_TEXT_MAX];
         struct bytes text = config_get(config, option, buffer);
@@ -55,7 +55,7 @@ static int64_t write_own(struct client *client, struct reply *pairs, const struc
     return found;
 }
 
-/* Adds a shard's pairs whose names are no own options; returns how many. */
+/* Adds a shard's pairs, but for those that an own option hides; returns how many. */
 static int64_t write_shards(struct client *client, struct reply *pairs, struct bytes frame)
 {
     const struct config *config = &client->worker->snapshot->config.head;
@@ -69,7 +69,7 @@ static int64_t write_shards(struct client *client, struct reply *pairs, struct b
     for (int64_t i = head.type == '%' ? head.count : head.count / 2; i > 0; i--) {
         if (!resp_value_next(frame, &pos, &name) || !resp_value_next(frame, &pos, &value))
             break;
-        if (config_find(config, name.text))
+        if (!is_tenant(client) && config_find(config, name.text))
             continue;
         reply_bulk(pairs, name.text);
         reply_bulk(pairs, value.text);
@@ -84,7 +84,9 @@ static void get_done(struct client *client, struct request *request, struct repl
     struct out out;
     struct reply pairs = {.out = &out, .resp = reply->resp};
     out_init(&out);
-    int64_t found = write_own(client, &pairs, request_argv(request) + 2, request_argc(request) - 2);
+    int64_t found = is_tenant(client) ? 0
+                                      : write_own(client, &pairs, request_argv(request) + 2,
+                                                  request_argc(request) - 2);
     if (!answer->is_failure)
         found += write_shards(client, &pairs, answer->frame);
     reply_map(reply, found);
@@ -258,9 +260,7 @@ void local_config_set(struct client *client, struct request *request, struct rep
     }
     for (uint32_t i = 2; i < argc; i += 2)
         own += config_find(&client->worker->snapshot->config.head, argv[i]) != NULL;
-    if (own && is_tenant(client))
-        reply_error(reply, "NOPERM a namespace cannot change the proxy's configuration");
-    else if (own && own != (argc - 2) / 2)
+    if (own && own != (argc - 2) / 2)
         reply_error(
             reply,
             "ERR CONFIG SET failed - options of the proxy and of the backends need a command each");

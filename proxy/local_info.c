@@ -366,9 +366,10 @@ static void info_done(struct client *client, struct request *request, struct rep
     info_own(&info, client);
     out_init(&out);
     print_document(&info, &out);
-    if ((snapshot->tls || snapshot->upstream_tls) && asks_for(request, "tls"))
+    bool is_tenant = client->session.place->name.len > 0; /* sees nothing of the process */
+    if (!is_tenant && (snapshot->tls || snapshot->upstream_tls) && asks_for(request, "tls"))
         print_tls(&out);
-    if (asks_for(request, "shards"))
+    if (!is_tenant && asks_for(request, "shards"))
         print_shards(client, request, &out);
     struct bytes document = {arena_alloc(&info.arena, out.bytes + 1), out.bytes};
     out_copy(&out, (char *)document.data);

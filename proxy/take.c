@@ -227,6 +227,18 @@ static bool is_permitted(struct client *client, const struct frame *frame,
     return false;
 }
 
+/* Neither its namespace nor its user forbids the command. False: it was refused, and the client told. */
+static inline bool may_run(struct client *client, const struct frame *frame,
+                           const struct command *command)
+{
+    if (command_is_walled(command, client->session.place->name)) {
+        transaction_refused(client);
+        client_reply_code(client, command, ERR_OPERATOR_ONLY);
+        return false;
+    }
+    return !client->session.is_limited || is_permitted(client, frame, command);
+}
+
 /* A web page made a browser talk to us: it gets no second line in. */
 static bool is_http(const struct frame *frame)
 {
@@ -256,7 +268,7 @@ static bool pass_gates(struct client *client, const struct frame *frame,
 {
     bool is_arity_ok = command && command_arity_ok(command, frame->argc);
     if (is_arity_ok && (client->session.is_authenticated || (command->flags & CMD_NO_AUTH)))
-        return !client->session.is_limited || is_permitted(client, frame, command);
+        return may_run(client, frame, command);
     transaction_refused(client);
     if (!command && is_http(frame))
         client_kill(client, "it speaks HTTP");

@@ -422,6 +422,8 @@ static void complete_acl(struct command *row)
         row->acl |= ACL_PUBSUB;
     if (flags & CMD_BLOCKING)
         row->acl |= ACL_BLOCKING;
+    if (row->acl & ACL_ADMIN && !(flags & CMD_TENANT))
+        row->flags |= CMD_OPERATOR;
     row->acl |= flags & CMD_FAST ? ACL_FAST : ACL_SLOW;
     if (!command_has_subs(row) && !(row->acl & ACL_NOT_GROUP))
         row->acl |= groups[row->group].acl;

@@ -62,6 +62,14 @@ enum command_flags {
     CMD_PROTECTED = 1 << 21, /* refused unless the config allows it (DEBUG, MODULE) */
     CMD_LONG = 1 << 22,      /* may run long: travels on the second upstream connection */
     CMD_INTERNAL = 1 << 23,  /* only where the cluster's secret was shown; COMMAND hides it */
+    CMD_TENANT =
+        1
+        << 24, /* of the category @admin, but a client inside a namespace may run it: there it shows
+                                and changes that namespace only */
+    CMD_OPERATOR =
+        1
+        << 25, /* shows or changes the whole process: refused inside a namespace. In a row, or made for
+                                each @admin command without CMD_TENANT */
 };
 
 /* ACL categories in the order COMMAND prints them. Most follow from flags and group. */
@@ -277,6 +285,12 @@ const struct command *command_find_full(struct bytes full_name);
 static inline bool command_has_subs(const struct command *command)
 {
     return command->sub_first != COMMAND_NONE;
+}
+
+/* Is the command refused on a connection that is inside this namespace (empty: none)? */
+static inline bool command_is_walled(const struct command *command, struct bytes namespace_name)
+{
+    return command->flags & CMD_OPERATOR && namespace_name.len > 0;
 }
 
 static inline bool command_arity_ok(const struct command *command, uint32_t argc)

@@ -37,6 +37,11 @@ static struct bytes value_of(const struct call *call, const struct parameter *pa
     return (struct bytes){buffer, number_format_int64(buffer, partition->port)};
 }
 
+static bool is_tenant(const struct call *call)
+{
+    return session_namespace(call->session).len > 0;
+}
+
 /* Replies the parameters that match (`reply` NULL: counts them only). */
 static int64_t get_parameters(struct call *call, struct reply *reply)
 {
@@ -44,7 +49,7 @@ static int64_t get_parameters(struct call *call, struct reply *reply)
     char buffer[OPTION_TEXT_MAX];
     for (size_t i = 0; i < parameters_count; i++) {
         const struct parameter *parameter = &parameters[i];
-        if (!matches(call, parameter->name))
+        if (!matches(call, parameter->name) || (is_tenant(call) && !parameter_is_public(parameter)))
             continue;
         count++;
         if (!reply)
@@ -55,8 +60,8 @@ static int64_t get_parameters(struct call *call, struct reply *reply)
     return count;
 }
 
-/* The same for own options that have no parameter's name. The cluster's secret is told to nobody: a proxy would
- * pass it on. */
+/* The same for own options that have no parameter's name. The cluster's secret is never shown, because a proxy would
+ * pass it on; tenants see none of these options. */
 static int64_t get_options(struct call *call, struct reply *reply)
 {
     const struct config *config = &call->partition->settings->config.head;
@@ -64,7 +69,7 @@ static int64_t get_options(struct call *call, struct reply *reply)
     size_t cursor = 0;
     int64_t count = 0;
     char buffer[OPTION_TEXT_MAX];
-    while ((option = config_next(config, BYTES("*"), &cursor))) {
+    while (!is_tenant(call) && (option = config_next(config, BYTES("*"), &cursor))) {
         bool is_hidden = strcmp(option->key, "secret") == 0;
         if (is_hidden || parameter_find(bytes_of(option->key)) || !matches(call, option->key))
             continue;

@@ -2,7 +2,8 @@
  * info.c - INFO: one function per section, in Redis' order and with Redis' names, then our own sections.
  *
  * A partition is a server of its own to its clients, so the figures are the partition's; memory and CPU are
- * those of the process.
+ * those of the process. A client inside a namespace sees the fields that are about its namespace or about every
+ * server of this version; a section's `tenant_fields` lists them.
  */
 #include "backend/commands/info.h"
 #include "backend/blocking.h"
@@ -407,27 +408,39 @@ static void print_scree(const struct call *call, struct out *out)
 
 enum when { BY_DEFAULT, IN_ALL };
 
+#define EVERY_FIELD "*"
+
 static const struct section {
     const char *title;
     const char *name;
     enum when when;
     section_fn *print;
+    const char
+        *tenant_fields; /* separated by spaces; NULL: inside a namespace there is no such section */
 } sections[] = {
-    {"Server", "server", BY_DEFAULT, print_server},
-    {"Clients", "clients", BY_DEFAULT, print_clients},
-    {"Memory", "memory", BY_DEFAULT, print_memory},
-    {"Persistence", "persistence", BY_DEFAULT, info_persistence},
-    {"Stats", "stats", BY_DEFAULT, print_stats},
-    {"Replication", "replication", BY_DEFAULT, print_replication},
-    {"CPU", "cpu", BY_DEFAULT, print_cpu},
-    {"Modules", "modules", BY_DEFAULT, print_modules},
-    {"Commandstats", "commandstats", IN_ALL, print_commandstats},
-    {"Errorstats", "errorstats", BY_DEFAULT, print_errorstats},
-    {"Latencystats", "latencystats", IN_ALL, print_latencystats},
-    {"Cluster", "cluster", BY_DEFAULT, print_cluster},
-    {"Scree", "scree", BY_DEFAULT, print_scree},
-    {"Rocksdb", "rocksdb", IN_ALL, info_rocksdb},
-    {"Keyspace", "keyspace", BY_DEFAULT, print_keyspace},
+    {"Server", "server", BY_DEFAULT, print_server,
+     "redis_version redis_git_sha1 redis_git_dirty redis_build_id redis_mode arch_bits "
+     "monotonic_clock multiplexing_api atomicvar_api server_time_usec hz configured_hz lru_clock "
+     "io_threads_active"},
+    {"Clients", "clients", BY_DEFAULT, print_clients, NULL},
+    {"Memory", "memory", BY_DEFAULT, print_memory,
+     "maxmemory maxmemory_human maxmemory_policy mem_allocator"},
+    {"Persistence", "persistence", BY_DEFAULT, info_persistence,
+     "loading async_loading aof_enabled aof_last_write_status"},
+    {"Stats", "stats", BY_DEFAULT, print_stats,
+     "pubsub_channels pubsub_patterns pubsubshard_channels tracking_total_keys "
+     "tracking_total_items tracking_total_prefixes"},
+    {"Replication", "replication", BY_DEFAULT, print_replication,
+     "role connected_slaves master_failover_state"},
+    {"CPU", "cpu", BY_DEFAULT, print_cpu, NULL},
+    {"Modules", "modules", BY_DEFAULT, print_modules, EVERY_FIELD},
+    {"Commandstats", "commandstats", IN_ALL, print_commandstats, NULL},
+    {"Errorstats", "errorstats", BY_DEFAULT, print_errorstats, NULL},
+    {"Latencystats", "latencystats", IN_ALL, print_latencystats, NULL},
+    {"Cluster", "cluster", BY_DEFAULT, print_cluster, EVERY_FIELD},
+    {"Scree", "scree", BY_DEFAULT, print_scree, "scree_version durability"},
+    {"Rocksdb", "rocksdb", IN_ALL, info_rocksdb, NULL},
+    {"Keyspace", "keyspace", BY_DEFAULT, print_keyspace, EVERY_FIELD},
 };
 
 static bool is_asked(const struct call *call, const struct section *section)
@@ -444,16 +457,66 @@ static bool is_asked(const struct call *call, const struct section *section)
     return false;
 }
 
+static bool is_tenant(const struct call *call)
+{
+    return session_namespace(call->session).len > 0;
+}
+
+/* Is the line "name:value" of one of these fields? */
+static bool is_listed(const char *fields, struct bytes line)
+{
+    const char *colon = memchr(line.data, ':', line.len);
+    size_t len = colon ? (size_t)(colon - line.data) : 0;
+    for (const char *at = fields; len && *at; at += *at == ' ') {
+        size_t word = strcspn(at, " ");
+        if (word == len && memcmp(at, line.data, len) == 0)
+            return true;
+        at += word;
+    }
+    return false;
+}
+
+/* Moves the lines of a section that a tenant may see. */
+static void move_listed(struct out *out, const char *fields, struct out *section)
+{
+    char *text = malloc(section->bytes + 1);
+    CHECK(text);
+    out_copy(section, text);
+    const char *end = text + section->bytes;
+    for (const char *line = text; line < end;) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line));
+        size_t len = newline ? (size_t)(newline + 1 - line) : (size_t)(end - line);
+        if (is_listed(fields, (struct bytes){line, len}))
+            out_write(out, line, len);
+        line += len;
+    }
+    free(text);
+    out_clear(section);
+}
+
+static void print_section(const struct call *call, const struct section *section, struct out *out)
+{
+    const char *fields = is_tenant(call) ? section->tenant_fields : EVERY_FIELD;
+    if (!fields)
+        return;
+    out_printf(out, "%s# %s\r\n", out->bytes ? "\r\n" : "", section->title);
+    if (strcmp(fields, EVERY_FIELD) == 0) {
+        section->print(call, out);
+        return;
+    }
+    struct out whole;
+    out_init(&whole);
+    section->print(call, &whole);
+    move_listed(out, fields, &whole);
+}
+
 void cmd_info(struct call *call)
 {
     struct out out;
     out_init(&out);
-    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
-        if (!is_asked(call, &sections[i]))
-            continue;
-        out_printf(&out, "%s# %s\r\n", out.bytes ? "\r\n" : "", sections[i].title);
-        sections[i].print(call, &out);
-    }
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
+        if (is_asked(call, &sections[i]))
+            print_section(call, &sections[i], &out);
     char *text = malloc(out.bytes + 1);
     CHECK(text);
     out_copy(&out, text);
