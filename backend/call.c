@@ -12,13 +12,39 @@
 
 enum { ERROR_TEXT_MAX = 512 };
 
+void call_limit_reply(struct call *call)
+{
+    out_limit(call->reply.out, call->begun + call->partition->settings->config.reply_limit_bytes);
+}
+
+/* What was replied so far is dropped. The error has room whatever reply-limit says; returns what that was. */
+static size_t error_begin(struct call *call)
+{
+    struct out *out = call->reply.out;
+    size_t limit = out->limit;
+    call->failed = true;
+    out_limit(out, 0);
+    out_truncate(out, call->begun);
+    return limit;
+}
+
 void call_error_text(struct call *call, const char *text)
 {
-    call->failed = true;
+    if (out_is_over(call->reply.out)) /* what the handler met is a consequence */
+        text = error_text(ERR_REPLY_LIMIT);
     if (!overlay_is_cold(call->partition->overlay))
         stats_error(call->partition->stats, text);
-    out_truncate(call->reply.out, call->begun);
+    size_t limit = error_begin(call);
     reply_error(&call->reply, text);
+    out_limit(call->reply.out, limit);
+}
+
+bool call_refuse_reply(struct call *call)
+{
+    if (!out_is_over(call->reply.out))
+        return false;
+    call_error(call, ERR_REPLY_LIMIT);
+    return true;
 }
 
 void call_error(struct call *call, enum error error)
@@ -38,10 +64,10 @@ void call_errorf(struct call *call, const char *format, ...)
 
 void call_error_arity(struct call *call)
 {
-    call->failed = true;
     stats_error(call->partition->stats, "ERR");
-    out_truncate(call->reply.out, call->begun);
+    size_t limit = error_begin(call);
     command_error_arity(&call->reply, call->command);
+    out_limit(call->reply.out, limit);
 }
 
 uint64_t call_bulk_bytes_max(const struct call *call)

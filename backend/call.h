@@ -44,6 +44,10 @@ void call_error_text(struct call *call, const char *text);
 void call_errorf(struct call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Redis' "wrong number of arguments for '...' command", for counts the table cannot know. */
 void call_error_arity(struct call *call);
+/* From now on the reply may have so many bytes more; dispatch refuses what is longer (reply-limit). */
+void call_limit_reply(struct call *call);
+/* The reply is longer than reply-limit: replies that, and returns true. */
+bool call_refuse_reply(struct call *call);
 /* proto-max-bulk-len: the longest string there may be. */
 uint64_t call_bulk_bytes_max(const struct call *call);
 /* The storage namespace of a database of the session's namespace; NULL when there is no such database. */

@@ -18,7 +18,11 @@
 
 #include <stdio.h>
 
-enum { AS_ARGS = 4 }; /* SCREE AS NAME RULES, before the command */
+enum {
+    AS_ARGS = 4, /* SCREE AS NAME RULES, before the command */
+    QUEUED_REPLY_MIN =
+        256, /* reply-limit leaves each command of EXEC so much: reads do not make writes fail */
+};
 
 static handler_fn *const handlers[COMMAND_COUNT] = {
 #define COMMAND(id, ...)       [COMMAND_##id] = cmd_##id,
@@ -264,6 +268,8 @@ static void run(struct call *call)
     partition->messages.open--;
     CHECK(!(call->is_waiting && call->failed));
     bool is_cold = overlay_is_cold(partition->overlay);
+    if (!is_cold)
+        (void)call_refuse_reply(call);
     if (call->failed || is_cold) {
         overlay_rollback(partition->overlay);
         space_rollback(partition->spaces);
@@ -289,7 +295,9 @@ static bool run_warm(struct call *call)
     if (!cold_ready(call))
         return false;
     cold_begin(call, &mark);
+    call_limit_reply(call);
     run(call);
+    out_limit(call->reply.out, 0);
     return !cold_end(call, &mark);
 }
 
@@ -306,12 +314,16 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
     call.failed = false;
     call.ready_key = NULL;
     char text[ACL_ERROR_MAX];
+    size_t limit = call.reply.out->limit;
+    if (call.begun + QUEUED_REPLY_MIN > limit) /* short replies of writes still fit */
+        out_limit(call.reply.out, call.begun + QUEUED_REPLY_MIN);
     if (acl_gate_exec(&call, text)) { /* the rules may have changed since */
         run(&call);
     } else {
         overlay_unwind_end(call.partition->overlay); /* it is in the log now */
         call_error_text(&call, text);
     }
+    out_limit(call.reply.out, limit);
 }
 
 /* Gives the reply to the session, when there is one. */
@@ -343,7 +355,9 @@ void dispatch_again(struct session *session, const struct command *command,
         .ready_key = ready_key,
     };
     overlay_observe_begin(partition->overlay);
+    call_limit_reply(&call);
     run(&call);
+    out_limit(out, 0);
     finish(&call);
 }
 
@@ -395,7 +409,9 @@ const char *dispatch_nested(struct call *script, const struct nested *nested)
     if (call.command->flags & CMD_WRITE)
         *nested->wrote = true;
     uint32_t messages = script->partition->messages.count;
+    call_limit_reply(&call);
     run(&call);
+    out_limit(nested->out, 0);
     if (!call.failed) /* a script that fails keeps what its commands did, and said */
         messages_keep(&script->partition->messages, messages);
     script->partition->started_us = started_us; /* the script's time holds its commands' */

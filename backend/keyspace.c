@@ -86,6 +86,8 @@ void keyspace_end(struct partition *partition)
 static int row_get(struct call *call, enum cf cf, struct bytes key, struct bytes *value)
 {
     struct slice slice;
+    if (call_refuse_reply(call)) /* reading on would be in vain */
+        return ERR_STORE;
     int err = overlay_get(call->partition->overlay, cf, key, &slice);
     if (err == ERR_STORE)
         call_error(call, ERR_STORE);
@@ -398,7 +400,7 @@ bool sub_iter_next(struct sub_iter *it)
     else if (it->started)
         overlay_iter_next(it->iter);
     it->started = true;
-    if (!overlay_iter_valid(it->iter))
+    if (!overlay_iter_valid(it->iter) || out_is_over(it->call->reply.out))
         return false;
     struct bytes key = overlay_iter_key(it->iter);
     it->sub = (struct bytes){key.data + it->prefix_len, key.len - it->prefix_len};

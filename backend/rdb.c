@@ -57,6 +57,10 @@ void rdb_writer_init(struct rdb_writer *writer, struct arena *arena)
 
 static char *room(struct rdb_writer *writer, size_t len)
 {
+    if (writer->limit && writer->len + len > writer->limit) {
+        writer->is_over = true;
+        writer->len = 0;
+    }
     if (writer->cap - writer->len < len) {
         size_t cap = writer->cap * 2 > writer->len + len ? writer->cap * 2 : writer->len + len + 64;
         char *data = arena_alloc(writer->arena, cap);
@@ -136,7 +140,9 @@ static bool write_compressed(struct rdb_writer *writer, struct bytes text)
     if (text.len <= COMPRESS_MIN || text.len > UINT32_MAX)
         return false;
     unsigned limit = (unsigned)text.len - 4;
-    char *packed = arena_alloc(writer->arena, limit);
+    if (writer->scratch.len < limit)
+        writer->scratch = (struct bytes){arena_alloc(writer->arena, text.len * 2), text.len * 2};
+    char *packed = (char *)writer->scratch.data;
     unsigned len = lzf_compress(text.data, (unsigned)text.len, packed, limit);
     if (len == 0)
         return false;

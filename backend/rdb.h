@@ -48,6 +48,9 @@ struct rdb_writer {
     char *data;
     size_t len;
     size_t cap;
+    size_t limit;         /* 0: none */
+    struct bytes scratch; /* where strings are compressed */
+    bool is_over;         /* more than that was written, and some of it was dropped */
 };
 
 void rdb_writer_init(struct rdb_writer *writer, struct arena *arena);

@@ -20,7 +20,7 @@ static bool save_rows(struct call *call, struct entry *entry, struct bytes from,
     uint64_t left = entry->meta.size;
     rdb_write_length(writer, entry->meta.size);
     sub_iter_init(call, entry, CF_DATA, from, &it);
-    while (left > 0 && sub_iter_next(&it)) {
+    while (left > 0 && !writer->is_over && sub_iter_next(&it)) {
         write_row(writer, &it);
         left--;
     }

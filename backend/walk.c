@@ -69,7 +69,7 @@ bool walk_rows(struct call *call, struct sub_iter *it, uint64_t rows, walk_row_f
         row(&call->reply, it->sub, it->value, how);
         bool is_long = (done >= WALK_STEP_ROWS && rows > WALK_REST_ROWS) ||
                        out->bytes - call->begun > WALK_STEP_BYTES;
-        if (parts && rows > 1 && is_long) {
+        if (parts && rows > 1 && is_long && !out_is_over(out)) {
             struct walk *walk = hand_over(call, it->iter, it->prefix_len, rows - 1, row);
             walk->rows = rows - 1;
             walk->is_reverse = it->reverse;

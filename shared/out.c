@@ -78,6 +78,12 @@ static void piece_free(struct out_piece *piece)
     spare[class].count++;
 }
 
+static void forget_pieces(struct out *out)
+{
+    out->head = out->tail = NULL;
+    out->bytes = 0;
+}
+
 void out_clear(struct out *out)
 {
     while (out->head) {
@@ -85,7 +91,22 @@ void out_clear(struct out *out)
         out->head = piece->next;
         piece_free(piece);
     }
-    out_init(out);
+    forget_pieces(out);
+}
+
+void out_limit(struct out *out, size_t limit)
+{
+    out->limit = limit;
+    out->is_over = false;
+}
+
+/* Must a write of `len` bytes be dropped? */
+static bool drops(struct out *out, size_t len)
+{
+    if (!out->limit || (!out->is_over && out->bytes + len <= out->limit))
+        return false;
+    out->is_over = true;
+    return true;
 }
 
 static struct out_piece *add_piece(struct out *out, size_t room)
@@ -119,7 +140,7 @@ static void fill_tail(struct out *out, const void *data, size_t len)
 
 void out_write(struct out *out, const void *data, size_t len)
 {
-    if (len == 0)
+    if (len == 0 || drops(out, len))
         return;
     if (out->tail && out->tail->left >= len) {
         fill_tail(out, data, len);
@@ -137,6 +158,8 @@ void out_write_block(struct out *out, struct block *block, const char *data, siz
     CHECK(data >= block->data);
     CHECK(data + len <= block->data + block->size);
     struct out_piece *tail = out->tail;
+    if (drops(out, len))
+        return;
     if (tail && tail->block == block && tail->data + tail->len == data) {
         tail->len += len;
         out->bytes += len;
@@ -178,7 +201,10 @@ void out_truncate(struct out *out, size_t bytes)
 
 char *out_reserve(struct out *out, size_t len)
 {
+    static _Thread_local char dropped[OUT_COPY_MAX];
     CHECK(len <= OUT_COPY_MAX);
+    if (drops(out, len))
+        return dropped;
     if (!out->tail || out->tail->left < len || out->tail->block)
         add_chunk(out, len);
     return (char *)out->tail->data + out->tail->len;
@@ -187,6 +213,8 @@ char *out_reserve(struct out *out, size_t len)
 void out_commit(struct out *out, size_t len)
 {
     struct out_piece *tail = out->tail;
+    if (out->is_over)
+        return;
     CHECK(tail);
     CHECK(!tail->block);
     CHECK(len <= tail->left);
@@ -203,8 +231,14 @@ void out_move(struct out *to, struct out *from)
     struct out_piece *head = from->head;
     if (!head)
         return;
+    if (drops(to, from->bytes)) {
+        out_clear(from);
+        return;
+    }
     if (!to->tail) {
-        *to = *from;
+        to->head = head;
+        to->tail = from->tail;
+        to->bytes = from->bytes;
     } else if (head == from->tail && !head->block && to->tail->left >= head->len) {
         fill_tail(to, head->data, head->len);
         piece_free(head);
@@ -213,7 +247,7 @@ void out_move(struct out *to, struct out *from)
         to->tail = from->tail;
         to->bytes += from->bytes;
     }
-    out_init(from);
+    forget_pieces(from);
 }
 
 void out_cut(struct out *from, size_t at, struct out *to)

@@ -14,6 +14,7 @@
 #include "shared/bytes.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <sys/uio.h>
 
 enum { OUT_COPY_MAX = 1024 };
@@ -24,6 +25,8 @@ struct out {
     struct out_piece *head;
     struct out_piece *tail;
     size_t bytes; /* not yet consumed */
+    size_t limit; /* out_limit; 0: none */
+    bool is_over;
 };
 
 void out_init(struct out *out);
@@ -33,6 +36,13 @@ void out_clear(struct out *out);
 void out_write(struct out *out, const void *data, size_t len);
 /* Adds bytes that lie in `block`: copied when small, else referenced (the out takes its own ref). */
 void out_write_block(struct out *out, struct block *block, const char *data, size_t len);
+/* From now on a write that would make it more than `limit` bytes, and all behind it, are dropped, and out_is_over. 0: no
+ * limit any more. Emptying and moving keep the limit. */
+void out_limit(struct out *out, size_t limit);
+static inline bool out_is_over(const struct out *out)
+{
+    return out->is_over;
+}
 /* A place to write up to `len` (<= OUT_COPY_MAX) bytes at the end; out_commit says how many were. */
 char *out_reserve(struct out *out, size_t len);
 void out_commit(struct out *out, size_t len);

@@ -6,6 +6,7 @@
 #include "backend/notify.h"
 #include "backend/partition.h"
 #include "backend/rdb.h"
+#include "backend/settings.h"
 #include "shared/number.h"
 
 void cmd_dump(struct call *call)
@@ -19,8 +20,14 @@ void cmd_dump(struct call *call)
         return;
     }
     rdb_writer_init(&writer, call->arena);
-    if (rdb_save(call, &entry, &writer))
-        reply_bulk(&call->reply, rdb_finish(&writer));
+    writer.limit = call->partition->settings->config.reply_limit_bytes;
+    if (!rdb_save(call, &entry, &writer))
+        return;
+    struct bytes payload = rdb_finish(&writer);
+    if (writer.is_over)
+        call_error(call, ERR_REPLY_LIMIT);
+    else
+        reply_bulk(&call->reply, payload);
 }
 
 /* ---- RESTORE ---- */

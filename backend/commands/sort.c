@@ -10,7 +10,9 @@
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
 #include "backend/notify.h"
+#include "backend/partition.h"
 #include "backend/session.h"
+#include "backend/settings.h"
 #include "backend/text.h"
 #include "shared/acl.h"
 #include "shared/check.h"
@@ -42,6 +44,7 @@ struct sort {
     uint32_t gets_count;
     struct element *elements;
     uint64_t size;
+    uint64_t bytes; /* of the texts it holds */
     uint64_t first; /* what LIMIT leaves: [first, end) */
     uint64_t end;
 };
@@ -104,6 +107,16 @@ static bool options_parse(struct call *call, bool may_store, struct sort *sort)
     return true;
 }
 
+/* What is sorted is in memory, as a reply is: reply-limit holds for it too. */
+static bool has_room(struct call *call, struct sort *sort, size_t len)
+{
+    sort->bytes += len;
+    if (sort->bytes <= call->partition->settings->config.reply_limit_bytes)
+        return true;
+    call_error(call, ERR_SORT_LIMIT);
+    return false;
+}
+
 /* ---- patterns ---- */
 
 /* What a pattern says about an element; NONE: there is no such key or field. False: the store failed. */
@@ -155,16 +168,20 @@ static bool read_rows(struct call *call, struct entry *entry, enum cf cf, bool r
         struct bytes text = entry->meta.type == TYPE_LIST
                                 ? it.value
                                 : (struct bytes){it.sub.data + skip, it.sub.len - skip};
+        if (!has_room(call, sort, text.len))
+            break;
         sort->elements[size++] = (struct element){.text = arena_copy(call->arena, text)};
     }
     sort->size = size;
-    return sub_iter_fini(&it);
+    return sub_iter_fini(&it) && !call->failed;
 }
 
 static bool elements_read(struct call *call, struct entry *entry, struct sort *sort)
 {
     enum { SCORE_BYTES = 8 };
     sort->size = entry->exists ? entry->meta.size : 0;
+    if (!has_room(call, sort, sort->size * sizeof *sort->elements))
+        return false;
     sort->elements = arena_alloc(call->arena, (sort->size + 1) * sizeof *sort->elements);
     if (!entry->exists)
         return true;
@@ -197,7 +214,8 @@ static bool weigh(struct call *call, struct sort *sort)
     for (uint64_t i = 0; i < sort->size; i++) {
         struct element *element = &sort->elements[i];
         element->weight = element->text;
-        if (sort->has_by && !pattern_value(call, sort->by, element->text, &element->weight))
+        if (sort->has_by && (!pattern_value(call, sort->by, element->text, &element->weight) ||
+                             !has_room(call, sort, element->weight.len)))
             return false;
         if (sort->is_alpha || !element->weight.data)
             continue;
@@ -246,7 +264,8 @@ static void result_reply(struct call *call, const struct sort *sort)
         if (!sort->gets_count)
             reply_bulk(&call->reply, sort->elements[i].text);
         for (uint32_t get = 0; get < sort->gets_count; get++) {
-            if (!pattern_value(call, sort->gets[get], sort->elements[i].text, &value))
+            if (call_refuse_reply(call) ||
+                !pattern_value(call, sort->gets[get], sort->elements[i].text, &value))
                 return;
             if (value.data)
                 reply_bulk(&call->reply, value);
@@ -257,13 +276,14 @@ static void result_reply(struct call *call, const struct sort *sort)
 }
 
 /* Everything is read before the destination changes: it may be one of the keys. */
-static bool result_read(struct call *call, const struct sort *sort, struct bytes *texts)
+static bool result_read(struct call *call, struct sort *sort, struct bytes *texts)
 {
     for (uint64_t i = sort->first; i < sort->end; i++) {
         if (!sort->gets_count)
             *texts++ = sort->elements[i].text;
         for (uint32_t get = 0; get < sort->gets_count; get++, texts++) {
-            if (!pattern_value(call, sort->gets[get], sort->elements[i].text, texts))
+            if (!pattern_value(call, sort->gets[get], sort->elements[i].text, texts) ||
+                !has_room(call, sort, texts->len))
                 return false;
             *texts = texts->data ? arena_copy(call->arena, *texts) : NOTHING;
         }
@@ -271,11 +291,17 @@ static bool result_read(struct call *call, const struct sort *sort, struct bytes
     return true;
 }
 
-static void result_store(struct call *call, const struct sort *sort)
+static void result_store(struct call *call, struct sort *sort)
 {
-    uint64_t count = (sort->end - sort->first) * (sort->gets_count ? sort->gets_count : 1);
-    struct bytes *texts = arena_alloc(call->arena, (count + 1) * sizeof *texts);
+    uint64_t each = sort->gets_count ? sort->gets_count : 1;
+    uint64_t count = sort->end - sort->first;
     struct entry entry;
+    if (count && each > SIZE_MAX / sizeof(struct bytes) / (count + 1))
+        each = SIZE_MAX / sizeof(struct bytes) / (count + 1); /* too many in any case */
+    count *= each;
+    if (!has_room(call, sort, count * sizeof(struct bytes)))
+        return;
+    struct bytes *texts = arena_alloc(call->arena, (count + 1) * sizeof *texts);
     if (!result_read(call, sort, texts) || !keyspace_open(call, *sort->store, OPEN_WRITE, &entry))
         return;
     reply_int(&call->reply, (int64_t)count);

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-enum { STACK_NEEDED = 8 };
+enum { STACK_NEEDED = 8, REPLY_VALUES_MAX = 8 << 20 };
 
 static void set_text(lua_State *lua, const char *field, struct bytes text)
 {
@@ -242,7 +242,7 @@ static void reply_list(lua_State *lua, struct script_run *run)
         lua_pop(lua, 1);
     }
     reply_array(&run->call->reply, count);
-    for (int i = 1; i <= count; i++) {
+    for (int i = 1; i <= count && !convert_is_too_long(run); i++) {
         lua_rawgeti(lua, -1, i);
         convert_to_reply(lua, run);
     }
@@ -279,9 +279,20 @@ static void reply_number(struct reply *reply, lua_Number number)
     reply_int(reply, fits ? (int64_t)number : INT64_MIN);
 }
 
+/* A table that contains itself would never be replied as a whole. */
+bool convert_is_too_long(const struct script_run *run)
+{
+    return run->values > REPLY_VALUES_MAX || out_is_over(run->call->reply.out);
+}
+
 void convert_to_reply(lua_State *lua, struct script_run *run)
 {
     struct reply *reply = &run->call->reply;
+    if (convert_is_too_long(run)) {
+        lua_pop(lua, 1);
+        return;
+    }
+    run->values++;
     if (!lua_checkstack(lua, STACK_NEEDED)) {
         reply_error(reply, "ERR reached lua stack limit");
         lua_pop(lua, 1);

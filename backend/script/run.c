@@ -164,6 +164,17 @@ static void keep_effects(struct call *call)
     space_savepoint(call->partition->spaces);
 }
 
+/* The value at the top, or why it is none. */
+static void reply_value(lua_State *lua, struct script_run *run)
+{
+    struct call *call = run->call;
+    convert_to_reply(lua, run);
+    if (!convert_is_too_long(run))
+        return;
+    out_limit(call->reply.out, call->reply.out->limit); /* not over any more: the error counts */
+    call_error(call, ERR_SCRIPT_REPLY_LIMIT);
+}
+
 static int run_protected(lua_State *lua)
 {
     const struct run_start *start = lua_touserdata(lua, 1);
@@ -176,7 +187,7 @@ static int run_protected(lua_State *lua)
     if (err)
         call_error_text(run->call, describe_error(lua, run));
     else
-        convert_to_reply(lua, run);
+        reply_value(lua, run);
     return 0;
 }
 

@@ -40,6 +40,7 @@ struct script_run {
     uint8_t resp; /* redis.setresp */
     uint64_t started_us;
     uint64_t polled_us; /* when others were served last */
+    uint64_t values;    /* of its reply, so far */
 };
 
 /* Of math.random, in scripts and in functions. */

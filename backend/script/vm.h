@@ -94,8 +94,9 @@ int luaopen_cmsgpack(lua_State *lua);
 int luaopen_struct(lua_State *lua);
 /* Pushes a RESP reply as Lua sees it. */
 void convert_to_lua(lua_State *lua, struct bytes frame);
-/* Replies the value at the top and pops it. */
+/* Replies the value at the top and pops it. The reply is incomplete when it is too long. */
 void convert_to_reply(lua_State *lua, struct script_run *run);
+bool convert_is_too_long(const struct script_run *run);
 /* {err = text} as redis.pcall gives it: a text without a code word gets ERR. */
 void convert_push_error(lua_State *lua, const char *text, size_t len);
 /* What a run hands to its protected part. */

@@ -309,6 +309,59 @@ START_TEST(printf_writes_short_and_long_texts)
 }
 END_TEST
 
+/* Each way to write, as one that goes over the limit. */
+static void write_over(struct out *out, int way)
+{
+    struct block *block = block_new(BLOCK_SIZE);
+    struct out more;
+    out_init(&more);
+    memset(block->data, 'x', 4096);
+    switch (way) {
+    case 0:
+        out_write(out, "12345678", 8);
+        break;
+    case 1:
+        out_write_block(out, block, block->data, 4096);
+        break;
+    case 2:
+        memcpy(out_reserve(out, 8), "12345678", 8);
+        out_commit(out, 8);
+        break;
+    case 3:
+        out_write(&more, "12345678", 8);
+        out_move(out, &more);
+        ck_assert_uint_eq(more.bytes, 0);
+        break;
+    default:
+        out_printf(out, "%s", "12345678");
+    }
+    block_unref(block);
+}
+
+START_TEST(what_goes_over_the_limit_is_dropped_whichever_way_it_is_written)
+{
+    for (int way = 0; way < 5; way++) {
+        struct out out;
+        out_init(&out);
+        out_write(&out, "abc", 3);
+        out_limit(&out, 8);
+        out_write(&out, "defgh", 5);
+        ck_assert(!out_is_over(&out));
+        write_over(&out, way);
+        ck_assert(out_is_over(&out));
+        out_write(&out, "", 0);
+        expect(&out, "abcdefgh");
+        out_truncate(&out, 0);
+        ck_assert(out_is_over(&out));
+        out_limit(&out, 0);
+        out_write(&out, "error", 5);
+        write_over(&out, 0);
+        expect(&out, "error12345678");
+        out_clear(&out);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("out");
@@ -328,6 +381,7 @@ int main(void)
     tcase_add_test(tests, move_appends_everything_and_empties_the_source);
     tcase_add_test(tests, iov_gives_no_more_than_asked_for);
     tcase_add_test(tests, printf_writes_short_and_long_texts);
+    tcase_add_test(tests, what_goes_over_the_limit_is_dropped_whichever_way_it_is_written);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
