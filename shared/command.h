@@ -223,6 +223,7 @@ enum key_rule {
     KEY_RULE_SORT,        /* key 1, and STORE's behind other options */
     KEY_RULE_MIGRATE,     /* KEYS behind an empty key */
     KEY_RULE_DESTINATION, /* key 1 when there are no others: PFMERGE d, where the specs fail */
+    KEY_RULE_GEORADIUS,   /* key 1, and behind every STORE and STOREDIST */
     KEY_RULE_STREAMS,     /* behind STREAMS, where the options of XREAD end */
     KEY_RULE_COUNT_AT_1,  /* number of keys in argument 1 */
     KEY_RULE_COUNT_AT_2,  /* number of keys in argument 2 */

@@ -375,7 +375,7 @@ static void reply_keys(struct reply *reply, const struct bytes *argv, uint32_t a
     } else {
         struct key_list keys;
         keys_list_init(&keys);
-        if (keys_find(command, inner, inner_argc, &keys) == KEYS_INVALID)
+        if (keys_report(command, inner, inner_argc, &keys) == KEYS_INVALID)
             reply_error(reply, "ERR Invalid arguments specified for command");
         else
             write_keys(reply, inner, &keys, with_flags);

@@ -1,10 +1,14 @@
 /*
  * Redis 7.0 asks the key specs first, unless a spec's flags depend on other arguments; what specs cannot
- * say, or say is broken, the row's rule decides. So does this:
+ * say, or say is broken, the row's rule decides. keys_report() does the same:
  *
  *   specs reliable? ──yes──► find_by_specs ──found──► done
  *         │no                      │broken
  *         └────────► find_by_rule ◄┘
+ *
+ * A spec that looks for a word finds it in places where the command reads it as a value: STREAMS as the name of a
+ * group, the first of two STOREs. keys_find(), on which permissions and routing depend, therefore asks an exact rule
+ * first.
  */
 #include "shared/keys.h"
 
@@ -170,9 +174,10 @@ static void find_bitfield(const struct bytes *argv, uint32_t argc, struct key_li
     list_add(list, 1, reads ? KEY_RO | KEY_ACCESS : KEY_RW | KEY_ACCESS | KEY_UPDATE, 0);
 }
 
-/* Of several STOREs the last one counts. A destination is looked at as an option again, as Redis does. */
+/* Of several STOREs the last one counts. To report keys as Redis does, a destination is read as an option again
+ * (`as_redis`), which SORT itself does not do. */
 static void find_sort(const struct command *command, const struct bytes *argv, uint32_t argc,
-                      struct key_list *list)
+                      bool as_redis, struct key_list *list)
 {
     uint32_t store = 0;
     for (uint32_t i = 2; i < argc; i++) {
@@ -180,8 +185,10 @@ static void find_sort(const struct command *command, const struct bytes *argv, u
             i += 2;
         else if (bytes_is(argv[i], "get") || bytes_is(argv[i], "by"))
             i += 1;
-        else if (bytes_is(argv[i], "store") && i + 1 < argc)
+        else if (bytes_is(argv[i], "store") && i + 1 < argc) {
             store = i + 1;
+            i += !as_redis;
+        }
     }
     list_add(list, 1, KEY_RO | KEY_ACCESS, 0);
     if (store && (command->flags & CMD_WRITE))
@@ -208,8 +215,22 @@ static void find_migrate(const struct bytes *argv, uint32_t argc, struct key_lis
     list_add(list, 3, flags, 0);
 }
 
-/* XREAD and XREADGROUP when STREAMS is not where the spec looks for it. The ids are as many as the keys. */
-static void find_streams(const struct bytes *argv, uint32_t argc, struct key_list *list)
+/* GEORADIUS and GEORADIUSBYMEMBER: each STORE and STOREDIST from where the options begin; the last one counts. */
+static void find_georadius(const struct command *command, const struct bytes *argv, uint32_t argc,
+                           struct key_list *list)
+{
+    list_add(list, 1, command->keys[0].flags, 0);
+    for (uint32_t i = (uint32_t)command->keys[1].at; i + 1 < argc; i++) {
+        if (bytes_is(argv[i], "count"))
+            i++;
+        else if (bytes_is(argv[i], "store") || bytes_is(argv[i], "storedist"))
+            list_add(list, ++i, command->keys[1].flags, 1);
+    }
+}
+
+/* XREAD and XREADGROUP, option by option. The ids are as many as the keys. */
+static void find_streams(const struct bytes *argv, uint32_t argc, uint32_t flags,
+                         struct key_list *list)
 {
     for (uint32_t i = 1; i < argc; i++) {
         if (bytes_is(argv[i], "block") || bytes_is(argv[i], "count")) {
@@ -219,7 +240,7 @@ static void find_streams(const struct bytes *argv, uint32_t argc, struct key_lis
         } else if (bytes_is(argv[i], "streams")) {
             uint32_t rest = argc - i - 1;
             for (uint32_t key = 1; rest % 2 == 0 && key <= rest / 2; key++)
-                list_add(list, i + key, 0, 0);
+                list_add(list, i + key, flags, 0);
             return;
         } else if (!bytes_is(argv[i], "noack")) {
             return;
@@ -270,7 +291,7 @@ static void find_by_rule(const struct command *command, const struct bytes *argv
         find_bitfield(argv, argc, list);
         return;
     case KEY_RULE_SORT:
-        find_sort(command, argv, argc, list);
+        find_sort(command, argv, argc, true, list);
         return;
     case KEY_RULE_MIGRATE:
         find_migrate(argv, argc, list);
@@ -278,8 +299,11 @@ static void find_by_rule(const struct command *command, const struct bytes *argv
     case KEY_RULE_DESTINATION:
         list_add(list, 1, command->keys[0].flags, 0);
         return;
+    case KEY_RULE_GEORADIUS:
+        find_georadius(command, argv, argc, list);
+        return;
     case KEY_RULE_STREAMS:
-        find_streams(argv, argc, list);
+        find_streams(argv, argc, 0, list);
         return;
     case KEY_RULE_COUNT_AT_1:
         find_counted(argv, argc, 1, 0, list);
@@ -293,15 +317,21 @@ static void find_by_rule(const struct command *command, const struct bytes *argv
     }
 }
 
-int keys_find(const struct command *command, const struct bytes *argv, uint32_t argc,
-              struct key_list *list)
+/* Empties the list. False: the command has no keys. */
+static bool begin(const struct command *command, uint32_t argc, struct key_list *list)
 {
     CHECK(list->cap >= KEYS_INLINE);
     CHECK(command_arity_ok(command, argc));
     if (list->cap > LIST_KEEP)
         keys_list_fini(list);
     list->count = 0;
-    if (!keys_possible(command))
+    return keys_possible(command);
+}
+
+int keys_report(const struct command *command, const struct bytes *argv, uint32_t argc,
+                struct key_list *list)
+{
+    if (!begin(command, argc, list))
         return 0;
     bool flags_vary = command->keys[0].flags & KEY_VARIABLE_FLAGS;
     if (flags_vary || !find_by_specs(command, argv, argc, list))
@@ -309,4 +339,18 @@ int keys_find(const struct command *command, const struct bytes *argv, uint32_t 
     if (list->count == 0 && !(command->flags & CMD_NO_MANDATORY_KEYS))
         return KEYS_INVALID;
     return 0;
+}
+
+int keys_find(const struct command *command, const struct bytes *argv, uint32_t argc,
+              struct key_list *list)
+{
+    if (!begin(command, argc, list))
+        return 0;
+    if (command->key_rule == KEY_RULE_GEORADIUS)
+        find_georadius(command, argv, argc, list);
+    else if (command->key_rule == KEY_RULE_STREAMS)
+        find_streams(argv, argc, command->keys[0].flags, list);
+    else if (command->key_rule == KEY_RULE_SORT)
+        find_sort(command, argv, argc, false, list);
+    return list->count ? 0 : keys_report(command, argv, argc, list);
 }

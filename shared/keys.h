@@ -4,7 +4,8 @@
  *   keys_first(row, argc)  > 0: the one key's argument   hot path, two loads and a compare
  *                          = 0: the command has no keys
  *                          < 0: ask keys_find()
- *   keys_find(row, argv)   all of them, by the row's key specs and Redis 7.0's special rules
+ *   keys_find(row, argv)   all that the command opens, by the row's key specs and special rules
+ *   keys_report(row, argv) those that Redis 7.0 tells of in COMMAND GETKEYS
  *
  * Channels (specs with KEY_NOT_KEY) are not keys: a namespace does not rename them here.
  */
@@ -41,6 +42,11 @@ void keys_list_fini(struct key_list *list);
  * The arity must be right. */
 int keys_find(const struct command *command, const struct bytes *argv, uint32_t argc,
               struct key_list *list);
+
+/* Likewise, but as COMMAND GETKEYS of Redis 7.0 does, which may miss keys of absurd requests (GEORADIUS with two
+ * STOREs). */
+int keys_report(const struct command *command, const struct bytes *argv, uint32_t argc,
+                struct key_list *list);
 
 /* True when the command can have keys at all. */
 bool keys_possible(const struct command *command);

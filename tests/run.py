@@ -219,7 +219,7 @@ class Runner:
             self.run_all(self.scripts('integration', 'fault') + others, 1)
 
     def run_differential(self):
-        if self.build('differential', self.way, ['scree-proxy', 'scree-backend']):
+        if self.build('differential', self.way, ['scree-proxy', 'scree-backend', 'scree-backend-keys']):
             self.run_all(self.scripts('differential', 'differential'), 1)
 
     def run_bench(self):

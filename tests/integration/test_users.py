@@ -296,5 +296,32 @@ def _(run):
         check_equal(users.enter().get('PING'), b'PONG', 'none is needed')
 
 
+@suite.case('a user writes to no key but its own, however often a request names a destination')
+def _(run):
+    requests = [['GEORADIUS', 'own:g', 15, 37, 200, 'km', 'STORE', 'own:a', 'STORE', 'others'],
+                ['GEORADIUS', 'own:g', 15, 37, 200, 'km', 'STOREDIST', 'own:a', 'STORE', 'others'],
+                ['GEORADIUS', 'own:g', 15, 37, 200, 'km', 'STORE', 'own:a', 'STOREDIST', 'others'],
+                ['GEORADIUSBYMEMBER', 'own:g', 'p', 200, 'km', 'STORE', 'own:a', 'STORE', 'others'],
+                ['SORT', 'own:l', 'STORE', 'own:a', 'STORE', 'others'],
+                ['SORT', 'own:l', 'STORE', 'BY', 'STORE', 'others'],
+                ['XREADGROUP', 'GROUP', 'streams', 'own:x', 'COUNT', 1, 'STREAMS', 'others', '>'],
+                ['XREADGROUP', 'GROUP', 'g', 'c', 'GROUP', 'streams', 'own:x', 'STREAMS', 'others', '>']]
+    with Users(FILE + 'user own on >own ~own:* +@all\n') as users:
+        with users.enter('admin', 'root') as root:
+            backend = users.cluster.partition(users.cluster.shard_of('others'))
+            for client in (root, backend):
+                check_equal(client.get('SET', 'others', 'safe'), b'OK')
+            check_equal(backend.get('ACL', 'SETUSER', 'own', 'on', '>own', '~own:*', '+@all'), b'OK')
+            with users.enter('own', 'own') as proxied, users.cluster.partition(users.cluster.shard_of('others')) as direct:
+                check_equal(direct.get('AUTH', 'own', 'own'), b'OK')
+                for way, client in (('proxy', proxied), ('partition', direct)):
+                    client.call('GEOADD', 'own:g', 13.361389, 38.115556, 'p')
+                    client.call('RPUSH', 'own:l', 2, 1)
+                    for words in requests:
+                        check(is_error(client.get(*words), 'NOPERM'), '%s: %r' % (way, words))
+            check_equal(root.get('GET', 'others'), b'safe')
+            backend.close()
+
+
 if __name__ == '__main__':
     suite.main()

@@ -148,6 +148,21 @@ static void test_flags_that_depend_on_arguments(void)
     CHECK(flags_of_first("BITFIELD k GET u8") == (KEY_RW | KEY_ACCESS | KEY_UPDATE));
 }
 
+/* COMMAND GETKEYS of Redis misses some of these keys. */
+static void test_words_are_read_as_the_command_reads_them(void)
+{
+    CHECK(is("GEORADIUS k 1 2 3 km STORE a STORE b", "1 7 9"));
+    CHECK(is("GEORADIUS k 1 2 3 km STOREDIST STORE STORE b", "1 7 9"));
+    CHECK(is("GEORADIUSBYMEMBER k m 3 km COUNT 1 STOREDIST a STORE b", "1 8 10"));
+    CHECK(is("GEORADIUSBYMEMBER k m 3 km STORE STORE", "1 6"));
+    CHECK(is("SORT k STORE BY STORE a", "1 5"));
+    CHECK(is("XREADGROUP GROUP g c GROUP streams c STREAMS k >", "8"));
+    CHECK(is("XREADGROUP GROUP streams streams STREAMS k >", "5"));
+    CHECK(is("XREAD COUNT 1 STREAMS streams x 0 0", "4 5"));
+    CHECK(keys_report(command_find(BYTES("get")), (struct bytes[]){BYTES("GET"), BYTES("k")}, 2,
+                      &list) == 0);
+}
+
 static void test_specs_are_named(void)
 {
     CHECK(is("ZUNIONSTORE d 2 a b", "1 3 4"));
@@ -207,6 +222,7 @@ int main(void)
     test_keys_behind_words();
     test_sort();
     test_flags_that_depend_on_arguments();
+    test_words_are_read_as_the_command_reads_them();
     test_specs_are_named();
     test_channels_are_no_keys();
     test_one_key_takes_the_fast_path();

@@ -1,0 +1,151 @@
+#!/usr/bin/python3
+"""The keys that the key rules find in a request are those that the command opens, and they say when it changes one.
+
+ACL rules and the proxy's routing ask the key rules (shared/keys.h). scree-backend-keys is a backend that compares each
+key that a command opens with them (tests/spy/keys_opened.c). It gets the random commands of the groups, and the same with
+words doubled, exchanged and inserted; in transactions, so that none of them waits.
+"""
+
+import os
+import random
+import re
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
+
+from cluster import Cluster, binary
+from harness import Suite, check, check_equal
+from stream import Carry, Context, Grammar, Step
+
+GROUPS = 'strings,bitmaps,hll,hashes,lists,zsets,geo,keys,sets,sorting,streams,scripting'
+DOUBLED = ['STORE', 'STOREDIST', 'STREAMS', 'KEYS', 'COUNT', 'GET', 'BY', 'LIMIT', 'GROUP', 'BLOCK', 'NOACK', 'WEIGHTS',
+           'AGGREGATE', 'REPLACE', 'DB', 'WITHSCORES', 'ASC', 'DESC', 'LEFT', 'MIN', 'NX', 'XX', 'CH', 'INCR', 'OVERFLOW',
+           'FROMMEMBER', 'FROMLONLAT', 'MAXLEN', 'NOMKSTREAM', 'IDX', 'LEN', 'WITHDIST', 'ANY', 'SET', 'PERSIST', 'EX']
+NUMBERS = ['0', '1', '2', '3', '-1', '+1', '01', ' 1', '1 ', '1.0', '4294967297', '18446744073709551617',
+           '9223372036854775807', '1x']  # none that makes values or replies of gigabytes
+# What the groups do not draw.
+LINES = '''
+JSON.SET j $ {"a":[1,2],"b":"t","c":true,"n":1,"o":{}}
+JSON.GET j $.a|JSON.GET j INDENT x NEWLINE y SPACE z $|JSON.MGET j k $.a|JSON.MSET j $ 1 k $ 2|JSON.MSET j $ {"a":[1]} j $ 2
+JSON.ARRAPPEND j $.a 1|JSON.ARRINDEX j $.a 1|JSON.ARRINSERT j $.a 0 1|JSON.ARRLEN j $.a|JSON.ARRPOP j $.a|JSON.ARRTRIM j $.a 0 1
+JSON.CLEAR j $.a|JSON.DEBUG MEMORY j|JSON.DEL j $.b|JSON.FORGET j $.b|JSON.MERGE j $ {"b":"t"}|JSON.NUMINCRBY j $.n 1
+JSON.NUMMULTBY j $.n 2|JSON.OBJKEYS j|JSON.OBJLEN j|JSON.RESP j|JSON.STRAPPEND j $.b "x"|JSON.STRLEN j $.b|JSON.TOGGLE j $.c
+JSON.TYPE j $|SIADD si 1 2 3|SICARD si|SIEXISTS si 1|SIRANGE si 0 3|SIREVRANGE si 0 3|SIRANGEBYVALUE si 0 9|SIREVRANGEBYVALUE si 9 0
+SIREM si 1|MEMORY USAGE a SAMPLES 3|MEMORY USAGE a|XSETID x 9-9|XINFO STREAM x FULL COUNT 2|XADD x * f v|PFDEBUG GETREG h
+GEOADD g 13.3 38.1 p 15.0 37.5 c|GEORADIUS g 15 37 200 km STORE a STORE b|GEORADIUS g 15 37 200 km STOREDIST a STORE b
+GEORADIUSBYMEMBER g p 200 km STORE a STOREDIST b|GEORADIUS g 15 37 200 km COUNT 1 STORE a|GEORADIUSBYMEMBER g p 200 km STORE b
+GEORADIUS_RO g 15 37 200 km STORE a|GEOSEARCHSTORE a g FROMMEMBER p BYRADIUS 200 km STOREDIST|RPUSH l 3 1 2
+SORT l STORE a STORE b|SORT l BY STORE STORE a|SORT l GET STORE GET b STORE a|SORT l LIMIT 0 9 STORE a LIMIT 0 1|SORT_RO l BY store
+XREAD COUNT 1 STREAMS x 0|XREAD STREAMS streams x 0 0|XREAD COUNT 1 STREAMS x y 0 0|XREADGROUP GROUP streams c STREAMS x >
+XGROUP CREATE x streams 0 MKSTREAM|XGROUP CREATE x streams $|XREADGROUP GROUP streams streams COUNT 1 STREAMS x >|XREAD BLOCK 1 STREAMS x $
+ZADD z 1 m|ZUNIONSTORE a 1 z|ZUNIONSTORE a 4294967297 z|ZUNIONSTORE a 2 z z WEIGHTS 1 2 AGGREGATE MAX|ZINTERSTORE a +1 z|ZDIFFSTORE a 1 z
+ZUNION 1 z|ZINTER 1 z|ZDIFF 01 z|ZINTERCARD 1 z LIMIT 1|SINTERCARD 1 s LIMIT 1|SADD s m|LMPOP 1 l LEFT COUNT 1|BLMPOP 0 1 l LEFT
+ZMPOP 1 z MIN|BZMPOP 0 1 z MIN COUNT 1|ZRANGESTORE a z 0 -1|BITOP AND a b c|SET a v GET|SET a v EX 9 GET|BITFIELD a GET u8 0
+BITFIELD a GET u8 0 OVERFLOW SAT SET u8 0 1|BITFIELD a OVERFLOW SAT|BITFIELD_RO a GET u8 0|COPY a b REPLACE|COPY a b DB 1 REPLACE|MOVE a 1
+GETEX a PERSIST|LCS a b IDX LEN|EVAL return(redis.call('GET',KEYS[1])) 1 a b|EVAL return(redis.call('SET',KEYS[1],1)) 1 a
+EVAL_RO return(redis.call('GET',KEYS[1])) 1 a|HRANDFIELD hh 1 WITHVALUES|RENAME a b|RENAMENX b a|SMOVE s t m|LMOVE l m LEFT RIGHT
+RPOPLPUSH l m|BRPOPLPUSH l m 0|BLMOVE l m LEFT RIGHT 0|BLPOP l m 0|BRPOP l m 0|BZPOPMIN z zz 0|BZPOPMAX z zz 0|PFMERGE p|PFMERGE p q
+XAUTOCLAIM x streams c 0 0|XCLAIM x streams c 0 1-1|XPENDING x streams|OBJECT ENCODING a|OBJECT FREQ a|OBJECT IDLETIME a|OBJECT REFCOUNT a
+'''
+
+
+def options(parser):
+    parser.add_argument('--seconds', type=float, default=12)
+
+
+suite = Suite(__doc__, options)
+
+
+class Source:
+    """Random requests."""
+
+    def __init__(self, seed):
+        self.rng = random.Random(seed)
+        self.grammar = Grammar(GROUPS.split(','))
+        self.context = Context(seed, False)
+        self.lines = [line.split() for row in LINES.strip().split('\n') for line in row.split('|')]
+
+    def plain(self):
+        """[words, …] of one or a few requests that make sense."""
+        if self.rng.random() < 0.5:
+            return [list(self.rng.choice(self.lines))]
+        return [list(step.args) for step in self.grammar.draw(self.context) if type(step) in (Step, Carry)]
+
+    def word(self):
+        pool = self.rng.random()
+        if pool < 0.4:
+            return self.rng.choice(DOUBLED)
+        return self.rng.choice(NUMBERS) if pool < 0.6 else self.rng.choice('abglmsxz')
+
+    def changed(self, words):
+        for _ in range(self.rng.choice([0, 0, 1, 1, 2, 3])):
+            at = self.rng.randrange(1, len(words) + 1)
+            kind = self.rng.random()
+            if kind < 0.35:
+                words[at:at] = [self.word(), self.word()][:self.rng.choice([1, 2, 2])]
+            elif kind < 0.6 and at < len(words):
+                words[at] = self.word()
+            elif kind < 0.9:
+                begin = self.rng.randrange(1, len(words) + 1)
+                words[at:at] = words[begin:begin + self.rng.randrange(1, 4)]
+            elif at < len(words):
+                del words[at]
+        return words
+
+    def batch(self):
+        """Some requests; as they are, or one of them changed."""
+        made = self.plain()
+        return made if self.rng.random() < 0.3 else [self.changed(words) for words in made]
+
+
+# They end the transaction, or are not for scripts and transactions.
+LEFT_OUT = {'MULTI', 'EXEC', 'DISCARD', 'WATCH', 'UNWATCH', 'RESET', 'QUIT', 'HELLO', 'CLIENT', 'SUBSCRIBE', 'PSUBSCRIBE',
+            'SSUBSCRIBE', 'UNSUBSCRIBE', 'PUNSUBSCRIBE', 'SUNSUBSCRIBE', 'SHUTDOWN', 'MONITOR', 'SCRIPT', 'DEBUG', 'SELECT'}
+# Opened only when something cannot be drawn here: a payload of DUMP, another server, a watched key.
+NOT_REACHED = {'restore', 'restore-asking', 'migrate', 'watch'}
+
+
+def word_of(text):
+    return (text if isinstance(text, str) else text.decode('latin-1')).upper()
+
+
+def play(connection, requests):
+    """All of them in one transaction, or, when one is refused there, none."""
+    commands = [['MULTI']] + requests + [['EXEC']]
+    connection.send_many(commands)
+    for _ in commands:
+        connection.read()
+
+
+@suite.case('commands open the keys that the key rules find, and change those that the rules call changed')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        backend = cluster.backends[0]
+        backend.stop()
+        backend.argv[0] = binary('scree-backend-keys')
+        backend.start()
+        source = Source(run.seed)
+        with cluster.partition(0) as connection:
+            rows = {row[0].decode() for command in connection.get('COMMAND')
+                    for row in (command[9] or [command]) if row[8] and b'not_key' not in repr(row[8]).encode()}
+            end = time.monotonic() + run.options.seconds
+            count = 0
+            while time.monotonic() < end:
+                requests = [words for words in source.batch() if word_of(words[0]) not in LEFT_OUT]
+                play(connection, requests)
+                count += len(requests)
+        text = backend.log().decode('latin-1')
+        run.note('%d requests, %d commands with keys' % (count, len(rows)))
+        wrong = {}
+        for line in re.findall(r'^undeclared: .*', text, re.M):
+            wrong.setdefault(re.match(r'undeclared: command=(\S+) key=\S* use=(\S+)', line).groups(), line)
+        check(not wrong, '%d kinds:\n     %s' % (len(wrong), '\n     '.join(wrong[kind] for kind in sorted(wrong))))
+        reached = set(re.findall(r'^reached: command=(\S+)', text, re.M))
+        missed = {name for name in rows if name not in reached and not name.startswith(('eval', 'fcall'))} - NOT_REACHED
+        check_equal(sorted(missed), [], 'commands that opened no key')
+
+
+if __name__ == '__main__':
+    suite.main()
