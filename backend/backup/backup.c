@@ -92,7 +92,8 @@ static bool prepare(struct backup *backup)
     }
     if (!path_remove(backup->cut))
         return failed(backup, backup->cut);
-    return shelf_make(backup->to, backup->reason, sizeof backup->reason) &&
+    return shelf_make(backup->dir, backup->manifest->backup, backup->manifest->shard,
+                      backup->reason, sizeof backup->reason) &&
            store_flush(backup->partition->store, backup->reason, sizeof backup->reason) == OK;
 }
 
@@ -577,7 +578,6 @@ void backup_reply_list(const struct backup *backup, struct bytes shard, struct r
 const char *backup_delete(struct backup *backup, struct bytes name, struct bytes shard)
 {
     static const char unknown[] = "ERR there is no such backup";
-    char path[PATH_MAX];
     char of_shard[BACKUP_NAME_MAX + 1];
     char of_backup[BACKUP_NAME_MAX + 1];
     if (!backup_name_valid(name) || (shard.len && !backup_name_valid(shard)))
@@ -588,8 +588,7 @@ const char *backup_delete(struct backup *backup, struct bytes name, struct bytes
         return in_progress;
     (void)snprintf(of_backup, sizeof of_backup, "%.*s", (int)name.len, name.data);
     char *dir = shelf_of(backup->partition);
-    if (!shelf_path(path, dir, of_backup, of_shard, backup->reason, sizeof backup->reason) ||
-        !path_exists(path) || !manifest_remove(path)) {
+    if (!shelf_retire(dir, of_backup, of_shard, backup->reason, sizeof backup->reason)) {
         free(dir);
         return unknown;
     }

@@ -95,17 +95,30 @@ static bool write_all(int fd, const char *from, size_t len)
     return true;
 }
 
+/* A regular file, opened for reading; -1 and an errno. Neither does a pipe of that name hold up the thread, nor does a
+ * symbolic link lead elsewhere: whoever can put files into a backup's directory can put these there too. */
+static int open_regular(const char *path, struct stat *found)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd < 0)
+        return -1;
+    int err = fstat(fd, found) != 0 ? errno : S_ISREG(found->st_mode) ? 0 : EINVAL;
+    if (!err)
+        return fd;
+    (void)close(fd);
+    errno = err;
+    return -1;
+}
+
 bool disk_read(const char *path, size_t max, struct bytes *data, char *error, size_t size)
 {
     struct stat found;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open_regular(path, &found);
     if (fd < 0)
         return disk_failed(path, error, size);
-    bool good = fstat(fd, &found) == 0;
-    if (good && (!S_ISREG(found.st_mode) || (uint64_t)found.st_size > max)) {
+    bool good = (uint64_t)found.st_size <= max;
+    if (!good)
         errno = EFBIG;
-        good = false;
-    }
     if (good) {
         char *text = malloc((size_t)found.st_size + 1);
         CHECK(text);
@@ -122,7 +135,7 @@ bool disk_read(const char *path, size_t max, struct bytes *data, char *error, si
 
 bool disk_write(const char *path, struct bytes data, char *error, size_t size)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0640);
     if (fd < 0)
         return disk_failed(path, error, size);
     bool good = write_all(fd, data.data, data.len) && fsync(fd) == 0;
@@ -166,7 +179,8 @@ static void digest_end(struct sha256 *digest, bool good, char sha256[65])
 bool disk_digest(const char *path, struct disk_progress *progress, char sha256[65], char *error,
                  size_t size)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat found;
+    int fd = open_regular(path, &found);
     if (fd < 0)
         return disk_failed(path, error, size);
     struct sha256 *digest = sha256_new();
@@ -181,7 +195,8 @@ bool disk_digest(const char *path, struct disk_progress *progress, char sha256[6
 bool disk_copy(const char *from, const char *to, struct disk_progress *progress, char sha256[65],
                char *error, size_t size)
 {
-    int in = open(from, O_RDONLY | O_CLOEXEC);
+    struct stat found;
+    int in = open_regular(from, &found);
     if (in < 0)
         return disk_failed(from, error, size);
     int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);

@@ -1,7 +1,8 @@
 /*
  * disk_file.h - files of a backup: read, written and copied whole, durable, with their digests.
  *
- * All return false with a one-line reason in error[size].
+ * All return false with a one-line reason in error[size]. Files are regular ones: symbolic links, pipes and devices are
+ * refused.
  */
 #pragma once
 

@@ -16,6 +16,7 @@
 
 static const char json_name[] = "MANIFEST.json";
 static const char digest_name[] = "MANIFEST.sha256";
+static const char mark_name[] = "UNFINISHED";
 
 enum { DIGEST_LINE_MAX = 128 };
 
@@ -85,7 +86,8 @@ uint64_t manifest_bytes(const struct manifest *manifest)
 
 bool manifest_is_own(const char *name)
 {
-    return strcmp(name, json_name) == 0 || strcmp(name, digest_name) == 0;
+    return strcmp(name, json_name) == 0 || strcmp(name, digest_name) == 0 ||
+           strcmp(name, mark_name) == 0;
 }
 
 /* ---- as text ---- */
@@ -123,6 +125,39 @@ static bool write_two(const char *dir, const char *text, char *error, size_t siz
            disk_write(path, (struct bytes){line, (size_t)len}, error, size);
 }
 
+bool manifest_begin(const char *dir, char *error, size_t size)
+{
+    char path[PATH_MAX];
+    if (!disk_path(path, dir, mark_name, error, size) || !disk_write(path, BYTES(""), error, size))
+        return false;
+    return path_sync(dir) || disk_failed(dir, error, size);
+}
+
+static bool has(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    char reason[64];
+    return disk_path(path, dir, name, reason, sizeof reason) && path_exists(path);
+}
+
+bool manifest_is_begun(const char *dir)
+{
+    return has(dir, mark_name);
+}
+
+bool manifest_is_sealed(const char *dir)
+{
+    return has(dir, digest_name);
+}
+
+static bool remove_mark(const char *dir, char *error, size_t size)
+{
+    char path[PATH_MAX];
+    if (!disk_path(path, dir, mark_name, error, size))
+        return false;
+    return unlink(path) == 0 || errno == ENOENT || disk_failed(path, error, size);
+}
+
 bool manifest_write(const struct manifest *manifest, const char *dir, char *error, size_t size)
 {
     struct arena arena; /* jansson's memory; it frees nothing */
@@ -141,7 +176,7 @@ bool manifest_write(const struct manifest *manifest, const char *dir, char *erro
     }
     json_use(NULL);
     arena_fini(&arena);
-    return good;
+    return good && remove_mark(dir, error, size);
 }
 
 static bool take_files(struct manifest *manifest, json_t *files)
@@ -258,14 +293,28 @@ struct manifest *manifest_read(const char *dir, char *error, size_t size)
     return manifest;
 }
 
+/* The outcome of turning the file into the mark; *is_any: there was such a file. */
+static bool turn_into_mark(const char *dir, const char *name, bool *is_any)
+{
+    char from[PATH_MAX];
+    char to[PATH_MAX];
+    char reason[64];
+    if (!disk_path(from, dir, name, reason, sizeof reason) ||
+        !disk_path(to, dir, mark_name, reason, sizeof reason))
+        return false;
+    bool is_done = rename(from, to) == 0;
+    *is_any |= is_done;
+    return is_done || errno == ENOENT;
+}
+
 bool manifest_remove(const char *dir)
 {
-    static const char *const names[] = {digest_name, json_name};
-    char path[PATH_MAX];
-    char reason[64];
-    for (int i = 0; i < 2; i++)
-        if (!disk_path(path, dir, names[i], reason, sizeof reason) ||
-            (unlink(path) != 0 && errno != ENOENT))
-            return false;
+    bool is_any = manifest_is_begun(dir);
+    if (!turn_into_mark(dir, digest_name, &is_any) || !turn_into_mark(dir, json_name, &is_any))
+        return false;
+    if (!is_any) {
+        errno = ENOENT;
+        return false;
+    }
     return path_sync(dir);
 }

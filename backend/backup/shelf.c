@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { REASON_MAX = 512, MAKE_TRIES = 100 };
@@ -22,6 +23,21 @@ bool shelf_path(char *path, const char *dir, const char *backup, const char *sha
     return disk_path(path, dir, inner, error, size);
 }
 
+/* A directory itself, not a symbolic link to one: what it leads to might be anything. */
+static bool is_directory(const char *path)
+{
+    struct stat found;
+    return lstat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+/* <dir>/<backup>/<shard> in path[PATH_MAX] if the last two are directories. */
+static bool find(char *path, const char *dir, const char *backup, const char *shard)
+{
+    char reason[REASON_MAX];
+    return disk_path(path, dir, backup, reason, sizeof reason) && is_directory(path) &&
+           shelf_path(path, dir, backup, shard, reason, sizeof reason) && is_directory(path);
+}
+
 /* Calls `visit` for each directory of the shard that there is. */
 static void each(const char *dir, const char *shard,
                  void (*visit)(void *owner, const char *backup, const char *path), void *owner)
@@ -32,8 +48,7 @@ static void each(const char *dir, const char *shard,
     if (!path_exists(dir) || !disk_list(&list, dir, reason, sizeof reason))
         return;
     for (size_t i = 0; i < list.count; i++) {
-        if (backup_name_valid(bytes_of(list.names[i])) &&
-            shelf_path(path, dir, list.names[i], shard, reason, sizeof reason) && path_exists(path))
+        if (backup_name_valid(bytes_of(list.names[i])) && find(path, dir, list.names[i], shard))
             visit(owner, list.names[i], path);
     }
     disk_list_free(&list);
@@ -103,19 +118,38 @@ static void remove_parent(const char *path)
     (void)rmdir(parent);
 }
 
+bool shelf_retire(const char *dir, const char *backup, const char *shard, char *error, size_t size)
+{
+    char path[PATH_MAX];
+    bool is_there = find(path, dir, backup, shard);
+    if (is_there && manifest_remove(path))
+        return true;
+    if (is_there && errno != ENOENT)
+        return disk_failed(path, error, size);
+    (void)snprintf(error, size, "there is no backup '%s' of shard '%s'", backup, shard);
+    return false;
+}
+
+/* The mark goes last, so that what is left after an interruption is found again. */
+static bool remove_files(const char *path, char *error, size_t size)
+{
+    struct disk_list list;
+    char inner[PATH_MAX];
+    bool good = disk_list(&list, path, error, size);
+    for (size_t i = 0; good && i < list.count; i++)
+        if (!manifest_is_own(list.names[i]))
+            good = disk_path(inner, path, list.names[i], error, size) &&
+                   (path_remove(inner) || disk_failed(inner, error, size));
+    disk_list_free(&list);
+    return good && (path_remove(path) || disk_failed(path, error, size));
+}
+
 bool shelf_delete(const char *dir, const char *backup, const char *shard, char *error, size_t size)
 {
     char path[PATH_MAX];
-    if (!shelf_path(path, dir, backup, shard, error, size))
+    if (!shelf_retire(dir, backup, shard, error, size) ||
+        !shelf_path(path, dir, backup, shard, error, size) || !remove_files(path, error, size))
         return false;
-    if (!path_exists(path)) {
-        (void)snprintf(error, size, "there is no backup '%s' of shard '%s'", backup, shard);
-        return false;
-    }
-    if (!manifest_remove(path) || !path_remove(path)) {
-        (void)snprintf(error, size, "%s: %s", path, strerror(errno));
-        return false;
-    }
     remove_parent(path);
     return true;
 }
@@ -128,10 +162,9 @@ struct cleaner {
 static void clean(void *owner, const char *backup, const char *path)
 {
     const struct cleaner *cleaner = owner;
-    char digest[PATH_MAX];
     char reason[REASON_MAX];
-    if (!disk_path(digest, path, "MANIFEST.sha256", reason, sizeof reason) || path_exists(digest))
-        return; /* whole, or damaged since: not ours to remove */
+    if (rmdir(path) == 0 || !manifest_is_begun(path) || manifest_is_sealed(path))
+        return; /* it was made and not marked yet; or is not ours; or whole, or damaged since */
     if (shelf_delete(cleaner->dir, backup, cleaner->shard, reason, sizeof reason))
         log_event(LOG_INFO, "backup_removed", "backup=%s shard=%s", backup, cleaner->shard);
     else
@@ -160,10 +193,17 @@ void shelf_clean(const char *dir, const char *shard)
     clean_empty(dir);
 }
 
-bool shelf_make(const char *path, char *error, size_t size)
+bool shelf_make(const char *dir, const char *backup, const char *shard, char *error, size_t size)
 {
+    char path[PATH_MAX];
+    if (!shelf_path(path, dir, backup, shard, error, size))
+        return false;
     bool is_made = path_make(path, error, size);
     for (int try = 1; !is_made && errno == ENOENT && try < MAKE_TRIES; try++)
         is_made = path_make(path, error, size);
-    return is_made;
+    if (is_made && !find(path, dir, backup, shard)) {
+        (void)snprintf(error, size, "%s: a symbolic link leads elsewhere", path);
+        return false;
+    }
+    return is_made && manifest_begin(path, error, size);
 }

@@ -2,8 +2,9 @@
  * shelf.h - the directory in which backups stand, seen by one shard: what there is, and taking one away.
  *
  *   <dir>/20261121T120000Z/a/   a backup: it has a manifest
- *                         /b/   another shard's, nobody's business here
- *   <dir>/20261121T130000Z/a/   no manifest: left by an interruption; shelf_clean removes it
+ *                         /b/   another shard's
+ *   <dir>/20261121T130000Z/a/   the mark UNFINISHED and no digest: left by an interruption; shelf_clean removes it
+ *   <dir>/anything/a/           neither: not a backup, never touched; symbolic links are not followed either
  *
  * Files that did not change are hard links between backups, so each can be removed by itself.
  */
@@ -26,9 +27,13 @@ bool shelf_path(char *path, const char *dir, const char *backup, const char *sha
 size_t shelf_list(const char *dir, const char *shard, struct shelf_entry **entries);
 /* The newest one's manifest; NULL: there is none. */
 struct manifest *shelf_newest(const char *dir, const char *shard);
-/* Removes the shard's part of a backup: its manifest first, then the files. False and a reason. */
+/* The shard's part of a backup is none any more: its files may be removed. False and a reason: there is none, or the
+ * directory is something else. */
+bool shelf_retire(const char *dir, const char *backup, const char *shard, char *error, size_t size);
+/* Retires it and removes its files. False and a reason. */
 bool shelf_delete(const char *dir, const char *backup, const char *shard, char *error, size_t size);
-/* Removes what interrupted backups of the shard left behind, and directories of backups without a shard. */
+/* Removes what interrupted backups of the shard left behind, by their mark, and empty directories. */
 void shelf_clean(const char *dir, const char *shard);
-/* Makes a shard's directory, though another shard's shelf_clean may take away the one above while it is empty. */
-bool shelf_make(const char *path, char *error, size_t size);
+/* Makes a shard's directory with its mark, though another shard's shelf_clean may take away the one above while it is
+ * empty. False and a reason, also where symbolic links lead elsewhere. */
+bool shelf_make(const char *dir, const char *backup, const char *shard, char *error, size_t size);

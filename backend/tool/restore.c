@@ -224,7 +224,7 @@ static bool copy_file(struct restore *restore, const struct source *source,
     char from[PATH_MAX];
     char to[PATH_MAX];
     char sha256[65];
-    if (!disk_path(from, source->path, file->name, REASON(restore)) ||
+    if (!source_file(source, file, from, REASON(restore)) ||
         !disk_path(to, dir, file->name, REASON(restore)) ||
         !disk_copy(from, to, &restore->progress, sha256, REASON(restore)))
         return false;

@@ -140,21 +140,28 @@ int sources_find(const struct sources *sources, const char *shard)
 
 /* ---- verify ---- */
 
-static bool verify_file(const struct source *source, const struct backup_file *file,
-                        struct disk_progress *progress, char *error, size_t size)
+bool source_file(const struct source *source, const struct backup_file *file, char path[PATH_MAX],
+                 char *error, size_t size)
 {
-    char path[PATH_MAX];
-    char sha256[65];
     struct stat found;
     if (!disk_path(path, source->path, file->name, error, size))
         return false;
     if (stat(path, &found) != 0)
         return disk_failed(path, error, size);
-    if ((uint64_t)found.st_size != file->size) {
-        (void)snprintf(error, size, "%s: it has %llu bytes, the manifest says %llu", path,
-                       (unsigned long long)found.st_size, (unsigned long long)file->size);
+    if ((uint64_t)found.st_size == file->size)
+        return true;
+    (void)snprintf(error, size, "%s: it has %llu bytes, the manifest says %llu", path,
+                   (unsigned long long)found.st_size, (unsigned long long)file->size);
+    return false;
+}
+
+static bool verify_file(const struct source *source, const struct backup_file *file,
+                        struct disk_progress *progress, char *error, size_t size)
+{
+    char path[PATH_MAX];
+    char sha256[65];
+    if (!source_file(source, file, path, error, size))
         return false;
-    }
     if (!disk_digest(path, progress, sha256, error, size))
         return false;
     if (strcmp(sha256, file->sha256) == 0)

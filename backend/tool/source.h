@@ -32,6 +32,9 @@ bool sources_next_path(const char **paths, char path[PATH_MAX]);
 void sources_close(struct sources *sources);
 /* The index of the source that is this shard of the map; -1: it is not there. */
 int sources_find(const struct sources *sources, const char *shard);
+/* The path of one of its files, which has the size that the manifest says; false and a reason. */
+bool source_file(const struct source *source, const struct backup_file *file, char path[PATH_MAX],
+                 char *error, size_t size);
 /* Compares all files with the manifest. False and the first reason; `told` (may be NULL) hears of each. */
 typedef void source_damage_fn(const char *what);
 bool source_verify(const struct source *source, struct disk_progress *progress,

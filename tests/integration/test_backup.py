@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Backups: of one partition and of the whole cluster, incremental, kept, deleted, cancelled, restored, verified."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Cluster, binary, even_slots, scan_all
+from cluster import Cluster, binary, even_slots, scan_all, write_ini
 from harness import Suite, check, check_equal, wait_for
 from resp import Connection
 
@@ -354,6 +355,115 @@ def _(run):
         backup(client, 'last')
         check_equal(sorted(os.listdir(shelf.path)), sorted(names(client)), 'nothing half is left')
         check(not [name for name in os.listdir(backend.data) if name.startswith('cut-')], 'no cut is left')
+
+
+@suite.case('a backup removes nothing but backups: neither a store below backup-dir nor what symbolic links lead to')
+def _(run):
+    cluster = Cluster(1, 1, 0)
+    backend = cluster.backends[0]
+    backend.options = {'backend': {'backup-dir': cluster.folder}}
+    with cluster, tempfile.TemporaryDirectory() as other:
+        precious = os.path.join(other, 'partition-0')
+        for folder in (precious, os.path.join(cluster.folder, 'strange', 'partition-0')):
+            os.makedirs(folder)
+            with open(os.path.join(folder, 'file'), 'w') as file:
+                file.write('precious')
+        os.symlink(other, os.path.join(cluster.folder, 'link'))
+        os.mkdir(os.path.join(cluster.folder, 'half'))
+        os.symlink(precious, os.path.join(cluster.folder, 'half', 'partition-0'))
+        with cluster.partition(0) as client:
+            client.call('SET', 'k', 'v')
+            backup(client, 'monday')
+            for name in ('data-0', 'strange', 'link', 'half'):
+                check(client.call('SCREE', 'BACKUP', 'DELETE', name)[1].startswith(b'ERR there is no such backup'), name)
+            check(client.call('SCREE', 'BACKUP', 'START', 'NAME', 'link', 'SHARD', 'new')[0] == '+', 'START')
+            wait_for(lambda: is_idle(client), 'the backup to end')
+            check('symbolic link' in status(client)['last-error'], 'a backup is made where a link leads: %r' % status(client))
+            os.makedirs(os.path.join(cluster.folder, 'broken', 'partition-0'))
+            for name in ('UNFINISHED', '000007.sst'):
+                open(os.path.join(cluster.folder, 'broken', 'partition-0', name), 'w').close()
+            backup(client, 'tuesday')
+            check(not os.path.exists(os.path.join(cluster.folder, 'broken')), 'what has the mark stays')
+            for folder in (precious, os.path.join(cluster.folder, 'strange', 'partition-0')):
+                check_equal(os.listdir(folder), ['file'], folder)
+        backend.stop()
+        backend.start()
+        with cluster.partition(0) as client:
+            check_equal(client.get('GET', 'k'), b'v')
+            check_equal(names(client), ['monday', 'tuesday'])
+
+
+@suite.case('pipes, devices and links in backup-dir hold up nothing; a hostile backup to restore is refused with its reason')
+def _(run):
+    def sealed(folder, text):
+        with open(os.path.join(folder, 'MANIFEST.json'), 'w') as file:
+            file.write(text)
+        with open(os.path.join(folder, 'MANIFEST.sha256'), 'w') as file:
+            file.write('%s  MANIFEST.json\n' % hashlib.sha256(text.encode()).hexdigest())
+
+    with Shelf() as shelf, Cluster(1, 1, 0, backend_options=shelf.options) as cluster:
+        backend = cluster.backends[0]
+        with cluster.partition(0) as client:
+            client.call('SET', 'k', 'v')
+            backup(client, 'good')
+            for what in ('pipe', 'device'):
+                folder = os.path.join(shelf.of(what), 'partition-0')
+                os.makedirs(folder)
+                path = os.path.join(folder, 'MANIFEST.json')
+                os.mkfifo(path) if what == 'pipe' else os.symlink('/dev/zero', path)
+                open(os.path.join(folder, 'MANIFEST.sha256'), 'w').close()
+            check_equal(names(client), ['good'])
+            backup(client, 'better')
+            check_equal(names(client), ['good', 'better'])
+        with open(os.path.join(os.path.join(shelf.of('good'), 'partition-0'), 'MANIFEST.json')) as file:
+            good = json.load(file)
+        shutil.rmtree(shelf.of('pipe'))
+        shutil.rmtree(shelf.of('device'))
+        first = good['files'][0]['name']
+        target, config = os.path.join(cluster.folder, 'restored'), os.path.join(cluster.folder, 'restore.ini')
+        write_ini(config, [('backend', {'port': backend.port, 'partitions': 1, 'data': target})])
+
+        def refused(what, change=None, spoil=None, text=None):
+            folder = os.path.join(shelf.of('hostile'), 'partition-0')
+            shutil.copytree(os.path.join(shelf.of('good'), 'partition-0'), folder)
+            manifest = json.loads(json.dumps(good))
+            if change:
+                change(manifest)
+            sealed(folder, text or json.dumps(manifest))
+            if spoil:
+                spoil(os.path.join(folder, first))
+            for options in (['--verify-backup', folder], ['--config', config, '--restore', folder]):
+                code, said = tool(*options)
+                check(code == 1 or (options[0] != '--config' and code == 0), '%s: %s gives %s: %s' % (what, options[0], code, said))
+                check('runtime error' not in said and 'Sanitizer' not in said, said)
+            check(not os.path.exists(os.path.join(shelf.path, 'escaped')), what)
+            shutil.rmtree(shelf.of('hostile'))
+            shutil.rmtree(target, ignore_errors=True)
+
+        def named(name):
+            return lambda manifest: manifest['files'][0].update(name=name)
+
+        def replaced(make):
+            def spoil(path):
+                os.remove(path)
+                make(path)
+            return spoil
+        for name in ('../escaped', '/tmp/escaped', '..', '.', '', 'a/../../escaped', 'MANIFEST.json', 'UNFINISHED', 'x' * 300, 'a\0b'):
+            refused('a file called %r' % name, named(name))
+        for value in (-1, 1 << 62, (1 << 63) - 1, '12', None, 1.5):
+            refused('a size of %r' % value, lambda manifest: manifest['files'][0].update(size=value))
+        for field, value in (('shard', '../x'), ('backup', '..'), ('data_format', 1 << 40), ('data_format', -1), ('format', 1 << 30), ('format', 'x'),
+                             ('files', {}), ('files', [[]]), ('files', [1]), ('map', 'x' * 100000), ('map', '[map]\nepoch = x\n'), ('id', [])):
+            refused('%s %r' % (field, str(value)[:20]), lambda manifest: manifest.update({field: value}))
+        refused('the same file twice', lambda manifest: manifest['files'].append(manifest['files'][0]))
+        refused('many brackets', text='[' * 100000)
+        refused('a huge number', text='{"format": 1e999}')
+        refused('a pipe', spoil=replaced(os.mkfifo))
+        refused('a link to a device', spoil=replaced(lambda path: os.symlink('/dev/zero', path)))
+        refused('a link to another file', spoil=replaced(lambda path: os.symlink('/etc/passwd', path)))
+        refused('a directory', spoil=replaced(os.mkdir))
+        code, said = tool('--config', config, '--restore', os.path.join(shelf.of('good'), 'partition-0'))
+        check(code == 0, 'the good one: %s' % said)
 
 
 @suite.case('kill -9 during a restore: the directory is not served, and restored again from the start')
