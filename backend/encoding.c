@@ -16,8 +16,9 @@ enum {
     FLAG_LAYOUT = 0x80,   /* this layout; without it the old one */
     FLAG_RESERVED = 0x70, /* always 0 */
     FLAG_TYPE = 0x0f,
-    METADATA_HEAD = 9,   /* flags, expire */
-    STREAM_NUMBERS = 11, /* five ids and the entries added */
+    METADATA_HEAD = 9,       /* flags, expire */
+    STREAM_NUMBERS = 11,     /* five ids and the entries added */
+    STREAM_NODE_NUMBERS = 5, /* what is known of the first node */
     HEADER_NUMBERS = 4,
 };
 
@@ -229,6 +230,12 @@ static char *write_id(char *to, struct stream_id id)
     return write_u64(write_u64(to, id.ms), id.seq);
 }
 
+/* Is anything known of a stream's first node? */
+static bool has_node(const struct metadata *metadata)
+{
+    return metadata->stream_node_size || metadata->stream_node.entries;
+}
+
 static char *write_stream(char *to, const struct metadata *metadata)
 {
     to = write_id(to, metadata->stream_last_generated);
@@ -236,7 +243,12 @@ static char *write_stream(char *to, const struct metadata *metadata)
     to = write_id(to, metadata->stream_max_deleted);
     to = write_id(to, metadata->stream_first);
     to = write_id(to, metadata->stream_last);
-    return write_u64(to, metadata->stream_entries_added);
+    to = write_u64(to, metadata->stream_entries_added);
+    if (!has_node(metadata))
+        return to;
+    const struct stream_node *node = &metadata->stream_node;
+    to = write_id(write_u64(to, metadata->stream_node_size), node->master);
+    return write_u32(write_u32(write_u64(to, node->bytes), node->entries), node->fields_hash);
 }
 
 static bool type_is_known(unsigned type)
@@ -251,6 +263,7 @@ struct bytes encode_metadata(struct arena *arena, const struct metadata *metadat
     size += type_is_inline(metadata->type) ? metadata->payload.len : 2 * 8;
     size += metadata->type == TYPE_LIST ? 2 * 8 : 0;
     size += metadata->type == TYPE_STREAM ? STREAM_NUMBERS * 8 : 0;
+    size += metadata->type == TYPE_STREAM && has_node(metadata) ? STREAM_NODE_NUMBERS * 8 : 0;
 
     char *row = arena_alloc(arena, size);
     char *to =
@@ -449,12 +462,21 @@ static bool take_id(struct bytes *row, struct stream_id *id)
     return take_u64(row, &id->ms) && take_u64(row, &id->seq);
 }
 
+static bool take_node(struct bytes *row, struct metadata *metadata)
+{
+    struct stream_node *node = &metadata->stream_node;
+    return take_u64(row, &metadata->stream_node_size) && take_id(row, &node->master) &&
+           take_u64(row, &node->bytes) && take_u32(row, &node->entries) &&
+           take_u32(row, &node->fields_hash);
+}
+
 static bool take_stream(struct bytes *row, struct metadata *metadata)
 {
     return take_id(row, &metadata->stream_last_generated) &&
            take_id(row, &metadata->stream_recorded_first) &&
            take_id(row, &metadata->stream_max_deleted) && take_id(row, &metadata->stream_first) &&
-           take_id(row, &metadata->stream_last) && take_u64(row, &metadata->stream_entries_added);
+           take_id(row, &metadata->stream_last) && take_u64(row, &metadata->stream_entries_added) &&
+           (row->len == 0 || take_node(row, metadata));
 }
 
 bool decode_metadata(struct bytes value, struct metadata *metadata)

@@ -22,7 +22,9 @@
  *   │ flags │ expire_ms │ string, JSON: the payload                    │
  *   │ u8    │ u64, 0=no │ others: u64 version | u64 size | list: u64 head | u64 tail
  *   └───────┴───────────┴──────── stream: 5 ids (u64 ms | u64 seq): last generated, recorded first,
- *                                 max deleted, first, last; then u64 entries added
+ *                                 max deleted, first, last; then u64 entries added; and when it was trimmed
+ *                                 u64 entries of the first node | of its front that is gone: id, u64 bytes,
+ *                                 u32 entries, u32 hash of fields
  *   flags: bit 7 = 1 (this layout); 0 = the old layout (u32 expire seconds, u32 size), read but never written.
  *          low nibble = type.
  *
@@ -68,6 +70,14 @@ struct stream_id {
     uint64_t seq;
 };
 
+/* What was in the front of a stream's first node that is gone (stream_node.h); no entries: nothing is known to be. */
+struct stream_node {
+    struct stream_id master; /* of the node's first entry */
+    uint64_t bytes;
+    uint32_t entries;
+    uint32_t fields_hash; /* of the names of the first entry's fields */
+};
+
 /* A metadata row's value, decoded. */
 struct metadata {
     enum type type;
@@ -79,6 +89,8 @@ struct metadata {
     struct stream_id stream_last_generated, stream_recorded_first, stream_max_deleted;
     struct stream_id stream_first, stream_last;
     uint64_t stream_entries_added;
+    uint64_t stream_node_size; /* the first node has so many entries at least; 0: not counted yet */
+    struct stream_node stream_node;
 };
 
 /* A batch's header: replication and point-in-time restore follow it. */

@@ -343,7 +343,7 @@ static bool load_group(struct call *call, struct entry *entry, struct rdb_reader
 {
     struct stream_group group;
     struct stream_group old;
-    uint64_t read = (uint64_t)ENTRIES_READ_UNKNOWN;
+    uint64_t read;
     uint64_t consumers;
     uint64_t given = 0;
     struct bytes name;
@@ -352,6 +352,8 @@ static bool load_group(struct call *call, struct entry *entry, struct rdb_reader
         (has_read && !rdb_read_length(reader, &read)) ||
         group_find(call, entry, name, &old) != ERR_NOT_FOUND)
         return false;
+    if (!has_read) /* older than Redis 7: found from the ids, as Redis does */
+        read = (uint64_t)stream_entries_before(&entry->meta, last);
     group = (struct stream_group){.name = name, .last = last, .entries_read = (int64_t)read};
     if (!load_pending(call, entry, &group, reader) || !rdb_read_length(reader, &consumers))
         return false;

@@ -61,6 +61,8 @@ void settings_settle(struct settings *settings)
     CHECK(notify_parse(bytes_of(text_of(settings, parameter_find(BYTES("notify-keyspace-events")))),
                        &settings->notify_classes));
     settings->latency_threshold_ms = settings_number(settings, "latency-monitor-threshold");
+    settings->stream_node_entries = settings_number(settings, "stream-node-max-entries");
+    settings->stream_node_bytes = settings_number(settings, "stream-node-max-bytes");
     settings->protected_mode =
         strcmp(text_of(settings, parameter_find(BYTES("protected-mode"))), "yes") == 0;
     settings->latency_tracking =

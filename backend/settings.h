@@ -33,6 +33,8 @@ struct settings {
     struct output_limit output_limits[OUTPUT_CLASSES];
     int64_t tracking_keys_max;    /* 0: no limit */
     int64_t latency_threshold_ms; /* 0: off */
+    int64_t stream_node_entries;  /* 0: no limit, as with bytes */
+    int64_t stream_node_bytes;
     bool latency_tracking;
     bool protected_mode;
 };

@@ -3,6 +3,7 @@
  */
 #include "backend/commands/stream.h"
 
+#include "backend/commands/stream_node.h"
 #include "backend/handlers.h"
 #include "backend/notify.h"
 
@@ -169,6 +170,11 @@ static int remove_entry(struct call *call, struct entry *entry, struct stream_id
     int err = sub_get(call, entry, CF_STREAM, stream_id_encode(sub, id), &value);
     if (err)
         return err;
+    if (stream_id_compare(id, meta->stream_first) == 0) {
+        struct stream_node_limits limits = stream_node_limits(call);
+        (void)stream_node_add(&meta->stream_node, &limits, id, value);
+    }
+    meta->stream_node_size = 0;
     sub_delete(call, entry, CF_STREAM, stream_id_encode(sub, id));
     meta->size--;
     if (stream_id_compare(id, meta->stream_max_deleted) > 0)

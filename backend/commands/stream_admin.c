@@ -64,13 +64,18 @@ static bool need_group(struct call *call, struct entry *entry, struct stream_gro
     return err == OK;
 }
 
-/* Argument 4: an id, or $ for the stream's last. */
-static bool start_id(struct call *call, const struct entry *entry, struct stream_id *id)
+/* Argument 4: an id, or $ for the stream's last; unless strict also - and +. */
+static bool start_id(struct call *call, const struct entry *entry, bool is_strict,
+                     struct stream_id *id)
 {
-    if (!bytes_equal(call->argv[4], BYTES("$")))
-        return stream_id_argument(call, 4, id);
-    *id = entry->exists ? entry->meta.stream_last_generated : STREAM_ID_MIN;
-    return true;
+    if (bytes_equal(call->argv[4], BYTES("$"))) {
+        *id = entry->exists ? entry->meta.stream_last_generated : STREAM_ID_MIN;
+        return true;
+    }
+    if (stream_id_parse(call->argv[4], 0, is_strict, id, NULL))
+        return true;
+    stream_id_invalid(call);
+    return false;
 }
 
 void cmd_xgroup_create(struct call *call)
@@ -89,7 +94,7 @@ void cmd_xgroup_create(struct call *call)
         wrong_count(call, "XGROUP");
         return;
     }
-    if (!start_id(call, &entry, &id))
+    if (!start_id(call, &entry, true, &id))
         return;
     int err = entry.exists ? group_find(call, &entry, call->argv[3], &group) : ERR_NOT_FOUND;
     if (err == OK)
@@ -119,7 +124,7 @@ void cmd_xgroup_setid(struct call *call)
         wrong_count(call, "XGROUP");
         return;
     }
-    if (!start_id(call, &entry, &group.last))
+    if (!start_id(call, &entry, false, &group.last))
         return;
     group.entries_read = creation.entries_read;
     group_put(call, &entry, &group);

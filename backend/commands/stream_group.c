@@ -4,6 +4,7 @@
 #include "backend/commands/stream_group.h"
 
 #include "backend/notify.h"
+#include "backend/partition.h"
 
 enum {
     KIND_CONSUMER = 'c',
@@ -211,11 +212,13 @@ void group_put(struct call *call, struct entry *entry, const struct stream_group
     put_be64(value + STREAM_ID_BYTES + 16, group->consumers);
     sub_put(call, entry, CF_DATA, group_row_key(call, group->name),
             (struct bytes){value, sizeof value});
+    space_change(call->partition->spaces);
 }
 
 void group_delete(struct call *call, struct entry *entry, struct bytes name)
 {
     sub_delete(call, entry, CF_DATA, group_row_key(call, name));
+    space_change(call->partition->spaces);
 }
 
 void consumer_put(struct call *call, struct entry *entry, struct bytes group,

@@ -304,5 +304,8 @@ bool stream_find_ends(struct call *call, struct entry *entry)
         return false;
     meta->stream_first = meta->stream_recorded_first = first;
     meta->stream_last = last;
+    meta->stream_node_size = 0;
+    if (meta->size == 0)
+        meta->stream_node = (struct stream_node){0};
     return true;
 }

@@ -1,15 +1,19 @@
 /*
  * stream_trim.c - how much of a stream is to stay: XTRIM, and the same options of XADD.
  *
- * With ~ Redis removes whole nodes only, of 100 entries each; here hundreds are removed, never more than asked.
+ * With ~ whole nodes of Redis go and no entry more (stream_node.h).
  */
-#include "backend/commands/stream.h"
+#include "backend/commands/stream_node.h"
+#include "backend/partition.h"
+#include "backend/settings.h"
 #include "shared/number.h"
 
 enum {
-    NODE_ENTRIES = 100,
-    LIMIT_ROUGH = 100 * NODE_ENTRIES, /* of one rough trim, unless LIMIT says otherwise */
-    SINGLES_MAX = 64,                 /* more entries are deleted as a range */
+    NODES_ROUGH = 100, /* of one rough trim, unless LIMIT says otherwise */
+    LIMIT_ROUGH_MAX = 1000000,
+    LIMIT_WITHOUT_NODES = 10000,
+    ROWS_AHEAD = 1000, /* of a node that may not go: looked at to learn how large it is */
+    SINGLES_MAX = 64,  /* more entries are deleted as a range */
 };
 
 static bool is_word(struct bytes text, const char *word)
@@ -78,29 +82,124 @@ bool stream_trim_complete(struct call *call, struct trim *trim, bool is_needed)
         call_error_text(call, error);
         return false;
     }
-    if (trim->is_rough && !trim->limit_given)
-        trim->limit = LIMIT_ROUGH;
     return true;
+}
+
+/* ---- how many are to go ---- */
+
+/* Walks over nodes from the first entry on, to find how many whole ones may go. */
+struct rough {
+    const struct trim *trim;
+    int64_t size;    /* entries of the stream */
+    int64_t limit;   /* 0: none */
+    int64_t to_go;   /* of the nodes that are done with */
+    int64_t live;    /* entries of the node at hand, so far */
+    bool is_stopped; /* the node at hand may not go: only its size is asked now */
+    int64_t more;    /* rows that are still looked at then */
+};
+
+/* How many entries LIMIT, or without it Redis, lets go. */
+static int64_t limit_of(const struct call *call, const struct trim *trim)
+{
+    if (trim->limit_given)
+        return trim->limit;
+    int64_t node = call->partition->settings->stream_node_entries;
+    if (node <= 0)
+        return LIMIT_WITHOUT_NODES;
+    return node > LIMIT_ROUGH_MAX / NODES_ROUGH ? LIMIT_ROUGH_MAX : node * NODES_ROUGH;
+}
+
+/* May the node at hand still go, with one more entry of this id? */
+static bool may_go(const struct rough *rough, struct stream_id id)
+{
+    int64_t going = rough->to_go + rough->live + 1;
+    if (rough->limit && going > rough->limit)
+        return false;
+    if (rough->trim->by == TRIM_ID)
+        return stream_id_compare(id, rough->trim->id) < 0;
+    return rough->size - rough->to_go > rough->trim->length &&
+           rough->size - going >= rough->trim->length;
+}
+
+/* Can there be a node that goes? Without looking at a row. */
+static bool rough_finds_work(const struct metadata *meta, const struct trim *trim)
+{
+    if (meta->size == 0)
+        return false;
+    if (trim->by == TRIM_ID)
+        return stream_id_compare(meta->stream_first, trim->id) < 0;
+    uint64_t least = meta->stream_node_size ? meta->stream_node_size : 1;
+    return meta->size >= least && meta->size - least >= (uint64_t)trim->length;
+}
+
+/* Entries of whole nodes that may go, as Redis counts: a node goes with all of its entries or not at all. -1: the store
+ * failed. What is known of the first node's size is kept for the next time. */
+static int64_t whole_nodes(struct call *call, struct entry *entry, const struct trim *trim)
+{
+    struct metadata *meta = &entry->meta;
+    if (!rough_finds_work(meta, trim))
+        return 0;
+    struct rough rough = {.trim = trim, .size = (int64_t)meta->size, .more = ROWS_AHEAD};
+    struct stream_node_limits limits = stream_node_limits(call);
+    struct stream_node node = meta->stream_node;
+    struct sub_iter it;
+    struct stream_id id;
+    char from[STREAM_ID_BYTES];
+    rough.limit = limit_of(call, trim);
+    sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, meta->stream_first), &it);
+    while (rough.more > 0 && sub_iter_next(&it) && stream_id_decode(it.sub, &id)) {
+        if (stream_node_add(&node, &limits, id, it.value) && rough.live) {
+            if (rough.is_stopped)
+                break;
+            rough.to_go += rough.live;
+            rough.live = 0;
+        }
+        rough.is_stopped = rough.is_stopped || !may_go(&rough, id);
+        rough.live++;
+        rough.more -= rough.is_stopped;
+    }
+    if (!sub_iter_fini(&it))
+        return -1;
+    if (!rough.is_stopped) /* the last node goes too */
+        return rough.to_go + rough.live;
+    meta->stream_node_size = (uint64_t)rough.live;
+    return rough.to_go;
 }
 
 /* How many entries are to go; -1: the store failed. */
 static int64_t entries_to_go(struct call *call, struct entry *entry, const struct trim *trim)
 {
     uint64_t size = entry->meta.size;
-    int64_t count = 0;
-    if (trim->by == TRIM_LENGTH) {
-        count = size > (uint64_t)trim->length ? (int64_t)(size - (uint64_t)trim->length) : 0;
-    } else {
-        struct stream_id last = trim->id;
-        if (!stream_id_before(&last))
-            return 0;
-        count = stream_count(call, entry, STREAM_ID_MIN, last, size);
+    if (trim->is_rough)
+        return whole_nodes(call, entry, trim);
+    if (trim->by == TRIM_LENGTH)
+        return size > (uint64_t)trim->length ? (int64_t)(size - (uint64_t)trim->length) : 0;
+    struct stream_id last = trim->id;
+    return stream_id_before(&last) ? stream_count(call, entry, STREAM_ID_MIN, last, size) : 0;
+}
+
+/* ---- taking them out ---- */
+
+/* Ids of the first entries, as many as fit in SINGLES_MAX, and of the last that goes; what goes is noted as the front of
+ * its node. False: the store failed. */
+static bool look_at_first(struct call *call, struct entry *entry, int64_t count,
+                          struct stream_id ids[SINGLES_MAX], struct stream_id *last)
+{
+    struct stream_node_limits limits = stream_node_limits(call);
+    char from[STREAM_ID_BYTES];
+    struct sub_iter it;
+    int64_t seen = 0;
+    sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, entry->meta.stream_first), &it);
+    for (; seen < count && sub_iter_next(&it) && stream_id_decode(it.sub, last); seen++) {
+        (void)stream_node_add(&entry->meta.stream_node, &limits, *last, it.value);
+        if (seen < SINGLES_MAX)
+            ids[seen] = *last;
     }
-    if (count <= 0 || !trim->is_rough)
-        return count;
-    if (trim->limit && count > trim->limit)
-        count = trim->limit;
-    return count - count % NODE_ENTRIES;
+    if (!sub_iter_fini(&it))
+        return false;
+    if (seen < count)
+        call_error(call, ERR_STORE);
+    return seen == count;
 }
 
 int64_t stream_trim(struct call *call, struct entry *entry, const struct trim *trim)
@@ -112,18 +211,9 @@ int64_t stream_trim(struct call *call, struct entry *entry, const struct trim *t
     char end[STREAM_ID_BYTES];
     struct stream_id ids[SINGLES_MAX];
     struct stream_id id = entry->meta.stream_first;
-    struct sub_iter it;
-    int64_t seen = 0;
-    sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, id), &it);
-    for (; seen < count && sub_iter_next(&it) && stream_id_decode(it.sub, &id); seen++)
-        if (seen < SINGLES_MAX)
-            ids[seen] = id;
-    if (!sub_iter_fini(&it))
+    uint64_t node_size = entry->meta.stream_node_size;
+    if (!look_at_first(call, entry, count, ids, &id))
         return -1;
-    if (seen < count) {
-        call_error(call, ERR_STORE);
-        return -1;
-    }
     for (int64_t i = 0; count <= SINGLES_MAX && i < count; i++)
         sub_delete(call, entry, CF_STREAM, stream_id_encode(from, ids[i]));
     struct stream_id next = id;
@@ -137,5 +227,11 @@ int64_t stream_trim(struct call *call, struct entry *entry, const struct trim *t
         sub_delete(call, entry, CF_STREAM, stream_id_encode(end, id));
     }
     entry->meta.size -= (uint64_t)count;
-    return stream_find_ends(call, entry) ? count : -1;
+    if (!stream_find_ends(call, entry))
+        return -1;
+    if (trim->is_rough) {
+        entry->meta.stream_node = (struct stream_node){0};
+        entry->meta.stream_node_size = entry->meta.size ? node_size : 0;
+    }
+    return count;
 }

@@ -644,4 +644,31 @@ CASES = [
         MULTI
         RESET
         EXEC''', ['direct']),
+    ('8 XGROUP SETID takes - and +, where CREATE and others take ids only', '''
+        XADD s 5-1 f v
+        XADD s 6-1 f v
+        XGROUP CREATE s g 0
+        XREADGROUP GROUP g c COUNT 1 STREAMS s >
+        XGROUP SETID s g -
+        XINFO GROUPS s
+        XGROUP SETID s g +
+        XINFO GROUPS s
+        XGROUP SETID s g - ENTRIESREAD 1
+        XINFO GROUPS s
+        XGROUP SETID s g (5
+        XGROUP SETID s g *
+        XGROUP CREATE s h -
+        XGROUP CREATE s h +
+        XSETID s +
+        XSETID s -
+        XSETID s 9-9 MAXDELETEDID -
+        XCLAIM s g d 0 5-1 LASTID + JUSTID
+        XAUTOCLAIM s g d 0 - JUSTID
+        XAUTOCLAIM s g d 0 + JUSTID
+        XACK s g -
+        XDEL s +
+        XTRIM s MINID -
+        XADD s - f v
+        XREAD STREAMS s -
+        XREADGROUP GROUP g c STREAMS s +'''),
 ]

@@ -3,13 +3,15 @@
 
 import os
 import re
+import shlex
 import shutil
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Cluster
+from cluster import Cluster, Oracle
 from harness import Suite, check, check_equal, wait_for
 from resp import Connection, ReplyError
 
@@ -77,6 +79,39 @@ def _(run):
         check_equal(changes(client), 0, 'SAVE too')
         client.get('FLUSHALL')
         check_equal(changes(client), 12, 'FLUSHALL counts what was there')
+
+
+# each is sent to redis-server too: does it count as a change?
+MAYBE_CHANGES = """
+SETBIT b 5 1|SETBIT b 5 1|SETBIT b 5 0|SETBIT b 5 0|SETBIT b 500 0|SETBIT b 500 0|SETBIT new 5 0|SETBIT new 5 0
+BITFIELD b SET u8 0 3|BITFIELD b SET u8 0 3|BITFIELD b INCRBY u8 0 0|BITFIELD b SET u8 0 3 SET u8 8 0|BITFIELD b GET u8 0
+BITFIELD b OVERFLOW FAIL INCRBY u8 0 255|BITFIELD f SET u8 0 0|BITFIELD f SET u8 0 0|BITFIELD b SET u8 9000 0
+SETRANGE b 0 ""|APPEND a ""|HSET h a 1|HSETNX h a 2|SADD s a|SADD s a|SREM s x|ZADD z 1 a|ZADD z 1 a|ZADD z GT 0 a|PERSIST z
+GETEX a|LREM l 0 x|PFADD p a|PFADD p a|COPY h h2|COPY h h2|XADD x 5-1 f v|XTRIM x MAXLEN 9|XTRIM x MAXLEN ~ 0|XDEL x 1-1
+XGROUP CREATE x g 0|XGROUP SETID x g 0|XGROUP CREATECONSUMER x g c|XGROUP CREATECONSUMER x g c|XGROUP DELCONSUMER x g no
+XACK x g 1-1|XADD x 6-1 f v|XREADGROUP GROUP g c STREAMS x >|XREADGROUP GROUP g c STREAMS x >|XREADGROUP GROUP g c STREAMS x 0
+XCLAIM x g c 0 6-1|XAUTOCLAIM x g c 0 -|XACK x g 6-1|XACK x g 6-1|XGROUP DELCONSUMER x g c
+XGROUP DESTROY x no|XGROUP DESTROY x g|EXPIRE h 100 XX|RENAMENX h z|MOVE no 1|GEOADD geo 1 1 m|GEOADD geo 1 1 m|FLUSHDB
+"""
+
+
+@suite.case('a SETBIT or BITFIELD that changes nothing is no change; what else is one is one to redis-server too')
+def _(run):
+    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder, \
+            Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        oracle = Oracle(folder)
+        oracle.start()
+        try:
+            both = [Connection(oracle.address, 30), Connection(cluster.backends[0].addresses[0], 30)]
+            for line in re.split(r'[|\n]', MAYBE_CHANGES.strip()):
+                counted = []
+                for client in both:
+                    before = changes(client)
+                    client.get(*shlex.split(line))
+                    counted.append(changes(client) > before)
+                check_equal(counted[1], counted[0], line)
+        finally:
+            oracle.stop()
 
 
 @suite.case('a second BGSAVE waits for the first; BGREWRITEAOF compacts beside it')

@@ -114,6 +114,13 @@ START_TEST(a_stream_has_these_bytes)
                                                         "\0\0\0\0\0\0\0\11\0\0\0\0\0\0\0\12"
                                                         "\0\0\0\0\0\0\0\13\0\0\0\0\0\0\0\14"
                                                         "\0\0\0\0\0\0\0\15"));
+    metadata.stream_node_size = 14;
+    metadata.stream_node = (struct stream_node){{15, 16}, 17, 18, 19};
+    struct bytes row = encode_metadata(&arena, &metadata);
+    ck_assert_uint_eq(row.len, 1 + 8 + 16 + 88 + 40);
+    check_row((struct bytes){row.data + row.len - 40, 40},
+              BYTES("\0\0\0\0\0\0\0\16\0\0\0\0\0\0\0\17\0\0\0\0\0\0\0\20"
+                    "\0\0\0\0\0\0\0\21\0\0\0\22\0\0\0\23"));
 }
 END_TEST
 
@@ -231,7 +238,8 @@ START_TEST(every_type_comes_back_as_it_was)
         if (types[i] == TYPE_LIST)
             metadata.head = 2, metadata.tail = 3;
         if (types[i] == TYPE_STREAM)
-            metadata.stream_last = (struct stream_id){4, 5}, metadata.stream_entries_added = 6;
+            metadata.stream_last = (struct stream_id){4, 5}, metadata.stream_entries_added = 6,
+            metadata.stream_node = (struct stream_node){{7, 8}, 9, 10, 11};
         ck_assert(decode_metadata(encode_metadata(&arena, &metadata), &again));
         ck_assert(bytes_equal(again.payload, metadata.payload));
         again.payload = metadata.payload;
