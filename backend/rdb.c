@@ -319,7 +319,8 @@ bool rdb_open(struct rdb_reader *reader, struct arena *arena, struct bytes paylo
     size_t body = payload.len - FOOTER;
     const char *footer = payload.data + body;
     *reader = (struct rdb_reader){arena, {payload.data, body}};
-    return little(footer, 2) <= RDB_VERSION &&
+    uint64_t version = little(footer, 2);
+    return (version <= RDB_VERSION_REDIS_MAX || version == RDB_VERSION_VALKEY) &&
            little(footer + 2, 8) == crc64(0, (struct bytes){payload.data, body + 2});
 }
 

@@ -2,8 +2,10 @@
  * rdb.h - values in Redis' RDB format, as DUMP gives and RESTORE takes them.
  *
  *   ┌──────┬──────────────┬────────────────┬───────────────┐
- *   │ type │ value        │ u16 LE version │ u64 LE CRC-64 │   version 10 (Redis 7.0); the sum covers all before it
+ *   │ type │ value        │ u16 LE version │ u64 LE CRC-64 │   the sum covers all before it
  *   └──────┴──────────────┴────────────────┴───────────────┘
+ *
+ * Written is version 10 (Redis 7.0); read are those up to 12 (Redis 7.4 and 8, Valkey 8) and 80 (Valkey 9).
  *
  * The pure part: bytes ↔ strings and lengths; commands/dump.c knows the types.
  * Format: Redis' rdb.h, listpack.c and ziplist.c describe it; https://rdb.fnordig.de/file_format.html
@@ -13,7 +15,7 @@
 #include "shared/arena.h"
 #include "shared/bytes.h"
 
-enum { RDB_VERSION = 10 };
+enum { RDB_VERSION = 10, RDB_VERSION_REDIS_MAX = 12, RDB_VERSION_VALKEY = 80 };
 
 /* The byte in front of a value. */
 enum rdb_type {
@@ -34,6 +36,10 @@ enum rdb_type {
     RDB_TYPE_ZSET_LISTPACK = 17,
     RDB_TYPE_LIST_QUICKLIST_2 = 18, /* of listpacks and plain elements */
     RDB_TYPE_STREAM_LISTPACKS_2 = 19,
+    RDB_TYPE_SET_LISTPACK = 20,
+    RDB_TYPE_STREAM_LISTPACKS_3 = 21, /* consumers have two times */
+    RDB_TYPE_HASH_TTL_FIRST = 22,     /* hashes whose fields have times to live, in four forms */
+    RDB_TYPE_HASH_TTL_LAST = 25,
 };
 
 /* What stands before each piece of a module's value. */
@@ -114,8 +120,8 @@ struct entry;
 
 /* Writes the type byte and the value of an existing key. False: the store failed (replied). */
 bool rdb_save(struct call *call, struct entry *entry, struct rdb_writer *writer);
-/* Makes the key from the payload, whatever it was; the reader stands on the type byte. False: damaged, or the store
- * failed (replied: call->failed). */
+/* Makes the key from the payload, whatever it was; the reader stands on the type byte. False: damaged, or an error was
+ * replied (call->failed): the store failed, or the value cannot be kept here. */
 bool rdb_load(struct call *call, struct entry *entry, struct rdb_reader *reader,
               uint64_t expire_ms);
 /* A stream's part of them (rdb_stream.c). */

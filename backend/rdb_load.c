@@ -205,6 +205,7 @@ static const struct form FORMS[] = {
     {RDB_TYPE_LIST_ZIPLIST, TYPE_LIST, load_elements, rdb_ziplist_next, 0},
     {RDB_TYPE_SET, TYPE_SET, load_members, NULL, 1},
     {RDB_TYPE_SET_INTSET, TYPE_SET, load_members, rdb_intset_next, 0},
+    {RDB_TYPE_SET_LISTPACK, TYPE_SET, load_members, rdb_listpack_next, 0},
     {RDB_TYPE_HASH, TYPE_HASH, load_fields, NULL, 2},
     {RDB_TYPE_HASH_ZIPLIST, TYPE_HASH, load_fields, rdb_ziplist_next, 0},
     {RDB_TYPE_HASH_LISTPACK, TYPE_HASH, load_fields, rdb_listpack_next, 0},
@@ -220,6 +221,18 @@ static bool load_form(struct call *call, struct entry *entry, struct rdb_reader 
     return (form->next ? source_packed(call, reader, form->next, &source)
                        : source_plain(call, reader, form->each, &source)) &&
            form->load(entry, &source);
+}
+
+/* Says why a value cannot be kept; of what no server has known as a type there is nothing to say. */
+static void refuse_type(struct call *call, enum rdb_type type)
+{
+    if (type >= RDB_TYPE_HASH_TTL_FIRST && type <= RDB_TYPE_HASH_TTL_LAST)
+        call_error_text(call, "ERR the payload is a hash whose fields have times to live, which "
+                              "cannot be kept here: HPERSIST its fields first, or read it with "
+                              "HGETALL and write it with HSET");
+    else if (type > RDB_TYPE_HASH_TTL_LAST)
+        call_errorf(call, "ERR the payload has type %d of a newer server, which is not known here",
+                    (int)type);
 }
 
 static bool load_collection(struct call *call, struct entry *entry, struct rdb_reader *reader,
@@ -239,9 +252,11 @@ static bool load_collection(struct call *call, struct entry *entry, struct rdb_r
         return load_plain_zset(call, entry, reader, type == RDB_TYPE_ZSET_2);
     case RDB_TYPE_STREAM_LISTPACKS:
     case RDB_TYPE_STREAM_LISTPACKS_2:
+    case RDB_TYPE_STREAM_LISTPACKS_3:
         entry_create(call, entry, TYPE_STREAM);
         return rdb_load_stream(call, entry, reader, type);
     default:
+        refuse_type(call, type);
         return false;
     }
 }

@@ -314,11 +314,13 @@ static bool load_pending(struct call *call, struct entry *entry, struct stream_g
 }
 
 static bool load_consumer(struct call *call, struct entry *entry, struct stream_group *group,
-                          struct rdb_reader *reader, uint64_t *given)
+                          struct rdb_reader *reader, enum rdb_type type, uint64_t *given)
 {
     struct stream_consumer consumer = {.exists = true};
     struct stream_consumer old;
+    uint64_t active_ms; /* since Redis 7.2; not kept */
     if (!rdb_read_string(reader, &consumer.name) || !rdb_read_ms(reader, &consumer.seen_ms) ||
+        (type == RDB_TYPE_STREAM_LISTPACKS_3 && !rdb_read_ms(reader, &active_ms)) ||
         !rdb_read_length(reader, &consumer.pending) ||
         consumer_find(call, entry, group->name, consumer.name, &old) != ERR_NOT_FOUND)
         return false;
@@ -339,8 +341,9 @@ static bool load_consumer(struct call *call, struct entry *entry, struct stream_
 }
 
 static bool load_group(struct call *call, struct entry *entry, struct rdb_reader *reader,
-                       bool has_read)
+                       enum rdb_type type)
 {
+    bool has_read = type != RDB_TYPE_STREAM_LISTPACKS;
     struct stream_group group;
     struct stream_group old;
     uint64_t read;
@@ -358,7 +361,7 @@ static bool load_group(struct call *call, struct entry *entry, struct rdb_reader
     if (!load_pending(call, entry, &group, reader) || !rdb_read_length(reader, &consumers))
         return false;
     for (; consumers > 0; consumers--)
-        if (!load_consumer(call, entry, &group, reader, &given))
+        if (!load_consumer(call, entry, &group, reader, type, &given))
             return false;
     group_put(call, entry, &group);
     return given == group.pending;
@@ -368,7 +371,7 @@ bool rdb_load_stream(struct call *call, struct entry *entry, struct rdb_reader *
                      enum rdb_type type)
 {
     struct metadata *meta = &entry->meta;
-    bool second = type == RDB_TYPE_STREAM_LISTPACKS_2;
+    bool second = type != RDB_TYPE_STREAM_LISTPACKS;
     uint64_t count;
     uint64_t length;
     if (!rdb_read_length(reader, &count))
@@ -388,7 +391,7 @@ bool rdb_load_stream(struct call *call, struct entry *entry, struct rdb_reader *
     if (!rdb_read_length(reader, &count))
         return false;
     for (; count > 0; count--)
-        if (!load_group(call, entry, reader, second))
+        if (!load_group(call, entry, reader, type))
             return false;
     return true;
 }
