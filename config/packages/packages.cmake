@@ -1,9 +1,11 @@
-# Debian packages: `cpack --config BUILD/CPackConfig.cmake` in a Release build makes three .deb files.
+# Debian packages: `cpack --config BUILD/CPackConfig.cmake` in a Release build makes four .deb files.
 #
 #   scree-common   the user scree, /etc/scree, the cluster secret that both programs of one machine share
 #     ▲  ▲
 #     │  └ scree-proxy     program, unit, proxy.ini, shards.ini, users.acl, manual
 #     └─── scree-backend   program, unit, backend.ini, manual
+#
+#   scree-tools    scree-copy-keys and scree-from-nutcracker, in Python: for moving to Scree, on any machine
 #
 # Files come from config/packages/; what maintainer scripts do is in config/packages/debian/NAME.{postinst,prerm,postrm}.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON) # what is not packaged need not be built
@@ -18,7 +20,7 @@ endfunction()
 
 configure_file(config/packages/debian/changelog.in ${package_stage}/changelog @ONLY)
 package_gzip(${package_stage}/changelog changelog.Debian.gz)
-foreach(name scree-common scree-proxy scree-backend)
+foreach(name scree-common scree-proxy scree-backend scree-tools)
     install(FILES ${package_stage}/changelog.Debian.gz DESTINATION share/doc/${name} COMPONENT ${name})
     install(FILES config/packages/debian/copyright DESTINATION share/doc/${name} COMPONENT ${name})
     foreach(script preinst postinst prerm postrm)
@@ -41,6 +43,9 @@ install(FILES config/packages/etc/proxy.ini config/packages/etc/shards.ini DESTI
 install(FILES config/packages/etc/users.acl DESTINATION /etc/scree COMPONENT scree-proxy
     PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ)
 install(FILES config/packages/etc/backend.ini DESTINATION /etc/scree COMPONENT scree-backend)
+foreach(tool copy-keys from-nutcracker)
+    install(PROGRAMS config/${tool} RENAME scree-${tool} DESTINATION bin COMPONENT scree-tools)
+endforeach()
 install(FILES README.md DESTINATION share/doc/scree-common COMPONENT scree-common)
 install(DIRECTORY docs/ DESTINATION share/doc/scree-common/docs COMPONENT scree-common FILES_MATCHING PATTERN "*.md")
 
@@ -57,14 +62,14 @@ set(CPACK_PACKAGE_CONTACT "The Scree authors <scree@localhost>")
 set(CPACK_INSTALL_PREFIX /usr)
 set(CPACK_SET_DESTDIR ON)
 set(CPACK_STRIP_FILES ON)
-set(CPACK_COMPONENTS_ALL scree-common scree-proxy scree-backend)
+set(CPACK_COMPONENTS_ALL scree-common scree-proxy scree-backend scree-tools)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SECTION database)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-foreach(name common proxy backend)
+foreach(name common proxy backend tools)
     string(TOUPPER SCREE-${name} upper)
     set(CPACK_DEBIAN_${upper}_PACKAGE_NAME scree-${name})
     set(CPACK_DEBIAN_${upper}_PACKAGE_CONTROL_EXTRA "${scree-${name}_control}")
@@ -74,6 +79,11 @@ set(CPACK_DEBIAN_SCREE-COMMON_PACKAGE_DEPENDS adduser)
 set(CPACK_COMPONENT_SCREE-COMMON_DESCRIPTION "storage behind the Redis protocol: common files
 The user, the directory of the configuration, and the documents that
 scree-proxy and scree-backend share.")
+set(CPACK_DEBIAN_SCREE-TOOLS_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_SCREE-TOOLS_PACKAGE_DEPENDS "python3, python3-redis, python3-yaml")
+set(CPACK_COMPONENT_SCREE-TOOLS_DESCRIPTION "storage behind the Redis protocol: tools for moving there
+scree-copy-keys copies every key of Redis or Valkey servers with its time to
+live; scree-from-nutcracker makes the files of scree-proxy of a nutcracker.yml.")
 set(CPACK_COMPONENT_SCREE-PROXY_DESCRIPTION "storage behind the Redis protocol: sharding proxy
 One endpoint that behaves like one Redis; the keys are on many partitions of
 scree-backend. Proxies hold no data: run any number of them side by side.")

@@ -268,6 +268,9 @@ def _(run):
             if any(name in line for name in ('libuv', 'libmicrohttpd', 'libssl', 'libcrypto', 'liblzf', 'libstdc++')):
                 owner = owner_of(path)
                 check(owner in stages[2].split(), '%s needs %s of %s' % (program, path, owner))
+    for tool in ('scree-copy-keys', 'scree-from-nutcracker'):
+        check('/image/usr/bin/%s' % tool in stages[2], '%s is not copied' % tool)
+    check({'python3-redis', 'python3-yaml'} <= set(stages[2].split()), 'what the tools need')
     with open(os.path.join(ROOT, '.dockerignore')) as file:
         check({'.git', 'build', 'data'} <= set(file.read().split()), 'the context would carry build trees')
 

@@ -2,6 +2,7 @@
 """From twemproxy to Scree: nutcracker.yml files converted or refused, the result run, keys copied."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Oracle, Process, binary, free_ports, http_get
+from cluster import Cluster, Oracle, Process, binary, free_ports, http_get
 from harness import Suite, check, check_equal, wait_for
 from kube import ROOT, ini
 from resp import Connection
@@ -281,10 +282,58 @@ def _(run):
                 process.stop()
 
 
+@suite.case('copy-keys takes every database in one run, and names what is refused, what is missing and what it cannot reach')
+def _(run):
+    with tempfile.TemporaryDirectory(prefix='scree-migration-') as folder, \
+            Cluster(backends=2, partitions=1, proxies=1) as cluster:
+        old = Oracle(folder, 'old')
+        old.start()
+        try:
+            source, target = '127.0.0.1:%d' % old.port, '127.0.0.1:%d' % cluster.proxies[0].address[1]
+            with Connection(old.address, 20) as client:
+                for database in (0, 2, 9):
+                    client.call('SELECT', database)
+                    client.pipeline([['SET', 'k:%d' % i, database] for i in range(450)])
+                client.call('PEXPIREAT', 'k:1', 4102444800000)
+                client.call('SET', 'big', 'x' * 100000)
+            done = copy_keys('--from', source, '--to', target)
+            check_equal((done.returncode, re.findall(r'database (\d+): (\d+) keys', done.stdout)),
+                        (0, [('0', '450'), ('2', '450'), ('9', '451')]), done.stderr)
+            with Connection(cluster.proxies[0].address, 20) as client:
+                for database in (0, 2, 9):
+                    client.get('SELECT', database)
+                    check_equal((client.get('DBSIZE'), client.get('GET', 'k:449')), (450 + (database == 9), b'%d' % database))
+                check_equal(client.get('PEXPIRETIME', 'k:1'), 4102444800000)
+            done = copy_keys('--from', 'redis://' + source, '--db', '9', '--db', '2', '--to', target, '--into', '5')
+            check_equal((done.returncode, re.findall(r'database (\d+) into 5: (\d+) keys', done.stdout)),
+                        (0, [('2', '450'), ('9', '451')]), done.stderr)
+            partition = cluster.backends[0].addresses[0]
+            with Connection(partition, 20) as client:
+                check_equal(client.get('ACL', 'SETUSER', 'copier', 'on', '>secret', '~k:*', '+@all'), b'OK')
+            done = copy_keys('--from', source, '--to', 'redis://copier@%s:%d' % partition, '--db', '9', TO_PASSWORD='secret')
+            check_equal((done.returncode, re.findall(r': (.* refused)', done.stdout)), (1, ['450 keys, 1 refused']), done.stderr)
+            check("b'big': " in done.stderr and '1 keys were not copied' in done.stderr, done.stderr)
+            for words, reason in ((['--from', source, '--to', '127.0.0.1:1'], '127.0.0.1:1: database 0: .*refused'),
+                                  (['--from', '127.0.0.1:1', '--to', target], '127.0.0.1:1: its databases: .*refused'),
+                                  (['--from', 'nowhere', '--to', target], 'nowhere: expected HOST:PORT'),
+                                  (['--from', source, '--to', target, '--into', '99'], 'needs more `databases`'),
+                                  (['--from', source, '--to', target, '--db', '99'], 'database 99: .*out of range')):
+                done = copy_keys(*words)
+                check(done.returncode == 1 and re.search(reason, done.stderr), '%r: %r' % (words, done.stderr))
+                check('Traceback' not in done.stderr, done.stderr)
+            check('--into' in copy_keys('--help').stdout, 'the help')
+        finally:
+            old.stop()
+
+
+def copy_keys(*words, **environment):
+    return subprocess.run(['/usr/bin/python3', os.path.join(ROOT, 'config/copy-keys'), *words], capture_output=True, text=True,
+                          env=dict(os.environ, **environment))
+
+
 def copy(servers, port):
     words = [word for server in servers for word in ('--from', '127.0.0.1:%d' % server.port)]
-    done = subprocess.run(['/usr/bin/python3', os.path.join(ROOT, 'config/copy-keys'), '--to', '127.0.0.1:%d' % port] + words,
-                          capture_output=True, text=True, env=dict(os.environ, TO_PASSWORD='pass word'))
+    done = copy_keys('--to', '127.0.0.1:%d' % port, *words, TO_PASSWORD='pass word')
     check_equal((done.returncode, done.stdout.count(': 501 keys')), (0, len(servers)), done.stdout + done.stderr)
 
 

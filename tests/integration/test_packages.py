@@ -94,7 +94,7 @@ made = {}
 
 
 def make_packages():
-    """The three .deb files; made once a run."""
+    """The .deb files; made once a run."""
     if is_sanitized(binary('scree-proxy')):
         raise Skip('packages are made of builds without sanitizers')
     if not made:
@@ -103,7 +103,7 @@ def make_packages():
         os.makedirs(folder)
         run('cpack', '--config', os.path.join(build_folder(), 'CPackConfig.cmake'), '-B', folder, cwd=folder)
         made.update({os.path.basename(path).split('_')[0]: path for path in glob.glob(folder + '/*.deb')})
-    check_equal(sorted(made), sorted(NAMES), 'packages')
+    check_equal(sorted(made), sorted(NAMES + ('scree-tools',)), 'packages')
     return made
 
 
@@ -210,7 +210,7 @@ def call(*words):
 def _(run):
     began = time.monotonic()
     first = make_packages()
-    second = next_release(first)
+    second = next_release({name: first[name] for name in NAMES})
     with Tree() as tree:
         run.note('packages and tree: %.1f s' % (time.monotonic() - began))
         tree.install(first)
@@ -317,6 +317,19 @@ def _(run):
         with open(os.path.join(folder, 'shards.ini')) as file:
             addresses = re.findall(r'^address = (\S+)', file.read(), re.M)
         check_equal(addresses, ['127.0.0.1:%d' % (int(backend['port']) + i) for i in range(int(backend['partitions']))])
+
+
+@suite.case('the tools for moving to Scree are a package of their own, and each says what it does')
+def _(_):
+    package = make_packages()['scree-tools']
+    check_equal(run('dpkg-deb', '-f', package, 'Depends').strip(), 'python3, python3-redis, python3-yaml')
+    check_equal(run('dpkg-deb', '-f', package, 'Architecture').strip(), 'all')
+    with tempfile.TemporaryDirectory(prefix='scree-tools-') as folder:
+        run('dpkg-deb', '-x', package, folder)
+        names = sorted(os.listdir(os.path.join(folder, 'usr/bin')))
+        check_equal(names, ['scree-copy-keys', 'scree-from-nutcracker'])
+        for name in names:
+            check('usage: ' + name in run(os.path.join(folder, 'usr/bin', name), '--help'), name)
 
 
 @suite.case('lintian finds no error')
