@@ -30,6 +30,7 @@ static void log_slow(const struct call *call, uint64_t usec)
         .usec = usec,
         .peer = bytes_of(stream_peer(call->session->stream)),
         .name = bytes_of(call->session->name ? call->session->name : ""),
+        .space = session_namespace(call->session),
         .command = call->command,
         .argv = call->argv,
         .argc = call->argc,

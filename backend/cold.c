@@ -167,7 +167,7 @@ static void attempt_begin(const struct call *call, struct cold_mark *mark)
 {
     struct partition *partition = call->partition;
     mark->is_attempt = true;
-    scripts_save_chance(partition->scripts, &mark->chance);
+    scripts_save_chance(scripts_of(call->session), &mark->chance);
     overlay_attempt_begin(partition->overlay);
     space_attempt_begin(partition->spaces);
     accounts_hold(call);
@@ -212,7 +212,7 @@ static void take_back(struct call *call, const struct cold_mark *mark)
 {
     struct partition *partition = call->partition;
     if (mark->is_attempt) {
-        scripts_restore_chance(partition->scripts, &mark->chance);
+        scripts_restore_chance(scripts_of(call->session), &mark->chance);
         overlay_attempt_end(partition->overlay, false);
         space_attempt_end(partition->spaces, false);
         accounts_drop(partition);

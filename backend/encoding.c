@@ -186,6 +186,21 @@ struct bytes encode_database_map_key(struct arena *arena, struct bytes name)
     return written(row, write_space(write_u8(row, 'd'), name), size);
 }
 
+struct bytes encode_function_key(struct arena *arena, struct bytes name, struct bytes library)
+{
+    size_t size = 1 + (name.len ? 1 + name.len : 0) + library.len;
+    char *row = arena_alloc(arena, size);
+    char *to = name.len ? write_space(write_u8(row, 'F'), name) : write_u8(row, 'f');
+    if (library.len)
+        memcpy(to, library.data, library.len);
+    return (struct bytes){row, size};
+}
+
+bool is_function_key(struct bytes row)
+{
+    return row.len && (row.data[0] == 'f' || row.data[0] == 'F');
+}
+
 struct bytes encode_prefix_end(struct arena *arena, struct bytes prefix)
 {
     size_t len = prefix.len;

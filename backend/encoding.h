@@ -10,7 +10,8 @@
  *   CF_SYSTEM      'c' | u8 ns_len | ns | u16 first slot                                  → slot counts of 1024 slots
  *                  'j' | u8 position                                                      → counts that a batch changed
  *                  'd' | u8 ns_len | ns                                                   → u8[16] database map
- *                  'f' | library name                                                     → code of its functions
+ *                  'f' | library name                                                     → code of its functions, in the default namespace
+ *                  'F' | u8 ns_len | namespace | library name                             → the same, in another one
  *                  'h'                                                                    → batch header
  *                  'v'                                                                    → u64 data format version
  *   ('s' slot records, '2' prepare and decision records are reserved)
@@ -132,6 +133,9 @@ struct bytes encode_counter_key(struct arena *arena, struct bytes space, uint16_
 struct bytes encode_journal_key(struct arena *arena, uint8_t position);
 struct bytes encode_database_map_key(struct arena *arena, struct bytes name);
 bool decode_database_map_key(struct bytes row, struct bytes *name);
+/* The row of a library; name: of the namespace, empty for the default one. */
+struct bytes encode_function_key(struct arena *arena, struct bytes name, struct bytes library);
+bool is_function_key(struct bytes row);
 /* The smallest key greater than all keys with this prefix; empty when there is none. */
 struct bytes encode_prefix_end(struct arena *arena, struct bytes prefix);
 

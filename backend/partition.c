@@ -103,7 +103,8 @@ static bool read_anew(void *owner)
 {
     struct partition *partition = owner;
     partition->expiry_from_ms = 0;
-    if (space_reload(partition->spaces) && read_header(partition) && functions_load_rows(partition))
+    functions_forget(partition->scripts);
+    if (space_reload(partition->spaces) && read_header(partition))
         return true;
     log_event(LOG_ERROR, "reload_failed", "partition=%u", partition->index);
     return false;
@@ -514,8 +515,8 @@ static bool build(struct partition *partition, const struct backend_config *conf
     partition->pubsub = pubsub_new();
     partition->tracking = tracking_new();
     partition->cursors = cursor_cache_new();
-    partition->scripts = scripts_new(partition);
-    if (!functions_load_rows(partition))
+    partition->scripts = script_set_new(partition);
+    if (functions_load(partition, BYTES("")) != OK)
         return false;
     partition->stats = stats_new();
     partition->tick = timer_new(partition->loop, on_tick, partition);
@@ -581,7 +582,7 @@ void partition_free(struct partition *partition)
     backup_free(partition->backup);
     upkeep_free(partition->upkeep);
     cursor_cache_free(partition->cursors);
-    scripts_free(partition->scripts);
+    script_set_free(partition->scripts);
     blocking_free(partition->blocking);
     if (partition->watches)
         watch_set_free(partition->watches);

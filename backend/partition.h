@@ -29,7 +29,7 @@
 struct backup;
 struct blocking_set;
 struct call;
-struct scripts;
+struct script_set;
 struct cursor_cache;
 struct edges;
 struct latency;
@@ -64,7 +64,7 @@ struct partition {
     struct upkeep *upkeep;
     struct backup *backup;
     uint64_t expiry_from_ms; /* the expiry index has no rows before this time */
-    struct scripts *scripts;
+    struct script_set *scripts;
     struct cursor_cache *cursors;  /* where SCANs go on */
     struct edges *edges;           /* where sorted sets begin and end */
     struct rank_cache *rank_cache; /* blocks of big collections */

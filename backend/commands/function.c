@@ -1,14 +1,19 @@
 /*
  * function.c - FCALL and FUNCTION.
  *
- *   CF_SYSTEM   'f' | library name   → its code      loaded when the partition starts
+ *   CF_SYSTEM   'f' | library name                        → its code: of the default namespace
+ *               'F' | u8 ns_len | namespace | library name → its code
+ *
+ * A namespace's libraries are loaded when they are first needed, and again when its Lua state had to go.
  */
 #include "backend/script/script.h"
 
+#include "backend/encoding.h"
 #include "backend/handlers.h"
 #include "backend/overlay.h"
 #include "backend/partition.h"
 #include "backend/rdb.h"
+#include "backend/session.h"
 #include "shared/clock.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"
@@ -21,58 +26,83 @@ enum { LOAD_TIMEOUT_MS = 500, ERROR_MAX = 512, RDB_OPCODE_FUNCTION = 245 };
 
 /* ---- rows ---- */
 
-static struct bytes row_key(struct arena *arena, const char *name)
-{
-    size_t len = strlen(name);
-    char *key = arena_alloc(arena, len + 1);
-    key[0] = 'f';
-    memcpy(key + 1, name, len);
-    return (struct bytes){key, len + 1};
-}
-
 static void row_put(struct call *call, const struct library *library)
 {
-    overlay_put(call->partition->overlay, CF_SYSTEM, row_key(call->arena, library->name),
-                (struct bytes){library->code, library->code_len});
+    overlay_put(
+        call->partition->overlay, CF_SYSTEM,
+        encode_function_key(call->arena, session_namespace(call->session), bytes_of(library->name)),
+        (struct bytes){library->code, library->code_len});
 }
 
 static void row_delete(struct call *call, const struct library *library)
 {
-    overlay_delete(call->partition->overlay, CF_SYSTEM, row_key(call->arena, library->name));
+    overlay_delete(call->partition->overlay, CF_SYSTEM,
+                   encode_function_key(call->arena, session_namespace(call->session),
+                                       bytes_of(library->name)));
 }
 
-static void rows_delete(struct call *call)
+/* The rows of a namespace: names have only letters, digits and underscores. */
+static struct bytes first_row(struct arena *arena, struct bytes name)
 {
-    overlay_delete_range(call->partition->overlay, CF_SYSTEM, BYTES("f"), BYTES("g"));
+    return encode_function_key(arena, name, BYTES(""));
 }
 
-static void load_row(struct partition *partition, struct bytes code)
+static struct bytes behind_rows(struct arena *arena, struct bytes name)
+{
+    return encode_function_key(arena, name, BYTES("\x7f"));
+}
+
+void functions_delete_rows(struct partition *partition, struct bytes name)
+{
+    overlay_delete_range(partition->overlay, CF_SYSTEM, first_row(&partition->arena, name),
+                         behind_rows(&partition->arena, name));
+}
+
+static void load_row(struct scripts *scripts, struct bytes code)
 {
     char error[ERROR_MAX];
-    struct library *library = library_load(partition->scripts, code, 0, error, sizeof error);
-    if (library && library_add(partition->scripts, library, false, error, sizeof error))
+    struct library *library = library_load(scripts, code, 0, error, sizeof error);
+    if (library && library_add(scripts, library, false, error, sizeof error))
         return;
     if (library)
-        library_free(partition->scripts, library);
-    log_event(LOG_ERROR, "library_lost", "partition=%u reason=\"%s\"", partition->index, error);
+        library_free(scripts, library);
+    log_event(LOG_ERROR, "library_lost", "reason=\"%s\"", error);
 }
 
-bool functions_load_rows(struct partition *partition)
+int functions_load(struct partition *partition, struct bytes name)
 {
-    if (scripts_running(partition->scripts))
-        return true; /* it may be one of them that runs */
-    struct library *list = functions_take(partition->scripts);
-    for (struct library *next; list; list = next) {
-        next = list->next;
-        library_free(partition->scripts, list);
-    }
-    struct overlay_iter *iter =
-        overlay_iter_new(partition->overlay, CF_SYSTEM, BYTES("f"), BYTES("g"));
-    for (overlay_iter_seek_first(iter); overlay_iter_valid(iter); overlay_iter_next(iter))
-        load_row(partition, overlay_iter_value(iter));
-    bool good = !overlay_iter_failed(iter);
+    struct scripts *scripts = scripts_open(partition->scripts, name);
+    if (functions_are_loaded(scripts))
+        return OK;
+    struct arena arena;
+    arena_init(&arena);
+    struct overlay_iter *iter = overlay_iter_new(
+        partition->overlay, CF_SYSTEM, first_row(&arena, name), behind_rows(&arena, name));
+    overlay_iter_seek_first(iter);
+    int err = overlay_iter_valid(iter) && scripts_running(partition->scripts) ? ERR_NOT_FOUND : OK;
+    for (; err == OK && overlay_iter_valid(iter); overlay_iter_next(iter))
+        load_row(scripts, overlay_iter_value(iter));
+    if (overlay_iter_failed(iter))
+        err = ERR_STORE;
     overlay_iter_free(iter);
-    return good;
+    arena_fini(&arena);
+    functions_set_loaded(scripts, err == OK);
+    return err;
+}
+
+/* The libraries of the session's namespace; NULL: an error was replied. */
+static struct scripts *open_functions(struct call *call)
+{
+    switch (functions_load(call->partition, session_namespace(call->session))) {
+    case OK:
+        return scripts_of(call->session);
+    case ERR_NOT_FOUND:
+        call_error_text(call, "BUSY A script is running; functions are loaded when it has ended.");
+        return NULL;
+    default:
+        call_error(call, ERR_STORE);
+        return NULL;
+    }
 }
 
 /* ---- FCALL ---- */
@@ -80,7 +110,10 @@ bool functions_load_rows(struct partition *partition)
 static void fcall(struct call *call, bool read_only)
 {
     int64_t keys;
-    const struct function *function = function_find(call->partition->scripts, call->argv[1]);
+    const struct scripts *scripts = open_functions(call);
+    if (!scripts)
+        return;
+    const struct function *function = function_find(scripts, call->argv[1]);
     if (!function) {
         call_error_text(call, "ERR Function not found");
     } else if (!number_parse_int64(call->argv[2], &keys)) {
@@ -117,8 +150,10 @@ void cmd_function_load(struct call *call)
 {
     char error[ERROR_MAX];
     char name[LIBRARY_NAME_MAX];
-    struct scripts *scripts = call->partition->scripts;
+    struct scripts *scripts = open_functions(call);
     bool replace = false;
+    if (!scripts)
+        return;
     for (uint32_t i = 2; i + 1 < call->argc; i++) {
         if (!bytes_is(call->argv[i], "replace")) {
             call_errorf(call, "ERR Unknown option given: %.*s", (int)call->argv[i].len,
@@ -149,7 +184,9 @@ void cmd_function_load(struct call *call)
 
 void cmd_function_delete(struct call *call)
 {
-    struct scripts *scripts = call->partition->scripts;
+    struct scripts *scripts = open_functions(call);
+    if (!scripts)
+        return;
     struct library *library = library_find(scripts, call->argv[2]);
     if (!library) {
         call_error_text(call, "ERR Library not found");
@@ -162,10 +199,10 @@ void cmd_function_delete(struct call *call)
 
 static void remove_all(struct call *call)
 {
-    struct scripts *scripts = call->partition->scripts;
+    struct scripts *scripts = scripts_of(call->session);
     for (struct library *library; (library = functions_first(scripts));)
         library_remove(scripts, library);
-    rows_delete(call);
+    functions_delete_rows(call->partition, session_namespace(call->session));
 }
 
 void cmd_function_flush(struct call *call)
@@ -187,8 +224,11 @@ void cmd_function_flush(struct call *call)
 void cmd_function_dump(struct call *call)
 {
     struct rdb_writer writer;
+    const struct scripts *scripts = open_functions(call);
+    if (!scripts)
+        return;
     rdb_writer_init(&writer, call->arena);
-    for (const struct library *library = functions_first(call->partition->scripts); library;
+    for (const struct library *library = functions_first(scripts); library;
          library = library->next) {
         rdb_write_byte(&writer, RDB_OPCODE_FUNCTION);
         rdb_write_string(&writer, (struct bytes){library->code, library->code_len});
@@ -227,7 +267,7 @@ static bool read_payload(struct call *call, struct library **list, char *error, 
             return false;
         }
         struct library *library =
-            library_load(call->partition->scripts, code, LOAD_TIMEOUT_MS, error, size);
+            library_load(scripts_of(call->session), code, LOAD_TIMEOUT_MS, error, size);
         if (!library)
             return false;
         library->next = *list;
@@ -250,7 +290,7 @@ static bool may_restore(struct call *call, const struct library *list, enum poli
                         char *error, size_t size)
 {
     const struct library *there =
-        policy == POLICY_FLUSH ? NULL : functions_first(call->partition->scripts);
+        policy == POLICY_FLUSH ? NULL : functions_first(scripts_of(call->session));
     for (const struct library *library = list; library; library = library->next) {
         for (const struct library *old = there; old; old = old->next) {
             bool is_same = strcmp(old->name, library->name) == 0;
@@ -287,8 +327,10 @@ static void free_list(struct scripts *scripts, struct library *list)
 void cmd_function_restore(struct call *call)
 {
     char error[ERROR_MAX];
-    struct scripts *scripts = call->partition->scripts;
+    struct scripts *scripts = open_functions(call);
     struct library *list = NULL;
+    if (!scripts)
+        return;
     if (call->argc > 4) {
         error_try_help(call);
         return;
@@ -392,9 +434,12 @@ void cmd_function_list(struct call *call)
     struct bytes pattern;
     bool with_code;
     int64_t count = 0;
-    struct library *first = functions_first(call->partition->scripts);
     if (!read_list(call, &pattern, &with_code))
         return;
+    const struct scripts *scripts = open_functions(call);
+    if (!scripts)
+        return;
+    const struct library *first = functions_first(scripts);
     for (const struct library *library = first; library; library = library->next)
         count += is_listed(library, pattern);
     reply_array(&call->reply, count);
@@ -406,7 +451,7 @@ void cmd_function_list(struct call *call)
 static void reply_running(struct call *call, const struct script_run *run)
 {
     struct reply *reply = &call->reply;
-    if (!run) {
+    if (!run || !script_run_concerns(run, call->session)) {
         reply_null(reply);
         return;
     }
@@ -423,9 +468,11 @@ static void reply_running(struct call *call, const struct script_run *run)
 
 void cmd_function_stats(struct call *call)
 {
-    struct scripts *scripts = call->partition->scripts;
+    const struct scripts *scripts = open_functions(call);
     int64_t libraries = 0;
     int64_t functions = 0;
+    if (!scripts)
+        return;
     for (const struct library *library = functions_first(scripts); library;
          library = library->next) {
         libraries++;
@@ -434,7 +481,7 @@ void cmd_function_stats(struct call *call)
     }
     reply_map(&call->reply, 2);
     reply_bulk_text(&call->reply, "running_script");
-    reply_running(call, scripts_running(scripts));
+    reply_running(call, scripts_running(call->partition->scripts));
     reply_bulk_text(&call->reply, "engines");
     reply_map(&call->reply, 1);
     reply_bulk_text(&call->reply, "LUA");

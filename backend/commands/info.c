@@ -136,13 +136,16 @@ static void print_allocator(const struct memory *memory, struct out *out)
                memory->block_cache, memory->memtables, memory->table_readers);
 }
 
-static void print_scripts(const struct scripts *scripts, struct out *out)
+/* The memory of all namespaces, the scripts and functions of the session's. */
+static void print_scripts(const struct call *call, struct out *out)
 {
     char text[HUMAN_MAX];
-    uint64_t eval = scripts_memory(scripts);
-    uint64_t functions = functions_memory(scripts);
+    const struct scripts *scripts = scripts_of(call->session);
+    uint64_t eval = script_set_memory(call->partition->scripts, SCRIPT_EVAL);
+    uint64_t functions = script_set_memory(call->partition->scripts, SCRIPT_FUNCTION);
     uint64_t libraries_count = 0;
     uint64_t functions_count = 0;
+    (void)functions_load(call->partition, session_namespace(call->session));
     for (const struct library *l = functions_first(scripts); l; l = l->next, libraries_count++)
         for (const struct function *f = l->functions; f; f = f->next)
             functions_count++;
@@ -176,7 +179,7 @@ static void print_memory(const struct call *call, struct out *out)
                peak ? 100.0 * (double)memory.rss / (double)peak : 0.0);
     out_printf(out, "total_system_memory:%" PRIu64 "\r\ntotal_system_memory_human:%s\r\n", system,
                human(system, text));
-    print_scripts(call->partition->scripts, out);
+    print_scripts(call, out);
     out_printf(out, "maxmemory:%" PRId64 "\r\nmaxmemory_human:%s\r\nmaxmemory_policy:%.*s\r\n",
                limit, human((uint64_t)limit, text), (int)policy_name.len, policy_name.data);
     print_allocator(&memory, out);

@@ -4,6 +4,7 @@
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
 #include "backend/partition.h"
+#include "backend/script/script.h"
 #include "backend/session.h"
 #include "backend/settings.h"
 #include "shared/command_reply.h"
@@ -63,6 +64,10 @@ void cmd_scree_drop(struct call *call)
         is_idle = space_open(spaces, name, db)->used_ms + (uint64_t)idle_ms <= call->now_ms;
     for (uint8_t db = 0; is_idle && db < DATABASES_MAX; db++)
         keyspace_flush(call, space_open(spaces, name, db));
+    if (is_idle) {
+        functions_delete_rows(call->partition, name);
+        scripts_drop(call->partition->scripts, name);
+    }
     reply_int(&call->reply, is_idle);
 }
 

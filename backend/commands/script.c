@@ -83,7 +83,7 @@ void cmd_script_exists(struct call *call)
 {
     reply_array(&call->reply, call->argc - 2);
     for (uint32_t i = 2; i < call->argc; i++)
-        reply_int(&call->reply, script_exists(call->partition->scripts, call->argv[i]));
+        reply_int(&call->reply, script_exists(scripts_of(call->session), call->argv[i]));
 }
 
 void cmd_script_flush(struct call *call)
@@ -111,7 +111,7 @@ void cmd_script_debug(struct call *call)
 static void kill_running(struct call *call, bool is_function)
 {
     struct script_run *run = scripts_running(call->partition->scripts);
-    if (!run) {
+    if (!run || !script_run_concerns(run, call->session)) {
         call_error_text(call, "NOTBUSY No scripts in execution right now.");
     } else if (run->is_function != is_function) {
         call_errorf(call,

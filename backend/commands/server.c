@@ -285,24 +285,37 @@ void cmd_lolwut(struct call *call)
 
 /* ---- SLOWLOG ---- */
 
+/* Whose entries the call may see: those of its namespace; the operator's connection outside of namespaces sees all, a
+ * script there does not, for clients of the proxy run it. */
+static slowlog_space slow_space(const struct call *call, struct bytes *name)
+{
+    *name = session_namespace(call->session);
+    return name->len || call->in_script ? name : NULL;
+}
+
 void cmd_slowlog_get(struct call *call)
 {
+    struct bytes name;
     char error[SLOWLOG_ERROR_MAX];
     int64_t count;
     if (slowlog_parse_get(call->argv, call->argc, &count, error))
-        slowlog_reply(&call->partition->stats->slowlog, NULL, count, &call->reply);
+        slowlog_reply(&call->partition->stats->slowlog, slow_space(call, &name), count,
+                      &call->reply);
     else
         call_error_text(call, error);
 }
 
 void cmd_slowlog_len(struct call *call)
 {
-    reply_int(&call->reply, (int64_t)call->partition->stats->slowlog.count);
+    struct bytes name;
+    const struct slowlog *log = &call->partition->stats->slowlog;
+    reply_int(&call->reply, (int64_t)slowlog_count(log, slow_space(call, &name)));
 }
 
 void cmd_slowlog_reset(struct call *call)
 {
-    slowlog_reset(&call->partition->stats->slowlog, NULL);
+    struct bytes name;
+    slowlog_reset(&call->partition->stats->slowlog, slow_space(call, &name));
     reply_ok(&call->reply);
 }
 

@@ -54,14 +54,14 @@ static const char *take_arguments(lua_State *lua, struct arguments *arguments)
 static const char *call_command(lua_State *lua)
 {
     struct script_vm *vm = vm_of(lua);
-    struct script_run *run = vm->scripts->running;
+    struct script_run *run = vm->scripts->set->running;
     struct arguments arguments;
     if (!run)
         return "ERR redis.call/pcall can only be called inside a script invocation";
     const char *refused = take_arguments(lua, &arguments);
     if (refused)
         return refused;
-    struct out *out = &vm->scripts->reply;
+    struct out *out = &vm->scripts->set->reply;
     out_clear(out);
     const struct nested nested = {
         .argv = arguments.argv,
@@ -182,7 +182,7 @@ static int redis_log(lua_State *lua)
 
 static int redis_setresp(lua_State *lua)
 {
-    struct script_run *run = vm_of(lua)->scripts->running;
+    struct script_run *run = vm_of(lua)->scripts->set->running;
     if (lua_gettop(lua) != 1)
         return raise(lua, "ERR redis.setresp() requires one argument.");
     int resp = lua_tonumber(lua, 1) == 2 ? 2 : lua_tonumber(lua, 1) == 3 ? 3 : 0;
@@ -220,7 +220,7 @@ static int redis_nothing(lua_State *lua)
 
 static int redis_acl_check_cmd(lua_State *lua)
 {
-    struct script_run *run = vm_of(lua)->scripts->running;
+    struct script_run *run = vm_of(lua)->scripts->set->running;
     struct arguments arguments;
     uint32_t index;
     const char *refused = take_arguments(lua, &arguments);
@@ -287,10 +287,16 @@ void api_install_eval(lua_State *lua)
 
 /* ---- chance ---- */
 
+static unsigned short *random_state(lua_State *lua)
+{
+    struct script_vm *vm = vm_of(lua);
+    return vm->scripts->chance.states[vm->kind];
+}
+
 /* The same numbers on every machine: lrand48's. */
 static int math_random(lua_State *lua)
 {
-    double r = (double)(nrand48(vm_of(lua)->random) % INT32_MAX) / INT32_MAX;
+    double r = (double)(nrand48(random_state(lua)) % INT32_MAX) / INT32_MAX;
     int from = 1;
     int to;
     switch (lua_gettop(lua)) {
@@ -316,11 +322,11 @@ static int math_random(lua_State *lua)
 
 static int math_randomseed(lua_State *lua)
 {
-    struct script_vm *vm = vm_of(lua);
     int32_t seed = (int32_t)luaL_checkint(lua, 1);
-    vm->random[0] = 0x330E;
-    vm->random[1] = (unsigned short)(seed & 0xffff);
-    vm->random[2] = (unsigned short)((uint32_t)seed >> 16);
+    unsigned short *state = random_state(lua);
+    state[0] = 0x330E;
+    state[1] = (unsigned short)(seed & 0xffff);
+    state[2] = (unsigned short)((uint32_t)seed >> 16);
     return 0;
 }
 

@@ -61,9 +61,11 @@ struct function *function_find(const struct scripts *scripts, struct bytes name)
 
 void library_free(struct scripts *scripts, struct library *library)
 {
+    struct script_vm *vm = scripts->states[SCRIPT_FUNCTION];
+    vm_count(vm, -(ptrdiff_t)library->code_len);
     for (struct function *function; (function = library->functions);) {
         library->functions = function->next;
-        luaL_unref(scripts->functions->lua, LUA_REGISTRYINDEX, function->ref);
+        luaL_unref(vm->lua, LUA_REGISTRYINDEX, function->ref);
         free(function->name);
         free(function->description);
         free(function);
@@ -104,16 +106,10 @@ bool library_add(struct scripts *scripts, struct library *library, bool replace,
     return true;
 }
 
-struct library *functions_take(struct scripts *scripts)
+void libraries_forget(struct scripts *scripts)
 {
-    struct library *list = scripts->libraries;
-    scripts->libraries = NULL;
-    return list;
-}
-
-void functions_put(struct scripts *scripts, struct library *list)
-{
-    scripts->libraries = list;
+    while (scripts->libraries)
+        library_remove(scripts, scripts->libraries);
 }
 
 /* ---- redis.register_function ---- */
@@ -335,10 +331,14 @@ struct library *library_load(struct scripts *scripts, struct bytes code, uint64_
                              char *error, size_t size)
 {
     char name[LIBRARY_NAME_MAX];
-    struct load load = {.vm = scripts->functions, .error = error, .size = size};
-    struct script_vm *vm = scripts->functions;
+    struct script_vm *vm = scripts_state(scripts, SCRIPT_FUNCTION);
+    struct load load = {.vm = vm, .error = error, .size = size};
     if (!read_header(code, name, &load.body, error, size))
         return NULL;
+    if (code.len > vm->max || vm->used > vm->max - code.len) {
+        (void)snprintf(error, size, "ERR not enough memory for the library (script-memory-limit)");
+        return NULL;
+    }
     struct library *library = calloc(1, sizeof *library);
     CHECK(library);
     library->name = strdup(name);
@@ -348,6 +348,7 @@ struct library *library_load(struct scripts *scripts, struct bytes code, uint64_
     memcpy(library->code, code.data, code.len);
     library->code[code.len] = 0;
     library->code_len = code.len;
+    vm_count(vm, (ptrdiff_t)code.len);
     vm->loading = library;
     vm->load_until_us = timeout_ms ? clock_mono_us() + timeout_ms * 1000 : 0;
     vm_show_globals(vm, true);
@@ -357,6 +358,7 @@ struct library *library_load(struct scripts *scripts, struct bytes code, uint64_
     vm->load_until_us = 0;
     vm_hook(vm);
     lua_settop(vm->lua, 0);
+    scripts_make_room(scripts, SCRIPT_FUNCTION);
     if (good && !library->functions) {
         (void)snprintf(error, size, "ERR No functions registered");
         good = false;
@@ -378,7 +380,7 @@ void function_call(struct call *call, const struct function *function, uint32_t 
         return;
     }
     struct script_run run = {
-        .vm = call->partition->scripts->functions,
+        .vm = scripts_of(call->session)->states[SCRIPT_FUNCTION],
         .call = call,
         .name = function->name,
         .is_function = true,

@@ -43,13 +43,13 @@ static void poll_others(struct script_run *run)
 
 bool run_is_over(lua_State *lua)
 {
-    const struct script_run *run = vm_of(lua)->scripts->running;
+    const struct script_run *run = vm_of(lua)->scripts->set->running;
     return run && (run->is_killed || run->is_cold);
 }
 
 int run_break(lua_State *lua)
 {
-    const struct script_run *run = vm_of(lua)->scripts->running;
+    const struct script_run *run = vm_of(lua)->scripts->set->running;
     const char *text = run->is_function
                            ? "ERR Script killed by user with FUNCTION KILL."
                            : "ERR Error running script: Script killed by user with SCRIPT KILL.";
@@ -82,8 +82,8 @@ void run_check(lua_State *lua)
 {
     struct script_vm *vm = vm_of(lua);
     vm->spent = 0;
-    if (vm->scripts->running)
-        check_run(lua, vm->scripts->running);
+    if (vm->scripts->set->running)
+        check_run(lua, vm->scripts->set->running);
     else if (vm->load_until_us && clock_mono_us() > vm->load_until_us) {
         const char *text =
             vm->loading ? "ERR FUNCTION LOAD timeout" : "ERR compiling took too long";
@@ -205,15 +205,16 @@ void run_script(const struct run_start *start)
     cjson_reset(vm);
     run->resp = 2;
     run->started_us = clock_mono_us();
-    vm->scripts->running = run;
+    vm->scripts->set->running = run;
     if (!vm_protect(vm, run_protected, (void *)start, error, sizeof error)) {
         keep_effects(run->call);
         call_error_text(run->call, error);
     }
-    vm->scripts->running = NULL;
+    vm->scripts->set->running = NULL;
     lua_settop(vm->lua, 0);
     scratch_trim(vm);
-    out_clear(&vm->scripts->reply);
+    scripts_make_room(vm->scripts, vm->kind);
+    out_clear(&vm->scripts->set->reply);
     if (session->db != db)
         session_select(session, db);
 }

@@ -5,16 +5,19 @@
  *                                                    ├─► script_run ─► redis.call ─► dispatch_nested
  *   FCALL ─► functions (by name, rows in CF_SYSTEM) ─┘        └─ hook: too slow? others get BUSY, KILL works
  *
- * Two Lua states per partition, one for scripts and one for functions, each with a memory limit. All
- * namespaces of a partition share them, as all databases of a Redis do. A script is one batch: it runs
- * within one turn, and what it has written stays when it fails, as in Redis.
+ * Each namespace has its own scripts and functions, and two Lua states for them (script_set.c); its databases share
+ * them, as those of a Redis do. A script is one batch: it runs within one turn, and what it has written stays when
+ * it fails, as in Redis.
  */
 #pragma once
 
 #include "backend/call.h"
 
-struct scripts;
+struct scripts;    /* of a namespace */
+struct script_set; /* those of a partition */
 struct script_vm;
+
+enum script_kind { SCRIPT_EVAL, SCRIPT_FUNCTION, SCRIPT_KINDS };
 
 enum script_flags {
     SCRIPT_NO_WRITES = 1 << 0,
@@ -45,25 +48,32 @@ struct script_run {
 
 /* Of math.random, in scripts and in functions. */
 struct script_chance {
-    unsigned short states[2][3];
+    unsigned short states[SCRIPT_KINDS][3];
 };
 
-struct scripts *scripts_new(struct partition *partition);
-void scripts_free(struct scripts *scripts);
-/* What runs now; NULL: nothing. */
-struct script_run *scripts_running(const struct scripts *scripts);
+struct script_set *script_set_new(struct partition *partition);
+void script_set_free(struct script_set *set);
+/* Those of the session's namespace. */
+struct scripts *scripts_of(const struct session *session);
+struct scripts *scripts_open(struct script_set *set, struct bytes name);
+/* The namespace is gone: forgets what is in memory. */
+void scripts_drop(struct script_set *set, struct bytes name);
+/* What runs now in any namespace; NULL: nothing. */
+struct script_run *scripts_running(const struct script_set *set);
+/* May the session see and kill it? It belongs to its namespace, or the session is the operator's: not a proxy's, and
+ * outside of namespaces. */
+bool script_run_concerns(const struct script_run *run, const struct session *session);
 void scripts_save_chance(const struct scripts *scripts, struct script_chance *chance);
 void scripts_restore_chance(struct scripts *scripts, const struct script_chance *chance);
 size_t scripts_cached(const struct scripts *scripts);
-/* Bytes of both Lua states. */
-uint64_t scripts_memory(const struct scripts *scripts);
-uint64_t functions_memory(const struct scripts *scripts);
+/* Bytes of all Lua states of that kind, and of the code of libraries. */
+uint64_t script_set_memory(const struct script_set *set, enum script_kind kind);
 
 /* ---- scripts ---- */
 
 /* Compiles the script unless it is known; sha gets 40 digits and a zero byte. False: an error was replied. */
 bool script_load(struct call *call, struct bytes body, char sha[41]);
-bool script_exists(const struct scripts *scripts, struct bytes sha);
+bool script_exists(struct scripts *scripts, struct bytes sha);
 void scripts_flush(struct call *call);
 /* Runs a known script; keys and arguments begin at argv[3]. */
 void script_eval(struct call *call, const char sha[41], uint32_t keys, bool read_only);
@@ -86,8 +96,15 @@ struct library {
     struct function *functions;
 };
 
-/* Makes the list what the rows in CF_SYSTEM say: at start, and after a batch was lost. False: the store failed. */
-bool functions_load_rows(struct partition *partition);
+/* Loads the libraries of the namespace from its rows in CF_SYSTEM, unless it has been done. ERR_STORE: they cannot be
+ * read. ERR_NOT_FOUND: they are not loaded, and cannot be while a script runs. */
+int functions_load(struct partition *partition, struct bytes name);
+bool functions_are_loaded(const struct scripts *scripts);
+void functions_set_loaded(struct scripts *scripts, bool is_loaded);
+/* After a batch was lost: libraries are loaded anew when they are needed. */
+void functions_forget(struct script_set *set);
+/* Deletes the rows of the namespace. */
+void functions_delete_rows(struct partition *partition, struct bytes name);
 struct library *functions_first(const struct scripts *scripts);
 struct library *library_find(const struct scripts *scripts, struct bytes name);
 struct function *function_find(const struct scripts *scripts, struct bytes name);
@@ -103,9 +120,6 @@ bool library_add(struct scripts *scripts, struct library *library, bool replace,
                  size_t size);
 /* Takes it out of the list and frees it. */
 void library_remove(struct scripts *scripts, struct library *library);
-/* Takes the whole list away; the caller frees or gives back. */
-struct library *functions_take(struct scripts *scripts);
-void functions_put(struct scripts *scripts, struct library *list);
 /* keys and arguments begin at argv[3]. */
 void function_call(struct call *call, const struct function *function, uint32_t keys,
                    bool read_only);

@@ -14,60 +14,9 @@
 
 enum { HAS_SHEBANG = 1 << 16, WORD_MAX = 256, COMPILE_TIMEOUT_US = 5000000 };
 
-struct scripts *scripts_new(struct partition *partition)
-{
-    size_t max = partition->settings->config.script_memory_limit_bytes;
-    struct scripts *scripts = calloc(1, sizeof *scripts);
-    CHECK(scripts);
-    scripts->partition = partition;
-    out_init(&scripts->reply);
-    scripts->eval = vm_new(scripts, max, true);
-    scripts->functions = vm_new(scripts, max, false);
-    return scripts;
-}
-
-void scripts_free(struct scripts *scripts)
-{
-    if (!scripts)
-        return;
-    for (struct library *library; (library = scripts->libraries);)
-        library_remove(scripts, library);
-    vm_free(scripts->eval);
-    vm_free(scripts->functions);
-    out_clear(&scripts->reply);
-    free(scripts);
-}
-
-struct script_run *scripts_running(const struct scripts *scripts)
-{
-    return scripts->running;
-}
-
-void scripts_save_chance(const struct scripts *scripts, struct script_chance *chance)
-{
-    memcpy(chance->states[0], scripts->eval->random, sizeof chance->states[0]);
-    memcpy(chance->states[1], scripts->functions->random, sizeof chance->states[1]);
-}
-
-void scripts_restore_chance(struct scripts *scripts, const struct script_chance *chance)
-{
-    memcpy(scripts->eval->random, chance->states[0], sizeof chance->states[0]);
-    memcpy(scripts->functions->random, chance->states[1], sizeof chance->states[1]);
-}
-
 size_t scripts_cached(const struct scripts *scripts)
 {
     return scripts->cached;
-}
-
-uint64_t scripts_memory(const struct scripts *scripts)
-{
-    return scripts->eval->used;
-}
-
-uint64_t functions_memory(const struct scripts *scripts)
-{
-    return scripts->functions->used;
 }
 
 /* ---- the first line: #!lua flags=no-writes,allow-oom ---- */
@@ -201,11 +150,12 @@ static int compile(lua_State *lua)
     return 0;
 }
 
-static bool find(const struct scripts *scripts, const char *sha, uint32_t *flags)
+static bool find(struct scripts *scripts, const char *sha, uint32_t *flags)
 {
     char error[64];
-    struct lookup lookup = {.vm = scripts->eval, .sha = sha};
-    if (!vm_protect(scripts->eval, look_up, &lookup, error, sizeof error) || !lookup.found)
+    struct script_vm *vm = scripts->states[SCRIPT_EVAL];
+    struct lookup lookup = {.vm = vm, .sha = sha};
+    if (!vm || !vm_protect(vm, look_up, &lookup, error, sizeof error) || !lookup.found)
         return false;
     *flags = lookup.flags;
     return true;
@@ -223,18 +173,19 @@ static int forget(lua_State *lua)
 static void forget_all(struct scripts *scripts)
 {
     char error[64];
-    (void)vm_protect(scripts->eval, forget, NULL, error, sizeof error);
+    if (scripts->states[SCRIPT_EVAL])
+        (void)vm_protect(scripts->states[SCRIPT_EVAL], forget, NULL, error, sizeof error);
     scripts->cached = 0;
 }
 
 void scripts_flush(struct call *call)
 {
-    forget_all(call->partition->scripts);
+    forget_all(scripts_of(call->session));
 }
 
 bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1])
 {
-    struct scripts *scripts = call->partition->scripts;
+    struct scripts *scripts = scripts_of(call->session);
     uint32_t flags;
     char error[256];
     sha1_hex(body, sha);
@@ -243,14 +194,15 @@ bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1
         return true;
     if (!read_shebang(call, &body, &flags))
         return false;
-    if (scripts->eval->used > scripts->eval->max / 2) {
+    struct script_vm *vm = scripts_state(scripts, SCRIPT_EVAL);
+    if (vm->used > vm->max / 2)
         forget_all(scripts); /* an application that makes up scripts would fill the memory */
-    }
-    struct lookup lookup = {.vm = scripts->eval, .sha = sha, .body = body, .flags = flags};
-    scripts->eval->load_until_us = clock_mono_us() + COMPILE_TIMEOUT_US;
-    bool is_done = vm_protect(scripts->eval, compile, &lookup, error, sizeof error);
-    scripts->eval->load_until_us = 0;
-    vm_hook(scripts->eval);
+    struct lookup lookup = {.vm = vm, .sha = sha, .body = body, .flags = flags};
+    vm->load_until_us = clock_mono_us() + COMPILE_TIMEOUT_US;
+    bool is_done = vm_protect(vm, compile, &lookup, error, sizeof error);
+    vm->load_until_us = 0;
+    vm_hook(vm);
+    scripts_make_room(scripts, SCRIPT_EVAL);
     if (!is_done) {
         call_error_text(call, error);
         return false;
@@ -263,7 +215,7 @@ bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1
     return true;
 }
 
-bool script_exists(const struct scripts *scripts, struct bytes sha)
+bool script_exists(struct scripts *scripts, struct bytes sha)
 {
     char name[SHA1_HEX_LEN + 1];
     uint32_t flags;
@@ -277,7 +229,7 @@ bool script_exists(const struct scripts *scripts, struct bytes sha)
 
 void script_eval(struct call *call, const char sha[SHA1_HEX_LEN + 1], uint32_t keys, bool read_only)
 {
-    struct scripts *scripts = call->partition->scripts;
+    struct scripts *scripts = scripts_of(call->session);
     uint32_t flags;
     if (!find(scripts, sha, &flags)) {
         call_error_text(call, "NOSCRIPT No matching script. Please use EVAL.");
@@ -289,7 +241,7 @@ void script_eval(struct call *call, const char sha[SHA1_HEX_LEN + 1], uint32_t k
         return;
     }
     struct script_run run = {
-        .vm = scripts->eval,
+        .vm = scripts->states[SCRIPT_EVAL],
         .call = call,
         .name = sha,
         .read_only = read_only || !may_write,

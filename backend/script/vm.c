@@ -23,13 +23,19 @@ enum {
 const char *const script_flag_names[SCRIPT_FLAGS_COUNT] = {"no-writes", "allow-oom", "allow-stale",
                                                            "no-cluster", "allow-cross-slot-keys"};
 
+void vm_count(struct script_vm *vm, ptrdiff_t bytes)
+{
+    vm->used += (size_t)bytes;
+    vm->scripts->set->used[vm->kind] += (size_t)bytes;
+}
+
 /* lua_Alloc */
 static void *allocate(void *owner, void *data, size_t old, size_t size)
 {
     struct script_vm *vm = owner;
     if (size == 0) {
         free(data);
-        vm->used -= old;
+        vm_count(vm, -(ptrdiff_t)old);
         return NULL;
     }
     if (size > old && vm->used + (size - old) > vm->max)
@@ -37,7 +43,7 @@ static void *allocate(void *owner, void *data, size_t old, size_t size)
     void *moved = realloc(data, size);
     if (!moved)
         return NULL;
-    vm->used += size - old;
+    vm_count(vm, (ptrdiff_t)(size - old));
     return moved;
 }
 
@@ -241,7 +247,7 @@ static void open_libraries(lua_State *lua)
 static int build(lua_State *lua)
 {
     struct script_vm *vm = vm_of(lua);
-    bool is_eval = lua_touserdata(lua, 1) != NULL;
+    bool is_eval = vm->kind == SCRIPT_EVAL;
     lua_settop(lua, 0);
     open_libraries(lua);
     lua_pushcfunction(lua, on_error);
@@ -267,20 +273,18 @@ void vm_hook(struct script_vm *vm)
     lua_sethook(vm->lua, run_hook, LUA_MASKCOUNT, HOOK_INSTRUCTIONS); /* coroutines inherit it */
 }
 
-struct script_vm *vm_new(struct scripts *scripts, size_t max, bool is_eval)
+struct script_vm *vm_new(struct scripts *scripts, size_t max, enum script_kind kind)
 {
     char error[128];
     struct script_vm *vm = calloc(1, sizeof *vm);
     CHECK(vm);
     vm->scripts = scripts;
     vm->max = max;
-    vm->random[0] = 0x330E; /* what lrand48 begins with */
-    vm->random[1] = 0xABCD;
-    vm->random[2] = 0x1234;
+    vm->kind = kind;
     vm->lua = lua_newstate(allocate, vm);
     CHECK(vm->lua);
     vm_hook(vm);
-    bool built = vm_protect(vm, build, is_eval ? vm : NULL, error, sizeof error);
+    bool built = vm_protect(vm, build, NULL, error, sizeof error);
     CHECK(built);
     return vm;
 }
@@ -288,6 +292,7 @@ struct script_vm *vm_new(struct scripts *scripts, size_t max, bool is_eval)
 void vm_free(struct script_vm *vm)
 {
     lua_close(vm->lua);
+    vm_count(vm, -(ptrdiff_t)vm->scratch.cap);
     free(vm->scratch.data);
     free(vm);
 }

@@ -24,7 +24,7 @@ struct script_vm {
     struct scripts *scripts;
     size_t used;
     size_t max;
-    unsigned short random[3];     /* of math.random: nrand48 */
+    enum script_kind kind;
     int handler_ref;              /* the error handler */
     int globals_ref;              /* real globals */
     int proxy_ref;                /* what scripts see of the globals */
@@ -44,19 +44,37 @@ struct script_vm {
 /* Between two looks at the clock: units of about ten nanoseconds, a millisecond. */
 enum { WORK_SLICE = 100000 };
 
+/* What a namespace has. */
 struct scripts {
-    struct partition *partition;
-    struct script_vm *eval;
-    struct script_vm *functions;
-    struct script_run *running;
-    struct out reply; /* of the command a script called */
-    size_t cached;
+    struct script_set *set;
+    struct script_vm *states[SCRIPT_KINDS]; /* NULL: not made, or freed again */
+    struct script_chance chance;            /* of math.random: nrand48 */
+    size_t cached;                          /* scripts */
     struct library *libraries;
+    bool is_loaded; /* `libraries` is what the rows say */
 };
 
-struct script_vm *vm_new(struct scripts *scripts, size_t max, bool is_eval);
+/* What a partition has: script_set.c. */
+struct script_set {
+    struct partition *partition;
+    struct table *names; /* namespace → struct scripts */
+    size_t max;          /* of one state, and of all states of a kind but for the time of a run */
+    size_t used[SCRIPT_KINDS];
+    struct script_run *running;
+    struct out reply; /* of the command a script called */
+};
+
+struct script_vm *vm_new(struct scripts *scripts, size_t max, enum script_kind kind);
 void vm_free(struct script_vm *vm);
 struct script_vm *vm_of(lua_State *lua);
+/* The state of this kind, made when there is none. */
+struct script_vm *scripts_state(struct scripts *scripts, enum script_kind kind);
+/* Frees states of other namespaces when all of this kind take too much. */
+void scripts_make_room(struct scripts *scripts, enum script_kind kind);
+/* Frees the list of libraries. */
+void libraries_forget(struct scripts *scripts);
+/* Memory outside of Lua that counts towards the state's limit. */
+void vm_count(struct script_vm *vm, ptrdiff_t bytes);
 /* luaL_loadbuffer that takes no bytecode. */
 int vm_compile(lua_State *lua, const char *code, size_t len, const char *name);
 /* Room for `more` bytes behind scratch.len. Raises an error when there is no memory. */

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BATCH_BYTES = 1 << 20, FUNCTION_ROW = 'f' };
+enum { BATCH_BYTES = 1 << 20 };
 
 struct import {
     struct store *to;
@@ -134,7 +134,7 @@ static bool take_system(struct import *import, enum cf cf, struct bytes key, str
             import->header.version = header.version;
         if (header.index > import->header.index)
             import->header.index = header.index;
-    } else if (key.len && key.data[0] == FUNCTION_ROW) {
+    } else if (is_function_key(key)) {
         return put(import, cf, key, value);
     }
     return true;

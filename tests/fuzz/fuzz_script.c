@@ -47,12 +47,13 @@ static int run(lua_State *lua)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct scripts scripts;
+    static struct script_set set;
+    static struct scripts scripts = {.set = &set};
     static struct script_vm *vm;
     char error[256];
     struct input input = {data, size};
     if (!vm)
-        vm = vm_new(&scripts, MEMORY_MAX, true);
+        vm = vm_new(&scripts, MEMORY_MAX, SCRIPT_EVAL);
     vm->load_until_us = clock_mono_us() + TIME_US;
     (void)vm_protect(vm, run, &input, error, sizeof error);
     vm_hook(vm);

@@ -232,6 +232,8 @@ def _(run):
                 check(admin.call('SWAPDB', '0', '3')[0] == '+', 'SWAPDB')
                 admin.call('SET', 'only:0', 'x')
                 check(admin.call('FUNCTION', 'LOAD', library)[0] != '-', 'FUNCTION LOAD')
+                of_shop = library.replace('42', '43')
+                check(clients['shop'].call('FUNCTION', 'LOAD', of_shop)[0] != '-', 'FUNCTION LOAD in a namespace')
                 before = {name: snapshot(client) for name, client in clients.items()}
                 backup(admin, 'b')
             code, text = tool('--verify-backup', shelf.path)
@@ -241,6 +243,7 @@ def _(run):
                 for name, client in clients.items():
                     same(before[name], snapshot(client), name)
                 check_equal(clients['default'].get('FCALL', 'answer', '0'), 42, 'the function')
+                check_equal(clients['shop'].get('FCALL', 'answer', '0'), 43, 'the function of a namespace')
                 check_equal(clients['default'].get('ZRANK', 'zset:23', 'm100'), 100, 'ranks')
                 check(clients['default'].call('HSET', 'hash:1', 'new', 'v') == (':', b'1'), 'it takes writes')
             if to_partitions > 1:

@@ -46,6 +46,8 @@ START_TEST(keys_have_these_bytes)
     check_row(encode_counter_key(&arena, space, 0x1234), BYTES("c\6shop\0\3\x12\x34"));
     check_row(encode_journal_key(&arena, 0xfe), BYTES("j\xfe"));
     check_row(encode_database_map_key(&arena, BYTES("shop")), BYTES("d\4shop"));
+    check_row(encode_function_key(&arena, BYTES(""), BYTES("lib")), BYTES("flib"));
+    check_row(encode_function_key(&arena, BYTES("shop"), BYTES("lib")), BYTES("F\4shoplib"));
     check_row(encode_u64(&arena, 0x0102030405060708), BYTES("\1\2\3\4\5\6\7\10"));
 }
 END_TEST

@@ -112,12 +112,13 @@ static void strike_once(struct attack *attack)
     ck_assert_uint_le(vm->used, MEMORY_MAX);
 }
 
-static struct scripts scripts;
+static struct script_set set;
+static struct scripts scripts = {.set = &set};
 
 static void setup(struct attack *attack)
 {
     char error[256] = "";
-    *attack = (struct attack){.vm = vm_new(&scripts, MEMORY_MAX, true)};
+    *attack = (struct attack){.vm = vm_new(&scripts, MEMORY_MAX, SCRIPT_EVAL)};
     ck_assert_msg(vm_protect(attack->vm, begin, attack, error, sizeof error), "%s", error);
     ck_assert_int_gt(attack->functions, 100);
 }

@@ -1,0 +1,176 @@
+/*
+ * script_set.c - the namespaces of a partition that use scripts, and how much memory their Lua states take together.
+ *
+ *   namespace ─► struct scripts ─┬─ eval: state of EVAL      ┐ made when first needed, freed when the states of
+ *                                └─ functions: that of FCALL ┘ their kind take more than script-memory-limit
+ *
+ * The biggest state goes first, so a namespace that fills its own cannot push out those of others. What goes with a
+ * state comes back: clients that get NOSCRIPT send EVAL again, functions are loaded from their rows.
+ */
+#include "backend/overlay.h"
+#include "backend/partition.h"
+#include "backend/script/vm.h"
+#include "backend/session.h"
+#include "backend/settings.h"
+#include "shared/check.h"
+#include "shared/table.h"
+
+#include <stdlib.h>
+
+struct script_set *script_set_new(struct partition *partition)
+{
+    struct script_set *set = calloc(1, sizeof *set);
+    CHECK(set);
+    set->partition = partition;
+    set->max = partition->settings->config.script_memory_limit_bytes;
+    set->names = table_new();
+    out_init(&set->reply);
+    return set;
+}
+
+/* The state of this kind goes, and all that is in it. */
+static void forget_state(struct scripts *scripts, enum script_kind kind)
+{
+    struct script_vm *vm = scripts->states[kind];
+    if (!vm)
+        return;
+    if (kind == SCRIPT_FUNCTION) {
+        libraries_forget(scripts);
+        scripts->is_loaded = false;
+    } else {
+        scripts->cached = 0;
+    }
+    scripts->states[kind] = NULL;
+    vm_free(vm);
+}
+
+static void free_scripts(struct scripts *scripts)
+{
+    for (int kind = 0; kind < SCRIPT_KINDS; kind++)
+        forget_state(scripts, kind);
+    free(scripts);
+}
+
+void script_set_free(struct script_set *set)
+{
+    struct bytes name;
+    void *scripts;
+    size_t cursor = 0;
+    if (!set)
+        return;
+    while (table_next(set->names, &cursor, &name, &scripts))
+        free_scripts(scripts);
+    table_free(set->names);
+    out_clear(&set->reply);
+    free(set);
+}
+
+struct script_run *scripts_running(const struct script_set *set)
+{
+    return set->running;
+}
+
+struct scripts *scripts_open(struct script_set *set, struct bytes name)
+{
+    struct scripts *scripts = table_get(set->names, name);
+    if (scripts)
+        return scripts;
+    scripts = calloc(1, sizeof *scripts);
+    CHECK(scripts);
+    scripts->set = set;
+    for (int kind = 0; kind < SCRIPT_KINDS; kind++) /* what lrand48 begins with */
+        memcpy(scripts->chance.states[kind], (unsigned short[3]){0x330E, 0xABCD, 0x1234},
+               sizeof scripts->chance.states[kind]);
+    (void)table_put(set->names, name, scripts);
+    return scripts;
+}
+
+struct scripts *scripts_of(const struct session *session)
+{
+    return scripts_open(session->partition->scripts, session_namespace(session));
+}
+
+void scripts_drop(struct script_set *set, struct bytes name)
+{
+    struct scripts *scripts = table_remove(set->names, name);
+    if (scripts)
+        free_scripts(scripts);
+}
+
+bool script_run_concerns(const struct script_run *run, const struct session *session)
+{
+    return run->vm->scripts == scripts_of(session) ||
+           (!session->is_internal && session_namespace(session).len == 0);
+}
+
+void scripts_save_chance(const struct scripts *scripts, struct script_chance *chance)
+{
+    *chance = scripts->chance;
+}
+
+void scripts_restore_chance(struct scripts *scripts, const struct script_chance *chance)
+{
+    scripts->chance = *chance;
+}
+
+uint64_t script_set_memory(const struct script_set *set, enum script_kind kind)
+{
+    return set->used[kind];
+}
+
+/* ---- states ---- */
+
+/* The namespace with the biggest state but this one; NULL: there is no other. */
+static struct scripts *find_biggest(struct script_set *set, const struct scripts *kept,
+                                    enum script_kind kind)
+{
+    struct scripts *biggest = NULL;
+    struct bytes name;
+    void *value;
+    size_t cursor = 0;
+    while (table_next(set->names, &cursor, &name, &value)) {
+        struct scripts *scripts = value;
+        if (scripts != kept && scripts->states[kind] &&
+            (!biggest || scripts->states[kind]->used > biggest->states[kind]->used))
+            biggest = scripts;
+    }
+    return biggest;
+}
+
+void scripts_make_room(struct scripts *scripts, enum script_kind kind)
+{
+    struct script_set *set = scripts->set;
+    struct scripts *other;
+    while (set->used[kind] > set->max && (other = find_biggest(set, scripts, kind)))
+        forget_state(other, kind);
+}
+
+struct script_vm *scripts_state(struct scripts *scripts, enum script_kind kind)
+{
+    if (!scripts->states[kind]) {
+        scripts->states[kind] = vm_new(scripts, scripts->set->max, kind);
+        scripts_make_room(scripts, kind);
+    }
+    return scripts->states[kind];
+}
+
+void functions_forget(struct script_set *set)
+{
+    struct bytes name;
+    void *scripts;
+    size_t cursor = 0;
+    if (set->running)
+        return; /* it may be one of them that runs */
+    while (table_next(set->names, &cursor, &name, &scripts))
+        forget_state(scripts, SCRIPT_FUNCTION);
+}
+
+bool functions_are_loaded(const struct scripts *scripts)
+{
+    return scripts->is_loaded;
+}
+
+void functions_set_loaded(struct scripts *scripts, bool is_loaded)
+{
+    scripts->is_loaded = is_loaded;
+}
