@@ -220,6 +220,30 @@ static void close_idle(struct partition *partition)
     }
 }
 
+/* Whoever has no password must not keep a connection. */
+static void close_without_login(struct partition *partition)
+{
+    const struct settings *settings = partition->settings;
+    uint64_t limit_ms = settings->config.login_timeout_ms;
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    char text[128];
+    struct list *next;
+    if (!limit_ms || !settings_needs_password(settings))
+        return;
+    (void)snprintf(text, sizeof text,
+                   "ERR no login within %" PRIu64 " ms (login-timeout), the connection is closed",
+                   limit_ms);
+    for (struct list *link = partition->sessions.next; link != &partition->sessions; link = next) {
+        struct session *session = container_of(link, struct session, link);
+        next = link->next;
+        if (session->is_authenticated || session->is_internal || session->is_closing ||
+            session->created_ms + limit_ms > now_ms)
+            continue;
+        session_refuse(session, text);
+        session_end(session);
+    }
+}
+
 /* Connections of users that were removed. */
 static void close_removed(struct partition *partition)
 {
@@ -280,6 +304,7 @@ static void tick_second(struct partition *partition)
         (void)upkeep_start(partition->upkeep, UPKEEP_FLUSH);
     commit_watch_disk(partition->commit, partition->settings->config.store_disk_free_min_bytes);
     close_idle(partition);
+    close_without_login(partition);
     metric_set(partition->metrics, METRIC_BACKEND_KEYS, space_keys_total(partition->spaces));
     metric_set(partition->metrics, METRIC_BACKEND_READONLY,
                commit_is_failed(partition->commit, NULL));

@@ -606,12 +606,12 @@ static void on_fetched(struct reader_wait *wait)
     session_resume(session);
 }
 
-static void refuse_protocol(struct session *session)
+void session_refuse(struct session *session, const char *error)
 {
     struct out *out = session_reply_begin(session, false);
     size_t begun = out->bytes;
     struct reply reply = {.out = out, .resp = session->resp};
-    reply_error(&reply, session->scan.error);
+    reply_error(&reply, error);
     session_reply_end(session, out, begun, 0);
     session->is_closing = true;
 }
@@ -637,7 +637,7 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
         check_query(session, *need > len ? *need : len);
         return 0;
     case RESP_BAD:
-        refuse_protocol(session);
+        session_refuse(session, session->scan.error);
         return 0;
     case RESP_FRAME:
         break;

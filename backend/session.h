@@ -106,6 +106,8 @@ struct session {
 struct session *session_new(struct partition *partition, struct stream *stream, uint64_t id);
 /* Closes at once, drops what was not sent. The session is gone, or marked when it is running. */
 void session_abort(struct session *session);
+/* Answers with an error; takes no more requests. */
+void session_refuse(struct session *session, const char *error);
 /* Reads no more and closes after the replies that are owed; the caller does not use it any more. */
 void session_end(struct session *session);
 /* The ticket of this parity is durable (OK): its replies leave. Otherwise every held reply becomes `err`. */

@@ -72,6 +72,7 @@ static struct namespaces *namespaces_make(const struct proxy_config *config, cha
                                  .users = from->users,
                                  .rate_limit = (uint64_t)from->rate_limit,
                                  .bandwidth_limit_bytes = from->bandwidth_limit_bytes,
+                                 .memory_limit_bytes = from->memory_limit_bytes,
                                  .rate_delays = from->rate_limit_action == RATE_DELAY,
                                  .is_pattern = namespace_is_pattern(bytes_of(from->name)),
                                  .ephemeral = from->ephemeral,

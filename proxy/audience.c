@@ -225,21 +225,47 @@ struct client_channels *client_channels(struct client *client)
     return client->channels;
 }
 
+size_t audience_cost(struct bytes name)
+{
+    enum { COPIES = 2, TABLE_ENTRIES = 128 }; /* the name is also a key of a table */
+    return sizeof(struct topic) + sizeof(struct interest) + COPIES * name.len + TABLE_ENTRIES;
+}
+
+size_t client_channel_bytes(const struct client *client)
+{
+    const struct client_channels *channels = client->channels;
+    return channels ? sizeof *channels + channels->bytes + channels->confirmations.bytes +
+                          channels->waiting.bytes
+                    : 0;
+}
+
+static bool remove_channel(struct client_channels *channels, enum channel_kind kind,
+                           struct bytes name)
+{
+    if (!interest_remove(channels->audience->sets[kind], &channels->subscriber.kinds[kind], name))
+        return false;
+    channels->bytes -= audience_cost(name);
+    channels->client->worker->copied -= audience_cost(name);
+    return true;
+}
+
 bool audience_join(struct client *client, enum channel_kind kind, struct bytes name)
 {
     struct client_channels *channels = client_channels(client);
     if (!channels->audience)
         channels->audience = audience_of(client->worker, client->session.place);
-    return interest_add(channels->audience->sets[kind], &channels->subscriber.kinds[kind], name);
+    if (!interest_add(channels->audience->sets[kind], &channels->subscriber.kinds[kind], name))
+        return false;
+    channels->bytes += audience_cost(name);
+    client->worker->copied += audience_cost(name);
+    return true;
 }
 
 bool audience_leave(struct client *client, enum channel_kind kind, struct bytes name)
 {
     struct client_channels *channels = client_channels(client);
     struct audience *audience = channels->audience;
-    if (!audience)
-        return false;
-    return interest_remove(audience->sets[kind], &channels->subscriber.kinds[kind], name);
+    return audience && remove_channel(channels, kind, name);
 }
 
 void audience_settle(struct client *client)
@@ -258,7 +284,7 @@ static uint32_t take_some(struct client_channels *channels, struct arena *arena,
         for (struct interest *first;
              count < TELL_MAX && (first = follower_interest_next(follower, NULL));) {
             struct bytes name = arena_copy(arena, topic_name(first->topic));
-            (void)interest_remove(channels->audience->sets[kind], follower, name);
+            (void)remove_channel(channels, kind, name);
             taken[count++] = (struct channel_name){kind, name};
         }
     }

@@ -28,6 +28,7 @@ struct feed;
 struct client_channels {
     struct client *client;
     struct subscriber subscriber;
+    size_t bytes;              /* of its subscriptions */
     struct audience *audience; /* NULL exactly when it subscribes to nothing, between commands */
     struct out confirmations;  /* of the command that is under way */
     struct out waiting; /* messages that came meanwhile: they leave behind the confirmations */
@@ -41,6 +42,10 @@ bool client_is_subscriber(const struct client *client);
 /* The client joins or leaves a channel of its namespace; false: it had, or had not. */
 bool audience_join(struct client *client, enum channel_kind kind, struct bytes name);
 bool audience_leave(struct client *client, enum channel_kind kind, struct bytes name);
+/* Memory that subscribing to a channel or pattern takes. */
+size_t audience_cost(struct bytes name);
+/* Memory of all its subscriptions, and of messages that wait for a confirmation. */
+size_t client_channel_bytes(const struct client *client);
 /* Made when it is new. */
 struct client_channels *client_channels(struct client *client);
 /* A command that changed subscriptions ends: a client without any leaves its audience, which may be freed then. */

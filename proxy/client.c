@@ -3,6 +3,7 @@
 #include "proxy/audience.h"
 #include "proxy/blocked.h"
 #include "proxy/local.h"
+#include "proxy/memory.h"
 #include "proxy/monitor.h"
 #include "proxy/pool.h"
 #include "proxy/proxy.h"
@@ -31,6 +32,7 @@ enum {
     WINDOW_FIRST = 16,
     OUTPUT_SHARE = 4,              /* 1/4 of client-output-limit unread: the client waits */
     BLOCKED_BYTES_MAX = 64 * 1024, /* read ahead of a client whose command waits at a backend */
+    LOGIN_OUTPUT_MAX = 64 * 1024,  /* unread replies of a client without a login */
 };
 
 static const struct proxy_config *config_of(const struct client *client)
@@ -79,6 +81,15 @@ static void leave_requests(struct client *client)
     client->kept_bytes = 0;
 }
 
+/* A client is there no longer. */
+static void leave_place(struct proxy_worker *worker, struct place *place)
+{
+    if (place->clients > 0)
+        return;
+    memory_space_left(place);
+    local_place_left(worker, place);
+}
+
 /* The stream is closed or aborted already. */
 static void client_leave(struct client *client)
 {
@@ -97,14 +108,14 @@ static void client_leave(struct client *client)
     worker->client_count--;
     worker->copied -= client->copied;
     client->copied = 0;
+    memory_count_login(client, 0);
     client_transaction_release(client);
     leave_requests(client);
     blocked_leave(client);
     audience_clear(client);
     tracking_clear(client);
     place->clients--;
-    if (place->clients == 0)
-        local_place_left(worker, place);
+    leave_place(worker, place);
     place->clients++; /* client_session_fini takes it back */
     atomic_fetch_sub(&worker->proxy->clients, 1);
 }
@@ -172,8 +183,8 @@ void client_move(struct client *client, struct bytes name, uint8_t db)
     rate_leave(client);
     client_session_move(session, &worker->places, place);
     place_unref(&worker->places, place);
-    if (before && before->clients == 0)
-        local_place_left(worker, before);
+    if (before)
+        leave_place(worker, before);
     place_unref(&worker->places, before);
 }
 
@@ -311,7 +322,9 @@ static inline bool is_behind(const struct client *client, size_t pending)
 
 static inline bool is_over_limit(const struct client *client, size_t pending)
 {
-    return pending + client->kept_bytes > config_of(client)->client_output_limit_bytes;
+    uint64_t limit = client->session.is_authenticated ? config_of(client)->client_output_limit_bytes
+                                                      : LOGIN_OUTPUT_MAX;
+    return pending + client->kept_bytes > limit;
 }
 
 /* Sends every reply whose turn has come. */
@@ -596,7 +609,9 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
         stream_pause(client->stream);
         close_when_done(client);
     }
-    return used;
+    if (!client->session.is_authenticated || client->login_bytes)
+        memory_count_login(client, len - used);
+    return client->is_closed ? len : used;
 }
 
 static void on_end(void *owner, int err)

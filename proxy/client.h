@@ -72,6 +72,7 @@ struct client {
     size_t reply_bytes; /* of the last reply of a shard */
     size_t unread;      /* bytes it had not read when last looked at, under HOLD_OUTPUT */
     size_t kept_bytes;  /* of replies whose turn has not come */
+    size_t login_bytes; /* held before its login, as counted by memory_count_login() */
     size_t copied;      /* bytes it has in memory beside blocks, as last counted and added since */
     struct list link;   /* in worker->clients; in worker->closed */
     struct list full_link; /* in an upstream's list of those that wait for it */

@@ -119,6 +119,12 @@ static void probe_all(struct admin *admin, const struct proxy_snapshot *snapshot
 
 /* ---- pages ---- */
 
+/* Clients that are not read from are better served by another proxy. */
+static bool is_full(const struct proxy *proxy)
+{
+    return atomic_load(&proxy->workers_full) > 0;
+}
+
 /* Ready: every shard answers, or any_suffices, so that one shard's failure takes no proxy out of service. */
 static void reply_readyz(const struct admin_visit *visit, bool any_suffices,
                          struct http_reply *reply)
@@ -130,6 +136,10 @@ static void reply_readyz(const struct admin_visit *visit, bool any_suffices,
         reply->status = 503;
         out_printf(&reply->body, "stopping\n");
         return;
+    }
+    if (is_full(admin->proxy)) {
+        reply->status = 503;
+        out_printf(&reply->body, "memory-limit is reached: no client is read from\n");
     }
     probe_all(admin, snapshot);
     size_t up = 0;
@@ -154,7 +164,7 @@ void admin_print_health(const struct admin_visit *visit, struct out *out)
 {
     static const char NAME[] = "scree_proxy_shard_up";
     const struct shard_map *map = visit->snapshot->map;
-    bool is_ready = !atomic_load(&visit->proxy->is_stopping);
+    bool is_ready = !atomic_load(&visit->proxy->is_stopping) && !is_full(visit->proxy);
     probe_all(visit->admin, visit->snapshot);
     metric_head(out, NAME, "gauge", "1: the shard answered when it was asked last.");
     for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++) {

@@ -6,6 +6,7 @@
  */
 #include "proxy/audience.h"
 #include "proxy/local.h"
+#include "proxy/memory.h"
 #include "proxy/monitor.h"
 #include "proxy/tracking.h"
 #include "proxy/users.h"
@@ -132,6 +133,8 @@ void local_describe_client(const struct client *client, struct out *out)
     struct bytes user = users_name(client);
     uint32_t counts[CHANNEL_KINDS] = {0};
     char flags[LOCAL_FLAGS_MAX];
+    struct client_memory memory;
+    client_memory(client, &memory);
     local_client_flags(client, flags);
     for (int kind = 0; client->channels && kind < CHANNEL_KINDS; kind++)
         counts[kind] = client->channels->subscriber.kinds[kind].count;
@@ -141,17 +144,13 @@ void local_describe_client(const struct client *client, struct out *out)
                client->id, stream_peer(stream), stream_local(stream), stream_fd(stream),
                session->name ? session->name : "", (now_ms - client->created_ms) / 1000,
                (now_ms - stream_active_ms(stream)) / 1000, flags, session->place->db);
-    out_printf(
-        out,
-        " sub=%u psub=%u ssub=%u multi=%d qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=%zu rbs=0 "
-        "rbp=0 obl=%zu oll=%u"
-        " omem=%zu tot-mem=%zu events=r",
-        counts[CHANNEL_PLAIN], counts[CHANNEL_PATTERN], counts[CHANNEL_SHARD],
-        transaction->is_open ? (int)transaction->count : -1, stream_held(stream),
-        client_transaction_bytes(transaction), stream_pending(stream), client->pipeline.count,
-        client->kept_bytes,
-        sizeof *client + stream_tls_bytes(stream) + stream_held(stream) + stream_pending(stream) +
-            client->kept_bytes);
+    out_printf(out,
+               " sub=%u psub=%u ssub=%u multi=%d qbuf=%zu qbuf-free=%zu argv-mem=%zu multi-mem=%zu "
+               "rbs=0 rbp=0 obl=%zu oll=%u omem=%zu tot-mem=%zu events=r",
+               counts[CHANNEL_PLAIN], counts[CHANNEL_PATTERN], counts[CHANNEL_SHARD],
+               transaction->is_open ? (int)transaction->count : -1, memory.query, memory.room,
+               memory.argv, memory.queue, stream_pending(stream), client->pipeline.count,
+               client->kept_bytes, memory.total);
     out_printf(out, " cmd=%s user=%.*s redir=%" PRId64 " resp=%u lib-name=%s lib-ver=%s",
                client->last_command ? command_full_name(client->last_command) : "NULL",
                (int)user.len, user.data,

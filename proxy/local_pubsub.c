@@ -7,6 +7,7 @@
 #include "proxy/worker.h"
 #include "shared/arena.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* What one command changed. */
@@ -55,11 +56,30 @@ static void change_end(struct client *client, struct request *request, struct ch
     free(change->channels);
 }
 
-static void subscribe(struct client *client, struct request *request, enum channel_kind kind)
+/* As if all were new. */
+static bool has_room(const struct client *client, const struct bytes *argv, uint32_t argc)
+{
+    uint64_t bytes = client_channel_bytes(client);
+    for (uint32_t i = 1; i < argc; i++)
+        bytes += audience_cost(argv[i]);
+    return bytes <= client->worker->snapshot->config.client_subscription_limit_bytes;
+}
+
+static void subscribe(struct client *client, struct request *request, struct reply *reply,
+                      enum channel_kind kind)
 {
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
     struct change change;
+    if (!has_room(client, argv, argc)) {
+        reply_errorf(
+            reply,
+            "ERR '%s' refused: the channels of this connection would take more memory than "
+            "client-subscription-limit (%" PRIu64 " bytes)",
+            CHANNEL_WORDS[kind].subscribed,
+            client->worker->snapshot->config.client_subscription_limit_bytes);
+        return;
+    }
     change_begin(&change, argc);
     for (uint32_t i = 1; i < argc; i++) {
         if (audience_join(client, kind, argv[i]))
@@ -100,20 +120,17 @@ static void unsubscribe(struct client *client, struct request *request, enum cha
 
 void local_subscribe(struct client *client, struct request *request, struct reply *reply)
 {
-    (void)reply;
-    subscribe(client, request, CHANNEL_PLAIN);
+    subscribe(client, request, reply, CHANNEL_PLAIN);
 }
 
 void local_psubscribe(struct client *client, struct request *request, struct reply *reply)
 {
-    (void)reply;
-    subscribe(client, request, CHANNEL_PATTERN);
+    subscribe(client, request, reply, CHANNEL_PATTERN);
 }
 
 void local_ssubscribe(struct client *client, struct request *request, struct reply *reply)
 {
-    (void)reply;
-    subscribe(client, request, CHANNEL_SHARD);
+    subscribe(client, request, reply, CHANNEL_SHARD);
 }
 
 void local_unsubscribe(struct client *client, struct request *request, struct reply *reply)

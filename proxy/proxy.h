@@ -33,10 +33,12 @@ struct proxy {
     char run_id[41];
     uint64_t started_ms; /* wall clock */
     _Atomic uint64_t next_client_id;
-    _Atomic int64_t clients;      /* connections now */
-    _Atomic uint32_t monitors;    /* clients that monitor now */
-    _Atomic int64_t leases;       /* connections to backends that belong to one client now */
-    _Atomic uint64_t memory_used; /* as counted by the workers, bytes */
+    _Atomic int64_t clients;            /* connections now */
+    _Atomic uint32_t monitors;          /* clients that monitor now */
+    _Atomic int64_t leases;             /* connections to backends that belong to one client now */
+    _Atomic uint64_t memory_used;       /* as counted by the workers, bytes */
+    _Atomic uint32_t workers_full;      /* those that read from no client, at memory-limit */
+    _Atomic uint64_t login_memory_used; /* by clients without a login, bytes */
     _Atomic bool is_stopping;
     struct proxy_run *run; /* threads, listeners, watches; proxy.c */
 };

@@ -38,6 +38,7 @@ enum tenant_word {
     TENANT_BYTES_IN,
     TENANT_BYTES_OUT,
     TENANT_RATE_REFUSED,
+    TENANT_MEMORY,
     TENANT_WORDS,
 };
 

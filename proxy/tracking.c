@@ -136,6 +136,18 @@ void tracking_step(struct client *client)
         client->tracking->caching = CACHING_UNSAID;
 }
 
+size_t tracking_bytes(const struct client *client)
+{
+    const struct client_tracking *tracking = client->tracking;
+    if (!tracking)
+        return 0;
+    size_t bytes =
+        sizeof *tracking + tracking->held[0].frames.bytes + tracking->held[1].frames.bytes;
+    for (uint32_t i = 0; i < tracking->prefix_count; i++)
+        bytes += sizeof *tracking->prefixes + tracking->prefixes[i].len;
+    return bytes;
+}
+
 void tracking_clear(struct client *client)
 {
     struct client_tracking *tracking = client->tracking;

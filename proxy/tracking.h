@@ -67,6 +67,8 @@ void tracking_deliver(struct client *client, struct block *block, const char *da
 void tracking_advance(struct client *client);
 /* A lease or ear of this client was lost. */
 void tracking_lease_lost(struct client *client, struct upstream *lease);
+/* Memory: prefixes, and what is held. */
+size_t tracking_bytes(const struct client *client);
 /* Ends it, without a word. */
 void tracking_clear(struct client *client);
 /* After a new map. */

@@ -9,6 +9,7 @@
 #include "proxy/events.h"
 #include "proxy/hotkeys.h"
 #include "proxy/local.h"
+#include "proxy/memory.h"
 #include "proxy/monitor.h"
 #include "proxy/pause.h"
 #include "proxy/proxy.h"
@@ -26,8 +27,6 @@
 enum {
     TICK_MS = 20,
     SLOW_MS = 1000,
-    CUT_AFTER_MS = 1000,         /* memory stays full for this long: the greediest client is cut */
-    CUT_BYTES_MIN = 1024 * 1024, /* but none that owes less */
     INLINE_BYTES_MAX = 64 * 1024,
     SCRATCH_KEEP = 4096,        /* entries */
     SLOT_BUSY_REQUESTS = 20000, /* a second; a busier worker counts slots by a sample */
@@ -134,6 +133,7 @@ void proxy_worker_free(struct proxy_worker *worker)
     CHECK(worker->is_stopped);
     CHECK(worker->requests == worker->free_count);
     local_stop(worker);
+    memory_stop(worker);
     monitor_stop(worker);
     pause_stop(worker);
     cluster_backup_free(worker);
@@ -179,16 +179,10 @@ static void refuse(struct proxy_worker *worker, struct stream *stream, const cha
     stream_close(stream);
 }
 
-/* What TLS may hold: were it more, everybody could be held at memory-limit by connections that are silent. */
-static uint64_t tls_share(const struct proxy_worker *worker)
-{
-    return worker->snapshot->config.memory_limit_bytes / 2;
-}
-
 static bool is_tls_full(const struct proxy_worker *worker, const struct stream *stream)
 {
     size_t bytes = stream_tls_bytes(stream); /* the same for each */
-    return bytes && metrics_sum(METRIC_PROCESS_TLS_CONNECTIONS) * bytes > tls_share(worker);
+    return bytes && metrics_sum(METRIC_PROCESS_TLS_CONNECTIONS) * bytes > memory_tls_share(worker);
 }
 
 void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, struct bytes name)
@@ -330,75 +324,6 @@ static void go_on_stopping(struct proxy_worker *worker)
     proxy_worker_stopped(worker);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-static uint64_t publish_memory(struct proxy_worker *worker)
-{
-    uint64_t tls = loop_tls_bytes(worker->loop);
-    if (tls && tls > tls_share(worker) / worker->proxy->worker_count)
-        tls = tls_share(worker) / worker->proxy->worker_count; /* the limit was lowered */
-    uint64_t used = block_bytes_total() + worker->copied + tls;
-    uint64_t change = used - worker->memory_published; /* may be "negative" */
-    worker->memory_published = used;
-    return atomic_fetch_add(&worker->proxy->memory_used, change) + change;
-}
-
-static void hold_at_memory(struct client *client)
-{
-    client_hold(client, HOLD_MEMORY);
-}
-
-static void release_from_memory(struct client *client)
-{
-    client_unhold(client, HOLD_MEMORY);
-}
-
-/* Of those that do not read their replies, the one with most of them; CLIENT NO-EVICT spares its own. */
-static void cut_greediest(struct proxy_worker *worker)
-{
-    struct client *greediest = NULL;
-    size_t most = CUT_BYTES_MIN;
-    for (struct list *link = worker->clients.next; link != &worker->clients; link = link->next) {
-        struct client *client = container_of(link, struct client, link);
-        size_t owed = client_owed_bytes(client);
-        if (owed >= most && !client->session.no_evict) {
-            most = owed;
-            greediest = client;
-        }
-    }
-    if (greediest)
-        client_kill(greediest, "memory-limit is reached, and it has the most unread replies");
-}
-
-/* Above the limit nobody is read from, until a quarter of it is free again. */
-static void check_memory(struct proxy_worker *worker)
-{
-    uint64_t limit = worker->snapshot->config.memory_limit_bytes;
-    uint64_t now_ms = loop_mono_ms(worker->loop);
-    uint64_t used = publish_memory(worker);
-    if (used > limit || worker->is_memory_full) {
-        block_cache_decay();
-        proxy_worker_each_client(worker, client_count);
-        used = publish_memory(worker);
-    }
-    if (!worker->is_memory_full && used > limit) {
-        log_event(LOG_WARN, "memory_full", "used=%llu limit=%llu", (unsigned long long)used,
-                  (unsigned long long)limit);
-        events_note(worker->proxy->events, EVENT_MEMORY_FULL, loop_wall_ms(worker->loop), "",
-                    "nobody is read from until a quarter of memory-limit is free");
-        worker->is_memory_full = true;
-        worker->memory_full_ms = now_ms;
-        proxy_worker_each_client(worker, hold_at_memory);
-        proxy_worker_need_tick(worker);
-    } else if (worker->is_memory_full && used < limit / 4 * 3) {
-        worker->is_memory_full = false;
-        proxy_worker_each_client(worker, release_from_memory);
-    } else if (worker->is_memory_full && now_ms - worker->memory_full_ms >= CUT_AFTER_MS) {
-        worker->memory_full_ms = now_ms;
-        cut_greediest(worker);
-    }
-}
-
 /* ---- time ------------------------------------------------------------------------------------ */
 
 static void on_tick(void *owner)
@@ -407,7 +332,7 @@ static void on_tick(void *owner)
     slow_clock(worker);
     bool needed = worker->pool.nodes && pool_tick(&worker->pool);
     needed |= pause_tick(worker);
-    check_memory(worker);
+    memory_check(worker);
     if (worker->is_stopping && loop_mono_ms(worker->loop) >= worker->stop_at_ms)
         kill_all(worker, NULL);
     if (needed || worker->is_memory_full || worker->is_stopping)
@@ -472,7 +397,8 @@ static void on_slow(void *owner)
     proxy_worker_each_client(worker, close_idle);
     proxy_worker_each_client(worker, client_look_stalled);
     proxy_worker_each_client(worker, client_count);
-    check_memory(worker);
+    memory_check(worker);
+    memory_slow(worker);
     if (worker->pool.nodes)
         pool_slow(&worker->pool);
     audiences_slow(worker);

@@ -38,6 +38,13 @@ size_t receive_held(const struct receive *receive)
     return receive->end - receive->start;
 }
 
+size_t receive_room_bytes(const struct receive *receive)
+{
+    if (!receive->partial)
+        return 0;
+    return receive->is_shared ? receive_held(receive) : receive->partial->size;
+}
+
 /* How big a block the announced need gets, given the bytes that came so far. */
 static size_t trusted_need(const struct receive *receive)
 {

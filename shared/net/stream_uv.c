@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -364,6 +365,18 @@ size_t stream_pending(const struct stream *stream)
 size_t stream_held(const struct stream *stream)
 {
     return receive_held(&stream->receive);
+}
+
+size_t stream_held_room(const struct stream *stream)
+{
+    return receive_room_bytes(&stream->receive);
+}
+
+bool stream_has_hung_up(const struct stream *stream)
+{
+    struct pollfd asked = {.fd = stream->fd, .events = POLLRDHUP};
+    return stream->is_ended || stream->is_broken ||
+           (poll(&asked, 1, 0) == 1 && asked.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
 /* ---- telling ---------------------------------------------------------------------------------- */

@@ -63,7 +63,7 @@ def config(client, name):
 
 # Values for options that are texts.
 TEXTS = {
-    'requirepass': 'sesame', 'admin-token': 'sesame-2', 'tls-key-file-pass': 'not-needed', 'tls-protocols': 'TLSv1.3',
+    'requirepass': 'sesame', 'admin-hosts': 'example.org', 'admin-token': 'sesame-2', 'tls-key-file-pass': 'not-needed', 'tls-protocols': 'TLSv1.3',
     'upstream-tls-key-file-pass': 'not-needed', 'tls-ciphers': 'ECDHE-ECDSA-AES128-GCM-SHA256',
     'store-compaction-window': '03:00-03:01', 'tls-ciphersuites': 'TLS_AES_128_GCM_SHA256', 'upstream-tls-server-name': 'localhost',
 }

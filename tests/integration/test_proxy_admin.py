@@ -480,21 +480,6 @@ def _(run):
         check_equal(two.get('PING'), b'PONG')
 
 
-@suite.case('CLIENT NO-EVICT: when memory is full others are cut')
-def _(run):
-    options = {'proxy': {'memory-limit': '16mb'}}
-    with Cluster(backends=1, partitions=1, proxy_options=options) as cluster, \
-            cluster.connect(timeout=60) as kept, cluster.connect(timeout=60) as cut:
-        check_equal(kept.get('SET', 'big', 'x' * 2000000), b'OK')
-        check_equal(kept.get('CLIENT', 'NO-EVICT', 'ON'), b'OK')
-        check(b'flags=e' in kept.get('CLIENT', 'LIST'), 'CLIENT LIST')
-        kept.send_many([['GET', 'big']] * 12)
-        cut.send_many([['GET', 'big']] * 8)
-        wait_for(lambda: b'reason="memory-limit is reached' in cluster.proxies[0].log(), 'a client to be cut', 60)
-        check_equal([len(kept.read()[1]) for _ in range(12)], [2000000] * 12)
-        check_equal(cluster.proxies[0].log().count(b'client_cut'), 1)
-
-
 @suite.case('CLIENT PAUSE inside a namespace holds that namespace')
 def _(run):
     with cluster_of() as cluster, enter(cluster, 'outside') as admin, enter(cluster, 'token-one') as one, \

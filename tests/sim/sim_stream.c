@@ -323,6 +323,16 @@ size_t stream_held(const struct stream *stream)
     return receive_held(&stream->receive);
 }
 
+size_t stream_held_room(const struct stream *stream)
+{
+    return receive_room_bytes(&stream->receive);
+}
+
+bool stream_has_hung_up(const struct stream *stream)
+{
+    return stream->inbox.has_end && stream->inbox.last_us <= sim_now_us();
+}
+
 size_t stream_tls_bytes(const struct stream *stream)
 {
     (void)stream;

@@ -592,6 +592,21 @@ START_TEST(a_reset_during_a_pause_is_told_after_it)
 }
 END_TEST
 
+START_TEST(a_paused_stream_can_be_asked_whether_its_peer_hung_up)
+{
+    connect_both();
+    stream_pause(server.stream);
+    ck_assert(!stream_has_hung_up(server.stream));
+    send_pattern(&client, 100);
+    turns(3);
+    ck_assert(!stream_has_hung_up(server.stream));
+    end_close(&client);
+    turns(3);
+    ck_assert(stream_has_hung_up(server.stream));
+    ck_assert_int_eq(server.ends, 0);
+}
+END_TEST
+
 /* One poll brings bytes for `other`, whose owner resumes the server, and the end for the server. */
 static size_t on_data_resuming(void *owner, struct block *block, const char *data, size_t len,
                                size_t *need)
@@ -978,6 +993,7 @@ static void add_tests(TCase *tests)
     tcase_add_test(tests, a_write_that_fails_is_told_once_as_an_error);
     tcase_add_test(tests, a_write_that_fails_is_told_during_a_pause);
     tcase_add_test(tests, a_reset_during_a_pause_is_told_after_it);
+    tcase_add_test(tests, a_paused_stream_can_be_asked_whether_its_peer_hung_up);
     tcase_add_test(tests, kept_bytes_come_before_an_end_that_is_already_there);
     tcase_add_test(tests, a_close_after_a_reset_is_quiet);
     tcase_add_test(tests, a_stream_may_close_itself_inside_on_end);

@@ -1,0 +1,219 @@
+#!/usr/bin/python3
+"""What clients hold in a proxy: shown, limited, and given back, whoever holds it."""
+
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+import harness
+from cluster import Cluster
+from harness import Suite, check, check_equal, wait_for
+from resp import Closed, Connection, ReplyError, value
+
+suite = Suite(__doc__)
+MB = 1 << 20
+
+
+def half_sent(address, size, *login):
+    """A connection that has sent `size` bytes of a request that is longer; what it cannot send stays unsent."""
+    connection = Connection(address, 60 * harness.SLOW)
+    if login:
+        check_equal(connection.get('AUTH', *login), b'OK')
+    connection.sock.setblocking(False)
+    data = memoryview(b'*3\r\n$3\r\nSET\r\n$4\r\nhalf\r\n$%d\r\n' % (size + 1000) + b'x' * size)
+    connection.unsent = data
+    push(connection)
+    return connection
+
+
+def push(connection):
+    """Sends what the proxy takes now; False: it has closed."""
+    try:
+        while connection.unsent:
+            connection.unsent = connection.unsent[connection.sock.send(connection.unsent[:256 * 1024]):]
+    except BlockingIOError:
+        pass
+    except OSError:
+        return False
+    return True
+
+
+def fields(connection, number):
+    """The line of CLIENT LIST of a connection, as a dictionary."""
+    line = connection.get('CLIENT', 'LIST', 'ID', number).decode().strip()
+    return dict(pair.split('=', 1) for pair in line.split(' '))
+
+
+def answers(cluster):
+    """A new client is served soon."""
+    try:
+        with Connection(cluster.proxies[0].address, 2 * harness.SLOW) as client:
+            return client.get('SET', 'good', 'x') == b'OK'
+    except (OSError, Closed):
+        return False
+
+
+@suite.case('half-sent requests above memory-limit do not stop a proxy: the biggest is closed, others are served')
+def _(run):
+    options = {'proxy': {'memory-limit': '32mb', 'workers': 1}}
+    with Cluster(backends=1, partitions=1, proxy_options=options) as cluster:
+        proxy = cluster.proxies[0]
+        callers = [half_sent(proxy.address, 14 * MB) for _ in range(3)]
+
+        def is_cut():
+            for caller in callers:
+                push(caller)
+            return b'its unfinished request is the biggest' in proxy.log()
+        wait_for(is_cut, 'the biggest request to be given up', 60)
+        wait_for(lambda: answers(cluster), 'others to be served', 60)
+        wait_for(lambda: proxy.http('/readyz')[0] == 200, 'the proxy to be ready', 60)
+        for caller in callers:
+            caller.close()
+
+
+@suite.case('while memory is full /readyz fails and says why; a client that does not read is closed, NO-EVICT or not')
+def _(run):
+    options = {'proxy': {'memory-limit': '16mb', 'workers': 1}}
+    with Cluster(backends=1, partitions=1, proxy_options=options) as cluster, cluster.connect(timeout=60) as cut:
+        proxy = cluster.proxies[0]
+        check_equal(cut.get('SET', 'big', 'x' * 2 * MB), b'OK')
+        check_equal(cut.get('CLIENT', 'NO-EVICT', 'ON'), b'OK')
+        check(b'flags=e' in cut.get('CLIENT', 'LIST'), 'CLIENT LIST')
+        cut.send_many([['GET', 'big']] * 40)
+        seen = set()
+
+        def is_cut():
+            status, text = proxy.http('/readyz')
+            seen.add((status, text))
+            return b'it has the most unread replies' in proxy.log()
+        wait_for(is_cut, 'the client to be cut', 60)
+        wait_for(lambda: proxy.http('/readyz')[0] == 200, 'the proxy to be ready', 60)
+        check(any(status == 503 and 'memory-limit is reached' in text for status, text in seen), repr(seen))
+        check(answers(cluster), 'others are served')
+
+
+@suite.case('hundreds of connections without a login hold login-memory at most, and others log in meanwhile')
+def _(run):
+    options = {'proxy': {'memory-limit': '64mb', 'login-memory': '4mb', 'requirepass': 'pw'}}
+    with Cluster(backends=1, partitions=1, proxy_options=options) as cluster:
+        proxy = cluster.proxies[0]
+        strangers = []
+        for _ in range(300):
+            stranger = Connection(proxy.address, 20 * harness.SLOW)
+            strangers.append(stranger)
+            try:
+                stranger.send_raw(b'*10\r\n' + (b'$16384\r\n' + b'x' * 16384 + b'\r\n') * 8 + b'$16384\r\n')
+            except OSError:
+                pass
+        wait_for(lambda: proxy.log().count(b'exceed login-memory') > 200, 'most of them to be closed', 60)
+        with cluster.connect() as client:
+            check_equal(client.get('AUTH', 'pw'), b'OK')
+            check_equal(client.get('SET', 'k', 'v'), b'OK')
+        check(b'memory_full' not in proxy.log(), 'memory is not full')
+        for stranger in strangers:
+            stranger.close()
+        with Connection(proxy.address, 60) as talker:  # and none collects errors that it does not read
+            try:
+                for _ in range(200):
+                    talker.send_raw(b'PING\r\n' * 10000)
+            except OSError:
+                pass
+            wait_for(lambda: b'unread replies exceed' in proxy.log(), 'the talker to be closed', 60)
+
+
+@suite.case('who does not log in within login-timeout is closed, at the proxy and at a backend; others stay')
+def _(run):
+    password = {'requirepass': 'pw', 'login-timeout': '1s'}
+    with Cluster(backends=1, partitions=1, backend_options={'backend': password}, proxy_options={'proxy': password}) as cluster:
+        for name, address in (('proxy', cluster.proxies[0].address), ('partition', cluster.backends[0].addresses[0])):
+            with Connection(address) as good, Connection(address) as silent:
+                check_equal(good.get('AUTH', 'pw'), b'OK', name)
+                reply = silent.read(timeout=60)
+                check(reply[0] == '-' and b'login-timeout' in reply[1], '%s: %r' % (name, reply))
+                silent.read_until_closed(60)
+                check_equal(good.get('SET', 'k', name), b'OK', name)
+                check_equal(good.get('GET', 'k'), name.encode(), name)
+    options = {'proxy': {'login-timeout': '1ms'}}
+    with Cluster(backends=1, partitions=1, proxy_options=options) as cluster, cluster.connect() as client, \
+            cluster.connect() as other:  # nobody needs a password
+        wait_for(lambda: int(fields(other, client.get('CLIENT', 'ID'))['age']) >= 3, 'time to pass', 60)
+        check_equal(client.get('PING'), b'PONG')
+
+
+@suite.case('CLIENT LIST shows what a client holds: requests, arguments, a transaction, channels, unread replies')
+def _(run):
+    with Cluster(backends=1, partitions=1) as cluster, cluster.connect() as client, cluster.connect() as other:
+        number = client.get('CLIENT', 'ID')
+        idle = {name: int(fields(other, number)[name]) for name in ('qbuf', 'qbuf-free', 'argv-mem', 'multi-mem', 'tot-mem')}
+        check_equal((idle['qbuf'], idle['qbuf-free'], idle['multi-mem']), (0, 0, 0))
+        client.send_raw(b'*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5000\r\n' + b'x' * 1000)
+        wait_for(lambda: int(fields(other, number)['qbuf']) >= 1000, 'the half request to be seen')
+        half = fields(other, number)
+        check(int(half['qbuf']) < 1100, half['qbuf'])
+        check(4000 <= int(half['qbuf-free']) < 8000, half['qbuf-free'])
+        check(0 < int(half['argv-mem']) < 1000, half['argv-mem'])
+        check(int(half['tot-mem']) >= idle['tot-mem'] + 5000, half['tot-mem'])
+        client.send_raw(b'x' * 4000 + b'\r\n')
+        check_equal(client.read()[1], b'OK')
+        client.get('MULTI')
+        client.get('SET', 'k', 'x' * 100000)
+        check(int(fields(other, number)['multi-mem']) >= 100000, 'multi-mem')
+        check(int(fields(other, number)['tot-mem']) >= idle['tot-mem'] + 100000, 'tot-mem in MULTI')
+        check_equal(client.get('DISCARD'), b'OK')
+        client.send('SUBSCRIBE', *['%0500d' % i for i in range(100)])
+        for _ in range(100):
+            client.read()
+        check(int(fields(other, number)['tot-mem']) >= idle['tot-mem'] + 50000, 'tot-mem with channels')
+        client.send('UNSUBSCRIBE')
+        for _ in range(100):
+            client.read()
+        wait_for(lambda: int(fields(other, number)['tot-mem']) < idle['tot-mem'] + 20000, 'all of it to be given back')
+
+
+@suite.case('the channels and patterns of a client are limited, and the refusal names the limit')
+def _(run):
+    options = {'proxy': {'client-subscription-limit': '1mb'}}
+    with Cluster(backends=1, partitions=1, proxy_options=options) as cluster, cluster.connect() as client, \
+            cluster.connect() as other:
+        for word in ('SUBSCRIBE', 'PSUBSCRIBE', 'SSUBSCRIBE'):
+            reply = client.get(word, *['%01000d' % i for i in range(1000)])
+            check(isinstance(reply, ReplyError) and 'client-subscription-limit (1048576 bytes)' in str(reply), repr(reply))
+        client.send('SUBSCRIBE', *['%01000d' % i for i in range(200)])
+        for i in range(200):
+            check_equal(value(client.read())[2], i + 1)
+        reply = client.get('PSUBSCRIBE', *['%01000d*' % i for i in range(400)])
+        check(isinstance(reply, ReplyError) and 'client-subscription-limit' in str(reply), repr(reply))
+        check_equal(other.get('PUBLISH', '%01000d' % 7, 'hi'), 1)
+        check_equal(value(client.read())[2], b'hi')
+
+
+@suite.case('a namespace\'s clients hold its memory-limit at most: the one that holds most is closed, other tenants stay')
+def _(run):
+    namespaces = {'greedy': {'token': 'greedy', 'memory-limit': '4mb'}, 'modest': {'token': 'modest'}}
+    with Cluster(backends=1, partitions=1, namespaces=namespaces) as cluster:
+        proxy = cluster.proxies[0]
+        with cluster.connect() as modest, cluster.connect() as small:
+            check_equal(modest.get('AUTH', 'modest'), b'OK')
+            check_equal(small.get('AUTH', 'greedy'), b'OK')
+            for what in ('request', 'transaction', 'channels'):
+                closed = proxy.log().count(b'memory-limit of its namespace')
+                with cluster.connect() as greedy:
+                    check_equal(greedy.get('AUTH', 'greedy'), b'OK')
+                    if what == 'request':
+                        greedy.send_raw(b'*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$9000000\r\n' + b'x' * 8000000)
+                    elif what == 'transaction':
+                        greedy.send_many([['MULTI']] + [['SET', 'k', 'x' * 10000]] * 600)
+                    else:
+                        greedy.send('SUBSCRIBE', *['%01000d' % i for i in range(6000)])
+                    wait_for(lambda: proxy.log().count(b'memory-limit of its namespace') > closed, what + ': to be closed', 60)
+                check_equal(small.get('SET', 'k', what), b'OK')
+                check_equal(modest.get('SET', 'k', what), b'OK')
+            wait_for(lambda: re.search(r'scree_proxy_namespace_memory_bytes{namespace="greedy"} \d{1,5}\n',
+                                       proxy.http('/metrics')[1]), 'the memory to be given back', 60)
+
+
+if __name__ == '__main__':
+    suite.main()
