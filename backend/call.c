@@ -5,6 +5,7 @@
 #include "backend/settings.h"
 #include "backend/stats.h"
 #include "shared/check.h"
+#include "shared/glob.h"
 #include "shared/number.h"
 
 #include <stdarg.h>
@@ -108,6 +109,15 @@ bool call_int64(struct call *call, uint32_t index, int64_t *value)
     if (number_parse_int64(call->argv[index], value))
         return true;
     call_error(call, ERR_NOT_INTEGER);
+    return false;
+}
+
+bool call_pattern(struct call *call, uint32_t index)
+{
+    CHECK(index < call->argc);
+    if (glob_is_bounded(call->argv[index]))
+        return true;
+    call_errorf(call, "ERR pattern is longer than %d bytes", GLOB_PATTERN_MAX);
     return false;
 }
 

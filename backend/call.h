@@ -56,5 +56,7 @@ struct space *call_space(struct call *call, uint8_t database);
 uint64_t call_random(struct call *call);
 /* Argument as integer; replies ERR_NOT_INTEGER and returns false when it is none. */
 bool call_int64(struct call *call, uint32_t index, int64_t *value);
+/* Is the argument a pattern that is not too long (glob.h)? Else replies so. */
+bool call_pattern(struct call *call, uint32_t index);
 /* Argument as integer above 0; replies `error` and returns false when it is none. */
 bool call_positive(struct call *call, uint32_t index, const char *error, uint64_t *number);

@@ -4,6 +4,7 @@
 #include "backend/session.h"
 #include "backend/stats.h"
 #include "shared/check.h"
+#include "shared/glob.h"
 #include "shared/log.h"
 
 #include <stdlib.h>
@@ -52,6 +53,7 @@ static struct walk *hand_over(struct call *call, struct overlay_iter *iter, size
     walk->row = row;
     walk->now_ms = call->now_ms;
     out_init(&walk->behind);
+    arena_init(&walk->arena);
     list_init(&walk->ready);
     list_push(&call->partition->walks, &walk->link);
     call->session->walk = walk;
@@ -93,7 +95,7 @@ void walk_search(struct call *call, struct overlay_iter *iter, size_t prefix_len
     }
     struct walk *walk = hand_over(call, iter, prefix_len, UINT64_MAX, row);
     walk->match = match;
-    walk->pattern = copy_bytes(pattern);
+    walk->pattern = glob_new(&walk->arena, pattern, false);
     if (overlay_iter_valid(iter))
         walk->first = copy_bytes(overlay_iter_key(iter));
     walk->is_new_row = true;
@@ -111,7 +113,7 @@ void walk_free(struct walk *walk)
     list_remove(&walk->ready);
     overlay_iter_free(walk->iter);
     out_clear(&walk->behind);
-    free((char *)walk->pattern.data);
+    arena_fini(&walk->arena);
     free((char *)walk->first.data);
     free(walk);
 }

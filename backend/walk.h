@@ -47,9 +47,10 @@ struct walk {
     walk_row_fn *row;
     unsigned how;
     walk_match_fn *match; /* NULL: all do */
-    struct bytes pattern; /* what match looks for; the walk's own */
-    struct bytes first;   /* key of the row that it began with, likewise */
-    uint64_t now_ms;      /* when the command ran */
+    struct glob *pattern; /* what match looks for; in the arena */
+    struct arena arena;
+    struct bytes first; /* key of the row that it began with, likewise */
+    uint64_t now_ms;    /* when the command ran */
     bool is_counting;
     uint64_t observed; /* while it counts: the ticket that its reply waits for */
     bool is_open;      /* its first part was handed to the stream */
@@ -64,8 +65,8 @@ bool walk_is_allowed(const struct call *call);
  * session. False: the store failed (error replied), or there were fewer rows. */
 bool walk_rows(struct call *call, struct sub_iter *it, uint64_t rows, walk_row_fn *row,
                unsigned how);
-/* Replies an array of the rows that match, of an iterator that stands on its first; takes the iterator. Only where
- * walk_is_allowed. */
+/* Replies an array of the rows that match, of an iterator that stands on its first; takes the iterator. The pattern is
+ * copied. Only where walk_is_allowed. */
 void walk_search(struct call *call, struct overlay_iter *iter, size_t prefix_len,
                  walk_match_fn *match, struct bytes pattern, walk_row_fn *row);
 

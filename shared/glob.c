@@ -1,7 +1,8 @@
 /*
  * A star first takes nothing; when the rest does not match, the last star takes one byte more and
  * the rest is tried again. Earlier stars never need another try: whatever they could leave over,
- * the last star can take. So the cost is at most pattern times text, with no recursion.
+ * the last star can take. So the cost is at most pattern times text, with no recursion; where that is much, the pattern is
+ * read first (glob_compiled.c).
  *
  * Redis' odd corners are kept: an unclosed [class ends with the pattern, ranges compare signed
  * bytes in either order, a lone \ at the end is itself, and of all patterns with stars only "*"
@@ -9,42 +10,87 @@
  */
 #include "shared/glob.h"
 
-static signed char fold(char c, bool nocase)
+#include "shared/glob_class.h"
+
+enum {
+    WORK_MAX = 64 * 1024
+}; /* pattern times text: beyond that it is worth to read the pattern first */
+
+signed char glob_fold(char c, bool nocase)
 {
     return (signed char)(nocase && c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c);
 }
 
-static bool in_range(signed char from, signed char to, signed char c, bool nocase)
+/* One item of a class: a byte, a range, or an escaped byte, whose case counts. */
+struct item {
+    signed char from;
+    signed char to;
+    bool is_exact;
+};
+
+/* The item at *at, which moves behind it. False: the class ends there. */
+static bool class_next(struct bytes pattern, size_t *at, struct item *item)
 {
-    signed char first = fold(from, nocase);
-    signed char last = fold(to, nocase);
-    signed char at = fold(c, nocase);
-    return from <= to ? at >= first && at <= last : at >= last && at <= first;
+    const char *p = pattern.data + *at;
+    size_t left = pattern.len - *at;
+    if (left == 0 || *p == ']')
+        return false;
+    *item = (struct item){p[0], p[0], false};
+    if (left >= 2 && p[0] == '\\') {
+        *item = (struct item){p[1], p[1], true};
+        *at += 2;
+    } else if (left >= 3 && p[1] == '-') {
+        item->to = p[2];
+        *at += 3;
+    } else {
+        *at += 1;
+    }
+    return true;
+}
+
+static bool item_takes(const struct item *item, char c, bool nocase)
+{
+    signed char first = glob_fold(item->from, nocase);
+    signed char last = glob_fold(item->to, nocase);
+    signed char at = glob_fold(c, nocase);
+    if (item->is_exact)
+        return item->from == (signed char)c;
+    return item->from <= item->to ? at >= first && at <= last : at >= last && at <= first;
+}
+
+/* Is the class that begins at *at negated? Moves *at behind the ^. */
+static bool class_begin(struct bytes pattern, size_t *at)
+{
+    bool negated = *at < pattern.len && pattern.data[*at] == '^';
+    *at += negated;
+    return negated;
 }
 
 /* Does `c` belong to the class whose '[' stands before *at? Moves *at behind the class. */
 static bool match_class(struct bytes pattern, size_t *at, char c, bool nocase)
 {
-    const char *p = pattern.data;
-    size_t i = *at;
-    bool negated = i < pattern.len && p[i] == '^';
+    struct item item;
     bool found = false;
-    if (negated)
-        i++;
-    for (; i < pattern.len && p[i] != ']'; i++) {
-        size_t left = pattern.len - i;
-        if (left >= 2 && p[i] == '\\') {
-            i++;
-            found |= p[i] == c;
-        } else if (left >= 3 && p[i + 1] == '-') {
-            found |= in_range(p[i], p[i + 2], c, nocase);
-            i += 2;
-        } else {
-            found |= fold(p[i], nocase) == fold(c, nocase);
-        }
-    }
-    *at = i < pattern.len ? i + 1 : i;
+    bool negated = class_begin(pattern, at);
+    while (class_next(pattern, at, &item))
+        found |= item_takes(&item, c, nocase);
+    *at += *at < pattern.len;
     return found != negated;
+}
+
+struct glob_set glob_read_class(struct bytes pattern, size_t *at, bool nocase)
+{
+    struct item item;
+    struct glob_set set = {{0}};
+    bool negated = class_begin(pattern, at);
+    while (class_next(pattern, at, &item))
+        for (int c = 0; c < 256; c++)
+            if (item_takes(&item, (char)c, nocase))
+                glob_set_add(&set, (uint8_t)c);
+    *at += *at < pattern.len;
+    for (int i = 0; i < 4 && negated; i++)
+        set.bits[i] = ~set.bits[i];
+    return set;
 }
 
 /* Matches one byte against the element at *at (not a star). Moves *at behind the element. */
@@ -57,7 +103,7 @@ static bool match_one(struct bytes pattern, size_t *at, char c, bool nocase)
         return match_class(pattern, at, c, nocase);
     if (element == '\\' && *at < pattern.len)
         element = pattern.data[(*at)++];
-    return fold(element, nocase) == fold(c, nocase);
+    return glob_fold(element, nocase) == glob_fold(c, nocase);
 }
 
 static bool match(struct bytes pattern, struct bytes text, bool nocase)
@@ -93,14 +139,25 @@ static bool match(struct bytes pattern, struct bytes text, bool nocase)
     return p == pattern.len;
 }
 
+static bool match_any(struct bytes pattern, struct bytes text, bool nocase)
+{
+    if (text.len <= WORK_MAX / (pattern.len + 1))
+        return match(pattern, text, nocase);
+    struct arena arena;
+    arena_init(&arena);
+    bool fits = glob_fits(glob_new(&arena, pattern, nocase), text);
+    arena_fini(&arena);
+    return fits;
+}
+
 bool glob_match(struct bytes pattern, struct bytes text)
 {
-    return match(pattern, text, false);
+    return match_any(pattern, text, false);
 }
 
 bool glob_match_nocase(struct bytes pattern, struct bytes text)
 {
-    return match(pattern, text, true);
+    return match_any(pattern, text, true);
 }
 
 bool glob_is_literal(struct bytes pattern)

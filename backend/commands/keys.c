@@ -389,11 +389,6 @@ void cmd_move(struct call *call)
 
 /* ---- the whole keyspace ---- */
 
-static bool name_matches(struct bytes pattern, struct bytes key)
-{
-    return bytes_equal(pattern, BYTES("*")) || glob_match(pattern, key);
-}
-
 /* walk_match_fn */
 static bool key_matches(const struct walk *walk, struct bytes row_key, struct bytes value)
 {
@@ -402,7 +397,7 @@ static bool key_matches(const struct walk *walk, struct bytes row_key, struct by
     struct metadata meta;
     uint16_t slot;
     return decode_metadata_key(row_key, &space, &slot, &key) && decode_metadata(value, &meta) &&
-           !(meta.expire_ms && walk->now_ms > meta.expire_ms) && name_matches(walk->pattern, key);
+           !(meta.expire_ms && walk->now_ms > meta.expire_ms) && glob_fits(walk->pattern, key);
 }
 
 /* walk_row_fn */
@@ -424,19 +419,21 @@ static void keys_in_steps(struct call *call, struct bytes pattern)
 
 void cmd_keys(struct call *call)
 {
-    struct bytes pattern = call->argv[1];
     int64_t count = 0;
+    if (!call_pattern(call, 1))
+        return;
     if (call->space->keys > WALK_STEP_ROWS && walk_is_allowed(call)) {
-        keys_in_steps(call, pattern);
+        keys_in_steps(call, call->argv[1]);
         return;
     }
+    struct glob *pattern = glob_new(call->arena, call->argv[1], false);
     for (int pass = 0; pass < 2 && !call->failed; pass++) {
         struct key_iter it;
         if (pass == 1)
             reply_array(&call->reply, count);
         key_iter_init(call, call->space, 0, NONE, &it);
         while (key_iter_next(&it)) {
-            if (!name_matches(pattern, it.key))
+            if (!glob_fits(pattern, it.key))
                 continue;
             if (pass == 0)
                 count++;

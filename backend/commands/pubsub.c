@@ -36,6 +36,9 @@ static void confirm(struct call *call, const char *word, enum channel_kind kind,
 static void subscribe(struct call *call, enum channel_kind kind)
 {
     struct follower *follower = &call->session->subscriber.kinds[kind];
+    for (uint32_t i = 1; i < call->argc; i++)
+        if (kind == CHANNEL_PATTERN && !call_pattern(call, i))
+            return;
     for (uint32_t i = 1; i < call->argc; i++) {
         (void)interest_add(set_of(call, kind), follower, call->argv[i]);
         confirm(call, CHANNEL_WORDS[kind].subscribed, kind, &call->argv[i]);
@@ -153,6 +156,8 @@ static void list_channels(struct call *call, enum channel_kind kind)
                     (int)call->argv[1].len, call->argv[1].data);
         return;
     }
+    if (call->argc == 3 && !call_pattern(call, 2))
+        return;
     for (int pass = 0; pass < 2; pass++) {
         if (pass == 1)
             reply_array(&call->reply, count);

@@ -21,7 +21,7 @@ static const struct bytes NONE = {NULL, 0};
 struct scan_options {
     uint64_t cursor;
     int64_t count;
-    struct bytes pattern; /* data NULL: all */
+    struct glob *pattern; /* in the arena; NULL: all */
     struct bytes type;    /* data NULL: all */
 };
 
@@ -38,7 +38,8 @@ static bool options_parse(struct call *call, uint32_t from, bool may_type,
                           struct scan_options *options)
 {
     options->count = DEFAULT_COUNT;
-    options->pattern = options->type = NONE;
+    options->pattern = NULL;
+    options->type = NONE;
     for (uint32_t i = from; i < call->argc; i += 2) {
         bool has_value = i + 1 < call->argc;
         if (has_value && bytes_is(call->argv[i], "count")) {
@@ -47,7 +48,9 @@ static bool options_parse(struct call *call, uint32_t from, bool may_type,
             if (options->count >= 1)
                 continue;
         } else if (has_value && bytes_is(call->argv[i], "match")) {
-            options->pattern = call->argv[i + 1];
+            if (!call_pattern(call, i + 1))
+                return false;
+            options->pattern = glob_new(call->arena, call->argv[i + 1], false);
             continue;
         } else if (has_value && may_type && bytes_is(call->argv[i], "type")) {
             options->type = call->argv[i + 1];
@@ -61,7 +64,7 @@ static bool options_parse(struct call *call, uint32_t from, bool may_type,
 
 static bool matches(const struct scan_options *options, struct bytes name)
 {
-    return !options->pattern.data || glob_match(options->pattern, name);
+    return !options->pattern || glob_fits(options->pattern, name);
 }
 
 /* Elements found, collected before the reply's header can be written. */

@@ -99,6 +99,15 @@ static bool naive_match(struct bytes pattern, struct bytes text, bool nocase)
     return table[0][0];
 }
 
+static bool fits(struct bytes pattern, struct bytes text, bool nocase)
+{
+    struct arena arena;
+    arena_init(&arena);
+    bool result = glob_fits(glob_new(&arena, pattern, nocase), text);
+    arena_fini(&arena);
+    return result;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
     if (size < 1)
@@ -111,6 +120,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
     struct bytes text = {(const char *)input + 1 + len, rest < TEXT_MAX ? rest : TEXT_MAX};
     CHECK(glob_match(pattern, text) == naive_match(pattern, text, false));
     CHECK(glob_match_nocase(pattern, text) == naive_match(pattern, text, true));
+    CHECK(fits(pattern, text, false) == naive_match(pattern, text, false));
+    CHECK(fits(pattern, text, true) == naive_match(pattern, text, true));
     if (glob_is_literal(pattern))
         CHECK(glob_match(pattern, text) == bytes_equal(pattern, text));
     return 0;

@@ -166,6 +166,27 @@ def _(run):
                 check_equal(str(reply), 'ERR string exceeds maximum allowed size (proto-max-bulk-len)', name)
 
 
+@suite.case('hostile patterns hold up nobody, and longer ones than 16 KiB are refused by name')
+def _(run):
+    hostile = b'*[' + b'b' * 10000 + b']'
+    steps = b'*a?' + b'a' * 10000 + b'?c*'
+    with Cluster(backends=1, partitions=2, proxies=1) as cluster:
+        for name, address, _ in both(cluster):
+            with Connection(address, 20 * harness.SLOW) as connection:
+                connection.call('SADD', 's', b'a' * (4 * MB))
+                for pattern in (hostile, steps):
+                    check_equal(connection.get('SSCAN', 's', '0', 'MATCH', pattern), [b'0', []], name)
+                    check_equal(connection.get('KEYS', pattern), [], name)
+                longer = b'*?' + b'a' * 16384
+                for words in (('KEYS', longer), ('SSCAN', 's', '0', 'MATCH', longer), ('SCAN', '0', 'MATCH', longer)):
+                    check_equal(str(connection.get(*words)), 'ERR pattern is longer than 16384 bytes', name)
+                check_equal(connection.get('KEYS', b'k' * 20000), [], name)  # it matches itself only
+            with Connection(address, 20 * harness.SLOW) as connection:
+                if name == 'partition':
+                    check_equal(str(connection.get('PSUBSCRIBE', longer)), 'ERR pattern is longer than 16384 bytes')
+        check_alive(cluster)
+
+
 @suite.case('a half-closed client still gets all its replies')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1) as cluster:

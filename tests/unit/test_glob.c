@@ -18,15 +18,29 @@ static bool guarded(bool (*match)(struct bytes, struct bytes), struct bytes patt
     return result;
 }
 
+/* The same of a pattern that was read first. */
+static bool fits(struct bytes pattern, struct bytes text)
+{
+    struct arena arena;
+    arena_init(&arena);
+    struct glob *glob = glob_new(&arena, pattern, false);
+    bool result = glob_fits(glob, text);
+    ck_assert(glob_fits(glob, text) == result);
+    arena_fini(&arena);
+    return result;
+}
+
 static void yes(const char *pattern, const char *text)
 {
     ck_assert_msg(guarded(glob_match, bytes_of(pattern), bytes_of(text)), "%s ~ %s", pattern, text);
+    ck_assert_msg(guarded(fits, bytes_of(pattern), bytes_of(text)), "%s fits %s", pattern, text);
 }
 
 static void no(const char *pattern, const char *text)
 {
     ck_assert_msg(!guarded(glob_match, bytes_of(pattern), bytes_of(text)), "%s ~ %s", pattern,
                   text);
+    ck_assert_msg(!guarded(fits, bytes_of(pattern), bytes_of(text)), "%s fits %s", pattern, text);
 }
 
 START_TEST(plain_text_matches_itself_only)
@@ -152,6 +166,60 @@ START_TEST(many_stars_against_a_long_text_stay_cheap)
 }
 END_TEST
 
+/* Byte by byte and element by element these are 20 000 million steps each: they would not end in the time of a test. */
+START_TEST(a_hostile_pattern_costs_little_more_than_the_text)
+{
+    enum { TEXT = 2 << 20, ELEMENTS = 10000 };
+    char *text = malloc(TEXT);
+    char *pattern = malloc(ELEMENTS + 8);
+    memset(text, 'a', TEXT);
+    memset(pattern, 'b', ELEMENTS + 8);
+    memcpy(pattern, "*[", 2);
+    pattern[ELEMENTS] = ']';
+    ck_assert(!glob_match((struct bytes){pattern, ELEMENTS + 1}, (struct bytes){text, TEXT}));
+    text[TEXT - 1] = 'b';
+    ck_assert(glob_match((struct bytes){pattern, ELEMENTS + 1}, (struct bytes){text, TEXT}));
+
+    memset(pattern, 'a', ELEMENTS);
+    memcpy(pattern, "*a?", 3);
+    memcpy(pattern + ELEMENTS, "?c*", 3);
+    ck_assert(!glob_match((struct bytes){pattern, ELEMENTS + 3}, (struct bytes){text, TEXT}));
+    text[TEXT - 1] = 'c';
+    ck_assert(glob_match((struct bytes){pattern, ELEMENTS + 3}, (struct bytes){text, TEXT}));
+    ck_assert(glob_match_nocase((struct bytes){pattern, ELEMENTS + 3}, (struct bytes){text, TEXT}));
+    free(text);
+    free(pattern);
+}
+END_TEST
+
+/* Random patterns of few letters: both ways agree, also where a segment is longer than a word of bits. */
+START_TEST(a_pattern_that_was_read_first_matches_the_same_texts)
+{
+    static const char *const parts[] = {"a",    "b",   "?",          "*",   "[ab]",
+                                        "[^a]", "\\b", "aaaaaaaaab", "[a-", "b]"};
+    unsigned random = 1;
+    int matched = 0;
+    for (int round = 0; round < 20000; round++) {
+        char pattern[1024] = "";
+        char text[200];
+        for (unsigned i = 0, count = 1 + (random >> 8) % (round % 10 ? 6 : 90); i < count; i++) {
+            random = random * 1103515245 + 12345;
+            (void)strcat(pattern, parts[(random >> 16) % 10]);
+        }
+        size_t len = (random >> 10) % (round % 10 ? 12 : sizeof text);
+        for (size_t i = 0; i < len; i++) {
+            random = random * 1103515245 + 12345;
+            text[i] = (random >> 16) % 8 ? 'a' : 'b';
+        }
+        bool expected = glob_match(bytes_of(pattern), (struct bytes){text, len});
+        matched += expected;
+        ck_assert_msg(fits(bytes_of(pattern), (struct bytes){text, len}) == expected, "%s ~ %.*s",
+                      pattern, (int)len, text);
+    }
+    ck_assert_int_gt(matched, 1000);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("glob");
@@ -169,6 +237,8 @@ int main(void)
     tcase_add_test(tests, nocase_folds_ascii_letters);
     tcase_add_test(tests, a_pattern_is_literal_without_special_bytes);
     tcase_add_test(tests, many_stars_against_a_long_text_stay_cheap);
+    tcase_add_test(tests, a_hostile_pattern_costs_little_more_than_the_text);
+    tcase_add_test(tests, a_pattern_that_was_read_first_matches_the_same_texts);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
