@@ -375,6 +375,11 @@ static const char *refuse_nested(struct call *call, const struct nested *nested)
         return "ERR This Redis command is not allowed from script";
     if (command_is_walled(command, session_namespace(call->session)))
         return error_text(ERR_OPERATOR_ONLY);
+    if (call->session->slots &&
+        (command->route == ROUTE_ALL_SHARDS || command->route == ROUTE_CURSOR))
+        return "ERR This command concerns the keys of all shards, and a script sees those of one: "
+               "it "
+               "is not allowed from script while there are several shards";
     const char *refused = acl_gate_script(call);
     if (refused) {
         overlay_unwind_end(call->partition->overlay); /* it is in the log now */

@@ -7,6 +7,8 @@
 #include "backend/blocking.h"
 #include "backend/notify.h"
 #include "backend/partition.h"
+#include "backend/session.h"
+#include "backend/slot_set.h"
 #include "backend/tracking.h"
 #include "shared/check.h"
 #include "shared/namespace.h"
@@ -123,6 +125,18 @@ static void entry_expire(struct call *call, struct entry *entry)
     entry->meta = (struct metadata){0};
 }
 
+/* The key is on another shard: only a script or SORT asks for it here, whose keys a proxy cannot know. */
+static void refuse_slot(struct call *call, struct bytes key)
+{
+    if (call->in_script)
+        call_error_text(call, "ERR Script attempted to access a non local key in a cluster node");
+    else
+        call_errorf(call,
+                    "ERR the key '%.*s' is on another shard: all keys that one command reaches "
+                    "must be on one, for which a common {tag} in their names sees",
+                    (int)(key.len < 128 ? key.len : 128), key.data);
+}
+
 bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
                       enum open_flag flags, struct entry *entry)
 {
@@ -130,6 +144,10 @@ bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
     entry->key = key;
     entry->space = space;
     entry->slot = slot_rule_slot(call->slot_rule, key);
+    if (call->session && !slot_set_has(call->session->slots, entry->slot)) {
+        refuse_slot(call, key);
+        return false;
+    }
     entry->row_key = encode_metadata_key(call->arena, space->name, entry->slot, key);
     struct bytes value;
     int err = row_get(call, CF_METADATA, entry->row_key, &value);

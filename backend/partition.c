@@ -575,6 +575,7 @@ struct partition *partition_new(struct server *server, uint32_t index, struct lo
     acl_log_init(&partition->acl_log);
     list_init(&partition->sessions);
     list_init(&partition->monitors);
+    list_init(&partition->slot_sets);
     list_init(&partition->overdue);
     list_init(&partition->walks);
     list_init(&partition->walks_ready);

@@ -60,6 +60,7 @@ struct partition {
     struct task walk_task;   /* walk_run, when */
     bool walk_is_posted;
     struct list monitors;     /* of sessions that gave MONITOR */
+    struct list slot_sets;    /* of sessions that belong to a proxy with several shards */
     struct messages messages; /* of the command being run */
     struct upkeep *upkeep;
     struct backup *backup;

@@ -9,6 +9,7 @@
 #include "backend/partition.h"
 #include "backend/server.h"
 #include "backend/settings.h"
+#include "backend/slot_set.h"
 #include "backend/stats.h"
 #include "backend/walk.h"
 #include "shared/check.h"
@@ -91,6 +92,7 @@ static void session_free(struct session *session)
     server_client_left(partition->server);
     session->magic = 0;
     guest_fini(&session->guest);
+    session_set_slots(session, NULL);
     free(session);
 }
 
@@ -159,9 +161,16 @@ static void on_drain(void *owner)
         walk_wake(session->walk);
 }
 
+void session_set_slots(struct session *session, struct slot_set *slots)
+{
+    slot_set_unref(session->slots);
+    session->slots = slots;
+}
+
 void session_reset(struct session *session)
 {
     session_use(session, (struct bytes){"", 0}, 0, NULL);
+    session_set_slots(session, NULL);
     session->resp = 2;
     session->reply_mode = REPLY_MODE_ON;
     session->is_authenticated = !settings_needs_password(session->partition->settings);

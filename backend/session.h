@@ -39,6 +39,7 @@ enum { SESSION_MAGIC = 0x5e5510f1 };
 
 struct acl_user;
 struct partition;
+struct slot_set;
 struct space;
 struct waiter;
 struct walk;
@@ -87,6 +88,7 @@ struct session {
     struct space *space;         /* cached; see session_space */
     uint64_t space_generation;
     struct slot_rule *slot_rule; /* heap; NULL: the {tag} rule */
+    struct slot_set *slots;      /* its proxy's map gives us these, with a reference; NULL: all */
     char *name;                  /* CLIENT SETNAME; heap, NULL: none */
     char *lib_name;
     char *lib_version;
@@ -138,6 +140,8 @@ struct bytes session_namespace(const struct session *session);
 /* How many databases SELECT knows. */
 int session_databases(const struct session *session);
 void session_select(struct session *session, uint8_t db);
+/* Its proxy's map gives these slots to this partition; takes the reference. NULL: all of them. */
+void session_set_slots(struct session *session, struct slot_set *slots);
 /* Switches the namespace and the database; the rule may be NULL. All are copied. */
 void session_use(struct session *session, struct bytes name, uint8_t db,
                  const struct slot_rule *rule);

@@ -81,6 +81,7 @@ static void write_greeting(struct upstream *upstream)
         upstream_write_words(out, (const char *const[]){"SCREE", "AUTH", secret}, 3);
         upstream->greetings++;
         upstream_push_own(upstream, PART_GREETING);
+        upstream_tell_slots(upstream, out);
     }
     if (upstream->resp == 3) {
         upstream_write_words(out, (const char *const[]){"HELLO", "3"}, 2);

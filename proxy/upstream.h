@@ -72,6 +72,7 @@ struct upstream {
     struct part *last;
     struct part *undecided; /* the first that has not timed out */
     uint32_t in_flight;
+    uint32_t generation;  /* of the map whose slots the backend was told */
     uint32_t heard_ms;    /* last time bytes came, or it opened */
     uint64_t answered_us; /* when the last request was answered; monotonic */
     struct resp_skip skip;

@@ -96,6 +96,8 @@ void upstream_take_resend(struct upstream *upstream, struct part **first);
 
 /* Writes a command of C strings. */
 void upstream_write_words(struct out *out, const char *const *words, int count);
+/* Appends SCREE SLOTS: which slots the map in force gives the shard. */
+void upstream_tell_slots(struct upstream *upstream, struct out *out);
 /* Sends a command of one word whose reply is of this kind. */
 void upstream_send_own(struct upstream *upstream, enum part_kind kind, const char *word);
 /* Bytes came (stream_events.on_data). */

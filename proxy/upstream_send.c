@@ -4,6 +4,8 @@
 #include "proxy/upstream_inner.h"
 
 #include "proxy/client.h"
+#include "proxy/proxy.h"
+#include "proxy/worker.h"
 #include "shared/namespace.h"
 
 #include <stdio.h>
@@ -31,13 +33,42 @@ void upstream_send_own(struct upstream *upstream, enum part_kind kind, const cha
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* Tells the backend where the following frames belong. */
+/* The slots of a shard, "0-5460 7000". */
+static void print_slots(const struct shard_map *map, int shard, struct out *out)
+{
+    unsigned slot = 0;
+    unsigned first;
+    unsigned last;
+    while (shard_map_next_range(map, shard, &slot, &first, &last))
+        out_printf(out, first == last ? "%s%u" : "%s%u-%u", out->bytes ? " " : "", first, last);
+}
+
+void upstream_tell_slots(struct upstream *upstream, struct out *out)
+{
+    const struct shard_map *map = upstream->worker->snapshot->map;
+    int shard = shard_map_named(map, bytes_of(upstream->node->name));
+    struct out slots;
+    upstream->generation = upstream->worker->generation;
+    if (shard < 0) /* it was removed from the map, and answers what it was asked before */
+        return;
+    out_init(&slots);
+    print_slots(map, shard, &slots);
+    out_printf(out, "*3\r\n$5\r\nSCREE\r\n$5\r\nSLOTS\r\n$%zu\r\n", slots.bytes);
+    out_move(out, &slots);
+    out_write(out, "\r\n", 2);
+    upstream_push_own(upstream,
+                      PART_PROBE); /* its answer does not matter: older backends refuse it */
+}
+
+/* Tells the backend where the following frames belong, and which slots it has since the map changed. */
 static void write_switch(struct upstream *upstream, struct place *place)
 {
     struct out *out = upstream->out;
     char db[8];
     int len = snprintf(db, sizeof(db), "%u", place->db);
     if (*upstream_config(upstream)->upstream_secret) {
+        if (upstream->generation != upstream->worker->generation)
+            upstream_tell_slots(upstream, out);
         const struct slot_rule tag = {.kind = SLOT_RULE_TAG};
         char rule[SLOT_RULE_TEXT_MAX];
         size_t rule_len = slot_rule_format(place->entry ? &place->entry->slot_rule : &tag, rule);

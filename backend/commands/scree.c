@@ -7,6 +7,7 @@
 #include "backend/script/script.h"
 #include "backend/session.h"
 #include "backend/settings.h"
+#include "backend/slot_set.h"
 #include "shared/command_reply.h"
 #include "shared/number.h"
 
@@ -49,6 +50,18 @@ void cmd_scree_use(struct call *call)
                     has_rule && rule.kind != SLOT_RULE_TAG ? &rule : NULL);
         reply_ok(&call->reply);
     }
+}
+
+/* SCREE SLOTS ranges. */
+void cmd_scree_slots(struct call *call)
+{
+    struct slot_set *slots;
+    if (!slot_set_get(&call->partition->slot_sets, call->argv[2], &slots)) {
+        call_error_text(call, "ERR invalid ranges of slots");
+        return;
+    }
+    session_set_slots(call->session, slots);
+    reply_ok(&call->reply);
 }
 
 /* SCREE DROP idle-ms: 1 when the namespace is gone now, 0 when somebody used it since. */

@@ -273,14 +273,15 @@ def _(run):
 
 @suite.case('namespaces and limits of proxy.ini reload too; what needs a restart is named')
 def _(run):
-    with Cluster(backends=1, partitions=2, proxies=1, namespaces={'one': {'token': 'token-one'}}) as cluster:
+    with Cluster(backends=1, partitions=2, proxies=1, namespaces={'one': {'token': 'token-one'}},
+                 proxy_options={'proxy': {'requirepass': 'operator'}}) as cluster:
         proxy = cluster.proxies[0]
         with cluster.connect() as client, cluster.connect() as admin:
-            for connection in (client, admin):
-                check_equal(connection.get('AUTH', 'token-one'), b'OK')
+            for connection, secret in ((client, 'token-one'), (admin, 'operator')):
+                check_equal(connection.get('AUTH', secret), b'OK')
             client.call('SET', 'k', 'in one')
             proxy.namespaces = {'one': {'token': 'token-one'}, 'two': {'token': 'token-two'}}
-            proxy.options = {'proxy': {'maxclients': 3, 'workers': 5}}
+            proxy.options = {'proxy': {'requirepass': 'operator', 'maxclients': 3, 'workers': 5}}
             proxy.write_config()
             reply = admin.get('SCREE', 'RELOAD')
             check('workers' in repr(reply), 'the reload does not say that workers needs a restart: %r' % reply)

@@ -1,0 +1,32 @@
+/*
+ * slot_set.h - which slots a proxy's shard map gives to this partition.
+ *
+ *   proxy ── SCREE SLOTS "0-5460 7000" ──► session ──► slot set, one for all sessions that were told the same
+ *   keyspace_open(key) ─► is the key's slot in the session's set? ─► no: an error, the key is on another shard
+ *
+ * Proxies send requests by the keys that stand in them. What only the partition sees, the keys of a script or those
+ * that SORT's patterns name, may belong to another shard, where they would be missing or, once written, lost here.
+ */
+#pragma once
+
+#include "shared/bytes.h"
+#include "shared/list.h"
+#include "shared/slot.h"
+
+struct slot_set {
+    struct list link; /* in the partition's list */
+    uint32_t refs;
+    uint64_t words[SLOT_COUNT / 64];
+};
+
+/* The set of these ranges, with a reference for the caller; `sets` lists those in use. *set becomes NULL when it would
+ * hold every slot. False: the text is no list of ranges. */
+bool slot_set_get(struct list *sets, struct bytes ranges, struct slot_set **set);
+/* NULL is allowed. */
+void slot_set_unref(struct slot_set *set);
+
+/* NULL holds every slot. */
+static inline bool slot_set_has(const struct slot_set *set, uint16_t slot)
+{
+    return !set || set->words[slot / 64] >> slot % 64 & 1;
+}

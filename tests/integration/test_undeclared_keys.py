@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+"""Keys that only a shard sees, those of scripts and of SORT's patterns: answered right, or refused, never silently wrong."""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster, even_slots
+from harness import Suite, check, check_equal, wait_for
+from resp import ReplyError
+
+suite = Suite(__doc__)
+
+NON_LOCAL = 'Script attempted to access a non local key in a cluster node'
+GET = "return redis.call('get', ARGV[1])"
+SET = "return redis.call('set', ARGV[1], 'written')"
+
+
+def is_error(reply, part):
+    return isinstance(reply, ReplyError) and part in str(reply)
+
+
+def cluster_of(**options):
+    return Cluster(backends=1, partitions=3, **options)
+
+
+@suite.case('a script that reaches for a key of another shard gets an error, not nil')
+def _(run):
+    for proto in (2, 3):
+        with cluster_of() as cluster, cluster.connect(proto=proto) as client:
+            keys = [cluster.key_on(shard) for shard in range(3)]
+            for key in keys:
+                check_equal(client.get('SET', key, 'value of ' + key), b'OK')
+            for i, key in enumerate(keys):
+                near = cluster.key_on(i, 'near')
+                check_equal(client.get('EVAL', GET, 1, near, key), b'value of ' + key.encode(), 'on the same shard')
+                far = keys[(i + 1) % 3]
+                for script in (GET, SET):
+                    check(is_error(client.get('EVAL', script, 1, near, far), NON_LOCAL), 'EVAL on another shard')
+                reply = client.get('EVAL', "return redis.pcall('get', ARGV[1])", 1, near, far)
+                check(is_error(reply, NON_LOCAL), 'pcall: %r' % reply)
+                client.call('MULTI')
+                client.call('EVAL', GET, 1, near, far)
+                check(is_error(client.get('EXEC')[0], NON_LOCAL), 'in a transaction')
+            replies = [client.get('EVAL', GET, 0, keys[0]) for _ in range(6)]  # without keys it goes to any shard
+            check(all(reply == b'value of ' + keys[0].encode() or is_error(reply, NON_LOCAL) for reply in replies), replies)
+            check(any(is_error(reply, NON_LOCAL) for reply in replies), 'no shard but the first was asked: %r' % replies)
+            check_equal([client.get('GET', key) for key in keys], [b'value of ' + key.encode() for key in keys])
+
+
+@suite.case('functions too; and what a script would ask or empty all shards for is refused')
+def _(run):
+    library = """#!lua name=lib
+redis.register_function('f', function(keys, args) return redis.call('get', args[1]) end)
+"""
+    with cluster_of() as cluster, cluster.connect() as client:
+        keys = [cluster.key_on(shard) for shard in range(3)]
+        check_equal(client.get('MSET', *[word for key in keys for word in (key, key)]), b'OK')
+        check_equal(client.get('FUNCTION', 'LOAD', library), b'lib')
+        check_equal(client.get('FCALL', 'f', 1, keys[0], keys[0]), keys[0].encode())
+        check(is_error(client.get('FCALL', 'f', 1, keys[0], keys[1]), NON_LOCAL), 'FCALL')
+        for words in (['DBSIZE'], ['KEYS', '*'], ['SCAN', '0'], ['RANDOMKEY'], ['FLUSHALL'], ['FLUSHDB'], ['SWAPDB', '0', '1']):
+            reply = client.get('EVAL', 'return redis.call(unpack(ARGV))', 1, keys[0], *words)
+            check(is_error(reply, 'concerns the keys of all shards'), '%r in a script: %r' % (words, reply))
+        check_equal(client.get('DBSIZE'), 3)
+        check_equal(client.get('EVAL', "return redis.call('publish', 'c', 'm')", 1, keys[0]), 0)
+
+
+@suite.case('SORT with BY and GET answers when all keys are on one shard, and is refused when one is not')
+def _(run):
+    for proto in (2, 3):
+        with cluster_of() as cluster, cluster.connect(proto=proto) as client:
+            client.call('RPUSH', '{t}list', *range(1, 10))
+            client.call('RPUSH', 'list', *range(1, 10))
+            for i in range(1, 10):
+                client.call('MSET', 'w_%d' % i, 10 - i, 'o_%d' % i, 'x%d' % i, '{t}w_%d' % i, 10 - i, '{t}o_%d' % i, 'x%d' % i)
+            want = [b'x%d' % i for i in range(9, 0, -1)]
+            check_equal(client.get('SORT', '{t}list', 'BY', '{t}w_*', 'GET', '{t}o_*'), want, 'with a tag')
+            check_equal(client.get('SORT', 'list', 'BY', 'nosort', 'GET', '#'), [b'%d' % i for i in range(1, 10)])
+            for words in (['BY', 'w_*'], ['GET', 'o_*'], ['BY', 'w_*', 'GET', 'o_*'], ['BY', 'w_*', 'STORE', 'list']):
+                for command in ('SORT', 'SORT_RO'):
+                    if command == 'SORT' or 'STORE' not in words:
+                        reply = client.get(command, 'list', *words)
+                        check(is_error(reply, 'is on another shard'), '%s list %r: %r' % (command, words, reply))
+            check_equal(client.get('LLEN', 'list'), 9)
+
+
+@suite.case('namespaces with slot rules of their own, and one shard alone, reach what they may')
+def _(run):
+    namespaces = {'fixed': {'token': 'token-fixed', 'slot-rule': 'fixed:7'},
+                  'fields': {'token': 'token-fields', 'slot-rule': 'prefix:::1'}}
+    with cluster_of(namespaces=namespaces, proxy_options={'proxy': {'requirepass': 'outside'}}) as cluster:
+        with cluster.connect() as client:
+            check_equal(client.get('AUTH', 'token-fixed'), b'OK')
+            for key in range(20):
+                check_equal(client.get('SET', key, key), b'OK')
+                check_equal(client.get('EVAL', GET, 1, 'k', key), b'%d' % key)
+            check_equal(client.get('AUTH', 'token-fields'), b'OK')
+            check_equal(client.get('SET', 'a:1', 'v'), b'OK')
+            check_equal(client.get('EVAL', GET, 1, 'a:2', 'a:1'), b'v')
+            replies = [client.get('EVAL', GET, 1, 'a:2', 'b%d:1' % i) for i in range(30)]
+            check(any(is_error(reply, NON_LOCAL) for reply in replies), 'other first fields are elsewhere')
+    with Cluster(backends=1, partitions=1) as cluster, cluster.connect() as client:
+        client.call('MSET', 'a', 1, 'b', 2)
+        check_equal(client.get('EVAL', GET, 1, 'a', 'b'), b'2')
+        check_equal(client.get('EVAL', "return redis.call('dbsize')", 0), 2)
+
+
+@suite.case('a partition follows the map: after a reload other keys are its own, on connections that were open before')
+def _(run):
+    with cluster_of() as cluster, cluster.connect() as client:
+        keys = ['key:%d' % i for i in range(30)]
+
+        def reached(near):
+            """The keys that a script on the shard of `near` may reach."""
+            return {key for key in keys if not is_error(client.get('EVAL', GET, 1, near, key), NON_LOCAL)}
+
+        for slots in (even_slots(3)[::-1], even_slots(3)[1:] + even_slots(3)[:1]):
+            epoch = cluster.epoch + 1
+            cluster.write_shards(slots)
+            cluster.proxies[0].reload()
+            wait_for(lambda: client.get('SCREE', 'MAP')[1] == epoch, 'the new map')
+            for shard in range(3):
+                want = {key for key in keys if cluster.shard_of(key) == shard}
+                check_equal(reached(cluster.key_on(shard, 'near')), want, 'shard %d' % shard)
+
+
+if __name__ == '__main__':
+    suite.main()
