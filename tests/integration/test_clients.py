@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Ordinary clients work unchanged: redis-py (threads, asyncio), Redis' own tools, hiredis, ioredis, node-redis; others' first bytes."""
+"""Ordinary clients work unchanged: redis-py (threads, asyncio), Redis' own tools, hiredis, ioredis, node-redis, BullMQ; others' first bytes."""
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -26,6 +27,13 @@ suite = Suite(__doc__)
 def with_cluster(body):
     with Cluster(backends=3, partitions=1, proxies=1) as cluster:
         body(cluster, cluster.proxies[0].address)
+
+
+def with_both(body):
+    """A partition, then the proxy over three."""
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        body(cluster.backends[0].addresses[0])
+    with_cluster(lambda cluster, address: body(address))
 
 
 def run_program(words, text=None, limit=240):
@@ -255,38 +263,81 @@ def _(run):
         run_program(['cc', '-std=gnu11', '-O1', '-Wall', '-o', program, os.path.join(HERE, 'hiredis_client.c')]
                     + flags.stdout.decode().split())
 
-        def body(cluster, address):
+        def body(address):
             for mode in ('sync', 'async'):
                 check_equal(run_program([program, mode, address[0], str(address[1])]).strip(), 'ok', mode)
-        with_cluster(body)
+        with_both(body)
+
+
+# Debian's libhiredis speaks RESP2 only; the newer one inside redis-cli speaks RESP3, and --json shows what it understood.
+TYPED = [
+    (['HSET', 'h', 'f', 'v'], 1),
+    (['HGETALL', 'h'], {'f': 'v'}),
+    (['ZADD', 'z', '0.5', 'a', '1e300', 'b'], 2),
+    (['ZSCORE', 'z', 'a'], 0.5),
+    (['ZSCORE', 'z', 'none'], None),
+    (['ZRANGE', 'z', '0', '-1', 'WITHSCORES'], [['a', 0.5], ['b', 1e300]]),
+    (['ZPOPMAX', 'z'], ['b', 1e300]),
+    (['CONFIG', 'GET', 'slowlog-max-len'], {'slowlog-max-len': '128'}),
+    (['XADD', 's', '1-1', 'f', 'v'], '1-1'),
+    (['XREAD', 'STREAMS', 's', '0'], {'s': [['1-1', ['f', 'v']]]}),
+    (['XGROUP', 'CREATE', 's', 'g', '0'], 'OK'),
+    (['XINFO', 'GROUPS', 's'], [{'name': 'g', 'consumers': 0, 'pending': 0, 'last-delivered-id': '0-0', 'entries-read': None, 'lag': 1}]),
+    (['GEOADD', 'g', '15', '37', 'm'], 1),
+    (['GEOSEARCH', 'g', 'FROMMEMBER', 'm', 'BYRADIUS', '1', 'km', 'WITHDIST'], [['m', '0.0000']]),
+    (['SADD', 'set', 'a'], 1),
+    (['SMEMBERS', 'set'], ['a']),
+    (['GET', 'none'], None),
+    (['EVAL', 'redis.setresp(3) return {map={a=true, b={double=1.5}}}', '0'], {'a': True, 'b': 1.5}),
+    (['JSON.SET', 'j', '$', '{"a":{"n":1},"b":{"n":2.5},"c":{"n":"x"}}'], 'OK'),
+    (['JSON.NUMINCRBY', 'j', '$..n', '1'], [2, 3.5, None]),
+    (['JSON.NUMMULTBY', 'j', '$.a.n', '2'], [4]),
+    (['JSON.TYPE', 'j', '$..n'], [['integer', 'number', 'string']]),
+    (['JSON.RESP', 'j', '$.b'], [['{', 'n', 3.5]]),
+]
+
+
+@suite.case('hiredis of redis-cli in RESP3: maps, sets, doubles, nulls, also of JSON and scripts')
+def _(run):
+    def body(address):
+        cli = ['redis-cli', '-h', address[0], '-p', str(address[1]), '-3', '--json']
+        for words, want in TYPED:
+            check_equal(json.loads(run_program(cli + words)), want, ' '.join(words))
+        check(run_program(cli[:-1] + ['INFO', 'server']).startswith('# Server'), 'a verbatim text')
+    with_both(body)
 
 
 def run_node(folder_name):
-    """npm ci of a folder beside this script, then its client.js against a cluster."""
+    """npm ci of a folder beside this script, then its client.js against a partition and against a proxy over three."""
     if not shutil.which('node') or not shutil.which('npm'):
         raise Skip('node or npm is not installed')
     with tempfile.TemporaryDirectory(prefix='scree-node-') as folder:
-        for name in ('package.json', 'package-lock.json', 'client.js'):
+        for name in os.listdir(os.path.join(HERE, folder_name)):
             shutil.copy(os.path.join(HERE, folder_name, name), folder)
         done = subprocess.run(['npm', 'ci', '--no-audit', '--no-fund', '--ignore-scripts'], cwd=folder,
                               capture_output=True, timeout=300)
         if done.returncode != 0:
             raise Skip('npm could not fetch %s: %s' % (folder_name, done.stderr.decode('utf-8', 'replace')[-300:]))
 
-        def body(cluster, address):
+        def body(address):
             output = run_program(['node', os.path.join(folder, 'client.js'), address[0], str(address[1])])
             check_equal(output.strip().splitlines()[-1], 'ok')
-        with_cluster(body)
+        with_both(body)
 
 
-@suite.case('ioredis: pipelines, transactions, scans, scripts, streams, pub/sub, blocking')
+@suite.case('ioredis, RESP2 and RESP3: pipelines, transactions, scans, scripts, streams, pub/sub, blocking, typed replies')
 def _(run):
     run_node('ioredis')
 
 
-@suite.case('node-redis, RESP2 and RESP3: the same, and a pool')
+@suite.case('node-redis, RESP2 and RESP3: the same, a pool, and typed replies of each group and of JSON')
 def _(run):
     run_node('node_redis')
+
+
+@suite.case('BullMQ: jobs at once, delayed, ranked and retried, events, flows and schedulers')
+def _(run):
+    run_node('bullmq')
 
 
 # ---- the first bytes of other clients ----------------------------------------------------------------------------

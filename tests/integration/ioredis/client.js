@@ -101,8 +101,41 @@ async function blocking(redis) {
   await waiter.quit();
 }
 
+// Replies as maps and numbers: only with RESP3, and only of commands whose replies differ there.
+async function typed(redis) {
+  await redis.hset('io:th', 'f', 'v');
+  assert.deepStrictEqual({ ...(await redis.hgetall('io:th')) }, { f: 'v' });
+  await redis.zadd('io:tz', '0.5', 'a', 'inf', 'b');
+  assert.strictEqual(await redis.zscore('io:tz', 'a'), 0.5);
+  assert.strictEqual(await redis.zscore('io:tz', 'none'), null);
+  assert.deepStrictEqual(await redis.zmscore('io:tz', 'a', 'none', 'b'), [0.5, null, Infinity]);
+  assert.strictEqual(await redis.zincrby('io:tz', 1, 'a'), 1.5);
+  assert.deepStrictEqual(await redis.zrange('io:tz', 1, 1, 'WITHSCORES'), [['b', Infinity]]);
+  assert.deepStrictEqual(await redis.zpopmax('io:tz'), ['b', Infinity]);
+  assert.deepStrictEqual({ ...(await redis.config('GET', 'slowlog-max-len')) }, { 'slowlog-max-len': '128' });
+  await redis.xadd('io:ts', '1-1', 'f', 'v');
+  await redis.xgroup('CREATE', 'io:ts', 'g', '0');
+  const read = await redis.xreadgroup('GROUP', 'g', 'me', 'STREAMS', 'io:ts', '>');
+  assert.deepStrictEqual({ ...read }, { 'io:ts': [['1-1', ['f', 'v']]] });
+  const stream = await redis.xinfo('STREAM', 'io:ts');
+  assert.deepStrictEqual([stream.length, stream['last-generated-id'], stream.groups], [1, '1-1', 1]);
+  const [group] = await redis.xinfo('GROUPS', 'io:ts');
+  assert.deepStrictEqual([group.name, group.pending, group.lag], ['g', 1, 0]);
+  await redis.geoadd('io:tg', 13.361389, 38.115556, 'Palermo');
+  const [[longitude, latitude], none] = await redis.geopos('io:tg', 'Palermo', 'none');
+  assert.ok(Math.abs(longitude - 13.361389) < 1e-4 && Math.abs(latitude - 38.115556) < 1e-4 && none === null);
+  assert.ok((await redis.info('server')).startsWith('# Server'));
+  const library = await redis.call('FUNCTION', 'LIST');
+  assert.deepStrictEqual(library, []);
+  await redis.call('JSON.SET', 'io:tj', '$', '{"n":1,"m":{"n":2.5}}');
+  assert.deepStrictEqual(await redis.call('JSON.NUMINCRBY', 'io:tj', '$..n', 1), [2, 3.5]);
+  assert.deepStrictEqual(await redis.call('JSON.TYPE', 'io:tj', '$..n'), [['integer', 'number']]);
+  assert.deepStrictEqual(await redis.call('JSON.RESP', 'io:tj', '$.m'), [['{', 'n', 3.5]]);
+  assert.strictEqual(await redis.del('io:th', 'io:tz', 'io:ts', 'io:tg', 'io:tj'), 5);
+}
+
 async function main(host, port) {
-  for (const options of [{}, { enableAutoPipelining: true }, { connectionName: 'ioredis-test', db: 1 }]) {
+  for (const options of [{}, { protocol: 2 }, { enableAutoPipelining: true }, { connectionName: 'ioredis-test', db: 1 }]) {
     const redis = new Redis({ host, port, maxRetriesPerRequest: 1, ...options });
     await basics(redis);
     await pipelines(redis);
@@ -114,6 +147,9 @@ async function main(host, port) {
     await blocking(redis);
     await redis.quit();
   }
+  const mapped = new Redis({ host, port, protocol: 3, replyMapping: 'resp3' });
+  await typed(mapped);
+  await mapped.quit();
   console.log('ok');
 }
 

@@ -2,6 +2,7 @@
 'use strict';
 const assert = require('assert');
 const { createClient, createClientPool, WatchError } = require('redis');
+const typed = require('./typed.js');
 
 async function basics(client, proto) {
   assert.strictEqual(await client.ping(), 'PONG');
@@ -148,6 +149,7 @@ async function main(host, port) {
     await client.connect();
     await basics(client, more.RESP === 2 ? 2 : 3);
     for (const part of [pipelines, transactions, scripts, streams, scans, messages, blocking]) await part(client, options);
+    if (more.RESP !== 2) await typed(client);
     await pooled(options);
     assert.strictEqual(await client.flushDb(), 'OK');
     assert.strictEqual(await client.dbSize(), 0);

@@ -1,0 +1,129 @@
+// typed.js - what node-redis makes of replies in RESP3: values of the right types, not just of the right text.
+'use strict';
+const assert = require('assert');
+
+const plain = (value) => JSON.parse(JSON.stringify(value)); // objects without a prototype compare as others
+
+async function hashes(client) {
+  assert.strictEqual(await client.hSet('t:h', { a: '1', b: 'x' }), 2);
+  assert.deepStrictEqual(plain(await client.hGetAll('t:h')), { a: '1', b: 'x' });
+  assert.strictEqual(await client.hIncrByFloat('t:h', 'a', 0.5).then(String), '1.5');
+  assert.deepStrictEqual(plain(await client.hRandFieldCountWithValues('t:h', 1)).length, 1);
+  assert.deepStrictEqual(await client.hmGet('t:h', ['b', 'none']), ['x', null]);
+  assert.strictEqual(await client.hExists('t:h', 'b'), 1);
+}
+
+async function sortedSets(client) {
+  const members = [{ value: 'low', score: -Infinity }, { value: 'mid', score: 0.1 }, { value: 'top', score: 1e300 }];
+  assert.strictEqual(await client.zAdd('{t}:z', members), 3);
+  assert.deepStrictEqual(plain(await client.zRangeWithScores('{t}:z', 1, 2)), [{ value: 'mid', score: 0.1 }, { value: 'top', score: 1e300 }]);
+  assert.strictEqual(await client.zScore('{t}:z', 'low'), -Infinity);
+  assert.strictEqual(await client.zScore('{t}:z', 'none'), null);
+  assert.deepStrictEqual(await client.zmScore('{t}:z', ['mid', 'none']), [0.1, null]);
+  assert.strictEqual(await client.zIncrBy('{t}:z', 0.2, 'mid'), 0.1 + 0.2);
+  assert.deepStrictEqual(plain(await client.zPopMax('{t}:z')), { value: 'top', score: 1e300 });
+  assert.strictEqual(await client.zPopMin('{t}:none'), null);
+  assert.deepStrictEqual(plain(await client.zRandMemberCountWithScores('{t}:z', 9)).length, 2);
+  await client.zAdd('{t}:y', [{ value: 'mid', score: 2 }]);
+  assert.deepStrictEqual(plain(await client.zUnionWithScores(['{t}:z', '{t}:y'])).map((one) => one.value), ['low', 'mid']);
+  assert.deepStrictEqual(plain(await client.zDiffWithScores(['{t}:z', '{t}:y'])).length, 1);
+  assert.deepStrictEqual(plain(await client.zmPop(['{t}:y'], 'MIN')), { key: '{t}:y', members: [{ value: 'mid', score: 2 }] });
+  const { members: scanned } = await client.zScan('{t}:z', '0');
+  assert.deepStrictEqual(plain(scanned).map((one) => one.value), ['low', 'mid']);
+}
+
+async function streams(client) {
+  await client.xAdd('t:s', '1-1', { f: 'v', g: 'w' });
+  await client.xAdd('t:s', '2-0', { f: 'x' });
+  assert.deepStrictEqual(plain(await client.xRange('t:s', '-', '+')), [
+    { id: '1-1', message: { f: 'v', g: 'w' } }, { id: '2-0', message: { f: 'x' } }]);
+  await client.xGroupCreate('t:s', 'g', '0');
+  const read = plain(await client.xReadGroup('g', 'me', { key: 't:s', id: '>' }));
+  const messages = Array.isArray(read) ? read[0].messages : read['t:s'];
+  assert.deepStrictEqual(messages.map((one) => one.id), ['1-1', '2-0']);
+  const pending = plain(await client.xPending('t:s', 'g'));
+  assert.deepStrictEqual([pending.pending, pending.firstId, pending.lastId, pending.consumers[0].name], [2, '1-1', '2-0', 'me']);
+  const stream = plain(await client.xInfoStream('t:s'));
+  assert.deepStrictEqual([stream.length, stream['entries-added'], stream.groups], [2, 2, 1]);
+  const [group] = plain(await client.xInfoGroups('t:s'));
+  assert.deepStrictEqual([group.name, group.consumers, group.pending, group['entries-read'], group.lag], ['g', 1, 2, 2, 0]);
+  assert.deepStrictEqual(plain(await client.xInfoConsumers('t:s', 'g')).map((one) => [one.name, one.pending]), [['me', 2]]);
+  const claimed = plain(await client.xAutoClaim('t:s', 'g', 'you', 0, '0'));
+  assert.deepStrictEqual(claimed.messages.map((one) => one.id), ['1-1', '2-0']);
+  assert.strictEqual(await client.xTrim('t:s', 'MAXLEN', 0, { strategyModifier: '~' }), 2);
+  assert.strictEqual(await client.xRead({ key: 't:s', id: '$' }, { BLOCK: 1 }), null);
+}
+
+async function geo(client) {
+  await client.geoAdd('t:g', [{ member: 'Palermo', longitude: 13.361389, latitude: 38.115556 },
+    { member: 'Catania', longitude: 15.087269, latitude: 37.502669 }]);
+  assert.strictEqual(await client.geoDist('t:g', 'Palermo', 'Catania', 'km').then(Number), 166.2742);
+  const [where, none] = plain(await client.geoPos('t:g', ['Palermo', 'none']));
+  assert.ok(Math.abs(Number(where.longitude) - 13.361389) < 1e-4 && none === null);
+  const found = plain(await client.geoSearchWith('t:g', { longitude: 15, latitude: 37 }, { radius: 200, unit: 'km' },
+    ['WITHDIST', 'WITHCOORD'], { SORT: 'ASC' }));
+  assert.deepStrictEqual(found.map((one) => one.member), ['Catania', 'Palermo']);
+  assert.ok(Number(found[0].distance) > 56 && Number(found[0].coordinates.latitude) > 37);
+}
+
+async function others(client) {
+  assert.deepStrictEqual([...(await client.sMembers('t:none'))], []);
+  await client.sAdd('t:set', ['a', 'b']);
+  assert.deepStrictEqual([...(await client.sMembers('t:set'))].sort(), ['a', 'b']);
+  assert.strictEqual(await client.sIsMember('t:set', 'a'), 1);
+  assert.strictEqual(await client.get('t:none'), null);
+  assert.strictEqual(await client.set('t:k', '1'), 'OK');
+  assert.strictEqual(await client.incrByFloat('t:k', 0.25).then(String), '1.25');
+  const config = plain(await client.configGet('slowlog-max-len'));
+  assert.deepStrictEqual(config, { 'slowlog-max-len': '128' });
+  assert.ok((await client.info('server')).startsWith('# Server\r\n'));
+  assert.ok((await client.info()).includes('# Keyspace'));
+  assert.strictEqual((await client.clientInfo()).resp ?? 3, 3);
+  const lcs = plain(await client.multi().set('{t}:1', 'ohmytext').set('{t}:2', 'mynewtext').lcsIdx('{t}:1', '{t}:2').exec());
+  assert.deepStrictEqual([lcs[2].len, lcs[2].matches.length], [6, 2]);
+  assert.deepStrictEqual((await client.commandInfo(['get']))[0].name, 'get');
+  const made = await client.eval("redis.setresp(3) return {double=1.5}", { keys: ['t:k'] });
+  assert.strictEqual(Number(made), 1.5);
+  assert.strictEqual(await client.functionLoad("#!lua name=t\nredis.register_function('f', function() return true end)", { REPLACE: true }), 't');
+  const [library] = plain(await client.functionList());
+  assert.deepStrictEqual([library.library_name, library.functions[0].name], ['t', 'f']);
+}
+
+async function json(client) {
+  const document = { a: { n: 1 }, b: { n: 2.5 }, c: { n: 'x' }, list: [1, true, null] };
+  assert.strictEqual(await client.json.set('t:j', '$', document), 'OK');
+  assert.deepStrictEqual(await client.json.get('t:j'), document);
+  assert.deepStrictEqual(await client.json.get('t:j', { path: ['$.a', '$.b'] }), { '$.a': [{ n: 1 }], '$.b': [{ n: 2.5 }] });
+  assert.strictEqual(await client.json.get('t:none'), null);
+  assert.deepStrictEqual(await client.json.mGet(['t:j', 't:none'], '$.a.n'), [[1], null]);
+  assert.deepStrictEqual(await client.json.numIncrBy('t:j', '$.a.n', 3), [4]);
+  assert.deepStrictEqual(await client.json.numIncrBy('t:j', '$..n', 0.5), [4.5, 3, null]);
+  assert.deepStrictEqual(await client.json.numMultBy('t:j', '$.a.n', 2), [9]);
+  assert.deepStrictEqual(await client.json.type('t:j', { path: '$..n' }), ['number', 'number', 'string']);
+  assert.deepStrictEqual(await client.json.type('t:j'), 'object');
+  assert.strictEqual(await client.json.type('t:none', { path: '$' }), null);
+  assert.deepStrictEqual(await client.json.arrLen('t:j', { path: '$.list' }), [3]);
+  assert.deepStrictEqual(await client.json.arrAppend('t:j', '$.list', 'more', { x: 1 }), [5]);
+  assert.deepStrictEqual(await client.json.arrIndex('t:j', '$.list', 'more'), [3]);
+  assert.deepStrictEqual(await client.json.arrPop('t:j', { path: '$.list' }), [{ x: 1 }]);
+  assert.deepStrictEqual(await client.json.arrInsert('t:j', '$.list', 0, 'first'), [5]);
+  assert.deepStrictEqual(await client.json.arrTrim('t:j', '$.list', 0, 1), [2]);
+  assert.deepStrictEqual(await client.json.objKeys('t:j', { path: '$.a' }), [['n']]);
+  assert.deepStrictEqual(await client.json.objLen('t:j', { path: '$.*' }), [1, 1, 1, null]);
+  assert.deepStrictEqual(await client.json.strLen('t:j', { path: '$.c.n' }), [1]);
+  assert.deepStrictEqual(await client.json.strAppend('t:j', 'y', { path: '$.c.n' }), [2]);
+  assert.strictEqual(await client.json.merge('t:j', '$.a', { m: true }), 'OK');
+  assert.deepStrictEqual(await client.json.toggle('t:j', '$.a.m'), [0]);
+  assert.strictEqual(await client.json.clear('t:j', { path: '$.a' }), 1);
+  assert.strictEqual(await client.json.debugMemory('t:none'), 0);
+  assert.deepStrictEqual(await client.json.debugMemory('t:none', { path: '$' }), []);
+  await assert.rejects(client.json.strLen('t:none', { path: '$' }), /doesn't exist/);
+  assert.strictEqual(await client.json.strLen('t:none'), null);
+  assert.strictEqual(await client.json.del('t:j', { path: '$.a' }), 1);
+  assert.deepStrictEqual(await client.multi().json.set('{t}:m', '$', [1]).json.numIncrBy('{t}:m', '$[0]', 1).exec(), ['OK', [2]]);
+}
+
+module.exports = async (client) => {
+  for (const part of [hashes, sortedSets, streams, geo, others, json]) await part(client);
+  await client.flushDb();
+};
