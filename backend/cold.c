@@ -47,16 +47,10 @@ static void ask_queue(struct session *session)
         ask_keys(session, queued->command, queued->argv, queued->argc);
 }
 
-/* EVAL, FCALL and their sisters: of the commands for scripts they alone have keys. */
-static bool runs_script(const struct command *command)
-{
-    return command->group == GROUP_SCRIPTING && keys_possible(command);
-}
-
 static bool has_data(const struct command *command)
 {
     return (command->flags & (CMD_WRITE | CMD_READONLY) && keys_possible(command)) ||
-           runs_script(command);
+           command->flags & CMD_SCRIPT;
 }
 
 /* Asks for what one request will read first. */
@@ -110,7 +104,7 @@ static bool is_undone_as_one(const struct call *call)
     if (session->tracker.is_on || !list_empty(&call->partition->monitors))
         return false;
     return call->command->id == COMMAND_exec ? transaction->is_open && transaction->is_plain
-                                             : runs_script(call->command);
+                                             : call->command->flags & CMD_SCRIPT;
 }
 
 /* A handler of these reads rows, and only tells of changes through the keyspace. */

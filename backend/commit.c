@@ -46,6 +46,8 @@ struct commit {
     bool unsynced;    /* something was written since the last sync */
     bool sync_is_due; /* everysec: the second was over while a batch was written */
     bool disk_is_low;
+    bool has_failed; /* the job under way, which commit_turn is to learn */
+    bool retry_is_due;
     bool fills_layer;                 /* the batch is the last of its layer */
     uint64_t current_ms, settling_ms; /* wall clock, when the layers began; 0: they are empty */
     uint64_t layer_logged;            /* the last batch of the settling layer, in the log */
@@ -145,7 +147,7 @@ static void batch_done(struct job *job)
     if (fills_layer)
         end_layer(commit);
     if (commit->result != OK) {
-        commit_fail(commit);
+        commit->has_failed = true;
         return;
     }
     commit->state = COMMIT_IDLE;
@@ -206,7 +208,7 @@ static void on_timer(void *owner)
 {
     struct commit *commit = owner;
     if (commit->state == COMMIT_FAILED)
-        try_recover(commit);
+        commit->retry_is_due = true;
     else if (commit->state == COMMIT_WRITING)
         commit->sync_is_due = true;
     else if (commit->unsynced)
@@ -256,10 +258,24 @@ void commit_set_durability(struct commit *commit, enum durability durability)
         timer_stop(commit->timer);
 }
 
-bool commit_turn(struct commit *commit)
+/* What takes effects back, or reads anew what memory holds, may not happen under a command, and a slow script serves
+ * events: so it waits for the end of the turn. */
+static void meet_failures(struct commit *commit)
 {
+    if (commit->has_failed) {
+        commit->has_failed = false;
+        commit_fail(commit);
+    } else if (commit->retry_is_due && commit->state == COMMIT_FAILED) {
+        try_recover(commit);
+    }
+    commit->retry_is_due = false;
     if (commit->state == COMMIT_IDLE && settle_result(commit->settle) != OK)
         settling_failed(commit, settle_result(commit->settle));
+}
+
+bool commit_turn(struct commit *commit)
+{
+    meet_failures(commit);
     if (commit->state != COMMIT_IDLE || !overlay_dirty(commit->overlay))
         return false;
     commit->options.on_seal(commit->options.owner);

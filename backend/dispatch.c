@@ -191,6 +191,16 @@ static bool gate_subscriber(struct call *call)
     return false;
 }
 
+/* A slow script runs: all but a few commands have to come back later. */
+static bool gate_busy(struct call *call)
+{
+    const struct script_set *scripts = call->partition->scripts;
+    if (!scripts_running(scripts) || call->command->flags & CMD_ALLOW_BUSY)
+        return true;
+    refuse(call, scripts_busy_text(scripts));
+    return false;
+}
+
 /* Who monitors looks on: Redis takes it for a replica. */
 static bool gate_monitor(struct call *call)
 {
@@ -205,7 +215,7 @@ static bool gates_pass(struct call *call)
 {
     return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) &&
            gate_namespace(call) && gate_acl(call) && gate_no_multi(call) && gate_disk(call) &&
-           gate_subscriber(call) && gate_monitor(call);
+           gate_subscriber(call) && gate_busy(call) && gate_monitor(call);
 }
 
 /* CLIENT PAUSE, or the cut of a backup: does the request have to wait? */
@@ -429,46 +439,50 @@ static bool is_http(const struct bytes *argv)
     return bytes_is(argv[0], "post") || bytes_is(argv[0], "host:");
 }
 
-/* A slow script lets others speak: it can be asked about and killed, all else has to come back later. */
-static bool dispatch_busy(struct session *session, const struct bytes *argv, uint32_t argc)
+/* While a script is on the stack: its savepoints and what it observed stay as they are. */
+static void run_busy(struct call *call)
 {
-    struct partition *partition = session->partition;
-    struct out *out = session_reply_begin(session, false);
-    struct call call = {
-        .partition = partition,
-        .session = session,
-        .command = command_find_argv(argv, argc),
-        .argv = argv,
-        .argc = argc,
-        .reply = {.out = out, .resp = session->resp},
-        .begun = out->bytes,
-        .arena = &partition->arena,
-        .now_us = loop_wall_us(partition->loop),
-        .now_ms = loop_wall_ms(partition->loop),
-    };
-    switch (call.command ? (int)call.command->id : COMMAND_NONE) {
-    case COMMAND_script_kill:
-    case COMMAND_function_kill:
-    case COMMAND_function_stats:
-        if (gate_arity(&call) && gate_auth(&call) && gate_acl(&call))
-            handlers[call.command->id](&call);
-        break;
-    default:
-        call_errorf(&call,
-                    "BUSY Redis is busy running a script. You can only call %s KILL or SHUTDOWN "
-                    "NOSAVE.",
-                    scripts_running(partition->scripts)->is_function ? "FUNCTION" : "SCRIPT");
+    call->space = session_space(call->session);
+    call->slot_rule = call->session->slot_rule;
+    handlers[call->command->id](call);
+    account(call);
+}
+
+/* What passed the gates. False: the request must wait, and nothing happened. */
+static bool act(struct call *call)
+{
+    if (is_paused(call))
+        return false;
+    if (is_queued(call)) {
+        transaction_queue(&call->session->transaction, call->command, call->argv, call->argc);
+        reply_status(&call->reply, "QUEUED");
+        return true;
     }
-    session_reply_end(session, out, call.begun, 0);
+    if (!scripts_running(call->partition->scripts))
+        return run_warm(call);
+    run_busy(call);
     return true;
+}
+
+/* The session's reply. Where other sessions are served before it is complete it is written aside. */
+static struct out *begin_reply(struct session *session, const struct command *command,
+                               struct out *aside)
+{
+    bool is_open = session->transaction.is_open;
+    struct out *out =
+        session_reply_begin(session, !command || command->flags & CMD_WRITE || is_open);
+    uint32_t flags = command ? command->flags | (is_open ? session->transaction.flags : 0) : 0;
+    if (!(flags & CMD_SCRIPT) && !scripts_running(session->partition->scripts))
+        return out;
+    out_init(aside);
+    return aside;
 }
 
 bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
 {
     CHECK(argc > 0);
     struct partition *partition = session->partition;
-    if (scripts_running(partition->scripts))
-        return dispatch_busy(session, argv, argc);
+    bool is_busy = scripts_running(partition->scripts) != NULL;
     const struct command *command = command_find_argv(argv, argc);
     if (command && command->id == COMMAND_scree_as && session->is_internal && argc > AS_ARGS) {
         guest_enter(&session->guest, argv[2], argv[3]);
@@ -476,8 +490,8 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         argc -= AS_ARGS;
         command = command_find_argv(argv, argc);
     }
-    struct out *out = session_reply_begin(session, !command || command->flags & CMD_WRITE ||
-                                                       session->transaction.is_open);
+    struct out aside;
+    struct out *out = begin_reply(session, command, &aside);
     size_t begun = out->bytes;
     struct call call = {
         .partition = partition,
@@ -495,18 +509,12 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         session_abort(session);
         return true;
     }
-    overlay_observe_begin(partition->overlay);
+    if (!is_busy)
+        overlay_observe_begin(partition->overlay);
     if (command)
         session->command = command;
     if (gates_pass(&call)) {
-        if (is_paused(&call)) {
-            guest_leave(&session->guest);
-            return false;
-        }
-        if (is_queued(&call)) {
-            transaction_queue(&session->transaction, command, argv, argc);
-            reply_status(&call.reply, "QUEUED");
-        } else if (!run_warm(&call)) {
+        if (!act(&call)) {
             guest_leave(&session->guest);
             return false;
         }
@@ -517,6 +525,10 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         (!call.command || call.command->parent != COMMAND_client))
         session->tracker.is_caching = false; /* it was for this command */
     guest_leave(&session->guest);
+    if (is_busy) {
+        session_reply_end(session, out, call.begun, 0);
+        return true;
+    }
     finish(&call);
     blocking_serve(partition->blocking);
     return true;

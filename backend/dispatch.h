@@ -7,6 +7,11 @@
  *
  * Between two requests those are served who wait for keys that changed (blocking.h).
  * EXEC runs its queue through dispatch_queued: each command has a savepoint of its own.
+ *
+ * While a script is slow it lets the loop serve other sessions (script/run.c): their requests come here with the
+ * script's command on the stack. What the row allows (CMD_ALLOW_BUSY) runs, without savepoints, for the overlay's are
+ * the script's; MULTI queues it; all else is refused. Replies of both are written aside: what lies in the stream or is
+ * held for a ticket may leave at any moment.
  */
 #pragma once
 

@@ -522,9 +522,7 @@ void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b)
     overlay_unwind_end(partition->overlay);
     watch_touch_space(partition->watches, swap.a, exists_in_either, &swap);
     watch_touch_space(partition->watches, swap.b, exists_in_either, &swap);
-    space_swap(partition->spaces, name, a, b);
-    watch_swap(partition->watches, swap.a, swap.b);
-    blocking_renew(partition->blocking);
+    space_swap(partition->spaces, name, a, b); /* watches follow: partition.c */
 }
 
 static void notice_expiry(void *owner, struct space *space, struct bytes key)

@@ -35,17 +35,28 @@ void message_send(struct messages *messages, struct session *to, struct block *f
         (struct message){.session = to, .frames = block_ref(frames), .flags = flags};
 }
 
-void messages_cut(struct messages *messages, uint32_t count)
+/* Drops what came behind the first `count` and has none of these flags. */
+static void cut(struct messages *messages, uint32_t count, unsigned flags)
 {
     uint32_t kept = count;
     for (uint32_t i = count; i < messages->count; i++) {
-        if (messages->items[i].flags & MESSAGE_KEPT)
+        if (messages->items[i].flags & flags)
             messages->items[kept++] = messages->items[i];
         else
             block_unref(messages->items[i].frames);
     }
     if (kept < messages->count)
         messages->count = kept;
+}
+
+void messages_cut(struct messages *messages, uint32_t count)
+{
+    cut(messages, count, MESSAGE_KEPT | MESSAGE_DONE);
+}
+
+void messages_take_back(struct messages *messages, uint32_t count)
+{
+    cut(messages, count, MESSAGE_KEPT);
 }
 
 void messages_drop(struct messages *messages, uint32_t count)
@@ -57,7 +68,7 @@ void messages_drop(struct messages *messages, uint32_t count)
 void messages_keep(struct messages *messages, uint32_t count)
 {
     for (uint32_t i = count; i < messages->count; i++)
-        messages->items[i].flags |= MESSAGE_KEPT;
+        messages->items[i].flags |= MESSAGE_DONE;
 }
 
 void messages_forget(struct messages *messages, const struct session *session)

@@ -294,7 +294,7 @@ void overlay_savepoint(struct overlay *overlay)
 {
     if (overlay->cache)
         row_cache_turn(overlay->cache);
-    if (!overlay->is_attempt)
+    if (!overlay->is_attempt && !overlay->is_script)
         overlay->undo_count = 0;
     overlay->savepoint = (struct mark){
         .undo_count = overlay->undo_count,
@@ -337,6 +337,23 @@ void overlay_attempt_end(struct overlay *overlay, bool is_good)
     overlay->is_attempt = false;
     if (!is_good)
         roll_back(overlay, &overlay->attempt);
+}
+
+void overlay_script_begin(struct overlay *overlay)
+{
+    CHECK(!overlay->is_script);
+    overlay_savepoint(overlay);
+    overlay->is_script = true;
+    overlay->script = overlay->savepoint;
+}
+
+void overlay_script_end(struct overlay *overlay, bool is_good)
+{
+    CHECK(overlay->is_script);
+    overlay->is_script = false;
+    if (!is_good)
+        roll_back(overlay, &overlay->script);
+    overlay_savepoint(overlay);
 }
 
 void overlay_observe_begin(struct overlay *overlay)

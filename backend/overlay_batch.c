@@ -54,7 +54,7 @@ static void keep_ranges(struct batch *batch)
 const struct batch *overlay_seal(struct overlay *overlay)
 {
     struct batch *sealed = overlay->batch;
-    CHECK(!overlay->in_flight && !overlay->is_attempt);
+    CHECK(!overlay->in_flight && !overlay->is_attempt && !overlay->is_script);
     for (size_t i = 0; i < sealed->count; i++) {
         struct change *change = &sealed->changes[i];
         change->after = change->row->value;
@@ -153,7 +153,8 @@ void overlay_turn(struct overlay *overlay)
         if (overlay->walked[cf])
             overlay->walked[cf]--;
     overlay_begin_batch(overlay, overlay->batch->ticket);
-    overlay->savepoint = overlay->attempt = (struct mark){0}; /* a command may have caused it */
+    overlay->savepoint = overlay->attempt = overlay->script =
+        (struct mark){0}; /* a command may have caused it */
 }
 
 const struct layer *overlay_settling(const struct overlay *overlay)

@@ -82,6 +82,8 @@ struct overlay {
     struct mark savepoint;
     bool is_attempt;
     struct mark attempt; /* where it began */
+    bool is_script;      /* one runs: its undo log is kept */
+    struct mark script;  /* where it began */
 };
 
 /* What was read comes from the batch with this ticket, and may be taken back until that is durable. */

@@ -499,6 +499,14 @@ void partition_accept(void *owner, struct stream *stream)
     session_new(partition, stream, ++partition->next_client_id);
 }
 
+/* space_swapped_fn */
+static void on_swap(void *owner, struct space *a, struct space *b)
+{
+    struct partition *partition = owner;
+    watch_swap(partition->watches, a, b);
+    blocking_renew(partition->blocking);
+}
+
 /* What lies on top of the store. */
 static bool build(struct partition *partition, const struct backend_config *config)
 {
@@ -537,6 +545,7 @@ static bool build(struct partition *partition, const struct backend_config *conf
     partition->backup = backup_new(partition);
     partition->watches = watch_set_new();
     partition->blocking = blocking_new(partition);
+    space_on_swap(partition->spaces, on_swap, partition);
     partition->pubsub = pubsub_new();
     partition->tracking = tracking_new();
     partition->cursors = cursor_cache_new();

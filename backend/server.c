@@ -167,6 +167,11 @@ void server_stop(struct server *server)
         loop_post(server->loop, &server->stop);
 }
 
+bool server_is_stopping(const struct server *server)
+{
+    return atomic_load_explicit(&server->is_stopping, memory_order_relaxed);
+}
+
 static void on_signal(void *owner, int signum)
 {
     struct server *server = owner;

@@ -71,6 +71,7 @@ void server_free(struct server *server);
 int server_run(struct server *server);
 /* From any thread: stops everything cleanly. */
 void server_stop(struct server *server);
+bool server_is_stopping(const struct server *server); /* any thread */
 
 /* maxclients: may one more connect? Counts it. */
 bool server_client_joined(struct server *server);

@@ -293,7 +293,8 @@ struct out *session_reply_begin(struct session *session, bool is_write)
     struct partition *partition = session->partition;
     if (session->reply_mode == REPLY_MODE_SKIP_NEXT)
         session->reply_mode = REPLY_MODE_SKIP;
-    if (session->reply_mode != REPLY_MODE_ON)
+    session->drops_reply = session->reply_mode != REPLY_MODE_ON;
+    if (session->drops_reply)
         return &partition->scrap;
     unsigned parity = ticket_parity(session);
     if (!is_held(session, parity) && !is_write && commit_is_idle(partition->commit))
@@ -396,7 +397,7 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
     session->reply_bytes = out->bytes - begun;
     session->partition->stats->output_bytes += session->reply_bytes;
     session->partition->stats->replies_total++;
-    if (out == &session->partition->scrap && session->reply_mode != REPLY_MODE_ON)
+    if (session->drops_reply && session->reply_mode != REPLY_MODE_ON)
         out_clear(out);
     else if (out->bytes == begun)
         ; /* no reply */

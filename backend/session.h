@@ -66,6 +66,7 @@ struct session {
     bool is_aborted;   /* with is_running: aborted when the command has ended */
     bool is_throttled; /* paused by CLIENT PAUSE or a full batch */
     bool is_readonly;  /* READONLY */
+    bool drops_reply;  /* CLIENT REPLY OFF or SKIP, when the request began */
     bool no_evict;
     bool no_touch;
     uint8_t cold_tries; /* how often the next request was taken back for rows on the disk */
@@ -120,7 +121,7 @@ void session_resume(struct session *session);
 /* A reply begins: where to write it. `is_write`: the command will probably have effects. */
 struct out *session_reply_begin(struct session *session, bool is_write);
 /* It is complete. `begun` is out->bytes as it was then (nothing was written: no reply), `observed` the newest
- * ticket it observed, 0 = none. */
+ * ticket it observed, 0 = none. `out` may be another one than session_reply_begin gave, when it has the reply alone. */
 void session_reply_end(struct session *session, struct out *out, size_t begun, uint64_t observed);
 
 /* In place of session_reply_end: the reply comes when the command has run again. */

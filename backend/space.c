@@ -54,9 +54,11 @@ struct database_map {
 };
 
 struct undo {
-    struct counter *counter;
+    struct counter *counter; /* NULL: databases `a` and `b` of `name` were swapped */
     int64_t keys;
     int64_t expires;
+    struct bytes name; /* of the session whose command it is */
+    uint8_t a, b;
 };
 
 struct space_set {
@@ -79,7 +81,12 @@ struct space_set {
     size_t undo_count;
     size_t savepoint; /* undo_count there */
     bool is_attempt;
+    bool is_script;          /* one runs: its undo log is kept */
+    size_t script;           /* undo_count where it began */
+    uint64_t changes_script; /* those that its bad end leaves */
     size_t undo_cap;
+    space_swapped_fn *on_swap; /* NULL: none */
+    void *swap_owner;
     struct arena arena; /* of the rows being made */
 };
 
@@ -349,7 +356,19 @@ uint64_t space_generation(const struct space_set *set)
     return set->generation;
 }
 
-void space_swap(struct space_set *set, struct bytes name, uint8_t a, uint8_t b)
+static struct undo *undo_add(struct space_set *set)
+{
+    if (set->undo_count == set->undo_cap) {
+        set->undo_cap = set->undo_cap ? set->undo_cap * 2 : 64;
+        set->undo = realloc(set->undo, set->undo_cap * sizeof *set->undo);
+        CHECK(set->undo);
+    }
+    return &set->undo[set->undo_count++];
+}
+
+/* Of the map in memory; its row is the overlay's to take back. */
+static struct database_map *swap_places(struct space_set *set, struct bytes name, uint8_t a,
+                                        uint8_t b)
 {
     struct database_map *map = map_open(set, name);
     uint8_t storage = map->storage[a];
@@ -357,6 +376,21 @@ void space_swap(struct space_set *set, struct bytes name, uint8_t a, uint8_t b)
     map->storage[b] = storage;
     memset(map->spaces, 0, sizeof map->spaces);
     set->generation++;
+    if (set->on_swap)
+        set->on_swap(set->swap_owner, space_open(set, name, a), space_open(set, name, b));
+    return map;
+}
+
+void space_on_swap(struct space_set *set, space_swapped_fn *on_swap, void *owner)
+{
+    set->on_swap = on_swap;
+    set->swap_owner = owner;
+}
+
+void space_swap(struct space_set *set, struct bytes name, uint8_t a, uint8_t b)
+{
+    const struct database_map *map = swap_places(set, name, a, b);
+    *undo_add(set) = (struct undo){.name = name, .a = a, .b = b};
     overlay_put(set->overlay, CF_SYSTEM, encode_database_map_key(&set->arena, name),
                 (struct bytes){(const char *)map->storage, DATABASES_MAX});
     arena_reset(&set->arena);
@@ -391,17 +425,17 @@ static void counter_add(struct space_set *set, struct counter *counter, int64_t 
     holder->dirty_count++;
 }
 
+/* Counts so that it can be taken back. */
+static void count(struct space_set *set, struct counter *counter, int64_t keys, int64_t expires)
+{
+    counter_add(set, counter, keys, expires);
+    *undo_add(set) = (struct undo){.counter = counter, .keys = keys, .expires = expires};
+}
+
 void space_count(struct space_set *set, struct space *space, uint16_t slot, int64_t keys,
                  int64_t expires)
 {
-    struct counter *counter = counter_open(set, holder_of(space), slot);
-    counter_add(set, counter, keys, expires);
-    if (set->undo_count == set->undo_cap) {
-        set->undo_cap = set->undo_cap ? set->undo_cap * 2 : 64;
-        set->undo = realloc(set->undo, set->undo_cap * sizeof *set->undo);
-        CHECK(set->undo);
-    }
-    set->undo[set->undo_count++] = (struct undo){counter, keys, expires};
+    count(set, counter_open(set, holder_of(space), slot), keys, expires);
 }
 
 uint64_t space_slot_keys(const struct space_set *set, const struct space *space, uint16_t slot)
@@ -432,17 +466,15 @@ uint64_t space_changes(const struct space_set *set)
 void space_clear(struct space_set *set, struct space *space)
 {
     set->changes += space->keys;
-    set->changes_kept = set->changes;
     for (struct counter *counter = holder_of(space)->counters; counter; counter = counter->next)
         if (counter->keys)
-            counter_add(set, counter, -(int64_t)counter->keys, -(int64_t)counter->expires);
-    set->undo_count = set->savepoint = 0; /* a flush is never taken back */
+            count(set, counter, -(int64_t)counter->keys, -(int64_t)counter->expires);
 }
 
 void space_savepoint(struct space_set *set)
 {
     set->changes_kept = set->changes;
-    if (!set->is_attempt)
+    if (!set->is_attempt && !set->is_script)
         set->undo_count = 0;
     set->savepoint = set->undo_count;
 }
@@ -450,8 +482,11 @@ void space_savepoint(struct space_set *set)
 static void roll_back(struct space_set *set, size_t undo_count)
 {
     while (set->undo_count > undo_count) {
-        struct undo *undo = &set->undo[--set->undo_count];
-        counter_add(set, undo->counter, -undo->keys, -undo->expires);
+        const struct undo undo = set->undo[--set->undo_count];
+        if (undo.counter)
+            counter_add(set, undo.counter, -undo.keys, -undo.expires);
+        else
+            (void)swap_places(set, undo.name, undo.a, undo.b);
     }
 }
 
@@ -475,6 +510,23 @@ void space_attempt_end(struct space_set *set, bool is_good)
         return;
     roll_back(set, 0);
     set->changes = set->changes_tried;
+}
+
+void space_script_begin(struct space_set *set)
+{
+    set->is_script = true;
+    set->script = set->undo_count;
+    set->changes_script = set->changes;
+}
+
+void space_script_end(struct space_set *set, bool is_good)
+{
+    set->is_script = false;
+    if (!is_good) {
+        roll_back(set, set->script);
+        set->changes = set->changes_script;
+    }
+    space_savepoint(set);
 }
 
 /* ---- rows of what changed ---- */

@@ -59,6 +59,12 @@ void space_rollback(struct space_set *set);
 /* Follow overlay_attempt_begin / overlay_attempt_end. */
 void space_attempt_begin(struct space_set *set);
 void space_attempt_end(struct space_set *set, bool is_good);
+/* Follow overlay_script_begin / overlay_script_end. */
+void space_script_begin(struct space_set *set);
+void space_script_end(struct space_set *set, bool is_good);
+/* Called when two databases of a namespace have changed places, also when that is taken back. */
+typedef void space_swapped_fn(void *owner, struct space *a, struct space *b);
+void space_on_swap(struct space_set *set, space_swapped_fn *on_swap, void *owner);
 /* Puts rows of the counters changed since the last seal into the overlay. */
 void space_seal(struct space_set *set);
 /* After overlay_discard: reads everything anew. */

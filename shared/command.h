@@ -70,6 +70,7 @@ enum command_flags {
         1
         << 25, /* shows or changes the whole process: refused inside a namespace. In a row, or made for
                                 each @admin command without CMD_TENANT */
+    CMD_SCRIPT = 1 << 26, /* runs a script: while that is slow other clients are answered */
 };
 
 /* ACL categories in the order COMMAND prints them. Most follow from flags and group. */

@@ -31,6 +31,20 @@ void cmd_scree_as(struct call *call)
     call_error_text(call, "ERR SCREE AS cannot be passed on");
 }
 
+/* SCREE SCRIPT KILL: for operators, when SCRIPT KILL says UNKILLABLE. */
+void cmd_scree_script(struct call *call)
+{
+    struct script_run *run = scripts_running(call->partition->scripts);
+    if (!bytes_is(call->argv[2], "kill")) {
+        call_error_text(call, "ERR SCREE SCRIPT takes KILL");
+    } else if (!run) {
+        call_error_text(call, "NOTBUSY No scripts in execution right now.");
+    } else {
+        run->end = SCRIPT_FORCED;
+        reply_ok(&call->reply);
+    }
+}
+
 /* SCREE USE namespace db [slot-rule] */
 void cmd_scree_use(struct call *call)
 {

@@ -110,21 +110,19 @@ void cmd_script_debug(struct call *call)
 
 static void kill_running(struct call *call, bool is_function)
 {
-    struct script_run *run = scripts_running(call->partition->scripts);
+    struct script_set *scripts = call->partition->scripts;
+    struct script_run *run = scripts_running(scripts);
     if (!run || !script_run_concerns(run, call->session)) {
         call_error_text(call, "NOTBUSY No scripts in execution right now.");
-    } else if (run->is_function != is_function) {
-        call_errorf(call,
-                    "BUSY Redis is busy running a script. You can only call %s KILL or SHUTDOWN "
-                    "NOSAVE.",
-                    is_function ? "SCRIPT" : "FUNCTION");
     } else if (run->wrote) {
         call_error_text(call,
                         "UNKILLABLE Sorry the script already executed write commands against the "
                         "dataset. You can either wait the script termination or kill the server in "
                         "a hard way using the SHUTDOWN NOSAVE command.");
+    } else if (run->is_function != is_function) {
+        call_error_text(call, scripts_busy_text(scripts));
     } else {
-        run->is_killed = true;
+        run->end = SCRIPT_KILLED;
         reply_ok(&call->reply);
     }
 }

@@ -6,6 +6,7 @@
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
 #include "backend/partition.h"
+#include "backend/script/script.h"
 #include "backend/session.h"
 #include "backend/settings.h"
 #include "backend/stats.h"
@@ -143,38 +144,43 @@ void cmd_lastsave(struct call *call)
     reply_int(&call->reply, (int64_t)call->partition->saved_s);
 }
 
-/* The words of SHUTDOWN that matter: only ABORT is not like the others. */
-static bool parse_shutdown(struct call *call, bool *is_abort)
+/* The words of SHUTDOWN that matter. */
+static bool parse_shutdown(struct call *call, bool *is_abort, bool *no_save)
 {
     bool save = false;
-    bool no_save = false;
-    *is_abort = false;
+    *no_save = *is_abort = false;
     for (uint32_t i = 1; i < call->argc; i++) {
         struct bytes word = call->argv[i];
         if (bytes_is(word, "SAVE"))
             save = true;
         else if (bytes_is(word, "NOSAVE"))
-            no_save = true;
+            *no_save = true;
         else if (bytes_is(word, "ABORT"))
             *is_abort = true;
         else if (!bytes_is(word, "NOW") && !bytes_is(word, "FORCE"))
             goto failed;
     }
-    if (!(save && no_save) && !(*is_abort && call->argc > 2))
+    if (!(save && *no_save) && !(*is_abort && call->argc > 2))
         return true;
 failed:
     call_error(call, ERR_SYNTAX);
     return false;
 }
 
-/* Stops the whole process cleanly; there is no reply. */
+/* Stops the whole process cleanly; there is no reply. A script that is slow is ended (script/run.c). */
 void cmd_shutdown(struct call *call)
 {
+    const struct script_set *scripts = call->partition->scripts;
     bool is_abort;
-    if (!parse_shutdown(call, &is_abort))
+    bool no_save;
+    if (!parse_shutdown(call, &is_abort, &no_save))
         return;
     if (is_abort) {
         call_error_text(call, "ERR No shutdown in progress.");
+        return;
+    }
+    if (!no_save && scripts_running(scripts)) {
+        call_error_text(call, scripts_busy_text(scripts));
         return;
     }
     server_stop(call->partition->server);

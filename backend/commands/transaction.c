@@ -10,6 +10,7 @@
 #include "backend/handlers.h"
 #include "backend/keyspace.h"
 #include "backend/partition.h"
+#include "backend/script/script.h"
 #include "backend/session.h"
 
 /* The transaction and the watches are over, whatever became of them. */
@@ -90,7 +91,9 @@ void cmd_watch(struct call *call)
         call_error(call, ERR_WATCH_IN_MULTI);
         return;
     }
-    for (uint32_t i = 1; i < call->argc; i++) {
+    bool is_busy =
+        scripts_running(call->partition->scripts) != NULL; /* its effects are not settled */
+    for (uint32_t i = 1; !is_busy && i < call->argc; i++) {
         if (!keyspace_open(call, call->argv[i], OPEN_QUIET, &entry))
             return;
     }

@@ -61,6 +61,7 @@ static const char *call_command(lua_State *lua)
     const char *refused = take_arguments(lua, &arguments);
     if (refused)
         return refused;
+    run_check(lua);
     struct out *out = &vm->scripts->set->reply;
     out_clear(out);
     const struct nested nested = {

@@ -9,6 +9,7 @@
 #include "backend/cold.h"
 #include "backend/partition.h"
 #include "backend/script/vm.h"
+#include "backend/server.h"
 #include "backend/session.h"
 #include "backend/settings.h"
 #include "shared/clock.h"
@@ -16,15 +17,18 @@
 
 #include <stdlib.h>
 
-enum { POLL_US = 1000 };
+enum { MS_MAX = INT32_MAX }; /* a longer time is none */
 
 /* ---- the hook ---- */
+
+enum { POLL_US = 1000, STOP_GRACE_MS = 1000 };
 
 /* Lets other connections speak. What the loop and other sessions use of the partition is put aside. */
 static void poll_others(struct script_run *run)
 {
     struct partition *partition = run->call->partition;
-    struct stream *stream = run->call->session->stream;
+    struct session *session = run->call->session;
+    struct stream *stream = session->stream;
     struct bytes *argv = partition->argv;
     uint32_t argv_cap = partition->argv_cap;
     uint64_t started_us = partition->started_us;
@@ -33,7 +37,7 @@ static void poll_others(struct script_run *run)
     partition->argv_cap = 0;
     stream_pause(stream);
     loop_poll(partition->loop);
-    if (!was_paused && !run->call->session->is_closing)
+    if (!was_paused && !session->is_closing && !partition->is_stopping)
         stream_resume(stream);
     free(partition->argv);
     partition->argv = argv;
@@ -44,37 +48,68 @@ static void poll_others(struct script_run *run)
 bool run_is_over(lua_State *lua)
 {
     const struct script_run *run = vm_of(lua)->scripts->set->running;
-    return run && (run->is_killed || run->is_cold);
+    return run && (run->end != SCRIPT_GOES_ON || run->is_cold);
+}
+
+static const char *end_text(const struct script_run *run)
+{
+    switch ((enum script_end)run->end) {
+    case SCRIPT_FORCED:
+        return "ERR Script ended by SCREE SCRIPT KILL. Its effects were rolled back.";
+    case SCRIPT_OVER_LIMIT:
+        return "ERR Script ended: it ran for longer than script-time-limit. Its effects were "
+               "rolled "
+               "back.";
+    case SCRIPT_STOPPED:
+        return "ERR Script ended: the server stops. Its effects were rolled back.";
+    default:
+        return "ERR Script killed by user with SCRIPT KILL..."; /* of functions too, as Redis */
+    }
 }
 
 int run_break(lua_State *lua)
 {
     const struct script_run *run = vm_of(lua)->scripts->set->running;
-    const char *text = run->is_function
-                           ? "ERR Script killed by user with FUNCTION KILL."
-                           : "ERR Error running script: Script killed by user with SCRIPT KILL.";
-    if (run->is_killed)
+    const char *text = end_text(run);
+    if (run->end != SCRIPT_GOES_ON)
         convert_push_error(lua, text, strlen(text));
     else
         lua_pushboolean(lua, 1);
     return lua_error(lua);
 }
 
-static void check_run(lua_State *lua, struct script_run *run)
+/* The end that its time has come to. */
+static enum script_end end_due(const struct script_run *run, uint64_t now_us)
 {
-    uint64_t limit_ms =
-        (uint64_t)settings_number(run->call->partition->settings, "busy-reply-threshold");
-    uint64_t now_us = clock_mono_us();
-    if (now_us - run->started_us < limit_ms * 1000 || now_us < run->polled_us + POLL_US)
-        return;
+    uint64_t grace_us = run->started_us + STOP_GRACE_MS * 1000ull;
+    if (now_us >= run->limit_us)
+        return SCRIPT_OVER_LIMIT;
+    if ((now_us >= run->slow_us || now_us >= grace_us) &&
+        server_is_stopping(run->call->partition->server))
+        return SCRIPT_STOPPED;
+    return SCRIPT_GOES_ON;
+}
+
+/* It is over busy-reply-threshold: others are served, and one of them may end it. */
+static void be_slow(struct script_run *run, uint64_t now_us)
+{
     if (!run->is_slow)
         log_event(LOG_WARN, "script_slow", "name=%s ms=%llu", run->name,
-                  (unsigned long long)limit_ms);
+                  (unsigned long long)((now_us - run->started_us) / 1000));
     run->is_slow = true;
     cold_settle(run->call); /* others see that it runs */
     poll_others(run);
     run->polled_us = clock_mono_us();
-    if (run->is_killed)
+}
+
+static void check_run(lua_State *lua, struct script_run *run)
+{
+    uint64_t now_us = clock_mono_us();
+    if (run->end == SCRIPT_GOES_ON)
+        run->end = (uint8_t)end_due(run, now_us);
+    if (run->end == SCRIPT_GOES_ON && now_us >= run->slow_us && now_us >= run->polled_us + POLL_US)
+        be_slow(run, now_us);
+    if (run->end != SCRIPT_GOES_ON)
         (void)run_break(lua);
 }
 
@@ -157,13 +192,6 @@ static const char *describe_error(lua_State *lua, const struct script_run *run)
     return lua_pushfstring(lua, "%s script: %s, on %s:%s.", text, run->name, source, line);
 }
 
-/* Effects of the commands it called stay, whatever comes of the script. */
-static void keep_effects(struct call *call)
-{
-    overlay_savepoint(call->partition->overlay);
-    space_savepoint(call->partition->spaces);
-}
-
 /* The value at the top, or why it is none. */
 static void reply_value(lua_State *lua, struct script_run *run)
 {
@@ -183,12 +211,48 @@ static int run_protected(lua_State *lua)
     lua_rawgeti(lua, LUA_REGISTRYINDEX, run->vm->handler_ref);
     int argc = push_function(lua, start);
     int err = lua_pcall(lua, argc, 1, 1);
-    keep_effects(run->call);
     if (err)
         call_error_text(run->call, describe_error(lua, run));
     else
         reply_value(lua, run);
     return 0;
+}
+
+static void begin(struct script_run *run)
+{
+    struct partition *partition = run->call->partition;
+    const struct settings *settings = partition->settings;
+    uint64_t slow_ms = (uint64_t)settings_number(settings, "busy-reply-threshold");
+    uint64_t limit_ms = settings->config.script_time_limit_ms;
+    run->resp = 2;
+    run->started_us = clock_mono_us();
+    run->slow_us = slow_ms < MS_MAX ? run->started_us + slow_ms * 1000 : UINT64_MAX;
+    run->limit_us = limit_ms ? run->started_us + limit_ms * 1000 : UINT64_MAX;
+    run->messages = partition->messages.count;
+    overlay_script_begin(partition->overlay);
+    space_script_begin(partition->spaces);
+    run->vm->scripts->set->running = run;
+}
+
+/* What its commands did stays, whatever came of its code, unless the run was ended. */
+static void settle(struct script_run *run)
+{
+    struct call *call = run->call;
+    struct partition *partition = call->partition;
+    bool is_good = run->end == SCRIPT_GOES_ON;
+    run->vm->scripts->set->running = NULL;
+    overlay_script_end(partition->overlay, is_good);
+    space_script_end(partition->spaces, is_good);
+    if (is_good)
+        return;
+    messages_take_back(&partition->messages, run->messages);
+    log_event(LOG_WARN, "script_ended", "name=%s ms=%llu wrote=%s reason=\"%s\"", run->name,
+              (unsigned long long)((clock_mono_us() - run->started_us) / 1000),
+              run->wrote ? "yes" : "no", end_text(run));
+    if (!call->failed)
+        call_error_text(call, end_text(run));
+    if (run->end == SCRIPT_STOPPED)
+        session_end(call->session); /* what it sent behind the script is not run */
 }
 
 void run_script(const struct run_start *start)
@@ -203,16 +267,12 @@ void run_script(const struct run_start *start)
         return;
     }
     cjson_reset(vm);
-    run->resp = 2;
-    run->started_us = clock_mono_us();
-    vm->scripts->set->running = run;
-    if (!vm_protect(vm, run_protected, (void *)start, error, sizeof error)) {
-        keep_effects(run->call);
+    begin(run);
+    if (!vm_protect(vm, run_protected, (void *)start, error, sizeof error))
         call_error_text(run->call, error);
-    }
-    vm->scripts->set->running = NULL;
     lua_settop(vm->lua, 0);
     scratch_trim(vm);
+    settle(run);
     scripts_make_room(vm->scripts, vm->kind);
     out_clear(&vm->scripts->set->reply);
     if (session->db != db)

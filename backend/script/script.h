@@ -3,7 +3,8 @@
  *
  *   EVAL, EVALSHA ─► scripts (by SHA-1, in memory) ─┐
  *                                                    ├─► script_run ─► redis.call ─► dispatch_nested
- *   FCALL ─► functions (by name, rows in CF_SYSTEM) ─┘        └─ hook: too slow? others get BUSY, KILL works
+ *   FCALL ─► functions (by name, rows in CF_SYSTEM) ─┘        └─ hook: too slow? others get BUSY, KILL works;
+ *                                                                 over script-time-limit? ended, rolled back
  *
  * Each namespace has its own scripts and functions, and two Lua states for them (script_set.c); its databases share
  * them, as those of a Redis do. A script is one batch: it runs within one turn, and what it has written stays when
@@ -29,6 +30,15 @@ enum script_flags {
 enum { SCRIPT_FLAGS_COUNT = 5 };
 extern const char *const script_flag_names[SCRIPT_FLAGS_COUNT];
 
+/* Why a run is to end before its code does. Then its effects are rolled back. */
+enum script_end {
+    SCRIPT_GOES_ON,
+    SCRIPT_KILLED,     /* SCRIPT KILL, FUNCTION KILL: it has not written */
+    SCRIPT_FORCED,     /* SCREE SCRIPT KILL */
+    SCRIPT_OVER_LIMIT, /* script-time-limit */
+    SCRIPT_STOPPED,    /* the server stops */
+};
+
 /* What is running now, on the stack of its caller. */
 struct script_run {
     struct script_vm *vm;
@@ -37,13 +47,16 @@ struct script_run {
     bool is_function;
     bool read_only;
     bool wrote;
-    bool is_slow; /* over busy-reply-threshold: others are served BUSY */
-    bool is_killed;
-    bool is_cold; /* it needs a row from the disk: it is taken back */
-    uint8_t resp; /* redis.setresp */
-    uint64_t started_us;
-    uint64_t polled_us; /* when others were served last */
-    uint64_t values;    /* of its reply, so far */
+    bool is_slow;        /* over busy-reply-threshold: others are served BUSY */
+    bool is_cold;        /* it needs a row from the disk: it is taken back */
+    uint8_t end;         /* enum script_end */
+    uint8_t resp;        /* redis.setresp */
+    uint64_t started_us; /* monotonic */
+    uint64_t slow_us;    /* monotonic: from then on others are served BUSY */
+    uint64_t limit_us;   /* monotonic: then it is ended */
+    uint64_t polled_us;  /* monotonic: others were served last */
+    uint64_t values;     /* of its reply, so far */
+    uint32_t messages;   /* of the partition, when it began */
 };
 
 /* Of math.random, in scripts and in functions. */
@@ -65,6 +78,8 @@ struct script_run *scripts_running(const struct script_set *set);
 bool script_run_concerns(const struct script_run *run, const struct session *session);
 void scripts_save_chance(const struct scripts *scripts, struct script_chance *chance);
 void scripts_restore_chance(struct scripts *scripts, const struct script_chance *chance);
+/* The error for what may not run while it is slow. Something must run. */
+const char *scripts_busy_text(const struct script_set *set);
 size_t scripts_cached(const struct scripts *scripts);
 /* Bytes of all Lua states of that kind, and of the code of libraries. */
 uint64_t script_set_memory(const struct script_set *set, enum script_kind kind);

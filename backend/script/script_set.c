@@ -70,6 +70,15 @@ struct script_run *scripts_running(const struct script_set *set)
     return set->running;
 }
 
+const char *scripts_busy_text(const struct script_set *set)
+{
+    return set->running->is_function
+               ? "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN "
+                 "NOSAVE."
+               : "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN "
+                 "NOSAVE.";
+}
+
 struct scripts *scripts_open(struct script_set *set, struct bytes name)
 {
     struct scripts *scripts = table_get(set->names, name);

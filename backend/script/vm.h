@@ -129,8 +129,8 @@ void run_script(const struct run_start *start);
 void vm_hook(struct script_vm *vm);
 /* lua_Hook */
 void run_hook(lua_State *lua, lua_Debug *debug);
-/* Looks at the clock: lets others be served when the script is slow. Raises an error when it was killed or the time for
- * loading is over. */
+/* Looks at the time, when none of the run's commands is on the stack: lets others be served when the script is slow.
+ * Raises an error when the run is to end or the time for loading is over. */
 void run_check(lua_State *lua);
 
 /* Counts work that is done inside a library function, where the hook is not called. May do as run_check. */
@@ -142,7 +142,7 @@ static inline void vm_spend(lua_State *lua, size_t work)
         run_check(lua);
 }
 
-/* Was what runs killed, or is it taken back? Then no Lua code of it runs any more. */
+/* Is what runs to end, or is it taken back? Then no Lua code of it runs any more. */
 bool run_is_over(lua_State *lua);
 /* Raises the error that ends it, which what catches errors raises again (sandbox.c). */
 int run_break(lua_State *lua);

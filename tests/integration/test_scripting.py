@@ -85,7 +85,7 @@ def _(run):
             check_equal(text(client.get('GET', 'k')), BUSY % b'SCRIPT', 'GET meanwhile')
             check_equal(text(client.get('FUNCTION', 'KILL')), BUSY % b'SCRIPT', 'FUNCTION KILL of a script')
             client.get('SCRIPT', 'KILL')
-            check(b'Script killed by user with SCRIPT KILL.' in background.finish(), 'it was not killed')
+            check(b'Script killed by user with SCRIPT KILL...' in background.finish(), 'it was not killed')
             check(not is_busy(client), 'still busy')
         client.close()
 
@@ -226,7 +226,7 @@ def _(run):
         wait_for(lambda: is_busy(client), 'BUSY', 30)
         check_equal(text(client.get('SCRIPT', 'KILL')), BUSY % b'FUNCTION', 'SCRIPT KILL of a function')
         client.get('FUNCTION', 'KILL')
-        check(b'Script killed by user with FUNCTION KILL.' in background.finish(), 'it was not killed')
+        check(b'Script killed by user with SCRIPT KILL...' in background.finish(), 'it was not killed')
         client.close()
 
 

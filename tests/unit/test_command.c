@@ -299,12 +299,14 @@ static void test_help_lists_what_the_program_answers(void)
 {
     command_reply_help(&reply, find("scree"), HANDLER_BACKEND);
     CHECK(replied_is(
-        "*7\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
+        "*9\r\n+SCREE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+BACKUP\r\n"
         "+    Make, watch, cancel, list and delete backups: START, STATUS, CANCEL, LIST, "
         "DELETE.\r\n"
         "+COMPACT\r\n+    Compact everything, watch it, end it: START, STATUS, CANCEL.\r\n"
         "+HELP\r\n"
-        "+    List the subcommands.\r\n"));
+        "+    List the subcommands.\r\n"
+        "+SCRIPT\r\n+    KILL: end the script or function that runs, whatever it has written, and "
+        "roll back its effects.\r\n"));
     command_reply_help(&reply, find("slowlog"), HANDLER_BACKEND);
     CHECK(strncmp(replied(), "*9\r\n", 4) == 0);
 }

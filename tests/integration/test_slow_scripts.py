@@ -1,0 +1,335 @@
+#!/usr/bin/python3
+"""Scripts over their time: what other clients are answered meanwhile, and how the script is ended."""
+
+import os
+import signal
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster, Oracle
+from harness import Suite, check, check_equal, wait_for
+from resp import Connection
+from slow import BUSY_FUNCTION, BUSY_SCRIPT, FOREVER, NOTBUSY, Background, is_busy, text, wait_busy, wait_free
+
+suite = Suite(__doc__)
+WRITES_FOREVER = 'redis.call("set", KEYS[1], "half") while true do end'
+ENDLESS_LIBRARY = '#!lua name=q\nredis.register_function("loop", function() while true do end end)'
+
+
+def partition(secret=False, **options):
+    options.setdefault('busy-reply-threshold', '20')
+    return Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': options})
+
+
+def set_up(cluster, threshold='20'):
+    client = cluster.partition(0, 60)
+    check_equal(text(client.get('CONFIG', 'SET', 'busy-reply-threshold', threshold)), b'OK', 'CONFIG SET')
+    return client, cluster.backends[0].addresses[0]
+
+
+def kill(client, command='SCRIPT'):
+    check_equal(text(client.get(command, 'KILL')), b'OK', command + ' KILL')
+
+
+# ---- the reply -----------------------------------------------------------------------------------------------------
+
+@suite.case('replies in front of a slow script leave while it runs, and its own comes behind them')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client, address = set_up(cluster)
+        check_equal(text(client.get('SET', 'k', 'v')), b'OK', 'SET')
+        for before in ([('GET', 'k')] * 50, [('SET', 'k', 'v')] * 50):
+            for proto in (2, 3):
+                slow = Background(address, 'EVAL', FOREVER, '0', before=before, proto=proto)
+                wait_busy(client)
+                kill(client)
+                check(b'killed by user' in slow.finish(), 'it was not killed')
+                slow = Background(address, 'EVAL', 'local n = 0 while n < 2e7 do n = n + 1 end return redis.call("incr", KEYS[1])',
+                                  '1', 'n', before=before, proto=proto)
+                check(slow.finish() > 0, 'what the script wrote')
+                check_equal(len({reply for reply in slow.replies[:-1]}), 1, 'replies in front of the script')
+        client.close()
+
+
+@suite.case('a slow script whose client wants no reply, beside others that want none')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client, address = set_up(cluster)
+        silent, other = Connection(address, 60, 2), Connection(address, 60, 2)
+        for connection in (silent, other):
+            connection.send('CLIENT', 'REPLY', 'OFF')
+        silent.send('EVAL', 'redis.call("set", "k", "v") local n = 0 while n < 3e7 do n = n + 1 end return redis.error_reply("x")', '0')
+        wait_busy(client)
+        for _ in range(20):
+            other.send('GET', 'k')
+        other.send('CLIENT', 'REPLY', 'ON')
+        wait_free(client)
+        for connection in (silent, other):
+            wait_for(lambda connection=connection: text(connection.get('CLIENT', 'REPLY', 'ON')) == b'OK', 'a reply', 20)
+        check_equal(text(client.get('GET', 'k')), b'v', 'what the script wrote')
+        for connection in (silent, other, client):
+            connection.close()
+
+
+@suite.case('a slow script that has read what was not durable yet is answered though nothing is written any more')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client, address = set_up(cluster, '0')
+        writer = Connection(address, 60, 2)
+        for i in range(100):
+            writer.send('SET', 'k', str(i))
+            got = text(client.get('EVAL', 'local v = redis.call("get", "k") local n = 0 while n < 1e6 do n = n + 1 end return v', '0'))
+            check(got is None or isinstance(got, bytes), 'the reply of the script: %r' % (got,))
+            writer.read()
+        writer.close()
+        client.close()
+
+
+# ---- what is served meanwhile --------------------------------------------------------------------------------------
+
+def transcript(make, address, kill_script):
+    """What a client is answered before, while and after a script is slow, by the server at this address."""
+    shown = []
+    for proto in (2, 3):
+        first, killer, early = make(), make(), make()
+        slow = Background(address, 'EVAL', FOREVER, '0')
+        wait_busy(killer)
+        client = Connection(address, 60, proto)
+
+        def say(*words, on=None):
+            shown.append((words, (on or client).call(*words)))
+
+        for words in (('GET', 'k'), ('NOSUCH', 'x'), ('GET',), ('EXEC',), ('DISCARD',), ('WATCH', 'k'), ('UNWATCH',), ('SELECT', '1'),
+                      ('PING',), ('ECHO', 'x'), ('AUTH', 'x'), ('FUNCTION', 'KILL'), ('SHUTDOWN',), ('SHUTDOWN', 'SAVE'),
+                      ('SHUTDOWN', 'x'), ('SHUTDOWN', 'ABORT'), ('SUBSCRIBE', 'c'), ('EVAL', 'return 1', '0'), ('FUNCTION', 'LIST'),
+                      ('SCRIPT', 'FLUSH'), ('MULTI',), ('MULTI',), ('GET', 'k'), ('SET', 'k', 'x'), ('EXEC',), ('GET', 'k'),
+                      ('MULTI',), ('UNWATCH',), ('SCRIPT', 'KILL', 'x'), ('DISCARD',), ('MULTI',), ('UNWATCH',), ('EXEC',), ('EXEC',),
+                      ('WATCH', 'k'), ('MULTI',), ('RESET',), ('WATCH', 'k'), ('MULTI',)):
+            say(*words)
+        say('MULTI', on=early)
+        say('SET', 'k', 'x', on=early)
+        kill_script(killer)
+        slow.finish()
+        wait_free(killer)
+        for words in (('SET', 'k', 'x'), ('EXEC',), ('GET', 'k')):
+            say(*words)
+        say('SET', 'k', 'y', on=early)
+        say('EXEC', on=early)
+        say('GET', 'k', on=early)
+        say('SCRIPT', 'KILL', on=early)
+        say('FUNCTION', 'KILL', on=early)
+        for connection in (client, first, killer, early):
+            connection.close()
+    return shown
+
+
+@suite.case('while a script is slow each command is answered as redis-server answers it; a transaction that met BUSY is not executed')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client, address = set_up(cluster)
+        oracle = Oracle(cluster.folder, options=['--busy-reply-threshold', '20'])
+        oracle.start()
+        try:
+            there = ('127.0.0.1', oracle.port)
+            want = transcript(lambda: Connection(there, 60, 2), there, kill)
+            got = transcript(lambda: Connection(address, 60, 2), address, kill)
+        finally:
+            oracle.stop()
+        for (words, expected), (_, reply) in zip(want, got):
+            check_equal(reply, expected, ' '.join(words))
+        client.close()
+
+
+@suite.case('SCRIPT KILL and FUNCTION KILL answer as redis-server: NOTBUSY, UNKILLABLE, the other kind, and to the script killed')
+def _(run):
+    def play(address):
+        shown = []
+        with Connection(address, 60, 2) as client:
+            client.get('CONFIG', 'SET', 'busy-reply-threshold', '20')
+            client.get('FUNCTION', 'LOAD', ENDLESS_LIBRARY)
+            client.get('FUNCTION', 'LOAD', '#!lua name=w\nredis.register_function("writes", function(keys) redis.call("set", keys[1], 1) '
+                       'local n = 0 while n < 2e7 do n = n + 1 end return redis.call("incr", keys[1]) end)')
+            shown += [client.call('SCRIPT', 'KILL'), client.call('FUNCTION', 'KILL')]
+            for words, killer in ((('EVAL', FOREVER, '0'), 'SCRIPT'), (('FCALL', 'loop', '0'), 'FUNCTION')):
+                slow = Background(address, *words)
+                wait_busy(client)
+                shown.append(client.call('GET', 'k'))
+                shown.append(client.call('FUNCTION' if killer == 'SCRIPT' else 'SCRIPT', 'KILL'))
+                kill(client, killer)
+                shown.append(slow.finish())
+            for words in (('EVAL', 'redis.call("set", KEYS[1], 1) local n = 0 while n < 2e7 do n = n + 1 end return redis.call("incr", KEYS[1])', '1', 'k'),
+                          ('FCALL', 'writes', '1', 'k')):
+                slow = Background(address, *words)
+                wait_busy(client)
+                for command in ('SCRIPT', 'FUNCTION'):
+                    reply = client.call(command, 'KILL')
+                    if is_busy(client):
+                        check(b'UNKILLABLE' in reply[1], 'it could be killed: %r' % (reply,))
+                shown.append(slow.finish())
+        return shown
+
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        oracle = Oracle(cluster.folder)
+        oracle.start()
+        try:
+            want = play(('127.0.0.1', oracle.port))
+        finally:
+            oracle.stop()
+        check_equal(play(cluster.backends[0].addresses[0]), want, 'replies')
+
+
+@suite.case('a proxy can greet a partition while a script is slow: SCREE AUTH, HELLO, SCREE USE, then SCRIPT KILL')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': {'requirepass': 'pass'}}) as cluster:
+        address = cluster.backends[0].addresses[0]
+        with Connection(address, 60, 2) as client:
+            check_equal(text(client.get('AUTH', 'pass')), b'OK', 'AUTH')
+            client.get('CONFIG', 'SET', 'busy-reply-threshold', '20')
+            slow = Background(address, 'EVAL', FOREVER, '0', before=[('AUTH', 'pass')])
+            wait_busy(client)
+            with Connection(address, 60, 2) as late:
+                check_equal(text(late.get('SCREE', 'AUTH', 'guess')), b"WRONGPASS this is not the cluster's secret", 'a wrong secret')
+                check_equal(text(late.get('SCRIPT', 'KILL')), b'NOAUTH Authentication required.', 'without a password')
+                for words in (('SCREE', 'AUTH', cluster.secret), ('SCREE', 'USE', 'name', '3')):
+                    check_equal(text(late.get(*words)), b'OK', ' '.join(words))
+                check(late.call('HELLO', '3')[0] == '%', 'HELLO 3')
+                kill(late)
+            check(b'killed by user' in slow.finish(), 'it was not killed')
+
+
+# ---- the end of a script -------------------------------------------------------------------------------------------
+
+def contents(client):
+    """Keys, counts and types of databases 0 and 1, and what INFO says of them."""
+    shown = [client.get('INFO', 'keyspace')]
+    for db in ('0', '1'):
+        client.get('SELECT', db)
+        names = sorted(client.get('KEYS', '*'))
+        shown.append([client.get('DBSIZE'), [(name, client.get('DUMP', name), client.get('TTL', name)) for name in names]])
+    client.get('SELECT', '0')
+    return shown
+
+
+ALL_KINDS = '''
+redis.call("set", "s", "new") redis.call("append", "s", "more") redis.call("del", "gone") redis.call("rpush", "l", "x")
+redis.call("lpop", "l") redis.call("zadd", "z", 7, "n") redis.call("xadd", "x", "*", "a", "1") redis.call("expire", "h", 1000)
+redis.call("hset", "h", "f", "2") for i = 1, 500 do redis.call("set", "fresh" .. i, i) end
+pcall(redis.call, "incr", "l") %s
+while true do end'''
+
+
+@suite.case('what a script wrote is rolled back whole when it is ended: over its limit, by SCREE SCRIPT KILL; also after FLUSHALL and SWAPDB')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client, address = set_up(cluster)
+        for words in (('SET', 's', 'old'), ('SET', 'gone', '1'), ('RPUSH', 'l', 'a', 'b'), ('ZADD', 'z', '1', 'm'), ('HSET', 'h', 'f', '1'),
+                      ('XADD', 'x', '1-1', 'a', '0'), ('SELECT', '1'), ('SET', 'other', '1'), ('SELECT', '0')):
+            client.get(*words)
+        before = contents(client)
+        for extra in ('', 'redis.call("flushall")', 'redis.call("swapdb", 0, 1) redis.call("set", "s", "swapped")',
+                      'redis.call("flushdb") redis.call("swapdb", 1, 0) redis.call("set", "again", 1) redis.call("flushall")'):
+            client.get('CONFIG', 'SET', 'script-time-limit', '0')
+            for proto in (2, 3):
+                slow = Background(address, 'EVAL', ALL_KINDS % extra, '0', proto=proto)
+                wait_busy(client)
+                check(b'UNKILLABLE' in text(client.get('SCRIPT', 'KILL')), 'SCRIPT KILL')
+                check_equal(text(client.get('SCREE', 'SCRIPT', 'KILL')), b'OK', 'SCREE SCRIPT KILL')
+                check(b'ended by SCREE SCRIPT KILL' in slow.finish(), 'the reply of the script')
+                check_equal(contents(client), before, 'the dataset after SCREE SCRIPT KILL')
+            client.get('CONFIG', 'SET', 'script-time-limit', '60ms')
+            reply = text(client.get('EVAL', ALL_KINDS % extra, '0'))
+            check(reply.startswith(b'ERR Script ended: it ran for longer than script-time-limit'), 'over its limit: %r' % reply)
+            check_equal(contents(client), before, 'the dataset after the limit')
+        check_equal(text(client.get('SCREE', 'SCRIPT', 'KILL')), NOTBUSY, 'SCREE SCRIPT KILL of nothing')
+        cluster.backends[0].kill9()
+        cluster.backends[0].start()
+        with cluster.partition(0, 60) as again:
+            check_equal(contents(again), before, 'the dataset after a crash')
+        client.close()
+
+
+@suite.case('of a transaction only the script that was ended is rolled back, and of a script that ends by itself nothing')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client, address = set_up(cluster)
+        client.get('CONFIG', 'SET', 'script-time-limit', '60ms')
+        for words in (('MULTI',), ('SET', 'a', '1'), ('EVAL', WRITES_FOREVER, '1', 'b'), ('SET', 'c', '1'), ('DBSIZE',)):
+            client.get(*words)
+        got = client.get('EXEC')
+        check(b'script-time-limit' in text(got[1]), 'the script in EXEC: %r' % (got[1],))
+        check_equal(got[3], 2, 'DBSIZE behind it')
+        check_equal(client.get('MGET', 'a', 'b', 'c'), [b'1', None, b'1'], 'the keys')
+        client.get('CONFIG', 'SET', 'script-time-limit', '0')
+        reply = text(client.get('EVAL', 'redis.call("set", KEYS[1], "1") local n = 0 while n < 2e7 do n = n + 1 end error("x")', '1', 'kept'))
+        check(b'x script' in reply or b'x' in reply, 'an error of its own')
+        check_equal(client.get('GET', 'kept'), b'1', 'what a script wrote before its own error')
+        client.close()
+
+
+@suite.case('a script over its limit is ended whatever it does: catches errors, calls slow commands, is a function, is loaded')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client, _ = set_up(cluster, '1000000000')
+        client.get('CONFIG', 'SET', 'script-time-limit', '60ms')
+        client.get('FUNCTION', 'LOAD', ENDLESS_LIBRARY)
+        client.get('ZADD', 'z', *[word for i in range(20000) for word in (str(i), 'm%d' % i)])
+        for words in (('EVAL', 'while true do pcall(function() while true do end end) end', '0'),
+                      ('EVAL', 'local c = coroutine.wrap(function() while true do end end) c()', '0'),
+                      ('EVAL', 'while true do redis.call("zunionstore", "d", 2, "z", "z") end', '0'),
+                      ('EVAL_RO', 'while true do redis.pcall("zrange", "z", 0, -1) end', '0'), ('FCALL', 'loop', '0')):
+            reply = text(client.get(*words))
+            check(isinstance(reply, bytes) and b'script-time-limit' in reply, '%s: %r' % (words[1], reply))
+        check_equal(client.get('EXISTS', 'd'), 0, 'what it stored')
+        client.close()
+
+
+@suite.case('messages of a script that was ended are not told, but caches forget what it touched')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client, address = set_up(cluster)
+        client.get('CONFIG', 'SET', 'script-time-limit', '60ms')
+        client.get('SET', 'k', 'old')
+        listener, cache = Connection(address, 60, 3), Connection(address, 60, 3)
+        listener.call('SUBSCRIBE', 'c')
+        cache.call('CLIENT', 'TRACKING', 'ON')
+        check_equal(cache.get('GET', 'k'), b'old', 'GET')
+        reply = text(client.get('EVAL', 'redis.call("publish", "c", "lost") ' + WRITES_FOREVER, '1', 'k'))
+        check(b'script-time-limit' in reply, 'it was not ended')
+        client.get('PUBLISH', 'c', 'next')
+        check_equal(listener.read()[1][2], ('$', b'next'), 'the first message')
+        check_equal(cache.read()[1][0], ('$', b'invalidate'), 'the message to the cache')
+        check_equal(cache.get('GET', 'k'), b'old', 'GET again')
+        for connection in (listener, cache, client):
+            connection.close()
+
+
+@suite.case('SIGTERM and SHUTDOWN NOSAVE end a script without an end, roll it back, and the process exits cleanly')
+def _(run):
+    for how in ('SIGTERM', 'SIGTERM early', 'SHUTDOWN'):
+        with Cluster(backends=1, partitions=2, proxies=0) as cluster:
+            backend = cluster.backends[0]
+            client, address = set_up(cluster, '1000000000' if how == 'SIGTERM early' else '20')
+            client.get('SET', 'k', 'old')
+            slow = Background(address, 'EVAL', WRITES_FOREVER, '1', 'k', before=[('SET', 'before', '1')])
+            if how == 'SIGTERM early':
+                time.sleep(0.2)
+            else:
+                wait_busy(client)
+            check_equal(text(client.get('SHUTDOWN')), BUSY_SCRIPT, 'SHUTDOWN') if how == 'SHUTDOWN' else None
+            if how == 'SHUTDOWN':
+                client.send('SHUTDOWN', 'NOSAVE')
+            else:
+                backend.signal(signal.SIGTERM)
+            check_equal(backend.wait_exit(60), 0, 'exit code')
+            check(b'the server stops' in slow.finish(), 'the reply of the script')
+            backend.start()
+            with cluster.partition(0, 60) as again:
+                check_equal(again.get('MGET', 'k', 'before'), [b'old', b'1'], 'what was written')
+            client.close()
+
+
+if __name__ == '__main__':
+    suite.main()

@@ -1,0 +1,57 @@
+"""slow.py - scripts that run for long, in tests."""
+
+import threading
+
+from harness import check, wait_for
+from resp import Connection, ReplyError
+
+BUSY_SCRIPT = b'BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.'
+BUSY_FUNCTION = b'BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.'
+NOTBUSY = b'NOTBUSY No scripts in execution right now.'
+FOREVER = 'while true do end'
+
+
+def text(reply):
+    """An error's text as bytes, any other reply as it is."""
+    if isinstance(reply, ReplyError):
+        words = str(reply)
+        return words.encode() if isinstance(words, str) else words
+    return reply
+
+
+class Background:
+    """A command that runs on a connection of its own; `before` were sent in the same packet."""
+
+    def __init__(self, address, *words, before=(), proto=2):
+        self.replies = []
+        self.connection = Connection(address, 60, proto)
+        self.count = len(before) + 1
+        self.connection.send_many(list(before) + [words])
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        for _ in range(self.count):
+            self.replies.append(self.connection.read())
+
+    def finish(self):
+        """The last reply."""
+        self.thread.join(60)
+        check(not self.thread.is_alive(), 'the command did not end')
+        check(len(self.replies) == self.count, 'only %d of %d replies came' % (len(self.replies), self.count))
+        self.connection.close()
+        kind, payload = self.replies[-1]
+        return int(payload) if kind == ':' else payload
+
+
+def is_busy(client):
+    reply = text(client.get('PING'))
+    return isinstance(reply, bytes) and reply.startswith(b'BUSY')
+
+
+def wait_busy(client):
+    wait_for(lambda: is_busy(client), 'BUSY', 30)
+
+
+def wait_free(client):
+    wait_for(lambda: not is_busy(client), 'the end of the script', 60)
