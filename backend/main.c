@@ -28,6 +28,7 @@ int main(int argc, char **argv)
     struct backend_config config = {0};
     char reason[256];
     int code;
+    harden_files();
     command_init();
     if (!program_parse(&program, argc, argv, &config.head, &code))
         return code;

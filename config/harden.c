@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 static const int denied[] = {
     /* other programs */
@@ -78,6 +79,11 @@ static int filter_load(void)
         err = seccomp_load(filter);
     seccomp_release(filter);
     return err;
+}
+
+void harden_files(void)
+{
+    (void)umask(S_IRWXG | S_IRWXO);
 }
 
 bool harden(bool core_dumps, bool seccomp, char *error, size_t size)

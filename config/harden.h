@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Files made from now on are for our user only: they hold what clients stored, or their secrets. */
+void harden_files(void);
 /* No new privileges by any execve, no ambient capabilities; without `core_dumps` no core file with what clients stored;
  * with `seccomp` no system call of the deny-list in harden.c. Before threads start. False: one line in error[size]. */
 bool harden(bool core_dumps, bool seccomp, char *error, size_t size);

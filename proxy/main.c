@@ -54,6 +54,7 @@ int main(int argc, char **argv)
     struct proxy_config config;
     char reason[REASON_MAX];
     int exit_code;
+    harden_files();
     command_init();
     if (!program_parse(&program, argc, argv, &config.head, &exit_code))
         return exit_code;

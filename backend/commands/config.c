@@ -7,14 +7,18 @@
 #include "backend/session.h"
 #include "backend/settings.h"
 #include "backend/stats.h"
+#include "config/ini_file.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"
 #include "shared/latency.h"
 #include "shared/number.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- GET ---- */
@@ -182,39 +186,110 @@ void cmd_config_resetstat(struct call *call)
     reply_ok(&call->reply);
 }
 
-/* The new file takes the old one's place in one step. False: errno says why. */
-static bool rewrite(const struct config *config)
+/* ---- REWRITE ---- */
+
+static bool has_value(const struct config *config, const struct option *option, struct bytes value)
+{
+    char buffer[OPTION_TEXT_MAX];
+    return bytes_equal(config_get(config, option, buffer), value);
+}
+
+/* What the included file says stays there: `config` gets what `first`, the file itself, says. `both` is what they say
+ * together. False: an option was changed that the included file would change back. */
+static bool leave_included(struct config *config, const struct config *first,
+                           const struct config *both, char *error, size_t size)
+{
+    const struct option *option;
+    size_t cursor = 0;
+    while ((option = config_next(config, BYTES("*"), &cursor))) {
+        char buffer[OPTION_TEXT_MAX];
+        char included[OPTION_TEXT_MAX];
+        struct bytes text = config_get(first, option, buffer);
+        struct bytes value = config_get(both, option, included);
+        if (bytes_equal(text, value))
+            continue;
+        if (!has_value(config, option, value)) {
+            (void)snprintf(error, size, "%s is set in the included file: change it there",
+                           option->key);
+            return false;
+        }
+        if (!config_set(config, option, text, error, size))
+            return false;
+    }
+    return true;
+}
+
+/* Makes `config` what belongs into its file, and not into the one that this includes. */
+static bool separate(struct config *config, char *error, size_t size)
+{
+    struct backend_config first;
+    struct backend_config both;
+    size_t len;
+    config_init_defaults(&first.head, config->schema);
+    config_init_defaults(&both.head, config->schema);
+    char *text = file_read(config->path, &len, error, size);
+    bool good = text &&
+                config_parse(&first.head, config->path, (struct bytes){text, len}, error, size) &&
+                config_load(&both.head, config->path, error, size) &&
+                leave_included(config, &first.head, &both.head, error, size);
+    free(text);
+    config_fini(&first.head);
+    config_fini(&both.head);
+    return good;
+}
+
+/* For the same users as the old one. */
+static FILE *open_beside(const char *old, const char *path)
+{
+    struct stat found;
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return NULL;
+    if (stat(old, &found) == 0 && fchown(fd, found.st_uid, found.st_gid) == 0)
+        (void)fchmod(fd, found.st_mode & 0777);
+    FILE *file = fdopen(fd, "w");
+    if (!file)
+        (void)close(fd);
+    return file;
+}
+
+/* The new file takes the old one's place in one step. */
+static bool rewrite(const struct config *config, char *error, size_t size)
 {
     char path[4096];
-    if (snprintf(path, sizeof path, "%s.new", config->path) >= (int)sizeof path) {
-        errno = ENAMETOOLONG;
+    FILE *file = NULL;
+    errno = ENAMETOOLONG;
+    if (snprintf(path, sizeof path, "%s.new", config->path) < (int)sizeof path)
+        file = open_beside(config->path, path);
+    if (!file) {
+        (void)snprintf(error, size, "%s", strerror(errno));
         return false;
     }
-    FILE *file = fopen(path, "w");
-    if (!file)
-        return false;
     config_print(config, file);
     bool good = fflush(file) == 0 && !ferror(file) && fsync(fileno(file)) == 0;
-    good = fclose(file) == 0 && good;
-    if (good && rename(path, config->path) == 0)
+    good = fclose(file) == 0 && good && rename(path, config->path) == 0;
+    if (good)
         return true;
-    int saved = errno;
+    (void)snprintf(error, size, "%s", strerror(errno));
     (void)unlink(path);
-    errno = saved;
     return false;
 }
 
 void cmd_config_rewrite(struct call *call)
 {
+    char error[512];
+    struct backend_config config;
     struct settings *settings = server_settings(call->partition->server);
-    const struct config *config = &settings->config.head;
-    if (!config->path)
+    config_copy(&config.head, &settings->config.head);
+    settings_unref(settings);
+    if (!config.head.path)
         call_error_text(call, "ERR The server is running without a config file");
-    else if (!rewrite(config))
-        call_errorf(call, "ERR Rewriting config file: %s", strerror(errno));
+    else if (!separate(&config.head, error, sizeof error) ||
+             !rewrite(&config.head, error, sizeof error))
+        call_errorf(call, "ERR Rewriting config file: %s", error);
     else
         reply_ok(&call->reply);
-    settings_unref(settings);
+    config_fini(&config.head);
 }
 
 void cmd_config_help(struct call *call)

@@ -292,5 +292,61 @@ def _(run):
         wait_for(is_free, 'room for others')
 
 
+@suite.case('what both programs write is for their user only, whatever the umask they were started with')
+def _(run):
+    before = os.umask(0o022)
+    try:
+        with Cluster(backends=1, partitions=2, backend_options={'store': {'memtable': '256kb'}}) as cluster:
+            backend, proxy = cluster.backends[0], cluster.proxies[0]
+            for process, section in ((backend, 'backend'), (proxy, 'proxy')):
+                restart(process, section, **{'log-file': os.path.join(cluster.folder, process.name + '.events')})
+            with cluster.connect() as connection:
+                connection.pipeline([('SET', 'k%d' % i, os.urandom(4000)) for i in range(500)])
+            for address in backend.addresses:
+                with Connection(address, 60) as connection:
+                    check_equal(connection.call('SAVE'), ('+', b'OK'))
+            backend.stop()
+            backend.start()
+            paths = [os.path.join(folder, name) for folder, _, names in os.walk(backend.data) for name in names]
+            check(any(path.endswith('.sst') for path in paths), 'no data files')
+            paths += [folder for folder, _, _ in os.walk(backend.data)]
+            paths += [os.path.join(cluster.folder, process.name + '.events') for process in (backend, proxy)]
+            check_equal([path for path in paths if os.stat(path).st_mode & 0o077], [], 'readable by others')
+    finally:
+        os.umask(before)
+
+
+@suite.case('CONFIG REWRITE leaves what the included file says there, and the file to those who could read it')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        backend = cluster.backends[0]
+        backend.stop()
+        included = os.path.join(cluster.folder, 'secret.ini')
+        with open(included, 'w') as file:
+            file.write('[backend]\nrequirepass = of-the-included-file\nadmin-token = another-secret\n')
+        os.chmod(included, 0o600)
+        backend.options.setdefault('backend', {})['include'] = included
+        backend.write_config()
+        os.chmod(backend.config_path, 0o644)
+        backend.start()
+        with cluster.partition(0) as connection:
+            connection.call('AUTH', 'of-the-included-file')
+            check_equal(connection.call('CONFIG', 'SET', 'maxclients', '777'), ('+', b'OK'))
+            check_equal(connection.call('CONFIG', 'REWRITE'), ('+', b'OK'))
+            with open(backend.config_path) as file:
+                text = file.read()
+            check('of-the-included-file' not in text and 'another-secret' not in text, 'a secret was copied')
+            check('maxclients = 777' in text, 'maxclients was not kept')
+            check_equal(os.stat(backend.config_path).st_mode & 0o777, 0o644, 'mode')
+            check_equal(connection.call('CONFIG', 'SET', 'requirepass', 'changed'), ('+', b'OK'))
+            reply = connection.call('CONFIG', 'REWRITE')
+            check_equal(reply, ('-', b'ERR Rewriting config file: requirepass is set in the included file: change it there'))
+        backend.stop()
+        backend.start()
+        with cluster.partition(0) as connection:
+            check_equal(connection.call('AUTH', 'of-the-included-file'), ('+', b'OK'))
+            check_equal(connection.get('CONFIG', 'GET', 'maxclients'), [b'maxclients', b'777'])
+
+
 if __name__ == '__main__':
     suite.main()
