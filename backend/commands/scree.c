@@ -5,6 +5,7 @@
 #include "backend/keyspace.h"
 #include "backend/partition.h"
 #include "backend/script/script.h"
+#include "backend/server.h"
 #include "backend/session.h"
 #include "backend/settings.h"
 #include "backend/slot_set.h"
@@ -78,7 +79,14 @@ void cmd_scree_slots(struct call *call)
     reply_ok(&call->reply);
 }
 
-/* SCREE DROP idle-ms: 1 when the namespace is gone now, 0 when somebody used it since. */
+/* When a database was used last. Before we started others may have used it: that counts as now then. */
+static uint64_t used_ms(const struct call *call, const struct space *space)
+{
+    uint64_t up_ms = loop_mono_ms(call->partition->loop) - call->partition->server->started_mono_ms;
+    return space->used_ms ? space->used_ms : call->now_ms - up_ms;
+}
+
+/* SCREE DROP idle-ms: 1 when the namespace is gone now, 0 when a client used it since. */
 void cmd_scree_drop(struct call *call)
 {
     struct space_set *spaces = call->partition->spaces;
@@ -88,7 +96,7 @@ void cmd_scree_drop(struct call *call)
         return;
     bool is_idle = idle_ms >= 0 && name.len > 0;
     for (uint8_t db = 0; is_idle && db < DATABASES_MAX; db++)
-        is_idle = space_open(spaces, name, db)->used_ms + (uint64_t)idle_ms <= call->now_ms;
+        is_idle = used_ms(call, space_open(spaces, name, db)) + (uint64_t)idle_ms <= call->now_ms;
     for (uint8_t db = 0; is_idle && db < DATABASES_MAX; db++)
         keyspace_flush(call, space_open(spaces, name, db));
     if (is_idle) {

@@ -285,5 +285,24 @@ def _(run):
                 check(isinstance(reply, ReplyError), 'SCREE AUTH at the %s: %r' % (where, reply))
 
 
+@suite.case('after a restart of the backend a namespace counts as used at the start: SCREE DROP spares it')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        backend = cluster.backends[0]
+
+        def enter_as_proxy():
+            connection = cluster.partition(0)
+            connection.pipeline([('SCREE', 'AUTH', cluster.secret), ('SCREE', 'USE', 'brief', '0')])
+            return connection
+        with enter_as_proxy() as connection:
+            connection.call('SET', 'k', 'v')
+        backend.stop()
+        backend.start()
+        with enter_as_proxy() as connection:
+            check_equal(connection.get('SCREE', 'DROP', '3600000'), 0, 'idle for an hour?')
+        with enter_as_proxy() as connection:
+            check_equal(connection.get('SCREE', 'DROP', '0'), 1, 'idle for no time at all')
+
+
 if __name__ == '__main__':
     suite.main()
