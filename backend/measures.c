@@ -185,6 +185,9 @@ static void print_figures(const struct server *server, struct out *out)
         {"sst_bytes", "scree_backend_store_sst_bytes", "Its data files."},
         {"blob_bytes", "scree_backend_store_blob_bytes", "Its files of big values."},
         {"wal_bytes", "scree_backend_store_wal_bytes", "Its write-ahead log."},
+        {"log_damaged_batches", "scree_backend_store_log_damaged_batches",
+         "Whole batches of the log that were dropped at the start, behind one that could not be "
+         "read."},
         {"memtable_bytes", "scree_backend_store_memtable_bytes", "Fresh writes in memory."},
         {"table_reader_bytes", "scree_backend_store_table_reader_bytes",
          "Indexes and filters in memory outside the block cache."},

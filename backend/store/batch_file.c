@@ -295,25 +295,28 @@ enum batch_read batch_reader_next(struct batch_reader *reader, uint64_t index, s
     return BATCH_READ;
 }
 
-uint64_t batch_reader_later(struct batch_reader *reader, uint64_t index)
+void batch_reader_later(struct batch_reader *reader, uint64_t index, struct batch_later *later)
 {
     struct bytes batch;
     uint64_t end = index + reader->limit / HEADER_BYTES + 1;
     int tries = 0;
+    *later = (struct batch_later){0};
     for (; reader->at + HEADER_BYTES <= reader->limit; reader->at++, reader->begin++) {
         if (fill(reader, HEADER_BYTES) != BATCH_READ)
-            return 0;
+            return;
         uint64_t found = get_le64(reader->buf + reader->begin + INDEX_AT);
         if (found <= index || found >= end)
             continue;
-        if (tries++ == LATER_TRIES)
-            return 0;
         if (batch_reader_next(reader, found, &batch) == BATCH_READ) {
-            if (reader->durable > index)
-                return found;
+            later->first = later->first ? later->first : found;
+            if (reader->durable > index && !later->was_durable)
+                later->was_durable = found;
+            later->count++;
+            later->end = reader->at;
             reader->at--; /* the next record begins where this one ends */
             reader->begin--;
+        } else if (tries++ == LATER_TRIES) {
+            return;
         }
     }
-    return 0;
 }

@@ -80,6 +80,14 @@ void batch_reader_fini(struct batch_reader *reader);
 void batch_reader_begin(struct batch_reader *reader, int fd, uint64_t limit);
 /* The next record, if it is whole and that of `index`; the batch is borrowed until the next call. */
 enum batch_read batch_reader_next(struct batch_reader *reader, uint64_t index, struct bytes *batch);
-/* Behind the last record read, that of `index`: the first whole one that was written when more than that was durable.
- * 0: none, so nothing durable is missing there as far as the file tells, or too much that only looks like a record. */
-uint64_t batch_reader_later(struct batch_reader *reader, uint64_t index);
+/* Whole records behind one that cannot be read. */
+struct batch_later {
+    uint64_t
+        first; /* the first one's index; 0: there is none, or too much that only looks like a record */
+    uint64_t count;
+    uint64_t end; /* of the last one in the file */
+    uint64_t
+        was_durable; /* the first one that was written when more than what was read was durable; 0: none */
+};
+/* Looks for them behind the last record read, that of `index`. */
+void batch_reader_later(struct batch_reader *reader, uint64_t index, struct batch_later *later);

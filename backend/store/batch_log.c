@@ -394,6 +394,11 @@ uint64_t batch_log_last(const struct batch_log *log)
     return log->last;
 }
 
+uint64_t batch_log_damaged(const struct batch_log *log)
+{
+    return log->damaged_batches;
+}
+
 uint64_t batch_log_bytes(const struct batch_log *log)
 {
     return log->bytes;

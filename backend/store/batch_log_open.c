@@ -118,19 +118,25 @@ static bool drop_gap(struct batch_log *log, const struct batch_file *before, str
     return drop_files(log, at, error, size);
 }
 
-/* A crash tears what was not synced yet. Says so where it was more. */
+/* A crash of the process leaves nothing whole behind the end, and one of the machine only what was not synced. Says what
+ * is dropped. */
 static void tell_damage(struct batch_log *log, struct batch_reader *reader)
 {
     char path[PATH_MAX];
+    struct batch_later later = {0};
     const struct batch_file *file = batch_log_newest(log);
-    uint64_t later = file && reader->at == file->bytes ? batch_reader_later(reader, file->last) : 0;
-    if (!later)
+    if (file && reader->at == file->bytes)
+        batch_reader_later(reader, file->last, &later);
+    if (!later.count)
         return;
     batch_file_path(path, log->path, file->first);
-    log_event(LOG_ERROR, "log_damaged",
+    log->damaged_batches = later.count;
+    log_event(later.was_durable ? LOG_ERROR : LOG_WARN, "log_damaged",
               "file=" LOG_QUOTED " at=%" PRIu64 " after_batch=%" PRIu64
-              " whole_batch_behind=%" PRIu64,
-              path, file->bytes, file->last, later);
+              " whole_batch_behind=%" PRIu64 " dropped_batches=%" PRIu64 " dropped_bytes=%" PRIu64
+              " synced=%s",
+              path, file->bytes, file->last, later.first, later.count, later.end - file->bytes,
+              later.was_durable ? "yes" : "unknown");
 }
 
 struct reading {

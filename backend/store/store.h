@@ -224,7 +224,7 @@ void store_info(struct store *store, struct out *out);
  * "memtable_bytes", "table_reader_bytes", "cache_bytes" (of the environment),
  * "pending_compaction_bytes", "stalled" (1 when writes are stopped), "delayed_write_rate" (bytes a second
  * that writes are held to while compaction is behind; 0: they are not), "disk_free_bytes" (0: none, or unknown),
- * "running_compactions", "running_flushes". */
+ * "running_compactions", "running_flushes", "log_damaged_batches" (whole ones of the log that were dropped at the start). */
 uint64_t store_figure(struct store *store, const char *name);
 /* The engine takes no writes, or holds them to a rate, until compaction has followed: what writes, a flush too, may take long. */
 bool store_holds_writes(struct store *store);

@@ -100,6 +100,8 @@ static uint64_t figure_locked(struct store *store, const char *name)
         return path_free_bytes(store->path);
     if (strcmp(name, "wal_bytes") == 0)
         return store->log ? batch_log_bytes(store->log) : 0;
+    if (strcmp(name, "log_damaged_batches") == 0)
+        return store->log ? batch_log_damaged(store->log) : 0;
     if (!store->db)
         return strcmp(name, "stalled") == 0;
     if (strcmp(name, "stalled") == 0)
@@ -204,6 +206,7 @@ void store_info(struct store *store, struct out *out)
     info_line(store, out, "disk_bytes");
     info_line(store, out, "disk_free_bytes");
     info_line(store, out, "wal_bytes");
+    info_line(store, out, "log_damaged_batches");
     info_line(store, out, "cache_bytes");
     info_line(store, out, "stalled");
     info_line(store, out, "delayed_write_rate");
