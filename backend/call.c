@@ -29,15 +29,20 @@ static size_t error_begin(struct call *call)
     return limit;
 }
 
+void call_error_again(struct call *call, const char *text)
+{
+    size_t limit = error_begin(call);
+    reply_error(&call->reply, text);
+    out_limit(call->reply.out, limit);
+}
+
 void call_error_text(struct call *call, const char *text)
 {
     if (out_is_over(call->reply.out)) /* what the handler met is a consequence */
         text = error_text(ERR_REPLY_LIMIT);
     if (!overlay_is_cold(call->partition->overlay))
         stats_error(call->partition->stats, text);
-    size_t limit = error_begin(call);
-    reply_error(&call->reply, text);
-    out_limit(call->reply.out, limit);
+    call_error_again(call, text);
 }
 
 bool call_refuse_reply(struct call *call)

@@ -375,11 +375,13 @@ void dispatch_again(struct session *session, const struct command *command,
 static const char *refuse_nested(struct call *call, const struct nested *nested)
 {
     const struct command *command = call->command;
-    bool exists = command && (handlers[command->id] ||
-                              (command_has_subs(command) && command->handlers & HANDLER_BACKEND));
+    bool has_handler = command && handlers[command->id];
+    bool is_container =
+        command && !has_handler && command_has_subs(command) && command->handlers & HANDLER_BACKEND;
+    bool exists = has_handler || is_container || (command && command->flags & CMD_NOSCRIPT);
     if (!exists || command->flags & CMD_INTERNAL)
         return "ERR Unknown Redis command called from script";
-    if (!handlers[command->id] || !command_arity_ok(command, call->argc))
+    if (is_container || !command_arity_ok(command, call->argc))
         return "ERR Wrong number of args calling Redis command from script";
     if (command->flags & CMD_NOSCRIPT)
         return "ERR This Redis command is not allowed from script";

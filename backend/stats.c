@@ -33,18 +33,22 @@ void stats_reset(struct stats *stats, const struct metrics *metrics)
     *stats = fresh;
 }
 
+/* Sorted by name. */
 static void count_error(struct stats *stats, const char *name)
 {
+    uint32_t at = 0;
     stats->errors_total++;
-    for (uint32_t i = 0; i < stats->errors_count; i++) {
-        if (strcmp(stats->errors[i].name, name) == 0) {
-            stats->errors[i].count++;
-            return;
-        }
+    while (at < stats->errors_count && strcmp(stats->errors[at].name, name) < 0)
+        at++;
+    struct error_stats *error = &stats->errors[at];
+    if (at < stats->errors_count && strcmp(error->name, name) == 0) {
+        error->count++;
+        return;
     }
     if (stats->errors_count == STATS_ERRORS_MAX)
         return;
-    struct error_stats *error = &stats->errors[stats->errors_count++];
+    memmove(error + 1, error, (stats->errors_count - at) * sizeof *error);
+    stats->errors_count++;
     (void)snprintf(error->name, sizeof error->name, "%s", name);
     error->count = 1;
 }

@@ -14,6 +14,7 @@
 #include "backend/partition.h"
 #include "backend/rdb.h"
 #include "backend/session.h"
+#include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"
@@ -276,13 +277,14 @@ static bool read_payload(struct call *call, struct library **list, char *error, 
     return true;
 }
 
-static bool names_collide(const struct library *a, const struct library *b)
+/* The function of `a` whose name `b` has too; NULL: none. */
+static const char *shared_name(const struct library *a, const struct library *b)
 {
     for (const struct function *f = a->functions; f; f = f->next)
         for (const struct function *g = b->functions; g; g = g->next)
             if (strcasecmp(f->name, g->name) == 0)
-                return true;
-    return false;
+                return f->name;
+    return NULL;
 }
 
 /* May the whole payload be added? Nothing is added when a part of it may not. */
@@ -301,14 +303,14 @@ static bool may_restore(struct call *call, const struct library *list, enum poli
             bool goes = is_same;
             for (const struct library *other = list; other; other = other->next)
                 goes |= strcmp(old->name, other->name) == 0;
-            if (!goes && names_collide(old, library)) {
-                (void)snprintf(error, size, "ERR Function %s already exists",
-                               library->functions->name);
+            const char *name = goes ? NULL : shared_name(library, old);
+            if (name) {
+                (void)snprintf(error, size, "ERR Function %s already exists", name);
                 return false;
             }
         }
         for (const struct library *other = library->next; other; other = other->next)
-            if (names_collide(other, library) || strcmp(other->name, library->name) == 0) {
+            if (shared_name(other, library) || strcmp(other->name, library->name) == 0) {
                 (void)snprintf(error, size, "ERR Library %s already exists", library->name);
                 return false;
             }
@@ -350,13 +352,15 @@ void cmd_function_restore(struct call *call)
     }
     if (policy == POLICY_FLUSH)
         remove_all(call);
+    for (const struct library *library = list; library; library = library->next) {
+        struct library *old = library_find(scripts, bytes_of(library->name));
+        if (old) /* all of them first: a function may have moved from one library to another */
+            library_remove(scripts, old);
+    }
     for (struct library *next; list; list = next) {
         next = list->next;
-        struct library *old = library_find(scripts, bytes_of(list->name));
-        if (old)
-            library_remove(scripts, old);
-        list->next = NULL;
-        (void)library_add(scripts, list, true, error, sizeof error);
+        bool is_added = library_add(scripts, list, false, error, sizeof error);
+        CHECK(is_added);
         row_put(call, list);
     }
     reply_ok(&call->reply);

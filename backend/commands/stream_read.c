@@ -76,6 +76,11 @@ static bool read_option(struct call *call, uint32_t *i, struct read *read)
     struct bytes word = call->argv[*i];
     uint32_t more = call->argc - *i - 1;
     int64_t count;
+    if (bytes_is(word, "BLOCK") && more && call->in_script) {
+        call_errorf(call, "ERR %.*s command is not allowed with BLOCK option from scripts",
+                    (int)call->argv[0].len, call->argv[0].data);
+        return false;
+    }
     if (bytes_is(word, "BLOCK") && more)
         return read_timeout(call, ++*i, read);
     if (bytes_is(word, "COUNT") && more) {

@@ -5,12 +5,14 @@
  */
 #include "backend/script/vm.h"
 
+#include "backend/partition.h"
+#include "backend/stats.h"
 #include "shared/number.h"
 #include "shared/resp.h"
 
 #include <stdlib.h>
 
-enum { STACK_NEEDED = 8, REPLY_VALUES_MAX = 8 << 20 };
+enum { STACK_NEEDED = 8, REPLY_STACK = 4, REPLY_VALUES_MAX = 8 << 20 };
 
 static void set_text(lua_State *lua, const char *field, struct bytes text)
 {
@@ -248,12 +250,27 @@ static void reply_list(lua_State *lua, struct script_run *run)
     }
 }
 
+/* The error text is at the top, its table below. The call fails; the error counts unless it was counted already when a
+ * command replied it. */
+static void reply_error_field(lua_State *lua, struct script_run *run)
+{
+    struct bytes text = text_at(lua, -1);
+    lua_pushliteral(lua, "ignore_error_stats_update");
+    lua_rawget(lua, -3);
+    if (!lua_toboolean(lua, -1))
+        stats_error(run->call->partition->stats,
+                    memchr(text.data, ' ', text.len) ? text.data : "ERR");
+    lua_pop(lua, 1);
+    run->call->failed = true;
+    reply_line(&run->call->reply, '-', text);
+}
+
 /* The table stays on the stack. */
 static void reply_table(lua_State *lua, struct script_run *run)
 {
     struct reply *reply = &run->call->reply;
     if (push_field(lua, "err", LUA_TSTRING)) {
-        reply_line(reply, '-', text_at(lua, -1));
+        reply_error_field(lua, run);
     } else if (push_field(lua, "ok", LUA_TSTRING)) {
         reply_line(reply, '+', text_at(lua, -1));
     } else if (push_field(lua, "double", LUA_TNUMBER)) {
@@ -293,7 +310,7 @@ void convert_to_reply(lua_State *lua, struct script_run *run)
         return;
     }
     run->values++;
-    if (!lua_checkstack(lua, STACK_NEEDED)) {
+    if (!lua_checkstack(lua, REPLY_STACK)) {
         reply_error(reply, "ERR reached lua stack limit");
         lua_pop(lua, 1);
         return;

@@ -192,6 +192,18 @@ static const char *describe_error(lua_State *lua, const struct script_run *run)
     return lua_pushfstring(lua, "%s script: %s, on %s:%s.", text, run->name, source, line);
 }
 
+/* Is the error value at the top what a command replied? */
+static bool is_counted(lua_State *lua)
+{
+    if (!lua_istable(lua, -1))
+        return false;
+    lua_pushliteral(lua, "ignore_error_stats_update");
+    lua_rawget(lua, -2);
+    bool is = lua_toboolean(lua, -1);
+    lua_pop(lua, 1);
+    return is;
+}
+
 /* The value at the top, or why it is none. */
 static void reply_value(lua_State *lua, struct script_run *run)
 {
@@ -211,7 +223,9 @@ static int run_protected(lua_State *lua)
     lua_rawgeti(lua, LUA_REGISTRYINDEX, run->vm->handler_ref);
     int argc = push_function(lua, start);
     int err = lua_pcall(lua, argc, 1, 1);
-    if (err)
+    if (err && is_counted(lua))
+        call_error_again(run->call, describe_error(lua, run));
+    else if (err)
         call_error_text(run->call, describe_error(lua, run));
     else
         reply_value(lua, run);

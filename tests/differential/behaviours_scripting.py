@@ -313,6 +313,42 @@ CASES = [
         local t={} for k,v in pairs(cjson.new()) do t[#t+1]=k.."="..type(v) end table.sort(t) return t
         return {cjson._NAME,cjson._VERSION,type(cjson.null),tostring(cjson.null==cjson.decode("null"))}
         return cjson.encode({a={b={1,"x",{c=cjson.null}}}})'''), ['direct']),
+    ('scripts: errors in replies count in errorstats, those of commands once', 'CONFIG RESETSTAT\n' + evals(r'''
+        return redis.error_reply("MYERR x")
+        return redis.error_reply("x")
+        return {err="nocode"}
+        return {err=""}
+        return {err="-DASH x"}
+        return {1,{err="DEEP a"},{err="DEEP b"}}
+        error({err="RAISED y"})
+        error("plain")
+        redis.call("set","s","x") return redis.call("incr","s")
+        return redis.pcall("incr","s")
+        local x=redis.pcall("incr","s") return redis.error_reply(x.err)
+        local ok,e=pcall(redis.call,"incr","s") error(e)
+        return redis.pcall("nope")
+        return redis.call("get")
+        return nope''') + '\nINFO errorstats', ['direct']),
+    ('scripts: commands that are not for scripts', evals(r'''
+        return redis.call("XREAD","BLOCK","0","STREAMS","s","$")
+        return redis.call("xread","COUNT","1","BLOCK","100","STREAMS","s","0")
+        return redis.call("XREADGROUP","GROUP","g","c","BLOCK","0","STREAMS","s",">")
+        return redis.pcall("xread","block","x","streams","s","$")
+        return redis.call("xread","streams","s","$")
+        return redis.call("cluster","reset")
+        return redis.call("cluster","reset","hard","x")
+        return redis.call("failover")
+        return redis.call("replicaof","no","one")
+        return redis.call("psync","a","1")
+        return redis.call("psync")
+        return redis.call("sync")'''), ['direct']),
+    ('scripts: long lists and deep tables', evals(r'''
+        local t={} for i=1,7999 do t[i]=1 end return select("#",unpack(t))
+        local t={} for i=1,8000 do t[i]=1 end return select("#",unpack(t))
+        local t={} for i=1,7000 do t[i]=i end return {unpack(t)}
+        local t={} for i=1,7000 do t[i]="k"..i end return redis.call("del",unpack(t))
+        return {pcall(unpack,{},1,1e8)}
+        return {pcall(unpack,{},-1e8,1)}'''), ['direct']),
     ('scripts: patterns, and functions of table', evals(r'''
         return {string.find("hello","l+")}
         return {string.find("hello","l",1,true)}

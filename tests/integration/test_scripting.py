@@ -216,6 +216,44 @@ def _(run):
             check_equal(text(client.get('FCALL', 'f_two', '1', 'k')), b'ERR Function not found', 'the removed one')
 
 
+def library(name, *functions):
+    return '\n'.join(['#!lua name=' + name] + ['redis.register_function("%s", function() return "%s" end)' % (f, name)
+                                               for f in functions])
+
+
+@suite.case('FUNCTION RESTORE REPLACE: a function that moved from one library to another; the text names what collides')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client = cluster.partition(0, 60)
+        for code in (library('one', 'a'), library('two', 'b', 'c')):
+            client.get('FUNCTION', 'LOAD', code)
+        dump = client.get('FUNCTION', 'DUMP')
+        client.get('FUNCTION', 'FLUSH')
+        client.get('FUNCTION', 'LOAD', library('one', 'b'))
+        check_equal(text(client.get('FUNCTION', 'RESTORE', dump)), b'ERR Library one already exists', 'APPEND')
+        check_equal(client.get('FUNCTION', 'RESTORE', dump, 'REPLACE'), b'OK', 'REPLACE')
+        check_equal([client.get('FCALL', name, '0') for name in 'abc'], [b'one', b'two', b'two'], 'FCALL')
+        client.close()
+        cluster.backends[0].kill9()
+        cluster.backends[0].start()
+        with cluster.partition(0, 60) as client:
+            check_equal([client.get('FCALL', name, '0') for name in 'abc'], [b'one', b'two', b'two'], 'FCALL after a crash')
+            client.get('FUNCTION', 'FLUSH')
+            client.get('FUNCTION', 'LOAD', library('other', 'b'))
+            check_equal(text(client.get('FUNCTION', 'RESTORE', dump)), b'ERR Function b already exists', 'what collides')
+
+
+@suite.case('a table that contains itself is replied as deep as in Redis')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        with cluster.partition(0, 60) as client:
+            sys.setrecursionlimit(100000)
+            reply, depth = client.get('EVAL', 'local t = {} t[1] = t return t', '0'), 0
+            while isinstance(reply, list):
+                reply, depth = reply[0], depth + 1
+            check_equal((depth, text(reply)), (7995, b'ERR reached lua stack limit'), 'its depth')
+
+
 @suite.case('a loop in a library that is being loaded is stopped')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
