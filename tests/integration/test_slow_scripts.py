@@ -195,6 +195,8 @@ def _(run):
                 check_equal(text(late.get('SCRIPT', 'KILL')), b'NOAUTH Authentication required.', 'without a password')
                 for words in (('SCREE', 'AUTH', cluster.secret), ('SCREE', 'USE', 'name', '3')):
                     check_equal(text(late.get(*words)), b'OK', ' '.join(words))
+                check_equal(text(late.get('SCRIPT', 'KILL')), NOTBUSY, 'from another namespace')
+                check_equal(text(late.get('SCREE', 'USE', '', '3')), b'OK', 'SCREE USE')
                 check(late.call('HELLO', '3')[0] == '%', 'HELLO 3')
                 kill(late)
             check(b'killed by user' in slow.finish(), 'it was not killed')
