@@ -219,12 +219,10 @@ static void turn_on(struct client *client, struct request *request, struct reply
 }
 
 /* gather_visit_fn */
-static void find_target(struct proxy_worker *worker, const void *data, struct out *out)
+static void find_target(struct proxy_worker *worker, const void *target, struct out *out)
 {
-    const uint64_t *id = data;
-    for (struct list *link = worker->clients.next; link != &worker->clients; link = link->next)
-        if (container_of(link, struct client, link)->id == *id)
-            out_write(out, "1", 1);
+    if (tracking_target_find(worker, target))
+        out_write(out, "1", 1);
 }
 
 static void found_target(struct client *client, struct request *request, struct reply *reply)
@@ -253,9 +251,9 @@ void local_client_tracking(struct client *client, struct request *request, struc
         reply_code(reply, ERR_SYNTAX);
     } else {
         client_hold(client, HOLD_ORDER); /* what follows travels by the leases */
+        struct tracking_target target = tracking_target_of(client, wanted->redirect_id);
         if (wanted->is_redirected)
-            request_gather(request, find_target, &wanted->redirect_id, sizeof wanted->redirect_id,
-                           found_target);
+            request_gather(request, find_target, &target, sizeof target, found_target);
         else
             turn_on(client, request, reply);
     }

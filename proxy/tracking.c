@@ -270,9 +270,26 @@ static void redirect_broken(struct client *client)
         client_push(client, NULL, frame, (size_t)len);
 }
 
+struct tracking_target tracking_target_of(const struct client *client, uint64_t id)
+{
+    struct bytes space = client->session.place->name;
+    struct tracking_target target = {.id = id, .space_len = (uint32_t)space.len};
+    CHECK(space.len <= sizeof target.space);
+    memcpy(target.space, space.data, space.len);
+    return target;
+}
+
+struct client *tracking_target_find(struct proxy_worker *worker,
+                                    const struct tracking_target *target)
+{
+    struct client *client = find_client(worker, target->id);
+    struct bytes space = {target->space, target->space_len};
+    return client && bytes_equal(client->session.place->name, space) ? client : NULL;
+}
+
 /* An invalidation for a client of another worker. */
 struct redirected {
-    uint64_t target_id;
+    struct tracking_target target;
     size_t len;
     char frame[];
 };
@@ -281,7 +298,7 @@ struct redirected {
 static void visit_target(struct proxy_worker *worker, const void *data, struct out *out)
 {
     const struct redirected *redirected = data;
-    struct client *target = find_client(worker, redirected->target_id);
+    struct client *target = tracking_target_find(worker, &redirected->target);
     if (!target)
         return;
     tell(target, redirected->frame, redirected->len);
@@ -304,15 +321,15 @@ static void visited(struct client *nobody, struct request *request, struct reply
 
 static void redirect(struct client *client, const char *data, size_t len)
 {
-    uint64_t target_id = client->tracking->redirect_id;
-    struct client *target = find_client(client->worker, target_id);
+    struct tracking_target wanted = tracking_target_of(client, client->tracking->redirect_id);
+    struct client *target = tracking_target_find(client->worker, &wanted);
     if (target) {
         tell(target, data, len);
         return;
     }
     struct redirected *redirected = malloc(sizeof *redirected + len);
     CHECK(redirected);
-    *redirected = (struct redirected){.target_id = target_id, .len = len};
+    *redirected = (struct redirected){.target = wanted, .len = len};
     memcpy(redirected->frame, data, len);
     struct request *request = request_internal(client->worker);
     *(uint64_t *)request_state(request, sizeof(uint64_t)) = client->id;

@@ -21,6 +21,7 @@
 
 #include "proxy/client.h"
 #include "proxy/request.h"
+#include "shared/namespace.h"
 #include "shared/out.h"
 
 enum caching_wish { CACHING_UNSAID, CACHING_YES, CACHING_NO };
@@ -61,6 +62,16 @@ struct upstream *tracking_lease(struct client *client, uint32_t shard, bool is_e
 struct upstream *tracking_upstream(struct client *client, uint32_t shard);
 /* A request was taken: the wish was for it. */
 void tracking_step(struct client *client);
+/* Where invalidations are to be redirected: a client of the same namespace. Travels by value. */
+struct tracking_target {
+    uint64_t id;
+    uint32_t space_len;
+    char space[NAMESPACE_NAME_MAX];
+};
+struct tracking_target tracking_target_of(const struct client *client, uint64_t id);
+/* NULL: this worker has no such client, or it is in another namespace, which is the same to whoever asks. */
+struct client *tracking_target_find(struct proxy_worker *worker,
+                                    const struct tracking_target *target);
 /* A push came on a lease or ear. */
 void tracking_deliver(struct client *client, struct block *block, const char *data, size_t len);
 /* Replies have left: so may what was held behind them. */

@@ -9,7 +9,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from cluster import Cluster
-from harness import Suite, check, check_equal
+from harness import Suite, check, check_equal, wait_for
 from resp import ReplyError, value
 
 suite = Suite(__doc__)
@@ -248,6 +248,76 @@ def _(run):
                     check(tenant.get('CONFIG', 'GET', name), 'CONFIG GET %s' % name)
                 for name in ('dir', 'bind', 'logfile', 'requirepass', 'client-output-buffer-limit', 'listen', 'shards'):
                     check(not tenant.get('CONFIG', 'GET', name), 'CONFIG GET %s' % name)
+
+
+# ---- clients of others -------------------------------------------------------------------------------------------
+
+def client_id(connection):
+    return connection.get('CLIENT', 'ID')
+
+
+
+@suite.case('CLIENT TRACKING does not redirect to a client of another namespace, as if there were no such client')
+def _(run):
+    missing = 'ERR The client ID you want redirect to does not exist'
+    with cluster_of() as cluster:
+        for proto in (2, 3):
+            with enter(cluster, 'token-of-a', proto) as tenant, enter(cluster, 'token-of-b', proto) as other, \
+                    enter(cluster, OPERATOR, proto) as operator:
+                for target in (other, operator):
+                    check_equal(str(tenant.get('CLIENT', 'TRACKING', 'ON', 'REDIRECT', client_id(target))), missing)
+                check_equal(tenant.get('CLIENT', 'GETREDIR'), -1)
+                check_equal(str(tenant.get('CLIENT', 'TRACKING', 'ON', 'REDIRECT', 999999999)), missing)
+        with enter(cluster, 'token-of-a') as tenant, enter(cluster, 'token-of-a') as friend, \
+                enter(cluster, 'token-of-a') as writer:
+            target = client_id(friend)
+            friend.call('SUBSCRIBE', '__redis__:invalidate')
+            check_equal(tenant.get('CLIENT', 'TRACKING', 'ON', 'REDIRECT', target), b'OK')
+            tenant.get('GET', 'k')
+            writer.get('SET', 'k', 'v')
+            check_equal(value(friend.read()), [b'message', b'__redis__:invalidate', [b'k']])
+            # Who goes to another namespace hears no more of this one.
+            check_equal(value(friend.call('UNSUBSCRIBE'))[0], b'unsubscribe')
+            check_equal(friend.get('AUTH', 'token-of-b'), b'OK')
+            friend.call('SUBSCRIBE', '__redis__:invalidate')
+            tenant.get('GET', 'k')
+            writer.get('SET', 'k', 'w')
+            wait_for(lambda: b'broken_redirect' in tenant.get('CLIENT', 'TRACKINGINFO')[1], 'the redirect to be broken')
+            friend.send('PING')
+            check_equal(value(friend.read()), [b'pong', b''], 'the first that comes')
+
+
+@suite.case('CLIENT LIST, KILL, UNBLOCK, PAUSE, MONITOR, SLOWLOG and PUBSUB of a tenant are about its namespace')
+def _(run):
+    with cluster_of() as cluster:
+        with enter(cluster, 'token-of-a') as tenant, enter(cluster, 'token-of-b') as other, \
+                enter(cluster, 'token-of-b') as waiter, enter(cluster, 'token-of-b') as listener, \
+                enter(cluster, 'token-of-a') as monitor, enter(cluster, OPERATOR) as operator:
+            ids = [client_id(connection) for connection in (other, waiter, listener, operator)]
+            check_equal(value(listener.call('SUBSCRIBE', 'secret-channel'))[0], b'subscribe')
+            waiter.send('BLPOP', 'secret-key', 0)
+            check_equal(monitor.get('MONITOR'), b'OK')
+            wait_for(lambda: operator.get('INFO', 'clients').decode().count('blocked_clients:1'), 'the waiter to wait')
+            listed = tenant.get('CLIENT', 'LIST').decode()
+            check(all('id=%d ' % id not in listed for id in ids), listed)
+            for id in ids:
+                check_equal(tenant.get('CLIENT', 'LIST', 'ID', id), b'')
+                check_equal(tenant.get('CLIENT', 'KILL', 'ID', id), 0)
+                check_equal(tenant.get('CLIENT', 'UNBLOCK', id), 0)
+            for words in (['USER', 'b'], ['USER', 'default'], ['TYPE', 'pubsub'], ['LADDR', '127.0.0.1:%d' % cluster.proxies[0].port]):
+                reply = tenant.get('CLIENT', 'KILL', *words, 'SKIPME', 'yes')
+                check(reply == 0 or isinstance(reply, ReplyError) or words[0] == 'LADDR', '%r: %r' % (words, reply))
+            check_equal(tenant.get('PUBSUB', 'CHANNELS'), [])
+            check_equal(tenant.get('PUBSUB', 'NUMSUB', 'secret-channel'), [b'secret-channel', 0])
+            check_equal(tenant.get('PUBLISH', 'secret-channel', 'from a'), 0)
+            check_equal(tenant.get('CLIENT', 'PAUSE', 60000), b'OK')
+            check_equal(other.get('SET', 'secret-key-2', 'v'), b'OK', 'another namespace is not paused')
+            check_equal(other.get('RPUSH', 'secret-key', 'v'), 1)
+            check_equal(value(waiter.read()), [b'secret-key', b'v'])
+            check_equal(other.get('PUBLISH', 'secret-channel', 'm'), 1)
+            check_equal(value(listener.read()), [b'message', b'secret-channel', b'm'])
+            for log in (other.get('SLOWLOG', 'GET'), other.get('SCREE', 'SLOWLOG')):
+                check('of a' not in repr(log), log)
 
 
 # ---- limits ------------------------------------------------------------------------------------------------------
