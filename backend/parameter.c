@@ -11,7 +11,7 @@
 // clang-format off
 const struct parameter parameters[] = {
     {"acl-pubsub-default", PARAMETER_WORD, "resetchannels", .words = "allchannels, resetchannels"},
-    {"aclfile", PARAMETER_OWN, .initial = "acl-file"},
+    {"aclfile", PARAMETER_OWN, .initial = "aclfile"},
     {"acllog-max-len", PARAMETER_INT, "128", .min = 0, .max = INT64_MAX},
     {"active-defrag-cycle-max", PARAMETER_INT, "25", .min = 1, .max = 99},
     {"active-defrag-cycle-min", PARAMETER_INT, "1", .min = 1, .max = 99},

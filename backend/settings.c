@@ -269,7 +269,7 @@ bool settings_all_channels(const struct settings *settings)
 
 bool settings_load_users(struct settings *settings, char *error, size_t size)
 {
-    const char *path = settings->config.acl_file;
+    const char *path = settings->config.aclfile;
     if (!*path)
         return true;
     struct acl *acl = users_load(path, settings_all_channels(settings), NULL, error, size);

@@ -122,7 +122,7 @@ void cmd_acl_deluser(struct call *call)
 
 static const char *acl_file(struct call *call)
 {
-    const char *path = call->partition->settings->config.acl_file;
+    const char *path = call->partition->settings->config.aclfile;
     if (*path)
         return path;
     call_error_text(call, acl_no_file_error);

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -92,6 +93,31 @@ def set_all(client, program):
         done[row.key] = (row, shown)
     check(len(done) > 20, 'options that can be changed: %d' % len(done))
     return done
+
+
+@suite.case('one name for the file of users in both programs, the old one with a note; more databases than there are is refused')
+def _(run):
+    for name in ('aclfile', 'acl-file'):
+        with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+            backend, path = cluster.backends[0], os.path.join(cluster.folder, 'users.acl')
+            with open(path, 'w') as file:
+                file.write('user default on nopass ~* &* +@all\nuser alice on >pw ~* +@all\n')
+            backend.stop()
+            backend.options['backend'] = {name: path}
+            backend.write_config()
+            backend.start()
+            with cluster.partition(0) as client:
+                check_equal(client.get('ACL', 'USERS'), [b'alice', b'default'], name)
+                check_equal(client.get('CONFIG', 'GET', 'aclfile'), [b'aclfile', path.encode()], name)
+            check_equal(b'option_renamed' in backend.log(), name == 'acl-file', 'the note for %s' % name)
+            for databases, code in ((16, 0), (17, 1), (256, 1)):
+                backend.options['backend']['databases'] = databases
+                backend.write_config()
+                done = subprocess.run(backend.argv + ['--check'], capture_output=True)
+                check_equal(done.returncode != 0, code != 0, 'databases = %d' % databases)
+                check(not code or b'databases: expected a number from 1 to 16' in done.stderr + done.stdout, done.stderr)
+            backend.options['backend']['databases'] = 16
+            backend.write_config()
 
 
 @suite.case('a backend: every option that can change does, others are refused, CONFIG REWRITE keeps them over a restart')
