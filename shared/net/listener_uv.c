@@ -86,15 +86,28 @@ static void bound_add(int fd)
     bound[bound_count++ % BOUND_MAX] = fd;
 }
 
-/* Is somebody accepting at the path? */
+/* Is the socket file of a program that still listens? Only a refusal says that none does: a socket that may not be
+ * connected to, or not as a stream, is another program's. */
 static bool unix_is_live(const struct address *address)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return true;
-    bool live = connect(fd, &address->any, address->len) == 0 || errno == EAGAIN;
+    bool live =
+        connect(fd, &address->any, address->len) == 0 || (errno != ECONNREFUSED && errno != ENOENT);
     close(fd);
     return live;
+}
+
+/* Gives the socket file the mode, where the umask has taken bits of it away. Not by way of a symbolic link, which
+ * another user may have put in its place where the directory is open to all. */
+static bool unix_set_mode(const char *path, mode_t mode)
+{
+    struct stat file;
+    if (lstat(path, &file) < 0)
+        return false;
+    return (file.st_mode & 07777) == mode ||
+           fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* The mode is on the socket before it has a name, so no moment is open to others. */
@@ -118,7 +131,7 @@ static int unix_bind(const struct address *address, const struct listen_options 
     if (fd < 0)
         return -errno;
     if (fchmod(fd, options->unix_mode) < 0 || bind(fd, &address->any, address->len) < 0 ||
-        chmod(path, options->unix_mode) < 0 || listen(fd, options->backlog) < 0) {
+        !unix_set_mode(path, options->unix_mode) || listen(fd, options->backlog) < 0) {
         int err = -errno;
         close(fd);
         return err;

@@ -16,7 +16,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from certs import Authority
+from certs import Authority, openssl
 from cluster import Cluster, metric
 from harness import Suite, check, check_equal, wait_for
 from resp import Closed, Connection, value
@@ -477,6 +477,109 @@ def _(run):
                 plain.shutdown(socket.SHUT_WR)
                 check(closes(plain), 'a broken record leaves the connection open')
                 plain.close()
+        check_equal(refused(cluster.proxies[0].address, cluster.tls.context), '')
+
+
+def forged(folder, name, signer, *extensions, days='1'):
+    """A client's certificate that `signer` has signed; (certificate chain, key)."""
+    base = os.path.join(folder, name)
+    openssl('req', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', '/CN=client', '-keyout', base + '.key',
+            '-out', base + '.csr')
+    with open(base + '.ext', 'w') as file:
+        file.write('\n'.join(('subjectAltName=DNS:localhost',) + extensions))
+    openssl('x509', '-req', '-in', base + '.csr', '-CA', signer.cert, '-CAkey', signer.key, '-set_serial', '77', '-days', days,
+            '-extfile', base + '.ext', '-out', base + '.crt')
+    with open(base + '.crt', 'a') as file, open(signer.cert) as above:
+        file.write(above.read())
+    return base + '.crt', base + '.key'
+
+
+@suite.case('certificates that only look like ours let nobody in: signed by a leaf, by another CA of that name, for servers, too old')
+def _(run):
+    with cluster_of() as cluster, Folder() as folder:
+        kit = cluster.tls
+        twin = Authority(folder.path, 'ca')
+        cases = {'of a leaf': forged(folder.path, 'leaf', kit.client),
+                 'of a leaf that says it is a CA': forged(folder.path, 'lying', kit.server, 'basicConstraints=critical,CA:TRUE'),
+                 'of a CA of the same name': forged(folder.path, 'twin', twin),
+                 'for servers only': forged(folder.path, 'server', kit.ca, 'extendedKeyUsage=serverAuth'),
+                 'too old': forged(folder.path, 'old', kit.ca, days='-1'),
+                 'with a critical extension that is not known': forged(folder.path, 'odd', kit.ca, '1.2.3.4=critical,ASN1:NULL')}
+        for address in (cluster.proxies[0].address, cluster.backends[0].addresses[0]):
+            for what, (cert, key) in cases.items():
+                context = kit.ca.context()
+                context.load_cert_chain(cert, key)
+                check(refused(address, context), 'a certificate %s is accepted' % what)
+            good = kit.ca.context()
+            good.load_cert_chain(*forged(folder.path, 'good', kit.ca, 'extendedKeyUsage=clientAuth'))
+            check_equal(refused(address, good), '')
+
+
+class Peer:
+    """openssl s_client, which is told what to do by lines: R renegotiates, K changes keys."""
+
+    def __init__(self, cluster, *options):
+        kit = cluster.tls
+        self.child = subprocess.Popen(['openssl', 's_client', '-connect', '127.0.0.1:%d' % cluster.proxies[0].port, '-CAfile', kit.ca.cert,
+                                       '-cert', kit.client.cert, '-key', kit.client.key] + list(options), stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.seen = b''
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        while data := os.read(self.child.stdout.fileno(), 4096):
+            self.seen += data
+
+    def say(self, line):
+        self.child.stdin.write(line + b'\n')
+        self.child.stdin.flush()
+
+    def wait(self, text):
+        wait_for(lambda: text in self.seen, '%r from s_client: %r' % (text, self.seen[-300:]))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.child.kill()
+        self.child.wait()
+
+
+@suite.case('no renegotiation, early data or old version; odd server names and floods of new keys do no harm')
+def _(run):
+    with cluster_of() as cluster, Folder() as folder:
+        for version in ('-tls1', '-tls1_1'):
+            with Peer(cluster, version, '-cipher', 'ALL:@SECLEVEL=0') as peer:
+                peer.wait(b'protocol version')
+        with Peer(cluster, '-tls1_2') as peer:
+            peer.wait(b'Verify return code')
+            peer.say(b'R')
+            peer.wait(b'no renegotiation')
+        for name in ('x' * 250, 'a..b', '*', '\x01', '127.0.0.1', '../..'):
+            with Peer(cluster, '-servername', name) as peer:
+                peer.wait(b'Verify return code')
+                peer.say(b'PING\r')
+                peer.wait(b'+PONG')
+        with Peer(cluster, '-tls1_3') as peer:
+            peer.wait(b'Verify return code')
+            for i in range(50):
+                peer.say(b'K')
+                wait_for(lambda: peer.seen.count(b'KEYUPDATE') > i, 'new keys')
+            peer.say(b'PING\r')
+            peer.wait(b'+PONG')
+        session, early = os.path.join(folder.path, 'session'), os.path.join(folder.path, 'early')
+        with open(early, 'wb') as file:
+            file.write(b'SET early yes\r\n')
+        with Peer(cluster, '-tls1_3', '-sess_out', session) as peer:
+            peer.wait(b'Verify return code')
+            peer.say(b'PING\r')
+            peer.wait(b'+PONG')
+            wait_for(lambda: os.path.exists(session), 'a ticket')
+        with Peer(cluster, '-tls1_3', '-sess_in', session, '-early_data', early) as peer:
+            peer.wait(b'Verify return code')
+            peer.say(b'EXISTS early\r')
+            peer.wait(b':0')
+            check(b'Early data was accepted' not in peer.seen, 'early data can be sent again by others')
         check_equal(refused(cluster.proxies[0].address, cluster.tls.context), '')
 
 

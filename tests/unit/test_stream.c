@@ -931,6 +931,56 @@ START_TEST(a_file_in_the_way_is_not_removed)
 }
 END_TEST
 
+static mode_t mode_of(const char *path)
+{
+    struct stat file;
+    ck_assert_int_eq(lstat(path, &file), 0);
+    return file.st_mode & 07777;
+}
+
+START_TEST(a_unix_socket_has_its_mode_whatever_the_umask)
+{
+    char path[64];
+    char error[128];
+    static const mode_t modes[] = {0700, 0770, 0777, 0};
+    unix_path(path);
+    for (int i = 0; i < 4; i++) {
+        struct listen_options at = {.address = path, .backlog = 4, .unix_mode = modes[i]};
+        mode_t before = umask(077);
+        int fd = listen_bind(&at, error, sizeof(error));
+        (void)umask(before);
+        ck_assert_msg(fd >= 0, "%s", error);
+        ck_assert_int_eq(mode_of(path + 5), modes[i]);
+        close(fd);
+        unlink(path + 5);
+    }
+}
+END_TEST
+
+START_TEST(sockets_of_other_programs_and_links_are_left_where_they_are)
+{
+    char path[64];
+    char error[128];
+    unix_path(path);
+    struct listen_options at = {.address = path, .backlog = 4, .unix_mode = 0700};
+    struct sockaddr_un own = {.sun_family = AF_UNIX};
+    (void)snprintf(own.sun_path, sizeof(own.sun_path), "%s", path + 5);
+    int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&own, sizeof(own)), 0);
+    ck_assert_int_eq(listen_bind(&at, error, sizeof(error)), -1);
+    ck_assert_str_eq(error, "address already in use");
+    (void)mode_of(path + 5);
+    close(fd);
+    unlink(path + 5);
+    for (int i = 0; i < 2; i++) { /* to a file, to nothing */
+        ck_assert_int_eq(symlink(i ? "/nothing/here" : "/etc/passwd", path + 5), 0);
+        ck_assert_int_eq(listen_bind(&at, error, sizeof(error)), -1);
+        ck_assert_str_eq(error, "a file that is not a socket is in the way");
+        ck_assert_int_eq(unlink(path + 5), 0);
+    }
+}
+END_TEST
+
 START_TEST(a_missing_unix_socket_is_refused)
 {
     dial("unix:/tmp/no/such/socket");
@@ -1013,6 +1063,8 @@ static void add_tests(TCase *tests)
     tcase_add_test(tests, unix_sockets_work_the_same);
     tcase_add_test(tests, a_stale_unix_socket_is_replaced_and_a_live_one_is_not);
     tcase_add_test(tests, a_file_in_the_way_is_not_removed);
+    tcase_add_test(tests, a_unix_socket_has_its_mode_whatever_the_umask);
+    tcase_add_test(tests, sockets_of_other_programs_and_links_are_left_where_they_are);
     tcase_add_test(tests, a_missing_unix_socket_is_refused);
     tcase_add_test(tests, running_out_of_descriptors_sheds_connections);
 }
