@@ -222,12 +222,27 @@ bool client_may_send(struct client *client, uint32_t label)
     return false;
 }
 
+/* Which of a shard's connections the command goes on. */
+static unsigned lane_of(const struct client *client, const struct command *command)
+{
+    const struct client_transaction *transaction = &client->session.transaction;
+    bool is_transaction = command->route == ROUTE_TRANSACTION;
+    if (client_tracks(client))
+        return LANE_NORMAL;
+    if (command->flags & CMD_ALLOW_BUSY && command->route == ROUTE_ALL_SHARDS)
+        return LANE_CONTROL;
+    if (command->flags & CMD_SCRIPT || (is_transaction && transaction->has_script))
+        return LANE_SCRIPT;
+    return command->flags & CMD_LONG ? LANE_LONG : LANE_NORMAL;
+}
+
 uint32_t client_label(const struct client *client, const struct command *command)
 {
-    return client->worker->generation << LABEL_GENERATION_SHIFT |
+    const struct proxy_worker *worker = client->worker;
+    return (worker->generation + worker->replaced) << LABEL_GENERATION_SHIFT |
            (client->session.resp == 3 ? LABEL_RESP3 : 0) |
            (client_tracks(client) || client->session.transaction.lease ? LABEL_LEASE : 0) |
-           (command->flags & CMD_LONG && !client_tracks(client) ? LABEL_LONG : 0);
+           (lane_of(client, command) & LABEL_LANE);
 }
 
 struct upstream *client_upstream(struct client *client, uint32_t shard,
@@ -243,7 +258,7 @@ struct upstream *client_upstream(struct client *client, uint32_t shard,
     }
     if (client_tracks(client))
         return tracking_upstream(client, shard);
-    return pool_pick(pool, shard, command->flags & CMD_LONG ? LANE_LONG : LANE_NORMAL, resp);
+    return pool_pick(pool, shard, lane_of(client, command), resp);
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */

@@ -31,12 +31,12 @@ struct proxy_worker;
 struct request;
 struct upstream;
 
-/* Bits of a label; above them the map's generation. */
+/* Bits of a label; above them the map's generation, and how often connections were replaced. */
 enum {
-    LABEL_LONG = 1 << 0,
-    LABEL_LEASE = 1 << 1,
-    LABEL_RESP3 = 1 << 2,
-    LABEL_GENERATION_SHIFT = 3
+    LABEL_LANE = 3 << 0, /* of pool.h */
+    LABEL_LEASE = 1 << 2,
+    LABEL_RESP3 = 1 << 3,
+    LABEL_GENERATION_SHIFT = 4
 };
 
 /* Why a client's frames wait. */

@@ -4,6 +4,7 @@
 #include "shared/table.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool is_error(const struct shard_reply *part)
 {
@@ -291,13 +292,21 @@ static void merge_map(const struct merge *merge, struct reply *reply)
 
 /* ---- the rule -------------------------------------------------------------------------------- */
 
+/* A shard that runs no script has less to say about SCRIPT KILL than one that does. */
+static bool says_notbusy(const struct shard_reply *reply)
+{
+    return reply->frame.len > 8 && memcmp(reply->frame.data, "-NOTBUSY", 8) == 0;
+}
+
 static const struct shard_reply *first_error(const struct merge *merge)
 {
+    const struct shard_reply *first = NULL;
     for (uint32_t i = 0; i < merge->count; i++) {
-        if (is_error(&merge->replies[i]))
-            return &merge->replies[i];
+        const struct shard_reply *reply = &merge->replies[i];
+        if (is_error(reply) && (!first || (says_notbusy(first) && !says_notbusy(reply))))
+            first = reply;
     }
-    return NULL;
+    return first;
 }
 
 static const struct shard_reply *first_good(const struct merge *merge)

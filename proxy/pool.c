@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { BUSY_MS = 1500 /* it is asked more often than that */ };
+
 const char lease_limit_error[] =
     "ERR too many clients wait, watch keys or track at once (lease-limit)";
 
@@ -27,6 +29,11 @@ static struct node *node_new(const struct proxy_worker *worker, const struct sha
     list_init(&node->spare);
     node->cell = labels_cell(worker->proxy->measures.shards, bytes_of(shard->name), worker->index);
     return node;
+}
+
+bool node_is_busy(const struct node *node, uint32_t now_ms)
+{
+    return node->said_busy && now_ms - node->busy_ms < BUSY_MS;
 }
 
 struct node *node_ref(struct node *node)

@@ -4,8 +4,11 @@
  *   map's shard i ──► nodes[i] {name, address} ──► shared[lane][resp] ──► upstream
  *                                              └─► spare: private connections nobody leases now
  *
- * Lane 0 carries normal commands, lane 1 long ones, so that a KEYS does not delay GETs, lane 2 what the proxy itself
- * says while shards hold writes (backup.h): no client's request is in front of it. Connections are made when first
+ * Lane 0 carries normal commands, lane 1 long ones, so that a KEYS does not delay GETs, lane 2 scripts, for while one is
+ * slow its connection is silent and all others are answered BUSY. Lane 3 has what the proxy itself says while shards hold
+ * writes (backup.h), what has to arrive beside a slow script (SCRIPT KILL), and a PING when a reply is late: no other
+ * request is in front of it. When the shard says BUSY then (node_is_busy), replies have no deadline, and connections that
+ * wait for one are replaced: what is in flight there is answered when the script ends. Connections are made when first
  * needed and kept. A node whose address is no longer in the map drains, then goes.
  */
 #pragma once
@@ -21,7 +24,7 @@ struct proxy_worker;
 struct shard_map;
 struct upstream;
 
-enum { LANE_NORMAL, LANE_LONG, LANE_CONTROL, LANES };
+enum { LANE_NORMAL, LANE_LONG, LANE_SCRIPT, LANE_CONTROL, LANES };
 
 extern const char lease_limit_error[];
 
@@ -33,6 +36,9 @@ struct node {
     struct list spare;                 /* private upstreams between leases */
     uint32_t index;                    /* in the map, unless it is_removed */
     bool is_removed;                   /* no longer in the map */
+    bool said_busy;                    /* at busy_ms */
+    uint32_t busy_ms;                  /* low bits of the loop's time */
+    uint32_t asked_ms;                 /* likewise: when it was asked whether it is busy */
     struct metric_cell *cell;          /* of the shard in proxy->measures */
     uint64_t in_flight;                /* for its gauges, as the next two */
     uint64_t queue_bytes;
@@ -76,5 +82,7 @@ bool pool_tick(struct pool *pool);
 void pool_slow(struct pool *pool);
 /* Frees what was closed in this turn. */
 void pool_turn_end(struct pool *pool);
+/* The shard said BUSY a moment ago: a script is slow there. */
+bool node_is_busy(const struct node *node, uint32_t now_ms);
 struct node *node_ref(struct node *node);
 void node_unref(struct node *node);

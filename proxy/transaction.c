@@ -35,6 +35,7 @@ void client_transaction_clear(struct client_transaction *transaction)
     transaction->slot_count = transaction->slot_cap = 0;
     transaction->count = 0;
     transaction->is_open = transaction->is_aborted = transaction->has_select = false;
+    transaction->has_script = false;
 }
 
 void client_transaction_fini(struct client_transaction *transaction)
@@ -181,6 +182,7 @@ void transaction_queue_command(struct client *client, const struct frame *frame,
     }
     if (command->id == COMMAND_select)
         note_select(transaction, frame);
+    transaction->has_script |= (command->flags & CMD_SCRIPT) != 0;
     if (frame->block && frame->len >= REFERENCE_MIN)
         out_write_block(&transaction->queue, frame->block, frame->data, frame->len);
     else

@@ -25,6 +25,7 @@ struct client_transaction {
     bool is_open;    /* MULTI was given */
     bool is_aborted; /* a command was refused: EXEC discards */
     bool has_select; /* a SELECT is queued: `db` holds after EXEC */
+    bool has_script; /* a command that runs a script is queued */
     uint8_t db;
     uint32_t count;   /* commands queued */
     struct out queue; /* their frames */

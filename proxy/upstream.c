@@ -16,6 +16,7 @@
 #include <string.h>
 
 enum {
+    LATE_MS = 200,             /* a reply that takes longer: is the shard busy with a script? */
     SPARE_MS = 30 * 1000,      /* an unused private connection is closed */
     SILENCE_FACTOR = 2,        /* times upstream-timeout without a byte: closed */
     FEED_PROBE_MS = 10 * 1000, /* a feed that is silent for this long is asked whether it lives */
@@ -336,16 +337,58 @@ static bool is_silent(const struct upstream *upstream, uint32_t now_ms, uint64_t
 static uint64_t timeout_of(const struct upstream *upstream)
 {
     uint64_t timeout_ms = upstream_config(upstream)->upstream_timeout_ms;
+    if (upstream->lane == LANE_SCRIPT || upstream->is_replaced)
+        timeout_ms *= SILENCE_FACTOR; /* until a slow script is one the shard is silent */
     if (!upstream->is_errand || upstream->state != UPSTREAM_UP)
         return timeout_ms;
     bool is_forever = upstream->patience_ms > PATIENCE_MS_MAX;
     return is_forever ? WAIT_FOREVER : upstream->patience_ms + timeout_ms;
 }
 
+/* A reply is late: asks the shard on a connection where nothing is in front whether a script is slow there. */
+static void ask_busy(struct upstream *upstream, uint32_t now_ms)
+{
+    struct node *node = upstream->node;
+    bool is_late =
+        upstream->first && upstream->is_open && now_ms - upstream->first->sent_ms >= LATE_MS;
+    if (!is_late || upstream->lane == LANE_CONTROL || now_ms - node->asked_ms < LATE_MS ||
+        node->is_removed)
+        return;
+    node->asked_ms = now_ms;
+    struct upstream *control = node->shared[LANE_CONTROL][0];
+    if (!control)
+        control = pool_make(&upstream->worker->pool, node, LANE_CONTROL, 2);
+    if (control->state == UPSTREAM_IDLE)
+        upstream_open(control, UPSTREAM_OPENING);
+    if (control->out && !control->in_flight)
+        upstream_send_own(control, PART_PROBE, "PING");
+}
+
+/* The shard is busy with a script: what comes now goes on another connection, where it is answered at once. */
+static void replace(struct upstream *upstream, uint32_t now_ms)
+{
+    struct node *node = upstream->node;
+    struct upstream **shared = &node->shared[upstream->lane][upstream->resp == 3];
+    bool is_late =
+        upstream->first && upstream->is_open && now_ms - upstream->first->sent_ms >= LATE_MS;
+    if (*shared != upstream || upstream->lane == LANE_CONTROL || !is_late)
+        return;
+    *shared = NULL;
+    upstream->worker->replaced++;
+    upstream->is_replaced = true;
+    upstream_drain(upstream);
+}
+
 bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
 {
     uint64_t timeout_ms = timeout_of(upstream);
     uint32_t now = (uint32_t)now_ms;
+    ask_busy(upstream, now);
+    if (node_is_busy(upstream->node, now) && upstream->state == UPSTREAM_UP &&
+        !upstream->is_closed) {
+        replace(upstream, now);
+        return true;
+    }
     if (upstream->unblock && upstream->first && !upstream->is_closed)
         blocked_press(upstream);
     if (upstream->is_closed || timeout_ms == WAIT_FOREVER)

@@ -61,6 +61,7 @@ struct upstream {
     uint8_t unblock;  /* enum upstream_unblock: how the wait of an errand is to end */
     bool is_open;     /* the stream is connected */
     bool is_draining; /* goes when its queue is empty */
+    bool is_replaced; /* draining: its shard is busy with a script, others carry what comes */
     bool is_closed;   /* freed at the turn's end */
     bool is_fresh;    /* nothing was heard since it was opened */
     bool is_unproven; /* was idle, and nothing was heard since: reads are kept for a second try */

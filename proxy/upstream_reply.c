@@ -4,6 +4,7 @@
 #include "proxy/upstream_inner.h"
 
 #include "proxy/audience.h"
+#include "proxy/pool.h"
 #include "proxy/slow.h"
 #include "proxy/tracking.h"
 #include "shared/log.h"
@@ -65,6 +66,17 @@ static void take_swallowed(struct upstream *upstream, struct part *part, const c
         upstream->block_error = error_of(data, len);
 }
 
+/* A command of a transaction was refused behind its client's back, who was told QUEUED. */
+static void fail_block(struct upstream *upstream, struct part *part)
+{
+    char text[UPSTREAM_TEXT_MAX];
+    bool is_busy = part->request->is_exec && strncmp(upstream->block_error, "BUSY ", 5) == 0;
+    (void)snprintf(text, sizeof text, "%s%s",
+                   is_busy ? "EXECABORT Transaction discarded because of: " : "",
+                   upstream->block_error);
+    part_failed(part, text);
+}
+
 static void take_reply(struct upstream *upstream, struct part *part, struct block *block,
                        const char *data, size_t len)
 {
@@ -74,7 +86,7 @@ static void take_reply(struct upstream *upstream, struct part *part, struct bloc
         part_failed(part, upstream->switch_error);
         part_unlinked(part);
     } else if (upstream->block_error) {
-        part_failed(part, upstream->block_error);
+        fail_block(upstream, part);
         part_unlinked(part);
     } else {
         part_answered(part, block, data, len);
@@ -91,6 +103,13 @@ static void take_id(struct upstream *upstream, const char *data, size_t len)
     if (resp_value_next((struct bytes){data, len}, &pos, &value) && data[0] == ':' &&
         number_parse_int64(value.text, &id) && id > 0)
         upstream->backend_id = (uint64_t)id;
+}
+
+/* The answer to the PING of upstream_tick. */
+static void take_busy(struct upstream *upstream, const char *data, size_t len)
+{
+    upstream->node->said_busy = len > 6 && memcmp(data, "-BUSY ", 6) == 0;
+    upstream->node->busy_ms = (uint32_t)worker_now_ms(upstream->worker);
 }
 
 /* One complete reply came. */
@@ -137,6 +156,8 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
         take_switch(upstream, data, len);
     else if (kind == PART_ID)
         take_id(upstream, data, len);
+    else if (upstream->lane == LANE_CONTROL)
+        take_busy(upstream, data, len);
 }
 
 static size_t take_frames(struct upstream *upstream, struct block *block, const char *data,

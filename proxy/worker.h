@@ -38,6 +38,7 @@ struct proxy_worker {
     struct proxy *proxy;
     uint32_t index;
     uint32_t generation; /* of the map; part of a client's label */
+    uint32_t replaced;   /* connections to busy shards; likewise */
     struct proxy_snapshot *snapshot;
     struct pool pool;
     struct places places;

@@ -333,5 +333,65 @@ def _(run):
             client.close()
 
 
+# ---- through the proxy ---------------------------------------------------------------------------------------------
+
+def three_shards():
+    return Cluster(backends=1, partitions=3, proxies=1, proxy_options={'proxy': {'workers': '1'}, 'upstream': {'timeout': '2s'}})
+
+
+@suite.case('through the proxy a slow script makes no dead shard: others get BUSY, writes before it are answered, KILL gets through')
+def _(run):
+    with three_shards() as cluster:
+        proxy = ('127.0.0.1', cluster.proxies[0].port)
+        for shard in range(3):
+            with cluster.partition(shard) as client:
+                client.get('CONFIG', 'SET', 'busy-reply-threshold', '20')
+        slow_key, other_key = cluster.key_on(1), cluster.key_on(2)
+        for proto in (2, 3):
+            others = [cluster.connect(proto=proto, timeout=60) for _ in range(4)]
+            check_equal(text(others[0].get('SCRIPT', 'KILL')).split(b' (')[0], NOTBUSY, 'SCRIPT KILL of nothing')
+            slow = Background(proxy, 'EVAL', FOREVER, '1', slow_key, before=[('SET', slow_key, 'v')] * 20, proto=proto)
+            load = Background(proxy, 'GET', slow_key, before=[('SET', slow_key, 'v')] * 20000, proto=proto)
+            wait_for(lambda: text(others[0].get('GET', slow_key)) == BUSY_SCRIPT, 'BUSY', 30)
+            begun = time.monotonic()
+            while time.monotonic() - begun < 6:  # upstream-timeout, and twice that without a byte
+                for client in others:
+                    check_equal(text(client.get('GET', slow_key)), BUSY_SCRIPT, 'GET')
+                    check_equal(text(client.get('SET', slow_key, 'x')), BUSY_SCRIPT, 'SET')
+                    check_equal(client.get('EXISTS', other_key), 0, 'a key of another shard')
+            late = cluster.connect(proto=proto, timeout=60)
+            wait_for(lambda: text(late.get('EVAL', 'return 1', '1', slow_key)) == BUSY_SCRIPT, 'BUSY to a script', 30)
+            for words, want in ((('MULTI',), b'OK'), (('SET', slow_key, 'x'), b'QUEUED'),
+                                (('EXEC',), b'EXECABORT Transaction discarded because of: ' + BUSY_SCRIPT)):
+                check_equal(text(late.get(*words)), want, ' '.join(words))
+            check_equal(text(late.get('FUNCTION', 'KILL')).split(b' (')[0], BUSY_SCRIPT, 'FUNCTION KILL of a script')
+            kill(late)
+            check(b'killed by user' in slow.finish(), 'it was not killed: %r' % (slow.replies[-1],))
+            wait_for(lambda: text(late.get('GET', slow_key)) == b'v', 'the end of BUSY', 30)
+            load.finish()
+            check(set(load.replies[:-1]) <= {('+', b'OK'), ('-', BUSY_SCRIPT)}, 'replies to writes beside the script')
+            for client in others + [late]:
+                client.close()
+
+
+@suite.case('through the proxy SCRIPT KILL says UNKILLABLE of a script that has written, and SCREE SCRIPT KILL ends it')
+def _(run):
+    with three_shards() as cluster:
+        proxy = ('127.0.0.1', cluster.proxies[0].port)
+        for shard in range(3):
+            with cluster.partition(shard) as client:
+                client.get('CONFIG', 'SET', 'busy-reply-threshold', '20')
+        for proto in (2, 3):
+            for shard in range(3):
+                key = cluster.key_on(shard)
+                slow = Background(proxy, 'EVAL', WRITES_FOREVER, '1', key, proto=proto)
+                with cluster.connect(proto=proto, timeout=60) as client:
+                    wait_for(lambda: text(client.get('GET', key)) == BUSY_SCRIPT, 'BUSY', 30)
+                    check(text(client.get('SCRIPT', 'KILL')).startswith(b'UNKILLABLE'), 'SCRIPT KILL')
+                    check_equal(text(client.get('SCREE', 'SCRIPT', 'KILL')), b'OK', 'SCREE SCRIPT KILL')
+                    check(b'ended by SCREE SCRIPT KILL' in slow.finish(), 'the reply of the script')
+                    wait_for(lambda: client.get('GET', key) is None, 'what it wrote to be gone', 30)
+
+
 if __name__ == '__main__':
     suite.main()
