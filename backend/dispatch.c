@@ -228,6 +228,17 @@ static bool is_paused(const struct call *call)
            effective_flags(call) & (CMD_WRITE | CMD_MAY_REPLICATE);
 }
 
+static void queue(struct call *call)
+{
+    struct session *session = call->session;
+    if (!session_has_room(session, transaction_cost(call->argv, call->argc))) {
+        refuse(call, error_text(ERR_STATE_LIMIT));
+        return;
+    }
+    transaction_queue(&session->transaction, call->command, call->argv, call->argc);
+    reply_status(&call->reply, "QUEUED");
+}
+
 /* Inside MULTI all but these are queued. */
 static bool is_queued(const struct call *call)
 {
@@ -456,8 +467,7 @@ static bool act(struct call *call)
     if (is_paused(call))
         return false;
     if (is_queued(call)) {
-        transaction_queue(&call->session->transaction, call->command, call->argv, call->argc);
-        reply_status(&call->reply, "QUEUED");
+        queue(call);
         return true;
     }
     if (!scripts_running(call->partition->scripts))

@@ -53,7 +53,7 @@ uint64_t memory_of_clients(const struct partition *partition)
     for (struct list *link = partition->sessions.next; link != &partition->sessions;
          link = link->next) {
         const struct session *session = container_of(link, struct session, link);
-        bytes += sizeof *session + session->transaction.bytes + session_owed_bytes(session) +
+        bytes += sizeof *session + session_state_bytes(session) + session_owed_bytes(session) +
                  stream_held(session->stream) + stream_tls_bytes(session->stream);
     }
     return bytes;

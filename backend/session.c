@@ -472,6 +472,21 @@ void session_reply_later(struct session *session)
                          wait_ticket(session, overlay_observed(partition->overlay)));
 }
 
+size_t session_state_bytes(const struct session *session)
+{
+    size_t bytes = session->transaction.bytes + session->watcher.bytes;
+    for (int kind = 0; kind < CHANNEL_KINDS; kind++)
+        bytes += session->subscriber.kinds[kind].bytes;
+    return bytes;
+}
+
+bool session_has_room(const struct session *session, size_t bytes)
+{
+    uint64_t limit = session->partition->settings->config.client_state_limit_bytes;
+    size_t kept = session_state_bytes(session);
+    return kept <= limit && bytes <= limit - kept;
+}
+
 size_t session_owed_bytes(const struct session *session)
 {
     return stream_pending(session->stream) + session->held[0].bytes + session->held[1].bytes +

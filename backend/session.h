@@ -163,5 +163,9 @@ void session_log_in(struct session *session, struct bytes name);
 void session_set_text(char **text, struct bytes value);
 /* RESET and a new session: everything a client can change is as at the beginning. */
 void session_reset(struct session *session);
+/* Bytes the partition keeps for it: queued commands, watched keys, subscriptions. */
+size_t session_state_bytes(const struct session *session);
+/* May it keep so many more (client-state-limit)? */
+bool session_has_room(const struct session *session, size_t bytes);
 /* Bytes of replies not sent yet, held ones included. */
 size_t session_owed_bytes(const struct session *session);

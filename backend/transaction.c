@@ -27,15 +27,21 @@ static bool is_plain(const struct command *command)
            !(command->flags & CMD_ADMIN) && keys_possible(command);
 }
 
+size_t transaction_cost(const struct bytes *argv, uint32_t argc)
+{
+    size_t size = sizeof(struct queued) + argc * sizeof *argv;
+    for (uint32_t i = 0; i < argc; i++)
+        size += argv[i].len;
+    return size;
+}
+
 void transaction_queue(struct transaction *transaction, const struct command *command,
                        const struct bytes *argv, uint32_t argc)
 {
     CHECK(transaction->is_open);
     struct queued *queued;
-    size_t size = sizeof *queued + argc * sizeof *argv;
-    size_t text_at = size;
-    for (uint32_t i = 0; i < argc; i++)
-        size += argv[i].len;
+    size_t size = transaction_cost(argv, argc);
+    size_t text_at = sizeof *queued + argc * sizeof *argv;
     queued = malloc(size);
     CHECK(queued);
     *queued = (struct queued){.command = command, .argc = argc};

@@ -28,6 +28,8 @@ struct transaction {
 
 void transaction_init(struct transaction *transaction);
 void transaction_begin(struct transaction *transaction);
+/* Bytes that the command takes in a queue. */
+size_t transaction_cost(const struct bytes *argv, uint32_t argc);
 /* Copies the command to the end of the queue. */
 void transaction_queue(struct transaction *transaction, const struct command *command,
                        const struct bytes *argv, uint32_t argc);

@@ -63,6 +63,7 @@ void watch_set_free(struct watch_set *set)
 void watcher_init(struct watcher *watcher)
 {
     list_init(&watcher->watches);
+    watcher->bytes = 0;
     watcher->dirty = watcher->is_over = false;
 }
 
@@ -105,6 +106,13 @@ static void watched_remove(struct watch_set *set, struct watched *watched)
     free(watched);
 }
 
+size_t watch_cost(struct bytes key)
+{
+    enum { TABLE_BYTES = 64 }; /* of an entry, without its key */
+    return sizeof(struct watched) + sizeof(struct watch) + sizeof(struct space *) + 2 * key.len +
+           TABLE_BYTES;
+}
+
 void watch_add(struct watch_set *set, struct watcher *watcher, struct space *space,
                struct bytes key)
 {
@@ -120,6 +128,7 @@ void watch_add(struct watch_set *set, struct watcher *watcher, struct space *spa
     watch->watcher = watcher;
     list_push(&watched->watches, &watch->key_link);
     list_push(&watcher->watches, &watch->watcher_link);
+    watcher->bytes += watch_cost(key);
 }
 
 void watch_clear(struct watch_set *set, struct watcher *watcher)
@@ -132,6 +141,7 @@ void watch_clear(struct watch_set *set, struct watcher *watcher)
             watched_remove(set, watch->watched);
         free(watch);
     }
+    watcher->bytes = 0;
     watcher->dirty = watcher->is_over = false;
 }
 

@@ -18,6 +18,7 @@ struct watch_set; /* all of a partition */
 /* One session's watches. Zero bytes are not a valid state: watcher_init. */
 struct watcher {
     struct list watches; /* of struct watch */
+    size_t bytes;        /* watch_cost of each */
     bool dirty;
     bool is_over; /* its EXEC runs: changes are nothing to it any more */
 };
@@ -25,6 +26,8 @@ struct watcher {
 struct watch_set *watch_set_new(void);
 void watch_set_free(struct watch_set *set);
 void watcher_init(struct watcher *watcher);
+/* Bytes that a watch of the key takes. */
+size_t watch_cost(struct bytes key);
 /* Adds the key (of the storage namespace); watching twice is harmless. Open the key first, so that one whose
  * time has come is deleted before it is watched. */
 void watch_add(struct watch_set *set, struct watcher *watcher, struct space *space,

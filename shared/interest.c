@@ -40,6 +40,7 @@ void follower_init(struct follower *follower)
 {
     list_init(&follower->interests);
     follower->count = 0;
+    follower->bytes = 0;
 }
 
 /* ---- looking ---- */
@@ -115,6 +116,13 @@ static void topic_drop(struct topic *topic)
     free(topic);
 }
 
+size_t interest_cost(struct bytes name)
+{
+    enum { TABLE_BYTES = 64 }; /* of an entry, without its key */
+    return sizeof(struct topic) + sizeof(struct interest) + sizeof(struct pair) + 2 * name.len +
+           2 * TABLE_BYTES;
+}
+
 bool interest_add(struct interest_set *set, struct follower *follower, struct bytes name)
 {
     struct topic *topic = interest_find(set, name);
@@ -132,6 +140,7 @@ bool interest_add(struct interest_set *set, struct follower *follower, struct by
     list_push(&follower->interests, &interest->follower_link);
     topic->count++;
     follower->count++;
+    follower->bytes += interest_cost(name);
     const struct pair pair = {topic, follower};
     table_put(set->pairs, pair_bytes(&pair), interest);
     return true;
@@ -147,6 +156,7 @@ static void interest_end(struct interest *interest)
     interest->topic->weight -= interest->weight;
     interest->topic->count--;
     interest->follower->count--;
+    interest->follower->bytes -= interest_cost(topic_name(interest->topic));
     free(interest);
 }
 

@@ -21,6 +21,7 @@ struct interest_set;
 struct follower {
     struct list interests; /* of struct interest, by follower_link, in order of joining */
     uint32_t count;
+    size_t bytes; /* interest_cost of each */
 };
 
 struct topic {
@@ -51,6 +52,8 @@ struct interest_set *interest_set_new(void);
 /* The set must be empty. NULL is allowed. */
 void interest_set_free(struct interest_set *set);
 void follower_init(struct follower *follower);
+/* Bytes that an interest in the name takes, where no other follower has it. */
+size_t interest_cost(struct bytes name);
 /* False: it was interested already. */
 bool interest_add(struct interest_set *set, struct follower *follower, struct bytes name);
 /* As one that speaks for so many others; 0: it is interested no longer. */

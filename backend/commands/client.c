@@ -52,6 +52,20 @@ static void flags_of(const struct session *session, char flags[FLAGS_MAX])
     *at = 0;
 }
 
+/* Of the request that runs now: its bytes, and those of its arguments. */
+static size_t request_bytes(const struct session *session)
+{
+    return session->is_running ? session->scan.size : 0;
+}
+
+static size_t argument_bytes(const struct session *session)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; session->is_running && i < session->scan.argc; i++)
+        bytes += session->scan.args[i].len;
+    return bytes;
+}
+
 void client_line(const struct session *session, struct out *out)
 {
     const struct stream *stream = session->stream;
@@ -68,17 +82,20 @@ void client_line(const struct session *session, struct out *out)
                session->name ? session->name : "", (now_ms - session->created_ms) / 1000,
                (now_ms - stream_active_ms(stream)) / 1000, flags, session->db);
     size_t held = session->held[0].bytes + session->held[1].bytes;
-    out_printf(
-        out,
-        " sub=%u psub=%u ssub=%u multi=%d qbuf=%zu qbuf-free=0 argv-mem=0 multi-mem=%zu rbs=0 "
-        "rbp=0 obl=%zu oll=%u"
-        " omem=%zu tot-mem=%zu events=r",
-        kinds[CHANNEL_PLAIN].count, kinds[CHANNEL_PATTERN].count, kinds[CHANNEL_SHARD].count,
-        transaction->is_open ? (int)transaction->count : -1, stream_held(stream),
-        transaction->bytes, stream_pending(stream), session->held_count[0] + session->held_count[1],
-        held,
-        sizeof *session + stream_tls_bytes(stream) + stream_held(stream) + transaction->bytes +
-            session_owed_bytes(session));
+    size_t query =
+        stream_held(stream) > request_bytes(session) ? stream_held(stream) : request_bytes(session);
+    size_t room = stream_held_room(stream) > query ? stream_held_room(stream) - query : 0;
+    out_printf(out,
+               " sub=%u psub=%u ssub=%u multi=%d qbuf=%zu qbuf-free=%zu argv-mem=%zu multi-mem=%zu "
+               "rbs=0 "
+               "rbp=0 obl=%zu oll=%u"
+               " omem=%zu tot-mem=%zu events=r",
+               kinds[CHANNEL_PLAIN].count, kinds[CHANNEL_PATTERN].count, kinds[CHANNEL_SHARD].count,
+               transaction->is_open ? (int)transaction->count : -1, query, room,
+               argument_bytes(session), transaction->bytes, stream_pending(stream),
+               session->held_count[0] + session->held_count[1], held,
+               sizeof *session + stream_tls_bytes(stream) + query + room + argument_bytes(session) +
+                   session_state_bytes(session) + session_owed_bytes(session));
     struct bytes user = session_user_name(session);
     out_printf(out, " cmd=%s user=%.*s redir=%" PRId64 " resp=%u lib-name=%s lib-ver=%s",
                session->command ? command_full_name(session->command) : "NULL", (int)user.len,

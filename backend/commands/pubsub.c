@@ -36,9 +36,19 @@ static void confirm(struct call *call, const char *word, enum channel_kind kind,
 static void subscribe(struct call *call, enum channel_kind kind)
 {
     struct follower *follower = &call->session->subscriber.kinds[kind];
-    for (uint32_t i = 1; i < call->argc; i++)
+    size_t bytes = 0;
+    for (uint32_t i = 1; i < call->argc; i++) {
         if (kind == CHANNEL_PATTERN && !call_pattern(call, i))
             return;
+        bytes += interest_cost(call->argv[i]);
+    }
+    if (!session_has_room(call->session, bytes)) {
+        call_error(call, ERR_STATE_LIMIT);
+        return;
+    }
+    out_limit(
+        call->reply.out,
+        0); /* what is confirmed is done; names are bounded by the request and client-state-limit */
     for (uint32_t i = 1; i < call->argc; i++) {
         (void)interest_add(set_of(call, kind), follower, call->argv[i]);
         confirm(call, CHANNEL_WORDS[kind].subscribed, kind, &call->argv[i]);
@@ -61,6 +71,7 @@ static void unsubscribe_all(struct call *call, enum channel_kind kind)
 static void unsubscribe(struct call *call, enum channel_kind kind)
 {
     struct follower *follower = &call->session->subscriber.kinds[kind];
+    out_limit(call->reply.out, 0);
     if (call->argc == 1) {
         unsubscribe_all(call, kind);
         return;

@@ -87,8 +87,15 @@ void cmd_exec(struct call *call)
 void cmd_watch(struct call *call)
 {
     struct entry entry;
+    size_t bytes = 0;
     if (call->session->transaction.is_open) {
         call_error(call, ERR_WATCH_IN_MULTI);
+        return;
+    }
+    for (uint32_t i = 1; i < call->argc; i++)
+        bytes += watch_cost(call->argv[i]);
+    if (!session_has_room(call->session, bytes)) {
+        call_error(call, ERR_STATE_LIMIT);
         return;
     }
     bool is_busy =

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 import harness
 from cluster import Cluster, is_sanitized
 from harness import Suite, check, check_equal, wait_for
-from resp import Closed, Connection, ReplyError, encode, value
+from resp import Closed, Connection, ReplyError, encode, show, value
 
 
 def options(parser):
@@ -185,6 +185,61 @@ def _(run):
                 if name == 'partition':
                     check_equal(str(connection.get('PSUBSCRIBE', longer)), 'ERR pattern is longer than 16384 bytes')
         check_alive(cluster)
+
+
+STATE_ERROR = ('ERR This connection would hold more than client-state-limit in queued commands, watched keys and '
+               'subscriptions, so the command was not done.')
+
+
+@suite.case('what a connection has the partition keep is bounded: MULTI, WATCH, subscriptions')
+def _(run):
+    names = [b'%04d' % i + b'n' * 1000 for i in range(2000)]
+    with Cluster(backends=1, partitions=1, backend_options={'backend': {'client-state-limit': '1mb'}}) as cluster:
+        for words in (['SUBSCRIBE'], ['PSUBSCRIBE'], ['SSUBSCRIBE'], ['WATCH']):
+            with cluster.partition(0) as connection:
+                check_equal(str(connection.get(*words, *names)), STATE_ERROR, words[0])
+                first = names[:300]
+                connection.send(*words, *first)
+                done = [connection.read() for _ in (first if words[0] != 'WATCH' else first[:1])]
+                check(all(kind != '-' for kind, _ in done), '300 names fit')
+                check_equal(str(connection.get(*words, *names[300:700])), STATE_ERROR, '400 more')
+        for address in (cluster.backends[0].addresses[0], cluster.proxies[0].address):
+            with Connection(address, 20 * harness.SLOW) as connection:
+                replies = connection.pipeline([('MULTI',)] + [('SET', 'queued', b'x' * 100000)] * 20 + [('EXEC',)])
+                check(replies[-1][0] == '-', 'EXEC of 2 MB: %s' % show(replies[-1]))
+                check_equal(connection.get('GET', 'queued'), None)
+                check_equal(connection.pipeline([('MULTI',), ('SET', 'k', 'v'), ('EXEC',)])[-1], ('*', [('+', b'OK')]))
+        check_alive(cluster)
+
+
+def figures(connection, of):
+    """The numbers of one line of CLIENT LIST."""
+    line = next(line for line in connection.get('CLIENT', 'LIST').decode().splitlines() if 'id=%d ' % of in line)
+    return {key: int(text) for key, text in (word.split('=', 1) for word in line.split()) if text.isdigit()}
+
+
+@suite.case('CLIENT LIST shows what a connection takes: its request, its queue, its subscriptions')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        with cluster.partition(0) as one, cluster.partition(0) as other:
+            mine, of = one.get('CLIENT', 'ID'), other.get('CLIENT', 'ID')
+            own = figures(one, mine)
+            check_equal((own['qbuf'], own['argv-mem']), (26, 10), 'as redis-server says')  # *2 $6 CLIENT $4 LIST
+            small = figures(one, of)['tot-mem']
+            other.send_raw(b'*2\r\n$3\r\nGET\r\n$500000\r\n' + b'x' * 300000)
+            wait_for(lambda: figures(one, of)['qbuf'] > 300000, 'the half request to show')
+            half = figures(one, of)
+            check(half['qbuf'] + half['qbuf-free'] >= 300000 and half['tot-mem'] > small + 300000, repr(half))
+            other.send_raw(b'x' * 200000 + b'\r\n')
+            check_equal(other.read(), ('$', None))
+            other.pipeline([('WATCH', b'w' * 50000), ('MULTI',), ('SET', 'k', b'x' * 100000)])
+            queued = figures(one, of)
+            check(queued['multi-mem'] > 100000 and queued['tot-mem'] > small + 150000, repr(queued))
+            other.call('DISCARD')
+            other.call('SUBSCRIBE', b'c' * 200000)
+            check(figures(one, of)['tot-mem'] > small + 200000, 'a channel of 200 KB')
+            other.call('UNSUBSCRIBE')
+            wait_for(lambda: figures(one, of)['tot-mem'] < small + 150000, 'the memory to be given back')
 
 
 @suite.case('a half-closed client still gets all its replies')
