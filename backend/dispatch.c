@@ -440,6 +440,7 @@ const char *dispatch_nested(struct call *script, const struct nested *nested)
     call_limit_reply(&call);
     run(&call);
     out_limit(nested->out, 0);
+    tracking_remember_script(script, call.command);
     if (!call.failed) /* a script that fails keeps what its commands did, and said */
         messages_keep(&script->partition->messages, messages);
     script->partition->started_us = started_us; /* the script's time holds its commands' */

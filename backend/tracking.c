@@ -245,23 +245,25 @@ static void tell_readers(struct news *news, struct topic *topic)
 
 /* ---- reading ---- */
 
-/* Is what this command reads tracked for its client? */
-static bool is_remembered(const struct call *call)
+/* Is what the client's commands read now tracked for it? */
+static bool is_caching(const struct tracker *tracker)
 {
-    const struct tracker *tracker = &call->session->tracker;
-    if (!tracker->is_on || tracker->is_bcast || !(call->command->flags & CMD_READONLY) ||
-        call->command->flags & (CMD_PUBSUB | CMD_SKIP_MONITOR)) /* scripts: what they call is */
+    if (!tracker->is_on || tracker->is_bcast)
         return false;
     return !(tracker->is_optin && !tracker->is_caching) &&
            !(tracker->is_optout && tracker->is_caching);
 }
 
-void tracking_remember(struct call *call)
+/* Scripts do not read by themselves: what they call does. */
+static bool is_reading(const struct command *command)
+{
+    return command->flags & CMD_READONLY && !(command->flags & (CMD_PUBSUB | CMD_SKIP_MONITOR));
+}
+
+static void remember_keys(struct call *call)
 {
     struct partition *partition = call->partition;
     struct key_list keys;
-    if (!is_remembered(call))
-        return;
     size_t limit = (size_t)partition->settings->tracking_keys_max;
     struct interest_set *set =
         tracked_of(partition->tracking, session_namespace(call->session))->keys;
@@ -277,6 +279,18 @@ void tracking_remember(struct call *call)
         tell_readers(&news, oldest);
         news_fini(&news);
     }
+}
+
+void tracking_remember(struct call *call)
+{
+    if (is_caching(&call->session->tracker) && is_reading(call->command))
+        remember_keys(call);
+}
+
+void tracking_remember_script(struct call *script, const struct command *called)
+{
+    if (is_caching(&script->session->tracker) && is_reading(called))
+        remember_keys(script);
 }
 
 /* ---- changing ---- */

@@ -18,6 +18,7 @@
 #include "shared/interest.h"
 
 struct call;
+struct command;
 struct partition;
 struct session;
 struct space;
@@ -54,6 +55,9 @@ void tracking_leave(struct session *session);
 
 /* After every command: remembers the keys a tracking client has read. */
 void tracking_remember(struct call *call);
+/* After every command that a script called: when it reads, the keys that the script has declared are remembered too,
+ * because they decide what the client gets. */
+void tracking_remember_script(struct call *script, const struct command *called);
 /* A key changed; `by_client`: through the call's client, not by its time to live. Cheap when nobody tracks. */
 void tracking_touch(struct call *call, const struct space *space, struct bytes key, bool by_client);
 /* All keys of the call's namespace are gone. */

@@ -56,6 +56,12 @@ void local_hello(struct client *client, struct request *request, struct reply *r
     uint8_t resp = client->session.resp;
     const struct bytes *argv = request_argv(request);
     enum error err = hello_version(argv, request_argc(request), &resp);
+    if (err == OK && !tracking_may_speak(client, resp)) {
+        reply_error(reply,
+                    "ERR CLIENT TRACKING with REDIRECT was turned on in RESP3, so this connection "
+                    "cannot go on in RESP2: turn it off first, and on again afterwards");
+        return;
+    }
     if (err == OK && !hello_options(client, argv, request_argc(request), reply))
         return;
     if (err == OK && !client->session.is_authenticated)

@@ -130,6 +130,17 @@ struct upstream *tracking_upstream(struct client *client, uint32_t shard)
     return lease;
 }
 
+bool tracking_may_speak(const struct client *client, uint8_t resp)
+{
+    if (resp != 2 || !client_tracks(client) || !client->tracking->redirect_id)
+        return true;
+    const struct list *leases = &client->tracking->leases;
+    for (const struct list *link = leases->next; link != leases; link = link->next)
+        if (container_of(link, struct upstream, kept_link)->is_ear)
+            return true;
+    return false;
+}
+
 void tracking_step(struct client *client)
 {
     if (client->last_command->id != COMMAND_client_caching && !client->session.transaction.is_open)

@@ -72,6 +72,8 @@ struct tracking_target tracking_target_of(const struct client *client, uint64_t 
 /* NULL: this worker has no such client, or it is in another namespace, which is the same to whoever asks. */
 struct client *tracking_target_find(struct proxy_worker *worker,
                                     const struct tracking_target *target);
+/* Can the client change to this protocol? One that redirects needs ears in RESP2, which are opened by CLIENT TRACKING. */
+bool tracking_may_speak(const struct client *client, uint8_t resp);
 /* A push came on a lease or ear. */
 void tracking_deliver(struct client *client, struct block *block, const char *data, size_t len);
 /* Replies have left: so may what was held behind them. */

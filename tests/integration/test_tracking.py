@@ -77,6 +77,89 @@ a: RESET
 w: SET k v
 a: GET k
 ''',
+    'a redirection: the other client changes its protocol': '''
+b: PING
+a: CLIENT TRACKING ON REDIRECT {id:b}
+b: HELLO 3
+a: GET k
+w: SET k v
+a: GET k
+a: GET k2
+a: GET k3
+w: MSET k 1 k2 2 k3 3
+a: GET k
+b: HELLO 2
+w: SET k v
+a: GET k
+b: SUBSCRIBE __redis__:invalidate
+w: SET k v
+a: GET k
+b: HELLO 3
+w: SET k v
+a: CLIENT TRACKINGINFO
+a: CLIENT TRACKING OFF
+a: CLIENT TRACKING ON BCAST REDIRECT {id:b}
+w: SET k v
+a: SET k v
+a: HELLO 3
+w: SET k v
+b: HELLO 2
+w: SET k v
+b: UNSUBSCRIBE
+w: SET k v
+a: CLIENT TRACKING OFF
+a: CLIENT TRACKING ON REDIRECT {id:b}
+a: GET k
+w: SET k v
+b: HELLO 3
+a: GET k
+w: SET k v
+a: GET k
+b: QUIT
+w: SET k v
+a: PING
+a: CLIENT TRACKINGINFO
+''',
+    'a script: keys it has declared are tracked when it calls a command that reads': '''
+a: HELLO 3
+a: CLIENT TRACKING ON
+w: MSET k 1 k2{k} 2
+a: EVAL return(redis.call('get',KEYS[1])) 2 k k2{k}
+w: SET k2{k} 5
+w: SET k 5
+a: EVAL return(1) 1 k
+w: SET k 5
+a: EVAL return(redis.call('set',KEYS[1],1)) 1 k
+w: SET k 5
+a: EVAL redis.call('get',KEYS[1]);return(redis.call('set',KEYS[1],1)) 1 k
+w: SET k 5
+a: EVAL return(redis.pcall('hget',KEYS[1],'f')) 1 k
+w: SET k 5
+a: EVAL return(redis.pcall('get')) 1 k
+w: SET k 5
+a: EVAL_RO return(redis.call('get',KEYS[1])) 1 k
+w: SET k 5
+a: EVALSHA c77382aa965ed715a9230ae8a1d2409e254c2b00 1 k
+w: SET k 5
+a: MULTI
+a: EVAL return(redis.call('get',KEYS[1])) 1 k
+a: EXEC
+w: SET k 5
+a: CLIENT TRACKING OFF
+a: CLIENT TRACKING ON OPTIN
+a: EVAL return(redis.call('get',KEYS[1])) 1 k
+w: SET k 5
+a: CLIENT CACHING YES | EVAL return(redis.call('get',KEYS[1])) 1 k | PING
+w: SET k 5
+a: CLIENT TRACKING OFF
+a: CLIENT TRACKING ON OPTOUT
+a: CLIENT CACHING NO | EVAL return(redis.call('get',KEYS[1])) 1 k | PING
+w: SET k 5
+a: CLIENT TRACKING OFF
+a: CLIENT TRACKING ON NOLOOP
+a: EVAL return(redis.call('get',KEYS[1])) 1 k | SET k 6
+w: SET k 5
+''',
     'a redirection: RESP2 subscribers and RESP3': '''
 b: SUBSCRIBE __redis__:invalidate
 a: CLIENT TRACKING ON REDIRECT {id:b}
@@ -242,6 +325,36 @@ def add_proxy_script(title, text):
     def _(run):
         with Duel(shards=1) as duel:
             duel.script(text)
+
+
+@suite.case('through a proxy before three shards: scripts and redirections')
+def _(run):
+    for title in ('a redirection: the other client changes its protocol',
+                  'a script: keys it has declared are tracked when it calls a command that reads'):
+        with Duel(shards=3) as duel:
+            duel.script(SCRIPTS[title])
+
+
+@suite.case('a script: keys that it reads without declaring them are tracked too')
+def _(run):
+    with Cluster(backends=1, partitions=2) as cluster, cluster.connect(proto=3) as client, cluster.connect() as other:
+        declared, read = '{%s}1' % cluster.key_on(1), '{%s}2' % cluster.key_on(1)
+        client.call('CLIENT', 'TRACKING', 'ON')
+        client.call('EVAL', 'return redis.call("get", ARGV[1])', '1', declared, read)
+        other.call('SET', read, 'v')
+        check_equal(client.read(), ('>', [('$', b'invalidate'), ('*', [('$', read.encode())])]), 'the first')
+        other.call('SET', declared, 'v')
+        check_equal(client.read(), ('>', [('$', b'invalidate'), ('*', [('$', declared.encode())])]), 'the second')
+
+
+@suite.case('through a proxy: HELLO 2 is refused while a redirection that RESP3 turned on is in force')
+def _(run):
+    with Cluster(backends=1, partitions=2) as cluster, cluster.connect(proto=3) as client, cluster.connect() as other:
+        client.call('CLIENT', 'TRACKING', 'ON', 'REDIRECT', other.get('CLIENT', 'ID'))
+        refused = client.call('HELLO', '2')
+        check(refused[0] == '-' and b'turn it off first' in refused[1], refused)
+        client.call('CLIENT', 'TRACKING', 'OFF')
+        check_equal(client.call('HELLO', '2')[0], '*', 'HELLO 2')
 
 
 for title, text in SCRIPTS.items():
