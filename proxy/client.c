@@ -9,6 +9,7 @@
 #include "proxy/proxy.h"
 #include "proxy/rate.h"
 #include "proxy/request.h"
+#include "proxy/scripts.h"
 #include "proxy/slow.h"
 #include "proxy/take.h"
 #include "proxy/tracking.h"
@@ -114,6 +115,7 @@ static void client_leave(struct client *client)
     blocked_leave(client);
     audience_clear(client);
     tracking_clear(client);
+    scripts_leave(client);
     place->clients--;
     leave_place(worker, place);
     place->clients++; /* client_session_fini takes it back */
@@ -190,17 +192,17 @@ void client_move(struct client *client, struct bytes name, uint8_t db)
 
 /* ---- holding --------------------------------------------------------------------------------- */
 
-void client_hold(struct client *client, uint8_t why)
+void client_hold(struct client *client, uint16_t why)
 {
     client->held_by |= why;
     if (client->held_by != HOLD_BLOCKED)
         stream_pause(client->stream);
 }
 
-void client_unhold(struct client *client, uint8_t why)
+void client_unhold(struct client *client, uint16_t why)
 {
     bool was_held = client->held_by;
-    client->held_by &= (uint8_t)~why;
+    client->held_by &= (uint16_t)~why;
     if (client->is_closed || client->held_by || !was_held)
         return;
     client->is_resuming = stream_held(client->stream) > 0;

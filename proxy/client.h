@@ -29,6 +29,7 @@ enum { CLIENT_MAGIC = 0xc11e47 };
 struct command;
 struct proxy_worker;
 struct request;
+struct script_search;
 struct upstream;
 
 /* Bits of a label; above them the map's generation, and how often connections were replaced. */
@@ -50,6 +51,7 @@ enum client_hold {
         1 << 5, /* its command waits at a backend; it is still read from, to see it leave */
     HOLD_PAUSED = 1 << 6, /* CLIENT PAUSE */
     HOLD_RATE = 1 << 7,   /* its namespace's rate limit; rate.c */
+    HOLD_SCRIPT = 1 << 8, /* the script of its EVALSHA is looked for; scripts.c */
 };
 
 enum { BLOCKED_ANYWHERE = UINT16_MAX }; /* no slot: the command waits without keys */
@@ -61,28 +63,30 @@ struct client {
     struct stream *stream;
     struct pipeline pipeline;
     struct resp_scan scan;
-    uint8_t held_by;    /* enum client_hold, a set */
-    bool is_ending;     /* reads no more; closed when the pipeline is empty */
-    bool is_draining;   /* takes what was read, reads no more, then ends */
-    bool is_resuming;   /* bytes that were kept will be shown to on_data again */
-    bool is_closed;     /* the stream is gone; freed at the turn's end */
-    bool is_charged;    /* its next request, at its namespace's rate limit; rate.c */
-    bool is_stalled;    /* it does not read its replies: no HOLD_OUTPUT until it does */
-    uint32_t window;    /* requests it may have in the pipeline */
-    size_t reply_bytes; /* of the last reply of a shard */
-    size_t unread;      /* bytes it had not read when last looked at, under HOLD_OUTPUT */
-    size_t kept_bytes;  /* of replies whose turn has not come */
-    size_t login_bytes; /* held before its login, as counted by memory_count_login() */
-    size_t copied;      /* bytes it has in memory beside blocks, as last counted and added since */
-    struct list link;   /* in worker->clients; in worker->closed */
+    uint16_t held_by;      /* enum client_hold, a set */
+    bool is_ending;        /* reads no more; closed when the pipeline is empty */
+    bool is_draining;      /* takes what was read, reads no more, then ends */
+    bool is_resuming;      /* bytes that were kept will be shown to on_data again */
+    bool is_closed;        /* the stream is gone; freed at the turn's end */
+    bool is_charged;       /* its next request, at its namespace's rate limit; rate.c */
+    bool script_is_sought; /* of its EVALSHA, as far as it can be; scripts.c */
+    bool is_stalled;       /* it does not read its replies: no HOLD_OUTPUT until it does */
+    uint32_t window;       /* requests it may have in the pipeline */
+    size_t reply_bytes;    /* of the last reply of a shard */
+    size_t unread;         /* bytes it had not read when last looked at, under HOLD_OUTPUT */
+    size_t kept_bytes;     /* of replies whose turn has not come */
+    size_t login_bytes;    /* held before its login, as counted by memory_count_login() */
+    size_t copied;    /* bytes it has in memory beside blocks, as last counted and added since */
+    struct list link; /* in worker->clients; in worker->closed */
     struct list full_link; /* in an upstream's list of those that wait for it */
     struct list rate_link; /* in its place's list of those that wait; rate.c */
     struct list monitor;   /* in worker->monitors; monitor.c */
     uint64_t id;
-    uint64_t created_ms;                /* monotonic */
-    const struct command *last_command; /* NULL: none yet */
-    struct client_tracking *tracking;   /* NULL: it never tracked. tracking.c */
-    struct client_channels *channels;   /* subscriptions; NULL: it never had any. audience.c */
+    uint64_t created_ms;                 /* monotonic */
+    const struct command *last_command;  /* NULL: none yet */
+    struct client_tracking *tracking;    /* NULL: it never tracked. tracking.c */
+    struct client_channels *channels;    /* subscriptions; NULL: it never had any. audience.c */
+    struct script_search *script_search; /* under HOLD_SCRIPT; scripts.c */
     struct request *blocked; /* the command that waits at a backend; NULL: none. blocked.c */
     uint16_t blocked_slot;   /* of its keys, or BLOCKED_ANYWHERE */
     struct client_session session;
@@ -139,9 +143,9 @@ void client_ready(struct client *client, struct request *request);
 /* A message that no request asked for: a push frame, which a RESP2 client gets as an array, or a line of
  * MONITOR. `block` (NULL: none) holds the data. */
 void client_push(struct client *client, struct block *block, const char *data, size_t len);
-void client_hold(struct client *client, uint8_t why);
+void client_hold(struct client *client, uint16_t why);
 /* Lets it go on when nothing else holds it. */
-void client_unhold(struct client *client, uint8_t why);
+void client_unhold(struct client *client, uint16_t why);
 /* True when requests with this label may be sent now; else holds the client. */
 bool client_may_send(struct client *client, uint32_t label);
 /* The label of a command's connections. */

@@ -152,6 +152,14 @@ static struct bytes larger_number(struct bytes a, struct bytes b)
     return number_parse_double(a, &u) && number_parse_double(b, &v) && v > u ? b : a;
 }
 
+/* Scripts and functions are the same ones at every shard. */
+static bool is_common(struct bytes name)
+{
+    return bytes_equal(name, BYTES("number_of_cached_scripts")) ||
+           bytes_equal(name, BYTES("number_of_functions")) ||
+           bytes_equal(name, BYTES("number_of_libraries"));
+}
+
 /* Averages and percentiles do not add up. */
 static bool is_average(struct bytes name)
 {
@@ -198,6 +206,8 @@ static void field_merge(struct info *info, struct section *section, struct bytes
     bool adds = section->rule == RULE_SUM || (section->rule == RULE_SUM_PROCESS && is_new_process);
     if (!field)
         field_set(info, section, name, value);
+    else if (is_common(name))
+        field_set(info, section, name, larger_number(field->value, value));
     else if (adds && memchr(value.data, '=', value.len))
         field_set(info, section, name, add_lists(info, field->value, value));
     else if (adds)

@@ -152,8 +152,8 @@ static void merge_concat(const struct merge *merge, struct reply *reply)
     }
 }
 
-/* The i-th element is 1 only where all shards say 1. */
-static void merge_and(const struct merge *merge, struct reply *reply)
+/* The i-th element is 1 where all shards say 1 (MERGE_AND), or one of them (MERGE_OR). */
+static void merge_truths(const struct merge *merge, struct reply *reply)
 {
     size_t *at = calloc(merge->count, sizeof(*at));
     CHECK(at);
@@ -169,12 +169,15 @@ static void merge_and(const struct merge *merge, struct reply *reply)
         reply_array(reply, elements);
     for (int64_t element = 0; element < elements && !bad; element++) {
         bool all = true;
+        bool any = false;
         for (uint32_t i = 0; i < merge->count; i++) {
             struct resp_value value;
-            bool ok = resp_value_next(merge->replies[i].frame, &at[i], &value);
-            all &= ok && value.type == ':' && value.count == 1;
+            bool is_true = resp_value_next(merge->replies[i].frame, &at[i], &value) &&
+                           value.type == ':' && value.count == 1;
+            all &= is_true;
+            any |= is_true;
         }
-        reply_int(reply, all);
+        reply_int(reply, merge->rule == MERGE_AND ? all : any);
     }
     if (bad)
         merge_nonsense(bad, reply);
@@ -351,7 +354,8 @@ void merge_replies(const struct merge *merge, struct reply *reply)
         merge_concat(merge, reply);
         return;
     case MERGE_AND:
-        merge_and(merge, reply);
+    case MERGE_OR:
+        merge_truths(merge, reply);
         return;
     case MERGE_UNION:
         merge_union(merge, reply);

@@ -31,7 +31,8 @@ struct proxy {
     struct meters *meters;           /* proxy/rate.h; any thread */
     struct refusals *refusals;       /* proxy/users.h; any thread */
     char run_id[41];
-    uint64_t started_ms; /* wall clock */
+    uint64_t started_ms;            /* wall clock */
+    _Atomic uint64_t scripts_epoch; /* grows with each SCRIPT FLUSH; scripts.h */
     _Atomic uint64_t next_client_id;
     _Atomic int64_t clients;            /* connections now */
     _Atomic uint32_t monitors;          /* clients that monitor now */

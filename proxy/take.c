@@ -9,6 +9,7 @@
 #include "proxy/rate.h"
 #include "proxy/request.h"
 #include "proxy/route.h"
+#include "proxy/scripts.h"
 #include "proxy/split.h"
 #include "proxy/transaction.h"
 #include "proxy/upstream.h"
@@ -165,6 +166,8 @@ static bool take_planned(struct client *client, const struct frame *frame,
     struct route route =
         route_plan(&rules, command, argv_of(worker, frame), frame->argc, &worker->keys);
     uint32_t key_count = route.has_keys ? worker->keys.list.count : 0;
+    if (command->flags & CMD_SCRIPT_CACHE && !scripts_ready(client, frame, command, &route))
+        return false;
     if (!follow_plan(client, frame, command, &route))
         return false;
     for (uint32_t i = 0; i < key_count; i++)
@@ -304,8 +307,7 @@ bool client_take(struct client *client, const struct frame *frame)
     if (client->channels && client_is_subscriber(client) && !check_subscriber(client, command))
         return true;
     if (client->session.transaction.is_open && !acts_in_transaction(command)) {
-        transaction_queue_command(client, frame, command);
-        return true;
+        return transaction_queue_command(client, frame, command);
     }
     if (command->route == ROUTE_BY_KEY || command->route == ROUTE_SPLIT) {
         int32_t at = keys_first(command, frame->argc);

@@ -4,6 +4,7 @@
 #include "proxy/pool.h"
 #include "proxy/request.h"
 #include "proxy/route.h"
+#include "proxy/scripts.h"
 #include "proxy/tracking.h"
 #include "proxy/upstream.h"
 #include "proxy/users.h"
@@ -159,7 +160,7 @@ static struct route_rules rules_of(const struct client *client)
                                 .is_strict = snapshot->config.cross_slot == CROSS_SLOT_STRICT};
 }
 
-void transaction_queue_command(struct client *client, const struct frame *frame,
+bool transaction_queue_command(struct client *client, const struct frame *frame,
                                const struct command *command)
 {
     struct proxy_worker *worker = client->worker;
@@ -169,12 +170,14 @@ void transaction_queue_command(struct client *client, const struct frame *frame,
     struct route route = command->flags & CMD_BLOCKING /* there it does not wait */
                              ? route_by_keys(&rules, command, argv, frame->argc, &worker->keys)
                              : route_plan(&rules, command, argv, frame->argc, &worker->keys);
+    if (command->flags & CMD_SCRIPT_CACHE && !scripts_ready(client, frame, command, &route))
+        return false;
     if (!check_queueable(client, frame, command, &route))
-        return;
+        return true;
     if (client_transaction_bytes(transaction) + frame->len >
         worker->snapshot->config.client_query_limit_bytes) {
         client_kill(client, "its transaction exceeds client-query-limit");
-        return;
+        return true;
     }
     for (uint32_t i = 0; route.has_keys && i < worker->keys.list.count; i++) {
         add_slot(transaction, worker->keys.slots[i]);
@@ -191,6 +194,7 @@ void transaction_queue_command(struct client *client, const struct frame *frame,
     client->copied += frame->len;
     worker->copied += frame->len;
     client_reply_status(client, command, "QUEUED");
+    return true;
 }
 
 /* ---- the lease ------------------------------------------------------------------------------- */

@@ -46,8 +46,8 @@ size_t client_transaction_bytes(const struct client_transaction *transaction);
 /* MULTI, EXEC, DISCARD, UNWATCH or WATCH. False: it must wait, nothing was done. */
 bool transaction_command(struct client *client, const struct frame *frame,
                          const struct command *command);
-/* A command between MULTI and EXEC. */
-void transaction_queue_command(struct client *client, const struct frame *frame,
+/* A command between MULTI and EXEC. False: the frame must wait, and nothing was done. */
+bool transaction_queue_command(struct client *client, const struct frame *frame,
                                const struct command *command);
 /* An error was replied between MULTI and EXEC. */
 void transaction_refused(struct client *client);

@@ -5,6 +5,7 @@
 #include "proxy/client.h"
 #include "proxy/events.h"
 #include "proxy/pool.h"
+#include "proxy/scripts.h"
 #include "proxy/tracking.h"
 #include "proxy/upstream_inner.h"
 #include "shared/clock.h"
@@ -225,6 +226,7 @@ void upstream_lost(struct upstream *upstream, const char *reason)
     upstream->resend_place = NULL;
     upstream->is_unproven = false;
 
+    scripts_forget_notes(upstream->worker);
     if (upstream->feed)
         feed_lost(upstream->feed);
     if (upstream->is_private || upstream->is_draining) {

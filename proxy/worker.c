@@ -406,6 +406,7 @@ static void on_slow(void *owner)
     if (worker->pool.nodes)
         tracking_slow(worker);
     local_slow(worker);
+    scripts_forget_notes(worker);
     choose_slot_sample(worker);
     status_slow(atomic_load(&worker->proxy->status), worker);
     proxy_measures_slow(worker);

@@ -12,6 +12,7 @@
 #include "config/reload.h"
 #include "proxy/pool.h"
 #include "proxy/route.h"
+#include "proxy/scripts.h"
 #include "proxy/session.h"
 #include "shared/command_cells.h"
 #include "shared/list.h"
@@ -67,6 +68,8 @@ struct proxy_worker {
     uint32_t pause_count;
 
     struct cluster_backup *backup; /* that this worker led last; NULL: none. backup.h */
+
+    struct script_notes script_notes; /* what shards were seen to know; scripts.h */
 
     struct list monitors;           /* clients of this worker that monitor; monitor.c */
     struct out monitor_lines;       /* what they are to see of this turn */

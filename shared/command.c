@@ -242,13 +242,21 @@ const char *command_route_name(enum command_route route)
 const char *command_merge_name(enum command_merge merge)
 {
     static const char *const names[] = {
-        [MERGE_ONE] = "one",         [MERGE_ARRAY] = "array",
-        [MERGE_SUM] = "sum",         [MERGE_MIN] = "min",
-        [MERGE_MAX] = "max",         [MERGE_AND] = "and",
-        [MERGE_ALL_OK] = "all-ok",   [MERGE_ANY_OK] = "any-ok",
-        [MERGE_CONCAT] = "concat",   [MERGE_UNION] = "union",
-        [MERGE_MAP] = "map",         [MERGE_INFO] = "info",
-        [MERGE_CURSOR] = "cursor",   [MERGE_FIRST_NONNULL] = "first-nonnull",
+        [MERGE_ONE] = "one",
+        [MERGE_ARRAY] = "array",
+        [MERGE_SUM] = "sum",
+        [MERGE_MIN] = "min",
+        [MERGE_MAX] = "max",
+        [MERGE_AND] = "and",
+        [MERGE_OR] = "or",
+        [MERGE_ALL_OK] = "all-ok",
+        [MERGE_ANY_OK] = "any-ok",
+        [MERGE_CONCAT] = "concat",
+        [MERGE_UNION] = "union",
+        [MERGE_MAP] = "map",
+        [MERGE_INFO] = "info",
+        [MERGE_CURSOR] = "cursor",
+        [MERGE_FIRST_NONNULL] = "first-nonnull",
         [MERGE_SPECIAL] = "special",
     };
     CHECK((unsigned)merge < sizeof(names) / sizeof(*names));
@@ -312,6 +320,8 @@ static const char *response_tip(enum command_merge merge)
         return "response_policy:agg_max";
     case MERGE_AND:
         return "response_policy:agg_logical_and";
+    case MERGE_OR:
+        return "response_policy:agg_logical_or";
     case MERGE_ALL_OK:
         return "response_policy:all_succeeded";
     case MERGE_ANY_OK:

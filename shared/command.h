@@ -71,6 +71,8 @@ enum command_flags {
         << 25, /* shows or changes the whole process: refused inside a namespace. In a row, or made for
                                 each @admin command without CMD_TENANT */
     CMD_SCRIPT = 1 << 26, /* runs a script: while that is slow other clients are answered */
+    CMD_SCRIPT_CACHE =
+        1 << 28, /* depends on the scripts that shards know, or changes them (proxy/scripts.h) */
 };
 
 /* ACL categories in the order COMMAND prints them. Most follow from flags and group. */
@@ -145,6 +147,7 @@ enum command_merge {
     MERGE_MIN,           /* the smallest integer */
     MERGE_MAX,           /* the largest integer */
     MERGE_AND,           /* arrays of 0/1, element-wise */
+    MERGE_OR,            /* likewise */
     MERGE_ALL_OK,        /* the first reply (all are alike: +OK, a SHA) */
     MERGE_ANY_OK,        /* the first reply that is no error, else the first error */
     MERGE_CONCAT,        /* arrays, one behind the other */

@@ -86,6 +86,20 @@ void cmd_script_exists(struct call *call)
         reply_int(&call->reply, script_exists(scripts_of(call->session), call->argv[i]));
 }
 
+void cmd_scree_source(struct call *call)
+{
+    struct out source;
+    out_init(&source);
+    if (script_source(scripts_of(call->session), call->argv[2], &source)) {
+        reply_bulk_begin(&call->reply, (int64_t)source.bytes);
+        out_move(call->reply.out, &source);
+        reply_bulk_end(&call->reply);
+    } else {
+        reply_null(&call->reply);
+    }
+    out_clear(&source);
+}
+
 void cmd_script_flush(struct call *call)
 {
     if (call->argc > 3 || (call->argc == 3 && !bytes_is(call->argv[2], "async") &&

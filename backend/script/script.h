@@ -89,6 +89,8 @@ uint64_t script_set_memory(const struct script_set *set, enum script_kind kind);
 /* Compiles the script unless it is known; sha gets 40 digits and a zero byte. False: an error was replied. */
 bool script_load(struct call *call, struct bytes body, char sha[41]);
 bool script_exists(struct scripts *scripts, struct bytes sha);
+/* Writes the text of a known script, as it was given to EVAL; false: it is not known. */
+bool script_source(const struct scripts *scripts, struct bytes sha, struct out *out);
 void scripts_flush(struct call *call);
 /* Runs a known script; keys and arguments begin at argv[3]. */
 void script_eval(struct call *call, const char sha[41], uint32_t keys, bool read_only);

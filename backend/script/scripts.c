@@ -112,8 +112,10 @@ static bool read_shebang(struct call *call, struct bytes *body, uint32_t *flags)
 struct lookup {
     struct script_vm *vm;
     const char *sha;
-    struct bytes body;
+    struct bytes body;  /* without the line that says flags */
+    struct bytes given; /* with it */
     uint32_t flags;
+    struct out *source; /* the body as it was given is written to it; NULL: it is not asked for */
     bool found;
     bool is_bad; /* does not compile; message in `error` */
     char error[256];
@@ -128,6 +130,11 @@ static int look_up(lua_State *lua)
     if (lookup->found) {
         lua_rawgeti(lua, -1, 2);
         lookup->flags = (uint32_t)lua_tointeger(lua, -1);
+        lua_rawgeti(lua, -2, 3);
+        size_t len = 0;
+        const char *source = lua_tolstring(lua, -1, &len);
+        if (lookup->source)
+            out_write(lookup->source, source, len);
     }
     return 0;
 }
@@ -141,11 +148,13 @@ static int compile(lua_State *lua)
         return 0;
     }
     lua_rawgeti(lua, LUA_REGISTRYINDEX, lookup->vm->scripts_ref);
-    lua_createtable(lua, 2, 0);
+    lua_createtable(lua, 3, 0);
     lua_pushvalue(lua, -3);
     lua_rawseti(lua, -2, 1);
     lua_pushinteger(lua, (lua_Integer)lookup->flags);
     lua_rawseti(lua, -2, 2);
+    lua_pushlstring(lua, lookup->given.data, lookup->given.len);
+    lua_rawseti(lua, -2, 3);
     lua_setfield(lua, -2, lookup->sha);
     return 0;
 }
@@ -186,6 +195,7 @@ void scripts_flush(struct call *call)
 bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1])
 {
     struct scripts *scripts = scripts_of(call->session);
+    struct bytes given = body;
     uint32_t flags;
     char error[256];
     sha1_hex(body, sha);
@@ -197,7 +207,8 @@ bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1
     struct script_vm *vm = scripts_state(scripts, SCRIPT_EVAL);
     if (vm->used > vm->max / 2)
         forget_all(scripts); /* an application that makes up scripts would fill the memory */
-    struct lookup lookup = {.vm = vm, .sha = sha, .body = body, .flags = flags};
+    struct lookup lookup = {
+        .vm = vm, .sha = sha, .body = body, .given = given, .flags = flags};
     vm->load_until_us = clock_mono_us() + COMPILE_TIMEOUT_US;
     bool is_done = vm_protect(vm, compile, &lookup, error, sizeof error);
     vm->load_until_us = 0;
@@ -215,16 +226,32 @@ bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1
     return true;
 }
 
-bool script_exists(struct scripts *scripts, struct bytes sha)
+/* A SHA-1 in any case, as scripts are named by it. */
+static bool sha_name(struct bytes sha, char name[SHA1_HEX_LEN + 1])
 {
-    char name[SHA1_HEX_LEN + 1];
-    uint32_t flags;
     if (sha.len != SHA1_HEX_LEN)
         return false;
     for (size_t i = 0; i < SHA1_HEX_LEN; i++)
         name[i] = (char)tolower((unsigned char)sha.data[i]);
     name[SHA1_HEX_LEN] = 0;
-    return find(scripts, name, &flags);
+    return true;
+}
+
+bool script_exists(struct scripts *scripts, struct bytes sha)
+{
+    char name[SHA1_HEX_LEN + 1];
+    uint32_t flags;
+    return sha_name(sha, name) && find(scripts, name, &flags);
+}
+
+bool script_source(const struct scripts *scripts, struct bytes sha, struct out *out)
+{
+    char name[SHA1_HEX_LEN + 1];
+    char error[64];
+    struct script_vm *vm = scripts->states[SCRIPT_EVAL];
+    struct lookup lookup = {.vm = vm, .sha = name, .source = out};
+    return vm && sha_name(sha, name) && vm_protect(vm, look_up, &lookup, error, sizeof error) &&
+           lookup.found;
 }
 
 void script_eval(struct call *call, const char sha[SHA1_HEX_LEN + 1], uint32_t keys, bool read_only)

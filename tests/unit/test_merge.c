@@ -135,6 +135,9 @@ END_TEST
 START_TEST(and_needs_every_shard)
 {
     ck_assert_str_eq(
+        merged2(MERGE_OR, FRAMES("*3\r\n:1\r\n:0\r\n:0\r\n", "*3\r\n:1\r\n:1\r\n:0\r\n")),
+        "*3\r\n:1\r\n:1\r\n:0\r\n");
+    ck_assert_str_eq(
         merged2(MERGE_AND, FRAMES("*3\r\n:1\r\n:1\r\n:0\r\n", "*3\r\n:1\r\n:0\r\n:1\r\n")),
         "*3\r\n:1\r\n:0\r\n:0\r\n");
 }

@@ -1,0 +1,40 @@
+/*
+ * scripts.h - EVALSHA runs at any shard a script that one of the shards knows.
+ *
+ *   EVALSHA sha … key ─► does the key's shard know it? ──yes─► as any other command
+ *                          │ no
+ *                          ▼
+ *                  SCRIPT EXISTS at all shards ─► SCREE SOURCE at one that knows it ─► SCRIPT LOAD at the key's shard
+ *
+ * EVAL makes a script known at the shard of its keys only. The proxy brings it to others when it is asked for there, in
+ * the client's namespace; so it does not matter which proxy the EVAL went through, and a SCRIPT FLUSH, which goes to
+ * every shard, makes a script unknown everywhere. While the shards are asked the client is held (HOLD_SCRIPT), and its
+ * frame is taken again afterwards: order, MULTI, WATCH and tracking are as always.
+ *
+ * What a shard was seen to know is noted for a second, so that a script which runs often is asked for once a second.
+ * Within that time EVALSHA may be answered NOSCRIPT at one shard although another has just been given the script again:
+ * when SCRIPT FLUSH went through another proxy, or the shard forgot scripts for want of memory.
+ */
+#pragma once
+
+#include "proxy/client.h"
+#include "proxy/request.h"
+#include "proxy/route.h"
+
+enum { SCRIPT_NOTES = 1024 };
+
+/* What shards were seen to know, in one worker. Zero bytes are its initial state. */
+struct script_notes {
+    uint64_t epoch; /* of proxy->scripts_epoch when they were written */
+    uint64_t
+        known[SCRIPT_NOTES]; /* hashes of namespace, shard and SHA-1, each in its place; 0: empty */
+};
+
+/* A command with CMD_SCRIPT_CACHE is about to go where `route` says. False: the client is held, because the shards are
+ * asked for the script first; its frame is to be taken again. */
+bool scripts_ready(struct client *client, const struct frame *frame, const struct command *command,
+                   const struct route *route);
+/* Notes are no longer true: a shard was lost, or a second has passed. */
+void scripts_forget_notes(struct proxy_worker *worker);
+/* The client leaves. */
+void scripts_leave(struct client *client);
