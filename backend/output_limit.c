@@ -1,6 +1,6 @@
 #include "backend/output_limit.h"
 
-#include "backend/parameter.h"
+#include "config/redis_units.h"
 #include "shared/number.h"
 
 #include <inttypes.h>
@@ -55,8 +55,8 @@ bool output_limits_parse(struct bytes text, struct output_limit limits[OUTPUT_CL
             *error = "Invalid client class specified in buffer limit configuration.";
             return false;
         }
-        if (!parameter_bytes(words[i + 1], &changed[class].hard) ||
-            !parameter_bytes(words[i + 2], &changed[class].soft) ||
+        if (!redis_bytes(words[i + 1], &changed[class].hard) ||
+            !redis_bytes(words[i + 2], &changed[class].soft) ||
             !number_parse_uint64(words[i + 3], &changed[class].soft_s) ||
             changed[class].soft_s > INT64_MAX) {
             *error = "Error in hard, soft or soft_seconds setting in buffer limit configuration.";

@@ -2,6 +2,7 @@
 
 #include "backend/notify.h"
 #include "backend/output_limit.h"
+#include "config/redis_units.h"
 #include "shared/check.h"
 #include "shared/number.h"
 
@@ -20,7 +21,7 @@ const struct parameter parameters[] = {
     {"active-defrag-threshold-lower", PARAMETER_INT, "10", .min = 0, .max = 1000},
     {"active-defrag-threshold-upper", PARAMETER_INT, "100", .min = 0, .max = 1000},
     {"active-expire-effort", PARAMETER_OWN, .initial = "expire-effort"},
-    {"activedefrag", PARAMETER_BOOL, .initial = "no"},
+    {"activedefrag", PARAMETER_BOOL, .initial = "no", .only = "there is no defragmentation"},
     {"activerehashing", PARAMETER_BOOL, .initial = "yes"},
     {"always-show-logo", PARAMETER_FIXED, .initial = "no"},
     {"aof-disable-auto-gc", PARAMETER_BOOL, .initial = "no"},
@@ -31,13 +32,13 @@ const struct parameter parameters[] = {
     {"aof_rewrite_cpulist", PARAMETER_FIXED, .initial = ""},
     {"appenddirname", PARAMETER_FIXED, .initial = "appendonlydir"},
     {"appendfilename", PARAMETER_FIXED, .initial = "appendonly.aof"},
-    {"appendfsync", PARAMETER_WORD, "everysec", .words = "everysec, always, no"},
-    {"appendonly", PARAMETER_BOOL, .initial = "no"},
+    {"appendfsync", PARAMETER_OWN, .initial = "durability"},
+    {"appendonly", PARAMETER_BOOL, .initial = "yes", .only = "every write is logged"},
     {"auto-aof-rewrite-min-size", PARAMETER_BYTES, .initial = "67108864"},
     {"auto-aof-rewrite-percentage", PARAMETER_INT, "100", .min = 0, .max = INT32_MAX},
     {"bgsave_cpulist", PARAMETER_FIXED, .initial = ""},
     {"bind", PARAMETER_OWN, .initial = "bind"},
-    {"bind-source-addr", PARAMETER_TEXT, .initial = ""},
+    {"bind-source-addr", PARAMETER_TEXT, .initial = "", .only = "this server opens no connections"},
     {"bio_cpulist", PARAMETER_FIXED, .initial = ""},
     {"busy-reply-threshold", PARAMETER_INT, "5000", .min = 0, .max = INT64_MAX},
     {"client-output-buffer-limit", PARAMETER_LIMITS, .initial = "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"},
@@ -99,21 +100,21 @@ const struct parameter parameters[] = {
     {"logfile", PARAMETER_OWN, .initial = "log-file"},
     {"loglevel", PARAMETER_OWN, .initial = "log-level"},
     {"lua-time-limit", PARAMETER_ALIAS, .initial = "busy-reply-threshold"},
-    {"masterauth", PARAMETER_TEXT, .initial = ""},
-    {"masteruser", PARAMETER_TEXT, .initial = ""},
+    {"masterauth", PARAMETER_TEXT, .initial = "", .only = "there is no replication"},
+    {"masteruser", PARAMETER_TEXT, .initial = "", .only = "there is no replication"},
     {"maxclients", PARAMETER_OWN, .initial = "maxclients"},
-    {"maxmemory", PARAMETER_BYTES, .initial = "0"},
-    {"maxmemory-clients", PARAMETER_BYTES, .initial = "0"},
+    {"maxmemory", PARAMETER_BYTES, .initial = "0", .only = "the data lies on disk and is not limited by memory; the option disk-free-min stops writes before the disk is full"},
+    {"maxmemory-clients", PARAMETER_BYTES, .initial = "0", .only = "each client is limited by client-output-limit and client-query-limit; a proxy has memory-limit"},
     {"maxmemory-eviction-tenacity", PARAMETER_INT, "10", .min = 0, .max = 100},
-    {"maxmemory-policy", PARAMETER_WORD, "noeviction", .words = "volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction"},
+    {"maxmemory-policy", PARAMETER_WORD, "noeviction", .only = "keys are never evicted", .words = "volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction"},
     {"maxmemory-samples", PARAMETER_INT, "5", .min = 1, .max = INT32_MAX},
     {"min-replicas-max-lag", PARAMETER_INT, "10", .min = 0, .max = INT32_MAX},
-    {"min-replicas-to-write", PARAMETER_INT, "0", .min = 0, .max = INT32_MAX},
+    {"min-replicas-to-write", PARAMETER_INT, "0", .min = 0, .max = INT32_MAX, .only = "there are no replicas"},
     {"min-slaves-max-lag", PARAMETER_ALIAS, .initial = "min-replicas-max-lag"},
     {"min-slaves-to-write", PARAMETER_ALIAS, .initial = "min-replicas-to-write"},
     {"no-appendfsync-on-rewrite", PARAMETER_BOOL, .initial = "no"},
     {"notify-keyspace-events", PARAMETER_EVENTS, .initial = ""},
-    {"oom-score-adj", PARAMETER_WORD, "no", .words = "no, yes, relative, absolute"},
+    {"oom-score-adj", PARAMETER_WORD, "no", .only = "set OOMScoreAdjust in the unit of systemd", .words = "no, yes, relative, absolute"},
     {"oom-score-adj-values", PARAMETER_TEXT, .initial = "0 200 800"},
     {"pidfile", PARAMETER_FIXED, .initial = ""},
     {"port", PARAMETER_OWN, .initial = "port"},
@@ -147,7 +148,7 @@ const struct parameter parameters[] = {
     {"replicaof", PARAMETER_FIXED, .initial = ""},
     {"requirepass", PARAMETER_OWN, .initial = "requirepass"},
     {"sanitize-dump-payload", PARAMETER_WORD, "no", .words = "no, yes, clients"},
-    {"save", PARAMETER_TEXT, .initial = ""},
+    {"save", PARAMETER_TEXT, .initial = "", .only = "every write is logged; snapshots are made by BGSAVE and SCREE BACKUP only"},
     {"server_cpulist", PARAMETER_FIXED, .initial = ""},
     {"set-max-intset-entries", PARAMETER_INT, "512", .min = 0, .max = INT64_MAX},
     {"set-proc-title", PARAMETER_FIXED, .initial = "yes"},
@@ -240,31 +241,6 @@ bool parameter_is_public(const struct parameter *parameter)
     return false;
 }
 
-bool parameter_bytes(struct bytes text, uint64_t *bytes)
-{
-    static const struct {
-        const char *suffix;
-        uint64_t factor;
-    } units[] = {{"b", 1},
-                 {"k", 1000},
-                 {"kb", 1024},
-                 {"m", 1000000},
-                 {"mb", 1024 * 1024},
-                 {"g", 1000000000},
-                 {"gb", 1024 * 1024 * 1024}};
-    size_t digits = 0;
-    while (digits < text.len && text.data[digits] >= '0' && text.data[digits] <= '9')
-        digits++;
-    struct bytes suffix = {text.data + digits, text.len - digits};
-    uint64_t factor = suffix.len == 0;
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-        if (bytes_is(suffix, units[i].suffix))
-            factor = units[i].factor;
-    uint64_t number = 0;
-    return factor && number_parse_uint64((struct bytes){text.data, digits}, &number) &&
-           !__builtin_mul_overflow(number, factor, bytes);
-}
-
 static bool is_one_of(struct bytes value, const char *words)
 {
     while (*words) {
@@ -292,8 +268,9 @@ static bool check_int(const struct parameter *parameter, struct bytes value, cha
     return false;
 }
 
-bool parameter_check(const struct parameter *parameter, struct bytes value, char *error,
-                     size_t size)
+/* A value of the right form. */
+static bool check_form(const struct parameter *parameter, struct bytes value, char *error,
+                       size_t size)
 {
     uint64_t number;
     unsigned classes;
@@ -303,7 +280,7 @@ bool parameter_check(const struct parameter *parameter, struct bytes value, char
     case PARAMETER_INT:
         return check_int(parameter, value, error, size);
     case PARAMETER_BYTES:
-        if (parameter_bytes(value, &number))
+        if (redis_bytes(value, &number))
             return true;
         (void)snprintf(error, size, "argument must be a memory value");
         return false;
@@ -339,5 +316,20 @@ bool parameter_check(const struct parameter *parameter, struct bytes value, char
     }
     CHECK(parameter->kind != PARAMETER_ALIAS);
     CHECK(parameter->kind != PARAMETER_OWN);
+    return false;
+}
+
+bool parameter_check(const struct parameter *parameter, struct bytes value, char *error,
+                     size_t size)
+{
+    uint64_t number;
+    if (!check_form(parameter, value, error, size))
+        return false;
+    bool is_initial =
+        bytes_is(value, parameter->initial) ||
+        (parameter->kind == PARAMETER_BYTES && redis_bytes(value, &number) && number == 0);
+    if (!parameter->only || is_initial)
+        return true;
+    (void)snprintf(error, size, "only '%s' is possible: %s", parameter->initial, parameter->only);
     return false;
 }

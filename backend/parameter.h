@@ -1,8 +1,10 @@
 /*
  * parameter.h - Redis 7.0's configuration parameters, which clients and tools ask for and set.
  *
- * Most mean nothing on this storage: they are checked, remembered and shown. Some stand for an option of our
- * own (kind OWN), a few are read by name (settings_number), old names are aliases.
+ * Some stand for an option of our own (kind OWN), a few are read by name (settings_number), old names are aliases.
+ * Others tune what this storage does not have (sizes of buffers, of encodings, of replication): they are checked,
+ * remembered and shown. What would promise something that does not happen, such as a limit or a snapshot, can have one
+ * value only (`only`).
  */
 #pragma once
 
@@ -30,6 +32,8 @@ struct parameter {
     int64_t min; /* INT */
     int64_t max;
     const char *words; /* WORD: "a, b, c" */
+    const char *
+        only; /* why `initial` (of BYTES: 0) is the only value, since another one would have no effect; NULL: is not */
 };
 
 /* The table, sorted by name. */
@@ -47,5 +51,3 @@ bool parameter_is_public(const struct parameter *parameter);
 /* May the parameter, not an OWN one, have this value? false: Redis' reason in error[size]. */
 bool parameter_check(const struct parameter *parameter, struct bytes value, char *error,
                      size_t size);
-/* A size as Redis reads it: 100, 1k (1000), 1kb (1024), 2m, 2mb, 3g, 3gb, 5b. */
-bool parameter_bytes(struct bytes text, uint64_t *bytes);

@@ -1,6 +1,7 @@
 #include "backend/settings.h"
 
 #include "backend/notify.h"
+#include "config/redis_units.h"
 #include "config/tls_files.h"
 #include "config/users_file.h"
 #include "shared/check.h"
@@ -10,9 +11,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* Our log levels in Redis' words, by enum log_level. */
-static const char *const redis_levels[] = {"debug", "notice", "warning", "warning"};
 
 static const char *text_of(const struct settings *settings, const struct parameter *parameter)
 {
@@ -136,30 +134,13 @@ static const struct option *own_option(const struct settings *settings,
     return option;
 }
 
-/* An own option in Redis' units: seconds, bytes, its words for log levels. */
-static struct bytes own_get(const struct settings *settings, const struct parameter *parameter,
-                            char buffer[OPTION_TEXT_MAX])
-{
-    const struct option *option = own_option(settings, parameter);
-    const char *member = (const char *)&settings->config + option->offset;
-    uint64_t number;
-    if (option->kind == OPTION_ENUM)
-        return bytes_of(redis_levels[settings->config.log_level]);
-    if (option->kind != OPTION_BYTES && option->kind != OPTION_MS)
-        return config_get(&settings->config.head, option, buffer);
-    memcpy(&number, member, sizeof number);
-    if (option->kind == OPTION_MS)
-        number /= 1000;
-    return (struct bytes){buffer, (size_t)snprintf(buffer, OPTION_TEXT_MAX, "%" PRIu64, number)};
-}
-
 struct bytes settings_get(const struct settings *settings, const struct parameter *parameter,
                           char buffer[OPTION_TEXT_MAX])
 {
     if (parameter->kind == PARAMETER_ALIAS)
         parameter = parameter_find(bytes_of(parameter->initial));
     if (parameter->kind == PARAMETER_OWN)
-        return own_get(settings, parameter, buffer);
+        return redis_option_text(own_option(settings, parameter), &settings->config, buffer);
     if (parameter->kind == PARAMETER_EVENTS)
         return (struct bytes){buffer, notify_format(settings->notify_classes, buffer)};
     return bytes_of(text_of(settings, parameter));
@@ -189,32 +170,6 @@ bool settings_is_path(const struct settings *settings, struct bytes name)
 
 /* ---- changing ---- */
 
-/* Redis' word for a level as ours; unknown ones pass, to be refused by the option. */
-static struct bytes own_level(struct bytes word)
-{
-    if (bytes_is(word, "verbose"))
-        return BYTES("debug");
-    if (bytes_is(word, "notice"))
-        return BYTES("info");
-    return bytes_is(word, "warning") ? BYTES("warn") : word;
-}
-
-/* An own option under Redis' name: the value comes in Redis' units. */
-static bool parameter_own_set(struct settings *settings, const struct parameter *parameter,
-                              struct bytes value, char *error, size_t size)
-{
-    const struct option *option = own_option(settings, parameter);
-    char text[OPTION_TEXT_MAX];
-    uint64_t number;
-    if (option->kind == OPTION_ENUM)
-        return config_set(&settings->config.head, option, own_level(value), error, size);
-    if (option->kind == OPTION_BYTES && parameter_bytes(value, &number))
-        value = (struct bytes){text, (size_t)snprintf(text, sizeof text, "%" PRIu64, number)};
-    else if (option->kind == OPTION_MS && number_parse_uint64(value, &number))
-        value = (struct bytes){text, (size_t)snprintf(text, sizeof text, "%" PRIu64 "s", number)};
-    return config_set(&settings->config.head, option, value, error, size);
-}
-
 static void parameter_keep(struct settings *settings, const struct parameter *parameter,
                            struct bytes value)
 {
@@ -228,7 +183,7 @@ static void parameter_keep(struct settings *settings, const struct parameter *pa
     }
     free(*text);
     *text = NULL;
-    if (parameter->kind == PARAMETER_BYTES && parameter_bytes(value, &number))
+    if (parameter->kind == PARAMETER_BYTES && redis_bytes(value, &number))
         CHECK(asprintf(text, "%" PRIu64, number) > 0);
     else
         *text = strndup(value.data, value.len);
@@ -248,7 +203,8 @@ bool settings_set(struct settings *settings, struct bytes name, struct bytes val
         return config_set(&settings->config.head, option, value, error, size);
     }
     if (parameter->kind == PARAMETER_OWN) {
-        bool good = parameter_own_set(settings, parameter, value, error, size);
+        bool good = redis_option_set(own_option(settings, parameter), &settings->config, value,
+                                     error, size);
         settings_settle(settings);
         return good;
     }

@@ -207,8 +207,7 @@ bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1
     struct script_vm *vm = scripts_state(scripts, SCRIPT_EVAL);
     if (vm->used > vm->max / 2)
         forget_all(scripts); /* an application that makes up scripts would fill the memory */
-    struct lookup lookup = {
-        .vm = vm, .sha = sha, .body = body, .given = given, .flags = flags};
+    struct lookup lookup = {.vm = vm, .sha = sha, .body = body, .given = given, .flags = flags};
     vm->load_until_us = clock_mono_us() + COMPILE_TIMEOUT_US;
     bool is_done = vm_protect(vm, compile, &lookup, error, sizeof error);
     vm->load_until_us = 0;

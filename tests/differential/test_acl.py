@@ -74,8 +74,8 @@ SCRIPT = """
 2 set a 1
 2 get b
 2 get a
-2 config set maxmemory 1
-2 config get maxmemory
+2 config set maxmemory-samples 1
+2 config get maxmemory-samples
 2 config
 2 select 0
 2 select 1

@@ -8,11 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Cluster, metric
+from cluster import Cluster, Oracle, metric
 from harness import Suite, check, check_equal, wait_for
 from resp import Connection, ReplyError
 
@@ -153,6 +154,122 @@ def _(run):
         check_equal(config(client, 'maxclients'), done['maxclients'][1], 'it changed nothing')
         check_equal(client.call('SET', 'k', 'v'), ('+', b'OK'), 'it serves')
         run.debug('%d options' % len(done))
+
+
+# Refused or taken by redis-server with the same words; {} stands for limits that differ.
+AS_REDIS = '''
+CONFIG SET maxclients 20 nonsense 1
+CONFIG SET maxclients 20 slowlog-max-len 10 maxclients 30
+CONFIG SET slowlog-max-len 10 hz x
+CONFIG SET hz 20 slowlog-max-len x
+CONFIG SET hz 20 timeout x
+CONFIG SET timeout 7 hz x
+CONFIG SET timeout 7 daemonize yes
+CONFIG SET maxclients x
+CONFIG SET maxclients 0
+CONFIG SET timeout -5
+CONFIG SET loglevel x
+CONFIG SET appendfsync x
+CONFIG SET slowlog-log-slower-than x
+CONFIG SET slowlog-log-slower-than -2
+CONFIG SET latency-monitor-threshold x
+CONFIG SET proto-max-bulk-len x
+CONFIG SET proto-max-bulk-len 100
+CONFIG SET client-query-buffer-limit 1
+CONFIG SET protected-mode x
+CONFIG SET maxmemory x
+CONFIG SET maxmemory-policy x
+CONFIG SET save
+CONFIG SET notify-keyspace-events q
+CONFIG GET hz slowlog-max-len timeout
+CONFIG SET slowlog-max-len 11 hz 30 timeout 100 loglevel warning
+CONFIG GET slowlog-max-len
+CONFIG GET hz
+CONFIG GET timeout
+CONFIG GET loglevel
+CONFIG GET nonsense*
+CONFIG SET timeout 0
+CONFIG SET maxmemory 0
+CONFIG SET maxmemory-policy NOEVICTION
+CONFIG GET maxmemory maxmemory
+'''
+
+
+@suite.case('CONFIG SET of several at once, and what it refuses, as redis-server, at a partition and through a proxy')
+def _(run):
+    def settled(reply):
+        kind, payload = reply
+        if kind == '-':
+            return kind, re.sub(rb'between (-?\d+) and \d+', rb'between \1 and', payload)
+        return (kind, sorted(payload)) if kind == '*' else reply
+
+    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder, \
+            Cluster(backends=2, partitions=2, proxies=1) as cluster:
+        oracle = Oracle(folder)
+        oracle.start()
+        try:
+            clients = [Connection(oracle.address), Connection(cluster.backends[0].addresses[0]), cluster.connect()]
+            for line in AS_REDIS.strip().split('\n'):
+                replies = [settled(client.call(*line.split(' '))) for client in clients]
+                check(replies[0] == replies[1] == replies[2], '%s\n  %s' % (line, '\n  '.join(map(repr, replies))))
+        finally:
+            oracle.stop()
+
+
+@suite.case('CONFIG SET never says OK to what has no effect')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1) as cluster:
+        for client in (cluster.connect(), cluster.partition(0)):
+            for name, value in (('maxmemory', '100mb'), ('maxmemory-policy', 'allkeys-lru'), ('save', '3600 1'),
+                                ('appendonly', 'no'), ('min-replicas-to-write', '1'), ('activedefrag', 'yes'), ('port', '1'),
+                                ('bind', '::'), ('tls-port', '1'), ('unixsocket', '/x')):
+                before = client.get('CONFIG', 'GET', name)
+                refused = client.call('CONFIG', 'SET', name, value)
+                check(refused[0] == '-' and name.encode() in refused[1], '%s: %r' % (name, refused))
+                check_equal(client.get('CONFIG', 'GET', name), before, name)
+
+
+@suite.case('appendfsync is the durability, at a partition and of all shards through a proxy')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1) as cluster, cluster.connect() as client:
+        parts = [cluster.partition(shard) for shard in range(2)]
+        for word, durability in (('no', b'os'), ('everysec', b'everysec'), ('ALWAYS', b'always')):
+            for each in (client, parts[0]):
+                check_equal(each.call('CONFIG', 'SET', 'appendfsync', word), ('+', b'OK'), word)
+            for part in parts:
+                check(b'durability:' + durability in part.get('INFO', 'everything'), word)
+                check_equal(part.get('CONFIG', 'GET', 'appendfsync'), [b'appendfsync', word.lower().encode()], word)
+            check_equal(client.call('SET', 'k', word), ('+', b'OK'), 'SET')
+        parts[1].call('CONFIG', 'SET', 'durability', 'os')
+        check_equal(parts[1].get('CONFIG', 'GET', 'appendfsync'), [b'appendfsync', b'no'], 'by our own name')
+
+
+@suite.case('through a proxy port, bind and timeout are those of the endpoint')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1) as cluster, cluster.connect() as client:
+        part = cluster.partition(0)
+        check_equal(config(client, 'port'), str(cluster.proxies[0].port), 'port')
+        check_equal(config(client, 'bind'), '127.0.0.1', 'bind')
+        check_equal(config(part, 'port'), str(cluster.backends[0].addresses[0][1]), 'port of a partition')
+        check_equal(client.call('CONFIG', 'SET', 'timeout', '1000'), ('+', b'OK'), 'timeout')
+        check_equal((config(client, 'timeout'), config(client, 'idle-timeout')), ('1000', '1000s'), 'timeout')
+        check_equal(config(part, 'timeout'), '0', 'the timeout of a partition')
+        check_equal(client.call('CONFIG', 'SET', 'maxmemory-clients', '64mb'), ('+', b'OK'), 'maxmemory-clients')
+        check_equal((config(client, 'maxmemory-clients'), config(client, 'memory-limit')), ('67108864', '64mb'), 'memory-limit')
+        for name in ('port', 'timeout', 'maxclients', 'maxmemory', 'slowlog-max-len'):
+            check_equal(client.get('CONFIG', 'GET', '*').count(name.encode()), 1, 'CONFIG GET * has %s once' % name)
+
+
+@suite.case('a shard that cannot be reached fails CONFIG SET before anything is changed')
+def _(run):
+    with Cluster(backends=2, partitions=1, proxies=1) as cluster, cluster.connect() as client:
+        part = cluster.partition(0)
+        cluster.backends[1].kill9()
+        for words in (('hz', '77'), ('hz', '77', 'slowlog-max-len', '77'), ('slowlog-max-len', '77')):
+            refused = client.call('CONFIG', 'SET', *words)
+            check(refused[0] == '-' and b'shard' in refused[1], refused)
+        check_equal((config(part, 'hz'), config(part, 'slowlog-max-len')), ('10', '128'), 'the other shard')
+        check_equal(config(client, 'slowlog-max-len'), '128', 'the proxy')
 
 
 @suite.case('caches and memtables follow at once: memory shrinks and grows, blob files appear')

@@ -2,6 +2,7 @@
  * test_parameter.c - Redis' configuration parameters: the table, and what values they take.
  */
 #include "backend/parameter.h"
+#include "config/redis_units.h"
 
 #include "shared/check.h"
 
@@ -59,30 +60,34 @@ static void test_sizes_are_read_as_redis_does(void)
                 {"2MB", 2097152}, {"1g", 1000000000}, {"1gb", 1073741824}};
     uint64_t bytes;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        CHECK(parameter_bytes(bytes_of(good[i].text), &bytes));
+        CHECK(redis_bytes(bytes_of(good[i].text), &bytes));
         CHECK(bytes == good[i].bytes);
     }
-    CHECK(!parameter_bytes(BYTES(""), &bytes));
-    CHECK(!parameter_bytes(BYTES("mb"), &bytes));
-    CHECK(!parameter_bytes(BYTES("-1"), &bytes));
-    CHECK(!parameter_bytes(BYTES("1 mb"), &bytes));
-    CHECK(!parameter_bytes(BYTES("1tb"), &bytes));
-    CHECK(!parameter_bytes(BYTES("99999999999gb"), &bytes));
+    CHECK(!redis_bytes(BYTES(""), &bytes));
+    CHECK(!redis_bytes(BYTES("mb"), &bytes));
+    CHECK(!redis_bytes(BYTES("-1"), &bytes));
+    CHECK(!redis_bytes(BYTES("1 mb"), &bytes));
+    CHECK(!redis_bytes(BYTES("1tb"), &bytes));
+    CHECK(!redis_bytes(BYTES("99999999999gb"), &bytes));
 }
 
 static void test_refusals_say_what_was_expected(void)
 {
     CHECK(takes("appendonly", "YES"));
-    CHECK(takes("maxmemory-policy", "allkeys-lru"));
+    CHECK(takes("maxmemory-policy", "noeviction"));
+    CHECK(strcmp(reason("maxmemory-policy", "allkeys-lru"),
+                 "only 'noeviction' is possible: keys are never evicted") == 0);
+    CHECK(strcmp(reason("min-replicas-to-write", "x"),
+                 "argument couldn't be parsed into an integer") == 0);
     CHECK(strcmp(reason("appendonly", "maybe"), "argument must be 'yes' or 'no'") == 0);
     CHECK(strcmp(reason("hz", "x"), "argument couldn't be parsed into an integer") == 0);
     CHECK(strcmp(reason("hz", "-1"), "argument must be between 0 and 2147483647 inclusive") == 0);
     CHECK(strcmp(reason("maxmemory", "x"), "argument must be a memory value") == 0);
-    CHECK(strcmp(reason("appendfsync", "a"),
-                 "argument(s) must be one of the following: everysec, always, no") == 0);
+    CHECK(strcmp(reason("oom-score-adj", "a"),
+                 "argument(s) must be one of the following: no, yes, relative, absolute") == 0);
     CHECK(strcmp(reason("daemonize", "no"), "can't set immutable config") == 0);
-    CHECK(!takes("appendfsync", "every"));
-    CHECK(!takes("appendfsync", "always, no"));
+    CHECK(!takes("oom-score-adj", "ye"));
+    CHECK(!takes("oom-score-adj", "no, yes"));
 }
 
 int main(void)

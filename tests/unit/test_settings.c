@@ -31,14 +31,49 @@ static bool shows(const struct settings *settings, const char *name, const char 
 static void test_parameters_are_remembered_in_canonical_form(void)
 {
     struct settings *settings = make();
-    CHECK(shows(settings, "maxmemory", "0"));
-    CHECK(set(settings, "maxmemory", "100mb") && shows(settings, "maxmemory", "104857600"));
+    CHECK(shows(settings, "repl-backlog-size", "1048576"));
+    CHECK(set(settings, "repl-backlog-size", "2mb") &&
+          shows(settings, "repl-backlog-size", "2097152"));
     CHECK(set(settings, "appendonly", "YES") && shows(settings, "appendonly", "yes"));
     CHECK(set(settings, "hash-max-ziplist-entries", "7"));
     CHECK(shows(settings, "hash-max-listpack-entries", "7"));
     CHECK(settings_number(settings, "hash-max-listpack-entries") == 7);
     CHECK(!set(settings, "hash-max-listpack-entries", "-1"));
     CHECK(shows(settings, "hash-max-ziplist-entries", "7"));
+    settings_unref(settings);
+}
+
+static void test_what_has_no_effect_is_refused(void)
+{
+    static const char *const refused[][2] = {
+        {"maxmemory", "100mb"},     {"maxmemory-policy", "allkeys-lru"},
+        {"maxmemory-clients", "1"}, {"save", "3600 1"},
+        {"appendonly", "no"},       {"min-replicas-to-write", "1"},
+        {"activedefrag", "yes"},    {"masterauth", "x"},
+        {"oom-score-adj", "yes"},   {"bind-source-addr", "::1"}};
+    static const char *const taken[][2] = {{"maxmemory", "0mb"},
+                                           {"maxmemory-policy", "NoEviction"},
+                                           {"save", ""},
+                                           {"appendonly", "yes"}};
+    struct settings *settings = make();
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        CHECK(!set(settings, refused[i][0], refused[i][1]));
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++)
+        CHECK(set(settings, taken[i][0], taken[i][1]));
+    CHECK(shows(settings, "maxmemory", "0"));
+    settings_unref(settings);
+}
+
+static void test_appendfsync_is_the_durability(void)
+{
+    struct settings *settings = make();
+    CHECK(shows(settings, "appendfsync", "always"));
+    CHECK(set(settings, "appendfsync", "no") && settings->config.durability == DURABILITY_OS);
+    CHECK(set(settings, "appendfsync", "Everysec") &&
+          settings->config.durability == DURABILITY_EVERYSEC);
+    CHECK(shows(settings, "appendfsync", "everysec"));
+    CHECK(set(settings, "durability", "os") && shows(settings, "appendfsync", "no"));
+    CHECK(!set(settings, "appendfsync", "os"));
     settings_unref(settings);
 }
 
@@ -92,6 +127,8 @@ static void test_a_copy_is_the_next_epoch_and_independent(void)
 int main(void)
 {
     test_parameters_are_remembered_in_canonical_form();
+    test_what_has_no_effect_is_refused();
+    test_appendfsync_is_the_durability();
     test_own_options_are_shown_and_taken_in_redis_units();
     test_what_needs_a_restart_is_fixed();
     test_a_copy_is_the_next_epoch_and_independent();

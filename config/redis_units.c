@@ -1,0 +1,180 @@
+#include "config/redis_units.h"
+
+#include "shared/number.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Words of options that Redis calls otherwise. Of several for one of ours the first is shown. */
+static const struct {
+    const char *key;
+    const char *redis;
+    const char *own;
+} WORDS[] = {
+    {"log-level", "debug", "debug"},    {"log-level", "verbose", "debug"},
+    {"log-level", "notice", "info"},    {"log-level", "warning", "warn"},
+    {"log-level", "warning", "error"},  {"durability", "everysec", "everysec"},
+    {"durability", "always", "always"}, {"durability", "no", "os"},
+};
+
+enum { WORD_COUNT = sizeof WORDS / sizeof WORDS[0] };
+
+bool redis_bytes(struct bytes text, uint64_t *bytes)
+{
+    static const struct {
+        const char *suffix;
+        uint64_t factor;
+    } units[] = {{"b", 1},
+                 {"k", 1000},
+                 {"kb", 1024},
+                 {"m", 1000000},
+                 {"mb", 1024 * 1024},
+                 {"g", 1000000000},
+                 {"gb", 1024 * 1024 * 1024}};
+    size_t digits = 0;
+    while (digits < text.len && text.data[digits] >= '0' && text.data[digits] <= '9')
+        digits++;
+    struct bytes suffix = {text.data + digits, text.len - digits};
+    uint64_t factor = suffix.len == 0;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (bytes_is(suffix, units[i].suffix))
+            factor = units[i].factor;
+    uint64_t number = 0;
+    return factor && number_parse_uint64((struct bytes){text.data, digits}, &number) &&
+           !__builtin_mul_overflow(number, factor, bytes);
+}
+
+/* ---- reading ---- */
+
+static struct bytes number_text(uint64_t number, char buffer[OPTION_TEXT_MAX])
+{
+    return (struct bytes){buffer, (size_t)snprintf(buffer, OPTION_TEXT_MAX, "%" PRIu64, number)};
+}
+
+struct bytes redis_option_text(const struct option *option, const void *owner,
+                               char buffer[OPTION_TEXT_MAX])
+{
+    uint64_t number;
+    struct bytes text = option_text(option, owner, buffer);
+    switch (option->kind) {
+    case OPTION_BYTES:
+    case OPTION_MS:
+        memcpy(&number, (const char *)owner + option->offset, sizeof number);
+        return number_text(option->kind == OPTION_MS ? number / 1000 : number, buffer);
+    case OPTION_ENUM:
+        for (size_t i = 0; i < WORD_COUNT; i++)
+            if (strcmp(WORDS[i].key, option->key) == 0 && bytes_is(text, WORDS[i].own))
+                return bytes_of(WORDS[i].redis);
+        return text;
+    default:
+        return text;
+    }
+}
+
+/* ---- changing ---- */
+
+static void refuse_words(const struct option *option, char *reason, size_t size)
+{
+    const char *last = "";
+    size_t used = (size_t)snprintf(reason, size, "argument(s) must be one of the following: ");
+    for (size_t i = 0; i < WORD_COUNT && used < size; i++) {
+        if (strcmp(WORDS[i].key, option->key) != 0 || strcmp(WORDS[i].redis, last) == 0)
+            continue;
+        used +=
+            (size_t)snprintf(reason + used, size - used, "%s%s", *last ? ", " : "", WORDS[i].redis);
+        last = WORDS[i].redis;
+    }
+    for (const char *word = option->unit; !*last && *word && used + 2 < size; word++)
+        used += (size_t)snprintf(reason + used, size - used, *word == '|' ? ", " : "%c", *word);
+}
+
+static bool set_word(const struct option *option, void *owner, struct bytes value, char *reason,
+                     size_t size)
+{
+    char own_reason[OPTION_REASON_MAX];
+    bool is_translated = false;
+    for (size_t i = 0; i < WORD_COUNT; i++) {
+        if (strcmp(WORDS[i].key, option->key) != 0)
+            continue;
+        is_translated = true;
+        if (bytes_is(value, WORDS[i].redis))
+            return option_set(option, owner, bytes_of(WORDS[i].own), reason, size);
+    }
+    if (!is_translated && option_set(option, owner, value, own_reason, sizeof own_reason))
+        return true;
+    refuse_words(option, reason, size);
+    return false;
+}
+
+/* A limit of the option's row, as the number that Redis would show. */
+static uint64_t limit_of(const struct option *option, const char *text)
+{
+    static const struct {
+        const char *unit;
+        uint64_t factor; /* to bytes, or to milliseconds */
+    } units[] = {{"kb", 1ULL << 10}, {"mb", 1ULL << 20}, {"gb", 1ULL << 30}, {"tb", 1ULL << 40},
+                 {"s", 1000},        {"m", 60000},       {"h", 3600000},     {"d", 86400000}};
+    size_t digits = strspn(text, "0123456789");
+    uint64_t number = 0;
+    (void)number_parse_uint64((struct bytes){text, digits}, &number);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(text + digits, units[i].unit) == 0)
+            number *= units[i].factor;
+    return option->kind == OPTION_MS ? number / 1000 : number;
+}
+
+static void refuse_range(const struct option *option, char *reason, size_t size)
+{
+    if (option->kind == OPTION_INT)
+        (void)snprintf(reason, size, "argument must be between %s and %s inclusive", option->min,
+                       option->max);
+    else
+        (void)snprintf(reason, size,
+                       "argument must be between %" PRIu64 " and %" PRIu64 " inclusive",
+                       limit_of(option, option->min), limit_of(option, option->max));
+}
+
+static bool set_number(const struct option *option, void *owner, struct bytes value, char *reason,
+                       size_t size)
+{
+    char text[OPTION_TEXT_MAX];
+    char own_reason[OPTION_REASON_MAX];
+    uint64_t bytes = 0;
+    int64_t number = 0;
+    bool is_size = option->kind == OPTION_BYTES;
+    if (is_size ? !redis_bytes(value, &bytes) : !number_parse_int64(value, &number)) {
+        (void)snprintf(reason, size, "%s",
+                       is_size ? "argument must be a memory value"
+                               : "argument couldn't be parsed into an integer");
+        return false;
+    }
+    int len = is_size ? snprintf(text, sizeof text, "%" PRIu64, bytes)
+                      : snprintf(text, sizeof text, "%" PRId64 "%s", number,
+                                 option->kind == OPTION_MS && number ? "s" : "");
+    if (option_set(option, owner, (struct bytes){text, (size_t)len}, own_reason, sizeof own_reason))
+        return true;
+    refuse_range(option, reason, size);
+    return false;
+}
+
+bool redis_option_set(const struct option *option, void *owner, struct bytes value, char *reason,
+                      size_t size)
+{
+    char own_reason[OPTION_REASON_MAX];
+    switch (option->kind) {
+    case OPTION_ENUM:
+        return set_word(option, owner, value, reason, size);
+    case OPTION_INT:
+    case OPTION_BYTES:
+    case OPTION_MS:
+        return set_number(option, owner, value, reason, size);
+    case OPTION_BOOL:
+        if (option_set(option, owner, value, own_reason, sizeof own_reason))
+            return true;
+        (void)snprintf(reason, size, "argument must be 'yes' or 'no'");
+        return false;
+    default:
+        return option_set(option, owner, value, reason, size);
+    }
+}

@@ -1,0 +1,19 @@
+/*
+ * redis_units.h - own options under Redis' names: values in Redis' units and words, refusals in Redis' sentences.
+ *
+ *   idle-timeout = 90s       CONFIG GET timeout ─► "90"            CONFIG SET timeout x ─► argument couldn't be parsed …
+ *   log-level = info         CONFIG GET loglevel ─► "notice"
+ *   durability = os          CONFIG GET appendfsync ─► "no"
+ */
+#pragma once
+
+#include "config/option.h"
+
+/* A size as Redis reads it: 100, 1k (1000), 1kb (1024), 2m, 2mb, 3g, 3gb, 5b. */
+bool redis_bytes(struct bytes text, uint64_t *bytes);
+/* The option's value: seconds, bytes, Redis' words. Borrowed: points into `buffer` or into `owner`'s member. */
+struct bytes redis_option_text(const struct option *option, const void *owner,
+                               char buffer[OPTION_TEXT_MAX]);
+/* Sets the option from such a value. false: unchanged, and Redis' reason is in reason[size]. */
+bool redis_option_set(const struct option *option, void *owner, struct bytes value, char *reason,
+                      size_t size);
