@@ -119,6 +119,24 @@ def _(run):
                 check_equal(client.call('EVALSHA', sha, 1, key)[0], ':', key)
 
 
+@suite.case('a script of a namespace is known at all shards to that namespace only')
+def _(run):
+    namespaces = {name: {'token': name} for name in ('red', 'blue')}
+    with Cluster(backends=1, partitions=SHARDS, namespaces=namespaces) as cluster:
+        red, blue = cluster.connect(), cluster.connect()
+        check_equal(red.call('AUTH', 'red', 'red'), ('+', b'OK'), 'AUTH')
+        check_equal(blue.call('AUTH', 'blue', 'blue'), ('+', b'OK'), 'AUTH')
+        sha, keys = sha_of(INCREMENT), one_key_each(cluster)
+        red.call('EVAL', INCREMENT, 1, keys[0])
+        for key in keys:
+            check_equal(blue.call('EVALSHA', sha, 1, key), ('-', NOSCRIPT), 'a script of another namespace')
+            check_equal(red.call('EVALSHA', sha, 1, key)[0], ':', key)
+            check_equal(blue.call('EVALSHA', sha, 1, key), ('-', NOSCRIPT), 'a script of another namespace')
+        check_equal(blue.call('SCRIPT', 'FLUSH'), ('+', b'OK'), 'SCRIPT FLUSH')
+        check_equal(red.call('SCRIPT', 'EXISTS', sha), ('*', [(':', b'1')]), 'EXISTS')
+        check_equal(red.call('EVALSHA', sha, 1, keys[2])[0], ':', 'after the flush of another namespace')
+
+
 @suite.case('a shard that was restarted gets its scripts back from the others')
 def _(run):
     with Cluster(backends=2, partitions=1) as cluster, cluster.connect() as client:
