@@ -165,6 +165,22 @@ def _(run):
             client.close()
 
 
+@suite.case('through a proxy over three shards a tenant kills its own slow script, another tenant does not')
+def _(run):
+    with three_shards() as cluster:
+        operators = [Connection(backend.addresses[0], 60) for backend in cluster.backends]
+        for operator in operators:
+            operator.get('CONFIG', 'SET', 'busy-reply-threshold', '50')
+        one, two, runner = enter(cluster, 'token-one'), enter(cluster, 'token-two'), enter(cluster, 'token-one')
+        runner.send('EVAL', 'while true do end', '1', keys_of_shards()[1])
+        wait_for(lambda: 'BUSY' in str(operators[1].get('PING')), 'BUSY', 30)
+        check_equal(text(two.get('SCRIPT', 'KILL')), 'NOTBUSY No scripts in execution right now.', 'of another namespace')
+        check_equal(one.get('SCRIPT', 'KILL'), b'OK', 'of its own')
+        check('killed by user' in repr(runner.read()), 'not killed')
+        for client in operators + [one, two, runner]:
+            client.close()
+
+
 def number(client, field):
     for line in client.get('INFO', 'memory').splitlines():
         if line.startswith(field + b':'):
