@@ -299,6 +299,7 @@ static void tick_second(struct partition *partition)
     show_reader(partition);
     close_removed(partition);
     block_cache_decay();
+    scripts_log_turn(partition->scripts);
     commit_rest(partition->commit);
     if (store_log_is_long(partition->store) && !partition->is_stopping)
         (void)upkeep_start(partition->upkeep, UPKEEP_FLUSH);

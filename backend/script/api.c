@@ -177,7 +177,7 @@ static int redis_log(lua_State *lua)
         lua_pushvalue(lua, i);
         lua_concat(lua, parts > 1 ? 3 : 2);
     }
-    log_event(levels[(int)level], "script", "text=\"%s\"", lua_tostring(lua, -1));
+    scripts_log(vm_of(lua)->scripts->set, levels[(int)level], lua_tostring(lua, -1));
     return 0;
 }
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "backend/call.h"
+#include "shared/log.h"
 
 struct scripts;    /* of a namespace */
 struct script_set; /* those of a partition */
@@ -78,6 +79,10 @@ struct script_run *scripts_running(const struct script_set *set);
 bool script_run_concerns(const struct script_run *run, const struct session *session);
 void scripts_save_chance(const struct scripts *scripts, struct script_chance *chance);
 void scripts_restore_chance(struct scripts *scripts, const struct script_chance *chance);
+/* A line of redis.log. */
+void scripts_log(struct script_set *set, enum log_level level, const char *text);
+/* About once a second: tells how many lines were dropped. */
+void scripts_log_turn(struct script_set *set);
 /* The error for what may not run while it is slow. Something must run. */
 const char *scripts_busy_text(const struct script_set *set);
 size_t scripts_cached(const struct scripts *scripts);

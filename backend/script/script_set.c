@@ -13,6 +13,7 @@
 #include "backend/session.h"
 #include "backend/settings.h"
 #include "shared/check.h"
+#include "shared/clock.h"
 #include "shared/table.h"
 
 #include <stdlib.h>
@@ -68,6 +69,31 @@ void script_set_free(struct script_set *set)
 struct script_run *scripts_running(const struct script_set *set)
 {
     return set->running;
+}
+
+void scripts_log_turn(struct script_set *set)
+{
+    struct script_log *log = &set->log;
+    uint64_t now_ms = clock_mono_us() / 1000;
+    if (now_ms < log->second_ms + 1000)
+        return;
+    if (log->dropped)
+        log_event(LOG_WARN, "script_log_dropped", "partition=%u lines=%llu limit=%d/s",
+                  set->partition->index, (unsigned long long)log->dropped, LOG_LINES_PER_SECOND);
+    *log = (struct script_log){.second_ms = now_ms};
+}
+
+void scripts_log(struct script_set *set, enum log_level level, const char *text)
+{
+    if (!log_on(level))
+        return;
+    scripts_log_turn(set);
+    if (set->log.lines == LOG_LINES_PER_SECOND) {
+        set->log.dropped++;
+        return;
+    }
+    set->log.lines++;
+    log_event(level, "script", "text=" LOG_QUOTED, text);
 }
 
 const char *scripts_busy_text(const struct script_set *set)

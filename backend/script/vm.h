@@ -54,6 +54,14 @@ struct scripts {
     bool is_loaded; /* `libraries` is what the rows say */
 };
 
+/* Lines of redis.log: so many a second are written, the others are counted. A line has 4 KB at most (log.c). */
+enum { LOG_LINES_PER_SECOND = 100 };
+struct script_log {
+    uint64_t second_ms; /* monotonic: the second under way began */
+    uint32_t lines;     /* written in it */
+    uint64_t dropped;   /* not told yet */
+};
+
 /* What a partition has: script_set.c. */
 struct script_set {
     struct partition *partition;
@@ -62,6 +70,7 @@ struct script_set {
     size_t used[SCRIPT_KINDS];
     struct script_run *running;
     struct out reply; /* of the command a script called */
+    struct script_log log;
 };
 
 struct script_vm *vm_new(struct scripts *scripts, size_t max, enum script_kind kind);

@@ -333,6 +333,21 @@ def _(run):
             client.close()
 
 
+@suite.case('a script that logs without end writes little, and the log says how many lines were dropped')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        client, _ = set_up(cluster)
+        backend = cluster.backends[0]
+        client.get('EVAL', 'redis.log(redis.LOG_WARNING, "first line")', '0')
+        wait_for(lambda: b'first line' in backend.log(), 'the first line', 10)
+        before = len(backend.log())
+        check_equal(client.get('EVAL', 'for i = 1, 30000 do redis.log(redis.LOG_WARNING, ("x"):rep(5000)) end return 1', '0'), 1, 'EVAL')
+        wait_for(lambda: b'script_log_dropped' in backend.log(), 'the number of lines that were dropped', 10)
+        written = len(backend.log()) - before
+        check(written < 20 << 20, '%d bytes were written of 150 MB' % written)
+        client.close()
+
+
 # ---- through the proxy ---------------------------------------------------------------------------------------------
 
 def three_shards():
