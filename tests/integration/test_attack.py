@@ -279,7 +279,7 @@ def read_nothing(self):
 
 def run_scripts(self):
     with self.link(*as_mallory(self)) as link:
-        play(self, link, lambda: hostile.evaluation(self.rng, self.arena.can_be_long), 30)
+        play(self, link, lambda: hostile.evaluation(self.rng, can_be_long=True), 30)
 
 
 def listen_and_leave(self):
@@ -438,7 +438,7 @@ class Arena:
         self.run, self.seed = run, run.seed
         self.roles = run.options.roles.split(',')
         self.without = [word.encode() for word in run.options.without]
-        self.can_be_long = False
+        self.subscriber = None
         self.counts = collections.Counter()  # by scene and kind; approximate, for threads share it
         self.folder = tempfile.mkdtemp(prefix='scree-attack-')
         self.journal = Journal(os.path.join(self.folder, 'journal'))
@@ -451,7 +451,7 @@ class Arena:
         self.proxy_options = {'proxy': dict(limits, **{'memory-limit': '256mb', 'aclfile': users, 'tcp-keepalive': '10s'})}
         self.namespaces = {'victim': {'token': self.token(VICTIM)}, 'mallory': {'token': self.token(MALLORY)}}
         self.cluster = Cluster(backends=1, partitions=2, proxy_options=self.proxy_options, namespaces=self.namespaces, backend_options={
-            'backend': dict(limits, **{'requirepass': 'bp-%x' % self.seed, 'durability': 'os'}),
+            'backend': dict(limits, **{'requirepass': 'bp-%x' % self.seed, 'durability': 'os', 'script-time-limit': '2s'}),
             'store': {'block-cache': '32mb', 'row-cache': '16mb', 'rank-cache': '8mb', 'range-cache': '8mb'}})
 
     def token(self, form):
@@ -525,6 +525,10 @@ class Arena:
                           ['SET', '{g1}a', secret], ['SADD', '{g2}b', secret], ['ZADD', '{g3}c', 1, secret], ['XADD', '{g4}d', '1-1', 'f', secret],
                           ['SET', 'a', secret]):
                 check(victim.call(*words)[0] != '-', words)
+            self.script = victim.get('SCRIPT', 'LOAD', 'return "%s"' % secret.decode())
+            check_equal(victim.get('FUNCTION', 'LOAD', LIBRARY % secret.decode()), b'canary')
+        self.subscriber = self.as_victim()
+        self.subscriber.call('SUBSCRIBE', 'canary')
         with self.as_operator() as operator:
             for words in (['SET', '{g2}a', secret], ['HSET', '{g2}b', 'f', secret], ['RPUSH', '{g2}c', secret], ['ZADD', '{g2}d', 1, secret],
                           ['SET', 'canary', secret], ['SET', 'a', secret], ['SADD', '{g3}a', secret]):
@@ -538,6 +542,8 @@ class Arena:
             keys = [b'canary', b'canary:hash', b'canary:list', b'{g1}a', b'{g2}b', b'{g3}c', b'{g4}d', b'a']
             seen['victim\'s keys'] = [(key, victim.get('DUMP', key), victim.get('PTTL', key)) for key in keys]
             seen['victim\'s number of keys'] = victim.get('DBSIZE')
+            seen['victim\'s script and functions'] = [victim.get('EVALSHA', self.script, 1, 'canary'), victim.get('FCALL', 'canary', 1, 'canary'),
+                                                      victim.get('FUNCTION', 'LIST')]
         with self.as_operator() as operator:
             seen['forbidden keys'] = [(key, operator.get('DUMP', key), operator.get('PTTL', key))
                                       for key in (b'{g2}a', b'{g2}b', b'{g2}c', b'{g2}d', b'canary', b'a', b'{g3}a')]
@@ -596,6 +602,7 @@ class Arena:
             wait_for(lambda: program.http('/healthz')[0] == 200, '/healthz of %s' % program.name, ANSWER_S)
         self.check_answers(self.proxy.address, [b'honest:%d' % i for i in range(8)])
         self.check_answers(self.liar_proxy.address, [b'{06S}%d' % i for i in range(3)])  # slot 0: the shard that is honest
+        self.check_channel()
         after = self.look()
         for what, seen in self.before.items():
             if after[what] != seen:
@@ -607,6 +614,12 @@ class Arena:
             for key in keys:
                 for words, want in ((['SET', key, 'v'], ('+', b'OK')), (['GET', key], ('$', b'v')), (['DEL', key], (':', b'1'))):
                     wait_for(lambda: client.call(*words) == want, '%s %s by %s' % (words[0], key, address), ANSWER_S)
+
+    def check_channel(self):
+        """The victim's subscriber is told what the victim publishes, and nothing else."""
+        with self.as_victim() as victim:
+            check_equal(victim.get('PUBLISH', 'canary', 'hello'), 1, 'subscribers of the victim')
+        check_equal(self.subscriber.read(), ('*', [('$', b'message'), ('$', b'canary'), ('$', b'hello')]), 'what the subscriber is told')
 
     # -- end
 
@@ -624,6 +637,8 @@ class Arena:
 
     def __exit__(self, kind, error, trace):
         self.liar.is_honest = True
+        if self.subscriber:
+            self.subscriber.close()
         try:
             return self.cluster.__exit__(kind, error, trace)
         finally:
@@ -694,6 +709,44 @@ def _(run):
         for scene in sorted({scene for scene, _ in arena.counts}):
             counts = [arena.counts[scene, kind] for kind in ('times', 'ms', 'requests', 'errors', 'bytes')]
             run.debug('%-32s %6d times, %8d ms, %8d requests, %8d errors, %11d bytes of replies' % (scene, *counts))
+
+
+@suite.case('what attackers must not change, read, stop or say is noticed')
+def _(run):
+    with Arena(run) as arena:
+        def is_noticed(words):
+            try:
+                arena.check_all()
+            except Failure as failure:
+                check(words in str(failure), failure)
+                return
+            raise Failure('not noticed: %s' % words)
+        arena.journal.begin()
+        arena.end = time.monotonic() + 600
+        spy = Attacker(arena, 'tenant', 0, 1)
+        with spy.link('proxy') as link:
+            link.login('AUTH', 'victim', arena.token(VICTIM))
+            link.send(encode(['GET', 'canary']))
+            wait_for(lambda: link.drain(0.1) or spy.failure, 'the value')
+        check('must not' in str(spy.failure), 'a value that is read is not noticed')
+        with arena.as_victim() as victim, arena.as_operator() as operator:
+            arena.check_all()
+            victim.call('EXPIRE', 'canary', '1000')
+            is_noticed('victim\'s keys changed')
+            victim.call('PERSIST', 'canary')
+            operator.call('HSET', '{g2}b', 'g', 'x')
+            is_noticed('forbidden keys changed')
+            operator.call('HDEL', '{g2}b', 'g')
+            operator.call('CONFIG', 'SET', 'slowlog-max-len', '7')
+            is_noticed('options of the proxy changed')
+            operator.call('CONFIG', 'SET', 'slowlog-max-len', '128')
+            victim.call('PUBLISH', 'canary', 'not hello')
+            is_noticed('what the subscriber is told')
+            arena.subscriber.read()
+            victim.call('FUNCTION', 'FLUSH')
+            is_noticed('script and functions changed')
+            victim.call('FUNCTION', 'LOAD', LIBRARY % (MARK + b'%x' % arena.seed).decode())
+        arena.check_all()
 
 
 if __name__ == '__main__':
