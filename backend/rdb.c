@@ -318,7 +318,7 @@ bool rdb_open(struct rdb_reader *reader, struct arena *arena, struct bytes paylo
         return false;
     size_t body = payload.len - FOOTER;
     const char *footer = payload.data + body;
-    *reader = (struct rdb_reader){arena, {payload.data, body}};
+    *reader = (struct rdb_reader){.arena = arena, .rest = {payload.data, body}};
     uint64_t version = little(footer, 2);
     return (version <= RDB_VERSION_REDIS_MAX || version == RDB_VERSION_VALKEY) &&
            little(footer + 2, 8) == crc64(0, (struct bytes){payload.data, body + 2});
@@ -368,6 +368,9 @@ static bool read_compressed(struct rdb_reader *reader, struct bytes *text)
     if (!rdb_read_length(reader, &packed_len) || !rdb_read_length(reader, &len) ||
         !take(reader, packed_len, &packed) || len == 0 || len > packed_len * LZF_RATIO_MAX ||
         len > UINT32_MAX)
+        return false;
+    reader->unfolded += len;
+    if (rdb_is_over(reader))
         return false;
     char *data = arena_alloc(reader->arena, (size_t)len);
     if (lzf_decompress(packed.data, (unsigned)packed.len, data, (unsigned)len) != len)

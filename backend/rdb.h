@@ -87,7 +87,14 @@ struct bytes rdb_finish(struct rdb_writer *writer);
 struct rdb_reader {
     struct arena *arena;
     struct bytes rest;
+    uint64_t limit;    /* of what compressed strings become together; 0: none */
+    uint64_t unfolded; /* that so far */
 };
+/* Did reading fail because compressed strings become more than the limit? */
+static inline bool rdb_is_over(const struct rdb_reader *reader)
+{
+    return reader->limit && reader->unfolded > reader->limit;
+}
 
 /* Checks version and checksum; the reader then stands on the type byte. */
 bool rdb_open(struct rdb_reader *reader, struct arena *arena, struct bytes payload);

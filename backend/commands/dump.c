@@ -109,8 +109,12 @@ void cmd_restore(struct call *call)
         expire_ms = INT64_MAX;
     bool replaced = entry.exists;
     uint32_t messages = call->partition->messages.count;
+    reader.limit =
+        call->partition->settings->config.reply_limit_bytes; /* as a reply, it is in memory */
     if (!rdb_load(call, &entry, &reader, (uint64_t)expire_ms)) {
-        if (!call->failed)
+        if (rdb_is_over(&reader))
+            call_error(call, ERR_PAYLOAD_LIMIT);
+        else if (!call->failed)
             call_error_text(call, "ERR Bad data format");
         return;
     }

@@ -14,6 +14,7 @@
 #include "backend/partition.h"
 #include "backend/rdb.h"
 #include "backend/session.h"
+#include "backend/settings.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/command_reply.h"
@@ -256,6 +257,7 @@ static bool read_payload(struct call *call, struct library **list, char *error, 
         (void)snprintf(error, size, "ERR DUMP payload version or checksum are wrong");
         return false;
     }
+    reader.limit = call->partition->settings->config.reply_limit_bytes;
     while (reader.rest.len) {
         uint8_t type;
         struct bytes code;

@@ -42,10 +42,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     arena_init(&arena);
     if (rdb_open(&reader, &arena, input))
         (void)rdb_read_string(&reader, &text);
-    reader = (struct rdb_reader){&arena, input};
+    reader = (struct rdb_reader){.arena = &arena, .rest = input};
     while (rdb_read_string(&reader, &text))
         continue;
-    reader = (struct rdb_reader){&arena, input};
+    reader = (struct rdb_reader){.arena = &arena, .rest = input};
     while (rdb_read_length(&reader, &length))
         continue;
     walk_pack(&arena, input, rdb_listpack_next);

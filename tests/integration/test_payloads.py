@@ -274,6 +274,21 @@ def _(run):
         check_equal(done.returncode, 0, done.stdout + done.stderr)
 
 
+@suite.case('a payload that unfolds to more than reply-limit is refused, and restores nothing')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': {'reply-limit': '1mb'}}) as cluster:
+        with cluster.partition(0) as connection:
+            connection.call('SET', 'k', b'a' * 250000)
+            piece = connection.call('DUMP', 'k')[1][1:-10]
+            check(len(piece) < 10000, 'it is compressed')
+            connection.call('DEL', 'k')
+            for count, text in ((4, b'OK'), (40, b'become more than reply-limit, so nothing was restored')):
+                reply = connection.call('RESTORE', 'k', '0', with_footer(b'\x01' + bytes([count]) + piece * count))
+                check(text in reply[1], show(reply))
+                check_equal(connection.call('LLEN', 'k'), (':', b'4' if count == 4 else b'0'))
+                connection.call('DEL', 'k')
+
+
 LIBRARY = """#!lua name=lib%d
 local function get(keys, args) return redis.call('GET', keys[1]) end
 redis.register_function('f%d', get)
