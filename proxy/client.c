@@ -302,7 +302,7 @@ static void widen(struct client *client)
 /* The pipeline has moved: what waited for that may go on. */
 static void look_again(struct client *client)
 {
-    if ((client->held_by & HOLD_ORDER) && client->pipeline.count == 0)
+    if ((client->held_by & HOLD_ORDER) && client->pipeline.count == 0 && transaction_go_on(client))
         client_unhold(client, HOLD_ORDER);
     if (client->held_by & HOLD_PIPELINE)
         widen(client);

@@ -1,6 +1,7 @@
 #include "proxy/transaction.h"
 
 #include "proxy/client.h"
+#include "proxy/local.h"
 #include "proxy/pool.h"
 #include "proxy/request.h"
 #include "proxy/route.h"
@@ -20,6 +21,16 @@ enum {
     DB_MAX = 255,
 };
 
+/* The proxy's own commands of an EXEC, while they run. */
+struct own_run {
+    struct resp_scan scan;
+    bool is_stepping; /* one of them is on the stack */
+    bool is_silent;   /* CLIENT REPLY OFF or SKIP */
+    size_t at;        /* the next frame */
+    size_t len;
+    char frames[];
+};
+
 /* ---- the queue ------------------------------------------------------------------------------- */
 
 void client_transaction_init(struct client_transaction *transaction)
@@ -37,12 +48,23 @@ void client_transaction_clear(struct client_transaction *transaction)
     transaction->count = 0;
     transaction->is_open = transaction->is_aborted = transaction->has_select = false;
     transaction->has_script = false;
+    transaction->needs_shard = transaction->needs_proxy = false;
+}
+
+static void run_free(struct client_transaction *transaction)
+{
+    if (!transaction->run)
+        return;
+    resp_scan_fini(&transaction->run->scan);
+    free(transaction->run);
+    transaction->run = NULL;
 }
 
 void client_transaction_fini(struct client_transaction *transaction)
 {
     CHECK(!transaction->lease);
     client_transaction_clear(transaction);
+    run_free(transaction);
     free(transaction->lease_lost);
     transaction->lease_lost = NULL;
 }
@@ -95,10 +117,44 @@ static bool shard_may_answer(const struct command *command)
     }
 }
 
+/* Does the proxy run it at EXEC? Not what changes who the client is, or how its replies look. */
+static bool proxy_may_answer(const struct command *command)
+{
+    if (command->route != ROUTE_LOCAL || command->flags & (CMD_NO_AUTH | CMD_NO_MULTI) ||
+        !local_handlers[command->id])
+        return false;
+    switch ((int)command->id) {
+    case COMMAND_monitor:
+    case COMMAND_client_reply:
+    case COMMAND_client_caching:
+    case COMMAND_select:
+        return false;
+    default:
+        return true;
+    }
+}
+
 static void refuse(struct client *client, const struct command *command, const char *text)
 {
     transaction_refused(client);
     client_reply_text(client, command, text);
+}
+
+/* All commands of a transaction are a shard's, or all are the proxy's. False: this one is not where the others are;
+ * the client was told. */
+static bool check_one_place(struct client *client, const struct command *command)
+{
+    struct client_transaction *transaction = &client->session.transaction;
+    bool for_proxy = proxy_may_answer(command);
+    bool for_shard = !for_proxy || shard_may_answer(command);
+    transaction->needs_shard |= !for_proxy || transaction->lease;
+    transaction->needs_proxy |= !for_shard;
+    if (!transaction->needs_shard || !transaction->needs_proxy)
+        return true;
+    refuse(client, command,
+           "ERR Command not allowed inside this transaction: through the proxy a transaction has "
+           "either commands for the keys of a shard or ones about clients and the server");
+    return false;
 }
 
 /* False: it cannot be part of a transaction; the client was told. */
@@ -106,6 +162,10 @@ static bool check_queueable(struct client *client, const struct frame *frame,
                             const struct command *command, const struct route *route)
 {
     bool one_shard = client->worker->pool.count == 1;
+    if (command->flags & CMD_NO_MULTI && route->kind != ROUTE_KIND_UNKNOWN) {
+        refuse(client, command, "ERR Command not allowed inside a transaction");
+        return false;
+    }
     switch (route->kind) {
     case ROUTE_KIND_UNKNOWN:
         transaction_refused(client);
@@ -120,7 +180,7 @@ static bool check_queueable(struct client *client, const struct frame *frame,
         refuse(client, command, error_text(ERR_CROSSSLOT));
         return false;
     case ROUTE_KIND_LOCAL:
-        if (command->route == ROUTE_LOCAL ? shard_may_answer(command)
+        if (command->route == ROUTE_LOCAL ? shard_may_answer(command) || proxy_may_answer(command)
                                           : one_shard && command->route != ROUTE_PINNED)
             break;
         refuse(client, command, "ERR Command not allowed inside a transaction");
@@ -137,10 +197,7 @@ static bool check_queueable(struct client *client, const struct frame *frame,
     case ROUTE_KIND_BLOCKING:    /* WAIT: there it does not */
         break;
     }
-    if (!(command->flags & CMD_NO_MULTI))
-        return true;
-    refuse(client, command, "ERR Command not allowed inside a transaction");
-    return false;
+    return check_one_place(client, command);
 }
 
 static void note_select(struct client_transaction *transaction, const struct frame *frame)
@@ -348,6 +405,80 @@ static void send_block(struct client *client, struct request *request, struct up
     }
 }
 
+/* The next frame of the run, as the command to execute. */
+static const struct command *next_own(struct client *client, struct own_run *run, uint32_t *argc)
+{
+    static const struct resp_limits no_limits = {
+        .bulk_bytes_max = UINT32_MAX, .args_max = INT32_MAX, .inline_bytes_max = UINT32_MAX};
+    const char *text = run->frames + run->at;
+    CHECK(resp_scan(&run->scan, &no_limits, text, run->len - run->at) == RESP_FRAME);
+    const struct frame frame = {.data = text,
+                                .len = run->scan.size,
+                                .base = text,
+                                .args = run->scan.args,
+                                .argc = run->scan.argc};
+    const struct bytes *argv = argv_of(client->worker, &frame);
+    run->at += run->scan.size;
+    *argc = frame.argc;
+    return command_find_argv(argv, frame.argc);
+}
+
+static void run_one(struct client *client, struct own_run *run)
+{
+    uint8_t wish = client->session.reply_wish;
+    uint32_t argc;
+    const struct command *command = next_own(client, run, &argc);
+    CHECK(command && local_handlers[command->id]);
+    if (run->is_silent)
+        client->session.reply_wish = REPLY_WISH_OFF;
+    request_run_local(client_new_request(client, command), local_handlers[command->id], argc);
+    client->session.reply_wish = wish;
+}
+
+bool transaction_go_on(struct client *client)
+{
+    struct client_transaction *transaction = &client->session.transaction;
+    struct own_run *run = transaction->run;
+    if (!run || run->is_stepping)
+        return !run;
+    run->is_stepping = true;
+    while (run->at < run->len && client->pipeline.count == 0 && !client->is_closed &&
+           !client->is_ending)
+        run_one(client, run);
+    run->is_stepping = false;
+    bool is_over = run->at == run->len && client->pipeline.count == 0;
+    if (is_over)
+        run_free(transaction);
+    return is_over;
+}
+
+/* EXEC of the proxy's own commands: each reply is an element of the array that begins here. */
+static bool exec_own(struct client *client, const struct command *command)
+{
+    struct client_transaction *transaction = &client->session.transaction;
+    size_t len = transaction->queue.bytes;
+    uint32_t count = transaction->count;
+    if (client->pipeline.count > 0) {
+        client_hold(client, HOLD_ORDER);
+        return false;
+    }
+    struct own_run *run = malloc(sizeof *run + len);
+    CHECK(run);
+    *run = (struct own_run){.len = len, .is_silent = client->session.reply_wish != REPLY_WISH_ON};
+    resp_scan_init(&run->scan);
+    out_copy(&transaction->queue, run->frames);
+    client_transaction_clear(transaction);
+    client_transaction_release(client);
+    transaction->run = run;
+    struct reply reply;
+    struct request *request = client_begin_reply(client, command, &reply);
+    reply_array(&reply, count);
+    client_ready(client, request);
+    if (!client->is_closed && !transaction_go_on(client))
+        client_hold(client, HOLD_ORDER); /* the rest comes before its next request */
+    return true;
+}
+
 static bool exec(struct client *client, const struct command *command)
 {
     struct client_transaction *transaction = &client->session.transaction;
@@ -360,6 +491,8 @@ static bool exec(struct client *client, const struct command *command)
         (void)snprintf(text, sizeof(text), "%s", transaction->lease_lost);
         return discard(client, command, text);
     }
+    if (transaction->needs_proxy)
+        return exec_own(client, command);
     if (!find_shard(client, &shard))
         return discard(client, command, error_text(ERR_CROSSSLOT));
     if (transaction->count == 0 && !transaction->lease) {

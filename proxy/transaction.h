@@ -5,6 +5,9 @@
  *   shared connection of the keys' shard:  MULTI frame frame … EXEC  in one run  ◄────────┘
  *   its replies:  +OK +QUEUED +QUEUED … swallowed, the last one is the client's
  *
+ * Commands that the proxy answers by itself (CONFIG, CLIENT, SLOWLOG …) are run here, one after the other, when EXEC
+ * comes; a transaction has either these or commands for a shard, and what both can answer (PING, TIME …).
+ *
  * WATCH leases a private connection to the keys' shard. Until EXEC, DISCARD or UNWATCH everything the
  * client sends to that shard travels on it; losing it makes EXEC an error, never a silent success.
  */
@@ -19,13 +22,16 @@ struct client;
 struct command;
 struct frame;
 struct request;
+struct own_run;
 struct upstream;
 
 struct client_transaction {
-    bool is_open;    /* MULTI was given */
-    bool is_aborted; /* a command was refused: EXEC discards */
-    bool has_select; /* a SELECT is queued: `db` holds after EXEC */
-    bool has_script; /* a command that runs a script is queued */
+    bool is_open;     /* MULTI was given */
+    bool is_aborted;  /* a command was refused: EXEC discards */
+    bool has_select;  /* a SELECT is queued: `db` holds after EXEC */
+    bool has_script;  /* a command that runs a script is queued */
+    bool needs_shard; /* a command is queued that only a shard can answer */
+    bool needs_proxy; /* a command is queued that only the proxy can answer */
     uint8_t db;
     uint32_t count;   /* commands queued */
     struct out queue; /* their frames */
@@ -34,6 +40,7 @@ struct client_transaction {
     uint32_t slot_cap;
     struct upstream *lease; /* the private connection that watches; NULL: none */
     char *lease_lost;       /* the one that watched is gone: the error EXEC gives; heap, NULL: no */
+    struct own_run *run;    /* EXEC runs the proxy's own commands; NULL: it does not */
 };
 
 void client_transaction_init(struct client_transaction *transaction);
@@ -51,6 +58,8 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
                                const struct command *command);
 /* An error was replied between MULTI and EXEC. */
 void transaction_refused(struct client *client);
+/* Runs the next of the proxy's own commands of an EXEC, if it is their turn. False: some are left. */
+bool transaction_go_on(struct client *client);
 /* The reply of EXEC came (or an error in its place). */
 void transaction_executed(struct client *client, struct request *request, const char *reply);
 /* Gives the lease back, with what it watched forgotten; also that one was lost. */

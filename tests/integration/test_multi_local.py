@@ -1,0 +1,97 @@
+#!/usr/bin/python3
+"""MULTI at the proxy with commands that it answers by itself: CONFIG, CLIENT, SLOWLOG, INFO and the like."""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+
+from cluster import Cluster
+from harness import Suite, check, check_equal
+from resp import ReplyError
+
+suite = Suite(__doc__)
+
+
+def transaction(client, *commands):
+    """What EXEC replies; each command must be queued."""
+    check_equal(client.get('MULTI'), b'OK')
+    for words in commands:
+        check_equal(client.get(*words), b'QUEUED', ' '.join(map(str, words)))
+    return client.get('EXEC')
+
+
+@suite.case('commands that the proxy answers by itself run in their order at EXEC, each reply as without MULTI')
+def _(run):
+    for proto in (2, 3):
+        with Cluster(backends=1, partitions=3) as cluster, cluster.connect(proto=proto) as client:
+            commands = [['CLIENT', 'ID'], ['CLIENT', 'SETNAME', 'me'], ['CLIENT', 'GETNAME'], ['PING'], ['ECHO', 'x'],
+                        ['CONFIG', 'SET', 'slowlog-max-len', 77], ['CONFIG', 'GET', 'slowlog-max-len'],
+                        ['CONFIG', 'GET', 'maxmemory-policy'], ['SLOWLOG', 'RESET'], ['SLOWLOG', 'LEN'], ['ACL', 'WHOAMI'],
+                        ['ROLE'], ['MODULE', 'LIST'], ['CLUSTER', 'KEYSLOT', 'k'], ['CONFIG', 'SET', 'nosuch', 1],
+                        ['CLIENT', 'NO-EVICT', 'on'], ['LATENCY', 'RESET'], ['COMMAND', 'COUNT'], ['CLIENT', 'KILL', 'ID', 999]]
+            replies = transaction(client, *commands)
+            check_equal(len(replies), len(commands))
+            check_equal(replies, [client.get(*words) for words in commands])
+            check_equal(replies[6], {b'slowlog-max-len': b'77'} if proto == 3 else [b'slowlog-max-len', b'77'])
+            listed, info, after = transaction(client, ['CLIENT', 'LIST'], ['INFO', 'clients'], ['CLIENT', 'GETNAME'])
+            check(b'name=me' in listed and b'# Clients' in info and after == b'me', (listed, info))
+            check_equal(client.get('SET', 'k', 'v'), b'OK', 'the connection goes on')
+
+
+@suite.case('what is sent behind EXEC comes behind it, also when commands ask all shards; thousands do not recurse')
+def _(run):
+    with Cluster(backends=1, partitions=3) as cluster, cluster.connect() as client:
+        block = [['MULTI'], ['CONFIG', 'GET', 'databases'], ['CLIENT', 'ID'], ['CLIENT', 'LIST', 'ID', '1'], ['EXEC']]
+        for _ in range(20):
+            replies = client.pipeline(block + [['GET', 'k'], ['PING']] + block + [['ECHO', 'end']])
+            check_equal([reply[0] for reply in replies], ['+'] * 4 + ['*', '$', '+'] + ['+'] * 4 + ['*', '$'])
+            check_equal([len(replies[i][1]) for i in (4, 11)], [3, 3])
+            check_equal(replies[-1][1], b'end')
+        replies = client.pipeline([['MULTI']] + [['CLIENT', 'ID'], ['CONFIG', 'GET', 'databases']] * 1500 + [['EXEC'], ['PING']])
+        check_equal((len(replies[-2][1]), replies[-1]), (3000, ('+', b'PONG')))
+        client.send_many([['CLIENT', 'REPLY', 'OFF']] + block + [['GET', 'k'], ['CLIENT', 'REPLY', 'ON'], ['PING']])
+        check_equal([client.read(), client.read()], [('+', b'OK'), ('+', b'PONG')], 'with CLIENT REPLY OFF')
+
+
+@suite.case('one that ends its own connection, and one that is gone, end the rest too')
+def _(run):
+    with Cluster(backends=1, partitions=3) as cluster, cluster.connect() as client:
+        with cluster.connect() as other:
+            id = other.get('CLIENT', 'ID')
+            other.send_many([['MULTI'], ['CLIENT', 'KILL', 'ID', id, 'SKIPME', 'no'], ['CONFIG', 'GET', 'databases'], ['EXEC'], ['PING']])
+            data, is_closed = other.read_until_closed(20)
+            check(is_closed and data.startswith(b'+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n'), data)
+        for _ in range(20):
+            with cluster.connect() as other:
+                other.send_many([['MULTI']] + [['CONFIG', 'GET', '*']] * 20 + [['EXEC']])
+        check_equal(client.get('PING'), b'PONG')
+
+
+@suite.case('in one transaction with keys they are refused, and so is what no transaction may have')
+def _(run):
+    with Cluster(backends=1, partitions=3) as cluster, cluster.connect() as client:
+        for first, second in ((['SET', 'k', 'v'], ['CONFIG', 'GET', 'databases']), (['CLIENT', 'ID'], ['GET', 'k'])):
+            check_equal(client.get('MULTI'), b'OK')
+            check_equal(client.get(*first), b'QUEUED')
+            check('either commands for the keys of a shard' in str(client.get(*second)), second)
+            check(str(client.get('EXEC')).startswith('EXECABORT'), second)
+        for words in (['SHUTDOWN'], ['SAVE'], ['MONITOR'], ['CLIENT', 'REPLY', 'OFF'], ['AUTH', 'x'], ['HELLO', '3'],
+                      ['PSYNC', 'x', '1']):
+            check_equal(client.get('MULTI'), b'OK')
+            reply = client.get(*words)
+            check(isinstance(reply, ReplyError), words)
+            if words[0] in ('SHUTDOWN', 'SAVE'):
+                check_equal(str(reply), 'ERR Command not allowed inside a transaction', words[0])  # as redis-server 7.0.15
+            check(str(client.get('EXEC')).startswith('EXECABORT'), words)
+        client.get('WATCH', 'k')
+        check_equal(client.get('MULTI'), b'OK')
+        check('either commands' in str(client.get('CLIENT', 'ID')), 'with a watched key')
+        client.get('DISCARD')
+        check_equal(transaction(client, ['PING'], ['SET', 'k', 'v'], ['TIME'])[:2], [b'PONG', b'OK'])
+        check_equal(client.get('GET', 'k'), b'v')
+
+
+if __name__ == '__main__':
+    suite.main()
