@@ -218,14 +218,20 @@ static bool gates_pass(struct call *call)
            gate_subscriber(call) && gate_busy(call) && gate_monitor(call);
 }
 
+static bool may_write(const struct call *call)
+{
+    uint32_t flags = effective_flags(call);
+    bool is_script = flags & CMD_SCRIPT && !(call->command->flags & CMD_READONLY);
+    return is_script || flags & (CMD_WRITE | CMD_MAY_REPLICATE);
+}
+
 /* CLIENT PAUSE, or the cut of a backup: does the request have to wait? */
 static bool is_paused(const struct call *call)
 {
     const struct partition *partition = call->partition;
     if (partition->paused_until_ms == 0 && !partition->is_held)
         return false;
-    return (partition->paused_until_ms && !partition->paused_writes_only) ||
-           effective_flags(call) & (CMD_WRITE | CMD_MAY_REPLICATE);
+    return (partition->paused_until_ms && !partition->paused_writes_only) || may_write(call);
 }
 
 static void queue(struct call *call)
@@ -465,6 +471,7 @@ static void run_busy(struct call *call)
 /* What passed the gates. False: the request must wait, and nothing happened. */
 static bool act(struct call *call)
 {
+    session_pause(call->session, is_paused(call) && call->partition->paused_until_ms);
     if (is_paused(call))
         return false;
     if (is_queued(call)) {
@@ -543,6 +550,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         return true;
     }
     finish(&call);
+    partition->pause_is_new = false;
     blocking_serve(partition->blocking);
     return true;
 }

@@ -112,10 +112,11 @@ static void count_lookup(struct call *call, enum open_flag flags, const struct e
         notify_in(call, entry->space, NOTIFY_MISS, "keymiss", entry->key);
 }
 
-/* The key's time has come: it is deleted, or only hidden while writes are refused. */
+/* The key's time has come: it is deleted, or only hidden while writes are refused or paused. */
 static void entry_expire(struct call *call, struct entry *entry)
 {
-    if (!commit_is_failed(call->partition->commit, NULL)) {
+    if (!commit_is_failed(call->partition->commit, NULL) &&
+        !partition_keeps_expired(call->partition)) {
         entry_delete(call, entry);
         metric_add(call->partition->metrics, METRIC_BACKEND_EXPIRED, 1);
         notify_in(call, entry->space, NOTIFY_EXPIRED, "expired", entry->key);

@@ -315,7 +315,8 @@ static void tick_second(struct partition *partition)
 /* Deletes keys whose time has come, for as long as expire-effort allows. True: more are due. */
 static bool expire_due(struct partition *partition)
 {
-    bool more = partition->active_expire && !partition->is_stopping;
+    bool more =
+        partition->active_expire && !partition->is_stopping && !partition_keeps_expired(partition);
     uint64_t begun_us = clock_mono_us();
     for (int i = 0; more && i < partition->settings->config.expire_effort; i++)
         more = expiry_cycle(partition);
@@ -347,6 +348,11 @@ static void on_tick(void *owner)
         timer_start(partition->tick, TICK_SOON_MS, TICK_MS);
     partition->started_us = clock_mono_us();
     blocking_serve(partition->blocking); /* keys that expired, or that a failed commit gave back */
+}
+
+bool partition_keeps_expired(const struct partition *partition)
+{
+    return partition->paused_until_ms && !partition->pause_is_new;
 }
 
 void partition_pause(struct partition *partition, uint64_t until_ms, bool writes_only)

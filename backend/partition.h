@@ -96,8 +96,10 @@ struct partition {
     uint32_t clients;         /* in `sessions` */
     uint64_t paused_until_ms; /* CLIENT PAUSE; 0 = not */
     bool paused_writes_only;
-    bool is_held;    /* writes wait while all shards make the cut of a backup */
-    bool has_paused; /* some session may wait for the end of a pause or of a full batch */
+    bool pause_is_new;       /* it was given inside the EXEC that runs, and begins at its end */
+    uint32_t paused_clients; /* sessions whose request waits for the end of the pause */
+    bool is_held;            /* writes wait while all shards make the cut of a backup */
+    bool has_paused;         /* some session may wait for the end of a pause or of a full batch */
     bool is_stopping;
     struct settings
         *settings;          /* the process' settings in force here; partition_refresh renews them */
@@ -143,6 +145,8 @@ void partition_refresh(struct partition *partition);
 bool partition_is_full(const struct partition *partition);
 /* CLIENT PAUSE and UNPAUSE (until_ms 0), by this turn's wall clock. */
 void partition_pause(struct partition *partition, uint64_t until_ms, bool writes_only);
+/* CLIENT PAUSE is in force: keys whose time has come are hidden, but stay. */
+bool partition_keeps_expired(const struct partition *partition);
 /* What waited for the end of a pause, a hold or a full batch is looked at again. */
 void partition_resume(struct partition *partition);
 /* BGSAVE or a backup has ended: LASTSAVE and INFO tell it. `changes`: space_changes() when it began. */

@@ -68,11 +68,19 @@ static void stop_waiting(struct session *session)
         blocking_cancel(session->waiter);
 }
 
+void session_pause(struct session *session, bool is_paused)
+{
+    session->partition->paused_clients += is_paused;
+    session->partition->paused_clients -= session->is_paused;
+    session->is_paused = is_paused;
+}
+
 /* Everything but the stream. */
 static void session_free(struct session *session)
 {
     struct partition *partition = session->partition;
     stop_waiting(session);
+    session_pause(session, false);
     if (session->cold.pending)
         metric_sub(partition->metrics, METRIC_BACKEND_COLD_WAITING, 1);
     reader_wait_cancel(&session->cold);

@@ -66,6 +66,7 @@ struct session {
     bool is_aborted;   /* with is_running: aborted when the command has ended */
     bool is_throttled; /* paused by CLIENT PAUSE or a full batch */
     bool is_readonly;  /* READONLY */
+    bool is_paused;    /* its next request waits for the end of CLIENT PAUSE */
     bool drops_reply;  /* CLIENT REPLY OFF or SKIP, when the request began */
     bool no_evict;
     bool no_touch;
@@ -115,6 +116,8 @@ void session_refuse(struct session *session, const char *error);
 void session_end(struct session *session);
 /* The ticket of this parity is durable (OK): its replies leave. Otherwise every held reply becomes `err`. */
 void session_release(struct session *session, unsigned parity, int err);
+/* Its next request waits for the end of CLIENT PAUSE, or does so no more; INFO counts it as blocked. */
+void session_pause(struct session *session, bool is_paused);
 /* A throttled session reads on, unless its last reply is in progress. */
 void session_resume(struct session *session);
 

@@ -349,6 +349,7 @@ void cmd_client_pause(struct call *call)
             until_ms =
                 until_ms > partition->paused_until_ms ? until_ms : partition->paused_until_ms;
         }
+        partition->pause_is_new = call->in_exec;
         partition_pause(partition, until_ms, writes_only);
         reply_ok(&call->reply);
     }

@@ -96,8 +96,8 @@ static void print_clients(const struct call *call, struct out *out)
     out_printf(out,
                "client_recent_max_input_buffer:0\r\nclient_recent_max_output_buffer:0\r\n"
                "blocked_clients:%u\r\ntracking_clients:%u\r\nclients_in_timeout_table:%u\r\n",
-               blocking_clients(partition->blocking), tracking_clients(partition->tracking),
-               blocking_timeouts(partition->blocking));
+               blocking_clients(partition->blocking) + partition->paused_clients,
+               tracking_clients(partition->tracking), blocking_timeouts(partition->blocking));
 }
 
 static void print_allocator(const struct memory *memory, struct out *out)

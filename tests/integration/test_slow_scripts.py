@@ -348,6 +348,48 @@ def _(run):
         client.close()
 
 
+# ---- CLIENT PAUSE --------------------------------------------------------------------------------------------------
+
+def paused(address):
+    """What a server says while writes are paused, and after."""
+    shown = []
+    for proto in (2, 3):
+        with Connection(address, 60, proto) as client:
+            client.call('FLUSHALL')
+            client.call('CONFIG', 'RESETSTAT')
+            client.call('SET', 'gone', 'v', 'PX', '300')
+            shown.append(client.pipeline([('MULTI',), ('SET', 'a', '1'), ('PEXPIRE', 'a', '-1'), ('CLIENT', 'PAUSE', '600000', 'WRITE'),
+                                          ('SET', 'b', '1'), ('EXISTS', 'a'), ('EXEC',)]))
+            waiting = [Connection(address, 60, proto) for _ in range(3)]
+            for connection, words in zip(waiting, (('SET', 'c', '1'), ('EVAL', 'return redis.call("set", KEYS[1], 1)', '1', 'd'),
+                                                   ('PUBLISH', 'channel', 'x'))):
+                connection.send(*words)
+            wait_for(lambda: b'blocked_clients:3' in client.get('INFO', 'clients'), 'three clients that wait', 20)
+            wait_for(lambda: client.get('GET', 'gone') is None, 'the key to expire', 20)
+            time.sleep(0.5)
+            shown.append([client.call('GET', 'gone'), client.call('DBSIZE'), client.call('EXISTS', 'gone', 'b', 'c', 'd')])
+            shown.append(b'expired_keys:0' in client.get('INFO', 'stats'))
+            client.call('CLIENT', 'UNPAUSE')
+            shown.append([connection.read() for connection in waiting])
+            shown.append(b'blocked_clients:0' in client.get('INFO', 'clients'))
+            wait_for(lambda client=client: client.get('DBSIZE') == 3, 'what expired meanwhile to go', 20)
+            for connection in waiting:
+                connection.close()
+    return shown
+
+
+@suite.case('CLIENT PAUSE: clients that wait count as blocked, scripts wait too, no key goes, in MULTI it begins behind EXEC')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        oracle = Oracle(cluster.folder)
+        oracle.start()
+        try:
+            want = paused(('127.0.0.1', oracle.port))
+        finally:
+            oracle.stop()
+        check_equal(paused(cluster.backends[0].addresses[0]), want, 'replies')
+
+
 # ---- through the proxy ---------------------------------------------------------------------------------------------
 
 def three_shards():
