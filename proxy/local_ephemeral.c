@@ -3,10 +3,12 @@
  *
  *   last client of this worker leaves ──► leaving list ──ephemeral-after──► SCREE DROP to every shard
  *                                                                              1: gone     0: used since, wait again
- *   clients are there ──► a PING from their place to every shard now and then, so that shards see it is in use
+ *   clients are there ──► SCREE KEEP from their place to every shard now and then, so that shards know it is in use
  *
  * The shards decide, since only they see what all workers and all proxies do: SCREE DROP deletes a namespace only when
- * no command came from it for ephemeral-after.
+ * no command came from it for ephemeral-after, and no proxy keeps it. A proxy keeps what its clients are in for its own
+ * ephemeral-after, and says so three times as often, and each second to a shard that was lost: the other proxy's ephemeral-after
+ * may be another one.
  */
 #include "proxy/local.h"
 #include "proxy/worker.h"
@@ -139,32 +141,41 @@ static void drop_due(struct proxy_worker *worker, uint64_t now_ms)
 
 /* ---- keeping alive ---- */
 
-/* request_done_fn: the shards have seen it; what they answered does not matter. */
-static void touch_done(struct client *client, struct request *request, struct reply *reply)
+/* request_done_fn: a shard that was not reached is told again. */
+static void kept(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
-    (void)request;
     (void)reply;
+    for (uint32_t i = 0; i < request_reply_count(request); i++)
+        request->worker->keep_again |= request_reply(request, i)->is_failure;
 }
 
-static void touch(struct proxy_worker *worker, struct place *place)
+static void keep(struct proxy_worker *worker, struct place *place)
 {
-    const struct bytes argv[] = {BYTES("PING")};
-    request_fan_out(request_internal(worker), place, SHARDS_ALL, argv, 1, touch_done);
+    char text[24];
+    size_t len = (size_t)snprintf(text, sizeof text, "%llu",
+                                  (unsigned long long)place->entry->ephemeral_after_ms);
+    const struct bytes argv[] = {BYTES("SCREE"), BYTES("KEEP"), {text, len}};
+    request_fan_out(request_internal(worker), place, SHARDS_ALL, argv, 3, kept);
 }
 
-static void touch_used(struct proxy_worker *worker, uint64_t now_ms)
+static void keep_used(struct proxy_worker *worker, uint64_t now_ms)
 {
     size_t cursor = 0;
     struct bytes key;
     void *value;
+    bool again = worker->keep_again;
+    worker->keep_again = false;
     while (table_next(worker->places.by_name, &cursor, &key, &value)) {
         struct place *place = value;
-        if (!place->clients || !place->entry || !place->entry->ephemeral ||
-            place->touched_ms + place->entry->ephemeral_after_ms / 3 > now_ms)
+        if (!place->clients || !place->entry || !place->entry->ephemeral)
             continue;
-        place->touched_ms = now_ms;
-        touch(worker, place);
+        bool is_due = again || place->kept_ms == 0 ||
+                      place->kept_ms + place->entry->ephemeral_after_ms / 3 <= now_ms;
+        if (!is_due)
+            continue;
+        place->kept_ms = now_ms;
+        keep(worker, place);
     }
 }
 
@@ -174,7 +185,7 @@ void local_slow(struct proxy_worker *worker)
     if (worker->is_stopping)
         return;
     drop_due(worker, now_ms);
-    touch_used(worker, now_ms);
+    keep_used(worker, now_ms);
 }
 
 void local_stop(struct proxy_worker *worker)

@@ -227,6 +227,7 @@ void upstream_lost(struct upstream *upstream, const char *reason)
     upstream->is_unproven = false;
 
     scripts_forget_notes(upstream->worker);
+    upstream->worker->keep_again |= !upstream->is_private;
     if (upstream->feed)
         feed_lost(upstream->feed);
     if (upstream->is_private || upstream->is_draining) {

@@ -52,6 +52,7 @@ struct proxy_worker {
 
     struct list audiences;         /* who listens to channels; audience.c */
     struct rate_waits *rate_waits; /* rate.h */
+    bool keep_again;     /* a shard may not know which of them have clients; local_ephemeral.c */
     struct list leaving; /* ephemeral namespaces that its last client left; local_ephemeral.c */
     struct list clients;
     uint32_t client_count;

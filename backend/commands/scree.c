@@ -12,6 +12,8 @@
 #include "shared/command_reply.h"
 #include "shared/number.h"
 
+static const int64_t KEEP_MS_MAX = 366LL * 24 * 3600 * 1000; /* ephemeral-after is shorter */
+
 void cmd_scree_auth(struct call *call)
 {
     const char *secret = call->partition->settings->config.secret;
@@ -86,7 +88,30 @@ static uint64_t used_ms(const struct call *call, const struct space *space)
     return space->used_ms ? space->used_ms : call->now_ms - up_ms;
 }
 
-/* SCREE DROP idle-ms: 1 when the namespace is gone now, 0 when a client used it since. */
+/* SCREE KEEP ms: a proxy has clients in the namespace, and says so again before this time is over. */
+void cmd_scree_keep(struct call *call)
+{
+    int64_t keep_ms;
+    if (!call_int64(call, 2, &keep_ms))
+        return;
+    if (keep_ms < 0 || keep_ms > KEEP_MS_MAX) {
+        call_error_text(call, "ERR invalid time");
+        return;
+    }
+    uint64_t until_ms = call->now_ms + (uint64_t)keep_ms;
+    call->space->used_ms = call->now_ms;
+    if (call->space->kept_until_ms < until_ms)
+        call->space->kept_until_ms = until_ms;
+    reply_ok(&call->reply);
+}
+
+static bool is_unused(const struct call *call, const struct space *space, uint64_t idle_ms)
+{
+    return used_ms(call, space) + idle_ms <= call->now_ms && space->kept_until_ms <= call->now_ms;
+}
+
+/* SCREE DROP idle-ms: 1 when the namespace is gone now, 0 when a client used it since, or a
+ * proxy keeps it. */
 void cmd_scree_drop(struct call *call)
 {
     struct space_set *spaces = call->partition->spaces;
@@ -96,7 +121,7 @@ void cmd_scree_drop(struct call *call)
         return;
     bool is_idle = idle_ms >= 0 && name.len > 0;
     for (uint8_t db = 0; is_idle && db < DATABASES_MAX; db++)
-        is_idle = used_ms(call, space_open(spaces, name, db)) + (uint64_t)idle_ms <= call->now_ms;
+        is_idle = is_unused(call, space_open(spaces, name, db), (uint64_t)idle_ms);
     for (uint8_t db = 0; is_idle && db < DATABASES_MAX; db++)
         keyspace_flush(call, space_open(spaces, name, db));
     if (is_idle) {

@@ -246,6 +246,44 @@ def _(run):
         stays.close()
 
 
+@suite.case('an ephemeral namespace that a client of another proxy has open is not dropped, whatever that proxy\'s ephemeral-after')
+def _(run):
+    def namespaces(after):
+        return {'gone_*': {'token': 'token-gone', 'ephemeral': 'yes', 'ephemeral-after': after}}
+
+    cluster = Cluster(backends=2, partitions=1, proxies=2, namespaces=namespaces('1s'))
+    cluster.proxies[1].namespaces = namespaces('1h')
+    with cluster:
+        def enter_by(proxy, name):
+            client = cluster.connect(proxy)
+            check_equal(client.call('AUTH', name, 'token-gone'), ('+', b'OK'), 'AUTH')
+            return client
+
+        def dropped(name):
+            return b'namespace_dropped name="%s"' % name.encode() in cluster.proxies[0].log()
+
+        keeper = enter_by(1, 'gone_kept')
+        check_equal(keeper.call('MSET', *[word for i in range(20) for word in ('k%d' % i, 'v')]), ('+', b'OK'), 'MSET')
+        for restart in (False, True):
+            if restart:
+                for backend in cluster.backends:
+                    backend.kill9()
+                    backend.start()
+                wait_for(lambda: keeper.call('DBSIZE')[0] == ':', 'the shards to be back')
+            for shard in range(2):
+                with cluster.partition(shard) as part:
+                    wait_for(lambda: b'scree|keep' in part.get('INFO', 'commandstats'), 'shard %d to be told' % shard)
+            name = 'gone_left%d' % restart
+            for each in ('gone_kept', name):
+                with enter_by(0, each) as leaver:
+                    wait_for(lambda: leaver.call('DBSIZE')[0] == ':', 'the shards to be back')
+            wait_for(lambda: dropped(name), 'the other namespace to be dropped')
+            time.sleep(2)  # the kept one would have been tried at about the same time
+            check(not dropped('gone_kept'), 'it was dropped')
+            check_equal(keeper.call('DBSIZE'), (':', b'20'), 'DBSIZE')
+        keeper.close()
+
+
 @suite.case('FLUSHALL of a big namespace is quick and touches nobody else')
 def _(run):
     with cluster_of(backend_options={'backend': {'durability': 'os'}}) as cluster:
