@@ -9,7 +9,8 @@
  * writes (backup.h), what has to arrive beside a slow script (SCRIPT KILL), and a PING when a reply is late: no other
  * request is in front of it. When the shard says BUSY then (node_is_busy), replies have no deadline, and connections that
  * wait for one are replaced: what is in flight there is answered when the script ends. Connections are made when first
- * needed and kept. A node whose address is no longer in the map drains, then goes.
+ * needed and kept. Private connections to a shard are opened some at a time, so that a burst of waiting clients does not
+ * overflow the queue of a backend that accepts them. A node whose address is no longer in the map drains, then goes.
  */
 #pragma once
 
@@ -34,6 +35,8 @@ struct node {
     char *address;
     struct upstream *shared[LANES][2]; /* [1]: RESP3; NULL: not made yet, or closed */
     struct list spare;                 /* private upstreams between leases */
+    struct list turns;                 /* private upstreams that wait until they may be opened */
+    uint32_t openings;                 /* private upstreams that are being opened */
     uint32_t index;                    /* in the map, unless it is_removed */
     bool is_removed;                   /* no longer in the map */
     bool said_busy;                    /* at busy_ms */

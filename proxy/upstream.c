@@ -21,6 +21,7 @@ enum {
     SPARE_MS = 30 * 1000,      /* an unused private connection is closed */
     SILENCE_FACTOR = 2,        /* times upstream-timeout without a byte: closed */
     FEED_PROBE_MS = 10 * 1000, /* a feed that is silent for this long is asked whether it lives */
+    OPENINGS_MAX = 32,         /* private connections to a shard that are opened at a time */
     BACKOFF_DOUBLINGS_MAX = 20,
     PATIENCE_MS_MAX =
         1 << 30, /* an errand that may take longer has no deadline: times are 32 bits */
@@ -45,9 +46,11 @@ struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, un
     upstream->lane = (uint8_t)lane;
     upstream->worker = worker;
     upstream->node = node_ref(node);
+    out_init(&upstream->greeting);
     out_init(&upstream->early);
     out_init(&upstream->resend);
     list_init(&upstream->spare);
+    list_init(&upstream->turn);
     list_init(&upstream->kept_link);
     list_init(&upstream->full);
     list_push(&worker->pool.upstreams, &upstream->link);
@@ -75,10 +78,11 @@ static void wake_waiting(struct upstream *upstream)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* What leaves before all else, and is answered first. */
 static void write_greeting(struct upstream *upstream)
 {
     const char *secret = upstream_config(upstream)->upstream_secret;
-    struct out *out = stream_out(upstream->stream);
+    struct out *out = &upstream->greeting;
     if (*secret) {
         upstream_write_words(out, (const char *const[]){"SCREE", "AUTH", secret}, 3);
         upstream->greetings++;
@@ -96,24 +100,49 @@ static void write_greeting(struct upstream *upstream)
     }
 }
 
-void upstream_open(struct upstream *upstream, enum upstream_state state)
+static void upstream_connect(struct upstream *upstream)
 {
-    CHECK(!upstream->stream && !upstream->first);
-    upstream->state = (uint8_t)state;
-    upstream->is_open = false;
-    upstream->is_fresh = true;
-    upstream->greetings = 0;
-    upstream->skip = (struct resp_skip){0};
-    upstream->out = &upstream->early;
-    upstream_set_place(upstream, upstream->worker->home);
+    upstream->is_opening = upstream->is_private;
+    upstream->node->openings += upstream->is_opening;
     upstream->stream = stream_connect(upstream->worker->loop, upstream->node->address,
                                       upstream_config(upstream)->upstream_connect_timeout_ms,
                                       &events, on_open, upstream);
     struct tls_context *tls = upstream->worker->snapshot->upstream_tls;
     if (tls && strncmp(upstream->node->address, "unix:", 5) != 0)
         stream_secure(upstream->stream, tls, upstream->node->address);
+    out_move(stream_out(upstream->stream), &upstream->greeting);
+}
+
+void upstream_opened(struct upstream *upstream)
+{
+    struct node *node = upstream->node;
+    list_remove(&upstream->turn);
+    if (!upstream->is_opening)
+        return;
+    upstream->is_opening = false;
+    node->openings--;
+    struct list *next = list_pop(&node->turns);
+    if (next)
+        upstream_connect(container_of(next, struct upstream, turn));
+}
+
+void upstream_open(struct upstream *upstream, enum upstream_state state)
+{
+    CHECK(!upstream->stream && !upstream->first);
+    upstream->state = (uint8_t)state;
+    upstream->is_open = false;
+    upstream->is_fresh = true;
+    upstream->is_dropping = false;
+    upstream->greetings = 0;
+    upstream->skip = (struct resp_skip){0};
+    upstream->out = &upstream->early;
+    upstream_set_place(upstream, upstream->worker->home);
     write_greeting(upstream);
     proxy_worker_need_tick(upstream->worker);
+    if (upstream->is_private && upstream->node->openings >= OPENINGS_MAX)
+        list_push(&upstream->node->turns, &upstream->turn);
+    else
+        upstream_connect(upstream);
 }
 
 void upstream_up(struct upstream *upstream)
@@ -179,6 +208,7 @@ static void upstream_down(struct upstream *upstream, const char *reason)
 static struct part *upstream_cut(struct upstream *upstream)
 {
     struct part *parts = upstream->first;
+    upstream_opened(upstream);
     upstream->first = upstream->last = upstream->undecided = NULL;
     upstream->in_flight = 0;
     if (upstream->stream)
@@ -186,6 +216,7 @@ static struct part *upstream_cut(struct upstream *upstream)
     upstream->stream = NULL;
     upstream->out = NULL;
     upstream->is_open = false;
+    out_clear(&upstream->greeting);
     out_clear(&upstream->early);
     upstream_forget(&upstream->switch_error);
     upstream_forget(&upstream->block_error);

@@ -63,10 +63,13 @@ struct upstream {
     bool is_draining; /* goes when its queue is empty */
     bool is_replaced; /* draining: its shard is busy with a script, others carry what comes */
     bool is_closed;   /* freed at the turn's end */
+    bool is_opening;  /* counts in node->openings */
     bool is_fresh;    /* nothing was heard since it was opened */
+    bool
+        is_dropping; /* the reply that is coming is longer than a client may have: it is not kept */
     bool is_unproven; /* was idle, and nothing was heard since: reads are kept for a second try */
     struct proxy_worker *worker;
-    struct stream *stream; /* NULL in IDLE and DOWN */
+    struct stream *stream; /* NULL in IDLE and DOWN, and while it waits in node->turns */
     struct out *out;       /* where frames are appended: early, or the stream's */
     struct place *place;   /* NULL: not known */
     struct part *first;    /* the queue */
@@ -83,6 +86,7 @@ struct upstream {
     uint64_t backend_id;  /* of a private one: its number at the backend; 0: not known */
     uint64_t patience_ms; /* of an errand: how long the command itself may take; WAIT_FOREVER */
 
+    struct out greeting;        /* until the connection is begun */
     struct out early;           /* waits for the greeting's answer */
     struct out resend;          /* reads sent since is_unproven */
     struct place *resend_place; /* where they belong */
@@ -94,6 +98,7 @@ struct upstream {
     char reason[128];      /* why it is down */
     struct list link;      /* in pool->upstreams */
     struct list spare;     /* in node->spare */
+    struct list turn;      /* in node->turns */
     struct list kept_link; /* in its owner's tracking->leases */
     struct list full;      /* clients that wait for room */
 };

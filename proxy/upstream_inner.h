@@ -34,6 +34,8 @@ static inline void upstream_forget(char **text)
 
 /* From IDLE or DOWN; what is sent from now on leaves when the connection is open and greeted. */
 void upstream_open(struct upstream *upstream, enum upstream_state state);
+/* The backend has accepted it, or never will: the next may be opened. */
+void upstream_opened(struct upstream *upstream);
 /* Connected, and the greeting was answered: what waited may leave. */
 void upstream_up(struct upstream *upstream);
 /* The connection is gone, or could not be made. */

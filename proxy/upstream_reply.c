@@ -160,6 +160,29 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
         take_busy(upstream, data, len);
 }
 
+/* The rest of a reply has not come. One that is longer than a client may have would end in the client's being closed, and
+ * hold memory and time of all until then: its bytes go as they come. Returns how many of `len` need not be kept. */
+static size_t take_partial(struct upstream *upstream, size_t len, size_t *need)
+{
+    uint64_t limit = upstream_config(upstream)->client_output_limit_bytes;
+    if (len > limit || upstream->skip.need > limit)
+        upstream->is_dropping = true;
+    if (upstream->is_dropping)
+        return resp_skip_drop(&upstream->skip, len);
+    *need = upstream->skip.need;
+    return 0;
+}
+
+/* The end of a reply that was dropped has come. */
+static void take_dropped(struct upstream *upstream)
+{
+    static const char error[] =
+        "-ERR the reply was dropped: it is longer than client-output-limit of the proxy\r\n";
+    upstream->is_dropping = false;
+    if (upstream->skip.first != '>')
+        take_frame(upstream, NULL, error, sizeof error - 1);
+}
+
 static size_t take_frames(struct upstream *upstream, struct block *block, const char *data,
                           size_t len, size_t *need)
 {
@@ -167,12 +190,14 @@ static size_t take_frames(struct upstream *upstream, struct block *block, const 
     size_t used = 0;
     upstream->heard_ms = worker_now_ms(upstream->worker);
     upstream->is_fresh = false;
+    if (upstream->is_opening)
+        upstream_opened(upstream);
     if (upstream->is_unproven)
         upstream_drop_resend(upstream);
     while (used < len) {
         enum resp_result result = resp_skip(&upstream->skip, data + used, len - used);
         if (result == RESP_MORE) {
-            *need = upstream->skip.need;
+            used += take_partial(upstream, len - used, need);
             break;
         }
         if (result == RESP_BAD) {
@@ -180,7 +205,10 @@ static size_t take_frames(struct upstream *upstream, struct block *block, const 
             return len;
         }
         size_t size = upstream->skip.size;
-        take_frame(upstream, block, data + used, size);
+        if (upstream->is_dropping)
+            take_dropped(upstream);
+        else
+            take_frame(upstream, block, data + used, size);
         if (upstream->stream != stream)
             return len; /* it was lost meanwhile */
         used += size;

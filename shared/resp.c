@@ -594,8 +594,22 @@ static void skip_short_bulks(struct resp_skip *skip, const char *data, size_t le
     }
 }
 
+/* What is left of a bulk that is dropped. */
+static enum resp_result skip_rest(struct resp_skip *skip, size_t len)
+{
+    size_t come = len - skip->pos < skip->rest ? len - skip->pos : skip->rest;
+    skip->pos += come;
+    skip->rest -= come;
+    if (skip->rest > 0)
+        return RESP_MORE;
+    skip->pending--;
+    return RESP_FRAME;
+}
+
 static enum resp_result skip_step(struct resp_skip *skip, const char *data, size_t len)
 {
+    if (skip->rest > 0)
+        return skip_rest(skip, len);
     if (skip->in_line)
         return skip_line(skip, data, len);
     switch (data[skip->pos]) {
@@ -636,7 +650,7 @@ enum resp_result resp_skip(struct resp_skip *skip, const char *data, size_t len)
         skip->first = data[0];
     }
     while (skip->pending > 0) {
-        if (!skip->in_line)
+        if (!skip->in_line && skip->rest == 0)
             skip_short_bulks(skip, data, len);
         if (skip->pending == 0)
             break;
@@ -650,6 +664,18 @@ enum resp_result resp_skip(struct resp_skip *skip, const char *data, size_t len)
     }
     skip->size = skip->pos;
     return RESP_FRAME;
+}
+
+size_t resp_skip_drop(struct resp_skip *skip, size_t len)
+{
+    size_t gone = skip->pos;
+    if (skip->rest == 0 && skip->need > len) {
+        skip->rest = skip->need - len;
+        gone = len;
+    }
+    skip->pos = 0;
+    skip->need = 0;
+    return gone;
 }
 
 /* ---- walking through a complete reply --------------------------------------------------- */

@@ -25,6 +25,7 @@
 enum {
     READ_ROOM_MIN = 8 * 1024, /* a read never gets less room */
     READS_PER_TURN = 4,       /* then others are served first */
+    READ_MAX = 256 * 1024,    /* bytes of one read, so that others need not wait long */
     WRITES_PER_TURN = 16,
     IOVECS_MAX = 256,
     CLOSE_WAIT_MS = 5000, /* for the bytes pending at stream_close */
@@ -167,6 +168,8 @@ static bool stream_read_once(struct stream *stream)
         return false;
     }
     size_t room = block->size - block->used;
+    if (room > READ_MAX)
+        room = READ_MAX;
     ssize_t got = read(stream->fd, block->data + block->used, room);
     if (got <= 0)
         return stream_read_failed(stream, got);

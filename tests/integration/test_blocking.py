@@ -2,6 +2,7 @@
 """Commands that wait: who is served, when, with what, and what ends a wait. Each scene is played on redis-server and on a
 partition, and must look the same on both."""
 
+import contextlib
 import os
 import resource
 import select
@@ -555,6 +556,26 @@ def _(run):
             for waiter in waiters:
                 waiter.close()
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@suite.case('a burst of clients that begin to wait is served, however slowly a backend accepts connections')
+def _(run):
+    many = 300
+    with Cluster(backends=1, partitions=1, backend_options={'backend': {'tcp-backlog': 64}},
+                 proxy_options={'proxy': {'workers': 1}, 'upstream': {'connect-timeout': '500ms', 'timeout': '60s'}}) as cluster, \
+            cluster.connect(timeout=60) as boss, contextlib.ExitStack() as stack:
+        boss.get('SET', 'other', 'x')
+        waiters = [stack.enter_context(cluster.connect(timeout=60)) for _ in range(many)]
+        for waiter in waiters:
+            waiter.get('PING')
+        cluster.backends[0].pause()
+        for waiter in waiters:
+            waiter.send('BLPOP', 'k', 0)
+        time.sleep(1.5)  # longer than a connection may take to open
+        cluster.backends[0].resume()
+        wait_for(lambda: b'blocked_clients:%d\r' % many in boss.get('INFO', 'clients'), 'all to wait', 60)
+        boss.get('RPUSH', 'k', *range(many))
+        check_equal(sorted(int(waiter.read()[1][1][1]) for waiter in waiters), list(range(many)))
 
 
 @suite.case('through the proxy: CROSSSLOT, WAIT, UNBLOCK by clients of other workers, lease-limit')

@@ -3,7 +3,10 @@
 
 import os
 import re
+import select
+import socket
 import sys
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
@@ -213,6 +216,82 @@ def _(run):
                 check_equal(modest.get('SET', 'k', what), b'OK')
             wait_for(lambda: re.search(r'scree_proxy_namespace_memory_bytes{namespace="greedy"} \d{1,5}\n',
                                        proxy.http('/metrics')[1]), 'the memory to be given back', 60)
+
+
+class Liar:
+    """A shard that answers +OK to everything, and to what names `endless` a reply without an end."""
+
+    def __init__(self):
+        self.server = socket.socket()
+        self.server.bind(('127.0.0.1', 0))
+        self.server.listen(50)
+        self.address = '127.0.0.1:%d' % self.server.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        try:
+            while data := connection.recv(65536):
+                if b'endless' in data:
+                    connection.sendall(b'*2000000000\r\n')
+                    while True:
+                        connection.sendall(b':1\r\n' * 65536)
+                connection.sendall(b'+OK\r\n' * data.count(b'*'))
+        except OSError:
+            pass
+
+
+@suite.case('a reply of a shard that does not end takes no memory, and clients of other shards are served meanwhile')
+def _(run):
+    options = {'proxy': {'workers': 1, 'client-output-limit': '4mb'}, 'upstream': {'timeout': '3s'}}
+    with Cluster(backends=1, partitions=2, proxy_options=options) as cluster:
+        proxy, liar = cluster.proxies[0], Liar()
+        with open(cluster.shards_path) as file:
+            text = file.read()
+        with open(cluster.shards_path, 'w') as file:
+            file.write(text.replace('%s:%d' % cluster.backends[0].addresses[1], liar.address).replace('epoch = 1', 'epoch = 2'))
+        proxy.reload()
+        wait_for(lambda: b'map_changed=1' in proxy.log(), 'the new map')
+        with cluster.connect(timeout=60) as asker, cluster.connect(timeout=60) as other:
+            before = proxy.rss_bytes()
+            asker.send('SET', cluster.key_on(1), 'endless')
+            served, most = 0, 0
+            while not select.select([asker.sock], [], [], 0)[0]:
+                check_equal(other.get('SET', cluster.key_on(0), 'x'), b'OK')
+                served += 1
+                most = max(most, proxy.rss_bytes())
+            check('no reply within' in str(value(asker.read())), 'the error')
+            run.note('%d requests served meanwhile, %.1f MB more' % (served, (most - before) / MB))
+            check(served > 20, 'served: %d' % served)
+            check(most - before < 60 * MB * harness.BIG, 'grew by %d MB' % ((most - before) // MB))
+        liar.server.close()
+
+
+@suite.case('a reply that is longer than client-output-limit is an error; its connection and others go on')
+def _(run):
+    options = {'proxy': {'workers': 1, 'client-output-limit': '1mb'}}
+    with Cluster(backends=1, partitions=1, proxy_options=options) as cluster, cluster.connect(timeout=60) as client, \
+            cluster.connect(timeout=60) as other:
+        check_equal(client.get('SET', 'big', 'x' * 3 * MB), b'OK')
+        client.send_many([['RPUSH', 'list', 'x' * 1000] + ['y' * 1000] * 999] * 3)
+        for _ in range(3):
+            client.read()
+        for proto in ('2', '3'):
+            client.get('HELLO', proto)
+            for words in (['GET', 'big'], ['LRANGE', 'list', '0', '-1'], ['MGET', 'a', 'big']):
+                client.send_many([['ECHO', 'before'], words, ['ECHO', 'after']])
+                other.send('SET', 'k', 'v')
+                check_equal(value(client.read()), b'before')
+                check('longer than client-output-limit' in str(value(client.read())), words)
+                check_equal(value(client.read()), b'after')
+                check_equal(value(other.read()), b'OK')
 
 
 if __name__ == '__main__':

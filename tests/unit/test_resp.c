@@ -435,6 +435,38 @@ START_TEST(a_reply_that_was_bad_stays_bad)
 }
 END_TEST
 
+/* Shows the frame in pieces of `piece` bytes, and drops what may go after each; the bytes it took. */
+static size_t drop_in_pieces(const char *frame, size_t len, size_t piece)
+{
+    struct resp_skip skip = {0};
+    size_t from = 0;
+    for (size_t to = piece < len ? piece : len;; to = to + piece < len ? to + piece : len) {
+        enum resp_result result = resp_skip(&skip, frame + from, to - from);
+        ck_assert_int_ne(result, RESP_BAD);
+        if (result == RESP_FRAME)
+            return from + skip.size;
+        ck_assert_uint_lt(to, len);
+        from += resp_skip_drop(&skip, to - from);
+    }
+}
+
+START_TEST(a_reply_that_is_dropped_ends_where_it_would)
+{
+    static const char *const frames[] = {
+        "$12\r\n$5\r\nab\r\ncdef\r\n",
+        "+some text\r\n",
+        "*3\r\n:1\r\n$3\r\na\r\n\r\n_\r\n",
+        "%1\r\n+k\r\n*2\r\n$0\r\n\r\n$-1\r\n",
+        "*2\r\n*1\r\n$20\r\n12345678901234567890\r\n-ERR x\r\n",
+    };
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+        size_t len = strlen(frames[i]);
+        for (size_t piece = 1; piece <= len; piece++)
+            ck_assert_uint_eq(drop_in_pieces(frames[i], len, piece), len);
+    }
+}
+END_TEST
+
 START_TEST(need_tells_the_size_of_a_big_reply)
 {
     struct resp_skip skip = {0};
@@ -558,6 +590,7 @@ int main(void)
     tcase_add_test(tests, a_frame_beyond_4_gib_is_refused);
     tcase_add_test(tests, a_pipeline_is_scanned_frame_by_frame);
     tcase_add_test(tests, after_an_error_the_scanner_stays_bad_until_reset);
+    tcase_add_test(tests, a_reply_that_is_dropped_ends_where_it_would);
     tcase_add_test(tests, replies_of_every_type_are_skipped);
     tcase_add_test(tests, what_is_no_reply_is_bad);
     tcase_add_test(tests, a_reply_that_was_bad_stays_bad);
