@@ -107,6 +107,7 @@ static void client_leave(struct client *client)
     list_remove(&client->link);
     list_push(&worker->closed, &client->link);
     worker->client_count--;
+    worker->paused_count -= (client->held_by & HOLD_PAUSED) != 0;
     worker->copied -= client->copied;
     client->copied = 0;
     memory_count_login(client, 0);
@@ -194,6 +195,8 @@ void client_move(struct client *client, struct bytes name, uint8_t db)
 
 void client_hold(struct client *client, uint16_t why)
 {
+    if (why & HOLD_PAUSED && !(client->held_by & HOLD_PAUSED))
+        client->worker->paused_count++;
     client->held_by |= why;
     if (client->held_by != HOLD_BLOCKED)
         stream_pause(client->stream);
@@ -202,6 +205,8 @@ void client_hold(struct client *client, uint16_t why)
 void client_unhold(struct client *client, uint16_t why)
 {
     bool was_held = client->held_by;
+    if (client->held_by & why & HOLD_PAUSED && !client->is_closed)
+        client->worker->paused_count--;
     client->held_by &= (uint16_t)~why;
     if (client->is_closed || client->held_by || !was_held)
         return;

@@ -416,7 +416,8 @@ static void on_slow(void *owner)
 static void set_gauges(struct proxy_worker *worker)
 {
     metric_set(worker->metrics, METRIC_PROXY_CLIENTS, worker->client_count);
-    metric_set(worker->metrics, METRIC_PROXY_CLIENTS_BLOCKED, worker->blocked_count);
+    metric_set(worker->metrics, METRIC_PROXY_CLIENTS_BLOCKED,
+               worker->blocked_count + worker->paused_count);
     metric_set(worker->metrics, METRIC_PROXY_INFLIGHT, worker->requests - worker->free_count);
 }
 

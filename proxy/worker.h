@@ -57,6 +57,7 @@ struct proxy_worker {
     struct list clients;
     uint32_t client_count;
     uint32_t blocked_count;    /* of them, those whose command waits at a backend */
+    uint32_t paused_count;     /* those that wait for the end of CLIENT PAUSE */
     struct list closed;        /* clients freed at the turn's end */
     struct client_walk *walks; /* over `clients` that are under way, the innermost first */
 

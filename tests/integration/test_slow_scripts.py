@@ -390,6 +390,27 @@ def _(run):
         check_equal(paused(cluster.backends[0].addresses[0]), want, 'replies')
 
 
+@suite.case('through the proxy clients that wait for the end of CLIENT PAUSE count as blocked')
+def _(run):
+    with Cluster(backends=1, partitions=3, proxies=1, proxy_options={'proxy': {'workers': '2'}}) as cluster:
+        for proto in (2, 3):
+            with cluster.connect(proto=proto, timeout=60) as client:
+
+                def blocked(count, client=client):
+                    return b'blocked_clients:%d\r' % count in client.get('INFO', 'clients')
+
+                check_equal(text(client.get('CLIENT', 'PAUSE', '600000', 'WRITE')), b'OK', 'CLIENT PAUSE')
+                waiting = [cluster.connect(proto=proto, timeout=60) for _ in range(6)]
+                for i, connection in enumerate(waiting):
+                    connection.send('SET', 'k%d' % i, 'v')
+                wait_for(lambda blocked=blocked: blocked(6), 'six clients that wait', 20)
+                check_equal(text(client.get('CLIENT', 'UNPAUSE')), b'OK', 'CLIENT UNPAUSE')
+                for connection in waiting:
+                    check_equal(connection.read(), ('+', b'OK'), 'SET')
+                    connection.close()
+                wait_for(lambda blocked=blocked: blocked(0), 'no client that waits', 20)
+
+
 # ---- through the proxy ---------------------------------------------------------------------------------------------
 
 def three_shards():
