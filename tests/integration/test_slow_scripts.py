@@ -193,7 +193,7 @@ def _(run):
             with Connection(address, 60, 2) as late:
                 check_equal(text(late.get('SCREE', 'AUTH', 'guess')), b"WRONGPASS this is not the cluster's secret", 'a wrong secret')
                 check_equal(text(late.get('SCRIPT', 'KILL')), b'NOAUTH Authentication required.', 'without a password')
-                for words in (('SCREE', 'AUTH', cluster.secret), ('SCREE', 'USE', '', '3')):
+                for words in (('SCREE', 'AUTH', cluster.secret), ('SCREE', 'USE', 'name', '3')):
                     check_equal(text(late.get(*words)), b'OK', ' '.join(words))
                 check_equal(text(late.get('SCRIPT', 'KILL')), NOTBUSY, 'from another namespace')
                 check_equal(text(late.get('SCREE', 'USE', '', '3')), b'OK', 'SCREE USE')
