@@ -170,7 +170,6 @@ static void select_try(struct client *client, struct request *request, uint8_t d
 
 void local_select(struct client *client, struct request *request, struct reply *reply)
 {
-    enum { DATABASES = 16 };
     int64_t db;
     if (!number_parse_int64(request_argv(request)[1], &db)) {
         reply_code(reply, ERR_NOT_INTEGER);

@@ -65,7 +65,6 @@ bool monitor_refuses(struct client *client, const struct command *command)
 static uint8_t db_of(const struct client *client, const struct command *command,
                      const struct bytes *argv)
 {
-    enum { DATABASES = 16 };
     int64_t db;
     bool moves = command->id == COMMAND_select && number_parse_int64(argv[1], &db) && db >= 0 &&
                  db < DATABASES;

@@ -23,6 +23,8 @@ struct namespace;
 struct namespaces;
 struct table;
 
+enum { DATABASES = 16 }; /* that SELECT takes; a backend may have fewer (its option `databases`) */
+
 struct place {
     uint32_t refs;
     uint32_t clients;              /* sessions of this worker that are here */

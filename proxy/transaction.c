@@ -17,9 +17,8 @@
 #include <stdlib.h>
 
 enum {
-    REFERENCE_MIN = 16 * 1024, /* a queued frame this long is referenced in its block, not copied */
-    DB_MAX = 255,
-};
+    REFERENCE_MIN = 16 * 1024
+}; /* a queued frame this long is referenced in its block, not copied */
 
 /* The proxy's own commands of an EXEC, while they run. */
 struct own_run {
@@ -203,7 +202,7 @@ static bool check_queueable(struct client *client, const struct frame *frame,
 static void note_select(struct client_transaction *transaction, const struct frame *frame)
 {
     int64_t db;
-    if (!number_parse_int64(frame_arg(frame, 1), &db) || db < 0 || db > DB_MAX)
+    if (!number_parse_int64(frame_arg(frame, 1), &db) || db < 0 || db >= DATABASES)
         return; /* the shard will say what is wrong */
     transaction->has_select = true;
     transaction->db = (uint8_t)db;

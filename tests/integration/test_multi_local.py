@@ -69,6 +69,20 @@ def _(run):
         check_equal(client.get('PING'), b'PONG')
 
 
+@suite.case('a SELECT that fails inside MULTI leaves the client where it was')
+def _(run):
+    with Cluster(backends=1, partitions=3) as cluster, cluster.connect() as client:
+        client.get('SET', 'k', '0')
+        replies = transaction(client, ['SELECT', '99'], ['SELECT', '-1'], ['SELECT', 'x'], ['GET', 'k'])
+        check(all(isinstance(reply, ReplyError) for reply in replies[:3]) and replies[3] == b'0', replies)
+        check_equal(client.get('GET', 'k'), b'0')
+        replies = transaction(client, ['SELECT', '3'], ['SET', 'k', '3'], ['SELECT', '99'], ['GET', 'k'])
+        check(isinstance(replies[2], ReplyError) and replies[3] == b'3', replies)
+        check_equal(client.get('GET', 'k'), b'3')
+        client.get('SELECT', '0')
+        check_equal(client.get('GET', 'k'), b'0')
+
+
 @suite.case('in one transaction with keys they are refused, and so is what no transaction may have')
 def _(run):
     with Cluster(backends=1, partitions=3) as cluster, cluster.connect() as client:
