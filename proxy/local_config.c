@@ -133,11 +133,16 @@ static void get_done(struct client *client, struct request *request, struct repl
 
 void local_config_get(struct client *client, struct request *request, struct reply *reply)
 {
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
     (void)client;
-    (void)reply;
+    for (uint32_t i = 2; i < argc; i++)
+        if (!glob_is_bounded(argv[i])) {
+            reply_errorf(reply, "ERR pattern is longer than %d bytes", GLOB_PATTERN_MAX);
+            return;
+        }
     request_keep(request);
-    request_fan_out(request, NULL, SHARDS_ANY, request_argv(request), request_argc(request),
-                    get_done);
+    request_fan_out(request, NULL, SHARDS_ANY, request_argv(request), argc, get_done);
 }
 
 /* ---- SET: which names are whose ---- */

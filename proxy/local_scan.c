@@ -139,7 +139,8 @@ static const struct shard_reply *measure_page(struct request *request, uint32_t 
         const struct shard_reply *answer = request_reply(request, (*used)++);
         struct resp_value head;
         size_t pos;
-        if (!page_open(answer, cursor, &pos) || !resp_value_next(answer->frame, &pos, &head))
+        if (!page_open(answer, cursor, &pos) || !resp_value_next(answer->frame, &pos, &head) ||
+            head.type != '*' || head.is_null)
             return answer;
         *keys += head.count;
         if (!is_end(*cursor))

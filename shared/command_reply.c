@@ -333,6 +333,10 @@ void command_reply_list(struct reply *reply, const struct bytes *argv, uint32_t 
         reply_code(reply, ERR_SYNTAX);
         return;
     }
+    if (filter.has_pattern && !glob_is_bounded(filter.pattern)) {
+        reply_errorf(reply, "ERR pattern is longer than %d bytes", GLOB_PATTERN_MAX);
+        return;
+    }
     int64_t count = 0;
     for (int id = 1; id < COMMAND_COUNT; id++)
         count += filter_passes(&filter, command_of((enum command_id)id));

@@ -88,6 +88,9 @@ static int64_t get_options(struct call *call, struct reply *reply)
 
 void cmd_config_get(struct call *call)
 {
+    for (uint32_t i = 2; i < call->argc; i++)
+        if (!call_pattern(call, i))
+            return;
     reply_map(&call->reply, get_parameters(call, NULL) + get_options(call, NULL));
     get_parameters(call, &call->reply);
     get_options(call, &call->reply);

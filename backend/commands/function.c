@@ -420,7 +420,9 @@ static bool read_list(struct call *call, struct bytes *pattern, bool *with_code)
                 call_error_text(call, "ERR library name argument was not given");
                 return false;
             }
-            *pattern = call->argv[++i];
+            if (!call_pattern(call, ++i))
+                return false;
+            *pattern = call->argv[i];
         } else {
             call_errorf(call, "ERR Unknown argument %.*s", (int)call->argv[i].len,
                         call->argv[i].data);

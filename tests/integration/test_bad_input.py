@@ -178,7 +178,10 @@ def _(run):
                     check_equal(connection.get('SSCAN', 's', '0', 'MATCH', pattern), [b'0', []], name)
                     check_equal(connection.get('KEYS', pattern), [], name)
                 longer = b'*?' + b'a' * 16384
-                for words in (('KEYS', longer), ('SSCAN', 's', '0', 'MATCH', longer), ('SCAN', '0', 'MATCH', longer)):
+                for words in (('KEYS', longer), ('SSCAN', 's', '0', 'MATCH', longer), ('SCAN', '0', 'MATCH', longer),
+                              ('CONFIG', 'GET', longer), ('CONFIG', 'GET', 'maxmemory', longer),
+                              ('COMMAND', 'LIST', 'FILTERBY', 'PATTERN', longer),
+                              ('FUNCTION', 'LIST', 'LIBRARYNAME', longer)):
                     check_equal(str(connection.get(*words)), 'ERR pattern is longer than 16384 bytes', name)
                 check_equal(connection.get('KEYS', b'k' * 20000), [], name)  # it matches itself only
             with Connection(address, 20 * harness.SLOW) as connection:
