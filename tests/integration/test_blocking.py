@@ -14,6 +14,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
+import harness
 from cluster import Cluster, Oracle
 from harness import Skip, Suite, check, check_equal, wait_for
 from resp import Closed, Connection, value
@@ -562,7 +563,7 @@ def _(run):
 def _(run):
     many = 300
     with Cluster(backends=1, partitions=1, backend_options={'backend': {'tcp-backlog': 64}},
-                 proxy_options={'proxy': {'workers': 1}, 'upstream': {'connect-timeout': '500ms', 'timeout': '60s'}}) as cluster, \
+                 proxy_options={'proxy': {'workers': 1}, 'upstream': {'connect-timeout': '%dms' % (500 * harness.SLOW), 'timeout': '600s'}}) as cluster, \
             cluster.connect(timeout=60) as boss, contextlib.ExitStack() as stack:
         boss.get('SET', 'other', 'x')
         waiters = [stack.enter_context(cluster.connect(timeout=60)) for _ in range(many)]
@@ -571,7 +572,7 @@ def _(run):
         cluster.backends[0].pause()
         for waiter in waiters:
             waiter.send('BLPOP', 'k', 0)
-        time.sleep(1.5)  # longer than a connection may take to open
+        time.sleep(1.5 * harness.SLOW)  # longer than a connection may take to open
         cluster.backends[0].resume()
         wait_for(lambda: b'blocked_clients:%d\r' % many in boss.get('INFO', 'clients'), 'all to wait', 60)
         boss.get('RPUSH', 'k', *range(many))

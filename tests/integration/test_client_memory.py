@@ -53,7 +53,7 @@ def fields(connection, number):
 def answers(cluster):
     """A new client is served soon."""
     try:
-        with Connection(cluster.proxies[0].address, 2 * harness.SLOW) as client:
+        with Connection(cluster.proxies[0].address, 10 * harness.SLOW) as client:
             return client.get('SET', 'good', 'x') == b'OK'
     except (OSError, Closed):
         return False
@@ -129,14 +129,14 @@ def _(run):
 
 @suite.case('who does not log in within login-timeout is closed, at the proxy and at a backend; others stay')
 def _(run):
-    password = {'requirepass': 'pw', 'login-timeout': '1s'}
+    password = {'requirepass': 'pw', 'login-timeout': '%dms' % (1000 * harness.SLOW)}
     with Cluster(backends=1, partitions=1, backend_options={'backend': password}, proxy_options={'proxy': password}) as cluster:
         for name, address in (('proxy', cluster.proxies[0].address), ('partition', cluster.backends[0].addresses[0])):
             with Connection(address) as good, Connection(address) as silent:
                 check_equal(good.get('AUTH', 'pw'), b'OK', name)
-                reply = silent.read(timeout=60)
+                reply = silent.read(timeout=60 * harness.SLOW)
                 check(reply[0] == '-' and b'login-timeout' in reply[1], '%s: %r' % (name, reply))
-                silent.read_until_closed(60)
+                silent.read_until_closed(60 * harness.SLOW)
                 check_equal(good.get('SET', 'k', name), b'OK', name)
                 check_equal(good.get('GET', 'k'), name.encode(), name)
     options = {'proxy': {'login-timeout': '1ms'}}
@@ -250,7 +250,7 @@ class Liar:
 
 @suite.case('a reply of a shard that does not end takes no memory, and clients of other shards are served meanwhile')
 def _(run):
-    options = {'proxy': {'workers': 1, 'client-output-limit': '4mb'}, 'upstream': {'timeout': '3s'}}
+    options = {'proxy': {'workers': 1, 'client-output-limit': '4mb'}, 'upstream': {'timeout': '%dms' % (3000 * harness.SLOW)}}
     with Cluster(backends=1, partitions=2, proxy_options=options) as cluster:
         proxy, liar = cluster.proxies[0], Liar()
         with open(cluster.shards_path) as file:

@@ -8,6 +8,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
+import harness
 from cluster import Cluster, metric, scan_all, slot_of
 from harness import Suite, check, check_equal, wait_for
 from resp import Connection, ReplyError, value
@@ -251,7 +252,7 @@ def _(run):
     def namespaces(after):
         return {'gone_*': {'token': 'token-gone', 'ephemeral': 'yes', 'ephemeral-after': after}}
 
-    cluster = Cluster(backends=2, partitions=1, proxies=2, namespaces=namespaces('1s'))
+    cluster = Cluster(backends=2, partitions=1, proxies=2, namespaces=namespaces('%dms' % (1000 * harness.SLOW)))
     cluster.proxies[1].namespaces = namespaces('1h')
     with cluster:
         def enter_by(proxy, name):
@@ -278,7 +279,7 @@ def _(run):
                 with enter_by(0, each) as leaver:
                     wait_for(lambda: leaver.call('DBSIZE')[0] == ':', 'the shards to be back')
             wait_for(lambda: dropped(name), 'the other namespace to be dropped')
-            time.sleep(2)  # the kept one would have been tried at about the same time
+            time.sleep(2 * harness.SLOW)  # the kept one would have been tried at about the same time
             check(not dropped('gone_kept'), 'it was dropped')
             check_equal(keeper.call('DBSIZE'), (':', b'20'), 'DBSIZE')
         keeper.close()

@@ -9,6 +9,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
+import harness
 from cluster import Cluster, Oracle
 from harness import Suite, check, check_equal, wait_for
 from resp import Connection
@@ -315,9 +316,10 @@ def _(run):
             backend = cluster.backends[0]
             client, address = set_up(cluster, '1000000000' if how == 'SIGTERM early' else '20')
             client.get('SET', 'k', 'old')
-            slow = Background(address, 'EVAL', WRITES_FOREVER, '1', 'k', before=[('SET', 'before', '1')])
+            script = 'redis.log(redis.LOG_WARNING, "it runs") ' + WRITES_FOREVER
+            slow = Background(address, 'EVAL', script, '1', 'k', before=[('SET', 'before', '1')])
             if how == 'SIGTERM early':
-                time.sleep(0.2)
+                wait_for(lambda backend=backend: b'it runs' in backend.log(), 'the script to run', 60)
             else:
                 wait_busy(client)
             check_equal(text(client.get('SHUTDOWN')), BUSY_SCRIPT, 'SHUTDOWN') if how == 'SHUTDOWN' else None
@@ -357,8 +359,8 @@ def paused(address):
         with Connection(address, 60, proto) as client:
             client.call('FLUSHALL')
             client.call('CONFIG', 'RESETSTAT')
-            client.call('SET', 'gone', 'v', 'PX', '300')
-            shown.append(client.pipeline([('MULTI',), ('SET', 'a', '1'), ('PEXPIRE', 'a', '-1'), ('CLIENT', 'PAUSE', '600000', 'WRITE'),
+            # In one packet, so that the pause begins before the key expires, however slow the machine is.
+            shown.append(client.pipeline([('SET', 'gone', 'v', 'PX', '500'), ('MULTI',), ('SET', 'a', '1'), ('PEXPIRE', 'a', '-1'), ('CLIENT', 'PAUSE', '600000', 'WRITE'),
                                           ('SET', 'b', '1'), ('EXISTS', 'a'), ('EXEC',)]))
             waiting = [Connection(address, 60, proto) for _ in range(3)]
             for connection, words in zip(waiting, (('SET', 'c', '1'), ('EVAL', 'return redis.call("set", KEYS[1], 1)', '1', 'd'),
@@ -413,8 +415,12 @@ def _(run):
 
 # ---- through the proxy ---------------------------------------------------------------------------------------------
 
+UPSTREAM_TIMEOUT_S = 2 * harness.SLOW
+
+
 def three_shards():
-    return Cluster(backends=1, partitions=3, proxies=1, proxy_options={'proxy': {'workers': '1'}, 'upstream': {'timeout': '2s'}})
+    return Cluster(backends=1, partitions=3, proxies=1, proxy_options={
+        'proxy': {'workers': '1'}, 'upstream': {'timeout': '%dms' % (1000 * UPSTREAM_TIMEOUT_S)}})
 
 
 @suite.case('through the proxy a slow script makes no dead shard: others get BUSY, writes before it are answered, KILL gets through')
@@ -432,7 +438,7 @@ def _(run):
             load = Background(proxy, 'GET', slow_key, before=[('SET', slow_key, 'v')] * 20000, proto=proto)
             wait_for(lambda: text(others[0].get('GET', slow_key)) == BUSY_SCRIPT, 'BUSY', 30)
             begun = time.monotonic()
-            while time.monotonic() - begun < 6:  # upstream-timeout, and twice that without a byte
+            while time.monotonic() - begun < 3 * UPSTREAM_TIMEOUT_S:  # upstream-timeout, and twice that without a byte
                 for client in others:
                     check_equal(text(client.get('GET', slow_key)), BUSY_SCRIPT, 'GET')
                     check_equal(text(client.get('SET', slow_key, 'x')), BUSY_SCRIPT, 'SET')

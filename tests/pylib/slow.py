@@ -2,6 +2,7 @@
 
 import threading
 
+import harness
 from harness import check, wait_for
 from resp import Connection, ReplyError
 
@@ -24,7 +25,7 @@ class Background:
 
     def __init__(self, address, *words, before=(), proto=2):
         self.replies = []
-        self.connection = Connection(address, 60, proto)
+        self.connection = Connection(address, 60 * harness.SLOW, proto)
         self.count = len(before) + 1
         self.connection.send_many(list(before) + [words])
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -36,7 +37,7 @@ class Background:
 
     def finish(self):
         """The last reply."""
-        self.thread.join(60)
+        self.thread.join(60 * harness.SLOW)
         check(not self.thread.is_alive(), 'the command did not end')
         check(len(self.replies) == self.count, 'only %d of %d replies came' % (len(self.replies), self.count))
         self.connection.close()
