@@ -84,8 +84,10 @@ int functions_load(struct partition *partition, struct bytes name)
     int err = overlay_iter_valid(iter) && scripts_running(partition->scripts) ? ERR_NOT_FOUND : OK;
     for (; err == OK && overlay_iter_valid(iter); overlay_iter_next(iter))
         load_row(scripts, overlay_iter_value(iter));
-    if (overlay_iter_failed(iter))
+    if (overlay_iter_failed(iter)) {
         err = ERR_STORE;
+        libraries_forget(scripts); /* the next attempt loads all of them again */
+    }
     overlay_iter_free(iter);
     arena_fini(&arena);
     functions_set_loaded(scripts, err == OK);

@@ -125,6 +125,8 @@ bool functions_are_loaded(const struct scripts *scripts);
 void functions_set_loaded(struct scripts *scripts, bool is_loaded);
 /* After a batch was lost: libraries are loaded anew when they are needed. */
 void functions_forget(struct script_set *set);
+/* Frees the list of libraries; their rows stay. */
+void libraries_forget(struct scripts *scripts);
 /* Deletes the rows of the namespace. */
 void functions_delete_rows(struct partition *partition, struct bytes name);
 struct library *functions_first(const struct scripts *scripts);

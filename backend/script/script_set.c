@@ -195,9 +195,11 @@ void functions_forget(struct script_set *set)
     void *scripts;
     size_t cursor = 0;
     if (set->running)
-        return; /* it may be one of them that runs */
-    while (table_next(set->names, &cursor, &name, &scripts))
+        return; /* the running script may be one of these functions */
+    while (table_next(set->names, &cursor, &name, &scripts)) {
         forget_state(scripts, SCRIPT_FUNCTION);
+        functions_set_loaded(scripts, false); /* also where there were no libraries, and so no state */
+    }
 }
 
 bool functions_are_loaded(const struct scripts *scripts)

@@ -80,8 +80,6 @@ struct script_vm *vm_of(lua_State *lua);
 struct script_vm *scripts_state(struct scripts *scripts, enum script_kind kind);
 /* Frees states of other namespaces when all of this kind take too much. */
 void scripts_make_room(struct scripts *scripts, enum script_kind kind);
-/* Frees the list of libraries. */
-void libraries_forget(struct scripts *scripts);
 /* Memory outside of Lua that counts towards the state's limit. */
 void vm_count(struct script_vm *vm, ptrdiff_t bytes);
 /* luaL_loadbuffer that takes no bytecode. */
