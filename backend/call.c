@@ -18,7 +18,7 @@ void call_limit_reply(struct call *call)
     out_limit(call->reply.out, call->begun + call->partition->settings->config.reply_limit_bytes);
 }
 
-/* What was replied so far is dropped. The error has room whatever reply-limit says; returns what that was. */
+/* Drops the reply so far, and lifts its limit so that the error fits; returns the limit. */
 static size_t error_begin(struct call *call)
 {
     struct out *out = call->reply.out;
@@ -38,7 +38,7 @@ void call_error_again(struct call *call, const char *text)
 
 void call_error_text(struct call *call, const char *text)
 {
-    if (out_is_over(call->reply.out)) /* what the handler met is a consequence */
+    if (out_is_over(call->reply.out)) /* any error of the handler follows from that */
         text = error_text(ERR_REPLY_LIMIT);
     if (!overlay_is_cold(call->partition->overlay))
         stats_error(call->partition->stats, text);

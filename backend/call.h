@@ -41,7 +41,7 @@ struct call {
  * effects back. */
 void call_error(struct call *call, enum error error);
 void call_error_text(struct call *call, const char *text);
-/* The same for an error that errorstats count already. */
+/* call_error_text for an error that errorstats have counted already. */
 void call_error_again(struct call *call, const char *text);
 void call_errorf(struct call *call, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Redis' "wrong number of arguments for '...' command", for counts the table cannot know. */

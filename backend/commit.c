@@ -46,8 +46,8 @@ struct commit {
     bool unsynced;    /* something was written since the last sync */
     bool sync_is_due; /* everysec: the second was over while a batch was written */
     bool disk_is_low;
-    bool has_failed; /* the job under way, which commit_turn is to learn */
-    bool retry_is_due;
+    bool has_failed;                  /* the job failed; commit_turn handles it */
+    bool retry_is_due;                /* commit_turn tries to recover */
     bool fills_layer;                 /* the batch is the last of its layer */
     uint64_t current_ms, settling_ms; /* wall clock, when the layers began; 0: they are empty */
     uint64_t layer_logged;            /* the last batch of the settling layer, in the log */
@@ -258,8 +258,8 @@ void commit_set_durability(struct commit *commit, enum durability durability)
         timer_stop(commit->timer);
 }
 
-/* What takes effects back, or reads anew what memory holds, may not happen under a command, and a slow script serves
- * events: so it waits for the end of the turn. */
+/* Handles failures that events have noted. Doing so rolls back effects and reads memory's contents anew, which must not
+ * happen while a command runs; a slow script lets the loop serve events, so they are handled at the end of the turn. */
 static void meet_failures(struct commit *commit)
 {
     if (commit->has_failed) {

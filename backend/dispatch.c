@@ -20,8 +20,8 @@
 
 enum {
     AS_ARGS = 4, /* SCREE AS NAME RULES, before the command */
-    QUEUED_REPLY_MIN =
-        256, /* reply-limit leaves each command of EXEC so much: reads do not make writes fail */
+    /* Bytes that the reply of each command of EXEC may always have: long replies before it do not make a write fail. */
+    QUEUED_REPLY_MIN = 256,
 };
 
 static handler_fn *const handlers[COMMAND_COUNT] = {
@@ -191,7 +191,7 @@ static bool gate_subscriber(struct call *call)
     return false;
 }
 
-/* A slow script runs: all but a few commands have to come back later. */
+/* While a slow script runs, only commands with CMD_ALLOW_BUSY are served; others get BUSY. */
 static bool gate_busy(struct call *call)
 {
     const struct script_set *scripts = call->partition->scripts;
@@ -459,7 +459,7 @@ static bool is_http(const struct bytes *argv)
     return bytes_is(argv[0], "post") || bytes_is(argv[0], "host:");
 }
 
-/* While a script is on the stack: its savepoints and what it observed stay as they are. */
+/* Runs a command while a script is on the stack. It sets no savepoint and observes nothing: those are the script's. */
 static void run_busy(struct call *call)
 {
     call->space = session_space(call->session);
@@ -468,7 +468,7 @@ static void run_busy(struct call *call)
     account(call);
 }
 
-/* What passed the gates. False: the request must wait, and nothing happened. */
+/* Runs or queues a command that passed the gates. False: the request must wait, and nothing happened. */
 static bool act(struct call *call)
 {
     session_pause(call->session, is_paused(call) && call->partition->paused_until_ms);
@@ -484,7 +484,8 @@ static bool act(struct call *call)
     return true;
 }
 
-/* The session's reply. Where other sessions are served before it is complete it is written aside. */
+/* Where the session's reply is written. While a script runs other sessions are served, and what lies in the stream may
+ * be sent at any moment: the reply of a script, and replies beside one, are written to `aside` until they are complete. */
 static struct out *begin_reply(struct session *session, const struct command *command,
                                struct out *aside)
 {

@@ -71,7 +71,7 @@ struct stream_id {
     uint64_t seq;
 };
 
-/* What was in the front of a stream's first node that is gone (stream_node.h); no entries: nothing is known to be. */
+/* The removed front of a stream's first node (stream_node.h); no entries: none was removed, or it is not known. */
 struct stream_node {
     struct stream_id master; /* of the node's first entry */
     uint64_t bytes;

@@ -20,7 +20,7 @@ struct session;
 enum message_flag {
     MESSAGE_BEFORE = 0, /* when the receiver is the sender: it stands before the reply */
     MESSAGE_AFTER = 1,  /* behind the reply */
-    MESSAGE_KEPT = 2,   /* it is sent even if the command fails, or is taken back */
+    MESSAGE_KEPT = 2,   /* it is sent even if the command fails or is rolled back */
     MESSAGE_DONE = 4, /* its command succeeded, in a script: it is sent even if the script fails */
 };
 
@@ -44,8 +44,8 @@ void message_send(struct messages *messages, struct session *to, struct block *f
                   unsigned flags);
 /* A command failed: drops what came behind the first `count`, except what is to be kept. */
 void messages_cut(struct messages *messages, uint32_t count);
-/* A script's effects were taken back: drops what came behind the first `count`, whether its command succeeded or not,
- * except what is to be kept. */
+/* A script's effects were rolled back: drops all messages behind the first `count` but those with MESSAGE_KEPT, also
+ * those of commands that succeeded. */
 void messages_take_back(struct messages *messages, uint32_t count);
 /* Drops all that came behind the first `count`: the command is taken back. */
 void messages_drop(struct messages *messages, uint32_t count);

@@ -372,7 +372,7 @@ uint64_t overlay_observed(const struct overlay *overlay)
     uint64_t newest = overlay->observed_reads > overlay->observed_writes ? overlay->observed_reads
                                                                          : overlay->observed_writes;
     if (newest == overlay->batch->ticket && overlay->batch->effects == 0)
-        newest--; /* a command read its own effects, which were rolled back: this batch may never be written */
+        newest--; /* the effects it read were its own and are rolled back: this batch may never be written */
     return newest >= oldest ? newest : 0;
 }
 

@@ -71,9 +71,10 @@ void overlay_rollback(struct overlay *overlay);
 void overlay_attempt_begin(struct overlay *overlay);
 /* !is_good: takes back every effect since it began. */
 void overlay_attempt_end(struct overlay *overlay, bool is_good);
-/* A script begins: its effects may be taken back as one, whatever savepoints and attempts begin and end meanwhile. */
+/* A script begins: until overlay_script_end its effects can be rolled back as one. Savepoints set in between keep the
+ * undo log. */
 void overlay_script_begin(struct overlay *overlay);
-/* !is_good: takes back every effect since it began. A new savepoint is set either way. */
+/* !is_good: rolls back every effect since overlay_script_begin. A new savepoint is set either way. */
 void overlay_script_end(struct overlay *overlay, bool is_good);
 /* Changes whenever effects were taken back, or the store is not what it was: what was derived from rows that were
  * read before may be wrong. */

@@ -82,8 +82,8 @@ struct overlay {
     struct mark savepoint;
     bool is_attempt;
     struct mark attempt; /* where it began */
-    bool is_script;      /* one runs: its undo log is kept */
-    struct mark script;  /* where it began */
+    bool is_script;      /* a script runs: savepoints keep the undo log */
+    struct mark script;  /* where the script began */
 };
 
 /* What was read comes from the batch with this ticket, and may be taken back until that is durable. */

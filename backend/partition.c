@@ -220,7 +220,7 @@ static void close_idle(struct partition *partition)
     }
 }
 
-/* Whoever has no password must not keep a connection. */
+/* Closes connections that have not logged in within login-timeout. */
 static void close_without_login(struct partition *partition)
 {
     const struct settings *settings = partition->settings;

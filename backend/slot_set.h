@@ -1,11 +1,11 @@
 /*
  * slot_set.h - which slots a proxy's shard map gives to this partition.
  *
- *   proxy ── SCREE SLOTS "0-5460 7000" ──► session ──► slot set, one for all sessions that were told the same
+ *   proxy ── SCREE SLOTS "0-5460 7000" ──► session ──► slot set, shared by all sessions with the same slots
  *   keyspace_open(key) ─► is the key's slot in the session's set? ─► no: an error, the key is on another shard
  *
- * Proxies send requests by the keys that stand in them. What only the partition sees, the keys of a script or those
- * that SORT's patterns name, may belong to another shard, where they would be missing or, once written, lost here.
+ * A proxy chooses the shard by the keys in the request. It does not see the keys that a script makes up or that SORT's
+ * patterns name: they may belong to another shard. Read here they would be missing, written here lost.
  */
 #pragma once
 

@@ -81,9 +81,9 @@ struct space_set {
     size_t undo_count;
     size_t savepoint; /* undo_count there */
     bool is_attempt;
-    bool is_script;          /* one runs: its undo log is kept */
-    size_t script;           /* undo_count where it began */
-    uint64_t changes_script; /* those that its bad end leaves */
+    bool is_script;          /* a script runs: savepoints keep the undo log */
+    size_t script;           /* undo_count when the script began */
+    uint64_t changes_script; /* `changes` when the script began */
     size_t undo_cap;
     space_swapped_fn *on_swap; /* NULL: none */
     void *swap_owner;
@@ -366,7 +366,7 @@ static struct undo *undo_add(struct space_set *set)
     return &set->undo[set->undo_count++];
 }
 
-/* Of the map in memory; its row is the overlay's to take back. */
+/* Swaps two databases in the map in memory. The map's row is rolled back by the overlay. */
 static struct database_map *swap_places(struct space_set *set, struct bytes name, uint8_t a,
                                         uint8_t b)
 {
@@ -425,7 +425,7 @@ static void counter_add(struct space_set *set, struct counter *counter, int64_t 
     holder->dirty_count++;
 }
 
-/* Counts so that it can be taken back. */
+/* Changes a counter, and notes the change in the undo log. */
 static void count(struct space_set *set, struct counter *counter, int64_t keys, int64_t expires)
 {
     counter_add(set, counter, keys, expires);

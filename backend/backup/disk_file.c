@@ -95,8 +95,8 @@ static bool write_all(int fd, const char *from, size_t len)
     return true;
 }
 
-/* A regular file, opened for reading; -1 and an errno. Neither does a pipe of that name hold up the thread, nor does a
- * symbolic link lead elsewhere: whoever can put files into a backup's directory can put these there too. */
+/* A regular file, opened for reading; -1 and an errno. A pipe would block the thread, and a symbolic link would lead
+ * out of the backup: both are refused, because other users may be able to write into a backup's directory. */
 static int open_regular(const char *path, struct stat *found)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);

@@ -4,7 +4,7 @@
  *   CF_SYSTEM   'f' | library name                        → its code: of the default namespace
  *               'F' | u8 ns_len | namespace | library name → its code
  *
- * A namespace's libraries are loaded when they are first needed, and again when its Lua state had to go.
+ * A namespace's libraries are loaded when they are first needed, and again after its Lua state was freed.
  */
 #include "backend/script/script.h"
 
@@ -281,7 +281,7 @@ static bool read_payload(struct call *call, struct library **list, char *error, 
     return true;
 }
 
-/* The function of `a` whose name `b` has too; NULL: none. */
+/* The name of a function that both libraries have; NULL: none. */
 static const char *shared_name(const struct library *a, const struct library *b)
 {
     for (const struct function *f = a->functions; f; f = f->next)

@@ -81,14 +81,14 @@ void cmd_scree_slots(struct call *call)
     reply_ok(&call->reply);
 }
 
-/* When a database was used last. Before we started others may have used it: that counts as now then. */
+/* When the database was last used. Uses before this process started are not known, so its start counts as one. */
 static uint64_t used_ms(const struct call *call, const struct space *space)
 {
     uint64_t up_ms = loop_mono_ms(call->partition->loop) - call->partition->server->started_mono_ms;
     return space->used_ms ? space->used_ms : call->now_ms - up_ms;
 }
 
-/* SCREE KEEP ms: a proxy has clients in the namespace, and says so again before this time is over. */
+/* SCREE KEEP ms: a proxy has clients in the namespace, which must not be dropped for this time. */
 void cmd_scree_keep(struct call *call)
 {
     int64_t keep_ms;

@@ -107,7 +107,7 @@ static bool options_parse(struct call *call, bool may_store, struct sort *sort)
     return true;
 }
 
-/* What is sorted is in memory, as a reply is: reply-limit holds for it too. */
+/* SORT holds its elements in memory, so reply-limit bounds them too. False: an error was replied. */
 static bool has_room(struct call *call, struct sort *sort, size_t len)
 {
     sort->bytes += len;

@@ -1,5 +1,5 @@
 /*
- * stream_node.c - how large a node of Redis is with one more entry.
+ * stream_node.c - how large Redis' node of a stream is with one more entry.
  *
  * The sizes are those of a listpack: each element is its encoding, and its length once more behind it.
  */
@@ -45,7 +45,7 @@ static uint64_t text_bytes(struct bytes text)
     return element_bytes(text.len + (text.len < 64 ? 1 : text.len < 4096 ? 2 : 5));
 }
 
-/* What of an entry's strings counts: how many, their bytes as they are and as elements, and which fields they are. */
+/* Measures of an entry's strings: number of fields, bytes as text and as listpack elements, hash of the field names. */
 struct measure {
     uint32_t fields;
     uint32_t fields_hash;
@@ -103,7 +103,7 @@ bool stream_node_add(struct stream_node *node, const struct stream_node_limits *
     struct measure measure;
     measure_row(row, &measure);
     bool is_new = !has_room(node, limits, &measure);
-    if (is_new) /* its master entry tells the fields of its first */
+    if (is_new) /* its master entry holds the field names of its first entry */
         *node = (struct stream_node){
             .master = id,
             .fields_hash = measure.fields_hash,

@@ -5,7 +5,7 @@
  *   node      ────────┴───────┴────        entries, or no room for its strings in stream-node-max-bytes
  *
  * Redis keeps a stream in nodes, each a listpack, and with "~" removes whole ones. Here entries are rows, and nodes are
- * counted out from the first entry when somebody trims. For a first node whose front is gone the metadata row keeps what
+ * counted from the first entry on at each trim. For a first node whose front is gone the metadata row keeps what
  * that front had (struct stream_node). Entries that XDEL took out of the middle are not counted, as Redis would.
  */
 #pragma once

@@ -92,13 +92,13 @@ struct rough {
     const struct trim *trim;
     int64_t size;    /* entries of the stream */
     int64_t limit;   /* 0: none */
-    int64_t to_go;   /* of the nodes that are done with */
-    int64_t live;    /* entries of the node at hand, so far */
-    bool is_stopped; /* the node at hand may not go: only its size is asked now */
-    int64_t more;    /* rows that are still looked at then */
+    int64_t to_go;   /* entries of whole nodes that will be removed */
+    int64_t live;    /* entries of the current node, so far */
+    bool is_stopped; /* the current node stays: only its size is still wanted */
+    int64_t more;    /* rows that may still be read for that */
 };
 
-/* How many entries LIMIT, or without it Redis, lets go. */
+/* How many entries may be removed at most: LIMIT, or Redis' default. */
 static int64_t limit_of(const struct call *call, const struct trim *trim)
 {
     if (trim->limit_given)
@@ -109,7 +109,7 @@ static int64_t limit_of(const struct call *call, const struct trim *trim)
     return node > LIMIT_ROUGH_MAX / NODES_ROUGH ? LIMIT_ROUGH_MAX : node * NODES_ROUGH;
 }
 
-/* May the node at hand still go, with one more entry of this id? */
+/* May the current node still be removed, with one more entry of this id? */
 static bool may_go(const struct rough *rough, struct stream_id id)
 {
     int64_t going = rough->to_go + rough->live + 1;
@@ -121,7 +121,7 @@ static bool may_go(const struct rough *rough, struct stream_id id)
            rough->size - going >= rough->trim->length;
 }
 
-/* Can there be a node that goes? Without looking at a row. */
+/* Could a whole node be removed? Answers from the metadata, without reading a row. */
 static bool rough_finds_work(const struct metadata *meta, const struct trim *trim)
 {
     if (meta->size == 0)
@@ -180,8 +180,8 @@ static int64_t entries_to_go(struct call *call, struct entry *entry, const struc
 
 /* ---- taking them out ---- */
 
-/* Ids of the first entries, as many as fit in SINGLES_MAX, and of the last that goes; what goes is noted as the front of
- * its node. False: the store failed. */
+/* Reads the first `count` entries, which will be removed: returns the ids of as many as fit in SINGLES_MAX, and the id of
+ * the last one, and notes them as the removed front of their node. False: the store failed. */
 static bool look_at_first(struct call *call, struct entry *entry, int64_t count,
                           struct stream_id ids[SINGLES_MAX], struct stream_id *last)
 {

@@ -202,7 +202,7 @@ static bool is_index(double key)
     return key >= 1 && floor(key) == key;
 }
 
-/* How many items the table at the top has as an array; 0: it is an object. */
+/* Number of items when the table at the top is an array; 0: it is an object. */
 static int array_length(const struct encoder *encoder)
 {
     const struct cjson_settings *settings = encoder->settings;

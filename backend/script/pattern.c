@@ -432,7 +432,7 @@ static int string_match(lua_State *lua)
 
 /* ---- gmatch ---- */
 
-/* Upvalues: subject, pattern, the offset to go on at. */
+/* Upvalues: subject, pattern, the offset at which the search continues. */
 static int next_match(lua_State *lua)
 {
     struct match match;

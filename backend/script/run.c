@@ -17,7 +17,7 @@
 
 #include <stdlib.h>
 
-enum { MS_MAX = INT32_MAX }; /* a longer time is none */
+enum { MS_MAX = INT32_MAX }; /* a longer busy-reply-threshold means never */
 
 /* ---- the hook ---- */
 
@@ -78,7 +78,7 @@ int run_break(lua_State *lua)
     return lua_error(lua);
 }
 
-/* The end that its time has come to. */
+/* Why the script has to end now; SCRIPT_GOES_ON: it need not. */
 static enum script_end end_due(const struct script_run *run, uint64_t now_us)
 {
     uint64_t grace_us = run->started_us + STOP_GRACE_MS * 1000ull;
@@ -90,7 +90,7 @@ static enum script_end end_due(const struct script_run *run, uint64_t now_us)
     return SCRIPT_GOES_ON;
 }
 
-/* It is over busy-reply-threshold: others are served, and one of them may end it. */
+/* The script is over busy-reply-threshold: other sessions are served, and one of them may end the script. */
 static void be_slow(struct script_run *run, uint64_t now_us)
 {
     if (!run->is_slow)
@@ -204,7 +204,7 @@ static bool is_counted(lua_State *lua)
     return is;
 }
 
-/* The value at the top, or why it is none. */
+/* Replies the value at the top, or an error when it is longer than reply-limit. */
 static void reply_value(lua_State *lua, struct script_run *run)
 {
     struct call *call = run->call;
@@ -248,7 +248,7 @@ static void begin(struct script_run *run)
     run->vm->scripts->set->running = run;
 }
 
-/* What its commands did stays, whatever came of its code, unless the run was ended. */
+/* Keeps the effects of the script's commands, also when its code failed. Only a script that was ended is rolled back. */
 static void settle(struct script_run *run)
 {
     struct call *call = run->call;
@@ -266,7 +266,7 @@ static void settle(struct script_run *run)
     if (!call->failed)
         call_error_text(call, end_text(run));
     if (run->end == SCRIPT_STOPPED)
-        session_end(call->session); /* what it sent behind the script is not run */
+        session_end(call->session); /* requests sent behind the script do not run */
 }
 
 void run_script(const struct run_start *start)

@@ -238,7 +238,7 @@ static int checked_unpack(lua_State *lua)
     return (int)count;
 }
 
-/* The memory of the state bounds it; Lua's own one repeats the empty string as often as it is told. */
+/* string.rep, bounded by the state's memory limit. Lua's own loops `count` times even for an empty string. */
 static int checked_rep(lua_State *lua)
 {
     struct script_vm *vm = vm_of(lua);

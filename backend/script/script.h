@@ -49,7 +49,7 @@ struct script_run {
     bool read_only;
     bool wrote;
     bool is_slow;        /* over busy-reply-threshold: others are served BUSY */
-    bool is_cold;        /* it needs a row from the disk: it is taken back */
+    bool is_cold;        /* it needs a row from the disk: it is rolled back and runs again */
     uint8_t end;         /* enum script_end */
     uint8_t resp;        /* redis.setresp */
     uint64_t started_us; /* monotonic */
@@ -72,18 +72,18 @@ struct scripts *scripts_of(const struct session *session);
 struct scripts *scripts_open(struct script_set *set, struct bytes name);
 /* The namespace is gone: forgets what is in memory. */
 void scripts_drop(struct script_set *set, struct bytes name);
-/* What runs now in any namespace; NULL: nothing. */
+/* The script that runs now, in any namespace; NULL: none. */
 struct script_run *scripts_running(const struct script_set *set);
-/* May the session see and kill it? It belongs to its namespace, or the session is the operator's: not a proxy's, and
- * outside of namespaces. */
+/* May the session see and kill the script? Yes if both are in the same namespace, or if the session is the operator's:
+ * outside of namespaces, and not a proxy's. */
 bool script_run_concerns(const struct script_run *run, const struct session *session);
 void scripts_save_chance(const struct scripts *scripts, struct script_chance *chance);
 void scripts_restore_chance(struct scripts *scripts, const struct script_chance *chance);
 /* A line of redis.log. */
 void scripts_log(struct script_set *set, enum log_level level, const char *text);
-/* About once a second: tells how many lines were dropped. */
+/* About once a second: logs how many lines were dropped. */
 void scripts_log_turn(struct script_set *set);
-/* The error for what may not run while it is slow. Something must run. */
+/* The BUSY error for commands that are refused while a script is slow. A script must be running. */
 const char *scripts_busy_text(const struct script_set *set);
 size_t scripts_cached(const struct scripts *scripts);
 /* Bytes of all Lua states of that kind, and of the code of libraries. */

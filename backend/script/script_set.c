@@ -4,8 +4,8 @@
  *   namespace ─► struct scripts ─┬─ eval: state of EVAL      ┐ made when first needed, freed when the states of
  *                                └─ functions: that of FCALL ┘ their kind take more than script-memory-limit
  *
- * The biggest state goes first, so a namespace that fills its own cannot push out those of others. What goes with a
- * state comes back: clients that get NOSCRIPT send EVAL again, functions are loaded from their rows.
+ * The biggest state is freed first, so a namespace that fills its own cannot push out those of others. Nothing is lost
+ * with a state: clients that get NOSCRIPT send EVAL again, and functions are loaded again from their rows.
  */
 #include "backend/overlay.h"
 #include "backend/partition.h"
@@ -29,7 +29,7 @@ struct script_set *script_set_new(struct partition *partition)
     return set;
 }
 
-/* The state of this kind goes, and all that is in it. */
+/* Frees the state of this kind, with its scripts or libraries. */
 static void forget_state(struct scripts *scripts, enum script_kind kind)
 {
     struct script_vm *vm = scripts->states[kind];
@@ -155,7 +155,7 @@ uint64_t script_set_memory(const struct script_set *set, enum script_kind kind)
 
 /* ---- states ---- */
 
-/* The namespace with the biggest state but this one; NULL: there is no other. */
+/* The namespace, other than `kept`, with the biggest state; NULL: no other has one. */
 static struct scripts *find_biggest(struct script_set *set, const struct scripts *kept,
                                     enum script_kind kind)
 {
@@ -198,7 +198,7 @@ void functions_forget(struct script_set *set)
         return; /* the running script may be one of these functions */
     while (table_next(set->names, &cursor, &name, &scripts)) {
         forget_state(scripts, SCRIPT_FUNCTION);
-        functions_set_loaded(scripts, false); /* also where there were no libraries, and so no state */
+        functions_set_loaded(scripts, false); /* also of a namespace without a state */
     }
 }
 

@@ -1,6 +1,6 @@
 /*
- * tables.c - functions of the module `table` that may run for long inside one call: they count their work, so that
- * the time limit and SCRIPT KILL end them, and refuse readonly tables.
+ * tables.c - functions of the module `table` that may run for long inside one call. They count their work, so that
+ * the time limit and SCRIPT KILL end them, and they refuse readonly tables.
  */
 #include "backend/script/vm.h"
 

@@ -32,7 +32,7 @@ struct script_vm {
     int scripts_ref;              /* of scripts: SHA-1 → {function, flags} */
     struct library *loading;      /* register_function adds to it */
     uint64_t load_until_us;       /* 0: no limit */
-    size_t spent;                 /* work since the time was looked at; vm_spend */
+    size_t spent;                 /* work since the clock was read; vm_spend */
     struct cjson_settings *cjson; /* of the module that all scripts see */
     struct {
         char *data;
@@ -41,10 +41,10 @@ struct script_vm {
     } scratch; /* text that a library function builds: part of `used` */
 };
 
-/* Between two looks at the clock: units of about ten nanoseconds, a millisecond. */
+/* Work between two reads of the clock, in units of about 10 ns: together about a millisecond. */
 enum { WORK_SLICE = 100000 };
 
-/* What a namespace has. */
+/* The scripts and functions of a namespace. */
 struct scripts {
     struct script_set *set;
     struct script_vm *states[SCRIPT_KINDS]; /* NULL: not made, or freed again */
@@ -54,15 +54,16 @@ struct scripts {
     bool is_loaded; /* `libraries` is what the rows say */
 };
 
-/* Lines of redis.log: so many a second are written, the others are counted. A line has 4 KB at most (log.c). */
+/* At most this many lines of redis.log are written per second; the others are only counted. A line has 4 KB at most
+ * (log.c). */
 enum { LOG_LINES_PER_SECOND = 100 };
 struct script_log {
-    uint64_t second_ms; /* monotonic: the second under way began */
+    uint64_t second_ms; /* monotonic: begin of the current second */
     uint32_t lines;     /* written in it */
-    uint64_t dropped;   /* not told yet */
+    uint64_t dropped;   /* not reported yet */
 };
 
-/* What a partition has: script_set.c. */
+/* All namespaces of a partition: script_set.c. */
 struct script_set {
     struct partition *partition;
     struct table *names; /* namespace → struct scripts */
@@ -78,7 +79,7 @@ void vm_free(struct script_vm *vm);
 struct script_vm *vm_of(lua_State *lua);
 /* The state of this kind, made when there is none. */
 struct script_vm *scripts_state(struct scripts *scripts, enum script_kind kind);
-/* Frees states of other namespaces when all of this kind take too much. */
+/* Frees states of other namespaces while all states of this kind together take more than script-memory-limit. */
 void scripts_make_room(struct scripts *scripts, enum script_kind kind);
 /* Memory outside of Lua that counts towards the state's limit. */
 void vm_count(struct script_vm *vm, ptrdiff_t bytes);
@@ -86,9 +87,9 @@ void vm_count(struct script_vm *vm, ptrdiff_t bytes);
 int vm_compile(lua_State *lua, const char *code, size_t len, const char *name);
 /* Room for `more` bytes behind scratch.len. Raises an error when there is no memory. */
 char *scratch_reserve(lua_State *lua, size_t more);
-/* Pushes what is in the scratch, and empties it. */
+/* Pushes the text in the scratch, and empties it. */
 void scratch_push(lua_State *lua);
-/* Gives its memory back, unless it is little. */
+/* Empties the scratch, and frees its memory if it is large. */
 void scratch_trim(struct script_vm *vm);
 /* Runs `work` protected; false: it ran out of memory or failed, the message is in error[size]. */
 bool vm_protect(struct script_vm *vm, lua_CFunction work, void *data, char *error, size_t size);
@@ -136,11 +137,11 @@ void run_script(const struct run_start *start);
 void vm_hook(struct script_vm *vm);
 /* lua_Hook */
 void run_hook(lua_State *lua, lua_Debug *debug);
-/* Looks at the time, when none of the run's commands is on the stack: lets others be served when the script is slow.
- * Raises an error when the run is to end or the time for loading is over. */
+/* Reads the clock, and lets the loop serve other sessions when the script is slow: none of the script's commands may be
+ * on the stack. Raises an error when the script has to end, or the time for loading is over. */
 void run_check(lua_State *lua);
 
-/* Counts work that is done inside a library function, where the hook is not called. May do as run_check. */
+/* Counts work inside a library function, where Lua does not call the hook. Calls run_check about each millisecond. */
 static inline void vm_spend(lua_State *lua, size_t work)
 {
     struct script_vm *vm = vm_of(lua);
@@ -149,7 +150,7 @@ static inline void vm_spend(lua_State *lua, size_t work)
         run_check(lua);
 }
 
-/* Is what runs to end, or is it taken back? Then no Lua code of it runs any more. */
+/* Has the script to end, or to be rolled back? Then none of its Lua code may run any more. */
 bool run_is_over(lua_State *lua);
 /* Raises the error that ends it, which what catches errors raises again (sandbox.c). */
 int run_break(lua_State *lua);

@@ -83,11 +83,11 @@ enum batch_read batch_reader_next(struct batch_reader *reader, uint64_t index, s
 /* Whole records behind one that cannot be read. */
 struct batch_later {
     uint64_t
-        first; /* the first one's index; 0: there is none, or too much that only looks like a record */
+        first; /* index of the first; 0: none found, or too many bytes that only look like a record */
     uint64_t count;
     uint64_t end; /* of the last one in the file */
-    uint64_t
-        was_durable; /* the first one that was written when more than what was read was durable; 0: none */
+    /* Index of the first that says that batches behind the readable ones were durable when it was written; 0: none. */
+    uint64_t was_durable;
 };
-/* Looks for them behind the last record read, that of `index`. */
+/* Searches for whole records behind the last record read, that of `index`. */
 void batch_reader_later(struct batch_reader *reader, uint64_t index, struct batch_later *later);

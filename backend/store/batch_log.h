@@ -73,8 +73,7 @@ int batch_log_copy(struct batch_log *log, const char *path, char *error, size_t 
 /* Batches up to `index` are not needed any more: removes files with no others, the newest excepted. Waits for
  * the disk. */
 void batch_log_trim(struct batch_log *log, uint64_t index);
-uint64_t batch_log_last(const struct batch_log *log); /* index of the last batch; 0: none yet */
-uint64_t batch_log_bytes(const struct batch_log *log);
+uint64_t batch_log_last(const struct batch_log *log);  /* index of the last batch; 0: none yet */
+uint64_t batch_log_bytes(const struct batch_log *log); /* of all files, without what is reserved */
 /* Whole batches that were dropped when it was opened, behind one that could not be read (log_damaged). */
-uint64_t
-batch_log_damaged(const struct batch_log *log); /* of all files, without what is reserved */
+uint64_t batch_log_damaged(const struct batch_log *log);

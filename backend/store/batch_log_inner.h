@@ -18,8 +18,7 @@ enum { BATCH_LOG_REASON_MAX = 512, BATCH_LOG_PATH_ROOM = 64 /* for a name */ };
 struct batch_log {
     char *path;
     uint64_t file_bytes;
-    uint64_t
-        damaged_batches; /* whole ones that were dropped at the start, behind one that was not */
+    uint64_t damaged_batches; /* whole batches dropped at the start, behind a damaged one */
 
     /* of the thread that appends */
     struct batch_file *current; /* appended to, the newest; NULL: the next append makes one */
