@@ -133,21 +133,21 @@ static bool on_section(void *owner, int line, struct bytes name, char *reason)
     return on_plain_section(loading, name, reason);
 }
 
-/* The name of today of an option that had another one before, which is noted in the log. */
-static const char *name_of_today(const struct loading *loading, const char *name)
+/* The current name of an option that was renamed; use of the old name is logged. */
+static const char *current_name(const struct loading *loading, const char *name)
 {
     static const struct {
         const char *section;
-        const char *before;
-        const char *today;
+        const char *old_name;
+        const char *new_name;
     } renamed[] = {{"backend", "acl-file", "aclfile"}};
     for (size_t i = 0; i < sizeof renamed / sizeof renamed[0]; i++) {
         if (strcmp(loading->section, renamed[i].section) != 0 ||
-            strcmp(name, renamed[i].before) != 0)
+            strcmp(name, renamed[i].old_name) != 0)
             continue;
-        log_event(LOG_WARN, "option_renamed", "section=%s option=%s name_of_today=%s",
-                  loading->section, name, renamed[i].today);
-        return renamed[i].today;
+        log_event(LOG_WARN, "option_renamed", "section=%s option=%s new_name=%s", loading->section,
+                  name, renamed[i].new_name);
+        return renamed[i].new_name;
     }
     return name;
 }
@@ -189,7 +189,7 @@ static const struct option *include_option(const struct config *config)
 static bool on_value(void *owner, const struct ini_value *value, char *reason)
 {
     struct loading *loading = owner;
-    const struct option *option = find_in_section(loading, name_of_today(loading, value->name));
+    const struct option *option = find_in_section(loading, current_name(loading, value->name));
     if (!option) {
         (void)snprintf(reason, INI_REASON_MAX, "%s.%s: unknown option, expected one of [%s]'s",
                        loading->section, value->name, loading->section);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Files made from now on are for our user only: they hold what clients stored, or their secrets. */
+/* Sets the umask so that new files are readable by our user only: they hold clients' data or secrets. */
 void harden_files(void);
 /* No new privileges by any execve, no ambient capabilities; without `core_dumps` no core file with what clients stored;
  * with `seccomp` no system call of the deny-list in harden.c. Before threads start. False: one line in error[size]. */

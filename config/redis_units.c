@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Words of options that Redis calls otherwise. Of several for one of ours the first is shown. */
+/* Values for which Redis has other words. If several of Redis' words have the same meaning, CONFIG GET shows the first. */
 static const struct {
     const char *key;
     const char *redis;

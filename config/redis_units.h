@@ -1,5 +1,5 @@
 /*
- * redis_units.h - own options under Redis' names: values in Redis' units and words, refusals in Redis' sentences.
+ * redis_units.h - our options under Redis' names, with Redis' units, words and error texts.
  *
  *   idle-timeout = 90s       CONFIG GET timeout ─► "90"            CONFIG SET timeout x ─► argument couldn't be parsed …
  *   log-level = info         CONFIG GET loglevel ─► "notice"

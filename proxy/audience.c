@@ -168,7 +168,7 @@ static void tell_one(struct feed *feed, const struct channel_name *channels, uin
     request_go(request);
 }
 
-/* While a new map is taken over, feeds and shards of the map may differ. */
+/* Not the number of shards: while a new map is put into force, there may be more or fewer feeds. */
 static uint32_t count_feeds(const struct audience *audience)
 {
     uint32_t count = 0;

@@ -11,7 +11,7 @@
  * clients stand behind a feed, so PUBLISH and PUBSUB NUMSUB count as one server would.
  *
  * (1) Channels belong to a namespace and not to a database. An audience exists while it has a channel, and for some
- *     seconds more; only clients that subscribe to something point to it.
+ *     seconds after that; only clients with a subscription point to it.
  * (2) A feed that was lost is opened again, and told of all channels. What is published meanwhile is missed,
  *     as by any subscriber whose connection breaks; clients are not told.
  * (3) A plain Redis as backend is told SUBSCRIBE and UNSUBSCRIBE: then it counts workers, not clients.
@@ -28,8 +28,8 @@ struct feed;
 struct client_channels {
     struct client *client;
     struct subscriber subscriber;
-    size_t bytes;              /* of its subscriptions */
-    struct audience *audience; /* NULL exactly when it subscribes to nothing, between commands */
+    size_t bytes;              /* memory of its subscriptions */
+    struct audience *audience; /* between commands NULL if and only if it has no subscription */
     struct out confirmations;  /* of the command that is under way */
     struct out waiting; /* messages that came meanwhile: they leave behind the confirmations */
     bool is_changing;   /* a command is under way */
@@ -48,7 +48,8 @@ size_t audience_cost(struct bytes name);
 size_t client_channel_bytes(const struct client *client);
 /* Made when it is new. */
 struct client_channels *client_channels(struct client *client);
-/* A command that changed subscriptions ends: a client without any leaves its audience, which may be freed then. */
+/* Called after a command that changed subscriptions: a client that has none left gives up its pointer to the audience,
+ * which may then be freed. */
 void audience_settle(struct client *client);
 
 struct channel_name {

@@ -82,7 +82,7 @@ static void leave_requests(struct client *client)
     client->kept_bytes = 0;
 }
 
-/* A client is there no longer. */
+/* A client has left the place. */
 static void leave_place(struct proxy_worker *worker, struct place *place)
 {
     if (place->clients > 0)

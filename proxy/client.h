@@ -69,13 +69,13 @@ struct client {
     bool is_resuming;      /* bytes that were kept will be shown to on_data again */
     bool is_closed;        /* the stream is gone; freed at the turn's end */
     bool is_charged;       /* its next request, at its namespace's rate limit; rate.c */
-    bool script_is_sought; /* of its EVALSHA, as far as it can be; scripts.c */
+    bool script_is_sought; /* the search for its EVALSHA's script is over; scripts.c */
     bool is_stalled;       /* it does not read its replies: no HOLD_OUTPUT until it does */
     uint32_t window;       /* requests it may have in the pipeline */
     size_t reply_bytes;    /* of the last reply of a shard */
     size_t unread;         /* bytes it had not read when last looked at, under HOLD_OUTPUT */
     size_t kept_bytes;     /* of replies whose turn has not come */
-    size_t login_bytes;    /* held before its login, as counted by memory_count_login() */
+    size_t login_bytes;    /* of its unfinished request before the login; memory_count_login() */
     size_t copied;    /* bytes it has in memory beside blocks, as last counted and added since */
     struct list link; /* in worker->clients; in worker->closed */
     struct list full_link; /* in an upstream's list of those that wait for it */

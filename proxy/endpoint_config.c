@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* `key`: of the own option; NULL: the value is made of addresses, and cannot be set. */
+/* `key`: our option of the same meaning; NULL: the value is derived from the listen addresses and cannot be set. */
 static const struct {
     const char *name;
     const char *key;

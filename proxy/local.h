@@ -47,8 +47,8 @@ void local_describe_client(const struct client *client, struct out *out);
 /* Its flags in CLIENT LIST. */
 enum { LOCAL_FLAGS_MAX = 16 };
 void local_client_flags(const struct client *client, char flags[LOCAL_FLAGS_MAX]);
-/* The request asked all shards for INFO with the section "server": this one is the first of its process, or did
- * not say which process it is. local_info.c */
+/* After INFO with the section "server" at all shards: is shard `index` the first of its process? Also true if its reply
+ * has no run_id. local_info.c */
 bool local_is_new_process(const struct request *request, uint32_t index);
 /* Calls `done` when all workers have what was published before (CONFIG SET, ACL SETUSER). local.c */
 void local_when_published(struct request *request, request_done_fn *done);

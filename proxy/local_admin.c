@@ -119,7 +119,7 @@ static void probe_all(struct admin *admin, const struct proxy_snapshot *snapshot
 
 /* ---- pages ---- */
 
-/* Clients that are not read from are better served by another proxy. */
+/* At memory-limit the proxy reads from no client, so new clients are better served by another one. */
 static bool is_full(const struct proxy *proxy)
 {
     return atomic_load(&proxy->workers_full) > 0;

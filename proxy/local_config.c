@@ -1,12 +1,12 @@
 /*
- * local_config.c - CONFIG at the proxy: what speaks of clients and their endpoint, its own options, and behind them the
- * backends' parameters.
+ * local_config.c - CONFIG at the proxy: Redis' parameters about clients, the proxy's own options, and the parameters of
+ * the backends.
  *
  *   GET pattern    endpoint_config.h's names and own options that match, then what a shard answers under other names
  *   SET name …     all or none, as in Redis:
- *                     own values are tried on a copy ─► every shard is asked for the rest (is it there?)
- *                     ─► every shard sets it ─► own values: a new snapshot for all workers
- *                  what both have in common (slow log, latency) is set at both
+ *                     own values are checked on a copy ─► CONFIG GET of the rest at every shard (is it reachable?)
+ *                     ─► CONFIG SET at every shard ─► own values: a new snapshot for all workers
+ *                  options that both have (slow log, latency) are set at both
  *
  * Secrets are not shown, only that there is one. A client inside a namespace is a tenant: it sees the few parameters
  * that a shard shows to tenants, and changes nothing (CONFIG SET has CMD_OPERATOR).
@@ -51,7 +51,7 @@ static bool is_wanted(const struct patterns *patterns, const char *name)
     return false;
 }
 
-/* Adds what the proxy answers for the endpoint; returns how many pairs. */
+/* Adds the parameters of endpoint_config.h; returns how many pairs. */
 static int64_t write_endpoint(struct client *client, struct reply *pairs,
                               const struct patterns *patterns)
 {
@@ -93,7 +93,7 @@ static int64_t write_own(struct client *client, struct reply *pairs,
     return found;
 }
 
-/* Adds a shard's pairs, but for those that the proxy answers itself; returns how many. */
+/* Adds a shard's pairs except those that the proxy answers itself; returns how many. */
 static int64_t write_shards(struct client *client, struct reply *pairs, struct bytes frame)
 {
     struct resp_value head;
@@ -145,7 +145,7 @@ void local_config_get(struct client *client, struct request *request, struct rep
     request_fan_out(request, NULL, SHARDS_ANY, request_argv(request), argc, get_done);
 }
 
-/* ---- SET: which names are whose ---- */
+/* ---- SET: which names are the proxy's, which the shards' ---- */
 
 /* Options that the backends have too, and that mean the same there. */
 static bool is_common(struct bytes name)
@@ -170,7 +170,7 @@ static bool same_name(struct bytes a, struct bytes b)
     return a.len == b.len && strncasecmp(a.data, b.data, a.len) == 0;
 }
 
-/* Why a name cannot be set at all, in Redis' words; NULL: it can, or it is the shards' to say. */
+/* Redis' reason why a name cannot be set; NULL: it can be, or the shards decide. */
 static const char *why_not(const struct client *client, const struct bytes *argv, uint32_t at)
 {
     const struct config *config = &client->worker->snapshot->config.head;
@@ -192,7 +192,7 @@ static const char *why_not(const struct client *client, const struct bytes *argv
 /* The pairs of own names on their way to the main thread: count, then len, bytes … */
 struct pairs {
     uint32_t count;
-    bool is_final; /* publish them; else they are only tried */
+    bool is_final; /* publish them; else they are only checked */
     char bytes[];
 };
 
@@ -248,7 +248,7 @@ static void set_work(struct proxy *proxy, const void *data, struct out *out)
         snapshot_unref(snapshot);
 }
 
-/* Has the main thread the own pairs try or publish. */
+/* Sends the own pairs to the main thread, which checks or publishes them. */
 static void send_own(struct client *client, struct request *request, bool is_final,
                      request_done_fn *done)
 {
@@ -273,7 +273,7 @@ static void send_own(struct client *client, struct request *request, bool is_fin
 
 /* ---- SET, step by step ---- */
 
-/* What the steps have to do. */
+/* Whose options the command names. */
 struct set_state {
     bool has_own;
     bool has_shards;

@@ -6,9 +6,9 @@
  *   clients are there ──► SCREE KEEP from their place to every shard now and then, so that shards know it is in use
  *
  * The shards decide, since only they see what all workers and all proxies do: SCREE DROP deletes a namespace only when
- * no command came from it for ephemeral-after, and no proxy keeps it. A proxy keeps what its clients are in for its own
- * ephemeral-after, and says so three times as often, and each second to a shard that was lost: the other proxy's ephemeral-after
- * may be another one.
+ * no command came from it for ephemeral-after, and no proxy keeps it. SCREE KEEP holds for the sender's ephemeral-after, since
+ * proxies may be configured differently. A proxy repeats it three times in that time, and within a second after it has lost
+ * a connection to a shard.
  */
 #include "proxy/local.h"
 #include "proxy/worker.h"
@@ -141,7 +141,7 @@ static void drop_due(struct proxy_worker *worker, uint64_t now_ms)
 
 /* ---- keeping alive ---- */
 
-/* request_done_fn: a shard that was not reached is told again. */
+/* request_done_fn: if a shard was not reached, SCREE KEEP is sent again. */
 static void kept(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;

@@ -152,7 +152,7 @@ static struct bytes larger_number(struct bytes a, struct bytes b)
     return number_parse_double(a, &u) && number_parse_double(b, &v) && v > u ? b : a;
 }
 
-/* Scripts and functions are the same ones at every shard. */
+/* Every shard has the same scripts and functions, so their numbers are not added up. */
 static bool is_common(struct bytes name)
 {
     return bytes_equal(name, BYTES("number_of_cached_scripts")) ||

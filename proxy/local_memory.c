@@ -1,11 +1,11 @@
 /*
- * local_memory.c - MEMORY about all shards: figures added up, reports one behind the other.
+ * local_memory.c - MEMORY over all shards: figures are added up, reports concatenated.
  *
  *   STATS           INFO server at every shard ─► which of them share a process ─► MEMORY STATS ─► sum
  *   DOCTOR          shard a: …   shard b: …
  *   MALLOC-STATS    likewise, once for each process
  *
- * They speak of the processes that hold the data. What the proxy itself needs is in its metrics.
+ * The figures are those of the backends. The memory of the proxy itself is in its metrics.
  */
 #include "proxy/local.h"
 #include "proxy/pool.h"
@@ -82,7 +82,7 @@ void local_memory_stats(struct client *client, struct request *request, struct r
 
 /* ---- reports ---- */
 
-/* The reports of those shards for which `is_told` (NULL: of all). */
+/* The reports of the shards i with is_told[i] (NULL: of all). */
 static void reply_reports(struct request *request, const bool *is_told, struct reply *reply)
 {
     struct out out;

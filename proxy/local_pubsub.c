@@ -56,7 +56,7 @@ static void change_end(struct client *client, struct request *request, struct ch
     free(change->channels);
 }
 
-/* As if all were new. */
+/* Counts all channels as new ones, also those that the client has subscribed to already. */
 static bool has_room(const struct client *client, const struct bytes *argv, uint32_t argc)
 {
     uint64_t bytes = client_channel_bytes(client);

@@ -7,7 +7,7 @@
  *   0 ─► shard with the lowest slot … its cursors … 0 ─► first slot of the next shard ─► … last shard's 0 ─► 0
  *
  * A page goes on to the next shards while COUNT is not used up: when a shard is at its end, all are asked how many keys
- * they have, and those that COUNT covers make the page together.
+ * they have, and as many shards as COUNT covers make up the page.
  *
  * RANDOMKEY asks every shard how many keys it has, draws a shard with these weights, and asks that one; so it is
  * uniform over keys, not over shards.
@@ -30,7 +30,7 @@ enum { CURSOR_TEXT_MAX = 24, SCAN_WORDS_MAX = 64, DEFAULT_COUNT = 10 };
 struct step {
     int shard;
     unsigned first_slot; /* of that shard */
-    int64_t count;       /* of the keys that the call may look at, how many are left for it */
+    int64_t count; /* COUNT for this shard: what the shards before it have left of the client's */
 };
 
 struct scan_state {
@@ -62,7 +62,7 @@ static int shard_behind(const struct shard_map *map, int64_t slot, unsigned *fir
     return found;
 }
 
-/* Where a cursor of the client's goes on. */
+/* Where the walk with the client's cursor continues. */
 static struct step step_at(const struct shard_map *map, uint64_t cursor)
 {
     struct step step = {.shard = 0};
@@ -85,7 +85,7 @@ static uint32_t count_argument(const struct request *request)
     return found;
 }
 
-/* How many keys the call may look at; 0: the argument is no such number, which the shard says. */
+/* COUNT: how many keys the call may look at; 0: the argument is not an integer, for which the shard replies the error. */
 static int64_t count_wanted(const struct request *request)
 {
     uint32_t at = count_argument(request);
@@ -130,7 +130,8 @@ static void pass(const struct shard_reply *answer, struct reply *reply)
 
 /* ---- a page over several shards ---- */
 
-/* How many keys the page has, and where it ends: the steps up to the first that has more to tell. */
+/* How many keys the page has, and where it ends: after the first shard that is not at its end (`used`: shards in the
+ * page). Returns the first answer that is not a page; NULL: all are. */
 static const struct shard_reply *measure_page(struct request *request, uint32_t *used,
                                               int64_t *keys, struct bytes *cursor)
 {
@@ -218,7 +219,7 @@ static int64_t answered_count(const struct shard_reply *answer)
     return value.count;
 }
 
-/* Which shards the page takes in: those behind the first, while they have no more keys than COUNT has left. */
+/* Plans which shards make up the page: the first, and those behind it until COUNT is used up. */
 static void plan_steps(const struct shard_map *map, struct request *request,
                        struct scan_state *state, int64_t looked_at)
 {
@@ -241,7 +242,7 @@ static void plan_steps(const struct shard_map *map, struct request *request,
     }
 }
 
-/* All shards have told how many keys they have. */
+/* All shards have replied to DBSIZE. */
 static void sizes_known(struct client *client, struct request *request, struct reply *reply)
 {
     struct scan_state *state = request_state(request, 0);
@@ -250,7 +251,8 @@ static void sizes_known(struct client *client, struct request *request, struct r
     (void)reply;
     (void)cursor_parse(request_argv(request)[1], &cursor);
     state->first = step_at(map, cursor); /* the map may be another now */
-    /* Of a shard whose walk began earlier only a part was looked at: the page may get a little longer. */
+    /* If earlier pages had a part of this shard's keys, it is unknown how many are left: they do not count for COUNT, and
+     * the page may get longer. */
     bool is_whole = cursor == 0 || cursor == cursor_at_slot((uint16_t)state->first.first_slot);
     uint32_t shard = (uint32_t)state->first.shard;
     int64_t keys =

@@ -13,11 +13,11 @@
 #include <string.h>
 
 enum {
-    CUT_AFTER_MS = 1000,       /* unread replies may be read for so long */
-    CUT_BYTES_MIN = 16 * 1024, /* nobody is closed who holds less */
+    CUT_AFTER_MS = 1000,       /* time for a client to read its replies before it is closed */
+    CUT_BYTES_MIN = 16 * 1024, /* a client that holds less is not closed */
     CUTS_MAX = 16,             /* clients closed in one turn */
     LOGIN_SHARE = 4,           /* login-memory is a quarter of memory-limit at most */
-    SPACE_SHARE = 2,           /* a namespace without a limit of its own has half of the proxy's */
+    SPACE_SHARE = 2,           /* default limit of a namespace: half of the proxy's */
 };
 
 /* ---- what a client holds ----------------------------------------------------------------------- */
@@ -163,7 +163,7 @@ static uint64_t space_memory(const struct client *client)
     return labels_find(measures->spaces, name, sums) ? sums[TENANT_MEMORY] : 0;
 }
 
-/* client_fn: only one that holds much can have brought its namespace above the limit. */
+/* client_fn: closes a client if the namespace is above its limit. Clients that hold little are not worth the check. */
 static void check_space(struct client *client)
 {
     struct metric_cell *cell = client->session.place->cell;
@@ -189,7 +189,7 @@ void memory_slow(struct proxy_worker *worker)
     proxy_worker_each_client(worker, check_space);
 }
 
-/* ---- all of it --------------------------------------------------------------------------------- */
+/* ---- the whole proxy --------------------------------------------------------------------------------- */
 
 uint64_t memory_tls_share(const struct proxy_worker *worker)
 {
@@ -220,7 +220,7 @@ static void release(struct client *client)
     client_unhold(client, HOLD_MEMORY);
 }
 
-/* client_fn: one that is not read from is not heard to leave. */
+/* client_fn: while a client is not read from, the end of its connection is noticed only here. */
 static void close_hung_up(struct client *client)
 {
     if (client->held_by & HOLD_MEMORY && client->pipeline.count == 0 &&
@@ -249,8 +249,8 @@ static void begin_full(struct proxy_worker *worker, uint64_t used, uint64_t limi
     proxy_worker_need_tick(worker);
 }
 
-/* Closes those who hold most, until this worker's share of what is too much is free. CLIENT NO-EVICT spares nobody: it
- * would be a way to stop the proxy. */
+/* Closes the clients that hold most, until this worker's share of the excess is free. CLIENT NO-EVICT has no effect: a
+ * client could stop the proxy by it. */
 static void cut(struct proxy_worker *worker, uint64_t used, uint64_t limit)
 {
     uint64_t excess = used > limit / 4 * 3 ? used - limit / 4 * 3 : 0;

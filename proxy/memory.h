@@ -1,14 +1,14 @@
 /*
- * memory.h - what clients hold, and what happens when it is too much.
+ * memory.h - how much memory clients hold, and which are closed at a limit.
  *
- *   all buffers of the proxy > memory-limit     no client is read from until a quarter of it is free; whoever hung up
- *                                               is closed, then those who hold most, one after another; /readyz says so
+ *   all buffers of the proxy > memory-limit     no client is read from until a quarter of it is free; clients that hung up
+ *                                               are closed, then those that hold most, one by one; /readyz fails
  *   a namespace's clients > its memory-limit    its client that holds most is closed
  *   connections without a login > login-memory  the one of them that holds most is closed
  *   a login that does not come                  closed after login-timeout
  *
- * Reading nothing helps against replies that are not read yet, but a request that is half sent stays as it is: its
- * client is closed at once, one with unread replies after a second in which it may read them.
+ * While no client is read from, unread replies shrink as clients read them, so such a client has a second before it is
+ * closed. A request that is half sent cannot shrink, so its client is closed at once.
  */
 #pragma once
 
@@ -21,10 +21,10 @@ struct proxy_worker;
 
 /* Bytes of one client, as CLIENT LIST shows them. */
 struct client_memory {
-    size_t query;    /* of requests that were read and not taken */
-    size_t room;     /* free behind them */
+    size_t query;    /* of requests that were read but not yet executed */
+    size_t room;     /* free space in their buffer */
     size_t argv;     /* the scanner's table of arguments, an inline command's text */
-    size_t replies;  /* not read yet, or not their turn yet */
+    size_t replies;  /* not yet read by the client, or waiting for replies before them */
     size_t queue;    /* between MULTI and EXEC */
     size_t channels; /* subscriptions, and messages that wait for their turn */
     size_t total;    /* with what the connection itself costs */
@@ -35,10 +35,10 @@ void client_memory(const struct client *client, struct client_memory *memory);
 void memory_check(struct proxy_worker *worker);
 /* Once a second: limits of namespaces, logins that did not come. */
 void memory_slow(struct proxy_worker *worker);
-/* A client has read, or left: `held` bytes of it wait for the rest of a request. May close clients without a login, also
- * this one. */
+/* Called after a client's bytes were processed, and when it leaves: `held` bytes of it wait for the rest of a request. May
+ * close clients without a login, also this one. */
 void memory_count_login(struct client *client, size_t held);
-/* Room that TLS may take: were it more, all clients could be held at memory-limit by connections that are silent. */
+/* Bytes that TLS buffers may take at most. Without this bound, silent TLS connections alone could reach memory-limit. */
 uint64_t memory_tls_share(const struct proxy_worker *worker);
 /* The last client of a namespace has left the worker. */
 void memory_space_left(const struct place *place);

@@ -295,7 +295,7 @@ static void merge_map(const struct merge *merge, struct reply *reply)
 
 /* ---- the rule -------------------------------------------------------------------------------- */
 
-/* A shard that runs no script has less to say about SCRIPT KILL than one that does. */
+/* SCRIPT KILL: the NOTBUSY of a shard that runs no script is less important than an error of the one that does. */
 static bool says_notbusy(const struct shard_reply *reply)
 {
     return reply->frame.len > 8 && memcmp(reply->frame.data, "-NOTBUSY", 8) == 0;

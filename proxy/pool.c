@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUSY_MS = 1500 /* it is asked more often than that */ };
+enum { BUSY_MS = 1500 }; /* how long an answer BUSY counts; a late shard is asked more often */
 
 const char lease_limit_error[] =
     "ERR too many clients wait, watch keys or track at once (lease-limit)";

@@ -4,11 +4,11 @@
  *   map's shard i ──► nodes[i] {name, address} ──► shared[lane][resp] ──► upstream
  *                                              └─► spare: private connections nobody leases now
  *
- * Lane 0 carries normal commands, lane 1 long ones, so that a KEYS does not delay GETs, lane 2 scripts, for while one is
- * slow its connection is silent and all others are answered BUSY. Lane 3 has what the proxy itself says while shards hold
- * writes (backup.h), what has to arrive beside a slow script (SCRIPT KILL), and a PING when a reply is late: no other
- * request is in front of it. When the shard says BUSY then (node_is_busy), replies have no deadline, and connections that
- * wait for one are replaced: what is in flight there is answered when the script ends. Connections are made when first
+ * Lane 0 carries normal commands, lane 1 long ones, so that a KEYS does not delay GETs, lane 2 scripts: while one is
+ * slow its connection gets no replies, and requests on other connections are answered BUSY. Lane 3 has the proxy's own
+ * commands while shards hold writes (backup.h), SCRIPT KILL, and a PING when a reply is late: they do not wait behind other
+ * requests. While the shard answers that PING with BUSY (node_is_busy), replies have no deadline, and connections that wait
+ * for a reply are replaced by new ones: what is in flight on the old ones is answered when the script ends. Connections are made when first
  * needed and kept. Private connections to a shard are opened some at a time, so that a burst of waiting clients does not
  * overflow the queue of a backend that accepts them. A node whose address is no longer in the map drains, then goes.
  */
@@ -39,7 +39,7 @@ struct node {
     uint32_t openings;                 /* private upstreams that are being opened */
     uint32_t index;                    /* in the map, unless it is_removed */
     bool is_removed;                   /* no longer in the map */
-    bool said_busy;                    /* at busy_ms */
+    bool said_busy;                    /* the answer to the PING at busy_ms was BUSY */
     uint32_t busy_ms;                  /* low bits of the loop's time */
     uint32_t asked_ms;                 /* likewise: when it was asked whether it is busy */
     struct metric_cell *cell;          /* of the shard in proxy->measures */
@@ -85,7 +85,7 @@ bool pool_tick(struct pool *pool);
 void pool_slow(struct pool *pool);
 /* Frees what was closed in this turn. */
 void pool_turn_end(struct pool *pool);
-/* The shard said BUSY a moment ago: a script is slow there. */
+/* The shard answered BUSY a moment ago: it runs a slow script. */
 bool node_is_busy(const struct node *node, uint32_t now_ms);
 struct node *node_ref(struct node *node);
 void node_unref(struct node *node);

@@ -38,7 +38,7 @@ struct proxy {
     _Atomic uint32_t monitors;          /* clients that monitor now */
     _Atomic int64_t leases;             /* connections to backends that belong to one client now */
     _Atomic uint64_t memory_used;       /* as counted by the workers, bytes */
-    _Atomic uint32_t workers_full;      /* those that read from no client, at memory-limit */
+    _Atomic uint32_t workers_full;      /* workers that read from no client, at memory-limit */
     _Atomic uint64_t login_memory_used; /* by clients without a login, bytes */
     _Atomic bool is_stopping;
     struct proxy_run *run; /* threads, listeners, watches; proxy.c */

@@ -60,7 +60,7 @@ static bool is_target(const struct script_search *search, uint32_t shard)
     return search->shard == SHARDS_ALL || (uint32_t)search->shard == shard;
 }
 
-/* The client's frame is taken again, and passes. */
+/* Resumes the client: its frame is taken again, and is not searched for a second time. */
 static void end_search(struct script_search *search)
 {
     struct client *client = search->client;
@@ -70,7 +70,7 @@ static void end_search(struct script_search *search)
     client_unhold(client, HOLD_SCRIPT);
 }
 
-/* Did the shard answer SCRIPT EXISTS of one script with 1? */
+/* Did the shard answer 1 to SCRIPT EXISTS of one script? */
 static bool knows(const struct shard_reply *answer)
 {
     return !answer->is_failure && bytes_equal(answer->frame, BYTES("*1\r\n:1\r\n"));
@@ -93,7 +93,7 @@ static void loaded(struct client *nobody, struct request *request, struct reply 
         end_search(search);
 }
 
-/* The body came; or the shard has forgotten it meanwhile. */
+/* SCREE SOURCE was answered: with the script, or with null if the shard has forgotten it since. */
 static void found_body(struct client *nobody, struct request *request, struct reply *reply)
 {
     struct script_search *search = request_state(request, sizeof *search);
@@ -111,7 +111,7 @@ static void found_body(struct client *nobody, struct request *request, struct re
         end_search(search);
 }
 
-/* All shards have told whether they know it. */
+/* All shards have answered SCRIPT EXISTS. */
 static void asked_all(struct client *nobody, struct request *request, struct reply *reply)
 {
     struct script_search *search = request_state(request, sizeof *search);
@@ -134,7 +134,7 @@ static void asked_all(struct client *nobody, struct request *request, struct rep
         end_search(search);
 }
 
-/* The shards that are to know it have told whether they do. */
+/* The shards that need the script have answered SCRIPT EXISTS. */
 static void asked_targets(struct client *nobody, struct request *request, struct reply *reply)
 {
     struct script_search *search = request_state(request, sizeof *search);

@@ -1,12 +1,12 @@
 /*
- * scripts.h - EVALSHA runs at any shard a script that one of the shards knows.
+ * scripts.h - EVALSHA at any shard runs a script that one of the shards has cached.
  *
  *   EVALSHA sha … key ─► does the key's shard know it? ──yes─► as any other command
  *                          │ no
  *                          ▼
  *                  SCRIPT EXISTS at all shards ─► SCREE SOURCE at one that knows it ─► SCRIPT LOAD at the key's shard
  *
- * EVAL makes a script known at the shard of its keys only. The proxy brings it to others when it is asked for there, in
+ * EVAL caches a script at the shard of its keys only. When EVALSHA needs it at another shard, the proxy copies it there, in
  * the client's namespace; so it does not matter which proxy the EVAL went through, and a SCRIPT FLUSH, which goes to
  * every shard, makes a script unknown everywhere. While the shards are asked the client is held (HOLD_SCRIPT), and its
  * frame is taken again afterwards: order, MULTI, WATCH and tracking are as always.
@@ -25,9 +25,9 @@ enum { SCRIPT_NOTES = 1024 };
 
 /* What shards were seen to know, in one worker. Zero bytes are its initial state. */
 struct script_notes {
-    uint64_t epoch; /* of proxy->scripts_epoch when they were written */
-    uint64_t
-        known[SCRIPT_NOTES]; /* hashes of namespace, shard and SHA-1, each in its place; 0: empty */
+    uint64_t epoch; /* proxy->scripts_epoch when they were written */
+    /* Hashes of namespace, shard and SHA-1, at index hash % SCRIPT_NOTES; 0: empty. */
+    uint64_t known[SCRIPT_NOTES];
 };
 
 /* A command with CMD_SCRIPT_CACHE is about to go where `route` says. False: the client is held, because the shards are

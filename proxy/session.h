@@ -34,10 +34,9 @@ struct place {
     uint64_t *requests;       /* of all places of this namespace; the worker's */
     struct list waiting;      /* clients, at a limit */
     struct list rate_link;    /* in what waits on the worker */
-    uint64_t
-        kept_ms;  /* when shards were last told that clients are in this ephemeral one; monotonic */
-    bool is_gone; /* its namespace is no longer in the configuration */
-    bool is_proven; /* a backend has accepted the switch to it */
+    uint64_t kept_ms;         /* of an ephemeral one: when SCREE KEEP was last sent; monotonic */
+    bool is_gone;             /* its namespace is no longer in the configuration */
+    bool is_proven;           /* a backend has accepted the switch to it */
     uint8_t db;
     struct bytes name; /* of the namespace; empty: none */
     char text[];

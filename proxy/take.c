@@ -230,7 +230,7 @@ static bool is_permitted(struct client *client, const struct frame *frame,
     return false;
 }
 
-/* Neither its namespace nor its user forbids the command. False: it was refused, and the client told. */
+/* Do the client's namespace and user allow the command? False: the error was replied. */
 static inline bool may_run(struct client *client, const struct frame *frame,
                            const struct command *command)
 {

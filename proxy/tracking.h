@@ -69,10 +69,11 @@ struct tracking_target {
     char space[NAMESPACE_NAME_MAX];
 };
 struct tracking_target tracking_target_of(const struct client *client, uint64_t id);
-/* NULL: this worker has no such client, or it is in another namespace, which is the same to whoever asks. */
+/* NULL: this worker has no such client, or it is in another namespace: callers must not see the difference. */
 struct client *tracking_target_find(struct proxy_worker *worker,
                                     const struct tracking_target *target);
-/* Can the client change to this protocol? One that redirects needs ears in RESP2, which are opened by CLIENT TRACKING. */
+/* May the client change to this protocol? False for RESP2 if it redirects but has no ears: only CLIENT TRACKING opens
+ * these. */
 bool tracking_may_speak(const struct client *client, uint8_t resp);
 /* A push came on a lease or ear. */
 void tracking_deliver(struct client *client, struct block *block, const char *data, size_t len);
@@ -80,7 +81,7 @@ void tracking_deliver(struct client *client, struct block *block, const char *da
 void tracking_advance(struct client *client);
 /* A lease or ear of this client was lost. */
 void tracking_lease_lost(struct client *client, struct upstream *lease);
-/* Memory: prefixes, and what is held. */
+/* Bytes of its prefixes and of invalidations that are held back. */
 size_t tracking_bytes(const struct client *client);
 /* Ends it, without a word. */
 void tracking_clear(struct client *client);

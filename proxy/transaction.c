@@ -16,14 +16,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    REFERENCE_MIN = 16 * 1024
-}; /* a queued frame this long is referenced in its block, not copied */
+/* A queued frame this long is referenced in its block, not copied. */
+enum { REFERENCE_MIN = 16 * 1024 };
 
 /* The proxy's own commands of an EXEC, while they run. */
 struct own_run {
     struct resp_scan scan;
-    bool is_stepping; /* one of them is on the stack */
+    bool is_stepping; /* transaction_go_on() is running: it does not recurse */
     bool is_silent;   /* CLIENT REPLY OFF or SKIP */
     size_t at;        /* the next frame */
     size_t len;
@@ -116,7 +115,7 @@ static bool shard_may_answer(const struct command *command)
     }
 }
 
-/* Does the proxy run it at EXEC? Not what changes who the client is, or how its replies look. */
+/* Does the proxy run it at EXEC? Not if it changes the client's user, database or protocol, or whether it gets replies. */
 static bool proxy_may_answer(const struct command *command)
 {
     if (command->route != ROUTE_LOCAL || command->flags & (CMD_NO_AUTH | CMD_NO_MULTI) ||
@@ -139,8 +138,8 @@ static void refuse(struct client *client, const struct command *command, const c
     client_reply_text(client, command, text);
 }
 
-/* All commands of a transaction are a shard's, or all are the proxy's. False: this one is not where the others are;
- * the client was told. */
+/* A transaction runs either at a shard or at the proxy. False: the command cannot run where the ones before it do, and
+ * the error was replied. */
 static bool check_one_place(struct client *client, const struct command *command)
 {
     struct client_transaction *transaction = &client->session.transaction;

@@ -6,7 +6,7 @@
  *   its replies:  +OK +QUEUED +QUEUED … swallowed, the last one is the client's
  *
  * Commands that the proxy answers by itself (CONFIG, CLIENT, SLOWLOG …) are run here, one after the other, when EXEC
- * comes; a transaction has either these or commands for a shard, and what both can answer (PING, TIME …).
+ * comes. A transaction contains either these or commands for a shard; those that both can answer (PING, TIME …) go with either.
  *
  * WATCH leases a private connection to the keys' shard. Until EXEC, DISCARD or UNWATCH everything the
  * client sends to that shard travels on it; losing it makes EXEC an error, never a silent success.

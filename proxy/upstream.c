@@ -17,7 +17,8 @@
 #include <string.h>
 
 enum {
-    LATE_MS = 200,             /* a reply that takes longer: is the shard busy with a script? */
+    LATE_MS =
+        200, /* when a reply takes longer, the shard is asked whether it is busy with a script */
     SPARE_MS = 30 * 1000,      /* an unused private connection is closed */
     SILENCE_FACTOR = 2,        /* times upstream-timeout without a byte: closed */
     FEED_PROBE_MS = 10 * 1000, /* a feed that is silent for this long is asked whether it lives */
@@ -78,7 +79,7 @@ static void wake_waiting(struct upstream *upstream)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* What leaves before all else, and is answered first. */
+/* The first commands of a connection, sent before all requests. */
 static void write_greeting(struct upstream *upstream)
 {
     const char *secret = upstream_config(upstream)->upstream_secret;
@@ -372,14 +373,15 @@ static uint64_t timeout_of(const struct upstream *upstream)
 {
     uint64_t timeout_ms = upstream_config(upstream)->upstream_timeout_ms;
     if (upstream->lane == LANE_SCRIPT || upstream->is_replaced)
-        timeout_ms *= SILENCE_FACTOR; /* until a slow script is one the shard is silent */
+        timeout_ms *= SILENCE_FACTOR; /* no BUSY and no reply before a script counts as slow */
     if (!upstream->is_errand || upstream->state != UPSTREAM_UP)
         return timeout_ms;
     bool is_forever = upstream->patience_ms > PATIENCE_MS_MAX;
     return is_forever ? WAIT_FOREVER : upstream->patience_ms + timeout_ms;
 }
 
-/* A reply is late: asks the shard on a connection where nothing is in front whether a script is slow there. */
+/* If a reply is late, sends a PING on the control connection, where no request is in front of it: a shard with a slow
+ * script answers BUSY. */
 static void ask_busy(struct upstream *upstream, uint32_t now_ms)
 {
     struct node *node = upstream->node;
@@ -398,7 +400,7 @@ static void ask_busy(struct upstream *upstream, uint32_t now_ms)
         upstream_send_own(control, PART_PROBE, "PING");
 }
 
-/* The shard is busy with a script: what comes now goes on another connection, where it is answered at once. */
+/* The shard is busy with a script: new requests go on a new connection, where they get BUSY at once. */
 static void replace(struct upstream *upstream, uint32_t now_ms)
 {
     struct node *node = upstream->node;

@@ -61,12 +61,12 @@ struct upstream {
     uint8_t unblock;  /* enum upstream_unblock: how the wait of an errand is to end */
     bool is_open;     /* the stream is connected */
     bool is_draining; /* goes when its queue is empty */
-    bool is_replaced; /* draining: its shard is busy with a script, others carry what comes */
+    bool
+        is_replaced; /* draining, since its shard is busy with a script: another one has the new requests */
     bool is_closed;   /* freed at the turn's end */
     bool is_opening;  /* counts in node->openings */
     bool is_fresh;    /* nothing was heard since it was opened */
-    bool
-        is_dropping; /* the reply that is coming is longer than a client may have: it is not kept */
+    bool is_dropping; /* the reply that arrives is longer than client-output-limit: it is dropped */
     bool is_unproven; /* was idle, and nothing was heard since: reads are kept for a second try */
     struct proxy_worker *worker;
     struct stream *stream; /* NULL in IDLE and DOWN, and while it waits in node->turns */
@@ -76,7 +76,7 @@ struct upstream {
     struct part *last;
     struct part *undecided; /* the first that has not timed out */
     uint32_t in_flight;
-    uint32_t generation;  /* of the map whose slots the backend was told */
+    uint32_t generation;  /* of the map whose slots were last sent to the backend */
     uint32_t heard_ms;    /* last time bytes came, or it opened */
     uint64_t answered_us; /* when the last request was answered; monotonic */
     struct resp_skip skip;

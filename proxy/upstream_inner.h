@@ -34,7 +34,7 @@ static inline void upstream_forget(char **text)
 
 /* From IDLE or DOWN; what is sent from now on leaves when the connection is open and greeted. */
 void upstream_open(struct upstream *upstream, enum upstream_state state);
-/* The backend has accepted it, or never will: the next may be opened. */
+/* The connection is accepted by the backend, or has failed: the next one in node->turns may be opened. */
 void upstream_opened(struct upstream *upstream);
 /* Connected, and the greeting was answered: what waited may leave. */
 void upstream_up(struct upstream *upstream);
@@ -98,7 +98,7 @@ void upstream_take_resend(struct upstream *upstream, struct part **first);
 
 /* Writes a command of C strings. */
 void upstream_write_words(struct out *out, const char *const *words, int count);
-/* Appends SCREE SLOTS: which slots the map in force gives the shard. */
+/* Appends SCREE SLOTS: the shard's slots in the map in force. */
 void upstream_tell_slots(struct upstream *upstream, struct out *out);
 /* Sends a command of one word whose reply is of this kind. */
 void upstream_send_own(struct upstream *upstream, enum part_kind kind, const char *word);

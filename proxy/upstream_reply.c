@@ -66,7 +66,7 @@ static void take_swallowed(struct upstream *upstream, struct part *part, const c
         upstream->block_error = error_of(data, len);
 }
 
-/* A command of a transaction was refused behind its client's back, who was told QUEUED. */
+/* A shard refused a command of a transaction for which the client has already got QUEUED: EXEC fails with the error. */
 static void fail_block(struct upstream *upstream, struct part *part)
 {
     char text[UPSTREAM_TEXT_MAX];
@@ -160,8 +160,8 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
         take_busy(upstream, data, len);
 }
 
-/* The rest of a reply has not come. One that is longer than a client may have would end in the client's being closed, and
- * hold memory and time of all until then: its bytes go as they come. Returns how many of `len` need not be kept. */
+/* A reply is incomplete. If it is longer than client-output-limit, its client would be closed for it, so its bytes are
+ * dropped as they arrive and take no memory. Returns how many of the `len` bytes are done with. */
 static size_t take_partial(struct upstream *upstream, size_t len, size_t *need)
 {
     uint64_t limit = upstream_config(upstream)->client_output_limit_bytes;
@@ -173,7 +173,7 @@ static size_t take_partial(struct upstream *upstream, size_t len, size_t *need)
     return 0;
 }
 
-/* The end of a reply that was dropped has come. */
+/* A dropped reply is complete: an error takes its place. */
 static void take_dropped(struct upstream *upstream)
 {
     static const char error[] =

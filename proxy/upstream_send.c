@@ -49,18 +49,17 @@ void upstream_tell_slots(struct upstream *upstream, struct out *out)
     int shard = shard_map_named(map, bytes_of(upstream->node->name));
     struct out slots;
     upstream->generation = upstream->worker->generation;
-    if (shard < 0) /* it was removed from the map, and answers what it was asked before */
+    if (shard < 0) /* removed from the map: only its outstanding requests are left */
         return;
     out_init(&slots);
     print_slots(map, shard, &slots);
     out_printf(out, "*3\r\n$5\r\nSCREE\r\n$5\r\nSLOTS\r\n$%zu\r\n", slots.bytes);
     out_move(out, &slots);
     out_write(out, "\r\n", 2);
-    upstream_push_own(upstream,
-                      PART_PROBE); /* its answer does not matter: older backends refuse it */
+    upstream_push_own(upstream, PART_PROBE); /* the reply is ignored: older backends refuse it */
 }
 
-/* Tells the backend where the following frames belong, and which slots it has since the map changed. */
+/* Sends namespace and database of the following frames; after a change of the map, the shard's slots first. */
 static void write_switch(struct upstream *upstream, struct place *place)
 {
     struct out *out = upstream->out;

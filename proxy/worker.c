@@ -279,7 +279,7 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
     if (worker->pool.nodes && !shard_map_equal(before->map, snapshot->map)) {
         pool_update(&worker->pool, snapshot->map);
         worker->generation++;
-        pool_forget_places(&worker->pool); /* with the next place backends are told their slots */
+        pool_forget_places(&worker->pool); /* so that the next request sends the shard its slots */
         audiences_reloaded(worker);
         blocked_reloaded(worker);
         tracking_reloaded(worker);

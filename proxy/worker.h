@@ -39,7 +39,8 @@ struct proxy_worker {
     struct proxy *proxy;
     uint32_t index;
     uint32_t generation; /* of the map; part of a client's label */
-    uint32_t replaced;   /* connections to busy shards; likewise */
+    uint32_t
+        replaced; /* how many connections to busy shards were replaced; part of a client's label too */
     struct proxy_snapshot *snapshot;
     struct pool pool;
     struct places places;
@@ -52,14 +53,14 @@ struct proxy_worker {
 
     struct list audiences;         /* who listens to channels; audience.c */
     struct rate_waits *rate_waits; /* rate.h */
-    bool keep_again;     /* a shard may not know which of them have clients; local_ephemeral.c */
+    bool keep_again; /* SCREE KEEP must be sent again, since a shard was lost; local_ephemeral.c */
     struct list leaving; /* ephemeral namespaces that its last client left; local_ephemeral.c */
     struct list clients;
     uint32_t client_count;
     uint32_t blocked_count;    /* of them, those whose command waits at a backend */
     uint32_t paused_count;     /* those that wait for the end of CLIENT PAUSE */
     struct list closed;        /* clients freed at the turn's end */
-    struct client_walk *walks; /* over `clients` that are under way, the innermost first */
+    struct client_walk *walks; /* unfinished proxy_worker_each_client() calls, innermost first */
 
     struct pipeline_link *free_requests;
     uint32_t free_count;

@@ -62,17 +62,14 @@ enum command_flags {
     CMD_PROTECTED = 1 << 21, /* refused unless the config allows it (DEBUG, MODULE) */
     CMD_LONG = 1 << 22,      /* may run long: travels on the second upstream connection */
     CMD_INTERNAL = 1 << 23,  /* only where the cluster's secret was shown; COMMAND hides it */
-    CMD_TENANT =
-        1
-        << 24, /* of the category @admin, but a client inside a namespace may run it: there it shows
-                                and changes that namespace only */
-    CMD_OPERATOR =
-        1
-        << 25, /* shows or changes the whole process: refused inside a namespace. In a row, or made for
-                                each @admin command without CMD_TENANT */
-    CMD_SCRIPT = 1 << 26, /* runs a script: while that is slow other clients are answered */
-    CMD_SCRIPT_CACHE =
-        1 << 28, /* depends on the scripts that shards know, or changes them (proxy/scripts.h) */
+    /* Of the category @admin, but allowed inside a namespace, where it shows and changes only that namespace. */
+    CMD_TENANT = 1 << 24,
+    /* Shows or changes the whole process: refused inside a namespace. Set in the row, or by command_init() for each
+     * @admin command without CMD_TENANT. */
+    CMD_OPERATOR = 1 << 25,
+    CMD_SCRIPT = 1 << 26, /* runs a script: the proxy sends it on LANE_SCRIPT */
+    /* Reads or changes the cache of scripts (proxy/scripts.h). */
+    CMD_SCRIPT_CACHE = 1 << 28,
 };
 
 /* ACL categories in the order COMMAND prints them. Most follow from flags and group. */
@@ -147,7 +144,7 @@ enum command_merge {
     MERGE_MIN,           /* the smallest integer */
     MERGE_MAX,           /* the largest integer */
     MERGE_AND,           /* arrays of 0/1, element-wise */
-    MERGE_OR,            /* likewise */
+    MERGE_OR,            /* likewise: 1 if any shard says 1 */
     MERGE_ALL_OK,        /* the first reply (all are alike: +OK, a SHA) */
     MERGE_ANY_OK,        /* the first reply that is no error, else the first error */
     MERGE_CONCAT,        /* arrays, one behind the other */

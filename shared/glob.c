@@ -2,7 +2,7 @@
  * A star first takes nothing; when the rest does not match, the last star takes one byte more and
  * the rest is tried again. Earlier stars never need another try: whatever they could leave over,
  * the last star can take. So the cost is at most pattern times text, with no recursion; where that is much, the pattern is
- * read first (glob_compiled.c).
+ * compiled first (glob_compiled.c).
  *
  * Redis' odd corners are kept: an unclosed [class ends with the pattern, ranges compare signed
  * bytes in either order, a lone \ at the end is itself, and of all patterns with stars only "*"
@@ -12,9 +12,8 @@
 
 #include "shared/glob_class.h"
 
-enum {
-    WORK_MAX = 64 * 1024
-}; /* pattern times text: beyond that it is worth to read the pattern first */
+/* Length of the pattern times length of the text: above this, compiling the pattern first is faster. */
+enum { WORK_MAX = 64 * 1024 };
 
 signed char glob_fold(char c, bool nocase)
 {

@@ -1,7 +1,7 @@
 /*
  * glob.h - Redis' pattern language: * ? [a-z] [^a-z] and \ to escape; bytes, not characters.
  *
- *   glob_match(pattern, text)         once: nothing is prepared for short ones
+ *   glob_match(pattern, text)                                     one text; short patterns are not compiled
  *   glob_new(arena, pattern) ─► glob_fits(glob, text) ─► …        one pattern, many texts
  */
 #pragma once
@@ -9,8 +9,8 @@
 #include "shared/arena.h"
 #include "shared/bytes.h"
 
-/* Clients' patterns are at most so long, unless they match themselves only: the work for a text is its length times a
- * 64th of the pattern's. */
+/* Longest pattern that a client may send, unless it is literal. Bounds the work for a text to the text's length times
+ * GLOB_PATTERN_MAX / 64. */
 enum { GLOB_PATTERN_MAX = 16 * 1024 };
 
 struct glob;
@@ -25,7 +25,7 @@ static inline bool glob_is_bounded(struct bytes pattern)
     return pattern.len <= GLOB_PATTERN_MAX || glob_is_literal(pattern);
 }
 
-/* The pattern, read once; in the arena, and borrows nothing of `pattern`. */
+/* Compiles the pattern into the arena; `pattern` itself is not needed afterwards. */
 struct glob *glob_new(struct arena *arena, struct bytes pattern, bool nocase);
 /* Like glob_match. Makes tables in the arena when it first needs them. */
 bool glob_fits(struct glob *glob, struct bytes text);

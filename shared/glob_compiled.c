@@ -1,5 +1,5 @@
 /*
- * glob_compiled.c - a pattern that was read once, as segments between its stars.
+ * glob_compiled.c - a pattern compiled into the segments between its stars.
  *
  *   a b ? * c [x-z] * d e        first: at the text's beginning │ middle: leftmost place, one after the other │ last: at its end
  *   └first┘  └middle─┘ └last┘
@@ -28,8 +28,9 @@ struct segment {
     const struct element *elements;
     size_t count;
     const char *plain; /* its bytes; NULL: not all elements are bytes */
-    uint64_t *masks;   /* for each byte, the elements that take it; NULL: not made yet */
-    uint64_t *places;  /* elements up to which the text before fits */
+    uint64_t *
+        masks; /* for each byte value, a bit set of the elements that match it; NULL: not made yet */
+    uint64_t *places; /* bit i: the last i + 1 bytes of the text match elements 0 to i */
 };
 
 struct glob {

@@ -52,7 +52,7 @@ struct interest_set *interest_set_new(void);
 /* The set must be empty. NULL is allowed. */
 void interest_set_free(struct interest_set *set);
 void follower_init(struct follower *follower);
-/* Bytes that an interest in the name takes, where no other follower has it. */
+/* Bytes of memory for an interest in the name, if no other follower has it. */
 size_t interest_cost(struct bytes name);
 /* False: it was interested already. */
 bool interest_add(struct interest_set *set, struct follower *follower, struct bytes name);

@@ -5,7 +5,7 @@
  *                          = 0: the command has no keys
  *                          < 0: ask keys_find()
  *   keys_find(row, argv)   all that the command opens, by the row's key specs and special rules
- *   keys_report(row, argv) those that Redis 7.0 tells of in COMMAND GETKEYS
+ *   keys_report(row, argv) those that COMMAND GETKEYS of Redis 7.0 replies
  *
  * Channels (specs with KEY_NOT_KEY) are not keys: a namespace does not rename them here.
  */

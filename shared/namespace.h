@@ -47,8 +47,9 @@ struct namespace
     uint64_t ephemeral_after_ms;
     uint64_t rate_limit;            /* requests a second; 0: none */
     uint64_t bandwidth_limit_bytes; /* a second; 0: none */
-    uint64_t memory_limit_bytes;    /* what its clients hold; 0: half of the proxy's */
-    bool rate_delays;               /* above a limit requests wait; else they get an error */
+    uint64_t
+        memory_limit_bytes; /* for buffers and subscriptions of its clients; 0: half of the proxy's limit */
+    bool rate_delays; /* above a limit requests wait; else they get an error */
     struct slot_rule slot_rule;
 };
 

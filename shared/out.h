@@ -36,8 +36,8 @@ void out_clear(struct out *out);
 void out_write(struct out *out, const void *data, size_t len);
 /* Adds bytes that lie in `block`: copied when small, else referenced (the out takes its own ref). */
 void out_write_block(struct out *out, struct block *block, const char *data, size_t len);
-/* From now on a write that would make it more than `limit` bytes, and all behind it, are dropped, and out_is_over. 0: no
- * limit any more. Emptying and moving keep the limit. */
+/* Limits the content to `limit` bytes (0: no limit). The first write that would exceed it and all later ones are dropped,
+ * and out_is_over() is true. out_clear() and out_move() keep the limit and that state. */
 void out_limit(struct out *out, size_t limit);
 static inline bool out_is_over(const struct out *out)
 {

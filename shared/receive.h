@@ -46,5 +46,5 @@ void receive_filled(struct receive *receive, struct block *block, size_t len, re
 void receive_again(struct receive *receive, receive_fn *on_data, void *owner);
 /* Bytes of an incomplete frame held now. */
 size_t receive_held(const struct receive *receive);
-/* The memory that they are in: theirs, and room for more. */
+/* Size of the buffer that holds them, with its free space. */
 size_t receive_room_bytes(const struct receive *receive);

@@ -68,15 +68,15 @@ struct resp_skip {
     size_t pos;
     size_t need;  /* after RESP_MORE: total bytes known to be needed, 0 = unknown */
     size_t size;  /* after RESP_FRAME */
-    size_t rest;  /* bytes of a bulk that is dropped, which have not come yet */
+    size_t rest;  /* of a bulk string that is dropped: bytes that have not arrived yet */
     char first;   /* type byte of the frame: + - : $ * _ # , ( ! = % ~ > | */
     bool in_line; /* pos is inside a line whose end has not come yet */
 };
 
 /* Looks for the end of one reply (RESP2 or RESP3, nested, with attributes). RESP_BAD: not RESP. */
 enum resp_result resp_skip(struct resp_skip *skip, const char *data, size_t len);
-/* After RESP_MORE for `len` bytes, of a reply that is not wanted: how many of them need not be shown again. Then the next
- * call gets the bytes behind those, and `size` counts from there. */
+/* Drops the part of an unwanted reply that has arrived: to be called after resp_skip() returned RESP_MORE for `len` bytes.
+ * Returns how many of them are done with: the next resp_skip() gets the bytes after these, and `size` counts from there. */
 size_t resp_skip_drop(struct resp_skip *skip, size_t len);
 
 /* Writes a command of these words as clients send it. */

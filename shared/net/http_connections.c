@@ -33,7 +33,8 @@ static void shut(struct http_connection *connection)
     (void)shutdown(connection->fd, SHUT_RDWR);
 }
 
-/* Disconnects one of those from `address` (NULL: from anywhere) if they are more than `max`; not the newest, the last. */
+/* Disconnects one connection from `address` (NULL: from any) if there are more than `max`: the one that has waited
+ * longest for a request, else the one whose answer is oldest. The newest, the last in the list, is spared. */
 static void make_room(struct http_connections *all, const struct in6_addr *address, unsigned max)
 {
     struct http_connection *waiting = NULL;

@@ -35,7 +35,7 @@ struct http_connection {
     bool is_shut;
 };
 
-/* In the order in which they began to do what they do, oldest first. */
+/* Ordered by when they began to wait or to be answered, oldest first. */
 struct http_connections {
     struct http_connection *first;
 };

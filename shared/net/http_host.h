@@ -2,8 +2,8 @@
  * http_host.h - is a request's Host: one of ours?
  *
  * A web page can have a browser send requests to an address that the page's own DNS name was changed to (DNS
- * rebinding). Such a request names the page's host. So without a token only those are served that name an IP address,
- * localhost, or what the configuration names: no page from elsewhere can.
+ * rebinding). Such a request has the page's host name in Host:. So without a token only requests are served whose Host:
+ * is an IP address, localhost, or a name from the configuration, which no page of another site can have.
  */
 #pragma once
 

@@ -28,8 +28,7 @@
 #include <unistd.h>
 
 enum {
-    SPARE_CONNECTIONS =
-        64, /* those that were disconnected and whose end libmicrohttpd has not seen yet */
+    SPARE_CONNECTIONS = 64, /* shut down here, but not yet closed by libmicrohttpd */
     CONNECTION_BYTES_MAX = 16 * 1024,
     BACKLOG = 64,
     TICK_MS = 500,

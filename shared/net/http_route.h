@@ -11,7 +11,7 @@
 #include "shared/net/http.h"
 
 enum http_access {
-    HTTP_HEALTH, /* answered whoever asks: small and without secrets */
+    HTTP_HEALTH, /* always answered: small and without secrets */
     HTTP_PAGE,   /* needs no token: the status page's own files, without data */
     HTTP_DATA,   /* needs the token if there is one */
 };

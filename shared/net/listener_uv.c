@@ -86,8 +86,8 @@ static void bound_add(int fd)
     bound[bound_count++ % BOUND_MAX] = fd;
 }
 
-/* Is the socket file of a program that still listens? Only a refusal says that none does: a socket that may not be
- * connected to, or not as a stream, is another program's. */
+/* Does a program still listen on the socket file? Only ECONNREFUSED (or no file) means no: after another error, as for
+ * a socket without permission or of another type, it counts as in use. */
 static bool unix_is_live(const struct address *address)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -99,8 +99,8 @@ static bool unix_is_live(const struct address *address)
     return live;
 }
 
-/* Gives the socket file the mode, where the umask has taken bits of it away. Not by way of a symbolic link, which
- * another user may have put in its place where the directory is open to all. */
+/* Sets the socket file's mode if the umask has removed bits of it. Follows no symbolic link: in a directory that all
+ * may write to, another user may have replaced the file by one. */
 static bool unix_set_mode(const char *path, mode_t mode)
 {
     struct stat file;

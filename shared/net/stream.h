@@ -58,9 +58,9 @@ void stream_send(struct stream *stream);
 size_t stream_pending(const struct stream *stream);
 /* Bytes of an incomplete frame held. */
 size_t stream_held(const struct stream *stream);
-/* The memory that they are in: theirs, and room for more. */
+/* Size of the buffer that holds them, with its free space. */
 size_t stream_held_room(const struct stream *stream);
-/* Has the peer closed its side, or is the connection broken? The kernel is asked, so a paused stream hears it too. */
+/* Has the peer closed its side, or is the connection broken? Asks the kernel, so it works for a paused stream too. */
 bool stream_has_hung_up(const struct stream *stream);
 /* What TLS holds for an open stream beside those; 0: it is plain. */
 size_t stream_tls_bytes(const struct stream *stream);
