@@ -485,7 +485,7 @@ static bool act(struct call *call)
 }
 
 /* Where the session's reply is written. While a script runs other sessions are served, and what lies in the stream may
- * be sent at any moment: the reply of a script, and replies beside one, are written to `aside` until they are complete. */
+ * be sent at any moment: so replies of scripts, and beside scripts, are written to `aside` until they are complete. */
 static struct out *begin_reply(struct session *session, const struct command *command,
                                struct out *aside)
 {

@@ -180,8 +180,8 @@ static int64_t entries_to_go(struct call *call, struct entry *entry, const struc
 
 /* ---- taking them out ---- */
 
-/* Reads the first `count` entries, which will be removed: returns the ids of as many as fit in SINGLES_MAX, and the id of
- * the last one, and notes them as the removed front of their node. False: the store failed. */
+/* Reads the first `count` entries, which will be removed: returns the ids of as many as fit in SINGLES_MAX, and the id
+ * of the last one, and notes them as the removed front of their node. False: the store failed. */
 static bool look_at_first(struct call *call, struct entry *entry, int64_t count,
                           struct stream_id ids[SINGLES_MAX], struct stream_id *last)
 {

@@ -194,17 +194,12 @@ static void reply_pairs(lua_State *lua, struct script_run *run, bool is_map)
         reply_set(&run->call->reply, count);
     lua_pushnil(lua);
     while (lua_next(lua, -2)) {
-        lua_pushvalue(lua, -2);
-        lua_insert(lua, -2); /* key key value */
-        if (is_map) {
-            lua_pushvalue(lua, -2);
-            convert_to_reply(lua, run);
-            convert_to_reply(lua, run);
+        if (!is_map)
             lua_pop(lua, 1);
-        } else {
-            lua_pop(lua, 1);
+        lua_pushvalue(lua, is_map ? -2 : -1); /* the key, which lua_next needs again */
+        convert_to_reply(lua, run);
+        if (is_map)
             convert_to_reply(lua, run);
-        }
     }
 }
 

@@ -248,7 +248,7 @@ static void begin(struct script_run *run)
     run->vm->scripts->set->running = run;
 }
 
-/* Keeps the effects of the script's commands, also when its code failed. Only a script that was ended is rolled back. */
+/* Keeps the effects of the script's commands, also when its code failed. Only an ended script is rolled back. */
 static void settle(struct script_run *run)
 {
     struct call *call = run->call;

@@ -8,7 +8,8 @@ import threading
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Cluster
+import harness
+from cluster import Cluster, Oracle
 from harness import Suite, check, check_equal, wait_for
 from resp import Connection, ReplyError
 
@@ -252,6 +253,23 @@ def _(run):
             while isinstance(reply, list):
                 reply, depth = reply[0], depth + 1
             check_equal((depth, text(reply)), (7995, b'ERR reached lua stack limit'), 'its depth')
+
+
+@suite.case('a map or set that contains itself is replied as deep as in Redis')
+def _(run):
+    def play(address):
+        with Connection(address, 60 * harness.SLOW) as client:
+            return [client.call('EVAL', 'local t = {} t.%s return t' % field, '0') for field in ('map = {t}', 'set = {[t] = true}')]
+
+    sys.setrecursionlimit(100000)
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        oracle = Oracle(cluster.folder)
+        oracle.start()
+        try:
+            want = play(oracle.address)
+        finally:
+            oracle.stop()
+        check(play(cluster.backends[0].addresses[0]) == want, 'another depth')
 
 
 @suite.case('a loop in a library that is being loaded is stopped')
