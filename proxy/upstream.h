@@ -61,8 +61,7 @@ struct upstream {
     uint8_t unblock;  /* enum upstream_unblock: how the wait of an errand is to end */
     bool is_open;     /* the stream is connected */
     bool is_draining; /* goes when its queue is empty */
-    bool
-        is_replaced; /* draining, since its shard is busy with a script: another one has the new requests */
+    bool is_replaced; /* draining, as its shard is busy with a script; a new one is used */
     bool is_closed;   /* freed at the turn's end */
     bool is_opening;  /* counts in node->openings */
     bool is_fresh;    /* nothing was heard since it was opened */

@@ -39,8 +39,7 @@ struct proxy_worker {
     struct proxy *proxy;
     uint32_t index;
     uint32_t generation; /* of the map; part of a client's label */
-    uint32_t
-        replaced; /* how many connections to busy shards were replaced; part of a client's label too */
+    uint32_t replaced;   /* connections to busy shards that were replaced; part of the label too */
     struct proxy_snapshot *snapshot;
     struct pool pool;
     struct places places;

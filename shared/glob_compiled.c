@@ -28,9 +28,8 @@ struct segment {
     const struct element *elements;
     size_t count;
     const char *plain; /* its bytes; NULL: not all elements are bytes */
-    uint64_t *
-        masks; /* for each byte value, a bit set of the elements that match it; NULL: not made yet */
-    uint64_t *places; /* bit i: the last i + 1 bytes of the text match elements 0 to i */
+    uint64_t *masks;   /* for each byte value, the set of elements that match it; NULL: not made */
+    uint64_t *places;  /* bit i: the last i + 1 bytes of the text match elements 0 to i */
 };
 
 struct glob {
