@@ -87,6 +87,24 @@ static void send_leased(struct client *client, const struct frame *frame,
     request_go(request);
 }
 
+static void count_sent(struct client *client)
+{
+    if (--client->blocked_unsent == 0)
+        client->worker->blocked_count++;
+}
+
+bool blocked_is_waiting(const struct client *client)
+{
+    return client->blocked && client->blocked_unsent == 0;
+}
+
+void blocked_sent(struct upstream *lease)
+{
+    for (struct part *part = lease->first; part; part = part->next)
+        if (part->request && part->request->is_blocking)
+            count_sent(part->request->client);
+}
+
 bool blocked_send(struct client *client, const struct frame *frame, const struct command *command,
                   const struct route *route)
 {
@@ -106,7 +124,10 @@ bool blocked_send(struct client *client, const struct frame *frame, const struct
     client->blocked = client_new_request(client, command);
     client->blocked->is_blocking = true;
     client->blocked_slot = route->has_keys ? route->slot : BLOCKED_ANYWHERE;
-    client->worker->blocked_count++;
+    client->blocked_unsent = 1; /* until the other connections are counted */
+    for (uint32_t i = 0; i < count; i++)
+        client->blocked_unsent += leases[i]->state != UPSTREAM_UP;
+    count_sent(client);
     client_hold(client, HOLD_BLOCKED);
     send_leased(client, frame, command, leases, count);
     return true;
@@ -114,11 +135,16 @@ bool blocked_send(struct client *client, const struct frame *frame, const struct
 
 /* ---- ending ---------------------------------------------------------------------------------- */
 
+static void end_wait(struct client *client)
+{
+    client->worker->blocked_count -= blocked_is_waiting(client);
+    client->blocked = NULL;
+}
+
 void blocked_answered(struct client *client)
 {
     CHECK(client->blocked);
-    client->blocked = NULL;
-    client->worker->blocked_count--;
+    end_wait(client);
     client_unhold(client, HOLD_BLOCKED);
 }
 
@@ -142,8 +168,7 @@ void blocked_leave(struct client *client)
     if (!client->blocked)
         return;
     uint32_t count = list_leases(client, leases);
-    client->blocked = NULL;
-    client->worker->blocked_count--;
+    end_wait(client);
     for (uint32_t i = 0; i < count; i++)
         upstream_close(leases[i], "the client has left");
 }

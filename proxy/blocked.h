@@ -20,6 +20,11 @@
 /* Sends it; the client is held until blocked_answered(). False: it must wait, nothing was done. */
 bool blocked_send(struct client *client, const struct frame *frame, const struct command *command,
                   const struct route *route);
+/* Has the client's command been sent to every shard that it waits at? Until a new connection is open it has not: then
+ * the client counts as blocked neither in INFO nor in CLIENT LIST. */
+bool blocked_is_waiting(const struct client *client);
+/* The lease is open, and what waited for that has been sent. */
+void blocked_sent(struct upstream *lease);
 /* The client's command was answered. */
 void blocked_answered(struct client *client);
 /* The client has left: its leases are closed. */

@@ -89,6 +89,7 @@ struct client {
     struct script_search *script_search; /* under HOLD_SCRIPT; scripts.c */
     struct request *blocked; /* the command that waits at a backend; NULL: none. blocked.c */
     uint16_t blocked_slot;   /* of its keys, or BLOCKED_ANYWHERE */
+    uint32_t blocked_unsent; /* connections that its waiting command still has to be sent over */
     struct client_session session;
 };
 

@@ -5,6 +5,7 @@
  * worker that was asked puts it together.
  */
 #include "proxy/audience.h"
+#include "proxy/blocked.h"
 #include "proxy/local.h"
 #include "proxy/memory.h"
 #include "proxy/monitor.h"
@@ -107,7 +108,7 @@ void local_client_flags(const struct client *client, char flags[LOCAL_FLAGS_MAX]
         *at++ = 'R';
     if (client_tracks(client) && client->tracking->is_bcast)
         *at++ = 'B';
-    if (client->blocked || client->held_by & HOLD_PAUSED)
+    if (blocked_is_waiting(client) || client->held_by & HOLD_PAUSED)
         *at++ = 'b';
     if (client->session.is_readonly)
         *at++ = 'r';

@@ -162,6 +162,8 @@ void upstream_up(struct upstream *upstream)
     out_move(upstream->out, &upstream->early);
     if (upstream->feed)
         feed_up(upstream->feed);
+    if (upstream->is_errand)
+        blocked_sent(upstream);
     stream_send(upstream->stream);
 }
 

@@ -56,7 +56,7 @@ struct proxy_worker {
     struct list leaving; /* ephemeral namespaces that its last client left; local_ephemeral.c */
     struct list clients;
     uint32_t client_count;
-    uint32_t blocked_count;    /* of them, those whose command waits at a backend */
+    uint32_t blocked_count;    /* of them, those whose command waits at a backend; blocked.h */
     uint32_t paused_count;     /* those that wait for the end of CLIENT PAUSE */
     struct list closed;        /* clients freed at the turn's end */
     struct client_walk *walks; /* unfinished proxy_worker_each_client() calls, innermost first */

@@ -579,6 +579,23 @@ def _(run):
         check_equal(sorted(int(waiter.read()[1][1][1]) for waiter in waiters), list(range(many)))
 
 
+@suite.case('a client is listed as blocked when its command is at the shard, not while a connection there opens')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxy_options={'upstream': {'timeout': '60s'}}) as cluster, \
+            cluster.connect(timeout=60) as boss, cluster.connect(timeout=60) as reader:
+        reader.get('PING')
+        cluster.backends[0].pause()
+        reader.send('XREAD', 'BLOCK', 0, 'STREAMS', 'events', '$')
+        wait_for(lambda: b'cmd=xread' in boss.get('CLIENT', 'LIST'), 'the proxy to take XREAD', 60)
+        check(b'flags=b' not in boss.get('CLIENT', 'LIST'), 'listed as blocked')
+        cluster.backends[0].resume()
+        wait_for(lambda: b'flags=b' in boss.get('CLIENT', 'LIST'), 'the connection to open', 60)
+        check_equal(proxy_info(boss, 'blocked_clients'), 1)
+        boss.get('XADD', 'events', '1-1', 'field', 'value')
+        check_equal(reader.read(), boss.call('XREAD', 'STREAMS', 'events', '0'))
+        wait_for(lambda: proxy_info(boss, 'blocked_clients') == 0, 'the wait to end', 60)
+
+
 @suite.case('through the proxy: CROSSSLOT, WAIT, UNBLOCK by clients of other workers, lease-limit')
 def _(run):
     with Cluster(backends=3, partitions=1, proxies=1, proxy_options={'proxy': {'workers': 2}, 'upstream': {'lease-limit': 4}}) as cluster:

@@ -123,7 +123,7 @@ async function blocking(client, options) {
   await client.rPush('nr:q', 'first');
   assert.deepStrictEqual({ ...(await popped) }, { key: 'nr:q', element: 'first' });
   assert.strictEqual(await waiter.blPop('nr:q', 0.05), null);
-  const read = waiter.xRead({ key: 'nr:xs', id: '$' }, { BLOCK: 0 });
+  const read = waiter.xRead({ key: 'nr:xs', id: '0-0' }, { BLOCK: 0 });
   while (!(await blocked())) await new Promise((done) => setImmediate(done));
   await client.xAdd('nr:xs', '*', { f: 'v' });
   assert.ok(await read);
