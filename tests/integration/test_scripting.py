@@ -26,7 +26,7 @@ FOREVER_IN_C = [
     """string.gsub(("a"):rep(20000), (".-"):rep(8190) .. "b", "")""",
     """for _ in string.gmatch(("a"):rep(20000), (".-"):rep(8190) .. "b") do end""",
     """local s = ("x"):rep(2e7) while true do pcall(string.match, s, "[" .. ("a"):rep(16000) .. "]") end""",
-    """local t = {} for i = 1, 900 do t = {t, t} end cjson.encode(t)""",
+    """local t = {} for i = 1, 900 do t = {t, t} end while true do pcall(cjson.encode, t) end""",
     """local s = ("x"):rep(1e7) local t = {} for i = 1, 1e5 do t[i] = s end table.sort(t)""",
     """table.insert({}, -2147483647, 1) while true do end""",
     """while true do load(math.random) end""",

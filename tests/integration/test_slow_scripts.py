@@ -48,7 +48,7 @@ def _(run):
                 wait_busy(client)
                 kill(client)
                 check(b'killed by user' in slow.finish(), 'it was not killed')
-                slow = Background(address, 'EVAL', 'local n = 0 while n < 2e7 do n = n + 1 end return redis.call("incr", KEYS[1])',
+                slow = Background(address, 'EVAL', 'local n = 0 while n < 1e8 do n = n + 1 end return redis.call("incr", KEYS[1])',
                                   '1', 'n', before=before, proto=proto)
                 check(slow.finish() > 0, 'what the script wrote')
                 check_equal(len({reply for reply in slow.replies[:-1]}), 1, 'replies in front of the script')
@@ -62,7 +62,7 @@ def _(run):
         silent, other = Connection(address, 60, 2), Connection(address, 60, 2)
         for connection in (silent, other):
             connection.send('CLIENT', 'REPLY', 'OFF')
-        silent.send('EVAL', 'redis.call("set", "k", "v") local n = 0 while n < 3e7 do n = n + 1 end return redis.error_reply("x")', '0')
+        silent.send('EVAL', 'redis.call("set", "k", "v") local n = 0 while n < 1e8 do n = n + 1 end return redis.error_reply("x")', '0')
         wait_busy(client)
         for _ in range(20):
             other.send('GET', 'k')
@@ -152,7 +152,7 @@ def _(run):
             client.get('CONFIG', 'SET', 'busy-reply-threshold', '20')
             client.get('FUNCTION', 'LOAD', ENDLESS_LIBRARY)
             client.get('FUNCTION', 'LOAD', '#!lua name=w\nredis.register_function("writes", function(keys) redis.call("set", keys[1], 1) '
-                       'local n = 0 while n < 2e7 do n = n + 1 end return redis.call("incr", keys[1]) end)')
+                       'local n = 0 while n < 1e8 do n = n + 1 end return redis.call("incr", keys[1]) end)')
             shown += [client.call('SCRIPT', 'KILL'), client.call('FUNCTION', 'KILL')]
             for words, killer in ((('EVAL', FOREVER, '0'), 'SCRIPT'), (('FCALL', 'loop', '0'), 'FUNCTION')):
                 slow = Background(address, *words)
@@ -161,7 +161,7 @@ def _(run):
                 shown.append(client.call('FUNCTION' if killer == 'SCRIPT' else 'SCRIPT', 'KILL'))
                 kill(client, killer)
                 shown.append(slow.finish())
-            for words in (('EVAL', 'redis.call("set", KEYS[1], 1) local n = 0 while n < 2e7 do n = n + 1 end return redis.call("incr", KEYS[1])', '1', 'k'),
+            for words in (('EVAL', 'redis.call("set", KEYS[1], 1) local n = 0 while n < 1e8 do n = n + 1 end return redis.call("incr", KEYS[1])', '1', 'k'),
                           ('FCALL', 'writes', '1', 'k')):
                 slow = Background(address, *words)
                 wait_busy(client)
