@@ -178,12 +178,12 @@ def _(run):
         two.get('SET', 'k', 'theirs')
         for words in ("'SCREE', 'USE', 'two', '0'", "'SCREE', 'AS', 'x', '+@all', 'GET', 'k'", "'SCREE', 'DROP', '0'"):
             check(is_error(one.get('EVAL', 'return redis.call(%s)' % words, 0), 'ERR'), words)
-        check_equal(one.get('EVAL', "return redis.call('GET', 'k')", 0), False or None, 'still in its namespace')
-        check_equal(script.get('EVAL', "return redis.call('GET', 'k')", 0), None)
+        check_equal(one.get('EVAL', "return redis.call('GET', 'k')", 1, 'k'), None, 'still in its namespace')
+        check_equal(script.get('EVAL', "return redis.call('GET', 'k')", 1, 'k'), None)
         for words in ("'GET', 'x'", "'SET', 'k', '1'"):
-            reply = script.get('EVAL', 'return redis.call(%s)' % words, 0)
+            reply = script.get('EVAL', 'return redis.call(%s)' % words, 1, 'k')
             check('The user executing the script' in str(reply), '%s: %r' % (words, reply))
-        check_equal(users.enter('outside').get('EVAL', "return redis.call('SET', 'x', '1')", 0), b'OK',
+        check_equal(users.enter('outside').get('EVAL', "return redis.call('SET', 'x', '1')", 1, 'x'), b'OK',
                     'the rules are of one request only')
 
 
