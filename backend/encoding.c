@@ -491,7 +491,7 @@ static bool take_stream(struct bytes *row, struct metadata *metadata)
            take_id(row, &metadata->stream_recorded_first) &&
            take_id(row, &metadata->stream_max_deleted) && take_id(row, &metadata->stream_first) &&
            take_id(row, &metadata->stream_last) && take_u64(row, &metadata->stream_entries_added) &&
-           (row->len == 0 || take_node(row, metadata));
+           (row->len == 0 || (take_node(row, metadata) && has_node(metadata)));
 }
 
 bool decode_metadata(struct bytes value, struct metadata *metadata)

@@ -126,6 +126,18 @@ START_TEST(a_stream_has_these_bytes)
 }
 END_TEST
 
+START_TEST(a_stream_of_whose_first_node_nothing_is_known_has_no_numbers_of_it)
+{
+    struct metadata metadata = {.type = TYPE_STREAM, .version = 1, .stream_node_size = 1}, again;
+    struct bytes row = encode_metadata(&arena, &metadata);
+    ck_assert(decode_metadata(row, &again));
+    char *unknown = arena_alloc(&arena, row.len);
+    memcpy(unknown, row.data, row.len);
+    memset(unknown + row.len - 40, 0, 8);
+    ck_assert(!decode_metadata((struct bytes){unknown, row.len}, &again));
+}
+END_TEST
+
 START_TEST(a_batch_header_has_these_bytes)
 {
     struct batch_header header = {.epoch = 1, .index = 2, .origin_ms = 3, .version = 0x0400}, again;
@@ -571,6 +583,7 @@ static void add_all(TCase *tests)
     tcase_add_test(tests, collections_have_these_bytes);
     tcase_add_test(tests, a_list_has_these_bytes);
     tcase_add_test(tests, a_stream_has_these_bytes);
+    tcase_add_test(tests, a_stream_of_whose_first_node_nothing_is_known_has_no_numbers_of_it);
     tcase_add_test(tests, a_batch_header_has_these_bytes);
     tcase_add_test(tests, counts_have_these_bytes);
     tcase_add_test(tests, scores_have_these_bits);
