@@ -16,6 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 import harness
+import rdb_payload
 from cluster import Cluster, Oracle, binary
 from harness import Failure, Suite, check, check_equal
 from resp import Connection, show
@@ -32,25 +33,8 @@ TYPES = ('string', 'list', 'set', 'zset', 'hash', 'stream', 'ReJSON-RL', 'sorted
 
 # ---- payloads ----------------------------------------------------------------------------------------------------
 
-def _crc_table():
-    table = []
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = crc >> 1 ^ 0x95ac9329ac4bc9b5 if crc & 1 else crc >> 1
-        table.append(crc)
-    return table
-
-
-_CRC = _crc_table()
-
-
 def with_footer(body, version=RDB_VERSION):
-    data = body + version.to_bytes(2, 'little')
-    crc = 0
-    for byte in data:
-        crc = _CRC[(crc ^ byte) & 255] ^ crc >> 8
-    return data + crc.to_bytes(8, 'little')
+    return rdb_payload.with_footer(body, version)
 
 
 def values():

@@ -11,7 +11,8 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 import harness
 from cluster import Cluster, Oracle
 from harness import Suite, check, check_equal, wait_for
-from resp import Connection, ReplyError
+from resp import Connection
+from slow import text
 
 suite = Suite(__doc__)
 BUSY = b'BUSY Redis is busy running a script. You can only call %s KILL or SHUTDOWN NOSAVE.'
@@ -35,14 +36,6 @@ FOREVER_IN_C = [
     """local t = {} for i = 1, 500 do t[i] = {} end for i = 1, 8 do for j = 1, 500 do t[j] = {t[1], t[2], t[j]} end end
        while true do pcall(cmsgpack.pack, t) end""",
 ]
-
-
-def text(reply):
-    """An error's text as bytes, any other reply as it is."""
-    if isinstance(reply, ReplyError):
-        words = str(reply)
-        return words.encode() if isinstance(words, str) else words
-    return reply
 
 
 class Background:

@@ -14,6 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'differential'))
 
+from rdb_payload import crc64
 from resp import encode, to_bytes
 
 NUMBERS = [b'0', b'-1', b'1', b'2147483647', b'2147483648', b'-2147483648', b'4294967295', b'4294967296',
@@ -149,26 +150,6 @@ def greeting(rng):
 
 
 # ---- payloads of DUMP ---------------------------------------------------------------------------------------------
-
-def _crc64_table():
-    table_ = []
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x95AC9329AC4BC9B5 if crc & 1 else 0)
-        table_.append(crc)
-    return table_
-
-
-_CRC64 = _crc64_table()
-
-
-def crc64(data):
-    crc = 0
-    for byte in data:
-        crc = (crc >> 8) ^ _CRC64[(crc ^ byte) & 0xff]
-    return crc
-
 
 def with_checksum(body):
     """`body`: the payload up to and with its version."""

@@ -27,9 +27,14 @@ def crc64(data):
     return crc
 
 
-def payload(kind, body, version):
-    data = bytes([kind]) + body + struct.pack('<H', version)
+def with_footer(body, version):
+    """A payload of DUMP: the type and value in `body`, then the RDB version and the checksum of both."""
+    data = body + struct.pack('<H', version)
     return data + struct.pack('<Q', crc64(data))
+
+
+def payload(kind, body, version):
+    return with_footer(bytes([kind]) + body, version)
 
 
 def length(number):
