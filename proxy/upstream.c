@@ -382,15 +382,18 @@ static uint64_t timeout_of(const struct upstream *upstream)
     return is_forever ? WAIT_FOREVER : upstream->patience_ms + timeout_ms;
 }
 
+static bool is_late(const struct upstream *upstream, uint32_t now_ms)
+{
+    return upstream->first && upstream->is_open && now_ms - upstream->first->sent_ms >= LATE_MS;
+}
+
 /* If a reply is late, sends a PING on the control connection, where no request is in front of it: a shard with a slow
  * script answers BUSY. */
 static void ask_busy(struct upstream *upstream, uint32_t now_ms)
 {
     struct node *node = upstream->node;
-    bool is_late =
-        upstream->first && upstream->is_open && now_ms - upstream->first->sent_ms >= LATE_MS;
-    if (!is_late || upstream->lane == LANE_CONTROL || now_ms - node->asked_ms < LATE_MS ||
-        node->is_removed)
+    if (!is_late(upstream, now_ms) || upstream->lane == LANE_CONTROL ||
+        now_ms - node->asked_ms < LATE_MS || node->is_removed)
         return;
     node->asked_ms = now_ms;
     struct upstream *control = node->shared[LANE_CONTROL][0];
@@ -407,9 +410,7 @@ static void replace(struct upstream *upstream, uint32_t now_ms)
 {
     struct node *node = upstream->node;
     struct upstream **shared = &node->shared[upstream->lane][upstream->resp == 3];
-    bool is_late =
-        upstream->first && upstream->is_open && now_ms - upstream->first->sent_ms >= LATE_MS;
-    if (*shared != upstream || upstream->lane == LANE_CONTROL || !is_late)
+    if (*shared != upstream || upstream->lane == LANE_CONTROL || !is_late(upstream, now_ms))
         return;
     *shared = NULL;
     upstream->worker->replaced++;
