@@ -1,6 +1,6 @@
 #include "backend/admin.h"
 
-#include "backend/partition.h"
+#include "backend/partition/partition.h"
 #include "backend/server.h"
 #include "shared/check.h"
 #include "shared/clock.h"

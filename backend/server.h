@@ -11,8 +11,8 @@
  */
 #pragma once
 
-#include "backend/measures.h"
-#include "backend/settings.h"
+#include "backend/partition/measures.h"
+#include "backend/partition/settings.h"
 #include "config/tls_files.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"

@@ -1,9 +1,9 @@
 #include "proxy/audience.h"
 
 #include "proxy/client.h"
-#include "proxy/pool.h"
 #include "proxy/request.h"
-#include "proxy/upstream.h"
+#include "proxy/upstream/pool.h"
+#include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
 #include "shared/arena.h"
 #include "shared/check.h"

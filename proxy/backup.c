@@ -1,8 +1,8 @@
 #include "proxy/backup.h"
 
 #include "proxy/backup_list.h"
-#include "proxy/pool.h"
 #include "proxy/request.h"
+#include "proxy/upstream/pool.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/log.h"

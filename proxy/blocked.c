@@ -1,9 +1,9 @@
 #include "proxy/blocked.h"
 
-#include "proxy/pool.h"
 #include "proxy/proxy.h"
 #include "proxy/request.h"
-#include "proxy/upstream.h"
+#include "proxy/upstream/pool.h"
+#include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/number.h"

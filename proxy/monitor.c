@@ -1,6 +1,6 @@
 #include "proxy/monitor.h"
 
-#include "proxy/local.h"
+#include "proxy/local/local.h"
 #include "proxy/proxy.h"
 #include "proxy/queued.h"
 #include "proxy/worker.h"

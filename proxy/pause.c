@@ -1,6 +1,6 @@
 #include "proxy/pause.h"
 
-#include "proxy/local.h"
+#include "proxy/local/local.h"
 #include "proxy/queued.h"
 #include "proxy/request.h"
 #include "proxy/worker.h"

@@ -2,7 +2,7 @@
 
 #include "config/tls_files.h"
 #include "proxy/events.h"
-#include "proxy/local.h"
+#include "proxy/local/local.h"
 #include "proxy/rate.h"
 #include "proxy/slow.h"
 #include "proxy/status/status.h"

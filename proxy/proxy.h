@@ -23,7 +23,7 @@ struct proxy {
     struct proxy_worker **workers;
     uint32_t worker_count;
     struct journal *journal;         /* of slow requests; any thread. slow.h */
-    struct admin *admin;             /* proxy/local_admin.c; NULL: off */
+    struct admin *admin;             /* proxy/local/local_admin.c; NULL: off */
     _Atomic(struct status *) status; /* of the status page; NULL: not started. status/ */
     struct events *events;           /* what happened lately; any thread. events.h */
     struct metrics *metrics;         /* of the main thread */

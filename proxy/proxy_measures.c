@@ -2,8 +2,8 @@
 
 #include "proxy/admin.h"
 #include "proxy/hotkeys.h"
-#include "proxy/pool.h"
-#include "proxy/upstream.h"
+#include "proxy/upstream/pool.h"
+#include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/command_cells.h"

@@ -1,7 +1,7 @@
 #include "proxy/scripts.h"
 
-#include "proxy/pool.h"
 #include "proxy/proxy.h"
+#include "proxy/upstream/pool.h"
 #include "proxy/worker.h"
 #include "shared/digest.h"
 #include "shared/table.h"

@@ -1,8 +1,8 @@
 #include "proxy/slow.h"
 
-#include "proxy/pool.h"
 #include "proxy/proxy.h"
-#include "proxy/upstream.h"
+#include "proxy/upstream/pool.h"
+#include "proxy/upstream/upstream.h"
 #include "shared/check.h"
 
 #include <stdlib.h>

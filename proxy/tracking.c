@@ -1,8 +1,8 @@
 #include "proxy/tracking.h"
 
 #include "proxy/audience.h"
-#include "proxy/pool.h"
-#include "proxy/upstream.h"
+#include "proxy/upstream/pool.h"
+#include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/resp.h"

@@ -1,8 +1,8 @@
 #include "proxy/users.h"
 
-#include "proxy/local.h"
+#include "proxy/local/local.h"
 #include "proxy/proxy.h"
-#include "proxy/upstream.h"
+#include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 

@@ -8,7 +8,7 @@
 #include "proxy/client.h"
 #include "proxy/events.h"
 #include "proxy/hotkeys.h"
-#include "proxy/local.h"
+#include "proxy/local/local.h"
 #include "proxy/memory.h"
 #include "proxy/monitor.h"
 #include "proxy/pause.h"

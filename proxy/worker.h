@@ -10,10 +10,10 @@
 #pragma once
 
 #include "config/reload.h"
-#include "proxy/pool.h"
 #include "proxy/route.h"
 #include "proxy/scripts.h"
 #include "proxy/session.h"
+#include "proxy/upstream/pool.h"
 #include "shared/command_cells.h"
 #include "shared/list.h"
 #include "shared/metrics.h"

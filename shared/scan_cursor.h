@@ -6,7 +6,7 @@
  *   │              │ 39 bit; 0 = the slot's start  │
  *   └──────────────┴───────────────────────────────┘
  *
- * The slot tells a proxy which shard goes on, the fingerprint tells the partition where (backend/cursor.h).
+ * The slot tells a proxy which shard goes on, the fingerprint tells the partition where (backend/keyspace/cursor.h).
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 #include "backend/backup/manifest.h"
 
 #include "backend/backup/disk_file.h"
-#include "backend/json/json_doc.h"
-#include "backend/store/store_path.h"
+#include "backend/format/json/json_doc.h"
+#include "backend/wal/path.h"
 #include "shared/check.h"
 #include "shared/digest.h"
 

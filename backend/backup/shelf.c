@@ -1,7 +1,7 @@
 #include "backend/backup/shelf.h"
 
 #include "backend/backup/disk_file.h"
-#include "backend/store/store_path.h"
+#include "backend/wal/path.h"
 #include "shared/check.h"
 #include "shared/log.h"
 

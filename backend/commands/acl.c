@@ -6,11 +6,11 @@
  */
 #include "shared/acl_command.h"
 
-#include "backend/handlers.h"
-#include "backend/partition.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "backend/partition/settings.h"
 #include "backend/server.h"
-#include "backend/session.h"
-#include "backend/settings.h"
 #include "config/users_file.h"
 #include "shared/command_reply.h"
 #include "shared/log.h"

@@ -4,10 +4,10 @@
  * All operations are read before the first one runs, so that a wrong argument changes nothing. As in Redis, a value
  * that is too short grows to the farthest bit to be written, even if that write then fails by its overflow policy.
  */
-#include "backend/bits.h"
-#include "backend/handlers.h"
-#include "backend/notify.h"
-#include "backend/text.h"
+#include "backend/format/bits.h"
+#include "backend/keyspace/text.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
 
 enum verb { VERB_GET, VERB_SET, VERB_INCRBY };
 

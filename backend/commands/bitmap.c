@@ -3,10 +3,10 @@
  *
  * Bits that no row holds are zeros, so counting and searching visit only the fragments that exist.
  */
-#include "backend/bits.h"
-#include "backend/handlers.h"
-#include "backend/notify.h"
-#include "backend/text.h"
+#include "backend/format/bits.h"
+#include "backend/keyspace/text.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
 
 static bool offset_argument(struct call *call, uint32_t index, uint64_t *offset)
 {

@@ -9,10 +9,10 @@
  * NOT visits every window. A result of more than TEXT_INLINE_MAX bytes is written as fragments of a new version while
  * the sources are read, one of which may be the destination.
  */
-#include "backend/bits.h"
-#include "backend/handlers.h"
-#include "backend/notify.h"
-#include "backend/text.h"
+#include "backend/format/bits.h"
+#include "backend/keyspace/text.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
 
 enum { WINDOW_BYTES = 256 * FRAGMENT_BYTES };
 

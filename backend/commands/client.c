@@ -3,12 +3,12 @@
  */
 #include "backend/commands/client.h"
 
-#include "backend/blocking.h"
-#include "backend/handlers.h"
-#include "backend/monitor.h"
-#include "backend/partition.h"
-#include "backend/session.h"
-#include "backend/settings.h"
+#include "backend/partition/blocking.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/monitor.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "backend/partition/settings.h"
 #include "shared/check.h"
 #include "shared/command_reply.h"
 #include "shared/number.h"

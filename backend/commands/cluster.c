@@ -2,11 +2,11 @@
  * cluster.c - a partition seen as a cluster of one node that owns all slots, so that cluster-aware clients can
  * talk to it directly.
  */
-#include "backend/handlers.h"
-#include "backend/keyspace.h"
-#include "backend/partition.h"
+#include "backend/keyspace/keyspace.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
 #include "backend/server.h"
-#include "backend/session.h"
 #include "shared/cluster_reply.h"
 #include "shared/command_reply.h"
 #include "shared/slot.h"

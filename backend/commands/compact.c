@@ -1,10 +1,10 @@
 /*
  * compact.c - SCREE COMPACT at a partition: START, STATUS, CANCEL.
  */
-#include "backend/compaction.h"
-#include "backend/handlers.h"
-#include "backend/partition.h"
-#include "backend/upkeep.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/partition.h"
+#include "backend/storage/compaction.h"
+#include "backend/storage/upkeep.h"
 
 static void reply_view(struct reply *reply, const struct compaction_view *view)
 {

@@ -1,12 +1,12 @@
 /*
  * config.c - CONFIG: our own options and Redis' parameters, by Redis' rules: several at once, all or none.
  */
-#include "backend/handlers.h"
-#include "backend/partition.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "backend/partition/settings.h"
+#include "backend/partition/stats.h"
 #include "backend/server.h"
-#include "backend/session.h"
-#include "backend/settings.h"
-#include "backend/stats.h"
 #include "config/ini_file.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"

@@ -1,11 +1,11 @@
 /*
  * connection.c - what a client says about its own connection: who it is, which protocol and database it uses.
  */
-#include "backend/acl_gate.h"
-#include "backend/handlers.h"
-#include "backend/partition.h"
-#include "backend/session.h"
-#include "backend/settings.h"
+#include "backend/partition/acl_gate.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "backend/partition/settings.h"
 #include "shared/hello.h"
 
 #include <limits.h>

@@ -1,12 +1,12 @@
 /*
  * dump.c - DUMP and RESTORE: a key's value as RDB writes it (rdb_save.c, rdb_load.c).
  */
-#include "backend/handlers.h"
-#include "backend/keyspace.h"
-#include "backend/notify.h"
-#include "backend/partition.h"
-#include "backend/rdb.h"
-#include "backend/settings.h"
+#include "backend/format/rdb.h"
+#include "backend/keyspace/keyspace.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/settings.h"
 #include "shared/number.h"
 
 void cmd_dump(struct call *call)

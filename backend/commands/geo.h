@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backend/commands/zset.h"
-#include "backend/geohash.h"
+#include "backend/format/geohash.h"
 
 struct geo_point geo_of_score(double score);
 /* A member's point: OK, ERR_NOT_FOUND, or ERR_STORE (replied). */

@@ -4,8 +4,8 @@
  *   shape ─► cells that cover it (geohash.h) ─► a walk over each cell's scores ─► those inside ─► sorted, cut
  */
 #include "backend/commands/geo.h"
-#include "backend/handlers.h"
-#include "backend/notify.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
 #include "shared/number.h"
 
 #include <stdlib.h>

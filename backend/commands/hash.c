@@ -5,10 +5,10 @@
  */
 #include "backend/commands/sample.h"
 #include "backend/commands/scan.h"
-#include "backend/handlers.h"
-#include "backend/keyspace.h"
-#include "backend/notify.h"
-#include "backend/walk.h"
+#include "backend/keyspace/keyspace.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
+#include "backend/partition/walk.h"
 #include "shared/number.h"
 
 #include <math.h>

@@ -3,13 +3,13 @@
  */
 #include "backend/backup/backup.h"
 #include "backend/commands/info.h"
-#include "backend/compaction.h"
-#include "backend/partition.h"
-#include "backend/range_cache.h"
-#include "backend/row_cache.h"
+#include "backend/partition/partition.h"
 #include "backend/server.h"
+#include "backend/storage/compaction.h"
+#include "backend/storage/range_cache.h"
+#include "backend/storage/row_cache.h"
+#include "backend/storage/upkeep.h"
 #include "backend/store/pace.h"
-#include "backend/upkeep.h"
 
 #include <inttypes.h>
 

@@ -9,8 +9,8 @@
  */
 #pragma once
 
-#include "backend/json/json_place.h"
-#include "backend/keyspace.h"
+#include "backend/format/json/json_place.h"
+#include "backend/keyspace/keyspace.h"
 
 struct json_edit {
     struct call *call;

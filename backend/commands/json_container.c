@@ -2,7 +2,7 @@
  * json_container.c - JSON commands about arrays and objects in a document.
  */
 #include "backend/commands/json.h"
-#include "backend/handlers.h"
+#include "backend/partition/handlers.h"
 
 static const struct json_layout COMPACT;
 

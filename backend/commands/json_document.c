@@ -2,8 +2,8 @@
  * json_document.c - JSON commands about whole values: storing, reading, merging, deleting.
  */
 #include "backend/commands/json.h"
-#include "backend/handlers.h"
-#include "backend/notify.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
 #include "shared/table.h"
 
 #include <stdlib.h>

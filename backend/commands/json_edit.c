@@ -2,7 +2,7 @@
  * json_edit.c - opening a document at a path, answering for its matches, writing it back.
  */
 #include "backend/commands/json.h"
-#include "backend/notify.h"
+#include "backend/partition/notify.h"
 
 static const struct json_layout COMPACT;
 

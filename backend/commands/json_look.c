@@ -2,7 +2,7 @@
  * json_look.c - JSON commands that tell what values are: their types, their RESP form, their bytes.
  */
 #include "backend/commands/json.h"
-#include "backend/handlers.h"
+#include "backend/partition/handlers.h"
 #include "shared/command_reply.h"
 
 static const struct json_layout COMPACT;

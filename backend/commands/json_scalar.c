@@ -2,8 +2,8 @@
  * json_scalar.c - JSON commands about numbers, strings and booleans in a document.
  */
 #include "backend/commands/json.h"
-#include "backend/handlers.h"
-#include "backend/notify.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
 
 #include <math.h>
 

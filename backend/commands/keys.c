@@ -1,12 +1,12 @@
 /*
  * keys.c - commands about keys of any type: existence, time to live, names, copies, introspection.
  */
-#include "backend/handlers.h"
-#include "backend/keyspace.h"
-#include "backend/notify.h"
-#include "backend/partition.h"
-#include "backend/settings.h"
-#include "backend/walk.h"
+#include "backend/keyspace/keyspace.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/settings.h"
+#include "backend/partition/walk.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"
 #include "shared/number.h"

@@ -6,8 +6,8 @@
  * The table takes 4 * (|a| + 1) * (|b| + 1) bytes and is bounded by LCS_TABLE_BYTES_MAX. Walking back from the
  * far corner gives the sequence and the ranges where both strings run in parallel, last range first.
  */
-#include "backend/handlers.h"
-#include "backend/text.h"
+#include "backend/keyspace/text.h"
+#include "backend/partition/handlers.h"
 #include "shared/number.h"
 
 #include <stdlib.h>

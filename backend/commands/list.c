@@ -3,9 +3,9 @@
  */
 #include "backend/commands/list.h"
 
-#include "backend/handlers.h"
-#include "backend/notify.h"
-#include "backend/walk.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
+#include "backend/partition/walk.h"
 #include "shared/number.h"
 
 enum {

@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "backend/keyspace.h"
+#include "backend/keyspace/keyspace.h"
 
 enum list_end { LIST_HEAD, LIST_TAIL };
 

@@ -6,8 +6,8 @@
  * it was read.
  */
 #include "backend/commands/list.h"
-#include "backend/handlers.h"
-#include "backend/notify.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
 #include "shared/check.h"
 #include "shared/number.h"
 

@@ -3,10 +3,10 @@
  *
  * The waiting forms are the same commands: they take what is there, or else wait (blocking.h) and run again.
  */
-#include "backend/blocking.h"
 #include "backend/commands/list.h"
-#include "backend/handlers.h"
-#include "backend/notify.h"
+#include "backend/partition/blocking.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
 
 /* ---- from one list into another ---- */
 

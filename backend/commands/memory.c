@@ -1,12 +1,12 @@
 /*
  * memory.c - MEMORY: what keys and the process need.
  */
-#include "backend/memory.h"
+#include "backend/partition/memory.h"
 
-#include "backend/handlers.h"
-#include "backend/partition.h"
+#include "backend/keyspace/text.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/partition.h"
 #include "backend/script/script.h"
-#include "backend/text.h"
 #include "shared/command_reply.h"
 #include "shared/memory_stats.h"
 

@@ -1,10 +1,10 @@
 /*
- * monitor.c - MONITOR (see backend/monitor.h).
+ * monitor.c - MONITOR (see backend/partition/monitor.h).
  */
-#include "backend/monitor.h"
+#include "backend/partition/monitor.h"
 
-#include "backend/handlers.h"
-#include "backend/session.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/session.h"
 
 void cmd_monitor(struct call *call)
 {

@@ -1,6 +1,6 @@
 #include "backend/commands/sample.h"
 
-#include "backend/rank.h"
+#include "backend/keyspace/rank.h"
 #include "shared/check.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "backend/keyspace.h"
+#include "backend/keyspace/keyspace.h"
 
 enum { SAMPLE_REPEATS_MAX = 1 << 20 }; /* with repeats: what one request may make the server hold */
 

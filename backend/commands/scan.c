@@ -1,14 +1,14 @@
 /*
- * scan.c - SCAN over keys and HSCAN over rows: cursors of backend/cursor.h, resumed behind the last element.
+ * scan.c - SCAN over keys and HSCAN over rows: cursors of backend/keyspace/cursor.h, resumed behind the last element.
  *
  * COUNT bounds the elements looked at, not those that match, as in Redis.
  */
 #include "backend/commands/scan.h"
 
-#include "backend/cursor.h"
-#include "backend/handlers.h"
-#include "backend/keyspace.h"
-#include "backend/partition.h"
+#include "backend/keyspace/cursor.h"
+#include "backend/keyspace/keyspace.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/partition.h"
 #include "shared/glob.h"
 
 #include <stdio.h>

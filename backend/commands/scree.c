@@ -1,14 +1,14 @@
 /*
  * scree.c - what proxies and tools say to a partition on connections that know the cluster's secret.
  */
-#include "backend/handlers.h"
-#include "backend/keyspace.h"
-#include "backend/partition.h"
+#include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/slot_set.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "backend/partition/settings.h"
 #include "backend/script/script.h"
 #include "backend/server.h"
-#include "backend/session.h"
-#include "backend/settings.h"
-#include "backend/slot_set.h"
 #include "shared/command_reply.h"
 #include "shared/number.h"
 

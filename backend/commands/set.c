@@ -6,11 +6,11 @@
  */
 #include "backend/commands/sample.h"
 #include "backend/commands/scan.h"
-#include "backend/handlers.h"
-#include "backend/keyspace.h"
-#include "backend/notify.h"
-#include "backend/rank.h"
-#include "backend/walk.h"
+#include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/rank.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
+#include "backend/partition/walk.h"
 #include "shared/number.h"
 
 static const struct bytes NOTHING = {"", 0};

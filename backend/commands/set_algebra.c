@@ -7,10 +7,10 @@
  * An intersection walks the smallest set and asks the others; a difference walks the first; a union walks all at
  * once. Members come in order because rows do.
  */
-#include "backend/handlers.h"
-#include "backend/keyspace.h"
-#include "backend/notify.h"
-#include "backend/rank.h"
+#include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/rank.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
 #include "shared/number.h"
 
 static const struct bytes NOTHING = {"", 0};

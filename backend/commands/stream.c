@@ -4,8 +4,8 @@
 #include "backend/commands/stream.h"
 
 #include "backend/commands/stream_node.h"
-#include "backend/handlers.h"
-#include "backend/notify.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
 
 enum { ENTRY_BYTES_MAX = 1 << 30 };
 

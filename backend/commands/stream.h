@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "backend/keyspace.h"
+#include "backend/keyspace/keyspace.h"
 
 static const struct stream_id STREAM_ID_MIN = {0, 0};
 static const struct stream_id STREAM_ID_MAX = {UINT64_MAX, UINT64_MAX};

@@ -1,11 +1,11 @@
 /*
  * stream_admin.c - XGROUP and XINFO: groups are made, changed, removed and described.
  */
-#include "backend/blocking.h"
 #include "backend/commands/stream_group.h"
-#include "backend/handlers.h"
-#include "backend/notify.h"
-#include "backend/partition.h"
+#include "backend/partition/blocking.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
+#include "backend/partition/partition.h"
 #include "shared/command_reply.h"
 
 /* ---- XGROUP ---- */

@@ -3,8 +3,8 @@
  */
 #include "backend/commands/stream_group.h"
 
-#include "backend/notify.h"
-#include "backend/partition.h"
+#include "backend/partition/notify.h"
+#include "backend/partition/partition.h"
 
 enum {
     KIND_CONSUMER = 'c',

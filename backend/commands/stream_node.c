@@ -5,8 +5,8 @@
  */
 #include "backend/commands/stream_node.h"
 
-#include "backend/partition.h"
-#include "backend/settings.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/settings.h"
 #include "shared/number.h"
 
 enum {

@@ -7,10 +7,10 @@
  *
  * When there is nothing and BLOCK was given the client waits; it runs again for the key that changed.
  */
-#include "backend/blocking.h"
 #include "backend/commands/stream_group.h"
-#include "backend/handlers.h"
-#include "backend/notify.h"
+#include "backend/partition/blocking.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
 #include "shared/number.h"
 
 /* One stream of the request. */

@@ -3,7 +3,7 @@
  */
 #include "backend/commands/stream.h"
 
-#include "backend/walk.h"
+#include "backend/partition/walk.h"
 #include "shared/check.h"
 #include "shared/number.h"
 

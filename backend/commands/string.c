@@ -4,9 +4,9 @@
  * text.h knows the two forms a string has. Commands that change a value keep its TTL, commands that replace it drop
  * the TTL.
  */
-#include "backend/handlers.h"
-#include "backend/notify.h"
-#include "backend/text.h"
+#include "backend/keyspace/text.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
 #include "shared/number.h"
 
 #include <math.h>

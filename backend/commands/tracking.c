@@ -1,11 +1,11 @@
 /*
- * tracking.c - CLIENT TRACKING, TRACKINGINFO, CACHING, GETREDIR (see backend/tracking.h).
+ * tracking.c - CLIENT TRACKING, TRACKINGINFO, CACHING, GETREDIR (see backend/partition/tracking.h).
  */
-#include "backend/tracking.h"
+#include "backend/partition/tracking.h"
 
-#include "backend/handlers.h"
-#include "backend/partition.h"
-#include "backend/session.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
 #include "shared/tracking_reply.h"
 
 #include <stdlib.h>

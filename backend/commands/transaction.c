@@ -5,13 +5,13 @@
  * turns only, and the one reply waits for that layer. A command of the queue that fails takes back its own
  * effects, not the others'.
  */
-#include "backend/cold.h"
-#include "backend/dispatch.h"
-#include "backend/handlers.h"
-#include "backend/keyspace.h"
-#include "backend/partition.h"
+#include "backend/keyspace/keyspace.h"
+#include "backend/partition/cold.h"
+#include "backend/partition/dispatch.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
 #include "backend/script/script.h"
-#include "backend/session.h"
 
 /* The transaction and the watches are over, whatever became of them. */
 static void leave(struct call *call)

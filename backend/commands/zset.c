@@ -7,10 +7,10 @@
 #include "backend/commands/zset.h"
 
 #include "backend/commands/scan.h"
-#include "backend/edge.h"
-#include "backend/handlers.h"
-#include "backend/notify.h"
-#include "backend/rank.h"
+#include "backend/keyspace/edge.h"
+#include "backend/keyspace/rank.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
 #include "shared/check.h"
 #include "shared/number.h"
 

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "backend/keyspace.h"
+#include "backend/keyspace/keyspace.h"
 
 /* Opens for reading. False: an error was replied. */
 bool zset_open_read(struct call *call, struct bytes key, struct entry *entry);

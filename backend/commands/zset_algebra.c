@@ -5,7 +5,7 @@
  * either. A union is all rows sorted by member and folded; the others ask the remaining inputs row by row.
  */
 #include "backend/commands/zset.h"
-#include "backend/handlers.h"
+#include "backend/partition/handlers.h"
 #include "shared/check.h"
 #include "shared/number.h"
 

@@ -1,11 +1,11 @@
 /*
  * zset_pop.c - taking the lowest or highest members, waiting for them or not; and members by chance.
  */
-#include "backend/blocking.h"
 #include "backend/commands/sample.h"
 #include "backend/commands/zset.h"
-#include "backend/handlers.h"
-#include "backend/notify.h"
+#include "backend/partition/blocking.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
 #include "shared/number.h"
 
 #include <stdlib.h>

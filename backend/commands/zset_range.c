@@ -7,9 +7,9 @@
  * the first member not below the range and ends before the first one above it; so do we.
  */
 #include "backend/commands/zset.h"
-#include "backend/handlers.h"
-#include "backend/notify.h"
-#include "backend/walk.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/notify.h"
+#include "backend/partition/walk.h"
 #include "shared/number.h"
 
 #include <math.h>

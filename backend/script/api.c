@@ -1,10 +1,10 @@
 /*
  * api.c - the table `redis`, and math.random.
  */
-#include "backend/dispatch.h"
-#include "backend/partition.h"
+#include "backend/partition/dispatch.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
 #include "backend/script/vm.h"
-#include "backend/session.h"
 #include "shared/acl.h"
 #include "shared/digest.h"
 #include "shared/hello.h"

@@ -5,8 +5,8 @@
  */
 #include "backend/script/vm.h"
 
-#include "backend/partition.h"
-#include "backend/stats.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/stats.h"
 #include "shared/number.h"
 #include "shared/resp.h"
 

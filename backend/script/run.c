@@ -6,12 +6,12 @@
  *                     ├─ every 1000 instructions run_hook: over the threshold? poll, BUSY, killed?
  *                     └─ a command needs a row from the disk: run_break, and the run is taken back (cold.h)
  */
-#include "backend/cold.h"
-#include "backend/partition.h"
+#include "backend/partition/cold.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "backend/partition/settings.h"
 #include "backend/script/vm.h"
 #include "backend/server.h"
-#include "backend/session.h"
-#include "backend/settings.h"
 #include "shared/clock.h"
 #include "shared/log.h"
 

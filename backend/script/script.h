@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "backend/call.h"
+#include "backend/partition/call.h"
 #include "shared/log.h"
 
 struct scripts;    /* of a namespace */

@@ -7,11 +7,11 @@
  * The biggest state is freed first, so a namespace that fills its own cannot push out those of others. Nothing is lost
  * with a state: clients that get NOSCRIPT send EVAL again, and functions are loaded again from their rows.
  */
-#include "backend/overlay.h"
-#include "backend/partition.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "backend/partition/settings.h"
 #include "backend/script/vm.h"
-#include "backend/session.h"
-#include "backend/settings.h"
+#include "backend/storage/overlay.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/table.h"

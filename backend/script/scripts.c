@@ -1,9 +1,9 @@
 /*
  * scripts.c - the scripts a partition knows, by SHA-1, and the first line that may say flags.
  */
-#include "backend/partition.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/settings.h"
 #include "backend/script/vm.h"
-#include "backend/settings.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/digest.h"

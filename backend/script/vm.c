@@ -3,9 +3,9 @@
  */
 #include "backend/script/vm.h"
 
-#include "backend/partition.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/settings.h"
 #include "backend/script/script.h"
-#include "backend/settings.h"
 #include "shared/check.h"
 
 #include <limits.h>

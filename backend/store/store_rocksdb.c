@@ -12,7 +12,7 @@
  */
 #include "backend/store/store_rocksdb.h"
 
-#include "backend/store/store_path.h"
+#include "backend/wal/path.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"

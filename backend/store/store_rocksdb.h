@@ -12,8 +12,8 @@
  */
 #pragma once
 
-#include "backend/store/batch_log.h"
 #include "backend/store/store.h"
+#include "backend/wal/batch_log.h"
 
 #include <pthread.h>
 #include <rocksdb/c.h>

@@ -4,7 +4,7 @@
  */
 #include "backend/store/store_rocksdb.h"
 
-#include "backend/store/store_path.h"
+#include "backend/wal/path.h"
 #include "shared/error.h"
 #include "shared/log.h"
 

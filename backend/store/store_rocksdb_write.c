@@ -12,9 +12,9 @@
  *                    no Resume). Rows in memory tables are gone then, and come back from the log. There is no way to read
  *                    while the database is closed: first a file is written where its files are, and two attempts are made.
  */
-#include "backend/store/batch_file.h"
-#include "backend/store/store_path.h"
 #include "backend/store/store_rocksdb.h"
+#include "backend/wal/batch_file.h"
+#include "backend/wal/path.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"

@@ -1,11 +1,11 @@
 #include "backend/tool/check.h"
 
-#include "backend/count_rows.h"
-#include "backend/json/json_doc.h"
-#include "backend/partition_store.h"
-#include "backend/store/store_path.h"
+#include "backend/format/json/json_doc.h"
+#include "backend/keyspace/count_rows.h"
+#include "backend/storage/partition_store.h"
 #include "backend/tool/counts.h"
 #include "backend/tool/tool.h"
+#include "backend/wal/path.h"
 #include "shared/check.h"
 #include "shared/error.h"
 

@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "backend/encoding.h"
+#include "backend/format/encoding.h"
 #include "backend/store/store.h"
 #include "shared/table.h"
 

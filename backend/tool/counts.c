@@ -1,6 +1,6 @@
 #include "backend/tool/counts.h"
 
-#include "backend/encoding.h"
+#include "backend/format/encoding.h"
 #include "shared/check.h"
 #include "shared/table.h"
 

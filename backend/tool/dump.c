@@ -1,12 +1,12 @@
 /*
  * dump.c - --dump-keys: one line a key, in the order of the store: namespace, database, type, expiry, size, slot, key.
  */
-#include "backend/encoding.h"
-#include "backend/partition_store.h"
-#include "backend/store/store_path.h"
+#include "backend/format/encoding.h"
+#include "backend/storage/partition_store.h"
 #include "backend/tool/counts.h"
 #include "backend/tool/places.h"
 #include "backend/tool/tool.h"
+#include "backend/wal/path.h"
 #include "shared/table.h"
 
 #include <inttypes.h>

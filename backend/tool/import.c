@@ -1,7 +1,7 @@
 #include "backend/tool/import.h"
 
-#include "backend/encoding.h"
-#include "backend/partition_store.h"
+#include "backend/format/encoding.h"
+#include "backend/storage/partition_store.h"
 #include "backend/tool/counts.h"
 #include "backend/tool/places.h"
 #include "backend/tool/tool.h"

@@ -8,11 +8,11 @@
  * with its checksum on the way. Otherwise the rows of the wanted slots are read out of the shards that own them
  * (import.h); shards are opened on a scratch directory of links, for opening a store changes it.
  */
-#include "backend/partition_store.h"
-#include "backend/store/store_path.h"
+#include "backend/storage/partition_store.h"
 #include "backend/tool/import.h"
 #include "backend/tool/source.h"
 #include "backend/tool/tool.h"
+#include "backend/wal/path.h"
 #include "config/shards_file.h"
 #include "shared/check.h"
 #include "shared/error.h"

@@ -1,6 +1,6 @@
 #include "backend/tool/source.h"
 
-#include "backend/store/store_path.h"
+#include "backend/wal/path.h"
 #include "config/shards_file.h"
 #include "shared/check.h"
 

@@ -4,9 +4,9 @@
  * Backups of shards that have disks of their own are joined by name: /disk1/backups,/disk2/backups is verified as
  * /disk1/backups/A,/disk2/backups/A, then B …
  */
-#include "backend/store/store_path.h"
 #include "backend/tool/source.h"
 #include "backend/tool/tool.h"
+#include "backend/wal/path.h"
 #include "shared/check.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * document.c - the status page's JSON: bounded whatever the proxy has, and valid whatever names people chose.
  */
-#include "proxy/local.h"
+#include "proxy/local/local.h"
 #include "proxy/proxy.h"
 #include "proxy/slow.h"
 #include "proxy/status/status.h"

@@ -7,7 +7,7 @@
  * The rest is cut into so many batches; the three bytes replace what a file has at the place, or (place 255) all of the
  * input is a file.
  */
-#include "backend/store/batch_log.h"
+#include "backend/wal/batch_log.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"

@@ -4,7 +4,7 @@
  *
  * Input: 8 bytes of a value, 8 of an increment, one of a policy, then "type offset" with a zero byte between them.
  */
-#include "backend/bits.h"
+#include "backend/format/bits.h"
 #include "shared/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

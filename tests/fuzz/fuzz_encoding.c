@@ -2,7 +2,7 @@
  * fuzz_encoding.c - random bytes as rows: no decoder reads past the end, and what one accepts is exactly
  * what the encoder makes of the result.
  */
-#include "backend/encoding.h"
+#include "backend/format/encoding.h"
 #include "shared/check.h"
 
 #include <math.h>

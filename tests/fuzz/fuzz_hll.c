@@ -4,7 +4,7 @@
  *
  * Input: two bytes of a register's index, one of a rank, then the value.
  */
-#include "backend/hll.h"
+#include "backend/format/hll.h"
 #include "shared/check.h"
 
 #include <stdint.h>

@@ -2,7 +2,7 @@
  * fuzz_json.c - "path, zero byte, document": any path on any document ends with a result; what was printed reads back as
  * the same document and prints the same text, and its places in text are those in the tree.
  */
-#include "backend/json/json_place.h"
+#include "backend/format/json/json_place.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * fuzz_rdb.c - damaged DUMP payloads: every reader ends with a result and never reads behind the bytes; a string that
  * was written reads back.
  */
-#include "backend/rdb.h"
+#include "backend/format/rdb.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "tests/sim/sim_audit.h"
 
-#include "backend/count_rows.h"
+#include "backend/keyspace/count_rows.h"
 #include "shared/arena.h"
 #include "shared/check.h"
 #include "shared/error.h"

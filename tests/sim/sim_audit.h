@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "backend/overlay.h"
+#include "backend/storage/overlay.h"
 
 #include <stdbool.h>
 #include <stddef.h>

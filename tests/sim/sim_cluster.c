@@ -1,6 +1,6 @@
 #include "tests/sim/sim_cluster.h"
 
-#include "backend/partition.h"
+#include "backend/partition/partition.h"
 #include "backend/server.h"
 #include "backend/store/store.h"
 #include "config/reload.h"

@@ -13,9 +13,9 @@
  *   (6) in the end every element that was acknowledged was given to somebody, or is in a list, or was in a reply
  *       that a fault took away.
  */
-#include "backend/blocking.h"
-#include "backend/keyspace.h"
-#include "backend/partition.h"
+#include "backend/keyspace/keyspace.h"
+#include "backend/partition/blocking.h"
+#include "backend/partition/partition.h"
 #include "backend/server.h"
 #include "backend/store/store.h"
 #include "shared/check.h"

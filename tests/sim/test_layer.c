@@ -2,7 +2,7 @@
  * test_layer.c - layers of any size and shape of keys go into the tables whole and in order (store_apply of store_mem.c
  * looks at the order), and a layer that was emptied has nothing left of what was in it.
  */
-#include "backend/layer.h"
+#include "backend/storage/layer.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "tests/sim/store_mem.h"

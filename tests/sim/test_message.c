@@ -9,7 +9,7 @@
  * (2) what anybody was told of is there for every read that begins afterwards, also after a crash;
  * (3) a listener that speaks RESP3 and writes itself gets all its replies, in order, between whole messages.
  */
-#include "backend/partition.h"
+#include "backend/partition/partition.h"
 #include "backend/server.h"
 #include "backend/store/store.h"
 #include "shared/check.h"

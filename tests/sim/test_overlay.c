@@ -6,10 +6,10 @@
  *
  *   test_overlay [seed [steps]]      one seed, or a range of fixed ones
  */
-#include "backend/layer.h"
-#include "backend/overlay.h"
-#include "backend/range_cache.h"
-#include "backend/reader.h"
+#include "backend/storage/layer.h"
+#include "backend/storage/overlay.h"
+#include "backend/storage/range_cache.h"
+#include "backend/storage/reader.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/net/loop.h"

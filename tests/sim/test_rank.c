@@ -5,10 +5,10 @@
  *
  *   test_rank [seed]      one seed, or SEEDS
  */
-#include "backend/rank.h"
+#include "backend/keyspace/rank.h"
 
-#include "backend/partition.h"
-#include "backend/rank_cache.h"
+#include "backend/keyspace/rank_cache.h"
+#include "backend/partition/partition.h"
 #include "backend/server.h"
 #include "shared/check.h"
 #include "shared/command.h"

@@ -4,9 +4,9 @@
  *
  *   test_row_feed [seed]      one seed, or SEEDS
  */
-#include "backend/row_feed.h"
+#include "backend/storage/row_feed.h"
 
-#include "backend/reader.h"
+#include "backend/storage/reader.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/net/loop.h"

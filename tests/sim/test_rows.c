@@ -8,10 +8,10 @@
  * A row is `column-family: key = value`, bytes that are no text as \xNN. What differs from run to run has a name:
  * {version} of a collection, {now} in milliseconds. Long runs of zeros are {counted}.
  */
-#include "backend/encoding.h"
-#include "backend/overlay.h"
-#include "backend/partition.h"
+#include "backend/format/encoding.h"
+#include "backend/partition/partition.h"
 #include "backend/server.h"
+#include "backend/storage/overlay.h"
 #include "shared/check.h"
 #include "shared/command.h"
 #include "shared/log.h"

@@ -10,9 +10,9 @@
  *   (3) both keys of a client are always the same;
  *   (4) the counters of keys are right after every crash and at the end.
  */
-#include "backend/overlay.h"
-#include "backend/partition.h"
+#include "backend/partition/partition.h"
 #include "backend/server.h"
+#include "backend/storage/overlay.h"
 #include "shared/check.h"
 #include "shared/command.h"
 #include "shared/error.h"

@@ -2,9 +2,9 @@
  * test_space.c - key counters against a model: changes, rollbacks, flushes, seals, failed and durable batches; after
  * every reload the counters are exactly those of the last durable batch.
  */
-#include "backend/space.h"
+#include "backend/keyspace/space.h"
 
-#include "backend/layer.h"
+#include "backend/storage/layer.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "tests/sim/store_mem.h"

@@ -4,9 +4,9 @@
  *
  *   test_text [seed]      one seed, or SEEDS
  */
-#include "backend/text.h"
+#include "backend/keyspace/text.h"
 
-#include "backend/partition.h"
+#include "backend/partition/partition.h"
 #include "backend/server.h"
 #include "shared/check.h"
 #include "shared/command.h"

@@ -9,8 +9,8 @@
  * right shard. A line on stderr reports each: `undeclared: command=… key=… use=… arguments=…`. A line
  * `reached: command=…` tells of the first key of each command.
  */
-#include "backend/handlers.h"
-#include "backend/keyspace.h"
+#include "backend/keyspace/keyspace.h"
+#include "backend/partition/handlers.h"
 #include "shared/keys.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * test_batch_log.c - the log of write batches: cut and damaged at every byte, files lost, trimmed, copied and renewed;
  * and at random on a disk that fails and loses power (lossy_disk.h).
  */
-#include "backend/store/batch_log.h"
+#include "backend/wal/batch_log.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "tests/unit/lossy_disk.h"

@@ -1,7 +1,7 @@
 /*
  * test_bits.c - runs of bits against one bit at a time, and the integers of BITFIELD at their edges.
  */
-#include "backend/bits.h"
+#include "backend/format/bits.h"
 #include "tests/unit/guard.h"
 
 #include <check.h>

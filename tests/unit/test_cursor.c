@@ -1,7 +1,7 @@
 /*
  * test_cursor.c - SCAN cursors: what they carry, and what the cache remembers.
  */
-#include "backend/cursor.h"
+#include "backend/keyspace/cursor.h"
 
 #include <check.h>
 #include <stdio.h>

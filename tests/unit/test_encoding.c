@@ -2,7 +2,7 @@
  * test_encoding.c - bytes on disk: golden rows written out by hand, order, and refusal of whatever is
  * not a whole row.
  */
-#include "backend/encoding.h"
+#include "backend/format/encoding.h"
 
 #include <check.h>
 #include <math.h>

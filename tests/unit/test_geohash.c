@@ -1,4 +1,4 @@
-#include "backend/geohash.h"
+#include "backend/format/geohash.h"
 
 #include <check.h>
 #include <math.h>

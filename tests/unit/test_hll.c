@@ -1,7 +1,7 @@
 /*
  * test_hll.c - HyperLogLogs: the bytes redis-server 7.0.15 makes, both encodings against each other, and damage.
  */
-#include "backend/hll.h"
+#include "backend/format/hll.h"
 #include "tests/unit/guard.h"
 
 #include <check.h>

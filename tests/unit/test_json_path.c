@@ -1,7 +1,7 @@
 /*
  * test_json_path.c - paths on documents: what they mean, and which are refused.
  */
-#include "backend/json/json_path.h"
+#include "backend/format/json/json_path.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * test_json_place.c - a place in the text against the tree: the same value there, and the same document after a change.
  */
-#include "backend/json/json_place.h"
+#include "backend/format/json/json_place.h"
 
 #include <check.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * test_notify.c - the letters of notify-keyspace-events.
  */
-#include "backend/notify.h"
+#include "backend/partition/notify.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * test_range_cache.c - the range cache: which walks leave a run, which find one, and what is forgotten.
  * That runs never say anything else than the store does, sim/test_overlay shows.
  */
-#include "backend/range_cache.h"
+#include "backend/storage/range_cache.h"
 
 #include <check.h>
 #include <stdio.h>

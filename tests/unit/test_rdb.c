@@ -1,7 +1,7 @@
 /*
  * test_rdb.c - RDB payloads: what redis-server 7.0 dumped is read, what we write reads back, damage is refused.
  */
-#include "backend/rdb.h"
+#include "backend/format/rdb.h"
 #include "tests/unit/guard.h"
 
 #include <check.h>

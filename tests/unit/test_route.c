@@ -1,6 +1,6 @@
 #include "proxy/route.h"
 
-#include "proxy/local.h"
+#include "proxy/local/local.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
  * test_row_cache.c - the row cache: what it answers is what was put last, whatever was forgotten since.
  */
-#include "backend/row_cache.h"
+#include "backend/storage/row_cache.h"
 #include "shared/table.h"
 
 #include <check.h>

@@ -1,7 +1,7 @@
 /*
  * test_settings.c - the snapshot that CONFIG reads and changes.
  */
-#include "backend/settings.h"
+#include "backend/partition/settings.h"
 
 #include "shared/check.h"
 

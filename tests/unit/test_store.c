@@ -6,7 +6,7 @@
  * is killed is this program again: test_store --writer PATH NEXT.
  */
 #include "backend/store/pace.h"
-#include "backend/store/store_path.h"
+#include "backend/wal/path.h"
 #include "shared/clock.h"
 #include "tests/unit/store_cases.h"
 

@@ -3,11 +3,11 @@
  *
  * A small data directory with a key of several types is made by hand; each test spoils one row of it.
  */
-#include "backend/encoding.h"
-#include "backend/partition_store.h"
-#include "backend/store/store_path.h"
+#include "backend/format/encoding.h"
+#include "backend/storage/partition_store.h"
 #include "backend/tool/counts.h"
 #include "backend/tool/tool.h"
+#include "backend/wal/path.h"
 #include "shared/error.h"
 #include "shared/table.h"
 

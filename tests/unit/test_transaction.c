@@ -1,7 +1,7 @@
 /*
  * test_transaction.c - the queue between MULTI and EXEC.
  */
-#include "backend/transaction.h"
+#include "backend/partition/transaction.h"
 
 #include "shared/check.h"
 #include "shared/command.h"

@@ -1,9 +1,9 @@
 /*
  * test_watcher.c - WATCH: marks reach the watchers of a key, and only those.
  */
-#include "backend/watch.h"
+#include "backend/keyspace/watch.h"
 
-#include "backend/space.h"
+#include "backend/keyspace/space.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,0 +1,320 @@
+/*
+ * rdb_load.c - a key's value from what RDB wrote, in the plain and the compact form of each type.
+ *
+ *   source      strings behind a count | a listpack | a ziplist | an intset
+ *      │ source_next
+ *      ▼
+ *   add_field, add_element, add_member, add_scored ──► rows
+ */
+#include "backend/commands/json.h"
+#include "backend/commands/list.h"
+#include "backend/format/rdb.h"
+#include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/rank.h"
+#include "shared/number.h"
+
+#include <math.h>
+
+typedef enum rdb_pack pack_next_fn(struct arena *arena, struct bytes pack, size_t *at,
+                                   struct bytes *element);
+
+/* Where the elements of a collection come from, one after the other. */
+struct source {
+    struct call *call;
+    struct rdb_reader *reader;
+    pack_next_fn *next; /* NULL: strings in the reader */
+    struct bytes pack;
+    size_t at;
+    uint64_t left; /* strings */
+};
+
+/* Plain strings, `each` of them for each of the count that comes first. */
+static bool source_plain(struct call *call, struct rdb_reader *reader, uint64_t each,
+                         struct source *source)
+{
+    *source = (struct source){.call = call, .reader = reader};
+    return rdb_read_length(reader, &source->left) &&
+           !__builtin_mul_overflow(source->left, each, &source->left);
+}
+
+static bool source_packed(struct call *call, struct rdb_reader *reader, pack_next_fn *next,
+                          struct source *source)
+{
+    *source = (struct source){.call = call, .reader = reader, .next = next};
+    return rdb_read_string(reader, &source->pack);
+}
+
+static enum rdb_pack source_next(struct source *source, struct bytes *element)
+{
+    if (source->next)
+        return source->next(source->call->arena, source->pack, &source->at, element);
+    if (source->left == 0)
+        return RDB_PACK_END;
+    source->left--;
+    return rdb_read_string(source->reader, element) ? RDB_PACK_ELEMENT : RDB_PACK_BAD;
+}
+
+/* ---- rows ---- */
+
+/* Puts a row that must be new. */
+static bool add_row(struct call *call, struct entry *entry, struct bytes sub, struct bytes value)
+{
+    struct bytes old;
+    if (sub_get(call, entry, CF_DATA, sub, &old) != ERR_NOT_FOUND)
+        return false; /* twice: damaged */
+    sub_put(call, entry, CF_DATA, sub, value);
+    entry->meta.size++;
+    return true;
+}
+
+static bool add_scored(struct call *call, struct entry *entry, struct bytes member, double score)
+{
+    if (isnan(score))
+        return false;
+    struct bytes bits = encode_u64(call->arena, encode_score(score));
+    char *sub = arena_alloc(call->arena, bits.len + member.len);
+    memcpy(sub, bits.data, bits.len);
+    if (member.len)
+        memcpy(sub + bits.len, member.data, member.len);
+    sub_put(call, entry, CF_ZSET_SCORE, (struct bytes){sub, bits.len + member.len}, BYTES(""));
+    return add_row(call, entry, member, bits);
+}
+
+/* ---- collections ---- */
+
+static bool load_elements(struct entry *entry, struct source *source)
+{
+    struct bytes element;
+    enum rdb_pack result;
+    while ((result = source_next(source, &element)) == RDB_PACK_ELEMENT)
+        list_push_end(source->call, entry, LIST_TAIL, element);
+    return result == RDB_PACK_END;
+}
+
+/* A quicklist: nodes, each packed, or in the second form perhaps one plain element. */
+static bool load_quicklist(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                           bool second)
+{
+    enum { PLAIN = 1, PACKED = 2 };
+    uint64_t nodes;
+    if (!rdb_read_length(reader, &nodes))
+        return false;
+    for (; nodes > 0; nodes--) {
+        struct source source;
+        struct bytes element;
+        uint64_t container = PACKED;
+        if (second && !rdb_read_length(reader, &container))
+            return false;
+        if (container == PLAIN) {
+            if (!rdb_read_string(reader, &element))
+                return false;
+            list_push_end(call, entry, LIST_TAIL, element);
+            continue;
+        }
+        pack_next_fn *next = second ? rdb_listpack_next : rdb_ziplist_next;
+        if (container != PACKED || !source_packed(call, reader, next, &source) ||
+            !load_elements(entry, &source))
+            return false;
+    }
+    return true;
+}
+
+static bool load_fields(struct entry *entry, struct source *source)
+{
+    struct bytes field;
+    struct bytes value;
+    enum rdb_pack result;
+    while ((result = source_next(source, &field)) == RDB_PACK_ELEMENT)
+        if (source_next(source, &value) != RDB_PACK_ELEMENT ||
+            !add_row(source->call, entry, field, value))
+            return false;
+    return result == RDB_PACK_END;
+}
+
+static bool load_members(struct entry *entry, struct source *source)
+{
+    struct bytes member;
+    enum rdb_pack result;
+    while ((result = source_next(source, &member)) == RDB_PACK_ELEMENT)
+        if (!add_row(source->call, entry, member, BYTES("")))
+            return false;
+    return result == RDB_PACK_END && rank_build(source->call, entry, CF_DATA);
+}
+
+/* Members and scores in turn, both as text. */
+static bool load_scored(struct entry *entry, struct source *source)
+{
+    struct bytes member;
+    struct bytes text;
+    double score;
+    enum rdb_pack result;
+    while ((result = source_next(source, &member)) == RDB_PACK_ELEMENT)
+        if (source_next(source, &text) != RDB_PACK_ELEMENT || !number_parse_double(text, &score) ||
+            !add_scored(source->call, entry, member, score))
+            return false;
+    return result == RDB_PACK_END && rank_build(source->call, entry, CF_ZSET_SCORE);
+}
+
+static bool load_plain_zset(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                            bool second)
+{
+    uint64_t count;
+    if (!rdb_read_length(reader, &count))
+        return false;
+    for (; count > 0; count--) {
+        struct bytes member;
+        double score;
+        if (!rdb_read_string(reader, &member) ||
+            !(second ? rdb_read_double(reader, &score) : rdb_read_double_text(reader, &score)) ||
+            !add_scored(call, entry, member, score))
+            return false;
+    }
+    return rank_build(call, entry, CF_ZSET_SCORE);
+}
+
+static bool load_sortedint(struct call *call, struct entry *entry, struct rdb_reader *reader)
+{
+    uint64_t opcode;
+    uint64_t count;
+    uint64_t value;
+    if (!rdb_read_length(reader, &opcode) || opcode != RDB_OPCODE_UINT ||
+        !rdb_read_length(reader, &count))
+        return false;
+    for (; count > 0; count--)
+        if (!rdb_read_length(reader, &opcode) || opcode != RDB_OPCODE_UINT ||
+            !rdb_read_length(reader, &value) ||
+            !add_row(call, entry, encode_u64(call->arena, value), BYTES("")))
+            return false;
+    return rdb_read_length(reader, &opcode) && opcode == RDB_OPCODE_END &&
+           rank_build(call, entry, CF_DATA);
+}
+
+/* ---- types ---- */
+
+/* How a type byte is read: into which type of ours, and from what. */
+struct form {
+    enum rdb_type rdb;
+    enum type type;
+    bool (*load)(struct entry *entry, struct source *source);
+    pack_next_fn *next; /* NULL: plain strings */
+    uint64_t each;      /* plain strings for each of the count */
+};
+
+static const struct form FORMS[] = {
+    {RDB_TYPE_LIST, TYPE_LIST, load_elements, NULL, 1},
+    {RDB_TYPE_LIST_ZIPLIST, TYPE_LIST, load_elements, rdb_ziplist_next, 0},
+    {RDB_TYPE_SET, TYPE_SET, load_members, NULL, 1},
+    {RDB_TYPE_SET_INTSET, TYPE_SET, load_members, rdb_intset_next, 0},
+    {RDB_TYPE_SET_LISTPACK, TYPE_SET, load_members, rdb_listpack_next, 0},
+    {RDB_TYPE_HASH, TYPE_HASH, load_fields, NULL, 2},
+    {RDB_TYPE_HASH_ZIPLIST, TYPE_HASH, load_fields, rdb_ziplist_next, 0},
+    {RDB_TYPE_HASH_LISTPACK, TYPE_HASH, load_fields, rdb_listpack_next, 0},
+    {RDB_TYPE_ZSET_ZIPLIST, TYPE_ZSET, load_scored, rdb_ziplist_next, 0},
+    {RDB_TYPE_ZSET_LISTPACK, TYPE_ZSET, load_scored, rdb_listpack_next, 0},
+};
+
+static bool load_form(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                      const struct form *form)
+{
+    struct source source;
+    entry_create(call, entry, form->type);
+    return (form->next ? source_packed(call, reader, form->next, &source)
+                       : source_plain(call, reader, form->each, &source)) &&
+           form->load(entry, &source);
+}
+
+/* Says why a value cannot be kept; of what no server has known as a type there is nothing to say. */
+static void refuse_type(struct call *call, enum rdb_type type)
+{
+    if (type >= RDB_TYPE_HASH_TTL_FIRST && type <= RDB_TYPE_HASH_TTL_LAST)
+        call_error_text(call, "ERR the payload is a hash whose fields have times to live, which "
+                              "cannot be kept here: HPERSIST its fields first, or read it with "
+                              "HGETALL and write it with HSET");
+    else if (type > RDB_TYPE_HASH_TTL_LAST)
+        call_errorf(call, "ERR the payload has type %d of a newer server, which is not known here",
+                    (int)type);
+}
+
+static bool load_collection(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                            enum rdb_type type)
+{
+    for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++)
+        if (FORMS[i].rdb == type)
+            return load_form(call, entry, reader, &FORMS[i]);
+    switch ((int)type) {
+    case RDB_TYPE_LIST_QUICKLIST:
+    case RDB_TYPE_LIST_QUICKLIST_2:
+        entry_create(call, entry, TYPE_LIST);
+        return load_quicklist(call, entry, reader, type == RDB_TYPE_LIST_QUICKLIST_2);
+    case RDB_TYPE_ZSET:
+    case RDB_TYPE_ZSET_2:
+        entry_create(call, entry, TYPE_ZSET);
+        return load_plain_zset(call, entry, reader, type == RDB_TYPE_ZSET_2);
+    case RDB_TYPE_STREAM_LISTPACKS:
+    case RDB_TYPE_STREAM_LISTPACKS_2:
+    case RDB_TYPE_STREAM_LISTPACKS_3:
+        entry_create(call, entry, TYPE_STREAM);
+        return rdb_load_stream(call, entry, reader, type);
+    default:
+        refuse_type(call, type);
+        return false;
+    }
+}
+
+static bool load_json(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                      uint64_t expire_ms)
+{
+    uint64_t opcode;
+    struct bytes text;
+    if (!rdb_read_length(reader, &opcode) || opcode != RDB_OPCODE_STRING ||
+        !rdb_read_string(reader, &text) || !rdb_read_length(reader, &opcode) ||
+        opcode != RDB_OPCODE_END)
+        return false;
+    char error[JSON_ERROR_MAX];
+    json_use(call->arena);
+    json *value = json_parse(text, error);
+    if (!value)
+        return false;
+    entry->meta.expire_ms = expire_ms;
+    json_save(call, entry, value);
+    return !call->failed;
+}
+
+static bool save_collection(struct call *call, struct entry *entry, uint64_t expire_ms)
+{
+    if (entry->meta.size == 0 && entry->meta.type != TYPE_STREAM)
+        return false;
+    entry->meta.expire_ms = expire_ms;
+    entry_save(call, entry);
+    return true;
+}
+
+static bool load_module(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                        uint64_t expire_ms)
+{
+    struct rdb_reader start = *reader;
+    if (rdb_read_module(reader, "ReJSON-RL"))
+        return load_json(call, entry, reader, expire_ms);
+    *reader = start;
+    if (!rdb_read_module(reader, "sortedint"))
+        return false;
+    entry_create(call, entry, TYPE_SORTEDINT);
+    return load_sortedint(call, entry, reader) && save_collection(call, entry, expire_ms);
+}
+
+bool rdb_load(struct call *call, struct entry *entry, struct rdb_reader *reader, uint64_t expire_ms)
+{
+    uint8_t type;
+    struct bytes text;
+    if (!rdb_read_byte(reader, &type))
+        return false;
+    if (type == RDB_TYPE_MODULE_2)
+        return load_module(call, entry, reader, expire_ms);
+    if (type != RDB_TYPE_STRING)
+        return load_collection(call, entry, reader, (enum rdb_type)type) &&
+               save_collection(call, entry, expire_ms);
+    if (!rdb_read_string(reader, &text))
+        return false;
+    entry_set_payload(call, entry, TYPE_STRING, text, expire_ms);
+    return true;
+}

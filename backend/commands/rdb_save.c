@@ -1,0 +1,122 @@
+/*
+ * rdb_save.c - a key's value as RDB writes it: the plain form of each type. Redis makes its compact forms when it loads
+ * them.
+ *
+ * JSON is written as RedisJSON does; a sorted int is a module's value too, which only Scree reads.
+ */
+#include "backend/commands/list.h"
+#include "backend/format/rdb.h"
+#include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/text.h"
+
+static const struct bytes NOTHING = {"", 0};
+
+/* A collection's rows, each written by write_row. */
+static bool save_rows(struct call *call, struct entry *entry, struct bytes from,
+                      struct rdb_writer *writer,
+                      void (*write_row)(struct rdb_writer *writer, const struct sub_iter *it))
+{
+    struct sub_iter it;
+    uint64_t left = entry->meta.size;
+    rdb_write_length(writer, entry->meta.size);
+    sub_iter_init(call, entry, CF_DATA, from, &it);
+    while (left > 0 && !writer->is_over && sub_iter_next(&it)) {
+        write_row(writer, &it);
+        left--;
+    }
+    return sub_iter_fini(&it);
+}
+
+static void write_field(struct rdb_writer *writer, const struct sub_iter *it)
+{
+    rdb_write_string(writer, it->sub);
+    rdb_write_string(writer, it->value);
+}
+
+static void write_member(struct rdb_writer *writer, const struct sub_iter *it)
+{
+    rdb_write_string(writer, it->sub);
+}
+
+static void write_element(struct rdb_writer *writer, const struct sub_iter *it)
+{
+    rdb_write_string(writer, it->value);
+}
+
+static void write_scored(struct rdb_writer *writer, const struct sub_iter *it)
+{
+    uint64_t bits = 0;
+    (void)decode_u64(it->value, &bits);
+    rdb_write_string(writer, it->sub);
+    rdb_write_double(writer, decode_score(bits));
+}
+
+static void write_integer(struct rdb_writer *writer, const struct sub_iter *it)
+{
+    uint64_t value = 0;
+    (void)decode_u64(it->sub, &value);
+    rdb_write_length(writer, RDB_OPCODE_UINT);
+    rdb_write_length(writer, value);
+}
+
+static bool save_string(struct call *call, struct entry *entry, struct rdb_writer *writer)
+{
+    struct bytes text;
+    if (!text_value(call, entry, &text))
+        return false;
+    rdb_write_byte(writer, RDB_TYPE_STRING);
+    rdb_write_string(writer, text);
+    return true;
+}
+
+static void save_json(const struct entry *entry, struct rdb_writer *writer)
+{
+    rdb_write_byte(writer, RDB_TYPE_MODULE_2);
+    rdb_write_module(writer, "ReJSON-RL", 3);
+    rdb_write_length(writer, RDB_OPCODE_STRING);
+    rdb_write_string(writer, entry->meta.payload);
+    rdb_write_length(writer, RDB_OPCODE_END);
+}
+
+static bool save_sortedint(struct call *call, struct entry *entry, struct rdb_writer *writer)
+{
+    rdb_write_byte(writer, RDB_TYPE_MODULE_2);
+    rdb_write_module(writer, "sortedint", 1);
+    rdb_write_length(writer, RDB_OPCODE_UINT);
+    if (!save_rows(call, entry, NOTHING, writer, write_integer))
+        return false;
+    rdb_write_length(writer, RDB_OPCODE_END);
+    return true;
+}
+
+bool rdb_save(struct call *call, struct entry *entry, struct rdb_writer *writer)
+{
+    switch (entry->meta.type) {
+    case TYPE_STRING:
+    case TYPE_BITMAP:
+        return save_string(call, entry, writer);
+    case TYPE_HASH:
+        rdb_write_byte(writer, RDB_TYPE_HASH);
+        return save_rows(call, entry, NOTHING, writer, write_field);
+    case TYPE_LIST:
+        rdb_write_byte(writer, RDB_TYPE_LIST);
+        return save_rows(call, entry, list_row(call, entry->meta.head), writer, write_element);
+    case TYPE_SET:
+        rdb_write_byte(writer, RDB_TYPE_SET);
+        return save_rows(call, entry, NOTHING, writer, write_member);
+    case TYPE_ZSET:
+        rdb_write_byte(writer, RDB_TYPE_ZSET_2);
+        return save_rows(call, entry, NOTHING, writer, write_scored);
+    case TYPE_SORTEDINT:
+        return save_sortedint(call, entry, writer);
+    case TYPE_STREAM:
+        return rdb_save_stream(call, entry, writer);
+    case TYPE_JSON:
+        save_json(entry, writer);
+        return true;
+    case TYPE_NONE:
+        break;
+    }
+    call_error(call, ERR_STORE);
+    return false;
+}

@@ -1,0 +1,538 @@
+/*
+ * encoding.c - makes and takes apart the rows drawn in encoding.h.
+ *
+ * Makers write through a cursor into memory of exactly the right size; takers read through a
+ * cursor that refuses to step past the end, so a truncated row can never be half believed.
+ * Makers assert their arguments (they come from us), takers answer false (rows come from a disk).
+ */
+#include "backend/format/encoding.h"
+
+#include "shared/check.h"
+
+#include <math.h>
+
+enum {
+    SPACE_BYTES_MAX = NAMESPACE_BYTES_MAX + 2,
+    FLAG_LAYOUT = 0x80,   /* this layout; without it the old one */
+    FLAG_RESERVED = 0x70, /* always 0 */
+    FLAG_TYPE = 0x0f,
+    METADATA_HEAD = 9,       /* flags, expire */
+    STREAM_NUMBERS = 11,     /* five ids and the entries added */
+    STREAM_NODE_NUMBERS = 5, /* what is known of the first node */
+    HEADER_NUMBERS = 4,
+};
+
+_Static_assert(sizeof(double) == sizeof(uint64_t), "a score has 8 bytes");
+_Static_assert(SPACE_BYTES_MAX <= UINT8_MAX, "the length of a storage namespace has one byte");
+_Static_assert(DATABASES_MAX <= UINT8_MAX, "a database has one byte");
+
+const char *type_name(enum type type)
+{
+    switch (type) {
+    case TYPE_NONE:
+        return "none";
+    case TYPE_STRING:
+    case TYPE_BITMAP:
+        return "string";
+    case TYPE_HASH:
+        return "hash";
+    case TYPE_LIST:
+        return "list";
+    case TYPE_SET:
+        return "set";
+    case TYPE_ZSET:
+        return "zset";
+    case TYPE_SORTEDINT:
+        return "sortedint";
+    case TYPE_STREAM:
+        return "stream";
+    case TYPE_JSON:
+        return "ReJSON-RL";
+    }
+    return "none";
+}
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+static char *write_u8(char *to, uint8_t value)
+{
+    *to = (char)value;
+    return to + 1;
+}
+
+static char *write_u16(char *to, uint16_t value)
+{
+    put_be16(to, value);
+    return to + sizeof value;
+}
+
+static char *write_u32(char *to, uint32_t value)
+{
+    put_be32(to, value);
+    return to + sizeof value;
+}
+
+static char *write_u64(char *to, uint64_t value)
+{
+    put_be64(to, value);
+    return to + sizeof value;
+}
+
+/* 7 bits a byte, lowest first; all but the last have bit 7. */
+static char *write_varint(char *to, uint64_t value)
+{
+    for (; value >= 0x80; value >>= 7)
+        to = write_u8(to, (uint8_t)(value | 0x80));
+    return write_u8(to, (uint8_t)value);
+}
+
+static char *write_bytes(char *to, struct bytes data)
+{
+    if (data.len)
+        memcpy(to, data.data, data.len);
+    return to + data.len;
+}
+
+/* u8 ns_len | ns */
+static char *write_space(char *to, struct bytes space)
+{
+    CHECK(space.len <= SPACE_BYTES_MAX);
+    return write_bytes(write_u8(to, (uint8_t)space.len), space);
+}
+
+/* The row that begins at `row` and ends at `end`. */
+static struct bytes written(const char *row, const char *end, size_t size)
+{
+    CHECK((size_t)(end - row) == size);
+    return (struct bytes){row, size};
+}
+
+struct bytes encode_metadata_key(struct arena *arena, struct bytes space, uint16_t slot,
+                                 struct bytes key)
+{
+    size_t size = 1 + space.len + 2 + key.len;
+    char *row = arena_alloc(arena, size);
+    char *to = write_u16(write_space(row, space), slot);
+    return written(row, write_bytes(to, key), size);
+}
+
+struct bytes encode_space_prefix(struct arena *arena, struct bytes space)
+{
+    size_t size = 1 + space.len;
+    char *row = arena_alloc(arena, size);
+    return written(row, write_space(row, space), size);
+}
+
+struct bytes encode_slot_prefix(struct arena *arena, struct bytes space, uint16_t slot)
+{
+    size_t size = 1 + space.len + 2;
+    char *row = arena_alloc(arena, size);
+    return written(row, write_u16(write_space(row, space), slot), size);
+}
+
+struct bytes encode_collection_prefix(struct arena *arena, struct bytes space, uint16_t slot,
+                                      struct bytes key, uint64_t version)
+{
+    CHECK(key.len <= UINT32_MAX);
+    size_t size = 1 + space.len + 2 + 4 + key.len + 8;
+    char *row = arena_alloc(arena, size);
+    char *to = write_u16(write_space(row, space), slot);
+    to = write_bytes(write_u32(to, (uint32_t)key.len), key);
+    return written(row, write_u64(to, version), size);
+}
+
+struct bytes encode_sub_key(struct arena *arena, struct bytes prefix, struct bytes sub)
+{
+    size_t size = prefix.len + sub.len;
+    char *row = arena_alloc(arena, size);
+    return written(row, write_bytes(write_bytes(row, prefix), sub), size);
+}
+
+struct bytes encode_expire_key(struct arena *arena, uint64_t expire_ms, struct bytes metadata_key)
+{
+    size_t size = 8 + metadata_key.len;
+    char *row = arena_alloc(arena, size);
+    return written(row, write_bytes(write_u64(row, expire_ms), metadata_key), size);
+}
+
+struct bytes encode_counter_key(struct arena *arena, struct bytes space, uint16_t first_slot)
+{
+    size_t size = 1 + 1 + space.len + 2;
+    char *row = arena_alloc(arena, size);
+    return written(row, write_u16(write_space(write_u8(row, 'c'), space), first_slot), size);
+}
+
+struct bytes encode_journal_key(struct arena *arena, uint8_t position)
+{
+    size_t size = 2;
+    char *row = arena_alloc(arena, size);
+    return written(row, write_u8(write_u8(row, 'j'), position), size);
+}
+
+char *write_slot_count(char *to, const struct slot_count *count)
+{
+    return write_varint(write_varint(write_u16(to, count->slot), count->keys), count->expires);
+}
+
+char *write_journal_space(char *to, struct bytes space, uint16_t counts)
+{
+    return write_u16(write_space(to, space), counts);
+}
+
+struct bytes encode_database_map_key(struct arena *arena, struct bytes name)
+{
+    size_t size = 1 + 1 + name.len;
+    char *row = arena_alloc(arena, size);
+    return written(row, write_space(write_u8(row, 'd'), name), size);
+}
+
+struct bytes encode_function_key(struct arena *arena, struct bytes name, struct bytes library)
+{
+    size_t size = 1 + (name.len ? 1 + name.len : 0) + library.len;
+    char *row = arena_alloc(arena, size);
+    char *to = name.len ? write_space(write_u8(row, 'F'), name) : write_u8(row, 'f');
+    if (library.len)
+        memcpy(to, library.data, library.len);
+    return (struct bytes){row, size};
+}
+
+bool is_function_key(struct bytes row)
+{
+    return row.len && (row.data[0] == 'f' || row.data[0] == 'F');
+}
+
+struct bytes encode_prefix_end(struct arena *arena, struct bytes prefix)
+{
+    size_t len = prefix.len;
+    while (len && (uint8_t)prefix.data[len - 1] == UINT8_MAX)
+        len--;
+    if (!len)
+        return (struct bytes){NULL, 0};
+    char *end = arena_alloc(arena, len);
+    memcpy(end, prefix.data, len);
+    end[len - 1] = (char)((uint8_t)end[len - 1] + 1);
+    return (struct bytes){end, len};
+}
+
+struct bytes encode_u64(struct arena *arena, uint64_t value)
+{
+    char *row = arena_alloc(arena, sizeof value);
+    put_be64(row, value);
+    return (struct bytes){row, sizeof value};
+}
+
+uint64_t encode_score(double score)
+{
+    CHECK(!isnan(score));
+    uint64_t bits;
+    double normal = score == 0 ? 0 : score;
+    memcpy(&bits, &normal, sizeof bits);
+    uint64_t sign = UINT64_C(1) << 63;
+    return bits & sign ? ~bits : bits | sign;
+}
+
+double decode_score(uint64_t bits)
+{
+    uint64_t sign = UINT64_C(1) << 63;
+    bits = bits & sign ? bits & ~sign : ~bits;
+    double score;
+    memcpy(&score, &bits, sizeof score);
+    return score;
+}
+
+static char *write_id(char *to, struct stream_id id)
+{
+    return write_u64(write_u64(to, id.ms), id.seq);
+}
+
+/* Is anything known of a stream's first node? */
+static bool has_node(const struct metadata *metadata)
+{
+    return metadata->stream_node_size || metadata->stream_node.entries;
+}
+
+static char *write_stream(char *to, const struct metadata *metadata)
+{
+    to = write_id(to, metadata->stream_last_generated);
+    to = write_id(to, metadata->stream_recorded_first);
+    to = write_id(to, metadata->stream_max_deleted);
+    to = write_id(to, metadata->stream_first);
+    to = write_id(to, metadata->stream_last);
+    to = write_u64(to, metadata->stream_entries_added);
+    if (!has_node(metadata))
+        return to;
+    const struct stream_node *node = &metadata->stream_node;
+    to = write_id(write_u64(to, metadata->stream_node_size), node->master);
+    return write_u32(write_u32(write_u64(to, node->bytes), node->entries), node->fields_hash);
+}
+
+static bool type_is_known(unsigned type)
+{
+    return (type >= TYPE_STRING && type <= TYPE_STREAM) || type == TYPE_JSON;
+}
+
+struct bytes encode_metadata(struct arena *arena, const struct metadata *metadata)
+{
+    CHECK(type_is_known(metadata->type));
+    size_t size = METADATA_HEAD;
+    size += type_is_inline(metadata->type) ? metadata->payload.len : 2 * 8;
+    size += metadata->type == TYPE_LIST ? 2 * 8 : 0;
+    size += metadata->type == TYPE_STREAM ? STREAM_NUMBERS * 8 : 0;
+    size += metadata->type == TYPE_STREAM && has_node(metadata) ? STREAM_NODE_NUMBERS * 8 : 0;
+
+    char *row = arena_alloc(arena, size);
+    char *to =
+        write_u64(write_u8(row, (uint8_t)(FLAG_LAYOUT | metadata->type)), metadata->expire_ms);
+    if (type_is_inline(metadata->type))
+        return written(row, write_bytes(to, metadata->payload), size);
+    to = write_u64(write_u64(to, metadata->version), metadata->size);
+    if (metadata->type == TYPE_LIST)
+        to = write_u64(write_u64(to, metadata->head), metadata->tail);
+    if (metadata->type == TYPE_STREAM)
+        to = write_stream(to, metadata);
+    return written(row, to, size);
+}
+
+struct bytes encode_batch_header(struct arena *arena, const struct batch_header *header)
+{
+    size_t size = HEADER_NUMBERS * 8;
+    char *row = arena_alloc(arena, size);
+    char *to = write_u64(write_u64(row, header->epoch), header->index);
+    to = write_u64(write_u64(to, header->origin_ms), header->version);
+    return written(row, to, size);
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+/* Each takes its bytes from the front of `row`, or leaves everything alone and says false. */
+static bool take_bytes(struct bytes *row, size_t len, struct bytes *value)
+{
+    if (row->len < len)
+        return false;
+    *value = (struct bytes){row->data, len};
+    row->data += len;
+    row->len -= len;
+    return true;
+}
+
+static bool take_u8(struct bytes *row, uint8_t *value)
+{
+    struct bytes raw;
+    if (!take_bytes(row, sizeof *value, &raw))
+        return false;
+    *value = (uint8_t)raw.data[0];
+    return true;
+}
+
+static bool take_u16(struct bytes *row, uint16_t *value)
+{
+    struct bytes raw;
+    if (!take_bytes(row, sizeof *value, &raw))
+        return false;
+    *value = get_be16(raw.data);
+    return true;
+}
+
+static bool take_u32(struct bytes *row, uint32_t *value)
+{
+    struct bytes raw;
+    if (!take_bytes(row, sizeof *value, &raw))
+        return false;
+    *value = get_be32(raw.data);
+    return true;
+}
+
+static bool take_u64(struct bytes *row, uint64_t *value)
+{
+    struct bytes raw;
+    if (!take_bytes(row, sizeof *value, &raw))
+        return false;
+    *value = get_be64(raw.data);
+    return true;
+}
+
+/* Refuses what write_varint does not make: more bits than 64, a last byte that adds nothing. */
+static bool take_varint(struct bytes *row, uint64_t *value)
+{
+    struct bytes rest = *row;
+    uint64_t bits = 0;
+    uint8_t byte = 0x80;
+    for (unsigned shift = 0; byte & 0x80; shift += 7) {
+        if (shift > 63 || !take_u8(&rest, &byte) || (shift == 63 && byte > 1) || (shift && !byte))
+            return false;
+        bits |= (uint64_t)(byte & 0x7f) << shift;
+    }
+    *row = rest;
+    *value = bits;
+    return true;
+}
+
+static bool take_space(struct bytes *row, struct bytes *space)
+{
+    uint8_t len;
+    return take_u8(row, &len) && len <= SPACE_BYTES_MAX && take_bytes(row, len, space);
+}
+
+bool decode_metadata_key(struct bytes row, struct bytes *space, uint16_t *slot, struct bytes *key)
+{
+    if (!take_space(&row, space) || !take_u16(&row, slot))
+        return false;
+    *key = row;
+    return true;
+}
+
+bool decode_collection_key(struct bytes row, struct bytes *space, uint16_t *slot, struct bytes *key,
+                           uint64_t *version, struct bytes *sub)
+{
+    uint32_t key_len;
+    if (!take_space(&row, space) || !take_u16(&row, slot) || !take_u32(&row, &key_len))
+        return false;
+    if (!take_bytes(&row, key_len, key) || !take_u64(&row, version))
+        return false;
+    *sub = row;
+    return true;
+}
+
+bool decode_collection_prefix(struct bytes row, struct bytes *prefix)
+{
+    struct bytes space, key, sub;
+    uint16_t slot;
+    uint64_t version;
+    if (!decode_collection_key(row, &space, &slot, &key, &version, &sub))
+        return false;
+    *prefix = (struct bytes){row.data, row.len - sub.len};
+    return true;
+}
+
+bool decode_expire_key(struct bytes row, uint64_t *expire_ms, struct bytes *metadata_key)
+{
+    struct bytes space, key;
+    uint16_t slot;
+    if (!take_u64(&row, expire_ms) || !decode_metadata_key(row, &space, &slot, &key))
+        return false;
+    *metadata_key = row;
+    return true;
+}
+
+bool decode_counter_key(struct bytes row, struct bytes *space, uint16_t *first_slot)
+{
+    uint8_t kind;
+    return take_u8(&row, &kind) && kind == 'c' && take_space(&row, space) &&
+           take_u16(&row, first_slot) && row.len == 0;
+}
+
+bool decode_journal_key(struct bytes row, uint8_t *position)
+{
+    uint8_t kind;
+    return take_u8(&row, &kind) && kind == 'j' && take_u8(&row, position) && row.len == 0;
+}
+
+bool take_slot_count(struct bytes *row, struct slot_count *count)
+{
+    return take_u16(row, &count->slot) && take_varint(row, &count->keys) &&
+           take_varint(row, &count->expires);
+}
+
+bool take_journal_space(struct bytes *row, struct bytes *space, uint16_t *counts)
+{
+    return take_space(row, space) && take_u16(row, counts);
+}
+
+bool decode_database_map_key(struct bytes row, struct bytes *name)
+{
+    uint8_t kind;
+    return take_u8(&row, &kind) && kind == 'd' && take_space(&row, name) && row.len == 0;
+}
+
+bool decode_u64(struct bytes value, uint64_t *number)
+{
+    return take_u64(&value, number) && value.len == 0;
+}
+
+/* expire and size have 64 bits in this layout, and 32 bits (expire in seconds) in the old one. */
+static bool take_expire(struct bytes *row, bool is_old, uint64_t *expire_ms)
+{
+    if (!is_old)
+        return take_u64(row, expire_ms);
+    uint32_t seconds;
+    if (!take_u32(row, &seconds))
+        return false;
+    *expire_ms = (uint64_t)seconds * 1000;
+    return true;
+}
+
+static bool take_size(struct bytes *row, bool is_old, uint64_t *size)
+{
+    if (!is_old)
+        return take_u64(row, size);
+    uint32_t narrow;
+    if (!take_u32(row, &narrow))
+        return false;
+    *size = narrow;
+    return true;
+}
+
+static bool take_id(struct bytes *row, struct stream_id *id)
+{
+    return take_u64(row, &id->ms) && take_u64(row, &id->seq);
+}
+
+static bool take_node(struct bytes *row, struct metadata *metadata)
+{
+    struct stream_node *node = &metadata->stream_node;
+    return take_u64(row, &metadata->stream_node_size) && take_id(row, &node->master) &&
+           take_u64(row, &node->bytes) && take_u32(row, &node->entries) &&
+           take_u32(row, &node->fields_hash);
+}
+
+static bool take_stream(struct bytes *row, struct metadata *metadata)
+{
+    return take_id(row, &metadata->stream_last_generated) &&
+           take_id(row, &metadata->stream_recorded_first) &&
+           take_id(row, &metadata->stream_max_deleted) && take_id(row, &metadata->stream_first) &&
+           take_id(row, &metadata->stream_last) && take_u64(row, &metadata->stream_entries_added) &&
+           (row->len == 0 || (take_node(row, metadata) && has_node(metadata)));
+}
+
+bool decode_metadata(struct bytes value, struct metadata *metadata)
+{
+    uint8_t flags;
+    memset(metadata, 0, sizeof *metadata);
+    if (!take_u8(&value, &flags) || (flags & FLAG_RESERVED) || !type_is_known(flags & FLAG_TYPE))
+        return false;
+    bool is_old = !(flags & FLAG_LAYOUT);
+    metadata->type = flags & FLAG_TYPE;
+    if (!take_expire(&value, is_old, &metadata->expire_ms))
+        return false;
+    if (type_is_inline(metadata->type)) {
+        metadata->payload = value;
+        return true;
+    }
+    if (!take_u64(&value, &metadata->version) || !take_size(&value, is_old, &metadata->size))
+        return false;
+    if (metadata->type == TYPE_LIST &&
+        (!take_u64(&value, &metadata->head) || !take_u64(&value, &metadata->tail)))
+        return false;
+    if (metadata->type == TYPE_STREAM && !take_stream(&value, metadata))
+        return false;
+    return value.len == 0;
+}
+
+bool decode_batch_header(struct bytes value, struct batch_header *header)
+{
+    return take_u64(&value, &header->epoch) && take_u64(&value, &header->index) &&
+           take_u64(&value, &header->origin_ms) && take_u64(&value, &header->version) &&
+           value.len == 0;
+}
+
+struct bytes encode_rank_block(struct arena *arena, uint64_t count, uint64_t children)
+{
+    char *row = arena_alloc(arena, 2 * VARINT_BYTES_MAX);
+    char *end = write_varint(write_varint(row, count), children);
+    return (struct bytes){row, (size_t)(end - row)};
+}
+
+bool decode_rank_block(struct bytes value, uint64_t *count, uint64_t *children)
+{
+    return take_varint(&value, count) && take_varint(&value, children) && value.len == 0;
+}

@@ -1,0 +1,397 @@
+/*
+ * json_path.c - a path's text taken apart: recursive descent, one function for each rule of json_path.h.
+ */
+#include "backend/format/json/json_path.h"
+
+#include "backend/format/json/json_segment.h"
+#include "shared/number.h"
+
+#include <stdio.h>
+
+struct parser {
+    struct arena *arena;
+    struct bytes text;
+    size_t at;
+    unsigned depth; /* of filters */
+    char *error;
+};
+
+static bool fail(struct parser *parser, const char *what)
+{
+    if (!*parser->error)
+        (void)snprintf(parser->error, JSON_ERROR_MAX, "JSON Path error: %s at byte %zu", what,
+                       parser->at + 1);
+    return false;
+}
+
+/* 0 behind the end. */
+static char peek(const struct parser *parser)
+{
+    return parser->at < parser->text.len ? parser->text.data[parser->at] : 0;
+}
+
+static bool take(struct parser *parser, const char *word)
+{
+    size_t len = strlen(word);
+    if (parser->text.len - parser->at < len ||
+        memcmp(parser->text.data + parser->at, word, len) != 0)
+        return false;
+    parser->at += len;
+    return true;
+}
+
+static void skip_spaces(struct parser *parser)
+{
+    while (peek(parser) == ' ' || peek(parser) == '\t')
+        parser->at++;
+}
+
+/* ---- words ---- */
+
+/* A name behind a dot: up to what begins something else. */
+static bool read_name(struct parser *parser, struct bytes *name)
+{
+    size_t start = parser->at;
+    while (parser->at < parser->text.len &&
+           !memchr(".[]()=<>!&|,'\" \t", parser->text.data[parser->at], 17))
+        parser->at++;
+    *name = (struct bytes){parser->text.data + start, parser->at - start};
+    return name->len || fail(parser, "expected a name");
+}
+
+/* A text in quotes; a backslash takes the next character as it is, but for \n and its like. */
+static bool read_quoted(struct parser *parser, struct bytes *text)
+{
+    static const char escapes[] = "b\bf\fn\nr\rt\t";
+    char quote = peek(parser);
+    char *to = arena_alloc(parser->arena, parser->text.len + 1);
+    size_t len = 0;
+    for (parser->at++; parser->at < parser->text.len; parser->at++) {
+        char c = peek(parser);
+        if (c == quote) {
+            parser->at++;
+            *text = (struct bytes){to, len};
+            return true;
+        }
+        if (c == '\\' && parser->at + 1 < parser->text.len) {
+            parser->at++;
+            c = peek(parser);
+            for (const char *at = escapes; *at; at += 2)
+                if (*at == c) {
+                    c = at[1];
+                    break;
+                }
+        }
+        to[len++] = c;
+    }
+    return fail(parser, "a quote is not closed");
+}
+
+static bool read_integer(struct parser *parser, int64_t *value)
+{
+    size_t start = parser->at;
+    if (peek(parser) == '-')
+        parser->at++;
+    while (peek(parser) >= '0' && peek(parser) <= '9')
+        parser->at++;
+    struct bytes text = {parser->text.data + start, parser->at - start};
+    return number_parse_int64(text, value) || fail(parser, "expected an integer");
+}
+
+static bool starts_integer(const struct parser *parser)
+{
+    char c = peek(parser);
+    return c == '-' || (c >= '0' && c <= '9');
+}
+
+/* ---- brackets ---- */
+
+static bool read_filter(struct parser *parser, const struct json_filter **filter);
+
+/* [from:to:step], of which the first number may have been read. */
+static bool read_slice(struct parser *parser, struct json_selector *selector)
+{
+    selector->kind = SELECT_SLICE;
+    selector->step = 1;
+    parser->at++;
+    skip_spaces(parser);
+    if (starts_integer(parser)) {
+        selector->has_to = true;
+        if (!read_integer(parser, &selector->to))
+            return false;
+        skip_spaces(parser);
+    }
+    if (peek(parser) != ':')
+        return true;
+    parser->at++;
+    skip_spaces(parser);
+    return !starts_integer(parser) || read_integer(parser, &selector->step);
+}
+
+static bool read_selector(struct parser *parser, struct json_selector *selector)
+{
+    *selector = (struct json_selector){0};
+    skip_spaces(parser);
+    if (peek(parser) == '\'' || peek(parser) == '"') {
+        selector->kind = SELECT_NAME;
+        return read_quoted(parser, &selector->name);
+    }
+    if (take(parser, "*")) {
+        selector->kind = SELECT_ALL;
+        return true;
+    }
+    if (take(parser, "?")) {
+        selector->kind = SELECT_FILTER;
+        return read_filter(parser, &selector->filter);
+    }
+    if (starts_integer(parser)) {
+        if (!read_integer(parser, &selector->index))
+            return false;
+        skip_spaces(parser);
+        if (peek(parser) != ':') {
+            selector->kind = SELECT_INDEX;
+            return true;
+        }
+        selector->has_from = true;
+        selector->from = selector->index;
+    }
+    return peek(parser) == ':' ? read_slice(parser, selector)
+                               : fail(parser, "expected a name, an index, * or a filter");
+}
+
+static bool add_selector(struct parser *parser, struct json_segment *segment,
+                         const struct json_selector *selector)
+{
+    if ((segment->count & (segment->count - 1)) == 0) { /* full at each power of two */
+        size_t cap = segment->count ? segment->count * 2UL : 1;
+        struct json_selector *more = arena_alloc(parser->arena, cap * sizeof *more);
+        if (segment->count)
+            memcpy(more, segment->selectors, segment->count * sizeof *more);
+        segment->selectors = more;
+    }
+    segment->selectors[segment->count++] = *selector;
+    return true;
+}
+
+static bool read_bracket(struct parser *parser, struct json_segment *segment)
+{
+    struct json_selector selector;
+    parser->at++;
+    do {
+        if (!read_selector(parser, &selector) || !add_selector(parser, segment, &selector))
+            return false;
+        skip_spaces(parser);
+    } while (take(parser, ","));
+    return take(parser, "]") || fail(parser, "expected ]");
+}
+
+/* ---- segments ---- */
+
+/* What stands behind a dot: a name, * or a bracket. */
+static bool read_dotted(struct parser *parser, struct json_segment *segment)
+{
+    struct json_selector selector = {.kind = SELECT_NAME};
+    if (peek(parser) == '[')
+        return read_bracket(parser, segment);
+    if (take(parser, "*"))
+        selector.kind = SELECT_ALL;
+    else if (!read_name(parser, &selector.name))
+        return false;
+    return add_selector(parser, segment, &selector);
+}
+
+static bool read_segment(struct parser *parser, struct json_segment *segment)
+{
+    *segment = (struct json_segment){.is_deep = take(parser, "..")};
+    if (segment->is_deep || take(parser, "."))
+        return read_dotted(parser, segment);
+    return read_bracket(parser, segment);
+}
+
+/* As many as there are. `bare_name`: the first may be a name without a dot. */
+static bool read_segments(struct parser *parser, bool bare_name, struct json_segment **segments,
+                          uint32_t *count)
+{
+    *segments = arena_alloc(parser->arena, JSON_SEGMENTS_MAX * sizeof **segments);
+    *count = 0;
+    if (bare_name) {
+        (*segments)[0] = (struct json_segment){0};
+        if (!read_dotted(parser, &(*segments)[(*count)++]))
+            return false;
+    }
+    while (peek(parser) == '.' || peek(parser) == '[') {
+        if (*count == JSON_SEGMENTS_MAX)
+            return fail(parser, "the path is too long");
+        if (!read_segment(parser, &(*segments)[(*count)++]))
+            return false;
+    }
+    return true;
+}
+
+/* ---- filters ---- */
+
+static bool read_literal(struct parser *parser, struct json_operand *operand)
+{
+    struct bytes text;
+    char reason[JSON_ERROR_MAX];
+    if (peek(parser) == '\'' || peek(parser) == '"') {
+        if (!read_quoted(parser, &text))
+            return false;
+        operand->literal = json_new_string(text);
+        return true;
+    }
+    size_t start = parser->at;
+    while (parser->at < parser->text.len &&
+           !memchr("]()=<>!&|, \t", parser->text.data[parser->at], 12))
+        parser->at++;
+    text = (struct bytes){parser->text.data + start, parser->at - start};
+    operand->literal = text.len ? json_parse(text, reason) : NULL;
+    return operand->literal || fail(parser, "expected a path or a value");
+}
+
+static bool read_operand(struct parser *parser, struct json_operand *operand)
+{
+    *operand = (struct json_operand){0};
+    skip_spaces(parser);
+    char c = peek(parser);
+    if (c != '@' && c != '$')
+        return read_literal(parser, operand);
+    parser->at++;
+    operand->is_path = true;
+    operand->from_root = c == '$';
+    return read_segments(parser, false, &operand->segments, &operand->count);
+}
+
+static bool read_operator(struct parser *parser, enum filter_operator *operator)
+{
+    static const struct {
+        const char *word;
+        enum filter_operator operator;
+    } words[] = {{"==", OP_EQ}, {"!=", OP_NE}, {"<=", OP_LE},
+                 {">=", OP_GE}, {"<", OP_LT},  {">", OP_GT}};
+    skip_spaces(parser);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (take(parser, words[i].word)) {
+            *operator= words[i].operator;
+            return true;
+        }
+    return false;
+}
+
+static bool read_comparison(struct parser *parser, struct json_filter *filter)
+{
+    if (!read_operand(parser, &filter->left))
+        return false;
+    if (read_operator(parser, &filter->operator)) {
+        filter->kind = FILTER_COMPARE;
+        return read_operand(parser, &filter->right);
+    }
+    filter->kind = FILTER_EXISTS;
+    return filter->left.is_path || fail(parser, "expected a comparison");
+}
+
+static bool read_or(struct parser *parser, struct json_filter *filter);
+
+static struct json_filter *filter_new(struct parser *parser)
+{
+    struct json_filter *filter = arena_alloc(parser->arena, sizeof *filter);
+    *filter = (struct json_filter){0};
+    return filter;
+}
+
+static bool read_not(struct parser *parser, struct json_filter *filter)
+{
+    bool good;
+    skip_spaces(parser);
+    if (parser->depth == JSON_FILTER_DEPTH_MAX)
+        return fail(parser, "the filter is nested too deeply");
+    parser->depth++;
+    if (take(parser, "!")) {
+        struct json_filter *inner = filter_new(parser);
+        filter->kind = FILTER_NOT;
+        filter->a = inner;
+        good = read_not(parser, inner);
+    } else if (take(parser, "(")) {
+        good = read_or(parser, filter);
+        skip_spaces(parser);
+        good = good && (take(parser, ")") || fail(parser, "expected )"));
+    } else {
+        good = read_comparison(parser, filter);
+    }
+    parser->depth--;
+    return good;
+}
+
+/* a OP a OP a …, from the left */
+static bool read_chain(struct parser *parser, const char *word, enum filter_kind kind,
+                       bool (*read)(struct parser *parser, struct json_filter *filter),
+                       struct json_filter *filter)
+{
+    if (!read(parser, filter))
+        return false;
+    for (skip_spaces(parser); take(parser, word); skip_spaces(parser)) {
+        struct json_filter *a = filter_new(parser);
+        struct json_filter *b = filter_new(parser);
+        *a = *filter;
+        if (!read(parser, b))
+            return false;
+        *filter = (struct json_filter){.kind = kind, .a = a, .b = b};
+    }
+    return true;
+}
+
+static bool read_and(struct parser *parser, struct json_filter *filter)
+{
+    return read_chain(parser, "&&", FILTER_AND, read_not, filter);
+}
+
+static bool read_or(struct parser *parser, struct json_filter *filter)
+{
+    return read_chain(parser, "||", FILTER_OR, read_and, filter);
+}
+
+static bool read_filter(struct parser *parser, const struct json_filter **filter)
+{
+    struct json_filter *made = filter_new(parser);
+    *filter = made;
+    return read_or(parser, made);
+}
+
+/* ---- paths ---- */
+
+bool json_path_parse(struct arena *arena, struct bytes text, struct json_path *path,
+                     char error[JSON_ERROR_MAX])
+{
+    struct parser parser = {.arena = arena, .text = text, .error = error};
+    *error = 0;
+    *path = (struct json_path){.text = text, .is_legacy = peek(&parser) != '$'};
+    if (text.len && !json_is_text(text))
+        return fail(&parser, "expected UTF-8 without NUL");
+    if (!path->is_legacy)
+        parser.at++;
+    else if (text.len == 1 && *text.data == '.')
+        return true;
+    bool bare_name = path->is_legacy && peek(&parser) != '.' && peek(&parser) != '[';
+    if (!read_segments(&parser, bare_name, &path->segments, &path->count))
+        return false;
+    return parser.at == text.len || fail(&parser, "expected . or [");
+}
+
+bool json_path_ends_in_index(const struct json_path *path)
+{
+    const struct json_segment *last = path->count ? &path->segments[path->count - 1] : NULL;
+    return last && !last->is_deep && last->count == 1 && last->selectors->kind == SELECT_INDEX;
+}
+
+bool json_path_split(const struct json_path *path, struct json_path *parent, struct bytes *name)
+{
+    if (path->count == 0)
+        return false;
+    const struct json_segment *last = &path->segments[path->count - 1];
+    if (last->is_deep || last->count != 1 || last->selectors->kind != SELECT_NAME)
+        return false;
+    *name = last->selectors->name;
+    *parent = *path;
+    parent->count--;
+    return true;
+}

@@ -1,0 +1,61 @@
+/*
+ * json_path.h - JSONPath: which values of a document a path means.
+ *
+ *   $.sections['A-1'].seats[0:4]..price        segments, each behind the other's matches
+ *   ─┬─────── ───┬─── ──┬── ─┬─  ─┬───
+ *    child     child  child slice  child of every value below
+ *
+ *   segment    .name  ['name', "name"]  [0, -1]  [from:to:step]  .*  [*]  [?(filter)]     with .. before it: of all below
+ *   filter     or: a || b    and: a && b    ! a    ( a )    @.x  $.x (there is one)    operand == != < <= > >= operand
+ *   operand    @ or $ with segments (the first match), a number, 'text', "text", true, false, null
+ *
+ * A path that does not begin with $ is of the old dialect: ".", ".a.b", "a.b", "a[0]"; it means its first match.
+ */
+#pragma once
+
+#include "backend/format/json/json_doc.h"
+
+enum {
+    JSON_SEGMENTS_MAX = 128,
+    JSON_FILTER_DEPTH_MAX = 32,
+    JSON_MATCHES_MAX = 1 << 20, /* what one path may mean: ".." can name values again and again */
+};
+
+struct json_segment;
+
+struct json_path {
+    struct bytes text; /* as it was given */
+    bool is_legacy;
+    struct json_segment *segments;
+    uint32_t count;
+};
+
+/* One value that a path means, and where it is. */
+struct json_match {
+    json *value;
+    const struct json_match *parent; /* NULL: the document itself */
+    struct bytes name;               /* in an object; data NULL: `index` in an array */
+    size_t index;
+};
+
+struct json_matches {
+    struct json_match **items;
+    size_t count;
+    size_t cap;
+};
+
+/* Made in the arena. False: not a path; the reason in error. */
+bool json_path_parse(struct arena *arena, struct bytes text, struct json_path *path,
+                     char error[JSON_ERROR_MAX]);
+/* Finds the values, containers before what is in them. False: more than JSON_MATCHES_MAX. */
+bool json_path_find(struct arena *arena, const struct json_path *path, json *root,
+                    struct json_matches *matches);
+/* Is the path the document itself? */
+static inline bool json_path_is_root(const struct json_path *path)
+{
+    return path->count == 0;
+}
+/* Does the path end in one [index]? */
+bool json_path_ends_in_index(const struct json_path *path);
+/* When the path ends in one member name: that name, and the path up to it. */
+bool json_path_split(const struct json_path *path, struct json_path *parent, struct bytes *name);

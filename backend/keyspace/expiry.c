@@ -1,0 +1,138 @@
+/*
+ * expiry.c - the active expiry cycle over the expiry index, and compaction's verdict on orphans.
+ */
+#include "backend/keyspace/expiry.h"
+
+#include "backend/keyspace/keyspace.h"
+#include "backend/partition/notify.h"
+#include "backend/partition/partition.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/error.h"
+
+enum {
+    CYCLE_ROWS_MAX = 200, /* index rows looked at in one go: bounds the pause for clients */
+    ORPHAN_GRACE_MS = 5 * 60 * 1000 /* an expired collection's rows stay this much longer */
+};
+
+/* One due row of the index, copied out of the walk. */
+struct due {
+    struct bytes index_key;
+    struct bytes row_key;
+    uint64_t expire_ms;
+};
+
+/* Collects the due rows, at most CYCLE_ROWS_MAX; false: the store failed. */
+static bool collect_due(struct call *call, struct due *due, size_t *count)
+{
+    struct bytes from = encode_u64(call->arena, call->partition->expiry_from_ms);
+    struct bytes end = encode_u64(call->arena, call->now_ms); /* due: expire_ms < now */
+    struct overlay_iter *iter = overlay_iter_new(call->partition->overlay, CF_EXPIRE, from, end);
+    *count = 0;
+    for (overlay_iter_seek_first(iter); *count < CYCLE_ROWS_MAX && overlay_iter_valid(iter);
+         overlay_iter_next(iter)) {
+        struct due *row = &due[*count];
+        row->index_key = arena_copy(call->arena, overlay_iter_key(iter));
+        if (decode_expire_key(row->index_key, &row->expire_ms, &row->row_key))
+            ++*count;
+    }
+    bool fine = !overlay_iter_failed(iter);
+    overlay_iter_free(iter);
+    return fine;
+}
+
+/* Deletes the key when its metadata confirms the index row; else drops the stale index row. False: the store
+ * failed, or the key's row is on the disk and will be in memory soon; the row stays. */
+static bool expire_one(struct call *call, const struct due *due)
+{
+    struct partition *partition = call->partition;
+    struct bytes space_name;
+    struct bytes key;
+    uint16_t slot;
+    struct slice value;
+    struct metadata meta;
+    if (partition->reader && !overlay_ask(partition->overlay, CF_METADATA, due->row_key, NULL))
+        return false;
+    int err = overlay_get(partition->overlay, CF_METADATA, due->row_key, &value);
+    if (err == ERR_STORE)
+        return false;
+    bool confirmed = err == OK && decode_metadata(slice_bytes(&value), &meta) &&
+                     meta.expire_ms == due->expire_ms &&
+                     decode_metadata_key(due->row_key, &space_name, &slot, &key);
+    if (err == OK)
+        slice_release(&value);
+    if (!confirmed) {
+        overlay_delete(partition->overlay, CF_EXPIRE, due->index_key);
+        return true;
+    }
+    struct entry entry = {
+        .key = key,
+        .row_key = due->row_key,
+        .slot = slot,
+        .exists = true,
+        .stored_expire_ms = due->expire_ms,
+        .space = space_find(partition->spaces, space_name),
+    };
+    entry_delete(call, &entry);
+    metric_add(partition->metrics, METRIC_BACKEND_EXPIRED, 1);
+    notify_in(call, entry.space, NOTIFY_EXPIRED, "expired", key);
+    return true;
+}
+
+bool expiry_cycle(struct partition *partition)
+{
+    struct call call;
+    struct due due[CYCLE_ROWS_MAX];
+    size_t count = 0;
+    if (commit_is_failed(partition->commit, NULL) || partition_is_full(partition))
+        return false;
+    partition_call_begin(partition, &call);
+    bool fine = partition->expiry_from_ms < call.now_ms && collect_due(&call, due, &count);
+    for (size_t i = 0; i < count; i++)
+        fine = expire_one(&call, &due[i]) && fine;
+    if (fine && count < CYCLE_ROWS_MAX)
+        partition->expiry_from_ms =
+            call.now_ms; /* what was due is gone: no walk over its remains */
+    partition_call_end(partition, &call);
+    return fine && count == CYCLE_ROWS_MAX;
+}
+
+/* The tables know of what was done to keys up to this time: a key that had expired by then can not have got another
+ * TTL. */
+static uint64_t tables_ms(const struct store *store)
+{
+    uint64_t now_ms = clock_wall_us() / 1000;
+    uint64_t since_ms = store_unsettled(store);
+    return since_ms && since_ms < now_ms ? since_ms : now_ms;
+}
+
+bool expiry_is_orphan(void *owner, struct store *store, enum cf cf, struct bytes key)
+{
+    (void)owner;
+    (void)cf;
+    struct bytes space;
+    struct bytes user_key;
+    struct bytes sub;
+    uint16_t slot;
+    uint64_t version;
+    if (!decode_collection_key(key, &space, &slot, &user_key, &version, &sub))
+        return false;
+    struct arena arena;
+    arena_init(&arena);
+    uint64_t known_ms = tables_ms(store); /* before the tables are asked: they only learn more */
+    struct slice value;
+    bool orphan = false;
+    int err =
+        store_get(store, CF_METADATA, encode_metadata_key(&arena, space, slot, user_key), &value);
+    if (err == ERR_NOT_FOUND) {
+        orphan = true;
+    } else if (err == OK) {
+        struct metadata meta;
+        if (decode_metadata(slice_bytes(&value), &meta))
+            orphan = type_is_inline(meta.type) || meta.version != version ||
+                     (meta.expire_ms && meta.expire_ms + ORPHAN_GRACE_MS < known_ms);
+        slice_release(&value);
+    }
+    arena_fini(&arena);
+    return orphan;
+}

@@ -1,0 +1,543 @@
+/*
+ * keyspace.c - opens keys, and keeps everything that belongs to a key together in one batch:
+ * the metadata row, the expiry index, the counters, the marks for WATCH.
+ */
+#include "backend/keyspace/keyspace.h"
+
+#include "backend/keyspace/slot_set.h"
+#include "backend/partition/blocking.h"
+#include "backend/partition/notify.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "backend/partition/tracking.h"
+#include "shared/check.h"
+#include "shared/namespace.h"
+#include "shared/slot.h"
+
+#include <stdlib.h>
+
+static const struct bytes NOTHING = {"", 0};
+
+/* ---- borrowed values ---- */
+
+static void pin(struct partition *partition, const struct slice *slice)
+{
+    if (!slice->pin)
+        return;
+    if (partition->pins_count == partition->pins_cap) {
+        partition->pins_cap = partition->pins_cap ? partition->pins_cap * 2 : 16;
+        partition->pins = realloc(partition->pins, partition->pins_cap * sizeof *partition->pins);
+        CHECK(partition->pins);
+    }
+    partition->pins[partition->pins_count++] = *slice;
+}
+
+static bool holds(const char *data, size_t len, struct bytes value)
+{
+    return value.data >= data && value.data + value.len <= data + len;
+}
+
+static void release_shared(void *owner)
+{
+    struct slice *slice = owner;
+    slice_release(slice);
+    free(slice);
+}
+
+/* The block takes the pin over. */
+static struct block *share(struct partition *partition, struct slice *pin)
+{
+    struct slice *owner = malloc(sizeof *owner);
+    CHECK(owner);
+    *owner = *pin;
+    pin->pin = NULL;
+    struct block *block =
+        block_new_borrowed((char *)owner->data, owner->len, release_shared, owner);
+    block->next = partition->shared;
+    partition->shared = block;
+    return block;
+}
+
+struct block *keyspace_block(struct call *call, struct bytes value)
+{
+    struct partition *partition = call->partition;
+    for (struct block *block = partition->shared; block; block = block->next)
+        if (holds(block->data, block->size, value))
+            return block;
+    for (size_t i = 0; i < partition->pins_count; i++) {
+        struct slice *pin = &partition->pins[i];
+        if (pin->pin && holds(pin->data, pin->len, value))
+            return share(partition, pin);
+    }
+    return NULL;
+}
+
+void keyspace_end(struct partition *partition)
+{
+    for (size_t i = 0; i < partition->pins_count; i++)
+        slice_release(&partition->pins[i]);
+    partition->pins_count = 0;
+    while (partition->shared) {
+        struct block *block = partition->shared;
+        partition->shared = block->next;
+        block_unref(block);
+    }
+}
+
+/* A row's value, borrowed until the command ends. ERR_STORE is replied. */
+static int row_get(struct call *call, enum cf cf, struct bytes key, struct bytes *value)
+{
+    struct slice slice;
+    if (call_refuse_reply(call)) /* reading on would be in vain */
+        return ERR_STORE;
+    int err = overlay_get(call->partition->overlay, cf, key, &slice);
+    if (err == ERR_STORE)
+        call_error(call, ERR_STORE);
+    if (err != OK)
+        return err;
+    pin(call->partition, &slice);
+    *value = slice_bytes(&slice);
+    return OK;
+}
+
+/* ---- opening ---- */
+
+static void count_lookup(struct call *call, enum open_flag flags, const struct entry *entry)
+{
+    if (flags != OPEN_READ)
+        return;
+    metric_add(call->partition->metrics,
+               entry->exists ? METRIC_BACKEND_HITS : METRIC_BACKEND_MISSES, 1);
+    if (!entry->exists)
+        notify_in(call, entry->space, NOTIFY_MISS, "keymiss", entry->key);
+}
+
+/* The key's time has come: it is deleted, or only hidden while writes are refused or paused. */
+static void entry_expire(struct call *call, struct entry *entry)
+{
+    if (!commit_is_failed(call->partition->commit, NULL) &&
+        !partition_keeps_expired(call->partition)) {
+        entry_delete(call, entry);
+        metric_add(call->partition->metrics, METRIC_BACKEND_EXPIRED, 1);
+        notify_in(call, entry->space, NOTIFY_EXPIRED, "expired", entry->key);
+    }
+    entry->exists = false;
+    entry->stored_expire_ms = 0;
+    entry->meta = (struct metadata){0};
+}
+
+/* The key is on another shard: only a script or SORT asks for it here, whose keys a proxy cannot know. */
+static void refuse_slot(struct call *call, struct bytes key)
+{
+    if (call->in_script)
+        call_error_text(call, "ERR Script attempted to access a non local key in a cluster node");
+    else
+        call_errorf(call,
+                    "ERR the key '%.*s' is on another shard: all keys that one command reaches "
+                    "must be on one, for which a common {tag} in their names sees",
+                    (int)(key.len < 128 ? key.len : 128), key.data);
+}
+
+bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
+                      enum open_flag flags, struct entry *entry)
+{
+    memset(entry, 0, sizeof *entry);
+    entry->key = key;
+    entry->space = space;
+    entry->slot = slot_rule_slot(call->slot_rule, key);
+    if (call->session && !slot_set_has(call->session->slots, entry->slot)) {
+        refuse_slot(call, key);
+        return false;
+    }
+    entry->row_key = encode_metadata_key(call->arena, space->name, entry->slot, key);
+    struct bytes value;
+    int err = row_get(call, CF_METADATA, entry->row_key, &value);
+    if (err == ERR_STORE)
+        return false;
+    if (err == OK) {
+        if (!decode_metadata(value, &entry->meta)) {
+            call_error(call, ERR_STORE);
+            return false;
+        }
+        entry->exists = true;
+        entry->row = value;
+        entry->stored_expire_ms = entry->meta.expire_ms;
+        if (keyspace_expired(call, entry->meta.expire_ms))
+            entry_expire(call, entry);
+    }
+    count_lookup(call, flags, entry);
+    return true;
+}
+
+bool keyspace_open(struct call *call, struct bytes key, enum open_flag flags, struct entry *entry)
+{
+    return keyspace_open_in(call, call->space, key, flags, entry);
+}
+
+static bool type_fits(enum type wanted, enum type found)
+{
+    return wanted == found || (wanted == TYPE_STRING && found == TYPE_BITMAP);
+}
+
+bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enum open_flag flags,
+                        struct entry *entry)
+{
+    if (!keyspace_open(call, key, flags, entry))
+        return false;
+    if (!entry->exists || type_fits(type, entry->meta.type))
+        return true;
+    call_error(call, ERR_WRONGTYPE);
+    return false;
+}
+
+/* ---- changing ---- */
+
+static bool concerns_somebody(const struct partition *partition, const struct entry *entry)
+{
+    return watch_concerns(partition->watches, entry->space, entry->key) ||
+           tracking_clients(partition->tracking) ||
+           blocking_concerns(partition->blocking, entry->space, entry->key);
+}
+
+/* The key changed: whoever watches, tracks or waits for it learns of it, and then the command is not taken back any
+ * more. False: it is taken back. */
+static bool touch(struct call *call, const struct entry *entry, bool by_client)
+{
+    struct partition *partition = call->partition;
+    if (overlay_is_cold(partition->overlay))
+        return false;
+    space_change(partition->spaces);
+    if (!concerns_somebody(partition, entry))
+        return true;
+    overlay_unwind_end(partition->overlay);
+    watch_touch(partition->watches, entry->space, entry->key);
+    tracking_touch(call, entry->space, entry->key, by_client);
+    return true;
+}
+
+static void index_expiry(struct call *call, struct entry *entry, uint64_t expire_ms)
+{
+    struct overlay *overlay = call->partition->overlay;
+    if (entry->stored_expire_ms == expire_ms)
+        return;
+    if (entry->stored_expire_ms)
+        overlay_delete(overlay, CF_EXPIRE,
+                       encode_expire_key(call->arena, entry->stored_expire_ms, entry->row_key));
+    if (expire_ms) {
+        char type = (char)entry->meta.type;
+        if (expire_ms < call->partition->expiry_from_ms)
+            call->partition->expiry_from_ms = expire_ms;
+        overlay_put(overlay, CF_EXPIRE, encode_expire_key(call->arena, expire_ms, entry->row_key),
+                    (struct bytes){&type, 1});
+    }
+}
+
+static void inline_put(struct call *call, struct entry *entry)
+{
+    struct metadata head = entry->meta;
+    head.payload = NOTHING;
+    overlay_put_parts(call->partition->overlay, CF_METADATA, entry->row_key,
+                      encode_metadata(call->arena, &head), entry->meta.payload);
+    entry->row = NOTHING;
+}
+
+/* Many changes of a collection leave its size, and so this row, as it was: then nothing is to be written. */
+static void collection_put(struct call *call, struct entry *entry)
+{
+    struct bytes row = encode_metadata(call->arena, &entry->meta);
+    if (!bytes_equal(row, entry->row))
+        overlay_put(call->partition->overlay, CF_METADATA, entry->row_key, row);
+    entry->row = row;
+}
+
+/* Writes the metadata row and counts the key. */
+static void row_write(struct call *call, struct entry *entry)
+{
+    if (type_is_inline(entry->meta.type))
+        inline_put(call, entry);
+    else
+        collection_put(call, entry);
+    index_expiry(call, entry, entry->meta.expire_ms);
+    int keys = entry->exists ? 0 : 1;
+    int expires = (entry->meta.expire_ms != 0) - (entry->stored_expire_ms != 0);
+    if (keys || expires)
+        space_count(call->partition->spaces, entry->space, entry->slot, keys, expires);
+    entry->exists = true;
+    entry->stored_expire_ms = entry->meta.expire_ms;
+}
+
+/* Writes the metadata row and tells whom it concerns. */
+static void entry_write(struct call *call, struct entry *entry)
+{
+    bool is_new = !entry->exists;
+    row_write(call, entry);
+    if (!entry->is_untold && touch(call, entry, true))
+        blocking_key_written(call->partition->blocking, entry->space, entry->key, entry->meta.type);
+    if (is_new)
+        notify_in(call, entry->space, NOTIFY_NEW, "new", entry->key);
+}
+
+void entry_set_payload(struct call *call, struct entry *entry, enum type type, struct bytes payload,
+                       uint64_t expire_ms)
+{
+    CHECK(type_is_inline(type));
+    entry->meta = (struct metadata){.type = type, .expire_ms = expire_ms, .payload = payload};
+    entry_write(call, entry);
+}
+
+void entry_create(struct call *call, struct entry *entry, enum type type)
+{
+    CHECK(!type_is_inline(type));
+    entry->meta = (struct metadata){
+        .type = type,
+        .version = partition_version(call->partition, call->now_us),
+        .head = UINT64_MAX / 2,
+        .tail = UINT64_MAX / 2,
+    };
+    entry->fresh = true;
+}
+
+void entry_save(struct call *call, struct entry *entry)
+{
+    CHECK(!type_is_inline(entry->meta.type));
+    if (entry->meta.size > 0 || entry->meta.type == TYPE_STREAM)
+        entry_write(call, entry);
+    else if (entry->exists)
+        entry_delete(call, entry);
+}
+
+void entry_touch(struct call *call, struct entry *entry)
+{
+    CHECK(entry->exists);
+    (void)touch(call, entry, true);
+}
+
+void entry_delete(struct call *call, struct entry *entry)
+{
+    CHECK(entry->exists);
+    bool is_over = keyspace_expired(call, entry->stored_expire_ms);
+    index_expiry(call, entry, 0);
+    overlay_delete(call->partition->overlay, CF_METADATA, entry->row_key);
+    space_count(call->partition->spaces, entry->space, entry->slot, -1,
+                entry->stored_expire_ms ? -1 : 0);
+    entry->exists = false;
+    entry->row = NOTHING;
+    entry->stored_expire_ms = 0;
+    entry->meta = (struct metadata){0};
+    if (touch(call, entry, !is_over))
+        blocking_key_deleted(call->partition->blocking, entry->space, entry->key);
+}
+
+void entry_set_expire(struct call *call, struct entry *entry, uint64_t expire_ms)
+{
+    CHECK(entry->exists);
+    entry->meta.expire_ms = expire_ms;
+    entry_write(call, entry);
+}
+
+/* ---- rows of a collection ---- */
+
+static struct bytes collection_prefix(struct call *call, struct entry *entry)
+{
+    if (!entry->prefix.data || entry->prefix_version != entry->meta.version) {
+        entry->prefix = encode_collection_prefix(call->arena, entry->space->name, entry->slot,
+                                                 entry->key, entry->meta.version);
+        entry->prefix_version = entry->meta.version;
+    }
+    return entry->prefix;
+}
+
+static struct bytes sub_key(struct call *call, struct entry *entry, struct bytes sub)
+{
+    return encode_sub_key(call->arena, collection_prefix(call, entry), sub);
+}
+
+int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
+            struct bytes *value)
+{
+    return row_get(call, cf, sub_key(call, entry, sub), value);
+}
+
+void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
+             struct bytes value)
+{
+    overlay_put(call->partition->overlay, cf, sub_key(call, entry, sub), value);
+}
+
+void sub_delete(struct call *call, struct entry *entry, enum cf cf, struct bytes sub)
+{
+    overlay_delete(call->partition->overlay, cf, sub_key(call, entry, sub));
+}
+
+void sub_delete_range(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
+                      struct bytes to)
+{
+    overlay_delete_range(call->partition->overlay, cf, sub_key(call, entry, from),
+                         sub_key(call, entry, to));
+}
+
+static void sub_iter_open(struct call *call, struct entry *entry, enum cf cf, struct sub_iter *it)
+{
+    struct bytes prefix = collection_prefix(call, entry);
+    *it = (struct sub_iter){.call = call, .entry = entry, .prefix_len = prefix.len};
+    it->iter = overlay_iter_new(call->partition->overlay, cf, prefix,
+                                encode_prefix_end(call->arena, prefix));
+}
+
+void sub_iter_init(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
+                   struct sub_iter *it)
+{
+    sub_iter_open(call, entry, cf, it);
+    overlay_iter_seek(it->iter, sub_key(call, entry, from));
+}
+
+void sub_iter_init_reverse(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
+                           struct sub_iter *it)
+{
+    sub_iter_open(call, entry, cf, it);
+    it->reverse = true;
+    if (from.len)
+        overlay_iter_seek_for_prev(it->iter, sub_key(call, entry, from));
+    else
+        overlay_iter_seek_last(it->iter);
+}
+
+void sub_iter_seek(struct sub_iter *it, struct bytes from)
+{
+    struct bytes key = sub_key(it->call, it->entry, from);
+    it->started = false;
+    if (it->reverse)
+        overlay_iter_seek_for_prev(it->iter, key);
+    else
+        overlay_iter_seek(it->iter, key);
+}
+
+bool sub_iter_next(struct sub_iter *it)
+{
+    if (it->started && it->reverse)
+        overlay_iter_prev(it->iter);
+    else if (it->started)
+        overlay_iter_next(it->iter);
+    it->started = true;
+    if (!overlay_iter_valid(it->iter) || out_is_over(it->call->reply.out))
+        return false;
+    struct bytes key = overlay_iter_key(it->iter);
+    it->sub = (struct bytes){key.data + it->prefix_len, key.len - it->prefix_len};
+    it->value = overlay_iter_value(it->iter);
+    return true;
+}
+
+static bool iter_close(struct call *call, struct overlay_iter *iter)
+{
+    bool failed = overlay_iter_failed(iter);
+    overlay_iter_free(iter);
+    if (failed)
+        call_error(call, ERR_STORE);
+    return !failed;
+}
+
+bool sub_iter_fini(struct sub_iter *it)
+{
+    return iter_close(it->call, it->iter);
+}
+
+/* ---- walking over keys ---- */
+
+void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, struct bytes after,
+                   struct key_iter *it)
+{
+    *it = (struct key_iter){.call = call};
+    struct bytes prefix = encode_space_prefix(call->arena, space->name);
+    it->iter = overlay_iter_new(call->partition->overlay, CF_METADATA, prefix,
+                                encode_prefix_end(call->arena, prefix));
+    struct bytes from =
+        encode_metadata_key(call->arena, space->name, slot_from, after.data ? after : NOTHING);
+    overlay_iter_seek(it->iter, from);
+    if (after.data && overlay_iter_valid(it->iter) && bytes_equal(overlay_iter_key(it->iter), from))
+        overlay_iter_next(it->iter);
+}
+
+bool key_iter_next(struct key_iter *it)
+{
+    if (it->started)
+        overlay_iter_next(it->iter);
+    it->started = true;
+    for (; overlay_iter_valid(it->iter); overlay_iter_next(it->iter)) {
+        struct bytes space;
+        if (decode_metadata_key(overlay_iter_key(it->iter), &space, &it->slot, &it->key) &&
+            decode_metadata(overlay_iter_value(it->iter), &it->meta) &&
+            !keyspace_expired(it->call, it->meta.expire_ms))
+            return true;
+    }
+    return false;
+}
+
+bool key_iter_fini(struct key_iter *it)
+{
+    return iter_close(it->call, it->iter);
+}
+
+/* ---- whole namespaces ---- */
+
+/* watch_key_fn: does a live key of this name exist? */
+static bool key_exists(void *owner, struct space *space, struct bytes key)
+{
+    struct entry entry;
+    return keyspace_open_in(owner, space, key, OPEN_QUIET, &entry) && entry.exists;
+}
+
+void keyspace_flush(struct call *call, struct space *space)
+{
+    static const enum cf FLUSHED[] = {CF_METADATA, CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
+    overlay_unwind_end(call->partition->overlay);
+    watch_touch_space(call->partition->watches, space, key_exists, call);
+    blocking_space_flushed(call->partition->blocking, space);
+    struct bytes prefix = encode_space_prefix(call->arena, space->name);
+    struct bytes end = encode_prefix_end(call->arena, prefix);
+    for (size_t i = 0; i < sizeof FLUSHED / sizeof FLUSHED[0]; i++)
+        overlay_delete_range(call->partition->overlay, FLUSHED[i], prefix, end);
+    space_clear(call->partition->spaces, space);
+}
+
+/* Two databases about to be swapped. */
+struct swap {
+    struct call *call;
+    struct space *a;
+    struct space *b;
+};
+
+static bool exists_in_either(void *owner, struct space *space, struct bytes key)
+{
+    struct swap *swap = owner;
+    (void)space;
+    return key_exists(swap->call, swap->a, key) || key_exists(swap->call, swap->b, key);
+}
+
+void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b)
+{
+    struct partition *partition = call->partition;
+    struct swap swap = {call, space_open(partition->spaces, name, a),
+                        space_open(partition->spaces, name, b)};
+    if (a == b)
+        return;
+    overlay_unwind_end(partition->overlay);
+    watch_touch_space(partition->watches, swap.a, exists_in_either, &swap);
+    watch_touch_space(partition->watches, swap.b, exists_in_either, &swap);
+    space_swap(partition->spaces, name, a, b); /* watches follow: partition.c */
+}
+
+static void notice_expiry(void *owner, struct space *space, struct bytes key)
+{
+    struct call *call = owner;
+    struct entry entry;
+    if (call->failed)
+        return; /* the store failed for an earlier key */
+    (void)keyspace_open_in(call, space, key, OPEN_QUIET,
+                           &entry); /* deletes it and so marks the watcher */
+}
+
+bool keyspace_watch_dirty(struct call *call, struct watcher *watcher)
+{
+    watch_each(watcher, notice_expiry, call);
+    return watcher->dirty;
+}

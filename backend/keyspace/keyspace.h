@@ -1,0 +1,132 @@
+/*
+ * keyspace.h - the one way every command reaches a key: type, expiry, version, ownership.
+ *
+ *   keyspace_open ─► entry ─┬─ string: entry_set_payload
+ *                           ├─ collection: entry_create, sub_put / sub_delete, entry_save
+ *                           └─ entry_delete, entry_set_expire
+ *
+ * Opening hides (and deletes) a key whose time has come. Every change marks the key for WATCH, keeps the
+ * expiry index, the counters and the metadata row together in one batch. A collection that is saved with
+ * size 0 is deleted.
+ */
+#pragma once
+
+#include "backend/format/encoding.h"
+#include "backend/keyspace/watch.h"
+#include "backend/partition/call.h"
+#include "backend/storage/overlay.h"
+
+/* One open key. Lives until the command ends; payload is borrowed until the key is changed. */
+struct entry {
+    struct bytes key;     /* user key, borrowed from the arguments */
+    struct bytes row_key; /* metadata key, in the call's arena */
+    struct bytes row;     /* a collection's metadata row as it is; empty when there is none */
+    struct bytes prefix;  /* collection prefix; made when first needed */
+    uint64_t prefix_version;
+    uint16_t slot;
+    bool exists;
+    bool is_untold; /* what is written now is no change to those who watch, track or wait */
+    bool fresh;     /* made by entry_create in this command: has no rows on disk */
+    uint64_t stored_expire_ms; /* expiry the index has a row for; 0 = none */
+    struct space *space;
+    struct metadata meta; /* type TYPE_NONE when it does not exist */
+};
+
+enum open_flag {
+    OPEN_READ = 0,
+    OPEN_WRITE = 1, /* counts no hit or miss */
+    OPEN_QUIET = 2, /* counts no hit or miss, does not touch */
+};
+
+/* Opens the key in call->space (or another one). False: the store failed and an error was replied. A missing key
+ * gives exists = false. */
+bool keyspace_open(struct call *call, struct bytes key, enum open_flag flags, struct entry *entry);
+bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
+                      enum open_flag flags, struct entry *entry);
+/* Also false, with WRONGTYPE replied, when the key exists with another type. TYPE_STRING accepts a bitmap too. */
+bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enum open_flag flags,
+                        struct entry *entry);
+
+/* Makes the key a string (or JSON) with this payload, whatever it was; expire_ms 0 = none. */
+void entry_set_payload(struct call *call, struct entry *entry, enum type type, struct bytes payload,
+                       uint64_t expire_ms);
+/* Makes the key an empty collection with a new version and no TTL, whatever it was. Follow with entry_save. */
+void entry_create(struct call *call, struct entry *entry, enum type type);
+/* Writes the metadata row (size and the like changed); size 0 deletes the key, except streams. */
+void entry_save(struct call *call, struct entry *entry);
+/* Marks the key as changed when only rows of the collection were, and its metadata row stays as it is. */
+void entry_touch(struct call *call, struct entry *entry);
+/* Deletes the key in O(1); rows of a collection are dropped by compaction. */
+void entry_delete(struct call *call, struct entry *entry);
+/* Changes the expiry only; 0 removes it. */
+void entry_set_expire(struct call *call, struct entry *entry, uint64_t expire_ms);
+
+/* Rows of a collection. `sub` is a field or member; `cf` CF_DATA unless the type says otherwise.
+ * sub_get: 0, ERR_NOT_FOUND, or ERR_STORE (then the error was replied). The value is borrowed until the
+ * command ends. */
+int sub_get(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
+            struct bytes *value);
+void sub_put(struct call *call, struct entry *entry, enum cf cf, struct bytes sub,
+             struct bytes value);
+void sub_delete(struct call *call, struct entry *entry, enum cf cf, struct bytes sub);
+/* Every row from <= sub < to, at once; for very many. */
+void sub_delete_range(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
+                      struct bytes to);
+
+/* Ordered walk over a collection's rows from `from` (empty: the first), forwards or backwards.
+ *     struct sub_iter it;
+ *     for (sub_iter_init(call, entry, CF_DATA, from, &it); sub_iter_next(&it);) use(it.sub, it.value);
+ *     sub_iter_fini(&it);     returns false when the store failed (error replied)
+ * sub and value are borrowed until the next step. No effects while it is open. */
+struct sub_iter {
+    struct call *call;
+    struct entry *entry;
+    struct overlay_iter *iter;
+    size_t prefix_len;
+    bool reverse;
+    bool started;
+    struct bytes sub;
+    struct bytes value;
+};
+void sub_iter_init(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
+                   struct sub_iter *it);
+void sub_iter_init_reverse(struct call *call, struct entry *entry, enum cf cf, struct bytes from,
+                           struct sub_iter *it);
+/* Goes on from another place, in the same direction. */
+void sub_iter_seek(struct sub_iter *it, struct bytes from);
+bool sub_iter_next(struct sub_iter *it);
+bool sub_iter_fini(struct sub_iter *it);
+
+/* Walk over the metadata rows of a storage namespace in (slot, key) order, from just behind (slot, key) or from
+ * the beginning; expired keys are skipped. Borrowed until the next step; no effects while it is open. */
+struct key_iter {
+    struct call *call;
+    struct overlay_iter *iter;
+    struct bytes key;
+    uint16_t slot;
+    struct metadata meta;
+    bool started;
+};
+/* slot_from: first slot to visit; `after` (data NULL: none): only keys behind it in that slot. */
+void key_iter_init(struct call *call, struct space *space, uint16_t slot_from, struct bytes after,
+                   struct key_iter *it);
+bool key_iter_next(struct key_iter *it);
+bool key_iter_fini(struct key_iter *it);
+
+/* Removes every key of a storage namespace in O(1). */
+void keyspace_flush(struct call *call, struct space *space);
+/* SWAPDB of two databases of a namespace. */
+void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b);
+/* EXEC asks here: did a watched key change, or come to its end? */
+bool keyspace_watch_dirty(struct call *call, struct watcher *watcher);
+/* The block that holds a value borrowed from the store, for a reply that outlives the command without a copy; borrowed
+ * until the command ends. NULL when the value lies elsewhere. */
+struct block *keyspace_block(struct call *call, struct bytes value);
+/* Ends a command's borrowed values; dispatch calls it after every handler. */
+void keyspace_end(struct partition *partition);
+
+/* True when the expiry lies in the past of this call. Same-ms boundary: alive while now <= when. */
+static inline bool keyspace_expired(const struct call *call, uint64_t expire_ms)
+{
+    return expire_ms != 0 && call->now_ms > expire_ms;
+}

@@ -1,0 +1,546 @@
+#include "backend/keyspace/rank.h"
+
+#include "backend/partition/partition.h"
+#include "shared/check.h"
+
+enum {
+    LEVEL_ROOT = 0, /* its row says height and tops */
+    LEAF_FILL = 96,
+    FAN_FILL = 24,
+};
+
+static const struct bytes NOTHING = {"", 0};
+
+/* The counts cannot be right: as bad as a row that cannot be read. */
+static bool broken(struct call *call)
+{
+    call_error(call, ERR_STORE);
+    return false;
+}
+
+/* ---- rows ---- */
+
+static struct bytes block_key(struct call *call, unsigned level, struct bytes separator)
+{
+    char *key = arena_alloc(call->arena, separator.len + 1);
+    key[0] = (char)level;
+    if (separator.len)
+        memcpy(key + 1, separator.data, separator.len);
+    return (struct bytes){key, separator.len + 1};
+}
+
+static void row_put(struct call *call, struct entry *entry, unsigned level,
+                    const struct rank_block *block)
+{
+    sub_put(call, entry, CF_RANK, block_key(call, level, block->separator),
+            encode_rank_block(call->arena, block->count, block->children));
+}
+
+static void root_put(struct rank_edit *edit)
+{
+    const struct rank_block root = {NOTHING, edit->height, edit->tops};
+    row_put(edit->call, edit->entry, LEVEL_ROOT, &root);
+}
+
+/* Reads the root; no tree: height 0. */
+static bool root_read(struct rank_edit *edit)
+{
+    struct bytes value;
+    edit->is_open = true;
+    edit->height = edit->tops = 0;
+    int err = sub_get(edit->call, edit->entry, CF_RANK, block_key(edit->call, LEVEL_ROOT, NOTHING),
+                      &value);
+    if (err == ERR_NOT_FOUND)
+        return true;
+    return err == OK && ((decode_rank_block(value, &edit->height, &edit->tops) &&
+                          edit->height >= 1 && edit->height <= RANK_LEVELS_MAX) ||
+                         broken(edit->call));
+}
+
+/* The block a walk over CF_RANK stands on; false: it is none of this level. Its separator is borrowed. */
+static bool block_read(const struct sub_iter *it, unsigned level, struct rank_block *block)
+{
+    if (it->sub.len == 0 || (uint8_t)it->sub.data[0] != level)
+        return false;
+    block->separator = (struct bytes){it->sub.data + 1, it->sub.len - 1};
+    return decode_rank_block(it->value, &block->count, &block->children);
+}
+
+/* ---- nodes ---- */
+
+/* The children, of `level`, of a block. */
+static struct rank_place place_below(const struct rank_edit *edit, unsigned level,
+                                     struct bytes parent)
+{
+    return (struct rank_place){edit->entry->meta.version, level, parent};
+}
+
+/* The node that the path's block of `level` is in. */
+static struct rank_place place_of(const struct rank_edit *edit, unsigned level)
+{
+    return place_below(edit, level, level < edit->height ? edit->path[level].separator : NOTHING);
+}
+
+static void node_forget(struct rank_edit *edit, unsigned level, struct bytes parent)
+{
+    struct rank_place place = place_below(edit, level, parent);
+    rank_cache_forget(edit->call->partition->rank_cache, &place);
+}
+
+/* The blocks beside the path's block of `level` are others than they were. */
+static void siblings_forget(struct rank_edit *edit, unsigned level)
+{
+    struct rank_place place = place_of(edit, level);
+    rank_cache_forget(edit->call->partition->rank_cache, &place);
+}
+
+/* The path's block of `level`: row and memory. */
+static void block_put(struct rank_edit *edit, unsigned level)
+{
+    struct rank_place place = place_of(edit, level);
+    row_put(edit->call, edit->entry, level, &edit->path[level - 1]);
+    rank_cache_put(edit->call->partition->rank_cache, &place, &edit->path[level - 1]);
+}
+
+static void block_delete(struct rank_edit *edit, unsigned level, struct bytes separator)
+{
+    sub_delete(edit->call, edit->entry, CF_RANK, block_key(edit->call, level, separator));
+    if (level > 1)
+        node_forget(edit, level - 1, separator);
+}
+
+/* Reads the `count` children of a block. */
+static const struct rank_node *node_read(struct rank_edit *edit, const struct rank_place *place,
+                                         uint64_t count)
+{
+    struct rank_block blocks[RANK_FAN_MAX];
+    struct sub_iter it;
+    struct call *call = edit->call;
+    uint32_t found = 0;
+    if (count == 0 || count > RANK_FAN_MAX) {
+        broken(call);
+        return NULL;
+    }
+    sub_iter_init(call, edit->entry, CF_RANK, block_key(call, place->level, place->parent), &it);
+    while (found < count && sub_iter_next(&it) && block_read(&it, place->level, &blocks[found])) {
+        blocks[found].separator = arena_copy(call->arena, blocks[found].separator);
+        found++;
+    }
+    if (!sub_iter_fini(&it))
+        return NULL;
+    if (found < count || !bytes_equal(blocks[0].separator, place->parent)) {
+        broken(call);
+        return NULL;
+    }
+    return rank_cache_add(call->partition->rank_cache, place, blocks, found);
+}
+
+/* The children, of `level`, of a block; it has `count`. NULL: the store failed (replied). */
+static const struct rank_node *node_below(struct rank_edit *edit, unsigned level,
+                                          struct bytes parent, uint64_t count)
+{
+    struct rank_place place = place_below(edit, level, parent);
+    const struct rank_node *node = rank_cache_get(edit->call->partition->rank_cache, &place);
+    return node ? node : node_read(edit, &place, count);
+}
+
+/* ---- building ---- */
+
+/* Blocks of one level on their way into the one above. */
+struct level {
+    struct rank_block *blocks;
+    size_t count;
+    size_t cap;
+};
+
+static struct rank_block *level_add(struct call *call, struct level *level, struct bytes separator)
+{
+    if (level->count == level->cap) {
+        size_t cap = level->cap ? level->cap * 2 : 64;
+        struct rank_block *blocks = arena_alloc(call->arena, cap * sizeof *blocks);
+        if (level->count)
+            memcpy(blocks, level->blocks, level->count * sizeof *blocks);
+        level->blocks = blocks;
+        level->cap = cap;
+    }
+    struct rank_block *block = &level->blocks[level->count++];
+    *block = (struct rank_block){.separator = separator};
+    return block;
+}
+
+/* The shortest text that is greater than `before` and not greater than `row`. */
+static struct bytes separator_between(struct call *call, struct bytes before, struct bytes row)
+{
+    size_t same = 0;
+    while (same < before.len && same < row.len && before.data[same] == row.data[same])
+        same++;
+    CHECK(same < row.len);
+    return arena_copy(call->arena, (struct bytes){row.data, same + 1});
+}
+
+/* Cuts the rows into leaves. */
+static bool collect_leaves(struct call *call, struct entry *entry, enum cf cf, struct level *leaves)
+{
+    struct sub_iter it;
+    struct bytes before = NOTHING;
+    struct rank_block *leaf = level_add(call, leaves, NOTHING);
+    sub_iter_init(call, entry, cf, NOTHING, &it);
+    while (sub_iter_next(&it)) {
+        if (leaf->count == LEAF_FILL)
+            leaf = level_add(call, leaves, separator_between(call, before, it.sub));
+        if (++leaf->count == LEAF_FILL)
+            before = arena_copy(call->arena, it.sub);
+    }
+    return sub_iter_fini(&it);
+}
+
+static struct level collect_blocks(struct call *call, const struct level *below, size_t fill)
+{
+    struct level level = {0};
+    struct rank_block *block = NULL;
+    for (size_t i = 0; i < below->count; i++) {
+        if (i % fill == 0)
+            block = level_add(call, &level, below->blocks[i].separator);
+        block->count += below->blocks[i].count;
+        block->children++;
+    }
+    return level;
+}
+
+static bool build(struct rank_edit *edit)
+{
+    struct call *call = edit->call;
+    struct level level = {0};
+    if (!collect_leaves(call, edit->entry, edit->cf, &level))
+        return false;
+    for (edit->height = 1;; edit->height++) {
+        CHECK(edit->height <= RANK_LEVELS_MAX);
+        for (size_t i = 0; i < level.count; i++)
+            row_put(call, edit->entry, (unsigned)edit->height, &level.blocks[i]);
+        if (level.count <= RANK_FAN_MAX)
+            break;
+        level = collect_blocks(call, &level, FAN_FILL);
+    }
+    edit->tops = level.count;
+    root_put(edit);
+    return true;
+}
+
+bool rank_build(struct call *call, struct entry *entry, enum cf cf)
+{
+    struct rank_edit edit;
+    rank_edit_begin(&edit, call, entry, cf);
+    return entry->meta.size <= RANK_LEAF_MAX || build(&edit);
+}
+
+/* The collection is small again: the tree's rows go. */
+static bool drop(struct rank_edit *edit)
+{
+    struct sub_iter it;
+    struct level keys = {0};
+    sub_iter_init(edit->call, edit->entry, CF_RANK, NOTHING, &it);
+    while (sub_iter_next(&it))
+        (void)level_add(edit->call, &keys, arena_copy(edit->call->arena, it.sub));
+    if (!sub_iter_fini(&it))
+        return false;
+    for (size_t i = 0; i < keys.count; i++) {
+        struct bytes key = keys.blocks[i].separator;
+        block_delete(edit, (uint8_t)key.data[0], (struct bytes){key.data + 1, key.len - 1});
+    }
+    node_forget(edit, (unsigned)edit->height, NOTHING);
+    edit->height = 0;
+    edit->has_path = false;
+    return true;
+}
+
+/* ---- splitting ---- */
+
+/* The tops are too many: two blocks of a new level over them. */
+static bool grow(struct rank_edit *edit)
+{
+    struct call *call = edit->call;
+    struct rank_block block;
+    struct sub_iter it;
+    struct level tops = {0};
+    sub_iter_init(call, edit->entry, CF_RANK, block_key(call, (unsigned)edit->height, NOTHING),
+                  &it);
+    while (sub_iter_next(&it) && block_read(&it, (unsigned)edit->height, &block))
+        level_add(call, &tops, arena_copy(call->arena, block.separator))->count = block.count;
+    if (!sub_iter_fini(&it))
+        return false;
+    if (tops.count != edit->tops || edit->height == RANK_LEVELS_MAX)
+        return broken(call);
+    struct level level = collect_blocks(call, &tops, (tops.count + 1) / 2);
+    edit->height++;
+    edit->tops = level.count;
+    for (size_t i = 0; i < level.count; i++)
+        row_put(call, edit->entry, (unsigned)edit->height, &level.blocks[i]);
+    return true;
+}
+
+/* Finds where the second half of a leaf begins. */
+static bool halve_leaf(struct rank_edit *edit, struct rank_block *block, struct rank_block *half)
+{
+    struct sub_iter it;
+    struct bytes before = NOTHING;
+    uint64_t kept = block->count / 2;
+    half->count = block->count - kept;
+    half->separator = NOTHING;
+    sub_iter_init(edit->call, edit->entry, edit->cf, block->separator, &it);
+    for (uint64_t row = 0; row <= kept && sub_iter_next(&it); row++) {
+        if (row == kept - 1)
+            before = arena_copy(edit->call->arena, it.sub);
+        else if (row == kept)
+            half->separator = separator_between(edit->call, before, it.sub);
+    }
+    block->count = kept;
+    return sub_iter_fini(&it) && (half->separator.len || broken(edit->call));
+}
+
+/* The same of a block of blocks of `level`. */
+static bool halve_block(struct rank_edit *edit, unsigned level, struct rank_block *block,
+                        struct rank_block *half)
+{
+    struct sub_iter it;
+    struct rank_block child;
+    uint64_t kept = block->children / 2;
+    uint64_t rows = 0;
+    half->separator = NOTHING;
+    sub_iter_init(edit->call, edit->entry, CF_RANK,
+                  block_key(edit->call, level - 1, block->separator), &it);
+    for (uint64_t i = 0; i <= kept && sub_iter_next(&it) && block_read(&it, level - 1, &child);
+         i++) {
+        if (i == kept)
+            half->separator = arena_copy(edit->call->arena, child.separator);
+        else
+            rows += child.count;
+    }
+    half->count = block->count - rows;
+    half->children = block->children - kept;
+    block->count = rows;
+    block->children = kept;
+    return sub_iter_fini(&it) && (half->separator.len || broken(edit->call));
+}
+
+/* Cuts the path's blocks that are too big in two, from the leaf up; their rows are put already. */
+static bool split(struct rank_edit *edit)
+{
+    edit->has_path = false;
+    for (unsigned level = 1; level <= edit->height; level++) {
+        struct rank_block *block = &edit->path[level - 1];
+        struct rank_block half = {0};
+        if (level == 1 ? block->count <= RANK_LEAF_MAX : block->children <= RANK_FAN_MAX) {
+            block_put(edit, level);
+            return true;
+        }
+        if (!(level == 1 ? halve_leaf(edit, block, &half) : halve_block(edit, level, block, &half)))
+            return false;
+        siblings_forget(edit, level); /* of a block of blocks the children are forgotten by now */
+        row_put(edit->call, edit->entry, level, block);
+        row_put(edit->call, edit->entry, level, &half);
+        if (level < edit->height)
+            edit->path[level].children++;
+    }
+    edit->tops++;
+    if (edit->tops > RANK_FAN_MAX && !grow(edit))
+        return false;
+    root_put(edit);
+    return true;
+}
+
+/* ---- editing ---- */
+
+void rank_edit_begin(struct rank_edit *edit, struct call *call, struct entry *entry, enum cf cf)
+{
+    edit->call = call;
+    edit->entry = entry;
+    edit->cf = cf;
+    edit->height = edit->tops = 0;
+    edit->is_open = edit->has_path = false;
+}
+
+static void path_put(struct rank_edit *edit)
+{
+    for (unsigned level = 1; edit->has_path && level <= edit->height; level++)
+        block_put(edit, level);
+    edit->has_path = false;
+}
+
+/* Finds the blocks that `sub` belongs to. */
+static bool path_find(struct rank_edit *edit, struct bytes sub)
+{
+    struct arena *arena = edit->call->arena;
+    struct bytes parent = NOTHING;
+    uint64_t count = edit->tops;
+    edit->end = (struct bytes){NULL, 0};
+    for (unsigned level = (unsigned)edit->height; level > 0; level--) {
+        const struct rank_node *node = node_below(edit, level, parent, count);
+        if (!node)
+            return false;
+        uint32_t at = rank_node_find(node, sub);
+        edit->path[level - 1] = node->block[at];
+        parent = arena_copy(arena, node->block[at].separator);
+        edit->path[level - 1].separator = parent;
+        if (at + 1 < node->count)
+            edit->end = arena_copy(arena, node->block[at + 1].separator);
+        count = node->block[at].children;
+    }
+    edit->has_path = true;
+    return true;
+}
+
+/* Puts the path on the blocks of `sub`. */
+static bool path_move(struct rank_edit *edit, struct bytes sub)
+{
+    if (edit->has_path && bytes_compare(sub, edit->path[0].separator) >= 0 &&
+        (!edit->end.data || bytes_compare(sub, edit->end) < 0))
+        return true;
+    path_put(edit);
+    return path_find(edit, sub);
+}
+
+bool rank_edit_add(struct rank_edit *edit, struct bytes sub)
+{
+    if (edit->entry->meta.size <= RANK_SIZE_MIN)
+        return true;
+    if (!edit->is_open && !root_read(edit))
+        return false;
+    if (edit->height == 0)
+        return edit->entry->meta.size <= RANK_LEAF_MAX || build(edit);
+    if (!path_move(edit, sub))
+        return false;
+    for (unsigned i = 0; i < edit->height; i++)
+        edit->path[i].count++;
+    if (edit->path[0].count <= RANK_LEAF_MAX)
+        return true;
+    path_put(edit);
+    return split(edit);
+}
+
+/* The leaf of the path is empty: takes out the highest empty block that is not its parent's first, and what is
+ * below it. */
+static void path_prune(struct rank_edit *edit)
+{
+    unsigned top = 0;
+    for (unsigned level = 1; level <= edit->height && edit->path[level - 1].count == 0; level++) {
+        struct bytes separator = edit->path[level - 1].separator;
+        if (separator.len &&
+            (level == edit->height || bytes_compare(separator, edit->path[level].separator) != 0))
+            top = level;
+    }
+    path_put(edit);
+    for (unsigned level = 1; level <= top; level++)
+        for (unsigned above = level; above <= top; above++) /* and the first, empty children */
+            block_delete(edit, level, edit->path[above - 1].separator);
+    if (top == 0)
+        return;
+    siblings_forget(edit, top);
+    if (top == edit->height) {
+        edit->tops--;
+        root_put(edit);
+    } else {
+        edit->path[top].children--;
+        block_put(edit, top + 1);
+    }
+}
+
+bool rank_edit_remove(struct rank_edit *edit, struct bytes sub)
+{
+    uint64_t size = edit->entry->meta.size;
+    if (size < RANK_SIZE_MIN)
+        return true; /* dropped before */
+    if (!edit->is_open && !root_read(edit))
+        return false;
+    if (edit->height == 0)
+        return true;
+    if (size == RANK_SIZE_MIN)
+        return drop(edit);
+    if (!path_move(edit, sub))
+        return false;
+    if (edit->path[0].count == 0)
+        return broken(edit->call);
+    for (unsigned i = 0; i < edit->height; i++)
+        edit->path[i].count--;
+    if (edit->path[0].count == 0)
+        path_prune(edit);
+    return true;
+}
+
+bool rank_edit_end(struct rank_edit *edit)
+{
+    path_put(edit);
+    return !edit->call->failed;
+}
+
+bool rank_add(struct call *call, struct entry *entry, enum cf cf, struct bytes sub)
+{
+    struct rank_edit edit;
+    rank_edit_begin(&edit, call, entry, cf);
+    return rank_edit_add(&edit, sub) && rank_edit_end(&edit);
+}
+
+bool rank_remove(struct call *call, struct entry *entry, enum cf cf, struct bytes sub)
+{
+    struct rank_edit edit;
+    rank_edit_begin(&edit, call, entry, cf);
+    return rank_edit_remove(&edit, sub) && rank_edit_end(&edit);
+}
+
+/* ---- asking ---- */
+
+/* The leaf a row is in. */
+struct leaf {
+    struct bytes separator;
+    uint64_t before; /* rows before the leaf */
+};
+
+/* Finds the leaf with row number `rank`, or (`sub` not NULL) the one that `sub` belongs to. */
+static bool leaf_find(struct call *call, struct entry *entry, enum cf cf, const struct bytes *sub,
+                      uint64_t rank, struct leaf *leaf)
+{
+    struct rank_edit tree;
+    *leaf = (struct leaf){NOTHING, 0};
+    rank_edit_begin(&tree, call, entry, cf);
+    if (entry->meta.size > RANK_SIZE_MIN && !root_read(&tree))
+        return false;
+    uint64_t count = tree.tops;
+    for (unsigned level = (unsigned)tree.height; level > 0; level--) {
+        const struct rank_node *node = node_below(&tree, level, leaf->separator, count);
+        if (!node)
+            return false;
+        uint32_t last = sub ? rank_node_find(node, *sub) : node->count - 1;
+        uint32_t at = 0;
+        while (at < last && (sub || leaf->before + node->block[at].count <= rank))
+            leaf->before += node->block[at++].count;
+        leaf->separator = arena_copy(call->arena, node->block[at].separator);
+        count = node->block[at].children;
+    }
+    return true;
+}
+
+bool rank_of(struct call *call, struct entry *entry, enum cf cf, struct bytes sub, uint64_t *rank)
+{
+    struct leaf leaf;
+    struct sub_iter it;
+    if (!leaf_find(call, entry, cf, &sub, 0, &leaf))
+        return false;
+    *rank = leaf.before;
+    if (bytes_compare(sub, leaf.separator) <= 0)
+        return true;
+    sub_iter_init(call, entry, cf, leaf.separator, &it);
+    while (sub_iter_next(&it) && bytes_compare(it.sub, sub) < 0)
+        ++*rank;
+    return sub_iter_fini(&it);
+}
+
+bool rank_seek(struct call *call, struct entry *entry, enum cf cf, uint64_t rank,
+               struct bytes *from, uint64_t *skip)
+{
+    struct leaf leaf;
+    CHECK(rank < entry->meta.size);
+    if (!leaf_find(call, entry, cf, NULL, rank, &leaf))
+        return false;
+    *from = leaf.separator;
+    *skip = rank - leaf.before;
+    return true;
+}

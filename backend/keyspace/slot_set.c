@@ -1,0 +1,81 @@
+#include "backend/keyspace/slot_set.h"
+
+#include "shared/check.h"
+#include "shared/number.h"
+
+#include <stdlib.h>
+
+static bool parse_slot(struct bytes text, uint64_t *slot)
+{
+    return number_parse_uint64(text, slot) && *slot < SLOT_COUNT;
+}
+
+/* "7000" or "0-5460" */
+static bool add_range(struct slot_set *set, struct bytes text)
+{
+    const char *dash = text.len ? memchr(text.data, '-', text.len) : NULL;
+    struct bytes left = {text.data, dash ? (size_t)(dash - text.data) : text.len};
+    struct bytes right = dash ? (struct bytes){dash + 1, text.len - left.len - 1} : left;
+    uint64_t first;
+    uint64_t last;
+    if (!parse_slot(left, &first) || !parse_slot(right, &last) || first > last)
+        return false;
+    for (uint64_t slot = first; slot <= last; slot++)
+        set->words[slot / 64] |= (uint64_t)1 << slot % 64;
+    return true;
+}
+
+/* Ranges with a space between them; none at all is an empty set. */
+static bool parse(struct slot_set *set, struct bytes ranges)
+{
+    while (ranges.len) {
+        const char *space = memchr(ranges.data, ' ', ranges.len);
+        size_t len = space ? (size_t)(space - ranges.data) : ranges.len;
+        if (!add_range(set, (struct bytes){ranges.data, len}))
+            return false;
+        len += space != NULL;
+        ranges = (struct bytes){ranges.data + len, ranges.len - len};
+    }
+    return true;
+}
+
+static bool is_full(const struct slot_set *set)
+{
+    for (size_t i = 0; i < sizeof set->words / sizeof set->words[0]; i++)
+        if (set->words[i] != UINT64_MAX)
+            return false;
+    return true;
+}
+
+bool slot_set_get(struct list *sets, struct bytes ranges, struct slot_set **set)
+{
+    struct slot_set *fresh = calloc(1, sizeof *fresh);
+    CHECK(fresh);
+    *set = NULL;
+    bool is_good = parse(fresh, ranges);
+    if (!is_good || is_full(fresh)) {
+        free(fresh);
+        return is_good;
+    }
+    for (struct list *link = sets->next; link != sets; link = link->next) {
+        struct slot_set *other = container_of(link, struct slot_set, link);
+        if (memcmp(other->words, fresh->words, sizeof fresh->words) != 0)
+            continue;
+        free(fresh);
+        other->refs++;
+        *set = other;
+        return true;
+    }
+    fresh->refs = 1;
+    list_push(sets, &fresh->link);
+    *set = fresh;
+    return true;
+}
+
+void slot_set_unref(struct slot_set *set)
+{
+    if (!set || --set->refs > 0)
+        return;
+    list_remove(&set->link);
+    free(set);
+}

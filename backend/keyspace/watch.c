@@ -1,0 +1,213 @@
+/*
+ * watch.c - watched keys by (storage namespace, key), each with the watchers it has.
+ *
+ *   table: space | key ─► watched ─► watch ─► watch       (watched->watches)
+ *                                      │        │
+ *                                   watcher  watcher       (watcher->watches)
+ */
+#include "backend/keyspace/watch.h"
+
+#include "shared/check.h"
+#include "shared/table.h"
+
+#include <stdlib.h>
+
+/* A key somebody watches. */
+struct watched {
+    struct space *space;
+    struct list watches; /* of struct watch, by key_link */
+    size_t key_len;
+    char key[];
+};
+
+/* One watcher's interest in one key. */
+struct watch {
+    struct list key_link;
+    struct list watcher_link;
+    struct watched *watched;
+    struct watcher *watcher;
+};
+
+struct watch_set {
+    struct table *keys;
+};
+
+/* A table key: the namespace's address, then the key. Made in a buffer that grows. */
+static struct bytes table_key(const struct space *space, struct bytes key, char **buffer)
+{
+    *buffer = malloc(sizeof space + key.len);
+    CHECK(*buffer);
+    memcpy(*buffer, &space, sizeof space);
+    if (key.len)
+        memcpy(*buffer + sizeof space, key.data, key.len);
+    return (struct bytes){*buffer, sizeof space + key.len};
+}
+
+struct watch_set *watch_set_new(void)
+{
+    struct watch_set *set = calloc(1, sizeof *set);
+    CHECK(set);
+    set->keys = table_new();
+    return set;
+}
+
+void watch_set_free(struct watch_set *set)
+{
+    if (!set)
+        return;
+    CHECK(table_count(set->keys) == 0);
+    table_free(set->keys);
+    free(set);
+}
+
+void watcher_init(struct watcher *watcher)
+{
+    list_init(&watcher->watches);
+    watcher->bytes = 0;
+    watcher->dirty = watcher->is_over = false;
+}
+
+static struct watched *watched_get(struct watch_set *set, const struct space *space,
+                                   struct bytes key)
+{
+    if (table_count(set->keys) == 0)
+        return NULL;
+    char *buffer;
+    struct watched *watched = table_get(set->keys, table_key(space, key, &buffer));
+    free(buffer);
+    return watched;
+}
+
+static struct watched *watched_add(struct watch_set *set, struct space *space, struct bytes key)
+{
+    struct watched *watched = malloc(sizeof *watched + key.len);
+    CHECK(watched);
+    watched->space = space;
+    watched->key_len = key.len;
+    if (key.len)
+        memcpy(watched->key, key.data, key.len);
+    list_init(&watched->watches);
+    char *buffer;
+    table_put(set->keys, table_key(space, key, &buffer), watched);
+    free(buffer);
+    return watched;
+}
+
+static struct bytes watched_key(const struct watched *watched)
+{
+    return (struct bytes){watched->key, watched->key_len};
+}
+
+static void watched_remove(struct watch_set *set, struct watched *watched)
+{
+    char *buffer;
+    table_remove(set->keys, table_key(watched->space, watched_key(watched), &buffer));
+    free(buffer);
+    free(watched);
+}
+
+size_t watch_cost(struct bytes key)
+{
+    enum { TABLE_BYTES = 64 }; /* of an entry, without its key */
+    return sizeof(struct watched) + sizeof(struct watch) + sizeof(struct space *) + 2 * key.len +
+           TABLE_BYTES;
+}
+
+void watch_add(struct watch_set *set, struct watcher *watcher, struct space *space,
+               struct bytes key)
+{
+    struct watched *watched = watched_get(set, space, key);
+    if (!watched)
+        watched = watched_add(set, space, key);
+    for (struct list *node = watched->watches.next; node != &watched->watches; node = node->next)
+        if (container_of(node, struct watch, key_link)->watcher == watcher)
+            return;
+    struct watch *watch = malloc(sizeof *watch);
+    CHECK(watch);
+    watch->watched = watched;
+    watch->watcher = watcher;
+    list_push(&watched->watches, &watch->key_link);
+    list_push(&watcher->watches, &watch->watcher_link);
+    watcher->bytes += watch_cost(key);
+}
+
+void watch_clear(struct watch_set *set, struct watcher *watcher)
+{
+    struct list *node;
+    while ((node = list_pop(&watcher->watches))) {
+        struct watch *watch = container_of(node, struct watch, watcher_link);
+        list_remove(&watch->key_link);
+        if (list_empty(&watch->watched->watches))
+            watched_remove(set, watch->watched);
+        free(watch);
+    }
+    watcher->bytes = 0;
+    watcher->dirty = watcher->is_over = false;
+}
+
+/* True: there was somebody to mark, or would have been. */
+static bool mark(struct watched *watched, bool is_real)
+{
+    bool found = false;
+    for (struct list *node = watched->watches.next; node != &watched->watches; node = node->next) {
+        struct watcher *watcher = container_of(node, struct watch, key_link)->watcher;
+        if (watcher->is_over)
+            continue;
+        watcher->dirty |= is_real;
+        found = true;
+    }
+    return found;
+}
+
+bool watch_concerns(struct watch_set *set, const struct space *space, struct bytes key)
+{
+    struct watched *watched = watched_get(set, space, key);
+    return watched && mark(watched, false);
+}
+
+void watch_touch(struct watch_set *set, const struct space *space, struct bytes key)
+{
+    struct watched *watched = watched_get(set, space, key);
+    if (watched)
+        (void)mark(watched, true);
+}
+
+void watch_touch_space(struct watch_set *set, const struct space *space, watch_key_fn *touched,
+                       void *owner)
+{
+    size_t cursor = 0;
+    struct bytes name;
+    void *value;
+    while (table_next(set->keys, &cursor, &name, &value)) {
+        struct watched *watched = value;
+        if (watched->space == space && touched(owner, watched->space, watched_key(watched)))
+            (void)mark(watched, true);
+    }
+}
+
+void watch_swap(struct watch_set *set, struct space *a, struct space *b)
+{
+    struct table *old = set->keys;
+    set->keys = table_new();
+    size_t cursor = 0;
+    struct bytes name;
+    void *value;
+    while (table_next(old, &cursor, &name, &value)) {
+        struct watched *watched = value;
+        if (watched->space == a || watched->space == b)
+            watched->space = watched->space == a ? b : a;
+        char *buffer;
+        table_put(set->keys, table_key(watched->space, watched_key(watched), &buffer), watched);
+        free(buffer);
+    }
+    table_free(old);
+}
+
+void watch_each(struct watcher *watcher,
+                void (*visit)(void *owner, struct space *space, struct bytes key), void *owner)
+{
+    for (struct list *node = watcher->watches.next; node != &watcher->watches; node = node->next) {
+        struct watched *watched = container_of(node, struct watch, watcher_link)->watched;
+        visit(owner, watched->space, watched_key(watched));
+    }
+}

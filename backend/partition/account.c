@@ -1,0 +1,197 @@
+#include "backend/partition/account.h"
+
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "backend/partition/settings.h"
+#include "backend/partition/stats.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/latency.h"
+
+#include <stdlib.h>
+
+enum { HELD_MAX = 16384, COPIED_BYTES_MAX = 1 << 20 };
+
+/* What is counted of a command. */
+struct ran {
+    const struct command *command;
+    uint64_t usec;
+    const struct bytes *argv; /* for the slow log */
+    void *copy;               /* of a script's arguments; NULL: they stay where they are */
+    uint32_t argc;
+    bool failed;
+    bool is_refused; /* it did not run */
+};
+
+static void log_slow(const struct call *call, uint64_t usec)
+{
+    const struct slow_command slow = {
+        .at_s = call->now_ms / 1000,
+        .usec = usec,
+        .peer = bytes_of(stream_peer(call->session->stream)),
+        .name = bytes_of(call->session->name ? call->session->name : ""),
+        .space = session_namespace(call->session),
+        .command = call->command,
+        .argv = call->argv,
+        .argc = call->argc,
+    };
+    slowlog_push(&call->partition->stats->slowlog, &slow,
+                 (uint64_t)call->partition->settings->slowlog_len_max);
+}
+
+static bool is_slow(const struct call *call, uint64_t usec)
+{
+    int64_t limit_us = call->partition->settings->slowlog_slower_than_us;
+    return limit_us >= 0 && usec >= (uint64_t)limit_us &&
+           !(call->command->flags & CMD_SKIP_SLOWLOG);
+}
+
+static void count(const struct call *call, uint64_t usec)
+{
+    struct partition *partition = call->partition;
+    const struct settings *settings = partition->settings;
+    struct command_stats *stats = &partition->stats->commands[call->command->id];
+    stats->usec += usec;
+    if (!call->ready_key) {
+        partition->stats->commands_total++;
+        metric_add(partition->metrics, METRIC_BACKEND_COMMANDS, 1);
+    }
+    if (call->is_waiting)
+        return;
+    stats->calls++;
+    stats->failed += call->failed;
+    command_cells_add(&partition->commands, call->command, usec, call->failed);
+    partition->batch_commands += call->command->flags & CMD_WRITE && !call->failed;
+    if (settings->latency_tracking)
+        latency_add_command(partition->latency, call->command->id, usec);
+    if (settings->latency_threshold_ms && usec >= (uint64_t)settings->latency_threshold_ms * 1000)
+        latency_add_event(partition->latency,
+                          call->command->flags & CMD_FAST ? LATENCY_FAST_COMMAND : LATENCY_COMMAND,
+                          call->now_ms / 1000, usec / 1000);
+    if (is_slow(call, usec))
+        log_slow(call, usec);
+}
+
+/* A script's arguments are Lua's: those that the slow log will show are copied. */
+static void copy_arguments(struct accounts *accounts, struct ran *ran)
+{
+    size_t size = ran->argc * sizeof *ran->argv;
+    for (uint32_t i = 0; i < ran->argc; i++)
+        size += ran->argv[i].len;
+    struct bytes *argv = ran->copy = malloc(size);
+    CHECK(argv);
+    char *text = (char *)(argv + ran->argc);
+    for (uint32_t i = 0; i < ran->argc; i++) {
+        argv[i] = (struct bytes){text, ran->argv[i].len};
+        if (argv[i].len)
+            memcpy(text, ran->argv[i].data, argv[i].len);
+        text += argv[i].len;
+    }
+    ran->argv = argv;
+    accounts->copied += size;
+}
+
+static struct ran *keep(struct accounts *accounts, const struct call *call, uint64_t usec)
+{
+    if (accounts->count == accounts->cap) {
+        accounts->cap = accounts->cap ? accounts->cap * 2 : 16;
+        accounts->items = realloc(accounts->items, accounts->cap * sizeof *accounts->items);
+        CHECK(accounts->items);
+    }
+    struct ran *ran = &accounts->items[accounts->count++];
+    *ran = (struct ran){
+        .command = call->command,
+        .usec = usec,
+        .argv = call->argv,
+        .argc = call->argc,
+        .failed = call->failed,
+    };
+    if (call->in_script && is_slow(call, usec))
+        copy_arguments(accounts, ran);
+    return ran;
+}
+
+void account(const struct call *call)
+{
+    struct partition *partition = call->partition;
+    uint64_t now_us = clock_mono_us();
+    uint64_t usec = now_us - partition->started_us;
+    partition->started_us = now_us;
+    if (partition->accounts.is_held)
+        (void)keep(&partition->accounts, call, usec);
+    else
+        count(call, usec);
+}
+
+static void count_refused(const struct call *call)
+{
+    call->partition->stats->commands[call->command->id].rejected++;
+}
+
+void account_refused(const struct call *call)
+{
+    struct accounts *accounts = &call->partition->accounts;
+    if (accounts->is_held)
+        keep(accounts, call, 0)->is_refused = true;
+    else
+        count_refused(call);
+}
+
+void accounts_hold(const struct call *call)
+{
+    call->partition->accounts.is_held = true;
+    call->partition->accounts.call = call;
+    stats_hold_errors(call->partition->stats);
+}
+
+bool accounts_are_full(const struct partition *partition)
+{
+    return partition->accounts.count >= HELD_MAX ||
+           partition->accounts.copied >= COPIED_BYTES_MAX ||
+           partition->stats->held_count >= HELD_MAX;
+}
+
+/* `call` is the one that all of them are part of, and becomes this one. */
+static void count_ran(struct call *call, const struct ran *ran)
+{
+    call->command = ran->command;
+    call->argv = ran->argv;
+    call->argc = ran->argc;
+    call->failed = ran->failed;
+    if (ran->is_refused)
+        count_refused(call);
+    else
+        count(call, ran->usec);
+}
+
+static void end(struct partition *partition, bool is_good)
+{
+    struct accounts *accounts = &partition->accounts;
+    struct call call = *accounts->call;
+    for (uint32_t i = 0; i < accounts->count; i++) {
+        if (is_good)
+            count_ran(&call, &accounts->items[i]);
+        free(accounts->items[i].copy);
+    }
+    accounts->count = 0;
+    accounts->copied = 0;
+    accounts->is_held = false;
+    accounts->call = NULL;
+    stats_settle_errors(partition->stats, is_good);
+}
+
+void accounts_settle(struct partition *partition)
+{
+    end(partition, true);
+}
+
+void accounts_drop(struct partition *partition)
+{
+    end(partition, false);
+}
+
+void accounts_fini(struct accounts *accounts)
+{
+    free(accounts->items);
+    *accounts = (struct accounts){0};
+}

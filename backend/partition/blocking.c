@@ -1,0 +1,547 @@
+/*
+ * blocking.c - who waits for which key, in which order, and until when.
+ *
+ *   table: space | key ─► awaited ─► wait ─► wait       (awaited->waits, oldest first)
+ *                            │         │       │
+ *   ready ─► awaited ─► …    │      waiter   waiter      (waiter->waits: one per different key)
+ *                                      │
+ *   heap by deadline ──────────────────┘  one loop timer, set to the first
+ *
+ * (1) An awaited key exists while somebody waits for it, or while it is being served.
+ * (2) A key that is being served is not made ready by those it serves: the walk over its waiters goes on
+ *     as long as there is something for them.
+ * (3) A waiter keeps its place while its command runs again and finds nothing.
+ */
+#include "backend/partition/blocking.h"
+
+#include "backend/keyspace/keyspace.h"
+#include "backend/partition/dispatch.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "backend/partition/stats.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/number.h"
+#include "shared/table.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { TIMER_MS_MAX = 60 * 60 * 1000 }; /* a later deadline is looked at again then */
+
+/* A key somebody waits for. */
+struct awaited {
+    struct space *space;
+    struct list waits; /* of struct wait, by key_link */
+    struct list ready; /* in blocking_set.ready */
+    uint32_t groups;   /* waiters that want to hear of the key's end */
+    bool is_serving;
+    size_t key_len;
+    char key[];
+};
+
+/* One waiter's interest in one key. */
+struct wait {
+    struct list key_link;
+    struct list waiter_link;
+    struct awaited *awaited;
+    struct waiter *waiter;
+};
+
+/* One waiting session; the arguments' bytes lie behind argv in the same allocation. */
+struct waiter {
+    struct session *session;
+    const struct command *command;
+    struct list waits;
+    uint64_t deadline_ms; /* monotonic; 0 = none */
+    uint32_t place;       /* in the heap, with a deadline */
+    uint64_t observed;    /* newest ticket its last run observed */
+    bool is_kept;         /* it ran again and goes on waiting */
+    uint32_t argc;
+    struct bytes argv[];
+};
+
+struct blocking_set {
+    struct partition *partition;
+    struct table *keys;
+    struct list ready; /* of struct awaited, in the order they became ready */
+    uint32_t clients;
+    struct waiter **heap; /* earliest deadline first */
+    uint32_t heap_count;
+    uint32_t heap_cap;
+    struct timer *timer;
+};
+
+/* ---- deadlines ---- */
+
+static void heap_set(struct blocking_set *set, uint32_t place, struct waiter *waiter)
+{
+    set->heap[place] = waiter;
+    waiter->place = place;
+}
+
+static void heap_up(struct blocking_set *set, struct waiter *waiter)
+{
+    uint32_t place = waiter->place;
+    for (; place > 0; place = (place - 1) / 2) {
+        struct waiter *parent = set->heap[(place - 1) / 2];
+        if (parent->deadline_ms <= waiter->deadline_ms)
+            break;
+        heap_set(set, place, parent);
+    }
+    heap_set(set, place, waiter);
+}
+
+static void heap_down(struct blocking_set *set, struct waiter *waiter)
+{
+    uint32_t place = waiter->place;
+    for (;;) {
+        uint32_t child = place * 2 + 1;
+        if (child + 1 < set->heap_count &&
+            set->heap[child + 1]->deadline_ms < set->heap[child]->deadline_ms)
+            child++;
+        if (child >= set->heap_count || waiter->deadline_ms <= set->heap[child]->deadline_ms)
+            break;
+        heap_set(set, place, set->heap[child]);
+        place = child;
+    }
+    heap_set(set, place, waiter);
+}
+
+/* The timer rings at the first deadline. A timer that rings too early does no harm. */
+static void timer_follow(struct blocking_set *set)
+{
+    if (set->heap_count == 0) {
+        timer_stop(set->timer);
+        return;
+    }
+    uint64_t now_ms = loop_mono_ms(set->partition->loop);
+    uint64_t deadline_ms = set->heap[0]->deadline_ms;
+    uint64_t wait_ms = deadline_ms > now_ms ? deadline_ms - now_ms : 0;
+    timer_start(set->timer, wait_ms < TIMER_MS_MAX ? wait_ms : TIMER_MS_MAX, 0);
+}
+
+static void heap_add(struct blocking_set *set, struct waiter *waiter)
+{
+    if (set->heap_count == set->heap_cap) {
+        set->heap_cap = set->heap_cap ? set->heap_cap * 2 : 16;
+        struct waiter **heap = realloc(set->heap, set->heap_cap * sizeof(struct waiter *));
+        CHECK(heap);
+        set->heap = heap;
+    }
+    waiter->place = set->heap_count++;
+    heap_up(set, waiter);
+    if (waiter->place == 0)
+        timer_follow(set);
+}
+
+static void heap_remove(struct blocking_set *set, struct waiter *waiter)
+{
+    struct waiter *last = set->heap[--set->heap_count];
+    uint32_t place = waiter->place;
+    if (last == waiter)
+        return;
+    heap_set(set, place, last);
+    heap_up(set, last);
+    heap_down(set, last);
+}
+
+/* ---- keys ---- */
+
+static struct bytes table_key(const struct space *space, struct bytes key, char **buffer)
+{
+    *buffer = malloc(sizeof(void *) + key.len);
+    CHECK(*buffer);
+    memcpy(*buffer, &space, sizeof(void *));
+    if (key.len)
+        memcpy(*buffer + sizeof(void *), key.data, key.len);
+    return (struct bytes){*buffer, sizeof(void *) + key.len};
+}
+
+static struct bytes awaited_key(const struct awaited *awaited)
+{
+    return (struct bytes){awaited->key, awaited->key_len};
+}
+
+static struct awaited *awaited_get(struct blocking_set *set, const struct space *space,
+                                   struct bytes key)
+{
+    char *buffer;
+    struct awaited *awaited = table_get(set->keys, table_key(space, key, &buffer));
+    free(buffer);
+    return awaited;
+}
+
+static void awaited_index(struct blocking_set *set, struct awaited *awaited)
+{
+    char *buffer;
+    table_put(set->keys, table_key(awaited->space, awaited_key(awaited), &buffer), awaited);
+    free(buffer);
+}
+
+static struct awaited *awaited_add(struct blocking_set *set, struct space *space, struct bytes key)
+{
+    struct awaited *awaited = calloc(1, sizeof *awaited + key.len);
+    CHECK(awaited);
+    awaited->space = space;
+    awaited->key_len = key.len;
+    if (key.len)
+        memcpy(awaited->key, key.data, key.len);
+    list_init(&awaited->waits);
+    list_init(&awaited->ready);
+    awaited_index(set, awaited);
+    return awaited;
+}
+
+/* Forgets the key when nobody waits for it. */
+static void awaited_settle(struct blocking_set *set, struct awaited *awaited)
+{
+    if (!list_empty(&awaited->waits) || awaited->is_serving)
+        return;
+    char *buffer;
+    table_remove(set->keys, table_key(awaited->space, awaited_key(awaited), &buffer));
+    free(buffer);
+    list_remove(&awaited->ready);
+    free(awaited);
+}
+
+static void make_ready(struct blocking_set *set, struct awaited *awaited)
+{
+    if (!awaited->is_serving && list_empty(&awaited->ready))
+        list_push(&set->ready, &awaited->ready);
+}
+
+bool blocking_concerns(struct blocking_set *set, const struct space *space, struct bytes key)
+{
+    return set->clients > 0 && awaited_get(set, space, key);
+}
+
+void blocking_key_written(struct blocking_set *set, const struct space *space, struct bytes key,
+                          enum type type)
+{
+    bool is_waited_for = type == TYPE_LIST || type == TYPE_ZSET || type == TYPE_STREAM;
+    if (set->clients == 0)
+        return;
+    struct awaited *awaited = awaited_get(set, space, key);
+    if (awaited && (is_waited_for || awaited->groups))
+        make_ready(set, awaited);
+}
+
+void blocking_key_deleted(struct blocking_set *set, const struct space *space, struct bytes key)
+{
+    if (set->clients == 0)
+        return;
+    struct awaited *awaited = awaited_get(set, space, key);
+    if (awaited && awaited->groups)
+        make_ready(set, awaited);
+}
+
+void blocking_space_flushed(struct blocking_set *set, const struct space *space)
+{
+    size_t cursor = 0;
+    struct bytes name;
+    void *value;
+    while (table_next(set->keys, &cursor, &name, &value)) {
+        struct awaited *awaited = value;
+        if (awaited->space == space && awaited->groups)
+            make_ready(set, awaited);
+    }
+}
+
+static struct waiter *first_waiter(const struct awaited *awaited)
+{
+    return container_of(awaited->waits.next, struct wait, key_link)->waiter;
+}
+
+void blocking_renew(struct blocking_set *set)
+{
+    struct table *old = set->keys;
+    size_t cursor = 0;
+    struct bytes name;
+    void *value;
+    if (set->clients == 0)
+        return;
+    set->keys = table_new();
+    while (table_next(old, &cursor, &name, &value)) {
+        struct awaited *awaited = value;
+        if (!list_empty(&awaited->waits)) /* all its waiters are in one database */
+            awaited->space = session_space(first_waiter(awaited)->session);
+        awaited_index(set, awaited);
+        make_ready(set, awaited);
+    }
+    table_free(old);
+}
+
+/* ---- waiting ---- */
+
+static bool wants_end(const struct waiter *waiter)
+{
+    return waiter->command->id == COMMAND_xreadgroup;
+}
+
+static bool waits_for(const struct waiter *waiter, const struct awaited *awaited)
+{
+    for (const struct list *link = waiter->waits.next; link != &waiter->waits; link = link->next)
+        if (container_of(link, struct wait, waiter_link)->awaited == awaited)
+            return true;
+    return false;
+}
+
+static void wait_add(struct blocking_set *set, struct waiter *waiter, struct space *space,
+                     struct bytes key)
+{
+    struct awaited *awaited = awaited_get(set, space, key);
+    if (!awaited)
+        awaited = awaited_add(set, space, key);
+    else if (waits_for(waiter, awaited))
+        return;
+    struct wait *wait = malloc(sizeof *wait);
+    CHECK(wait);
+    wait->awaited = awaited;
+    wait->waiter = waiter;
+    list_push(&awaited->waits, &wait->key_link);
+    list_push(&waiter->waits, &wait->waiter_link);
+    awaited->groups += wants_end(waiter);
+}
+
+static struct waiter *waiter_new(struct session *session, const struct command *command,
+                                 const struct bytes *argv, uint32_t argc)
+{
+    size_t text_at = sizeof(struct waiter) + argc * sizeof *argv;
+    size_t size = text_at;
+    for (uint32_t i = 0; i < argc; i++)
+        size += argv[i].len;
+    struct waiter *waiter = malloc(size);
+    CHECK(waiter);
+    *waiter = (struct waiter){.session = session, .command = command, .argc = argc};
+    list_init(&waiter->waits);
+    char *text = (char *)waiter + text_at;
+    for (uint32_t i = 0; i < argc; i++) {
+        waiter->argv[i] = (struct bytes){text, argv[i].len};
+        if (argv[i].len)
+            memcpy(text, argv[i].data, argv[i].len);
+        text += argv[i].len;
+    }
+    return waiter;
+}
+
+bool blocking_wait_as(struct call *call, const struct bytes *keys, uint32_t count,
+                      uint64_t timeout_ms, const struct bytes *argv, uint32_t argc)
+{
+    struct session *session = call->session;
+    struct blocking_set *set = call->partition->blocking;
+    if (call->in_exec || !session)
+        return false;
+    call->is_waiting = true;
+    if (call->ready_key) {
+        session->waiter->is_kept = true;
+        return true;
+    }
+    CHECK(!session->waiter);
+    struct waiter *waiter = waiter_new(session, call->command, argv, argc);
+    for (uint32_t i = 0; i < count; i++)
+        wait_add(set, waiter, call->space, keys[i]);
+    waiter->observed = overlay_observed(call->partition->overlay);
+    session->waiter = waiter;
+    set->clients++;
+    if (timeout_ms) { /* counted from when the command began, which the loop's clock may not have reached */
+        waiter->deadline_ms = (call->partition->started_us + 999) / 1000 + timeout_ms;
+        heap_add(set, waiter);
+    }
+    return true;
+}
+
+bool blocking_wait(struct call *call, const struct bytes *keys, uint32_t count, uint64_t timeout_ms)
+{
+    return blocking_wait_as(call, keys, count, timeout_ms, call->argv, call->argc);
+}
+
+bool blocking_timeout(struct call *call, uint32_t index, uint64_t *timeout_ms)
+{
+    const long double limit = 0x1p63L;
+    long double seconds;
+    if (!number_parse_long_double(call->argv[index], &seconds)) {
+        call_error_text(call, "ERR timeout is not a float or out of range");
+        return false;
+    }
+    long double ms = ceill(seconds * 1000);
+    if (ms < 0 || ms >= limit) { /* Redis 7.0 says so of both */
+        call_error_text(call, "ERR timeout is negative");
+        return false;
+    }
+    *timeout_ms = (uint64_t)ms;
+    return true;
+}
+
+/* ---- the end of waiting ---- */
+
+void blocking_cancel(struct waiter *waiter)
+{
+    struct session *session = waiter->session;
+    struct blocking_set *set = session->partition->blocking;
+    struct list *link;
+    while ((link = list_pop(&waiter->waits))) {
+        struct wait *wait = container_of(link, struct wait, waiter_link);
+        list_remove(&wait->key_link);
+        wait->awaited->groups -= wants_end(waiter);
+        awaited_settle(set, wait->awaited);
+        free(wait);
+    }
+    if (waiter->deadline_ms)
+        heap_remove(set, waiter);
+    set->clients--;
+    session->waiter = NULL;
+    free(waiter);
+}
+
+/* A ticket that was observed and is durable by now need not be waited for. */
+static uint64_t still_open(const struct overlay *overlay, uint64_t observed)
+{
+    uint64_t ticket = overlay_ticket(overlay);
+    return observed == ticket || (overlay_in_flight(overlay) && observed == ticket - 1) ? observed
+                                                                                        : 0;
+}
+
+/* Nothing came: replies a null array or the error, and the session reads on. */
+static void give_up(struct waiter *waiter, const char *error, bool is_failure)
+{
+    struct session *session = waiter->session;
+    struct partition *partition = session->partition;
+    struct out *out = session_reply_begin(session, true);
+    size_t begun = out->bytes;
+    struct reply reply = {.out = out, .resp = session->resp};
+    struct command_stats *stats = &partition->stats->commands[waiter->command->id];
+    stats->calls++;
+    stats->failed += is_failure;
+    if (error) {
+        stats_error(partition->stats, error);
+        reply_error(&reply, error);
+    } else {
+        reply_null_array(&reply);
+    }
+    session_reply_end(session, out, begun, still_open(partition->overlay, waiter->observed));
+    blocking_cancel(waiter);
+    session_go_on(session);
+}
+
+void blocking_unblock(struct waiter *waiter, bool with_error)
+{
+    give_up(waiter, with_error ? "UNBLOCKED client unblocked via CLIENT UNBLOCK" : NULL, true);
+}
+
+static void on_timer(void *owner)
+{
+    struct blocking_set *set = owner;
+    uint64_t now_ms = loop_mono_ms(set->partition->loop);
+    while (set->heap_count && set->heap[0]->deadline_ms <= now_ms)
+        give_up(set->heap[0], NULL, false);
+    timer_follow(set);
+}
+
+/* ---- serving ---- */
+
+static enum type wanted_type(const struct waiter *waiter)
+{
+    switch ((int)waiter->command->group) {
+    case GROUP_LIST:
+        return TYPE_LIST;
+    case GROUP_SORTED_SET:
+        return TYPE_ZSET;
+    case GROUP_STREAM:
+        return TYPE_STREAM;
+    default:
+        return TYPE_NONE;
+    }
+}
+
+/* What the key is now; none when it cannot be read. */
+static enum type awaited_type(struct blocking_set *set, const struct awaited *awaited)
+{
+    struct call call;
+    struct entry entry;
+    partition_call_begin(set->partition, &call);
+    call.slot_rule = first_waiter(awaited)->session->slot_rule;
+    bool found =
+        keyspace_open_in(&call, awaited->space, awaited_key(awaited), OPEN_QUIET, &entry) &&
+        entry.exists;
+    partition_call_end(set->partition, &call);
+    return found ? entry.meta.type : TYPE_NONE;
+}
+
+/* Runs the waiter's command again; it may be gone afterwards, and its session too. */
+static void serve(struct waiter *waiter, struct bytes key)
+{
+    struct session *session = waiter->session;
+    waiter->is_kept = false;
+    dispatch_again(session, waiter->command, waiter->argv, waiter->argc, &key);
+    if (waiter->is_kept) {
+        waiter->observed = overlay_observed(session->partition->overlay);
+        return;
+    }
+    blocking_cancel(waiter);
+    session_go_on(session);
+}
+
+static void serve_key(struct blocking_set *set, struct awaited *awaited)
+{
+    enum type type = awaited_type(set, awaited);
+    struct list *next;
+    awaited->is_serving = true;
+    for (struct list *link = awaited->waits.next; link != &awaited->waits; link = next) {
+        struct waiter *waiter = container_of(link, struct wait, key_link)->waiter;
+        next = link->next; /* serving a waiter removes no other one */
+        if (type == TYPE_NONE && awaited->groups == 0)
+            break;
+        if (type != wanted_type(waiter) && !wants_end(waiter))
+            continue;
+        serve(waiter, awaited_key(awaited));
+        if (next != &awaited->waits)
+            type = awaited_type(set, awaited);
+    }
+    awaited->is_serving = false;
+    awaited_settle(set, awaited);
+}
+
+void blocking_serve(struct blocking_set *set)
+{
+    struct list *link;
+    if (list_empty(&set->ready) || commit_is_failed(set->partition->commit, NULL))
+        return; /* a failed commit: when writes are let in again */
+    while ((link = list_pop(&set->ready)))
+        serve_key(set, container_of(link, struct awaited, ready));
+}
+
+/* ---- life ---- */
+
+struct blocking_set *blocking_new(struct partition *partition)
+{
+    struct blocking_set *set = calloc(1, sizeof *set);
+    CHECK(set);
+    set->partition = partition;
+    set->keys = table_new();
+    list_init(&set->ready);
+    set->timer = timer_new(partition->loop, on_timer, set);
+    return set;
+}
+
+void blocking_free(struct blocking_set *set)
+{
+    if (!set)
+        return;
+    CHECK(set->clients == 0);
+    CHECK(table_count(set->keys) == 0);
+    timer_free(set->timer);
+    table_free(set->keys);
+    free(set->heap);
+    free(set);
+}
+
+uint32_t blocking_clients(const struct blocking_set *set)
+{
+    return set->clients;
+}
+
+uint32_t blocking_timeouts(const struct blocking_set *set)
+{
+    return set->heap_count;
+}

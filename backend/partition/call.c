@@ -1,0 +1,139 @@
+#include "backend/partition/call.h"
+
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "backend/partition/settings.h"
+#include "backend/partition/stats.h"
+#include "shared/check.h"
+#include "shared/glob.h"
+#include "shared/number.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { ERROR_TEXT_MAX = 512 };
+
+void call_limit_reply(struct call *call)
+{
+    out_limit(call->reply.out, call->begun + call->partition->settings->config.reply_limit_bytes);
+}
+
+/* Drops the reply so far, and lifts its limit so that the error fits; returns the limit. */
+static size_t error_begin(struct call *call)
+{
+    struct out *out = call->reply.out;
+    size_t limit = out->limit;
+    call->failed = true;
+    out_limit(out, 0);
+    out_truncate(out, call->begun);
+    return limit;
+}
+
+void call_error_again(struct call *call, const char *text)
+{
+    size_t limit = error_begin(call);
+    reply_error(&call->reply, text);
+    out_limit(call->reply.out, limit);
+}
+
+void call_error_text(struct call *call, const char *text)
+{
+    if (out_is_over(call->reply.out)) /* any error of the handler follows from that */
+        text = error_text(ERR_REPLY_LIMIT);
+    if (!overlay_is_cold(call->partition->overlay))
+        stats_error(call->partition->stats, text);
+    call_error_again(call, text);
+}
+
+bool call_refuse_reply(struct call *call)
+{
+    if (!out_is_over(call->reply.out))
+        return false;
+    call_error(call, ERR_REPLY_LIMIT);
+    return true;
+}
+
+void call_error(struct call *call, enum error error)
+{
+    call_error_text(call, error_text(error));
+}
+
+void call_errorf(struct call *call, const char *format, ...)
+{
+    char text[ERROR_TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    call_error_text(call, text);
+}
+
+void call_error_arity(struct call *call)
+{
+    stats_error(call->partition->stats, "ERR");
+    size_t limit = error_begin(call);
+    command_error_arity(&call->reply, call->command);
+    out_limit(call->reply.out, limit);
+}
+
+uint64_t call_bulk_bytes_max(const struct call *call)
+{
+    return call->partition->settings->config.proto_max_bulk_len_bytes;
+}
+
+struct space *call_space(struct call *call, uint8_t database)
+{
+    if (database >= session_databases(call->session))
+        return NULL;
+    return space_open(call->partition->spaces, session_namespace(call->session), database);
+}
+
+static uint64_t rotate(uint64_t value, int by)
+{
+    return value << by | value >> (64 - by);
+}
+
+/* xoshiro256**: Blackman and Vigna, https://prng.di.unimi.it/ */
+uint64_t call_random(struct call *call)
+{
+    uint64_t *s = call->partition->random_state;
+    uint64_t result = rotate(s[1] * 5, 7) * 9;
+    uint64_t t = s[1] << 17;
+    s[2] ^= s[0];
+    s[3] ^= s[1];
+    s[1] ^= s[2];
+    s[0] ^= s[3];
+    s[2] ^= t;
+    s[3] = rotate(s[3], 45);
+    return result;
+}
+
+bool call_int64(struct call *call, uint32_t index, int64_t *value)
+{
+    CHECK(index < call->argc);
+    if (number_parse_int64(call->argv[index], value))
+        return true;
+    call_error(call, ERR_NOT_INTEGER);
+    return false;
+}
+
+bool call_pattern(struct call *call, uint32_t index)
+{
+    CHECK(index < call->argc);
+    if (glob_is_bounded(call->argv[index]))
+        return true;
+    call_errorf(call, "ERR pattern is longer than %d bytes", GLOB_PATTERN_MAX);
+    return false;
+}
+
+bool call_positive(struct call *call, uint32_t index, const char *error, uint64_t *number)
+{
+    int64_t value;
+    CHECK(index < call->argc);
+    if (number_parse_int64(call->argv[index], &value) && value > 0) {
+        *number = (uint64_t)value;
+        return true;
+    }
+    call_error_text(call, error);
+    return false;
+}

@@ -1,0 +1,240 @@
+#include "backend/partition/cold.h"
+
+#include "backend/format/encoding.h"
+#include "backend/partition/account.h"
+#include "backend/partition/blocking.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "backend/partition/stats.h"
+#include "backend/storage/overlay.h"
+#include "backend/storage/reader.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/keys.h"
+#include "shared/slot.h"
+
+enum {
+    COLD_TRIES = 16,
+    AHEAD_FRAMES_MAX = 64,
+    ASKED_KEYS_MAX = 256, /* of one command */
+    AS_ARGS = 4,          /* SCREE AS NAME RULES, before the command */
+};
+
+/* ---- asking ahead ---- */
+
+/* Asks for the metadata rows of a request's keys; the session waits for them. */
+static void ask_keys(struct session *session, const struct command *command,
+                     const struct bytes *argv, uint32_t argc)
+{
+    struct partition *partition = session->partition;
+    const struct space *space = session_space(session);
+    struct key_list keys;
+    keys_list_init(&keys);
+    if (keys_find(command, argv, argc, &keys) == 0)
+        for (uint32_t i = 0; i < keys.count && i < ASKED_KEYS_MAX; i++) {
+            struct bytes key = argv[keys.refs[i].index];
+            uint16_t slot = slot_rule_slot(session->slot_rule, key);
+            (void)overlay_ask(partition->overlay, CF_METADATA,
+                              encode_metadata_key(&partition->arena, space->name, slot, key),
+                              &session->cold);
+        }
+    keys_list_fini(&keys);
+}
+
+static void ask_queue(struct session *session)
+{
+    for (const struct queued *queued = session->transaction.first; queued; queued = queued->next)
+        ask_keys(session, queued->command, queued->argv, queued->argc);
+}
+
+static bool has_data(const struct command *command)
+{
+    return (command->flags & (CMD_WRITE | CMD_READONLY) && keys_possible(command)) ||
+           command->flags & CMD_SCRIPT;
+}
+
+/* Asks for what one request will read first. */
+static void ask_request(struct session *session, const struct bytes *argv, uint32_t argc)
+{
+    const struct command *command = command_find_argv(argv, argc);
+    if (command && command->id == COMMAND_scree_as && argc > AS_ARGS) {
+        argv += AS_ARGS;
+        argc -= AS_ARGS;
+        command = command_find_argv(argv, argc);
+    }
+    if (command && command_arity_ok(command, argc) && has_data(command))
+        ask_keys(session, command, argv, argc);
+}
+
+void cold_look_ahead(struct session *session, const char *data, size_t len)
+{
+    struct partition *partition = session->partition;
+    const struct resp_limits limits = {
+        .bulk_bytes_max = UINT32_MAX, .args_max = ASKED_KEYS_MAX, .inline_bytes_max = 1024};
+    struct resp_scan scan;
+    struct bytes argv[ASKED_KEYS_MAX];
+    resp_scan_init(&scan);
+    for (int i = 0; i < AHEAD_FRAMES_MAX && !reader_is_full(partition->reader); i++) {
+        if (len == 0 || resp_scan(&scan, &limits, data, len) != RESP_FRAME)
+            break;
+        const char *base = resp_scan_base(&scan, data);
+        for (uint32_t arg = 0; arg < scan.argc; arg++)
+            argv[arg] = (struct bytes){base + scan.args[arg].at, scan.args[arg].len};
+        if (scan.argc > 0)
+            ask_request(session, argv, scan.argc);
+        data += scan.size;
+        len -= scan.size;
+    }
+    resp_scan_fini(&scan);
+    arena_reset(&partition->arena);
+}
+
+/* ---- one command ---- */
+
+static bool runs_others(const struct command *command)
+{
+    return command->id == COMMAND_exec || command->group == GROUP_SCRIPTING;
+}
+
+/* Nobody looks on while it runs, and its commands do nothing that could not be undone; a script's show later. */
+static bool is_undone_as_one(const struct call *call)
+{
+    const struct session *session = call->session;
+    const struct transaction *transaction = &session->transaction;
+    if (session->tracker.is_on || !list_empty(&call->partition->monitors))
+        return false;
+    return call->command->id == COMMAND_exec ? transaction->is_open && transaction->is_plain
+                                             : call->command->flags & CMD_SCRIPT;
+}
+
+/* A handler of these reads rows, and only tells of changes through the keyspace. */
+static bool may_unwind(const struct call *call)
+{
+    const struct command *command = call->command;
+    const struct session *session = call->session;
+    if (!call->partition->reader || session->cold_tries >= COLD_TRIES ||
+        session->cold.ranges >= READER_RANGES_MAX)
+        return false;
+    if (runs_others(command))
+        return is_undone_as_one(call);
+    return command->id == COMMAND_watch ||
+           (command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN));
+}
+
+/* The session waits for what was asked for. */
+static void suspend(struct session *session)
+{
+    struct partition *partition = session->partition;
+    session->cold_tries++;
+    session->cold.ranges += session->cold.has_range;
+    session->cold.has_range = false;
+    partition->started_us = clock_mono_us();
+    metric_add(partition->metrics, METRIC_BACKEND_COLD_WAITS, 1);
+}
+
+bool cold_ready(struct call *call)
+{
+    struct session *session = call->session;
+    const struct command *command = call->command;
+    struct partition *partition = call->partition;
+    if (!partition->reader || !reader_was_cold(partition->reader) ||
+        session->cold_tries >= COLD_TRIES)
+        return true;
+    if (command->id == COMMAND_exec)
+        ask_queue(session);
+    else if (keys_first(command, call->argc) == KEYS_WALK)
+        ask_keys(session, command, call->argv, call->argc);
+    arena_reset(&partition->arena);
+    if (!session->cold.pending)
+        return true;
+    suspend(session);
+    return false;
+}
+
+/* Counted by the keyspace while a handler runs. */
+static const enum metric counted[] = {METRIC_BACKEND_HITS, METRIC_BACKEND_MISSES,
+                                      METRIC_BACKEND_EXPIRED, METRIC_BACKEND_ERRORS};
+
+enum { COUNTED = sizeof counted / sizeof counted[0] };
+
+static void attempt_begin(const struct call *call, struct cold_mark *mark)
+{
+    struct partition *partition = call->partition;
+    mark->is_attempt = true;
+    scripts_save_chance(scripts_of(call->session), &mark->chance);
+    overlay_attempt_begin(partition->overlay);
+    space_attempt_begin(partition->spaces);
+    accounts_hold(call);
+}
+
+void cold_begin(struct call *call, struct cold_mark *mark)
+{
+    struct partition *partition = call->partition;
+    *mark = (struct cold_mark){.is_set = may_unwind(call), .messages = partition->messages.count};
+    if (!mark->is_set)
+        return;
+    _Static_assert(COUNTED == sizeof mark->counts / sizeof mark->counts[0], "one for each");
+    memcpy(mark->random_state, partition->random_state, sizeof mark->random_state);
+    for (int i = 0; i < COUNTED; i++)
+        mark->counts[i] = stats_metric(partition->metrics, counted[i]);
+    if (runs_others(call->command))
+        attempt_begin(call, mark);
+    overlay_unwind_begin(partition->overlay, &call->session->cold);
+}
+
+void cold_before_nested(struct call *script, const struct command *command)
+{
+    bool is_undone = !command || (command->flags & (CMD_WRITE | CMD_READONLY | CMD_FAST) &&
+                                  !(command->flags & CMD_ADMIN));
+    if (!is_undone || accounts_are_full(script->partition))
+        cold_settle(script);
+}
+
+void cold_settle(struct call *call)
+{
+    struct partition *partition = call->partition;
+    if (!partition->accounts.is_held)
+        return;
+    overlay_unwind_end(partition->overlay);
+    overlay_attempt_end(partition->overlay, true);
+    space_attempt_end(partition->spaces, true);
+    accounts_settle(partition);
+}
+
+/* Everything that the call's commands did is forgotten. */
+static void take_back(struct call *call, const struct cold_mark *mark)
+{
+    struct partition *partition = call->partition;
+    if (mark->is_attempt) {
+        scripts_restore_chance(scripts_of(call->session), &mark->chance);
+        overlay_attempt_end(partition->overlay, false);
+        space_attempt_end(partition->spaces, false);
+        accounts_drop(partition);
+    }
+    messages_drop(&partition->messages, mark->messages);
+    memcpy(partition->random_state, mark->random_state, sizeof mark->random_state);
+    for (int i = 0; i < COUNTED; i++)
+        metric_set(partition->metrics, counted[i], mark->counts[i]);
+    out_truncate(call->reply.out, call->begun);
+}
+
+bool cold_end(struct call *call, const struct cold_mark *mark)
+{
+    struct partition *partition = call->partition;
+    struct session *session = call->session;
+    if (!mark->is_set)
+        return false;
+    overlay_unwind_begin(partition->overlay, NULL);
+    if (!session->cold.pending) {
+        cold_settle(call);
+        return false;
+    }
+    take_back(call, mark);
+    if (call->command->id == COMMAND_exec)
+        ask_queue(session);
+    else
+        ask_keys(session, call->command, call->argv, call->argc);
+    arena_reset(&partition->arena);
+    suspend(session);
+    return true;
+}

@@ -1,0 +1,57 @@
+/*
+ * cold.h - a command that needs a row from the disk is taken back, and runs again when the row is in memory.
+ *
+ *   dispatch ─► cold_ready ─► cold_begin ─► handler ─► a read fails: the row is on the disk only (overlay.h)
+ *      ▲                                                    │ the handler returns, as when the store fails
+ *      │                                                    ▼
+ *   session_resume ◄─ the rows have been fetched ◄─ cold_end: effects, reply, chance, counters as before
+ *
+ * The request stays unread in the session's stream, and everything behind it, so nothing of it has to be kept; other
+ * sessions go on. Meanwhile the rows are fetched too that the requests behind it will ask for first.
+ *
+ * A command can be taken back until it has told somebody of a change (WATCH, tracking, blocked clients): from then on,
+ * and after COLD_TRIES, its reads go to the disk. So do those of commands that waited for a key. Where rows have been
+ * cold lately scripts and all commands of several keys ask for the rows of their keys first.
+ *
+ * EXEC is taken back as a whole, when all its commands do is to read and write their keys, to publish, and to run
+ * scripts: each of them that needs a row asks for it, then the effects of all, and what was counted, are forgotten, and
+ * the queue is as it was.
+ *
+ * So is a script: the first of its commands that needs a row ends the run, with an error that Lua code does not catch,
+ * and it begins anew when the row is there. Chance (math.random too), messages and the database are as before;
+ * redis.log has logged, and what a library's function keeps in variables outside of itself stays. It is not taken
+ * back any more when others were let in (it is slow), and before a command of it that may do more than change keys,
+ * publish or tell the time.
+ */
+#pragma once
+
+#include "backend/partition/call.h"
+#include "backend/script/script.h"
+
+struct reader_wait;
+struct session;
+
+/* What a command can change and overlay, spaces and messages do not take back. */
+struct cold_mark {
+    bool is_set;
+    uint64_t random_state[4];
+    bool is_attempt; /* of an EXEC or a script: several commands are taken back as one */
+    struct script_chance chance;
+    uint32_t messages;
+    uint64_t counts[4];
+};
+
+/* False: the command has to wait for rows before it is run. */
+bool cold_ready(struct call *call);
+/* The handler is about to run. */
+void cold_begin(struct call *call, struct cold_mark *mark);
+/* It has run. True: it was taken back, and its session waits. */
+bool cold_end(struct call *call, const struct cold_mark *mark);
+
+/* A script is about to run this command; NULL: it will be refused. */
+void cold_before_nested(struct call *script, const struct command *command);
+/* In EXEC or a script: what its commands did stays, and nothing is taken back any more. No row may be pending. */
+void cold_settle(struct call *call);
+
+/* The session waits: asks for rows that the requests in these bytes will read. */
+void cold_look_ahead(struct session *session, const char *data, size_t len);

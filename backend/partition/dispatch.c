@@ -1,0 +1,557 @@
+#include "backend/partition/dispatch.h"
+
+#include "backend/keyspace/keyspace.h"
+#include "backend/partition/account.h"
+#include "backend/partition/acl_gate.h"
+#include "backend/partition/blocking.h"
+#include "backend/partition/cold.h"
+#include "backend/partition/handlers.h"
+#include "backend/partition/monitor.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "backend/partition/settings.h"
+#include "backend/partition/stats.h"
+#include "backend/script/script.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/latency.h"
+
+#include <stdio.h>
+
+enum {
+    AS_ARGS = 4, /* SCREE AS NAME RULES, before the command */
+    /* Bytes that the reply of each command of EXEC may always have: long replies before it do not make a write fail. */
+    QUEUED_REPLY_MIN = 256,
+};
+
+static handler_fn *const handlers[COMMAND_COUNT] = {
+#define COMMAND(id, ...)       [COMMAND_##id] = cmd_##id,
+#define COMMAND_LOCAL(id, ...) [COMMAND_##id] = cmd_##id,
+#define COMMAND_PROXY(id, ...)
+#define COMMAND_PLANNED(id, ...)
+#include "shared/commands.def"
+#undef COMMAND
+#undef COMMAND_LOCAL
+#undef COMMAND_PROXY
+#undef COMMAND_PLANNED
+};
+
+/* ---- gates: each replies and returns false when the request ends there ---- */
+
+/* The request is refused: the transaction it belongs to will not run. */
+static void refuse(struct call *call, const char *text)
+{
+    struct transaction *transaction = &call->session->transaction;
+    if (call->command)
+        call->partition->stats->commands[call->command->id].rejected++;
+    if (call->command && call->command->id == COMMAND_exec) {
+        transaction_end(transaction);
+        watch_clear(call->partition->watches, &call->session->watcher);
+        text += strncmp(text, "ERR ", 4) == 0 ? 4 : 0;
+        call_errorf(call, "EXECABORT Transaction discarded because of: %s", text);
+        return;
+    }
+    transaction->is_aborted |= transaction->is_open;
+    call_error_text(call, text);
+}
+
+/* The text was written by command_error_*. */
+static bool refused(struct call *call)
+{
+    struct transaction *transaction = &call->session->transaction;
+    transaction->is_aborted |= transaction->is_open;
+    if (call->command)
+        call->partition->stats->commands[call->command->id].rejected++;
+    stats_error(call->partition->stats, "ERR");
+    call->failed = true;
+    return false;
+}
+
+static bool gate_known(struct call *call)
+{
+    const struct command *command = call->command;
+    if (command && handlers[command->id])
+        return true;
+    if (command && command_has_subs(command) && command->handlers & HANDLER_BACKEND)
+        return true; /* a container alone: its arity is wrong */
+    call->command = NULL;
+    if (command && command->parent != COMMAND_NONE &&
+        command_of(command->parent)->handlers & HANDLER_BACKEND)
+        command_error_unknown_sub(&call->reply, command_of(command->parent), call->argv[1]);
+    else if (command)
+        command_error_unknown(&call->reply, call->argv, call->argc);
+    else
+        command_error_not_found(&call->reply, call->argv, call->argc);
+    return refused(call);
+}
+
+static bool gate_arity(struct call *call)
+{
+    if (command_arity_ok(call->command, call->argc) && handlers[call->command->id])
+        return true;
+    if (call->command->id == COMMAND_exec) {
+        refuse(call, "ERR wrong number of arguments for 'exec' command");
+        return false;
+    }
+    command_error_arity(&call->reply, call->command);
+    return refused(call);
+}
+
+static bool gate_auth(struct call *call)
+{
+    struct session *session = call->session;
+    if (session_is_protected(session) && !(call->command->flags & CMD_NO_AUTH)) {
+        refuse(call, "DENIED protected mode: nobody needs a password here, so only this host is "
+                     "served, and who shows the cluster secret or, where tls-auth-clients is yes, "
+                     "a certificate. Set requirepass, or protected-mode no");
+        return false;
+    }
+    if (session->is_authenticated || !settings_needs_password(call->partition->settings) ||
+        call->command->flags & CMD_NO_AUTH)
+        return true;
+    refuse(call, error_text(ERR_NOAUTH));
+    return false;
+}
+
+static bool gate_internal(struct call *call)
+{
+    if (!(call->command->flags & CMD_INTERNAL) || call->session->is_internal ||
+        call->command->id == COMMAND_scree_auth)
+        return true;
+    refuse(call, "NOPERM this command is for connections that have shown the cluster secret");
+    return false;
+}
+
+static bool gate_namespace(struct call *call)
+{
+    if (!command_is_walled(call->command, session_namespace(call->session)))
+        return true;
+    refuse(call, error_text(ERR_OPERATOR_ONLY));
+    return false;
+}
+
+static bool gate_acl(struct call *call)
+{
+    char text[ACL_ERROR_MAX];
+    if (acl_gate(call, text))
+        return true;
+    if (session_user(call->session))
+        refuse(call, text);
+    else
+        session_abort(call->session); /* the user was removed */
+    return false;
+}
+
+static bool gate_no_multi(struct call *call)
+{
+    if (!(call->command->flags & CMD_NO_MULTI) || !call->session->transaction.is_open)
+        return true;
+    refuse(call, "ERR Command not allowed inside a transaction");
+    return false;
+}
+
+/* Flags of what will really run: an EXEC's are those of its queue. */
+static uint32_t effective_flags(const struct call *call)
+{
+    uint32_t flags = call->command->flags;
+    return call->command->id == COMMAND_exec ? flags | call->session->transaction.flags : flags;
+}
+
+static bool gate_disk(struct call *call)
+{
+    int err = commit_gate(call->partition->commit, effective_flags(call));
+    if (err == OK)
+        return true;
+    refuse(call, error_text((enum error)err));
+    return false;
+}
+
+/* A RESP2 client with subscriptions reads messages, which only few replies can stand between. */
+static bool gate_subscriber(struct call *call)
+{
+    if (!session_is_subscriber(call->session))
+        return true;
+    switch ((int)call->command->id) {
+    case COMMAND_subscribe:
+    case COMMAND_unsubscribe:
+    case COMMAND_psubscribe:
+    case COMMAND_punsubscribe:
+    case COMMAND_ssubscribe:
+    case COMMAND_sunsubscribe:
+    case COMMAND_ping:
+    case COMMAND_quit:
+    case COMMAND_reset:
+        return true;
+    default:
+        break;
+    }
+    char text[256];
+    (void)snprintf(text, sizeof text, SUBSCRIBER_ERROR, command_full_name(call->command));
+    refuse(call, text);
+    return false;
+}
+
+/* While a slow script runs, only commands with CMD_ALLOW_BUSY are served; others get BUSY. */
+static bool gate_busy(struct call *call)
+{
+    const struct script_set *scripts = call->partition->scripts;
+    if (!scripts_running(scripts) || call->command->flags & CMD_ALLOW_BUSY)
+        return true;
+    refuse(call, scripts_busy_text(scripts));
+    return false;
+}
+
+/* Who monitors looks on: Redis takes it for a replica. */
+static bool gate_monitor(struct call *call)
+{
+    if (!monitor_is(call->session) ||
+        !(effective_flags(call) & (CMD_WRITE | CMD_READONLY | CMD_MAY_REPLICATE)))
+        return true;
+    refuse(call, "ERR Replica can't interact with the keyspace");
+    return false;
+}
+
+static bool gates_pass(struct call *call)
+{
+    return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) &&
+           gate_namespace(call) && gate_acl(call) && gate_no_multi(call) && gate_disk(call) &&
+           gate_subscriber(call) && gate_busy(call) && gate_monitor(call);
+}
+
+static bool may_write(const struct call *call)
+{
+    uint32_t flags = effective_flags(call);
+    bool is_script = flags & CMD_SCRIPT && !(call->command->flags & CMD_READONLY);
+    return is_script || flags & (CMD_WRITE | CMD_MAY_REPLICATE);
+}
+
+/* CLIENT PAUSE, or the cut of a backup: does the request have to wait? */
+static bool is_paused(const struct call *call)
+{
+    const struct partition *partition = call->partition;
+    if (partition->paused_until_ms == 0 && !partition->is_held)
+        return false;
+    return (partition->paused_until_ms && !partition->paused_writes_only) || may_write(call);
+}
+
+static void queue(struct call *call)
+{
+    struct session *session = call->session;
+    if (!session_has_room(session, transaction_cost(call->argv, call->argc))) {
+        refuse(call, error_text(ERR_STATE_LIMIT));
+        return;
+    }
+    transaction_queue(&session->transaction, call->command, call->argv, call->argc);
+    reply_status(&call->reply, "QUEUED");
+}
+
+/* Inside MULTI all but these are queued. */
+static bool is_queued(const struct call *call)
+{
+    if (!call->session->transaction.is_open)
+        return false;
+    switch ((int)call->command->id) {
+    case COMMAND_exec:
+    case COMMAND_discard:
+    case COMMAND_multi:
+    case COMMAND_watch:
+    case COMMAND_quit:
+    case COMMAND_reset:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* ---- running ---- */
+
+/* After the handler of a command that is not taken back. */
+static void show(struct call *call, bool is_shown)
+{
+    if (call->session->tracker.is_on)
+        tracking_remember(call);
+    if (is_shown)
+        monitor_show(call);
+}
+
+/* A command that needs rows from the disk leaves nothing behind but overlay_is_cold. */
+static void run(struct call *call)
+{
+    struct partition *partition = call->partition;
+    call->space = session_space(call->session);
+    if (!(call->command->flags & CMD_INTERNAL))
+        call->space->used_ms = call->now_ms;
+    call->slot_rule = call->session->slot_rule;
+    overlay_savepoint(partition->overlay);
+    space_savepoint(partition->spaces);
+    bool is_shown = !list_empty(&partition->monitors) && !call->ready_key;
+    bool is_shown_first =
+        is_shown && call->command->flags & CMD_SKIP_MONITOR; /* then its script's */
+    if (is_shown_first)
+        monitor_show(call);
+    uint32_t messages = partition->messages.count;
+    partition->messages.open++;
+    handlers[call->command->id](call);
+    partition->messages.open--;
+    CHECK(!(call->is_waiting && call->failed));
+    bool is_cold = overlay_is_cold(partition->overlay);
+    if (!is_cold)
+        (void)call_refuse_reply(call);
+    if (call->failed || is_cold) {
+        overlay_rollback(partition->overlay);
+        space_rollback(partition->spaces);
+    }
+    if (is_cold) {
+        messages_drop(&partition->messages, messages);
+    } else if (call->failed) {
+        messages_cut(&partition->messages, messages);
+        metric_add(partition->metrics, METRIC_BACKEND_ERRORS, 1);
+    }
+    if (!is_cold)
+        show(call, is_shown && !is_shown_first);
+    keyspace_end(partition);
+    arena_reset(call->arena);
+    if (!is_cold)
+        account(call);
+}
+
+/* False: the session waits for rows from the disk, and the request comes again. */
+static bool run_warm(struct call *call)
+{
+    struct cold_mark mark;
+    if (!cold_ready(call))
+        return false;
+    cold_begin(call, &mark);
+    call_limit_reply(call);
+    run(call);
+    out_limit(call->reply.out, 0);
+    return !cold_end(call, &mark);
+}
+
+void dispatch_queued(struct call *exec, const struct command *command, const struct bytes *argv,
+                     uint32_t argc)
+{
+    struct call call = *exec;
+    call.command = command;
+    call.argv = argv;
+    call.argc = argc;
+    call.reply.resp = exec->session->resp;
+    call.begun = call.reply.out->bytes;
+    call.in_exec = true;
+    call.failed = false;
+    call.ready_key = NULL;
+    char text[ACL_ERROR_MAX];
+    size_t limit = call.reply.out->limit;
+    if (call.begun + QUEUED_REPLY_MIN > limit) /* short replies of writes still fit */
+        out_limit(call.reply.out, call.begun + QUEUED_REPLY_MIN);
+    if (acl_gate_exec(&call, text)) { /* the rules may have changed since */
+        run(&call);
+    } else {
+        overlay_unwind_end(call.partition->overlay); /* it is in the log now */
+        call_error_text(&call, text);
+    }
+    out_limit(call.reply.out, limit);
+}
+
+/* Gives the reply to the session, when there is one. */
+static void finish(struct call *call)
+{
+    if (call->is_waiting)
+        session_reply_later(call->session);
+    else
+        session_reply_end(call->session, call->reply.out, call->begun,
+                          overlay_observed(call->partition->overlay));
+}
+
+void dispatch_again(struct session *session, const struct command *command,
+                    const struct bytes *argv, uint32_t argc, const struct bytes *ready_key)
+{
+    struct partition *partition = session->partition;
+    struct out *out = session_reply_begin(session, true);
+    struct call call = {
+        .partition = partition,
+        .session = session,
+        .command = command,
+        .argv = argv,
+        .argc = argc,
+        .reply = {.out = out, .resp = session->resp},
+        .begun = out->bytes,
+        .arena = &partition->arena,
+        .now_us = loop_wall_us(partition->loop),
+        .now_ms = loop_wall_ms(partition->loop),
+        .ready_key = ready_key,
+    };
+    overlay_observe_begin(partition->overlay);
+    call_limit_reply(&call);
+    run(&call);
+    out_limit(out, 0);
+    finish(&call);
+}
+
+/* A reason not to run a script's command. */
+static const char *refuse_nested(struct call *call, const struct nested *nested)
+{
+    const struct command *command = call->command;
+    bool has_handler = command && handlers[command->id];
+    bool is_container =
+        command && !has_handler && command_has_subs(command) && command->handlers & HANDLER_BACKEND;
+    bool exists = has_handler || is_container || (command && command->flags & CMD_NOSCRIPT);
+    if (!exists || command->flags & CMD_INTERNAL)
+        return "ERR Unknown Redis command called from script";
+    if (is_container || !command_arity_ok(command, call->argc))
+        return "ERR Wrong number of args calling Redis command from script";
+    if (command->flags & CMD_NOSCRIPT)
+        return "ERR This Redis command is not allowed from script";
+    if (command_is_walled(command, session_namespace(call->session)))
+        return error_text(ERR_OPERATOR_ONLY);
+    if (call->session->slots &&
+        (command->route == ROUTE_ALL_SHARDS || command->route == ROUTE_CURSOR))
+        return "ERR This command concerns the keys of all shards, and a script sees those of one: "
+               "it "
+               "is not allowed from script while there are several shards";
+    const char *refused = acl_gate_script(call);
+    if (refused) {
+        overlay_unwind_end(call->partition->overlay); /* it is in the log now */
+        return refused;
+    }
+    if (nested->read_only && command->flags & (CMD_WRITE | CMD_MAY_REPLICATE))
+        return "ERR Write commands are not allowed from read-only scripts.";
+    int err = commit_gate(call->partition->commit, command->flags);
+    return err == OK ? NULL : error_text((enum error)err);
+}
+
+const char *dispatch_nested(struct call *script, const struct nested *nested)
+{
+    uint64_t started_us = script->partition->started_us;
+    struct call call = *script;
+    call.command = command_find_argv(nested->argv, nested->argc);
+    call.argv = nested->argv;
+    call.argc = nested->argc;
+    call.reply = (struct reply){.out = nested->out, .resp = nested->resp};
+    call.begun = nested->out->bytes;
+    call.in_exec = call.in_script = true;
+    call.failed = false;
+    call.ready_key = NULL;
+    cold_before_nested(script, call.command);
+    const char *refused = refuse_nested(&call, nested);
+    if (refused) {
+        stats_error(call.partition->stats, refused);
+        if (call.command)
+            account_refused(&call);
+        return refused;
+    }
+    if (call.command->flags & CMD_WRITE)
+        *nested->wrote = true;
+    uint32_t messages = script->partition->messages.count;
+    call_limit_reply(&call);
+    run(&call);
+    out_limit(nested->out, 0);
+    tracking_remember_script(script, call.command);
+    if (!call.failed) /* a script that fails keeps what its commands did, and said */
+        messages_keep(&script->partition->messages, messages);
+    script->partition->started_us = started_us; /* the script's time holds its commands' */
+    return NULL;
+}
+
+/* A web page made a browser talk to us: it gets no second line in. */
+static bool is_http(const struct bytes *argv)
+{
+    return bytes_is(argv[0], "post") || bytes_is(argv[0], "host:");
+}
+
+/* Runs a command while a script is on the stack. It sets no savepoint and observes nothing: those are the script's. */
+static void run_busy(struct call *call)
+{
+    call->space = session_space(call->session);
+    call->slot_rule = call->session->slot_rule;
+    handlers[call->command->id](call);
+    account(call);
+}
+
+/* Runs or queues a command that passed the gates. False: the request must wait, and nothing happened. */
+static bool act(struct call *call)
+{
+    session_pause(call->session, is_paused(call) && call->partition->paused_until_ms);
+    if (is_paused(call))
+        return false;
+    if (is_queued(call)) {
+        queue(call);
+        return true;
+    }
+    if (!scripts_running(call->partition->scripts))
+        return run_warm(call);
+    run_busy(call);
+    return true;
+}
+
+/* Where the session's reply is written. While a script runs other sessions are served, and what lies in the stream may
+ * be sent at any moment: so replies of scripts, and beside scripts, are written to `aside` until they are complete. */
+static struct out *begin_reply(struct session *session, const struct command *command,
+                               struct out *aside)
+{
+    bool is_open = session->transaction.is_open;
+    struct out *out =
+        session_reply_begin(session, !command || command->flags & CMD_WRITE || is_open);
+    uint32_t flags = command ? command->flags | (is_open ? session->transaction.flags : 0) : 0;
+    if (!(flags & CMD_SCRIPT) && !scripts_running(session->partition->scripts))
+        return out;
+    out_init(aside);
+    return aside;
+}
+
+bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
+{
+    CHECK(argc > 0);
+    struct partition *partition = session->partition;
+    bool is_busy = scripts_running(partition->scripts) != NULL;
+    const struct command *command = command_find_argv(argv, argc);
+    if (command && command->id == COMMAND_scree_as && session->is_internal && argc > AS_ARGS) {
+        guest_enter(&session->guest, argv[2], argv[3]);
+        argv += AS_ARGS;
+        argc -= AS_ARGS;
+        command = command_find_argv(argv, argc);
+    }
+    struct out aside;
+    struct out *out = begin_reply(session, command, &aside);
+    size_t begun = out->bytes;
+    struct call call = {
+        .partition = partition,
+        .session = session,
+        .command = command,
+        .argv = argv,
+        .argc = argc,
+        .reply = {.out = out, .resp = session->resp},
+        .begun = begun,
+        .arena = &partition->arena,
+        .now_us = loop_wall_us(partition->loop),
+        .now_ms = loop_wall_ms(partition->loop),
+    };
+    if (!command && is_http(argv)) {
+        session_abort(session);
+        return true;
+    }
+    if (!is_busy)
+        overlay_observe_begin(partition->overlay);
+    if (command)
+        session->command = command;
+    if (gates_pass(&call)) {
+        if (!act(&call)) {
+            guest_leave(&session->guest);
+            return false;
+        }
+    } else {
+        metric_add(partition->metrics, METRIC_BACKEND_ERRORS, 1);
+    }
+    if (session->tracker.is_caching && !session->transaction.is_open &&
+        (!call.command || call.command->parent != COMMAND_client))
+        session->tracker.is_caching = false; /* it was for this command */
+    guest_leave(&session->guest);
+    if (is_busy) {
+        session_reply_end(session, out, call.begun, 0);
+        return true;
+    }
+    finish(&call);
+    partition->pause_is_new = false;
+    blocking_serve(partition->blocking);
+    return true;
+}

@@ -1,0 +1,148 @@
+#include "backend/partition/message.h"
+
+#include "backend/partition/session.h"
+#include "shared/check.h"
+#include "shared/number.h"
+
+#include <stdlib.h>
+
+enum { KEPT_MAX = 1024, HEADER_MAX = 1 + INT64_TEXT_MAX + 2 };
+
+static void drop_all(struct messages *messages)
+{
+    while (messages->count)
+        block_unref(messages->items[--messages->count].frames);
+}
+
+void messages_free(struct messages *messages)
+{
+    drop_all(messages);
+    free(messages->items);
+    *messages = (struct messages){0};
+}
+
+void message_send(struct messages *messages, struct session *to, struct block *frames,
+                  unsigned flags)
+{
+    if (!frames)
+        return;
+    if (messages->count == messages->cap) {
+        messages->cap = messages->cap ? messages->cap * 2 : 16;
+        messages->items = realloc(messages->items, messages->cap * sizeof *messages->items);
+        CHECK(messages->items);
+    }
+    messages->items[messages->count++] =
+        (struct message){.session = to, .frames = block_ref(frames), .flags = flags};
+}
+
+/* Drops what came behind the first `count` and has none of these flags. */
+static void cut(struct messages *messages, uint32_t count, unsigned flags)
+{
+    uint32_t kept = count;
+    for (uint32_t i = count; i < messages->count; i++) {
+        if (messages->items[i].flags & flags)
+            messages->items[kept++] = messages->items[i];
+        else
+            block_unref(messages->items[i].frames);
+    }
+    if (kept < messages->count)
+        messages->count = kept;
+}
+
+void messages_cut(struct messages *messages, uint32_t count)
+{
+    cut(messages, count, MESSAGE_KEPT | MESSAGE_DONE);
+}
+
+void messages_take_back(struct messages *messages, uint32_t count)
+{
+    cut(messages, count, MESSAGE_KEPT);
+}
+
+void messages_drop(struct messages *messages, uint32_t count)
+{
+    while (messages->count > count)
+        block_unref(messages->items[--messages->count].frames);
+}
+
+void messages_keep(struct messages *messages, uint32_t count)
+{
+    for (uint32_t i = count; i < messages->count; i++)
+        messages->items[i].flags |= MESSAGE_DONE;
+}
+
+void messages_forget(struct messages *messages, const struct session *session)
+{
+    for (uint32_t i = 0; i < messages->count; i++)
+        if (messages->items[i].session == session)
+            messages->items[i].session = NULL;
+}
+
+void messages_take_before(struct messages *messages, struct session *session, struct out *to)
+{
+    for (uint32_t i = 0; i < messages->count; i++) {
+        struct message *message = &messages->items[i];
+        if (message->session != session || message->flags & MESSAGE_AFTER)
+            continue;
+        out_write_block(to, message->frames, message->frames->data, message->frames->used);
+        message->session = NULL;
+    }
+}
+
+void messages_deliver(struct messages *messages, uint64_t ticket)
+{
+    CHECK(!messages->open);
+    for (uint32_t i = 0; i < messages->count; i++) {
+        struct session *session = messages->items[i].session;
+        if (!session)
+            continue;
+        session_push(session, messages->items[i].frames, ticket);
+    }
+    drop_all(messages);
+    if (messages->cap > KEPT_MAX)
+        messages_free(messages);
+}
+
+/* ---- frames ---- */
+
+static size_t put_header(char *to, char kind, size_t number)
+{
+    to[0] = kind;
+    size_t len = 1 + number_format_int64(to + 1, (int64_t)number);
+    to[len++] = '\r';
+    to[len++] = '\n';
+    return len;
+}
+
+struct block *message_frame(uint8_t resp, const struct bytes *parts, uint32_t count)
+{
+    size_t size = HEADER_MAX;
+    for (uint32_t i = 0; i < count; i++)
+        size += HEADER_MAX + parts[i].len + 2;
+    struct block *block = block_new_exact(size);
+    if (!block)
+        return NULL;
+    char *at = block->data;
+    at += put_header(at, resp > 2 ? '>' : '*', count);
+    for (uint32_t i = 0; i < count; i++) {
+        at += put_header(at, '$', parts[i].len);
+        if (parts[i].len)
+            memcpy(at, parts[i].data, parts[i].len);
+        at += parts[i].len;
+        *at++ = '\r';
+        *at++ = '\n';
+    }
+    block->used = (size_t)(at - block->data);
+    return block;
+}
+
+struct block *message_of(struct out *out)
+{
+    struct block *block = block_new_exact(out->bytes);
+    if (block) {
+        out_copy(out, block->data);
+        block->used = out->bytes;
+    }
+    out_clear(out);
+    return block;
+}

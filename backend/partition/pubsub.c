@@ -1,0 +1,104 @@
+#include "backend/partition/pubsub.h"
+
+#include "backend/partition/message.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "shared/check.h"
+#include "shared/glob.h"
+#include "shared/table.h"
+
+#include <stdlib.h>
+
+/* One namespace's. Kept once it is made: namespaces are few. */
+struct channels {
+    struct interest_set *sets[CHANNEL_KINDS];
+};
+
+struct pubsub {
+    struct table *namespaces; /* name → struct channels */
+};
+
+struct pubsub *pubsub_new(void)
+{
+    struct pubsub *pubsub = calloc(1, sizeof *pubsub);
+    CHECK(pubsub);
+    pubsub->namespaces = table_new();
+    return pubsub;
+}
+
+void pubsub_free(struct pubsub *pubsub)
+{
+    size_t cursor = 0;
+    struct bytes name;
+    void *value;
+    if (!pubsub)
+        return;
+    while (table_next(pubsub->namespaces, &cursor, &name, &value)) {
+        struct channels *channels = value;
+        for (int kind = 0; kind < CHANNEL_KINDS; kind++)
+            interest_set_free(channels->sets[kind]);
+        free(channels);
+    }
+    table_free(pubsub->namespaces);
+    free(pubsub);
+}
+
+struct interest_set *pubsub_set(struct pubsub *pubsub, struct bytes namespace_name,
+                                enum channel_kind kind)
+{
+    struct channels *channels = table_get(pubsub->namespaces, namespace_name);
+    if (!channels) {
+        channels = calloc(1, sizeof *channels);
+        CHECK(channels);
+        for (int i = 0; i < CHANNEL_KINDS; i++)
+            channels->sets[i] = interest_set_new();
+        table_put(pubsub->namespaces, namespace_name, channels);
+    }
+    return channels->sets[kind];
+}
+
+/* ---- publishing ---- */
+
+/* Sends one message to all of a topic; it is formatted once for each protocol. */
+static void send_to_topic(struct partition *partition, const struct topic *topic,
+                          enum channel_kind kind, const struct bytes *parts, uint32_t count)
+{
+    struct block *frames[2] = {NULL, NULL}; /* RESP2, RESP3 */
+    struct interest *interest = NULL;
+    while ((interest = topic_interest_next(topic, interest))) {
+        struct subscriber *subscriber =
+            container_of(interest->follower - kind, struct subscriber, kinds);
+        struct session *session = container_of(subscriber, struct session, subscriber);
+        struct block **frame = &frames[session->resp > 2];
+        if (!*frame)
+            *frame = message_frame(session->resp, parts, count);
+        message_send(&partition->messages, session, *frame, MESSAGE_BEFORE);
+    }
+    block_unref(frames[0]);
+    block_unref(frames[1]);
+}
+
+int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
+                       enum channel_kind kind, struct bytes channel, struct bytes payload)
+{
+    CHECK(kind != CHANNEL_PATTERN);
+    int64_t receivers = 0;
+    const struct topic *topic =
+        interest_find(pubsub_set(partition->pubsub, namespace_name, kind), channel);
+    if (topic) {
+        const struct bytes parts[] = {bytes_of(CHANNEL_WORDS[kind].message), channel, payload};
+        send_to_topic(partition, topic, kind, parts, 3);
+        receivers += (int64_t)topic->weight;
+    }
+    if (kind == CHANNEL_SHARD)
+        return receivers;
+    struct interest_set *patterns = pubsub_set(partition->pubsub, namespace_name, CHANNEL_PATTERN);
+    for (topic = NULL; (topic = topic_next(patterns, topic));) {
+        if (!glob_match(topic_name(topic), channel))
+            continue;
+        const struct bytes parts[] = {BYTES("pmessage"), topic_name(topic), channel, payload};
+        send_to_topic(partition, topic, CHANNEL_PATTERN, parts, 4);
+        receivers += (int64_t)topic->weight;
+    }
+    return receivers;
+}

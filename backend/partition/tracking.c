@@ -1,0 +1,475 @@
+#include "backend/partition/tracking.h"
+
+#include "backend/partition/call.h"
+#include "backend/partition/message.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "backend/partition/settings.h"
+#include "shared/check.h"
+#include "shared/keys.h"
+#include "shared/table.h"
+
+#include <stdlib.h>
+
+/* One namespace's. Kept once it is made: namespaces are few. */
+struct tracked {
+    struct interest_set *keys;
+    struct interest_set *prefixes;
+    struct table *changed; /* keys changed in this turn, while there are prefixes → struct change */
+};
+
+/* A key changed in this turn. */
+struct change {
+    uint64_t by; /* id of the client that did it; 0: nobody or several */
+};
+
+struct tracking {
+    struct table *namespaces; /* name → struct tracked */
+    struct list trackers;     /* that are on */
+    uint32_t count;
+    bool is_changed; /* some `changed` is not empty */
+};
+
+/* ---- life ---- */
+
+struct tracking *tracking_new(void)
+{
+    struct tracking *tracking = calloc(1, sizeof *tracking);
+    CHECK(tracking);
+    tracking->namespaces = table_new();
+    list_init(&tracking->trackers);
+    return tracking;
+}
+
+static void changed_free(struct table *changed)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *change;
+    while (table_next(changed, &cursor, &key, &change))
+        free(change);
+    table_free(changed);
+}
+
+void tracking_free(struct tracking *tracking)
+{
+    size_t cursor = 0;
+    struct bytes name;
+    void *value;
+    if (!tracking)
+        return;
+    while (table_next(tracking->namespaces, &cursor, &name, &value)) {
+        struct tracked *tracked = value;
+        interest_set_free(tracked->keys);
+        interest_set_free(tracked->prefixes);
+        changed_free(tracked->changed);
+        free(tracked);
+    }
+    table_free(tracking->namespaces);
+    free(tracking);
+}
+
+void tracker_init(struct tracker *tracker)
+{
+    *tracker = (struct tracker){0};
+    list_init(&tracker->redirect_link);
+    list_init(&tracker->redirectors);
+    list_init(&tracker->link);
+    follower_init(&tracker->keys);
+    follower_init(&tracker->prefixes);
+}
+
+static struct tracked *tracked_of(struct tracking *tracking, struct bytes namespace_name)
+{
+    struct tracked *tracked = table_get(tracking->namespaces, namespace_name);
+    if (tracked)
+        return tracked;
+    tracked = calloc(1, sizeof *tracked);
+    CHECK(tracked);
+    tracked->keys = interest_set_new();
+    tracked->prefixes = interest_set_new();
+    tracked->changed = table_new();
+    table_put(tracking->namespaces, namespace_name, tracked);
+    return tracked;
+}
+
+void tracking_on(struct session *session, const struct tracker *options,
+                 const struct bytes *prefixes, uint32_t count)
+{
+    struct tracking *tracking = session->partition->tracking;
+    struct tracker *tracker = &session->tracker;
+    struct interest_set *set = tracked_of(tracking, session_namespace(session))->prefixes;
+    if (!tracker->is_on) {
+        list_push(&tracking->trackers, &tracker->link);
+        tracking->count++;
+    }
+    tracker->is_on = true;
+    tracker->is_broken = false;
+    tracker->is_bcast = options->is_bcast;
+    tracker->is_optin = options->is_optin;
+    tracker->is_optout = options->is_optout;
+    tracker->is_noloop = options->is_noloop;
+    tracker->redirect_id = options->redirect_id;
+    tracker->redirect = options->redirect;
+    list_remove(&tracker->redirect_link);
+    if (tracker->redirect)
+        list_push(&tracker->redirect->tracker.redirectors, &tracker->redirect_link);
+    if (tracker->is_bcast && count == 0)
+        (void)interest_add(set, &tracker->prefixes, BYTES(""));
+    for (uint32_t i = 0; i < count; i++)
+        (void)interest_add(set, &tracker->prefixes, prefixes[i]);
+}
+
+void tracking_off(struct session *session)
+{
+    struct tracker *tracker = &session->tracker;
+    if (!tracker->is_on)
+        return;
+    session->partition->tracking->count--;
+    list_remove(&tracker->link);
+    list_remove(&tracker->redirect_link);
+    interest_clear(&tracker->keys);
+    interest_clear(&tracker->prefixes);
+    tracker->is_on = tracker->is_bcast = tracker->is_optin = tracker->is_optout = false;
+    tracker->is_noloop = tracker->is_caching = tracker->is_broken = false;
+    tracker->redirect_id = 0;
+    tracker->redirect = NULL;
+}
+
+void tracking_leave(struct session *session)
+{
+    struct list *link;
+    tracking_off(session);
+    while ((link = list_pop(&session->tracker.redirectors)))
+        container_of(link, struct tracker, redirect_link)->redirect = NULL;
+}
+
+/* ---- telling ---- */
+
+/* One thing to tell several clients, formatted once for each protocol. */
+struct news {
+    struct partition *partition;
+    struct session *current;  /* whose command it is; NULL: nobody's */
+    const struct bytes *keys; /* NULL: all keys */
+    size_t count;
+    struct block *frames[2]; /* RESP2, RESP3; of keys */
+};
+
+static struct block *news_format(const struct news *news, uint8_t resp, uint8_t null_resp)
+{
+    struct out out;
+    struct reply reply = {.out = &out, .resp = resp};
+    out_init(&out);
+    reply_push(&reply, resp > 2 ? 2 : 3);
+    if (resp > 2) {
+        reply_bulk_text(&reply, "invalidate");
+    } else {
+        reply_bulk_text(&reply, "message");
+        reply_bulk_text(&reply, "__redis__:invalidate");
+    }
+    if (news->keys) {
+        reply_array(&reply, (int64_t)news->count);
+        for (size_t i = 0; i < news->count; i++)
+            reply_bulk(&reply, news->keys[i]);
+    } else {
+        reply.resp = null_resp; /* Redis: the tracking client's null, whoever gets it */
+        reply_null(&reply);
+    }
+    return message_of(&out);
+}
+
+static void tell_broken(struct news *news, struct session *session)
+{
+    struct out out;
+    struct reply reply = {.out = &out, .resp = session->resp};
+    session->tracker.is_broken = true;
+    if (session->resp < 3)
+        return;
+    out_init(&out);
+    reply_push(&reply, 2);
+    reply_bulk_text(&reply, "tracking-redir-broken");
+    reply_int(&reply, (int64_t)session->tracker.redirect_id);
+    struct block *frames = message_of(&out);
+    message_send(&news->partition->messages, session, frames, MESSAGE_KEPT | MESSAGE_AFTER);
+    block_unref(frames);
+}
+
+static void tell(struct news *news, struct session *session)
+{
+    const struct tracker *tracker = &session->tracker;
+    struct session *to = session;
+    unsigned place = MESSAGE_KEPT | (session == news->current ? MESSAGE_AFTER : MESSAGE_BEFORE);
+    if (tracker->redirect_id) {
+        to = tracker->redirect;
+        if (!to) {
+            tell_broken(news, session);
+            return;
+        }
+    }
+    if (to->resp < 3 && !(to != session && session_is_subscriber(to)))
+        return; /* no way to tell */
+    if (!news->keys) {
+        struct block *frames = news_format(news, to->resp, session->resp);
+        message_send(&news->partition->messages, to, frames, place);
+        block_unref(frames);
+        return;
+    }
+    struct block **frames = &news->frames[to->resp > 2];
+    if (!*frames)
+        *frames = news_format(news, to->resp, to->resp);
+    message_send(&news->partition->messages, to, *frames, place);
+}
+
+static void news_fini(struct news *news)
+{
+    block_unref(news->frames[0]);
+    block_unref(news->frames[1]);
+}
+
+static struct session *session_of_keys(const struct interest *interest)
+{
+    return container_of(interest->follower, struct session, tracker.keys);
+}
+
+/* Tells and forgets who has read the key. */
+static void tell_readers(struct news *news, struct topic *topic)
+{
+    struct interest *interest = NULL;
+    while ((interest = topic_interest_next(topic, interest))) {
+        struct session *session = session_of_keys(interest);
+        if (!session->tracker.is_bcast && !(session->tracker.is_noloop && session == news->current))
+            tell(news, session);
+    }
+    topic_clear(topic);
+}
+
+/* ---- reading ---- */
+
+/* Is what the client's commands read now tracked for it? */
+static bool is_caching(const struct tracker *tracker)
+{
+    if (!tracker->is_on || tracker->is_bcast)
+        return false;
+    return !(tracker->is_optin && !tracker->is_caching) &&
+           !(tracker->is_optout && tracker->is_caching);
+}
+
+/* Scripts do not read by themselves: what they call does. */
+static bool is_reading(const struct command *command)
+{
+    return command->flags & CMD_READONLY && !(command->flags & (CMD_PUBSUB | CMD_SKIP_MONITOR));
+}
+
+static void remember_keys(struct call *call)
+{
+    struct partition *partition = call->partition;
+    struct key_list keys;
+    size_t limit = (size_t)partition->settings->tracking_keys_max;
+    struct interest_set *set =
+        tracked_of(partition->tracking, session_namespace(call->session))->keys;
+    keys_list_init(&keys);
+    (void)keys_find(call->command, call->argv, call->argc, &keys);
+    for (uint32_t i = 0; i < keys.count; i++)
+        (void)interest_add(set, &call->session->tracker.keys, call->argv[keys.refs[i].index]);
+    keys_list_fini(&keys);
+    while (limit && interest_topics(set) > limit) {
+        struct topic *oldest = topic_next(set, NULL);
+        struct bytes name = topic_name(oldest);
+        struct news news = {.partition = partition, .keys = &name, .count = 1};
+        tell_readers(&news, oldest);
+        news_fini(&news);
+    }
+}
+
+void tracking_remember(struct call *call)
+{
+    if (is_caching(&call->session->tracker) && is_reading(call->command))
+        remember_keys(call);
+}
+
+void tracking_remember_script(struct call *script, const struct command *called)
+{
+    if (is_caching(&script->session->tracker) && is_reading(called))
+        remember_keys(script);
+}
+
+/* ---- changing ---- */
+
+static void note_change(struct tracking *tracking, struct tracked *tracked, struct bytes key,
+                        uint64_t by)
+{
+    struct change *change = table_get(tracked->changed, key);
+    if (change) {
+        change->by = change->by == by ? by : 0;
+        return;
+    }
+    change = malloc(sizeof *change);
+    CHECK(change);
+    change->by = by;
+    table_put(tracked->changed, key, change);
+    tracking->is_changed = true;
+}
+
+void tracking_touch(struct call *call, const struct space *space, struct bytes key, bool by_client)
+{
+    struct tracking *tracking = call->partition->tracking;
+    struct bytes namespace_name;
+    uint8_t database;
+    if (tracking->count == 0)
+        return;
+    space_place(call->partition->spaces, space, &namespace_name, &database);
+    struct tracked *tracked = tracked_of(tracking, namespace_name);
+    if (interest_topics(tracked->prefixes))
+        note_change(tracking, tracked, key, by_client && call->session ? call->session->id : 0);
+    struct topic *topic = interest_find(tracked->keys, key);
+    if (!topic)
+        return;
+    struct news news = {
+        .partition = call->partition, .current = call->session, .keys = &key, .count = 1};
+    tell_readers(&news, topic);
+    news_fini(&news);
+}
+
+/* Empties the namespace's table and tells its trackers so. */
+static void tell_all(struct news *news, struct tracked *tracked, struct bytes namespace_name)
+{
+    struct list *trackers = &news->partition->tracking->trackers;
+    struct topic *topic;
+    for (struct list *link = trackers->next; link != trackers; link = link->next) {
+        struct tracker *tracker = container_of(link, struct tracker, link);
+        struct session *session = container_of(tracker, struct session, tracker);
+        if (bytes_equal(session_namespace(session), namespace_name))
+            tell(news, session);
+    }
+    while ((topic = topic_next(tracked->keys, NULL)))
+        topic_clear(topic);
+}
+
+void tracking_flush(struct call *call)
+{
+    struct tracking *tracking = call->partition->tracking;
+    struct bytes name = session_namespace(call->session);
+    struct news news = {.partition = call->partition, .current = call->session};
+    if (tracking->count)
+        tell_all(&news, tracked_of(tracking, name), name);
+}
+
+void tracking_forget_all(struct partition *partition)
+{
+    struct tracking *tracking = partition->tracking;
+    struct news news = {.partition = partition};
+    size_t cursor = 0;
+    struct bytes name;
+    void *tracked;
+    while (tracking->count && table_next(tracking->namespaces, &cursor, &name, &tracked))
+        tell_all(&news, tracked, name);
+}
+
+/* ---- BCAST ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    const struct topic *const *x = a;
+    const struct topic *const *y = b;
+    return bytes_compare(topic_name(*x), topic_name(*y));
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
+}
+
+/* The changed keys that begin with the prefix, in order; `but_by` (0: nobody): not those this client changed.
+ * The bytes are borrowed from the table. */
+static size_t changed_keys(const struct tracked *tracked, struct bytes prefix, uint64_t but_by,
+                           struct bytes *keys)
+{
+    size_t cursor = 0;
+    size_t count = 0;
+    struct bytes key;
+    void *value;
+    while (table_next(tracked->changed, &cursor, &key, &value)) {
+        const struct change *change = value;
+        if (key.len >= prefix.len && bytes_equal((struct bytes){key.data, prefix.len}, prefix) &&
+            !(but_by && change->by == but_by))
+            keys[count++] = key;
+    }
+    qsort(keys, count, sizeof *keys, by_bytes);
+    return count;
+}
+
+static void tell_prefix(struct partition *partition, const struct tracked *tracked,
+                        const struct topic *prefix, struct bytes *keys)
+{
+    struct interest *interest = NULL;
+    struct news news = {.partition = partition, .keys = keys};
+    news.count = changed_keys(tracked, topic_name(prefix), 0, keys);
+    while (news.count && (interest = topic_interest_next(prefix, interest))) {
+        struct session *session =
+            container_of(interest->follower, struct session, tracker.prefixes);
+        if (!session->tracker.is_noloop)
+            tell(&news, session);
+    }
+    news_fini(&news);
+    while (news.count && (interest = topic_interest_next(prefix, interest))) {
+        struct session *session =
+            container_of(interest->follower, struct session, tracker.prefixes);
+        struct news own = {.partition = partition, .keys = keys};
+        if (!session->tracker.is_noloop)
+            continue;
+        own.count = changed_keys(tracked, topic_name(prefix), session->id, keys);
+        if (own.count)
+            tell(&own, session);
+        news_fini(&own);
+    }
+}
+
+static void tell_changes(struct partition *partition, struct tracked *tracked)
+{
+    size_t count = 0;
+    size_t prefixes_count = interest_topics(tracked->prefixes);
+    struct topic **prefixes = malloc((prefixes_count + 1) * sizeof(struct topic *));
+    struct bytes *keys = malloc(table_count(tracked->changed) * sizeof *keys);
+    CHECK(prefixes);
+    CHECK(keys);
+    for (struct topic *topic = NULL; (topic = topic_next(tracked->prefixes, topic));)
+        prefixes[count++] = topic;
+    qsort(prefixes, count, sizeof *prefixes, by_name);
+    for (size_t i = 0; i < count; i++)
+        tell_prefix(partition, tracked, prefixes[i], keys);
+    free(prefixes);
+    free(keys);
+    changed_free(tracked->changed);
+    tracked->changed = table_new();
+}
+
+bool tracking_turn(struct partition *partition)
+{
+    struct tracking *tracking = partition->tracking;
+    size_t cursor = 0;
+    struct bytes name;
+    void *tracked;
+    if (!tracking->is_changed)
+        return false;
+    tracking->is_changed = false;
+    while (table_next(tracking->namespaces, &cursor, &name, &tracked))
+        if (table_count(((struct tracked *)tracked)->changed))
+            tell_changes(partition, tracked);
+    messages_deliver(&partition->messages, overlay_ticket(partition->overlay));
+    return true;
+}
+
+/* ---- figures ---- */
+
+uint32_t tracking_clients(const struct tracking *tracking)
+{
+    return tracking->count;
+}
+
+void tracking_counts(struct tracking *tracking, struct bytes namespace_name, size_t counts[3])
+{
+    const struct tracked *tracked = tracked_of(tracking, namespace_name);
+    counts[0] = interest_topics(tracked->keys);
+    counts[1] = interest_pairs(tracked->keys);
+    counts[2] = interest_topics(tracked->prefixes);
+}

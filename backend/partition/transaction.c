@@ -1,0 +1,71 @@
+#include "backend/partition/transaction.h"
+
+#include "shared/check.h"
+#include "shared/command.h"
+#include "shared/keys.h"
+
+#include <stdlib.h>
+
+void transaction_init(struct transaction *transaction)
+{
+    *transaction = (struct transaction){0};
+    transaction->end = &transaction->first;
+}
+
+void transaction_begin(struct transaction *transaction)
+{
+    CHECK(!transaction->is_open);
+    CHECK(!transaction->first);
+    transaction->is_open = transaction->is_plain = true;
+}
+
+static bool is_plain(const struct command *command)
+{
+    if (command->id == COMMAND_publish || command->id == COMMAND_spublish)
+        return true;
+    return (command->flags & (CMD_WRITE | CMD_READONLY) || command->group == GROUP_SCRIPTING) &&
+           !(command->flags & CMD_ADMIN) && keys_possible(command);
+}
+
+size_t transaction_cost(const struct bytes *argv, uint32_t argc)
+{
+    size_t size = sizeof(struct queued) + argc * sizeof *argv;
+    for (uint32_t i = 0; i < argc; i++)
+        size += argv[i].len;
+    return size;
+}
+
+void transaction_queue(struct transaction *transaction, const struct command *command,
+                       const struct bytes *argv, uint32_t argc)
+{
+    CHECK(transaction->is_open);
+    struct queued *queued;
+    size_t size = transaction_cost(argv, argc);
+    size_t text_at = sizeof *queued + argc * sizeof *argv;
+    queued = malloc(size);
+    CHECK(queued);
+    *queued = (struct queued){.command = command, .argc = argc};
+    char *text = (char *)queued + text_at;
+    for (uint32_t i = 0; i < argc; i++) {
+        queued->argv[i] = (struct bytes){text, argv[i].len};
+        if (argv[i].len)
+            memcpy(text, argv[i].data, argv[i].len);
+        text += argv[i].len;
+    }
+    *transaction->end = queued;
+    transaction->end = &queued->next;
+    transaction->is_plain &= is_plain(command);
+    transaction->flags |= command->flags;
+    transaction->count++;
+    transaction->bytes += size;
+}
+
+void transaction_end(struct transaction *transaction)
+{
+    while (transaction->first) {
+        struct queued *next = transaction->first->next;
+        free(transaction->first);
+        transaction->first = next;
+    }
+    transaction_init(transaction);
+}

@@ -1,0 +1,44 @@
+#include "backend/partition/tune.h"
+
+#include "backend/keyspace/rank_cache.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/settings.h"
+#include "backend/storage/overlay.h"
+#include "backend/storage/partition_store.h"
+#include "backend/storage/upkeep.h"
+
+static bool same_store(const struct backend_config *a, const struct backend_config *b)
+{
+    return a->store_memtable_bytes == b->store_memtable_bytes &&
+           a->store_memtables == b->store_memtables &&
+           a->store_compression == b->store_compression &&
+           a->store_blob_threshold_bytes == b->store_blob_threshold_bytes;
+}
+
+static void tune_caches(struct partition *partition, const struct backend_config *old,
+                        const struct backend_config *now)
+{
+    uint64_t share = (uint64_t)now->partitions;
+    if (now->store_row_cache_bytes != old->store_row_cache_bytes)
+        overlay_use_cache(partition->overlay, now->store_row_cache_bytes / share);
+    if (now->store_range_cache_bytes != old->store_range_cache_bytes)
+        overlay_use_range_cache(partition->overlay, now->store_range_cache_bytes / share);
+    if (now->store_rank_cache_bytes != old->store_rank_cache_bytes)
+        rank_cache_limit(partition->rank_cache, now->store_rank_cache_bytes / share);
+}
+
+void tune_partition(struct partition *partition)
+{
+    const struct backend_config *now = &partition->settings->config;
+    const struct backend_config *old = &partition->tuned->config;
+    if (partition->tuned == partition->settings)
+        return;
+    if (!same_store(old, now)) {
+        const struct store_options options = partition_store_options(now);
+        if (!upkeep_tune(partition->upkeep, &options))
+            return; /* the last change is still under way */
+    }
+    tune_caches(partition, old, now);
+    settings_unref(partition->tuned);
+    partition->tuned = settings_ref(partition->settings);
+}

@@ -1,0 +1,385 @@
+/*
+ * commit.c - seals batches, has them logged and synced on the commit thread, and tells what became of them.
+ *
+ * The happy path: commit_turn seals the collecting batch ─► log_batch on the commit thread appends it to the store's log
+ * and syncs that ─► batch_done on the partition's thread calls on_commit. A layer that is full goes into the tables by
+ * itself (settle.h) when the batch that filled it is logged.
+ *
+ * When either fails, effects that are not durable are taken back, and writes are refused until store_recover and a
+ * synced probe succeed. Reads go on: what is durable is in the layers and in the store.
+ */
+#include "backend/storage/commit.h"
+
+#include "backend/storage/layer.h"
+#include "backend/storage/settle.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/command.h"
+#include "shared/error.h"
+#include "shared/log.h"
+#include "shared/net/loop.h"
+#include "shared/net/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    LAYER_AGE_MS = 10000,       /* a layer goes into the tables then, however small it is */
+    SETTLE_NOW_BYTES = 1 << 20, /* so much goes into the tables on the spot */
+    SYNC_INTERVAL_MS = 1000,
+    RETRY_INTERVAL_MS = 1000,
+};
+
+enum commit_state { COMMIT_IDLE, COMMIT_WRITING, COMMIT_FAILED };
+
+struct commit {
+    struct job job;
+    struct loop *loop;
+    struct overlay *overlay;
+    struct store *store;
+    struct commit_options options;
+    struct worker *worker;
+    struct timer *timer; /* everysec: the sync; FAILED: the next try */
+    struct store_batch *rows;
+    struct settle *settle;
+    enum commit_state state;
+    bool unsynced;    /* something was written since the last sync */
+    bool sync_is_due; /* everysec: the second was over while a batch was written */
+    bool disk_is_low;
+    bool has_failed;                  /* the job failed; commit_turn handles it */
+    bool retry_is_due;                /* commit_turn tries to recover */
+    bool fills_layer;                 /* the batch is the last of its layer */
+    uint64_t current_ms, settling_ms; /* wall clock, when the layers began; 0: they are empty */
+    uint64_t layer_logged;            /* the last batch of the settling layer, in the log */
+    uint64_t rest_ticket;             /* of the collecting batch at the last commit_rest */
+
+    /* of the job under way */
+    const struct batch *batch; /* NULL: only a sync */
+    uint64_t ticket;
+    bool sync;
+    int result;
+    char reason[256];
+    uint64_t count; /* of rows */
+    uint64_t bytes;
+    uint64_t sync_us;
+};
+
+static void log_batch(struct job *job)
+{
+    struct commit *commit = container_of(job, struct commit, job);
+    if (!commit->batch) {
+        commit->result = store_sync(commit->store, commit->reason, sizeof commit->reason);
+        return;
+    }
+    commit->count = batch_write(commit->batch, commit->store, commit->rows);
+    commit->bytes = store_batch_bytes(commit->rows);
+    uint64_t begun_us = clock_mono_us();
+    commit->result =
+        store_log(commit->store, commit->rows, commit->sync, commit->reason, sizeof commit->reason);
+    commit->sync_us = clock_mono_us() - begun_us;
+    store_batch_clear(commit->rows);
+}
+
+static void commit_fail(struct commit *commit)
+{
+    log_event(LOG_ERROR, "commit_failed", "reason=\"%s\" ticket=%llu", commit->reason,
+              (unsigned long long)commit->ticket);
+    commit->state = COMMIT_FAILED;
+    overlay_discard(commit->overlay);
+    timer_start(commit->timer, RETRY_INTERVAL_MS, RETRY_INTERVAL_MS);
+    commit->options.on_commit(commit->options.owner, commit->ticket, commit->result);
+}
+
+/* Compaction must not take what tables say of a TTL for the truth: it may have changed since. */
+static void tell_age(struct commit *commit)
+{
+    store_set_unsettled(commit->store,
+                        commit->settling_ms ? commit->settling_ms : commit->current_ms);
+}
+
+/* The layers change places: the current one is empty now. */
+static void turn(struct commit *commit)
+{
+    overlay_turn(commit->overlay);
+    commit->settling_ms = commit->current_ms;
+    commit->current_ms = 0;
+}
+
+/* Of the layer that settles; the batches behind it are in the next one. */
+static void begin_settling(struct commit *commit)
+{
+    settle_begin(commit->settle, commit->layer_logged);
+}
+
+/* The current layer settles from now on. What of it is to be in the log is there. */
+static void end_layer(struct commit *commit)
+{
+    commit->layer_logged = store_logged(commit->store);
+}
+
+/* Nothing is in flight. */
+static void settling_failed(struct commit *commit, int err)
+{
+    (void)snprintf(commit->reason, sizeof commit->reason, "%s", settle_reason(commit->settle));
+    commit->result = err;
+    commit->ticket = overlay_ticket(commit->overlay);
+    commit_fail(commit);
+}
+
+/* settle_fn. An error is met by commit_turn, when nothing is in flight: that will be durable. */
+static void on_settled(void *owner, int err)
+{
+    struct commit *commit = owner;
+    if (err != OK)
+        return;
+    commit->settling_ms = 0;
+    tell_age(commit);
+    commit->options.on_room(commit->options.owner);
+}
+
+static void batch_done(struct job *job)
+{
+    struct commit *commit = container_of(job, struct commit, job);
+    bool was_batch = commit->batch != NULL;
+    bool fills_layer = commit->fills_layer;
+    commit->batch = NULL;
+    commit->fills_layer = false;
+    if (fills_layer)
+        end_layer(commit);
+    if (commit->result != OK) {
+        commit->has_failed = true;
+        return;
+    }
+    commit->state = COMMIT_IDLE;
+    commit->unsynced = was_batch && !commit->sync;
+    if (was_batch) {
+        overlay_retire(commit->overlay);
+        commit->options.on_commit(commit->options.owner, commit->ticket, OK);
+    }
+    if (fills_layer)
+        begin_settling(commit);
+}
+
+static void submit(struct commit *commit, const struct batch *batch)
+{
+    commit->state = COMMIT_WRITING;
+    commit->batch = batch;
+    commit->sync = commit->options.durability == DURABILITY_ALWAYS || commit->sync_is_due;
+    commit->sync_is_due = false;
+    worker_submit(commit->worker, &commit->job);
+}
+
+/* Reopens the engine where needed and proves with a synced write that it takes data again. */
+static void try_recover(struct commit *commit)
+{
+    if (settle_is_running(commit->settle) || overlay_has_feeds(commit->overlay))
+        return;
+    bool is_reopened;
+    int err = store_recover(commit->store, &is_reopened, commit->reason, sizeof commit->reason);
+    if (is_reopened) { /* all that is durable is in the tables */
+        overlay_forget(commit->overlay);
+        settle_forget(commit->settle);
+        commit->current_ms = commit->settling_ms = 0;
+        tell_age(commit);
+    }
+    overlay_store_changed(commit->overlay);
+    if (err == OK) {
+        store_batch_log_data(commit->rows, BYTES("probe"));
+        err = store_log(commit->store, commit->rows, true, commit->reason, sizeof commit->reason);
+        store_batch_clear(commit->rows);
+    }
+    if (err == OK && !commit->options.on_recover(commit->options.owner)) {
+        (void)snprintf(commit->reason, sizeof commit->reason, "the store cannot be read");
+        err = ERR_STORE;
+    }
+    commit->result = err;
+    if (err != OK)
+        return;
+    log_event(LOG_WARN, "commit_recovered", "state=writing");
+    commit->state = COMMIT_IDLE;
+    commit->unsynced = false;
+    timer_stop(commit->timer);
+    commit_set_durability(commit, commit->options.durability);
+    if (overlay_settling(commit->overlay))
+        begin_settling(commit);
+}
+
+static void on_timer(void *owner)
+{
+    struct commit *commit = owner;
+    if (commit->state == COMMIT_FAILED)
+        commit->retry_is_due = true;
+    else if (commit->state == COMMIT_WRITING)
+        commit->sync_is_due = true;
+    else if (commit->unsynced)
+        submit(commit, NULL);
+}
+
+struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct store *store,
+                          const struct commit_options *options)
+{
+    struct commit *commit = calloc(1, sizeof *commit);
+    CHECK(commit);
+    commit->job = (struct job){.work = log_batch, .done = batch_done};
+    commit->loop = loop;
+    commit->overlay = overlay;
+    commit->store = store;
+    commit->options = *options;
+    commit->worker = worker_new(loop, "commit");
+    commit->timer = timer_new(loop, on_timer, commit);
+    commit->rows = store_batch_new();
+    commit->settle = settle_new(loop, overlay, store, on_settled, commit);
+    commit_set_durability(commit, options->durability);
+    return commit;
+}
+
+void commit_free(struct commit *commit)
+{
+    if (!commit)
+        return;
+    worker_free(commit->worker);
+    timer_free(commit->timer);
+    if (commit->unsynced && store_sync(commit->store, commit->reason, sizeof commit->reason) != OK)
+        log_event(LOG_ERROR, "sync_failed", "reason=\"%s\"", commit->reason);
+    overlay_discard(commit->overlay);
+    settle_free(commit->settle);
+    store_batch_free(commit->rows);
+    free(commit);
+}
+
+void commit_set_durability(struct commit *commit, enum durability durability)
+{
+    commit->options.durability = durability;
+    if (commit->state == COMMIT_FAILED)
+        return;
+    if (durability == DURABILITY_EVERYSEC)
+        timer_start(commit->timer, SYNC_INTERVAL_MS, SYNC_INTERVAL_MS);
+    else
+        timer_stop(commit->timer);
+}
+
+/* Handles failures that events have noted. Doing so rolls back effects and reads memory's contents anew, which must not
+ * happen while a command runs; a slow script lets the loop serve events, so they are handled at the end of the turn. */
+static void meet_failures(struct commit *commit)
+{
+    if (commit->has_failed) {
+        commit->has_failed = false;
+        commit_fail(commit);
+    } else if (commit->retry_is_due && commit->state == COMMIT_FAILED) {
+        try_recover(commit);
+    }
+    commit->retry_is_due = false;
+    if (commit->state == COMMIT_IDLE && settle_result(commit->settle) != OK)
+        settling_failed(commit, settle_result(commit->settle));
+}
+
+bool commit_turn(struct commit *commit)
+{
+    meet_failures(commit);
+    if (commit->state != COMMIT_IDLE || !overlay_dirty(commit->overlay))
+        return false;
+    commit->options.on_seal(commit->options.owner);
+    commit->ticket = overlay_ticket(commit->overlay);
+    const struct batch *batch = overlay_seal(commit->overlay);
+    uint64_t now_ms = loop_wall_ms(commit->loop);
+    if (!commit->current_ms || now_ms < commit->current_ms) /* the clock may go back */
+        commit->current_ms = now_ms;
+    bool is_due = overlay_is_full(commit->overlay) || now_ms > commit->current_ms + LAYER_AGE_MS;
+    commit->fills_layer = is_due && !overlay_settling(commit->overlay);
+    if (commit->fills_layer)
+        turn(commit);
+    tell_age(commit);
+    submit(commit, batch);
+    return true;
+}
+
+void commit_rest(struct commit *commit)
+{
+    uint64_t ticket = overlay_ticket(commit->overlay);
+    bool is_idle = ticket == commit->rest_ticket && commit->state == COMMIT_IDLE &&
+                   !overlay_dirty(commit->overlay);
+    commit->rest_ticket = ticket;
+    if (!is_idle || overlay_settling(commit->overlay) || overlay_is_empty(commit->overlay))
+        return;
+    turn(commit);
+    end_layer(commit);
+    begin_settling(commit);
+}
+
+bool commit_settle(struct commit *commit)
+{
+    if (commit->state != COMMIT_IDLE || overlay_dirty(commit->overlay) ||
+        overlay_settling(commit->overlay))
+        return false;
+    bool is_big = overlay_current(commit->overlay)->arena.bytes > SETTLE_NOW_BYTES;
+    turn(commit);
+    end_layer(commit);
+    if (is_big || store_holds_writes(commit->store)) { /* that may take long */
+        begin_settling(commit);
+        return false;
+    }
+    if (!settle_now(commit->settle, commit->layer_logged))
+        return false; /* commit_turn sees it */
+    commit->settling_ms = 0;
+    tell_age(commit);
+    return true;
+}
+
+bool commit_is_idle(const struct commit *commit)
+{
+    return commit->state != COMMIT_WRITING && !overlay_dirty(commit->overlay);
+}
+
+bool commit_is_full(const struct commit *commit, uint64_t limit)
+{
+    return commit->state != COMMIT_FAILED && /* then writes are refused, and nothing collects */
+           (overlay_bytes(commit->overlay) > limit ||
+            overlay_is_behind(commit->overlay, settle_bytes(commit->settle)));
+}
+
+bool commit_is_failed(const struct commit *commit, const char **reason)
+{
+    if (reason)
+        *reason = commit->reason;
+    return commit->state == COMMIT_FAILED;
+}
+
+int commit_error(const struct commit *commit)
+{
+    return commit->result == ERR_DISK_FULL ? ERR_DISK_FULL : ERR_READONLY_DISK;
+}
+
+int commit_gate(const struct commit *commit, uint32_t command_flags)
+{
+    if (!(command_flags & CMD_WRITE))
+        return OK;
+    if (commit->state == COMMIT_FAILED)
+        return commit_error(commit);
+    return commit->disk_is_low && command_flags & CMD_DENYOOM ? ERR_DISK_LOW : OK;
+}
+
+void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min)
+{
+    uint64_t limit = free_bytes_min + (commit->disk_is_low ? free_bytes_min / 4 : 0);
+    uint64_t free_bytes = limit ? store_figure(commit->store, "disk_free_bytes") : 0;
+    bool is_low = free_bytes < limit;
+    if (is_low != commit->disk_is_low)
+        log_event(LOG_WARN, is_low ? "disk_low" : "disk_has_room", "free_bytes=%llu",
+                  (unsigned long long)free_bytes);
+    commit->disk_is_low = is_low;
+}
+
+uint64_t commit_rows(const struct commit *commit)
+{
+    return commit->count;
+}
+
+uint64_t commit_bytes(const struct commit *commit)
+{
+    return commit->bytes;
+}
+
+uint64_t commit_sync_us(const struct commit *commit)
+{
+    return commit->sync_us;
+}

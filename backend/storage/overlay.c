@@ -1,0 +1,432 @@
+/*
+ * overlay.c - two layers of effects above the store: reads, effects, and the undo log of the command.
+ *
+ *   undo log:  (row, its value before)  newest last; rollback walks it back
+ */
+#include "backend/storage/overlay.h"
+
+#include "backend/storage/overlay_inner.h"
+#include "backend/storage/range_cache.h"
+#include "backend/storage/reader.h"
+#include "backend/storage/row_cache.h"
+#include "shared/check.h"
+#include "shared/error.h"
+
+#include <stdlib.h>
+
+enum { LAYER_BYTES = 16 << 20 }; /* unless overlay_use_layers says something else */
+
+struct overlay *overlay_new(struct store *store)
+{
+    struct overlay *overlay = calloc(1, sizeof *overlay);
+    CHECK(overlay);
+    overlay->store = store;
+    layer_init(&overlay->layers[0]);
+    layer_init(&overlay->layers[1]);
+    overlay->layer_bytes = LAYER_BYTES;
+    overlay->current = &overlay->layers[0];
+    overlay->batch = &overlay->batches[0];
+    overlay_begin_batch(overlay, 1);
+    return overlay;
+}
+
+void overlay_free(struct overlay *overlay)
+{
+    if (!overlay)
+        return;
+    for (int i = 0; i < 2; i++) {
+        layer_fini(&overlay->layers[i]);
+        free(overlay->batches[i].changes);
+        free(overlay->batches[i].ranges);
+    }
+    row_cache_free(overlay->cache);
+    range_cache_free(overlay->ranges);
+    free(overlay->undo);
+    free(overlay);
+}
+
+void overlay_use_layers(struct overlay *overlay, size_t bytes)
+{
+    overlay->layer_bytes = bytes;
+}
+
+void overlay_use_cache(struct overlay *overlay, size_t bytes)
+{
+    row_cache_free(overlay->cache);
+    overlay->cache = bytes ? row_cache_new(bytes) : NULL;
+}
+
+void overlay_cache_figures(const struct overlay *overlay, struct row_cache_figures *figures)
+{
+    *figures = (struct row_cache_figures){0};
+    if (overlay->cache)
+        row_cache_figures(overlay->cache, figures);
+}
+
+void overlay_use_range_cache(struct overlay *overlay, size_t bytes)
+{
+    range_cache_free(overlay->ranges);
+    overlay->ranges = bytes ? range_cache_new(bytes) : NULL;
+}
+
+void overlay_range_figures(const struct overlay *overlay, struct range_cache_figures *figures)
+{
+    *figures = (struct range_cache_figures){0};
+    if (overlay->ranges)
+        range_cache_figures(overlay->ranges, figures);
+}
+
+void overlay_use_reader(struct overlay *overlay, struct reader *reader)
+{
+    CHECK(!overlay->reader);
+    overlay->reader = reader;
+}
+
+/* What one layer says of a key: ROW_VALUE (then *value), ROW_DELETED, or ROW_ABSENT (ask below). */
+static enum row_state layer_look(struct overlay *overlay, struct layer *layer, enum cf cf,
+                                 struct bytes key, uint64_t hash, struct slice *value)
+{
+    struct row *row = layer_find(layer, cf, key, hash);
+    enum row_state state = row ? row->state : ROW_ABSENT;
+    if (state == ROW_ABSENT && layer->ranges_count) {
+        const struct range *range = layer_range_of(layer, cf, key);
+        if (!range)
+            return ROW_ABSENT;
+        overlay_observe_effect(overlay, range->ticket);
+        return ROW_DELETED;
+    }
+    if (state != ROW_ABSENT)
+        overlay_observe_effect(overlay, row->ticket);
+    if (state == ROW_VALUE)
+        *value = (struct slice){row->value.data, row->value.len, NULL};
+    return state;
+}
+
+/* The row is on the disk. */
+static int cold_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
+                    struct slice *value)
+{
+    if (!overlay->may_unwind) {
+        reader_note_blocking(overlay->reader);
+        return store_get(overlay->store, cf, key, value);
+    }
+    reader_want(overlay->reader, cf, key, hash, overlay->wait);
+    return ERR_STORE;
+}
+
+static int stored_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
+                      struct slice *value)
+{
+    if (!overlay->reader || !overlay_is_coldable(cf))
+        return store_get(overlay->store, cf, key, value);
+    int err = reader_look(overlay->reader, cf, key, hash, value);
+    if (err == ERR_COLD)
+        err = store_get_cached(overlay->store, cf, key, value);
+    return err == ERR_COLD ? cold_get(overlay, cf, key, hash, value) : err;
+}
+
+/* From the store, through the cache. */
+static int cached_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
+                      struct slice *value)
+{
+    struct bytes found;
+    if (!overlay_caches(overlay, cf))
+        return stored_get(overlay, cf, key, hash, value);
+    if (row_cache_get(overlay->cache, cf, key, hash, &found)) {
+        *value = (struct slice){found.data, found.len, NULL};
+        return OK;
+    }
+    int err = stored_get(overlay, cf, key, hash, value);
+    if (err == OK)
+        row_cache_offer(overlay->cache, cf, key, hash, slice_bytes(value));
+    return err;
+}
+
+void overlay_unwind_begin(struct overlay *overlay, struct reader_wait *wait)
+{
+    overlay->wait = wait;
+    overlay->may_unwind = wait != NULL;
+}
+
+void overlay_unwind_end(struct overlay *overlay)
+{
+    overlay->may_unwind = false;
+}
+
+bool overlay_has_feeds(const struct overlay *overlay)
+{
+    return overlay->reader && reader_has_feeds(overlay->reader);
+}
+
+bool overlay_is_cold(const struct overlay *overlay)
+{
+    return overlay->wait && overlay->wait->pending > 0;
+}
+
+/* A row whose effects were all taken back says nothing. */
+static bool layer_has(struct layer *layer, enum cf cf, struct bytes key, uint64_t hash)
+{
+    const struct row *row = layer ? layer_find(layer, cf, key, hash) : NULL;
+    return row && row->state != ROW_ABSENT;
+}
+
+bool overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct reader_wait *wait)
+{
+    uint64_t hash = hash_row(cf, key);
+    struct bytes found;
+    struct slice value;
+    if (layer_has(overlay->current, cf, key, hash) || layer_has(overlay->settling, cf, key, hash) ||
+        (overlay_caches(overlay, cf) && row_cache_get(overlay->cache, cf, key, hash, &found)) ||
+        reader_look(overlay->reader, cf, key, hash, &value) != ERR_COLD)
+        return true;
+    if (reader_has(overlay->reader, cf, key, hash, wait))
+        return false;
+    int err = store_get_cached(overlay->store, cf, key, &value);
+    if (err == ERR_COLD)
+        reader_want(overlay->reader, cf, key, hash, wait);
+    else if (err != ERR_STORE)
+        reader_keep(overlay->reader, cf, key, hash, err, &value);
+    return err != ERR_COLD;
+}
+
+int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value)
+{
+    uint64_t hash = hash_row(cf, key);
+    enum row_state state = layer_look(overlay, overlay->current, cf, key, hash, value);
+    if (state == ROW_ABSENT && overlay->settling)
+        state = layer_look(overlay, overlay->settling, cf, key, hash, value);
+    if (state == ROW_VALUE)
+        return OK;
+    if (state == ROW_DELETED)
+        return ERR_NOT_FOUND;
+    return cached_get(overlay, cf, key, hash, value);
+}
+
+static void *grow(void *array, size_t *cap, size_t size)
+{
+    *cap = *cap ? *cap * 2 : 64;
+    array = realloc(array, *cap * size);
+    CHECK(array);
+    return array;
+}
+
+/* The batch changes this row for the first time. */
+static void log_change(struct batch *batch, struct row *row)
+{
+    if (batch->count == batch->cap)
+        batch->changes = grow(batch->changes, &batch->cap, sizeof *batch->changes);
+    batch->changes[batch->count++] =
+        (struct change){.row = row, .before = row->value, .state_before = (uint8_t)row->state};
+    row->ticket = batch->ticket;
+}
+
+static void count_effect(struct overlay *overlay)
+{
+    overlay->batch->effects++;
+    overlay->observed_writes = overlay->batch->ticket;
+}
+
+/* Remembers the row as it is, then counts one effect. */
+static void log_effect(struct overlay *overlay, struct row *row)
+{
+    if (overlay->undo_count == overlay->undo_cap)
+        overlay->undo = grow(overlay->undo, &overlay->undo_cap, sizeof *overlay->undo);
+    overlay->undo[overlay->undo_count++] = (struct undo){row, row->value, row->ticket, row->state};
+    if (row->ticket != overlay->batch->ticket)
+        log_change(overlay->batch, row);
+    count_effect(overlay);
+}
+
+void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes head,
+                       struct bytes tail)
+{
+    struct row *row = layer_get_or_add(overlay->current, cf, key);
+    log_effect(overlay, row);
+    char *data = arena_alloc(&overlay->current->arena, head.len + tail.len);
+    if (head.len)
+        memcpy(data, head.data, head.len);
+    if (tail.len)
+        memcpy(data + head.len, tail.data, tail.len);
+    row->value = (struct bytes){data, head.len + tail.len};
+    row->state = ROW_VALUE;
+}
+
+void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes value)
+{
+    overlay_put_parts(overlay, cf, key, value, (struct bytes){NULL, 0});
+}
+
+void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key)
+{
+    struct row *row = layer_get_or_add(overlay->current, cf, key);
+    log_effect(overlay, row);
+    row->value = (struct bytes){NULL, 0};
+    row->state = ROW_DELETED;
+}
+
+/* The same again within a batch changes nothing more. */
+static bool has_range(const struct batch *batch, const struct range *range)
+{
+    for (size_t i = batch->ranges_from; i < batch->layer->ranges_count; i++) {
+        const struct range *other = &batch->layer->ranges[i];
+        if (other->cf == range->cf && bytes_equal(other->from, range->from) &&
+            bytes_equal(other->to, range->to))
+            return true;
+    }
+    return false;
+}
+
+void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from, struct bytes to)
+{
+    struct range range = {cf, from, to, overlay->batch->ticket};
+    for (struct row *row = rows_at_or_after(layer_order(overlay->current, cf), from);
+         row && range_has(&range, cf, row->key); row = row->next[0])
+        if (row->state != ROW_ABSENT) {
+            log_effect(overlay, row);
+            row->state = ROW_ABSENT;
+        }
+    count_effect(overlay);
+    if (!has_range(overlay->batch, &range))
+        layer_add_range(overlay->current, &range);
+}
+
+void overlay_savepoint(struct overlay *overlay)
+{
+    if (overlay->cache)
+        row_cache_turn(overlay->cache);
+    if (!overlay->is_attempt && !overlay->is_script)
+        overlay->undo_count = 0;
+    overlay->savepoint = (struct mark){
+        .undo_count = overlay->undo_count,
+        .ranges_count = overlay->current->ranges_count,
+        .effects = overlay->batch->effects,
+        .observed_writes = overlay->observed_writes,
+    };
+}
+
+static void roll_back(struct overlay *overlay, const struct mark *mark)
+{
+    overlay->generation += overlay->batch->effects != mark->effects;
+    while (overlay->undo_count > mark->undo_count) {
+        const struct undo *undo = &overlay->undo[--overlay->undo_count];
+        undo->row->value = undo->value;
+        undo->row->ticket = undo->ticket;
+        undo->row->state = undo->state;
+    }
+    overlay->current->ranges_count = mark->ranges_count;
+    overlay->batch->effects = mark->effects;
+    overlay->observed_writes = mark->observed_writes;
+}
+
+void overlay_rollback(struct overlay *overlay)
+{
+    roll_back(overlay, &overlay->savepoint);
+}
+
+void overlay_attempt_begin(struct overlay *overlay)
+{
+    CHECK(!overlay->is_attempt);
+    overlay_savepoint(overlay);
+    overlay->is_attempt = true;
+    overlay->attempt = overlay->savepoint;
+}
+
+void overlay_attempt_end(struct overlay *overlay, bool is_good)
+{
+    CHECK(overlay->is_attempt);
+    overlay->is_attempt = false;
+    if (!is_good)
+        roll_back(overlay, &overlay->attempt);
+}
+
+void overlay_script_begin(struct overlay *overlay)
+{
+    CHECK(!overlay->is_script);
+    overlay_savepoint(overlay);
+    overlay->is_script = true;
+    overlay->script = overlay->savepoint;
+}
+
+void overlay_script_end(struct overlay *overlay, bool is_good)
+{
+    CHECK(overlay->is_script);
+    overlay->is_script = false;
+    if (!is_good)
+        roll_back(overlay, &overlay->script);
+    overlay_savepoint(overlay);
+}
+
+void overlay_observe_begin(struct overlay *overlay)
+{
+    overlay->observed_reads = overlay->observed_writes = 0;
+}
+
+void overlay_observe(struct overlay *overlay, uint64_t ticket)
+{
+    overlay_observe_effect(overlay, ticket);
+}
+
+uint64_t overlay_observed(const struct overlay *overlay)
+{
+    uint64_t oldest = overlay->batch->ticket - (overlay->in_flight != NULL);
+    uint64_t newest = overlay->observed_reads > overlay->observed_writes ? overlay->observed_reads
+                                                                         : overlay->observed_writes;
+    if (newest == overlay->batch->ticket && overlay->batch->effects == 0)
+        newest--; /* the effects it read were its own and are rolled back: this batch may never be written */
+    return newest >= oldest ? newest : 0;
+}
+
+uint64_t overlay_ticket(const struct overlay *overlay)
+{
+    return overlay->batch->ticket;
+}
+
+bool overlay_in_flight(const struct overlay *overlay)
+{
+    return overlay->in_flight != NULL;
+}
+
+bool overlay_dirty(const struct overlay *overlay)
+{
+    return overlay->batch->effects > 0;
+}
+
+size_t overlay_bytes(const struct overlay *overlay)
+{
+    return overlay->current->arena.bytes - overlay->batch->bytes_from;
+}
+
+bool overlay_is_behind(const struct overlay *overlay, size_t settled_bytes)
+{
+    if (!overlay->settling)
+        return false;
+    double settled = (double)settled_bytes / (double)(overlay->settling->arena.bytes + 1);
+    double room = 2 * (double)overlay->layer_bytes * (1 + settled);
+    return (double)overlay->current->arena.bytes > room;
+}
+
+size_t overlay_memory(const struct overlay *overlay)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < 2; i++)
+        bytes += overlay->layers[i].arena.bytes +
+                 overlay->layers[i].index_cap * sizeof *overlay->layers[i].index +
+                 overlay->batches[i].cap * sizeof *overlay->batches[i].changes;
+    return bytes;
+}
+
+uint64_t overlay_generation(const struct overlay *overlay)
+{
+    return overlay->generation;
+}
+
+void overlay_store_changed(struct overlay *overlay)
+{
+    overlay->generation++;
+    if (overlay->cache)
+        row_cache_clear(overlay->cache);
+    if (overlay->ranges)
+        range_cache_clear(overlay->ranges);
+    if (overlay->reader)
+        reader_forget_all(overlay->reader);
+}

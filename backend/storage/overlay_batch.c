@@ -1,0 +1,231 @@
+/*
+ * overlay_batch.c - how effects leave the overlay: in batches to the log, in layers to the store's tables.
+ *
+ *   batch:  (row, its value before, its value after)  one for each row it changes; discard walks it back
+ */
+#include "backend/storage/overlay_inner.h"
+
+#include "backend/format/encoding.h"
+#include "backend/storage/range_cache.h"
+#include "backend/storage/reader.h"
+#include "backend/storage/row_cache.h"
+#include "shared/check.h"
+
+#include <stdlib.h>
+
+enum {
+    ROW_BYTES = 256,      /* a layer has no more rows than so many bytes each would be */
+    LAYER_RANGES = 64,    /* and no more deleted ranges: each read compares them all */
+    CHANGES_KEPT = 65536, /* a batch that had room for more gives it back */
+};
+
+/* ---- batches ---- */
+
+void overlay_begin_batch(struct overlay *overlay, uint64_t ticket)
+{
+    struct batch *batch = overlay->batch;
+    batch->layer = overlay->current;
+    batch->count = 0;
+    batch->ranges_from = overlay->current->ranges_count;
+    batch->bytes_from = overlay->current->arena.bytes;
+    batch->effects = 0;
+    batch->header = (struct bytes){NULL, 0};
+    batch->ticket = ticket;
+    overlay->undo_count = 0;
+}
+
+void overlay_set_header(struct overlay *overlay, struct bytes key, struct bytes header)
+{
+    overlay_put(overlay, CF_SYSTEM, key, header);
+    overlay->batch->header = arena_copy(&overlay->current->arena, header);
+}
+
+static void keep_ranges(struct batch *batch)
+{
+    batch->ranges_count = batch->layer->ranges_count - batch->ranges_from;
+    if (!batch->ranges_count)
+        return;
+    size_t size = batch->ranges_count * sizeof *batch->ranges;
+    batch->ranges = realloc(batch->ranges, size);
+    CHECK(batch->ranges);
+    memcpy(batch->ranges, batch->layer->ranges + batch->ranges_from, size);
+}
+
+const struct batch *overlay_seal(struct overlay *overlay)
+{
+    struct batch *sealed = overlay->batch;
+    CHECK(!overlay->in_flight && !overlay->is_attempt && !overlay->is_script);
+    for (size_t i = 0; i < sealed->count; i++) {
+        struct change *change = &sealed->changes[i];
+        change->after = change->row->value;
+        change->state_after = (uint8_t)change->row->state;
+    }
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        if (overlay->walked[cf])
+            (void)layer_order(overlay->current, cf);
+    keep_ranges(sealed);
+    overlay->in_flight = sealed;
+    overlay->batch = sealed == &overlay->batches[0] ? &overlay->batches[1] : &overlay->batches[0];
+    overlay_begin_batch(overlay, sealed->ticket + 1);
+    return sealed;
+}
+
+/* A row that the batch left ABSENT was so before, or one of the batch's ranges has it. */
+size_t batch_write(const struct batch *batch, struct store *store, struct store_batch *to)
+{
+    if (batch->header.len)
+        store_batch_log_data(to, batch->header);
+    for (size_t i = 0; i < batch->ranges_count; i++)
+        store_batch_delete_range(to, store, batch->ranges[i].cf, batch->ranges[i].from,
+                                 batch->ranges[i].to);
+    size_t count = batch->ranges_count;
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct change *change = &batch->changes[i];
+        const struct row *row = change->row;
+        if (change->state_after == ROW_ABSENT)
+            continue;
+        if (change->state_after == ROW_VALUE)
+            store_batch_put(to, store, (enum cf)row->cf, row->key, change->after);
+        else
+            store_batch_delete(to, store, (enum cf)row->cf, row->key);
+        count++;
+    }
+    return count;
+}
+
+void overlay_retire(struct overlay *overlay)
+{
+    struct batch *batch = overlay->in_flight;
+    CHECK(batch);
+    overlay->in_flight = NULL;
+    if (batch->cap <= CHANGES_KEPT)
+        return;
+    free(batch->changes);
+    batch->changes = NULL;
+    batch->cap = batch->count = 0;
+}
+
+/* The batch never was. Newer ones are taken back before it. */
+static void batch_take_back(struct batch *batch)
+{
+    for (size_t i = batch->count; i > 0; i--) {
+        const struct change *change = &batch->changes[i - 1];
+        change->row->value = change->before;
+        change->row->state = (enum row_state)change->state_before;
+        change->row->ticket = 0;
+    }
+    batch->count = 0;
+    batch->layer->ranges_count = batch->ranges_from;
+}
+
+void overlay_discard(struct overlay *overlay)
+{
+    batch_take_back(overlay->batch);
+    if (overlay->in_flight)
+        batch_take_back(overlay->in_flight);
+    overlay->in_flight = NULL;
+    overlay->generation++;
+    overlay_begin_batch(overlay, overlay->batch->ticket + 1);
+}
+
+/* ---- layers ---- */
+
+bool overlay_is_full(const struct overlay *overlay)
+{
+    const struct layer *layer = overlay->current;
+    return layer->arena.bytes >= overlay->layer_bytes ||
+           layer->rows_count >= overlay->layer_bytes / ROW_BYTES ||
+           layer->ranges_count >= LAYER_RANGES;
+}
+
+bool overlay_is_empty(const struct overlay *overlay)
+{
+    return overlay->current->rows_count == 0 && overlay->current->ranges_count == 0;
+}
+
+void overlay_turn(struct overlay *overlay)
+{
+    CHECK(!overlay->settling && overlay->batch->effects == 0);
+    overlay->settling = overlay->current;
+    overlay->current =
+        overlay->settling == &overlay->layers[0] ? &overlay->layers[1] : &overlay->layers[0];
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        if (overlay->walked[cf])
+            overlay->walked[cf]--;
+    overlay_begin_batch(overlay, overlay->batch->ticket);
+    overlay->savepoint = overlay->attempt = overlay->script =
+        (struct mark){0}; /* a command may have caused it */
+}
+
+const struct layer *overlay_settling(const struct overlay *overlay)
+{
+    return overlay->settling;
+}
+
+const struct layer *overlay_current(const struct overlay *overlay)
+{
+    return overlay->current;
+}
+
+/* Rows that deleted ranges took with them are not known one by one. */
+static void fold_ranges(struct overlay *overlay)
+{
+    if (!overlay->settling->ranges_count)
+        return;
+    if (overlay->cache)
+        row_cache_clear(overlay->cache);
+    if (overlay->ranges)
+        range_cache_clear(overlay->ranges);
+    if (overlay->reader)
+        reader_forget_all(overlay->reader);
+}
+
+static void fold_row(struct overlay *overlay, const struct row *row)
+{
+    enum cf cf = (enum cf)row->cf;
+    struct bytes collection;
+    if (overlay_caches(overlay, cf)) {
+        row_cache_turn(overlay->cache);
+        if (row->state == ROW_VALUE)
+            row_cache_put(overlay->cache, cf, row->key, row->hash, row->value);
+        else if (row->state == ROW_DELETED)
+            row_cache_remove(overlay->cache, cf, row->key, row->hash);
+    }
+    if (overlay->ranges && overlay_keeps_ranges(cf) && !range_cache_is_empty(overlay->ranges) &&
+        decode_collection_prefix(row->key, &collection))
+        range_cache_forget(overlay->ranges, cf, collection);
+    if (overlay->reader && !reader_is_empty(overlay->reader))
+        reader_forget(overlay->reader, cf, row->key, row->hash);
+}
+
+bool overlay_settled(struct overlay *overlay, size_t rows)
+{
+    struct fold *fold = &overlay->fold;
+    CHECK(overlay->settling);
+    if (!fold->is_begun) {
+        *fold = (struct fold){.is_begun = true, .row = overlay->settling->rows[0].newest};
+        fold_ranges(overlay);
+    }
+    while (rows > 0 && fold->cf < CF_COUNT) {
+        for (; rows > 0 && fold->row; fold->row = fold->row->older, rows--)
+            fold_row(overlay, fold->row);
+        if (!fold->row && ++fold->cf < CF_COUNT)
+            fold->row = overlay->settling->rows[fold->cf].newest;
+    }
+    if (fold->cf < CF_COUNT)
+        return false;
+    *fold = (struct fold){0};
+    layer_reset(overlay->settling);
+    overlay->settling = NULL;
+    return true;
+}
+
+void overlay_forget(struct overlay *overlay)
+{
+    CHECK(!overlay->in_flight && overlay->batch->effects == 0);
+    layer_reset(&overlay->layers[0]);
+    layer_reset(&overlay->layers[1]);
+    overlay->settling = NULL;
+    overlay->fold = (struct fold){0};
+    overlay_begin_batch(overlay, overlay->batch->ticket);
+}

@@ -1,0 +1,319 @@
+/*
+ * overlay_iter.c - the merged walk over two layers and the store.
+ *
+ * Three sources, newest first: current, settling, store. Each stands on its next row in the walk's direction.
+ * The nearest key wins; at equal keys the newest source does, and the others step over it.
+ *
+ * Detached, the layers are copies, and reader threads bring the store's rows. While these have to be waited for nothing
+ * can be said; then the walk settles again from where its sources stand.
+ */
+#include "backend/storage/overlay_inner.h"
+#include "backend/storage/stored_walk.h"
+#include "shared/check.h"
+
+#include <stdlib.h>
+
+struct overlay_iter {
+    struct overlay *overlay;
+    enum cf cf;
+    bool reverse;
+    struct layer *layers[2]; /* current, settling (or NULL) */
+    struct row *rows[2];     /* where the walk stands in each */
+    struct layer *own;       /* detached: two, which layers[] point to; NULL: it is not */
+    struct stored_walk stored;
+    struct bytes lower;
+    struct bytes upper; /* empty: unbounded */
+    int winner;         /* 0, 1: a layer; 2: the store; -1: the end */
+    char bounds[];
+};
+
+struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struct bytes lower,
+                                      struct bytes upper)
+{
+    struct overlay_iter *iter = calloc(1, sizeof *iter + lower.len + upper.len);
+    CHECK(iter);
+    iter->overlay = overlay;
+    iter->cf = cf;
+    iter->layers[0] = overlay->current;
+    iter->layers[1] = overlay->settling;
+    overlay->walked[cf] = OVERLAY_WALKED;
+    for (int i = 0; i < 2; i++)
+        if (iter->layers[i])
+            (void)layer_order(iter->layers[i], cf);
+    if (lower.len)
+        memcpy(iter->bounds, lower.data, lower.len);
+    if (upper.len)
+        memcpy(iter->bounds + lower.len, upper.data, upper.len);
+    iter->lower = (struct bytes){iter->bounds, lower.len};
+    iter->upper = (struct bytes){iter->bounds + lower.len, upper.len};
+    stored_walk_init(&iter->stored, overlay, cf, iter->lower, iter->upper);
+    iter->winner = -1;
+    return iter;
+}
+
+void overlay_iter_free(struct overlay_iter *iter)
+{
+    if (!iter)
+        return;
+    stored_walk_fini(&iter->stored);
+    if (iter->own) {
+        layer_fini(&iter->own[0]);
+        layer_fini(&iter->own[1]);
+        free(iter->own);
+    }
+    free(iter);
+}
+
+static bool in_bounds(const struct overlay_iter *iter, struct bytes key)
+{
+    return bytes_compare(key, iter->lower) >= 0 &&
+           (iter->upper.len == 0 || bytes_compare(key, iter->upper) < 0);
+}
+
+/* The rows of a layer that the walk has still to pass, the one it stands on included. */
+static void copy_rows(struct overlay_iter *iter, int index, struct layer *copy)
+{
+    struct layer *layer = iter->layers[index];
+    struct row *at = iter->rows[index];
+    struct row *last = iter->reverse ? at : NULL;
+    struct row *row = iter->reverse ? rows_at_or_after(&layer->rows[iter->cf], iter->lower) : at;
+    for (; at && row && in_bounds(iter, row->key); row = row->next[0]) {
+        if (row->state != ROW_ABSENT) {
+            struct row *own = layer_append(copy, iter->cf, row->key);
+            own->state = row->state; /* with ticket 0: nothing more is observed */
+            overlay_observe_effect(iter->overlay, row->ticket);
+            own->value = arena_copy(&copy->arena, row->value);
+            if (row == at)
+                iter->rows[index] = own;
+        }
+        if (row == last)
+            break;
+    }
+}
+
+static void copy_ranges(const struct overlay_iter *iter, const struct layer *layer,
+                        struct layer *copy)
+{
+    for (size_t i = 0; i < layer->ranges_count; i++) {
+        struct range range = layer->ranges[i];
+        if (range.cf != iter->cf)
+            continue;
+        overlay_observe_effect(iter->overlay, range.ticket);
+        range.ticket = 0;
+        layer_add_range(copy, &range);
+    }
+}
+
+void overlay_iter_detach(struct overlay_iter *iter, uint64_t rows, void (*on_rows)(void *owner),
+                         void *owner)
+{
+    CHECK(!iter->own);
+    iter->own = malloc(2 * sizeof *iter->own);
+    CHECK(iter->own);
+    stored_walk_detach(&iter->stored, rows, on_rows, owner);
+    for (int i = 0; i < 2; i++) {
+        struct layer *copy = &iter->own[i];
+        layer_init(copy);
+        if (!iter->layers[i])
+            continue;
+        copy_rows(iter, i, copy);
+        copy_ranges(iter, iter->layers[i], copy);
+        (void)layer_order(copy, iter->cf);
+        iter->layers[i] = copy;
+    }
+}
+
+/* From `row` on in the walk's direction: the first row that says something and lies within the bounds. */
+static struct row *layer_settle(struct overlay_iter *iter, struct layer *layer, struct row *row)
+{
+    struct rows *rows = &layer->rows[iter->cf];
+    while (row && row->state == ROW_ABSENT)
+        row = iter->reverse ? rows_before(rows, row->key, false, false) : row->next[0];
+    return row && in_bounds(iter, row->key) ? row : NULL;
+}
+
+static void layer_step(struct overlay_iter *iter, int index)
+{
+    struct row *row = iter->rows[index];
+    struct rows *rows = &iter->layers[index]->rows[iter->cf];
+    row = iter->reverse ? rows_before(rows, row->key, false, false) : row->next[0];
+    iter->rows[index] = layer_settle(iter, iter->layers[index], row);
+}
+
+static struct bytes source_key(const struct overlay_iter *iter, int source)
+{
+    return source < 2 ? iter->rows[source]->key : stored_walk_key(&iter->stored);
+}
+
+static bool source_valid(const struct overlay_iter *iter, int source)
+{
+    return source < 2 ? iter->rows[source] != NULL : stored_walk_valid(&iter->stored);
+}
+
+static void source_step(struct overlay_iter *iter, int source)
+{
+    if (source < 2)
+        layer_step(iter, source);
+    else
+        stored_walk_step(&iter->stored);
+}
+
+/* The nearest source, newest at ties, or -1; older sources step over the same key. */
+static int nearest_source(struct overlay_iter *iter)
+{
+    int winner = -1;
+    for (int source = 0; source < 3; source++) {
+        if (!source_valid(iter, source))
+            continue;
+        int order =
+            winner < 0 ? -1 : bytes_compare(source_key(iter, source), source_key(iter, winner));
+        if (winner >= 0 && order == 0)
+            source_step(iter, source);
+        else if (winner < 0 || (iter->reverse ? order > 0 : order < 0))
+            winner = source;
+    }
+    return winner;
+}
+
+/* Did a layer newer than `source` delete a range with this key? */
+static const struct range *covered(struct overlay_iter *iter, int source, struct bytes key)
+{
+    for (int newer = 0; newer < source && newer < 2; newer++) {
+        const struct layer *layer = iter->layers[newer];
+        const struct range *range =
+            layer && layer->ranges_count ? layer_range_of(layer, iter->cf, key) : NULL;
+        if (range) {
+            overlay_observe_effect(iter->overlay, range->ticket);
+            return range;
+        }
+    }
+    return NULL;
+}
+
+/* Moves the store's walk over a deleted range instead of through it. */
+static void store_jump(struct overlay_iter *iter, const struct range *range)
+{
+    const struct bytes to = range->to;
+    bool is_rest = to.len == 0 || (iter->upper.len && bytes_compare(to, iter->upper) >= 0);
+    if (iter->reverse)
+        stored_walk_skip(&iter->stored, range->from);
+    else if (is_rest)
+        stored_walk_end(&iter->stored);
+    else
+        stored_walk_skip(&iter->stored, to);
+}
+
+/* Finds the next visible row from where the sources stand. */
+static void iter_settle(struct overlay_iter *iter)
+{
+    for (;;) {
+        int winner = iter->stored.is_stuck ? -1 : nearest_source(iter);
+        if (iter->stored.is_stuck) /* an older source stepped over a key */
+            winner = -1;
+        iter->winner = winner;
+        if (winner < 0)
+            return;
+        if (winner < 2)
+            overlay_observe_effect(iter->overlay, iter->rows[winner]->ticket);
+        const struct range *range = covered(iter, winner, source_key(iter, winner));
+        if (!range && (winner == 2 || iter->rows[winner]->state == ROW_VALUE))
+            return;
+        if (range && winner == 2)
+            store_jump(iter, range);
+        else
+            source_step(iter, winner);
+    }
+}
+
+void overlay_iter_seek(struct overlay_iter *iter, struct bytes key)
+{
+    if (bytes_compare(key, iter->lower) < 0)
+        key = iter->lower;
+    iter->reverse = false;
+    for (int i = 0; i < 2; i++)
+        if (iter->layers[i])
+            iter->rows[i] = layer_settle(iter, iter->layers[i],
+                                         rows_at_or_after(&iter->layers[i]->rows[iter->cf], key));
+    stored_walk_seek(&iter->stored, false, key, true);
+    iter_settle(iter);
+}
+
+void overlay_iter_seek_first(struct overlay_iter *iter)
+{
+    overlay_iter_seek(iter, iter->lower);
+}
+
+static void seek_back(struct overlay_iter *iter, struct bytes key, bool or_equal, bool unbounded)
+{
+    iter->reverse = true;
+    for (int i = 0; i < 2; i++)
+        if (iter->layers[i])
+            iter->rows[i] = layer_settle(
+                iter, iter->layers[i],
+                rows_before(&iter->layers[i]->rows[iter->cf], key, or_equal, unbounded));
+}
+
+void overlay_iter_seek_last(struct overlay_iter *iter)
+{
+    seek_back(iter, iter->upper, false, iter->upper.len == 0);
+    stored_walk_seek(&iter->stored, true, iter->upper, false);
+    iter_settle(iter);
+}
+
+void overlay_iter_seek_for_prev(struct overlay_iter *iter, struct bytes key)
+{
+    if (iter->upper.len && bytes_compare(key, iter->upper) >= 0) {
+        overlay_iter_seek_last(iter);
+        return;
+    }
+    seek_back(iter, key, true, false);
+    stored_walk_seek(&iter->stored, true, key, true);
+    iter_settle(iter);
+}
+
+void overlay_iter_next(struct overlay_iter *iter)
+{
+    CHECK(!iter->reverse);
+    source_step(iter, iter->winner);
+    iter_settle(iter);
+}
+
+void overlay_iter_prev(struct overlay_iter *iter)
+{
+    CHECK(iter->reverse);
+    source_step(iter, iter->winner);
+    iter_settle(iter);
+}
+
+bool overlay_iter_valid(const struct overlay_iter *iter)
+{
+    return iter->winner >= 0;
+}
+
+struct bytes overlay_iter_key(const struct overlay_iter *iter)
+{
+    return source_key(iter, iter->winner);
+}
+
+struct bytes overlay_iter_value(const struct overlay_iter *iter)
+{
+    return iter->winner < 2 ? iter->rows[iter->winner]->value : stored_walk_value(&iter->stored);
+}
+
+bool overlay_iter_waits(const struct overlay_iter *iter)
+{
+    return stored_walk_is_dry(&iter->stored);
+}
+
+void overlay_iter_go_on(struct overlay_iter *iter)
+{
+    if (!iter->stored.is_stuck)
+        return;
+    stored_walk_look(&iter->stored);
+    iter_settle(iter);
+}
+
+bool overlay_iter_failed(const struct overlay_iter *iter)
+{
+    return stored_walk_failed(&iter->stored);
+}

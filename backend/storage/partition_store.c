@@ -1,0 +1,99 @@
+#include "backend/storage/partition_store.h"
+
+#include "backend/keyspace/expiry.h"
+#include "shared/error.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+
+struct store_options partition_store_options(const struct backend_config *config)
+{
+    static const char *const compressions[] = {"none", "lz4", "zstd"};
+    return (struct store_options){
+        .memtable_bytes = config->store_memtable_bytes,
+        .memtables = (uint32_t)config->store_memtables,
+        .wal_bytes_max = config->store_wal_limit_bytes,
+        .bloom_bits = (uint32_t)config->store_bloom_bits,
+        .max_open_files = config->store_max_open_files,
+        .blob_threshold_bytes = config->store_blob_threshold_bytes,
+        .compression = compressions[config->store_compression],
+    };
+}
+
+static struct store *open_at(struct store_env *env, const struct backend_config *config,
+                             const char *path, store_drop_fn *drop, char *error, size_t size)
+{
+    struct store_options options = partition_store_options(config);
+    options.path = path;
+    options.drop = drop;
+    return store_open(env, &options, error, size);
+}
+
+struct store *partition_store_open_raw(struct store_env *env, const struct backend_config *config,
+                                       const char *path, char *error, size_t size)
+{
+    return open_at(env, config, path, NULL, error, size);
+}
+
+bool partition_store_format(struct store *store, uint64_t *format)
+{
+    struct slice value;
+    *format = 0;
+    int err = store_get(store, CF_SYSTEM, BYTES(SYSTEM_FORMAT), &value);
+    if (err == ERR_NOT_FOUND)
+        return true;
+    bool good = err == OK && decode_u64(slice_bytes(&value), format);
+    if (err == OK)
+        slice_release(&value);
+    return good;
+}
+
+static bool set_format(struct store *store, char *error, size_t size)
+{
+    struct arena arena;
+    arena_init(&arena);
+    struct store_batch *batch = store_batch_new();
+    store_batch_put(batch, store, CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&arena, DATA_FORMAT));
+    bool good = store_write(store, batch, true, error, size) == OK &&
+                store_flush(store, error, size) == OK; /* an older program reads no log of ours */
+    store_batch_free(batch);
+    arena_fini(&arena);
+    return good;
+}
+
+/* Format 1 had RocksDB's log, which is brought into files when the store is opened; nothing else is different. */
+static bool check_format(struct store *store, const char *name, char *error, size_t size)
+{
+    uint64_t format;
+    if (!partition_store_format(store, &format)) {
+        (void)snprintf(error, size, "%s: its data format cannot be read", name);
+        return false;
+    }
+    if (format > DATA_FORMAT) {
+        (void)snprintf(
+            error, size,
+            "%s: data format %" PRIu64
+            " is newer than this program's %d: start the program that wrote it, or restore "
+            "a backup made before the upgrade",
+            name, format, DATA_FORMAT);
+        return false;
+    }
+    return format == DATA_FORMAT || set_format(store, error, size);
+}
+
+struct store *partition_store_open(struct store_env *env, const struct backend_config *config,
+                                   const char *name, char *error, size_t size)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/%s", config->data, name) >= (int)sizeof path) {
+        (void)snprintf(error, size, "data: the path is too long");
+        return NULL;
+    }
+    struct store *store = open_at(env, config, path, expiry_is_orphan, error, size);
+    if (store && !check_format(store, name, error, size)) {
+        store_close(store);
+        return NULL;
+    }
+    return store;
+}

@@ -1,0 +1,421 @@
+/*
+ * reader.c - fetches by hash, those that are done in a queue.
+ *
+ *   buckets ─► fetch ─► fetch      under way: wanted by some, in the hands of a thread
+ *                │                 done: in `kept`, oldest first, until there are too many
+ *                └─ wants ─► waits
+ */
+#include "backend/storage/reader.h"
+
+#include "backend/storage/row_feed.h"
+#include "backend/store/pace.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/error.h"
+#include "shared/net/loop.h"
+#include "shared/net/worker.h"
+
+#include <stdlib.h>
+
+enum {
+    BUCKETS = 4096,
+    KEPT_MAX = 2048,
+    KEPT_BYTES_MAX = 16 << 20, /* or the newest row alone */
+    UNDER_WAY_MAX = 2048,      /* above it nothing is fetched ahead */
+    COLD_MS = 1000,
+    RANGE_BYTES = 16 * 1024, /* of the first range that a command needs */
+};
+
+struct fetch {
+    struct job job;
+    struct list kept;   /* in reader->kept when done */
+    struct list wants;  /* who waits for it */
+    struct fetch *next; /* in its bucket */
+    struct reader *reader;
+    uint64_t hash;
+    enum cf cf;
+    bool is_done;
+    bool is_stale; /* under way, and not what the store holds any more */
+    int result;    /* of store_fetch */
+    uint64_t usec; /* that it took */
+    struct slice value;
+    size_t key_len;
+    char key[];
+};
+
+/* A range that is read into memory; nothing of it is kept here. */
+struct range_fetch {
+    struct job job;
+    struct list link; /* in reader->ranges */
+    struct list wants;
+    struct reader *reader;
+    struct store_range range;
+    int result;
+    char bytes[]; /* lower | upper | from */
+};
+
+/* One wait for one fetch. */
+struct want {
+    struct list fetch_link;
+    struct list wait_link;
+    struct reader_wait *wait;
+};
+
+struct reader {
+    struct worker *worker;
+    struct store *store;
+    struct list kept;
+    struct list ranges; /* under way */
+    struct list feeds;
+    size_t kept_count;
+    size_t kept_bytes;
+    size_t under_way;
+    struct loop *loop;
+    uint64_t cold_ms; /* monotonic: when a row was last not in memory */
+    struct reader_figures figures;
+    uint64_t target_us; /* 0: latency is not noted */
+    struct pace_latency latency;
+    struct fetch *buckets[BUCKETS];
+};
+
+static struct bytes fetch_key(const struct fetch *fetch)
+{
+    return (struct bytes){fetch->key, fetch->key_len};
+}
+
+static struct fetch **bucket_of(struct reader *reader, uint64_t hash)
+{
+    return &reader->buckets[hash % BUCKETS];
+}
+
+static struct fetch *fetch_find(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash)
+{
+    struct fetch *fetch = *bucket_of(reader, hash);
+    while (fetch && !(fetch->hash == hash && fetch->cf == cf && bytes_equal(fetch_key(fetch), key)))
+        fetch = fetch->next;
+    return fetch;
+}
+
+/* ---- life of a fetch ---- */
+
+static void fetch_free(struct fetch *fetch)
+{
+    struct reader *reader = fetch->reader;
+    struct fetch **link = bucket_of(reader, fetch->hash);
+    CHECK(list_empty(&fetch->wants));
+    while (*link != fetch)
+        link = &(*link)->next;
+    *link = fetch->next;
+    if (!list_empty(&fetch->kept)) {
+        reader->kept_count--;
+        reader->kept_bytes -= fetch->value.len;
+    }
+    list_remove(&fetch->kept);
+    slice_release(&fetch->value);
+    free(fetch);
+}
+
+static void fetch_work(struct job *job)
+{
+    struct fetch *fetch = container_of(job, struct fetch, job);
+    uint64_t begun_us = clock_mono_us();
+    fetch->result = store_fetch(fetch->reader->store, fetch->cf, fetch_key(fetch), &fetch->value);
+    fetch->usec = clock_mono_us() - begun_us;
+}
+
+/* Tells those who waited. */
+static void tell(struct list *wants, int result)
+{
+    struct list *link;
+    while ((link = list_pop(wants))) {
+        struct want *want = container_of(link, struct want, fetch_link);
+        struct reader_wait *wait = want->wait;
+        list_remove(&want->wait_link);
+        free(want);
+        wait->has_failed |= result == ERR_STORE;
+        if (--wait->pending == 0)
+            wait->on_ready(wait);
+    }
+}
+
+static void keep(struct reader *reader, struct fetch *fetch)
+{
+    list_push(&reader->kept, &fetch->kept);
+    reader->kept_count++;
+    reader->kept_bytes += fetch->value.len;
+    while (reader->kept_count > KEPT_MAX ||
+           (reader->kept_count > 1 && reader->kept_bytes > KEPT_BYTES_MAX))
+        fetch_free(container_of(reader->kept.next, struct fetch, kept));
+}
+
+static void fetch_done(struct job *job)
+{
+    struct fetch *fetch = container_of(job, struct fetch, job);
+    struct reader *reader = fetch->reader;
+    reader->under_way--;
+    if (reader->target_us)
+        pace_note(&reader->latency, reader->target_us, fetch->usec);
+    fetch->is_done = true;
+    tell(&fetch->wants, fetch->result);
+    if (fetch->is_stale || fetch->result == ERR_STORE)
+        fetch_free(fetch);
+    else
+        keep(reader, fetch);
+}
+
+static struct fetch *fetch_new(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash)
+{
+    struct fetch *fetch = malloc(sizeof *fetch + key.len);
+    CHECK(fetch);
+    *fetch = (struct fetch){
+        .job = {.work = fetch_work, .done = fetch_done},
+        .reader = reader,
+        .hash = hash,
+        .cf = cf,
+        .key_len = key.len,
+    };
+    list_init(&fetch->kept);
+    list_init(&fetch->wants);
+    memcpy(fetch->key, key.data, key.len);
+    fetch->next = *bucket_of(reader, hash);
+    *bucket_of(reader, hash) = fetch;
+    return fetch;
+}
+
+static struct fetch *fetch_begin(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash)
+{
+    struct fetch *fetch = fetch_new(reader, cf, key, hash);
+    reader->under_way++;
+    reader->figures.fetches++;
+    reader->cold_ms = loop_mono_ms(reader->loop);
+    worker_submit(reader->worker, &fetch->job);
+    return fetch;
+}
+
+/* ---- waits ---- */
+
+void reader_wait_init(struct reader_wait *wait, void (*on_ready)(struct reader_wait *wait))
+{
+    *wait = (struct reader_wait){.on_ready = on_ready};
+    list_init(&wait->wants);
+}
+
+void reader_wait_cancel(struct reader_wait *wait)
+{
+    struct list *link;
+    while ((link = list_pop(&wait->wants))) {
+        struct want *want = container_of(link, struct want, wait_link);
+        list_remove(&want->fetch_link);
+        free(want);
+    }
+    wait->pending = 0;
+}
+
+static void want_add(struct reader_wait *wait, struct list *wants)
+{
+    struct want *want = malloc(sizeof *want);
+    CHECK(want);
+    want->wait = wait;
+    list_push(wants, &want->fetch_link);
+    list_push(&wait->wants, &want->wait_link);
+    wait->pending++;
+}
+
+static void wait_for(struct reader_wait *wait, struct fetch *fetch)
+{
+    if (wait && !fetch->is_done)
+        want_add(wait, &fetch->wants);
+}
+
+/* ---- ranges ---- */
+
+static void range_free(struct range_fetch *fetch)
+{
+    list_remove(&fetch->link);
+    free(fetch);
+}
+
+static void range_work(struct job *job)
+{
+    struct range_fetch *fetch = container_of(job, struct range_fetch, job);
+    fetch->result = store_fetch_range(fetch->reader->store, &fetch->range);
+}
+
+static void range_done(struct job *job)
+{
+    struct range_fetch *fetch = container_of(job, struct range_fetch, job);
+    fetch->reader->under_way--;
+    tell(&fetch->wants, fetch->result);
+    range_free(fetch);
+}
+
+void reader_want_range(struct reader *reader, const struct store_range *range,
+                       struct reader_wait *wait)
+{
+    size_t size = range->lower.len + range->upper.len + range->from.len;
+    struct range_fetch *fetch = malloc(sizeof *fetch + size);
+    CHECK(fetch);
+    *fetch = (struct range_fetch){
+        .job = {.work = range_work, .done = range_done}, .reader = reader, .range = *range};
+    char *room = fetch->bytes;
+    fetch->range.lower = bytes_copy_to(&room, range->lower);
+    fetch->range.upper = bytes_copy_to(&room, range->upper);
+    fetch->range.from = bytes_copy_to(&room, range->from);
+    fetch->range.bytes =
+        RANGE_BYTES << (2 * (wait->ranges < READER_RANGES_MAX ? wait->ranges : READER_RANGES_MAX));
+    wait->has_range = true;
+    list_init(&fetch->wants);
+    list_push(&reader->ranges, &fetch->link);
+    want_add(wait, &fetch->wants);
+    reader->under_way++;
+    reader->figures.fetches++;
+    reader->cold_ms = loop_mono_ms(reader->loop);
+    worker_submit(reader->worker, &fetch->job);
+}
+
+/* ---- for the overlay ---- */
+
+void reader_want(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
+                 struct reader_wait *wait)
+{
+    struct fetch *fetch = fetch_find(reader, cf, key, hash);
+    if (fetch && fetch->is_done) { /* who asks was not content with it */
+        fetch_free(fetch);
+        fetch = NULL;
+    }
+    wait_for(wait, fetch ? fetch : fetch_begin(reader, cf, key, hash));
+}
+
+void reader_keep(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash, int result,
+                 const struct slice *value)
+{
+    struct fetch *fetch = fetch_new(reader, cf, key, hash);
+    fetch->is_done = true;
+    fetch->result = result;
+    if (result == OK)
+        fetch->value = *value;
+    keep(reader, fetch);
+}
+
+int reader_look(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
+                struct slice *value)
+{
+    const struct fetch *fetch = fetch_find(reader, cf, key, hash);
+    if (!fetch || !fetch->is_done)
+        return ERR_COLD;
+    if (fetch->result == OK)
+        *value = (struct slice){fetch->value.data, fetch->value.len, NULL};
+    return fetch->result;
+}
+
+bool reader_has(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
+                struct reader_wait *wait)
+{
+    struct fetch *fetch = fetch_find(reader, cf, key, hash);
+    if (fetch)
+        wait_for(wait, fetch);
+    return fetch != NULL;
+}
+
+void reader_forget(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash)
+{
+    struct fetch *fetch = fetch_find(reader, cf, key, hash);
+    if (fetch && fetch->is_done)
+        fetch_free(fetch);
+    else if (fetch)
+        fetch->is_stale = true;
+}
+
+void reader_forget_all(struct reader *reader)
+{
+    for (size_t i = 0; i < BUCKETS; i++) {
+        struct fetch *next;
+        for (struct fetch *fetch = reader->buckets[i]; fetch; fetch = next) {
+            next = fetch->next;
+            fetch->is_stale = true;
+            if (fetch->is_done)
+                fetch_free(fetch);
+        }
+    }
+}
+
+bool reader_is_full(const struct reader *reader)
+{
+    return reader->under_way >= UNDER_WAY_MAX;
+}
+
+bool reader_is_empty(const struct reader *reader)
+{
+    return reader->under_way + reader->kept_count == 0;
+}
+
+void reader_note_blocking(struct reader *reader)
+{
+    reader->figures.blocking++;
+    reader->cold_ms = loop_mono_ms(reader->loop);
+}
+
+bool reader_was_cold(const struct reader *reader)
+{
+    return reader->cold_ms && loop_mono_ms(reader->loop) - reader->cold_ms < COLD_MS;
+}
+
+struct reader_figures reader_figures(const struct reader *reader)
+{
+    return reader->figures;
+}
+
+struct pace_latency *reader_latency(struct reader *reader, uint64_t target_us)
+{
+    reader->target_us = target_us;
+    return &reader->latency;
+}
+
+struct worker *reader_worker(struct reader *reader)
+{
+    return reader->worker;
+}
+
+struct list *reader_feeds(struct reader *reader)
+{
+    return &reader->feeds;
+}
+
+bool reader_has_feeds(const struct reader *reader)
+{
+    return !list_empty(&reader->feeds);
+}
+
+/* ---- life ---- */
+
+struct reader *reader_new(struct loop *loop, struct worker_pool *pool, struct store *store)
+{
+    struct reader *reader = calloc(1, sizeof *reader);
+    CHECK(reader);
+    reader->worker = worker_new_in(loop, pool);
+    reader->loop = loop;
+    reader->store = store;
+    list_init(&reader->kept);
+    list_init(&reader->ranges);
+    list_init(&reader->feeds);
+    return reader;
+}
+
+void reader_free(struct reader *reader)
+{
+    if (!reader)
+        return;
+    worker_free(reader->worker);
+    while (!list_empty(&reader->ranges)) /* the loop died before they came back */
+        range_free(container_of(reader->ranges.next, struct range_fetch, link));
+    while (!list_empty(&reader->feeds))
+        row_feed_bury(reader->feeds.next);
+    for (size_t i = 0; i < BUCKETS; i++) {
+        struct fetch *next;
+        for (struct fetch *fetch = reader->buckets[i]; fetch; fetch = next) {
+            next = fetch->next;
+            fetch_free(fetch);
+        }
+    }
+    free(reader);
+}

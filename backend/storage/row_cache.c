@@ -1,0 +1,256 @@
+/*
+ * row_cache.c - a hash of places in a circular log.
+ *
+ * A place is counted in 8 bytes since the cache was empty, and never goes back; its row lies at the place modulo
+ * the log's size, and is there as long as the log's end is less than that size ahead. So forgetting costs
+ * nothing: a place that is too far behind is simply not followed.
+ *
+ * Between two turns at most a quarter of the log is written, and what is read is in the newer half, or was
+ * moved to the end: so a borrowed value is not written over.
+ */
+#include "backend/storage/row_cache.h"
+
+#include "shared/check.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum {
+    UNIT = 8,         /* bytes of one step of a place */
+    BUCKET_SLOTS = 8, /* a cache line */
+    BUCKET_MARKS = 4, /* of rows read once, for each bucket */
+    ROW_BYTES = 80,   /* of a small row: decides how many slots there are */
+    ROW_BYTES_MAX = 16 * 1024,
+    LOG_BYTES_MIN = 8 * ROW_BYTES_MAX,
+    PLACE_BITS = 48,
+};
+
+#define PLACE_MAX ((UINT64_C(1) << PLACE_BITS) - 1)
+
+struct log_row {
+    uint32_t value_len;
+    uint16_t key_len;
+    uint16_t cf;
+    char bytes[]; /* key, value */
+};
+
+struct bucket {
+    uint64_t slots[BUCKET_SLOTS]; /* tag above PLACE_BITS bits of place; 0: free */
+};
+
+struct row_cache {
+    struct bucket *buckets;
+    size_t bucket_count; /* a power of two */
+    uint16_t *marks;     /* tags: BUCKET_MARKS for each bucket, the newest first */
+    char *log;
+    uint64_t log_units;
+    uint64_t end;  /* place of the next row */
+    uint64_t room; /* units that may be written before the next turn */
+    uint64_t hits, misses;
+};
+
+/* Zeroed, and memory only when it is used. Places are visited at random: few big pages are found faster. */
+static void *map_bytes(size_t size)
+{
+    void *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(bytes != MAP_FAILED);
+    (void)madvise(bytes, size, MADV_HUGEPAGE);
+    return bytes;
+}
+
+static size_t marks_bytes(size_t buckets)
+{
+    return buckets * BUCKET_MARKS * sizeof(uint16_t);
+}
+
+struct row_cache *row_cache_new(size_t bytes)
+{
+    struct row_cache *cache = calloc(1, sizeof *cache);
+    CHECK(cache);
+    cache->bucket_count = 1;
+    while (cache->bucket_count * BUCKET_SLOTS * ROW_BYTES < bytes)
+        cache->bucket_count *= 2;
+    size_t index_bytes = cache->bucket_count * (sizeof(struct bucket) + marks_bytes(1));
+    cache->log_units =
+        (bytes < index_bytes + LOG_BYTES_MIN ? LOG_BYTES_MIN : bytes - index_bytes) / UNIT;
+    cache->buckets = map_bytes(cache->bucket_count * sizeof(struct bucket));
+    cache->marks = map_bytes(marks_bytes(cache->bucket_count));
+    cache->log = map_bytes(cache->log_units * UNIT);
+    row_cache_clear(cache);
+    return cache;
+}
+
+void row_cache_free(struct row_cache *cache)
+{
+    if (!cache)
+        return;
+    (void)munmap(cache->buckets, cache->bucket_count * sizeof(struct bucket));
+    (void)munmap(cache->marks, marks_bytes(cache->bucket_count));
+    (void)munmap(cache->log, cache->log_units * UNIT);
+    free(cache);
+}
+
+void row_cache_clear(struct row_cache *cache)
+{
+    memset(cache->buckets, 0, cache->bucket_count * sizeof(struct bucket));
+    cache->end = cache->log_units; /* so that place 0, a free slot, is too far behind */
+    cache->room = cache->log_units / 4;
+}
+
+void row_cache_turn(struct row_cache *cache)
+{
+    cache->room = cache->log_units / 4;
+    if (cache->end > PLACE_MAX - cache->log_units)
+        row_cache_clear(cache);
+}
+
+static uint64_t units_of(size_t key_len, size_t value_len)
+{
+    return (sizeof(struct log_row) + key_len + value_len + UNIT - 1) / UNIT;
+}
+
+static struct log_row *row_at(const struct row_cache *cache, uint64_t place)
+{
+    return (struct log_row *)(cache->log + place % cache->log_units * UNIT);
+}
+
+static struct bucket *bucket_of(const struct row_cache *cache, uint64_t hash)
+{
+    return &cache->buckets[hash & (cache->bucket_count - 1)];
+}
+
+static bool is_live(const struct row_cache *cache, uint64_t place)
+{
+    return place + cache->log_units > cache->end;
+}
+
+/* The slot of a row, or NULL. */
+static uint64_t *find(const struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash)
+{
+    struct bucket *bucket = bucket_of(cache, hash);
+    for (int i = 0; i < BUCKET_SLOTS; i++) {
+        uint64_t place = bucket->slots[i] & PLACE_MAX;
+        if ((bucket->slots[i] ^ hash) >> PLACE_BITS || !is_live(cache, place))
+            continue;
+        const struct log_row *row = row_at(cache, place);
+        if (row->cf == cf && row->key_len == key.len && memcmp(row->bytes, key.data, key.len) == 0)
+            return &bucket->slots[i];
+    }
+    return NULL;
+}
+
+/* The slot to use for a new row: the one with the oldest place. */
+static uint64_t *oldest_slot(const struct row_cache *cache, uint64_t hash)
+{
+    uint64_t *slots = bucket_of(cache, hash)->slots;
+    int oldest = 0;
+    for (int i = 1; i < BUCKET_SLOTS; i++)
+        if ((slots[i] & PLACE_MAX) < (slots[oldest] & PLACE_MAX))
+            oldest = i;
+    return &slots[oldest];
+}
+
+/* Room for a row at the log's end, in one piece. NULL: there is none before the next turn. */
+static struct log_row *append(struct row_cache *cache, uint64_t units, uint64_t *place)
+{
+    uint64_t rest = cache->log_units - cache->end % cache->log_units;
+    uint64_t skip = rest < units ? rest : 0;
+    if (skip + units > cache->room)
+        return NULL;
+    cache->room -= skip + units;
+    *place = cache->end + skip;
+    cache->end = *place + units;
+    return row_at(cache, *place);
+}
+
+static void set_slot(uint64_t *slot, uint64_t hash, uint64_t place)
+{
+    *slot = (hash & ~PLACE_MAX) | place;
+}
+
+/* A row in the older half moves to the end. */
+static struct log_row *refresh(struct row_cache *cache, uint64_t *slot, uint64_t hash)
+{
+    uint64_t place = *slot & PLACE_MAX;
+    struct log_row *row = row_at(cache, place);
+    if (place + cache->log_units / 2 > cache->end)
+        return row;
+    uint64_t units = units_of(row->key_len, row->value_len);
+    struct log_row *newer = append(cache, units, &place);
+    if (!newer)
+        return NULL;
+    memmove(newer, row, units * UNIT); /* the oldest row of all may lie right there */
+    set_slot(slot, hash, place);
+    return newer;
+}
+
+bool row_cache_get(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
+                   struct bytes *value)
+{
+    uint64_t *slot = find(cache, cf, key, hash);
+    const struct log_row *row = slot ? refresh(cache, slot, hash) : NULL;
+    if (!row) {
+        cache->misses++;
+        return false;
+    }
+    cache->hits++;
+    *value = (struct bytes){row->bytes + row->key_len, row->value_len};
+    return true;
+}
+
+void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
+                   struct bytes value)
+{
+    uint64_t *slot = find(cache, cf, key, hash);
+    uint64_t units = units_of(key.len, value.len);
+    struct log_row *row = slot ? row_at(cache, *slot & PLACE_MAX) : NULL;
+    if (!row || row->value_len != value.len) {
+        uint64_t place;
+        row = units * UNIT <= ROW_BYTES_MAX ? append(cache, units, &place) : NULL;
+        if (row) {
+            *row = (struct log_row){(uint32_t)value.len, (uint16_t)key.len, (uint16_t)cf};
+            memcpy(row->bytes, key.data, key.len);
+            set_slot(slot ? slot : oldest_slot(cache, hash), hash, place);
+        } else if (slot) {
+            *slot = 0;
+        }
+    }
+    if (row && value.len)
+        memcpy(row->bytes + row->key_len, value.data, value.len);
+}
+
+/* Was the row marked lately? Marks it. */
+static bool mark(struct row_cache *cache, uint64_t hash)
+{
+    uint16_t *marks = &cache->marks[(hash & (cache->bucket_count - 1)) * BUCKET_MARKS];
+    uint16_t tag = (uint16_t)(hash >> PLACE_BITS);
+    for (int i = 0; i < BUCKET_MARKS; i++)
+        if (marks[i] == tag)
+            return true;
+    memmove(marks + 1, marks, (BUCKET_MARKS - 1) * sizeof *marks);
+    marks[0] = tag;
+    return false;
+}
+
+void row_cache_offer(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
+                     struct bytes value)
+{
+    bool is_full = cache->end >= 2 * cache->log_units;
+    if (!is_full || mark(cache, hash))
+        row_cache_put(cache, cf, key, hash, value);
+}
+
+void row_cache_remove(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash)
+{
+    uint64_t *slot = find(cache, cf, key, hash);
+    if (slot)
+        *slot = 0;
+}
+
+void row_cache_figures(const struct row_cache *cache, struct row_cache_figures *figures)
+{
+    uint64_t units = cache->end - cache->log_units;
+    figures->hits = cache->hits;
+    figures->misses = cache->misses;
+    figures->bytes = (units < cache->log_units ? units : cache->log_units) * UNIT;
+}

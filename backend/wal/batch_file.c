@@ -1,0 +1,322 @@
+#include "backend/wal/batch_file.h"
+
+#include "shared/byte_order.h"
+#include "shared/check.h"
+#include "shared/error.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+enum {
+    INDEX_DIGITS = 20,
+    READ_BYTES = 1 << 20,
+    RESERVE_BYTES = 4 << 20,
+    ZERO_BYTES = 256 << 10,
+    LENGTH_AT = 0,
+    CHECKSUM_AT = 4,
+    INDEX_AT = 12,
+    DURABLE_AT = 20,
+    HEADER_BYTES = 28,
+    LATER_TRIES = 16, /* values may be made to look like records: so many are read, not all */
+};
+
+static const char suffix[] = ".batches";
+static const char suffix_new[] = ".batches.new";
+static const char first_line[] = "scree batches 1\n";
+enum { LINE_BYTES = sizeof first_line - 1, FORMAT_AT = LINE_BYTES - 2 };
+
+int batch_file_failure(const char *path, char *error, size_t size)
+{
+    int cause = errno;
+    (void)snprintf(error, size, "%s: %s", path, strerror(cause));
+    return cause == ENOSPC || cause == EDQUOT ? ERR_DISK_FULL : ERR_STORE;
+}
+
+/* ---- names ---- */
+
+static void make_path(char *path, const char *dir, uint64_t first, const char *end)
+{
+    int len = snprintf(path, PATH_MAX, "%s/%0*" PRIu64 "%s", dir, INDEX_DIGITS, first, end);
+    CHECK(len > 0 && len < PATH_MAX);
+}
+
+void batch_file_path(char *path, const char *dir, uint64_t first)
+{
+    make_path(path, dir, first, suffix);
+}
+
+bool batch_file_name(const char *name, uint64_t *first, bool *is_new)
+{
+    uint64_t number = 0;
+    for (int i = 0; i < INDEX_DIGITS; i++) {
+        if (!isdigit((unsigned char)name[i]) || number > INT64_MAX / 10 - 1)
+            return false;
+        number = number * 10 + (uint64_t)(name[i] - '0');
+    }
+    *first = number;
+    *is_new = strcmp(name + INDEX_DIGITS, suffix_new) == 0;
+    return number > 0 && (*is_new || strcmp(name + INDEX_DIGITS, suffix) == 0);
+}
+
+bool batch_file_format_known(int fd)
+{
+    char line[LINE_BYTES];
+    if (pread(fd, line, LINE_BYTES, 0) != LINE_BYTES || line[LINE_BYTES - 1] != '\n')
+        return true;
+    return memcmp(line, first_line, FORMAT_AT) != 0 || line[FORMAT_AT] <= first_line[FORMAT_AT];
+}
+
+/* ---- written ---- */
+
+struct batch_file *batch_file_new(uint64_t first)
+{
+    struct batch_file *file = calloc(1, sizeof *file);
+    CHECK(file);
+    CHECK(first > 0);
+    *file = (struct batch_file){.first = first, .last = first - 1, .fd = -1};
+    list_init(&file->node);
+    return file;
+}
+
+void batch_file_close(struct batch_file *file)
+{
+    if (file->fd >= 0)
+        (void)close(file->fd);
+    file->fd = -1;
+}
+
+void batch_file_free(struct batch_file *file)
+{
+    batch_file_close(file);
+    free(file);
+}
+
+static bool write_all(int fd, struct iovec *part, int count, uint64_t at)
+{
+    while (count) {
+        ssize_t put = pwritev(fd, part, count, (off_t)at);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put == 0)
+            errno = EIO;
+        if (put <= 0)
+            return false;
+        at += (uint64_t)put;
+        for (; count && (size_t)put >= part->iov_len; part++, count--)
+            put -= (ssize_t)part->iov_len;
+        if (count) {
+            part->iov_base = (char *)part->iov_base + put;
+            part->iov_len -= (size_t)put;
+        }
+    }
+    return true;
+}
+
+int batch_file_make(struct batch_file *file, const char *dir, char *error, size_t size)
+{
+    char path[PATH_MAX];
+    make_path(path, dir, file->first, suffix_new);
+    CHECK(file->fd < 0);
+    if (unlink(path) != 0 && errno != ENOENT)
+        return batch_file_failure(path, error, size);
+    file->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+    struct iovec line = {(char *)(uintptr_t)first_line, LINE_BYTES};
+    if (file->fd < 0 || !write_all(file->fd, &line, 1, 0)) {
+        int failure = batch_file_failure(path, error, size);
+        batch_file_discard(file, dir);
+        return failure;
+    }
+    file->bytes = LINE_BYTES;
+    return OK;
+}
+
+int batch_file_publish(struct batch_file *file, const char *dir, char *error, size_t size)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+    make_path(from, dir, file->first, suffix_new);
+    make_path(to, dir, file->first, suffix);
+    if (rename(from, to) == 0)
+        return OK;
+    int failure = batch_file_failure(to, error, size);
+    batch_file_discard(file, dir);
+    return failure;
+}
+
+void batch_file_discard(struct batch_file *file, const char *dir)
+{
+    char path[PATH_MAX];
+    make_path(path, dir, file->first, suffix_new);
+    (void)unlink(path);
+}
+
+uint64_t batch_file_record_bytes(size_t batch_len)
+{
+    return HEADER_BYTES + (uint64_t)batch_len;
+}
+
+void batch_file_reserve(struct batch_file *file, size_t batch_len, uint64_t limit)
+{
+    uint64_t end = file->bytes + batch_file_record_bytes(batch_len);
+    if (end <= file->reserved)
+        return;
+    file->reserved = end + RESERVE_BYTES < limit ? end + RESERVE_BYTES : limit;
+    if (file->reserved > end)
+        (void)!fallocate(file->fd, FALLOC_FL_KEEP_SIZE, (off_t)file->bytes,
+                         (off_t)(file->reserved - file->bytes));
+}
+
+void batch_file_zero_ahead(struct batch_file *file, size_t batch_len, uint64_t limit)
+{
+    static char zeros[ZERO_BYTES]; /* never written: no memory */
+    uint64_t end = file->bytes + batch_file_record_bytes(batch_len);
+    if (end <= file->zeroed || end >= limit || batch_len > ZERO_BYTES)
+        return;
+    size_t len = limit - end < ZERO_BYTES ? (size_t)(limit - end) : ZERO_BYTES;
+    struct iovec part = {zeros, len};
+    file->zeroed = end + len;
+    (void)write_all(file->fd, &part, 1, end);
+}
+
+static uint64_t checksum(uint64_t index, uint64_t durable, struct bytes batch)
+{
+    char head[20];
+    put_le32(head, (uint32_t)batch.len);
+    put_le64(head + 4, index);
+    put_le64(head + 12, durable);
+    return XXH3_64bits_withSeed(batch.data, batch.len, XXH3_64bits(head, sizeof head));
+}
+
+bool batch_file_write(struct batch_file *file, uint64_t index, uint64_t durable, struct bytes batch)
+{
+    char header[HEADER_BYTES];
+    CHECK(index == file->last + 1);
+    CHECK(batch.len <= BATCH_BYTES_MAX);
+    put_le32(header + LENGTH_AT, (uint32_t)batch.len);
+    put_le64(header + CHECKSUM_AT, checksum(index, durable, batch));
+    put_le64(header + INDEX_AT, index);
+    put_le64(header + DURABLE_AT, durable);
+    struct iovec parts[2] = {{header, HEADER_BYTES}, {(char *)(uintptr_t)batch.data, batch.len}};
+    return write_all(file->fd, parts, 2, file->bytes);
+}
+
+void batch_file_extend(struct batch_file *file, size_t batch_len)
+{
+    file->last++;
+    file->bytes += batch_file_record_bytes(batch_len);
+}
+
+void batch_file_cut(struct batch_file *file)
+{
+    (void)!ftruncate(file->fd, (off_t)file->bytes);
+    file->reserved = file->zeroed = 0;
+}
+
+/* ---- read ---- */
+
+void batch_reader_init(struct batch_reader *reader)
+{
+    *reader = (struct batch_reader){.fd = -1};
+}
+
+void batch_reader_fini(struct batch_reader *reader)
+{
+    free(reader->buf);
+}
+
+void batch_reader_begin(struct batch_reader *reader, int fd, uint64_t limit)
+{
+    reader->fd = fd;
+    reader->at = LINE_BYTES;
+    reader->limit = limit;
+    reader->begin = reader->end = 0;
+}
+
+/* The next `len` bytes are in memory; the file has them if it did not become shorter. */
+static enum batch_read fill(struct batch_reader *reader, size_t len)
+{
+    size_t has = reader->end - reader->begin;
+    if (has >= len)
+        return BATCH_READ;
+    if (has)
+        memmove(reader->buf, reader->buf + reader->begin, has);
+    reader->begin = 0;
+    reader->end = has;
+    uint64_t left = reader->limit - reader->at;
+    size_t room = left < READ_BYTES ? (size_t)left : READ_BYTES;
+    if (room < len)
+        room = len;
+    if (reader->room < room) {
+        reader->room = room;
+        reader->buf = realloc(reader->buf, reader->room);
+        CHECK(reader->buf);
+    }
+    while (reader->end < len) {
+        ssize_t got = pread(reader->fd, reader->buf + reader->end, reader->room - reader->end,
+                            (off_t)(reader->at + reader->end));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return got < 0 ? BATCH_READ_FAILED : BATCH_READ_END;
+        reader->end += (size_t)got;
+    }
+    return BATCH_READ;
+}
+
+enum batch_read batch_reader_next(struct batch_reader *reader, uint64_t index, struct bytes *batch)
+{
+    if (reader->limit < HEADER_BYTES || reader->at > reader->limit - HEADER_BYTES)
+        return BATCH_READ_END;
+    enum batch_read result = fill(reader, HEADER_BYTES);
+    if (result != BATCH_READ)
+        return result;
+    const char *header = reader->buf + reader->begin;
+    size_t len = get_le32(header + LENGTH_AT);
+    uint64_t left = reader->limit - reader->at - HEADER_BYTES;
+    if (len > BATCH_BYTES_MAX || len > left || get_le64(header + INDEX_AT) != index)
+        return BATCH_READ_END;
+    result = fill(reader, HEADER_BYTES + len);
+    if (result != BATCH_READ)
+        return result;
+    header = reader->buf + reader->begin;
+    *batch = (struct bytes){header + HEADER_BYTES, len};
+    reader->durable = get_le64(header + DURABLE_AT);
+    if (get_le64(header + CHECKSUM_AT) != checksum(index, reader->durable, *batch))
+        return BATCH_READ_END;
+    reader->begin += HEADER_BYTES + len;
+    reader->at += HEADER_BYTES + len;
+    return BATCH_READ;
+}
+
+void batch_reader_later(struct batch_reader *reader, uint64_t index, struct batch_later *later)
+{
+    struct bytes batch;
+    uint64_t end = index + reader->limit / HEADER_BYTES + 1;
+    int tries = 0;
+    *later = (struct batch_later){0};
+    for (; reader->at + HEADER_BYTES <= reader->limit; reader->at++, reader->begin++) {
+        if (fill(reader, HEADER_BYTES) != BATCH_READ)
+            return;
+        uint64_t found = get_le64(reader->buf + reader->begin + INDEX_AT);
+        if (found <= index || found >= end)
+            continue;
+        if (batch_reader_next(reader, found, &batch) == BATCH_READ) {
+            later->first = later->first ? later->first : found;
+            if (reader->durable > index && !later->was_durable)
+                later->was_durable = found;
+            later->count++;
+            later->end = reader->at;
+            reader->at--; /* the next record begins where this one ends */
+            reader->begin--;
+        } else if (tries++ == LATER_TRIES) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,370 @@
+/*
+ * local_admin.c - the admin port of the proxy: /metrics, /healthz, /readyz, /readyz/any, /shards, /config.
+ *
+ * Requests are served on the HTTP thread. It reads atomics and a snapshot of its own, which the main thread
+ * replaces (local_admin_publish); the mutex guards only the pointer. Readiness asks every shard with a PING over
+ * hiredis, at most once per upstream-health-interval.
+ */
+#include "proxy/admin.h"
+#include "proxy/local/local.h"
+#include "proxy/proxy.h"
+#include "proxy/status/status.h"
+#include "proxy/upstream/probe.h"
+#include "shared/clock.h"
+#include "shared/json_writer.h"
+#include "shared/log.h"
+#include "shared/metric_text.h"
+#include "shared/metrics.h"
+#include "shared/net/http_route.h"
+
+#include <hiredis/hiredis.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    PROBE_TIMEOUT_US = 300 * 1000,
+    PROBES_TIMEOUT_US = 3000 * 1000, /* of all shards: what is left is asked the next time */
+    HEALTH_MAX = 1024,
+};
+
+struct admin {
+    struct proxy *proxy;
+    struct http_server *http;
+    pthread_mutex_t mutex;
+    struct proxy_snapshot *snapshot; /* guarded by mutex */
+
+    /* on the HTTP thread */
+    uint64_t probed_us;     /* when shards were asked last; 0: never */
+    bool is_up[HEALTH_MAX]; /* by shard index of the map they were asked with */
+    uint64_t probed_epoch;
+    size_t probe_next; /* where the next round begins */
+};
+
+static struct proxy_snapshot *admin_snapshot(struct admin *admin)
+{
+    CHECK(pthread_mutex_lock(&admin->mutex) == 0);
+    struct proxy_snapshot *snapshot = snapshot_ref(admin->snapshot);
+    CHECK(pthread_mutex_unlock(&admin->mutex) == 0);
+    return snapshot;
+}
+
+void local_admin_publish(struct proxy *proxy)
+{
+    struct admin *admin = proxy->admin;
+    if (!admin)
+        return;
+    struct proxy_snapshot *snapshot = snapshot_ref(proxy->snapshot);
+    CHECK(pthread_mutex_lock(&admin->mutex) == 0);
+    struct proxy_snapshot *old = admin->snapshot;
+    admin->snapshot = snapshot;
+    CHECK(pthread_mutex_unlock(&admin->mutex) == 0);
+    snapshot_unref(old);
+}
+
+/* ---- probing ---- */
+
+static redisContext *connect_to(const char *address)
+{
+    const struct timeval timeout = {.tv_usec = PROBE_TIMEOUT_US};
+    static const char UNIX[] = "unix:";
+    char host[256];
+    const char *colon = strrchr(address, ':');
+    if (strncmp(address, UNIX, sizeof UNIX - 1) == 0)
+        return redisConnectUnixWithTimeout(address + sizeof UNIX - 1, timeout);
+    if (!colon || (size_t)(colon - address) >= sizeof host)
+        return NULL;
+    bool is_v6 = address[0] == '[';
+    (void)snprintf(host, sizeof host, "%.*s", (int)(colon - address) - 2 * is_v6, address + is_v6);
+    return redisConnectWithTimeout(host, (int)strtol(colon + 1, NULL, 10), timeout);
+}
+
+/* Does something that speaks RESP (by TLS, where `tls` is given) answer there? An error such as NOAUTH counts as
+ * well. */
+static bool probe(const char *address, struct tls_context *tls)
+{
+    const struct timeval timeout = {.tv_usec = PROBE_TIMEOUT_US};
+    redisContext *context = connect_to(address);
+    bool is_good = context && !context->err && redisSetTimeout(context, timeout) == REDIS_OK;
+    bool is_up = false;
+    if (is_good && tls && context->connection_type == REDIS_CONN_TCP) {
+        is_up = probe_tls(context->fd, tls, context->tcp.host, address);
+    } else if (is_good) {
+        redisReply *reply = redisCommand(context, "PING");
+        is_up = reply != NULL;
+        freeReplyObject(reply);
+    }
+    if (context)
+        redisFree(context);
+    return is_up;
+}
+
+static void probe_all(struct admin *admin, const struct proxy_snapshot *snapshot)
+{
+    uint64_t now_us = clock_mono_us();
+    uint64_t interval_us = snapshot->config.upstream_health_interval_ms * 1000;
+    const struct shard_map *map = snapshot->map;
+    if (admin->probed_us && admin->probed_epoch == map->epoch &&
+        now_us - admin->probed_us < interval_us)
+        return;
+    size_t count = map->shard_count < HEALTH_MAX ? map->shard_count : HEALTH_MAX;
+    for (size_t i = 0; i < count && clock_mono_us() - now_us < PROBES_TIMEOUT_US; i++) {
+        size_t at = admin->probe_next++ % count;
+        admin->is_up[at] = map->shards[at].address_count &&
+                           probe(map->shards[at].addresses[0], snapshot->upstream_tls);
+    }
+    admin->probed_us = now_us;
+    admin->probed_epoch = map->epoch;
+}
+
+/* ---- pages ---- */
+
+/* At memory-limit the proxy reads from no client, so new clients are better served by another one. */
+static bool is_full(const struct proxy *proxy)
+{
+    return atomic_load(&proxy->workers_full) > 0;
+}
+
+/* Ready: every shard answers, or any_suffices, so that one shard's failure takes no proxy out of service. */
+static void reply_readyz(const struct admin_visit *visit, bool any_suffices,
+                         struct http_reply *reply)
+{
+    struct admin *admin = visit->admin;
+    const struct proxy_snapshot *snapshot = visit->snapshot;
+    const struct shard_map *map = snapshot->map;
+    if (atomic_load(&admin->proxy->is_stopping)) {
+        reply->status = 503;
+        out_printf(&reply->body, "stopping\n");
+        return;
+    }
+    if (is_full(admin->proxy)) {
+        reply->status = 503;
+        out_printf(&reply->body, "memory-limit is reached: no client is read from\n");
+    }
+    probe_all(admin, snapshot);
+    size_t up = 0;
+    size_t down = 0;
+    for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++) {
+        if (!map->shards[i].slot_count)
+            continue;
+        if (admin->is_up[i]) {
+            up++;
+            continue;
+        }
+        down++;
+        out_printf(&reply->body, "shard %s does not answer\n", map->shards[i].name);
+    }
+    if (any_suffices ? up == 0 : down > 0)
+        reply->status = 503;
+    if (reply->status == 200)
+        out_printf(&reply->body, "ready\n");
+}
+
+void admin_print_health(const struct admin_visit *visit, struct out *out)
+{
+    static const char NAME[] = "scree_proxy_shard_up";
+    const struct shard_map *map = visit->snapshot->map;
+    bool is_ready = !atomic_load(&visit->proxy->is_stopping) && !is_full(visit->proxy);
+    probe_all(visit->admin, visit->snapshot);
+    metric_head(out, NAME, "gauge", "1: the shard answered when it was asked last.");
+    for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++) {
+        char labels[METRIC_LABELS_MAX] = "";
+        metric_label(labels, "shard", bytes_of(map->shards[i].name));
+        metric_number(out, NAME, labels, visit->admin->is_up[i]);
+        is_ready &= visit->admin->is_up[i] || !map->shards[i].slot_count;
+    }
+    metric_gauge(out, "scree_proxy_ready", "1: /readyz says yes.", is_ready);
+}
+
+/* Runs print into the reply's body. */
+static void reply_printed(struct http_reply *reply, void (*print)(const void *what, FILE *to),
+                          const void *what)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *to = open_memstream(&text, &len);
+    CHECK(to);
+    print(what, to);
+    CHECK(fclose(to) == 0);
+    out_write(&reply->body, text, len);
+    free(text);
+}
+
+/* "0-5460 7000" */
+static void write_slots(const struct shard_map *map, size_t shard, struct json_writer *json)
+{
+    struct out out;
+    unsigned slot = 0;
+    unsigned first;
+    unsigned last;
+    out_init(&out);
+    while (shard_map_next_range(map, (int)shard, &slot, &first, &last))
+        if (first == last)
+            out_printf(&out, "%s%u", out.bytes ? " " : "", first);
+        else
+            out_printf(&out, "%s%u-%u", out.bytes ? " " : "", first, last);
+    char *text = calloc(1, out.bytes + 1);
+    CHECK(text);
+    out_copy(&out, text);
+    json_put_text(json, "slots", text);
+    out_clear(&out);
+    free(text);
+}
+
+/* What the workers have counted of it. */
+static void write_counts(const struct admin_visit *visit, const char *name,
+                         struct json_writer *json)
+{
+    struct shard_counts counts;
+    proxy_measures_shard(&visit->proxy->measures, bytes_of(name), &counts);
+    json_put_uint(json, "replies", counts.replies);
+    json_put_double(json, "mean_latency_seconds", counts.mean_seconds);
+    json_put_double(json, "p99_latency_seconds", counts.p99_seconds);
+    json_put_uint(json, "in_flight", counts.in_flight);
+    json_put_uint(json, "queue_bytes", counts.queue_bytes);
+    json_put_uint(json, "connections", counts.connections);
+    json_put_uint(json, "failures", counts.failures);
+}
+
+/* The configuration in force; secrets are not shown. */
+static void print_config(const void *config, FILE *to)
+{
+    struct proxy_config shown;
+    char error[RELOAD_TEXT_MAX];
+    size_t cursor = 0;
+    const struct option *option;
+    config_copy(&shown.head, &((const struct proxy_config *)config)->head);
+    while ((option = config_next(&shown.head, BYTES("*"), &cursor))) {
+        char buffer[OPTION_TEXT_MAX];
+        if (strcmp(option->unit, "password") == 0 && config_get(&shown.head, option, buffer).len)
+            CHECK(config_set(&shown.head, option, BYTES("(hidden)"), error, sizeof error));
+    }
+    for (size_t i = 0; i < shown.namespace_count; i++)
+        if (*shown.namespaces[i].token) {
+            free(shown.namespaces[i].token);
+            shown.namespaces[i].token = strdup("(hidden)");
+        }
+    config_print(&shown.head, to);
+    config_fini(&shown.head);
+}
+
+/* ---- routes ---- */
+
+static void answer_healthz(void *visit, struct http_reply *reply)
+{
+    (void)visit;
+    out_printf(&reply->body, "ok\n");
+}
+
+static void answer_readyz(void *visit, struct http_reply *reply)
+{
+    reply_readyz(visit, false, reply);
+}
+
+static void answer_readyz_any(void *visit, struct http_reply *reply)
+{
+    reply_readyz(visit, true, reply);
+}
+
+static void answer_shards(void *visit, struct http_reply *reply)
+{
+    const struct admin_visit *own = visit;
+    const struct shard_map *map = own->snapshot->map;
+    struct json_writer json;
+    probe_all(own->admin, own->snapshot);
+    json_writer_init(&json, &reply->body);
+    json_put_object(&json, NULL);
+    json_put_uint(&json, "epoch", map->epoch);
+    json_put_list(&json, "shards");
+    for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++) {
+        json_put_object(&json, NULL);
+        json_put_text(&json, "name", map->shards[i].name);
+        json_put_text(&json, "address", map->shards[i].addresses[0]);
+        write_slots(map, i, &json);
+        json_put_text(&json, "state", own->admin->is_up[i] ? "up" : "down");
+        write_counts(own, map->shards[i].name, &json);
+        json_put_end(&json);
+    }
+    json_put_end(&json);
+    json_put_end(&json);
+    json_writer_fini(&json);
+    out_printf(&reply->body, "\n");
+}
+
+static void answer_config(void *visit, struct http_reply *reply)
+{
+    reply_printed(reply, print_config, &((const struct admin_visit *)visit)->snapshot->config);
+}
+
+static void answer_status(void *visit, struct http_reply *reply)
+{
+    const struct admin_visit *own = visit;
+    status_answer(atomic_load(&own->proxy->status), own->snapshot, own->path, reply);
+}
+
+/* One row a page; their `visit` is a struct admin_visit. */
+static const struct http_route routes[] = {
+    {"/healthz", HTTP_HEALTH, HTTP_TEXT, answer_healthz},
+    {"/readyz", HTTP_HEALTH, HTTP_TEXT, answer_readyz},
+    {"/readyz/any", HTTP_HEALTH, HTTP_TEXT, answer_readyz_any},
+    {"/metrics", HTTP_DATA, HTTP_METRICS, proxy_measures_print},
+    {"/shards", HTTP_DATA, HTTP_JSON, answer_shards},
+    {"/config", HTTP_DATA, HTTP_TEXT, answer_config},
+    {"/", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status/page.css", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status/page.js", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status/slots.js", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status/plots.js", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status/tables.js", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status/history.js", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status/text.js", HTTP_PAGE, HTTP_TEXT, answer_status},
+    {"/status.json", HTTP_DATA, HTTP_JSON, answer_status},
+    {"/status/self", HTTP_DATA, HTTP_TEXT, answer_status},
+};
+
+/* http_fn */
+static void on_request(void *owner, const struct http_request *request, struct http_reply *reply)
+{
+    struct admin *admin = owner;
+    struct proxy_snapshot *snapshot = admin_snapshot(admin);
+    struct admin_visit visit = {
+        .proxy = admin->proxy, .admin = admin, .snapshot = snapshot, .path = request->path};
+    struct http_gate gate = {snapshot->config.admin_token, snapshot->config.admin_hosts};
+    http_route(routes, sizeof routes / sizeof routes[0], gate, request, &visit, reply);
+    snapshot_unref(snapshot);
+}
+
+bool local_admin_start(struct proxy *proxy, char *error, size_t size)
+{
+    const char *address = proxy->snapshot->config.admin;
+    char reason[256];
+    if (!*address)
+        return true;
+    struct admin *admin = calloc(1, sizeof *admin);
+    CHECK(admin);
+    admin->proxy = proxy;
+    admin->snapshot = snapshot_ref(proxy->snapshot);
+    CHECK(pthread_mutex_init(&admin->mutex, NULL) == 0);
+    proxy->admin = admin;
+    admin->http = http_start(address, on_request, admin, reason, sizeof reason);
+    if (!admin->http) {
+        (void)snprintf(error, size, "admin %s: %s", address, reason);
+        local_admin_stop(proxy);
+        return false;
+    }
+    log_event(LOG_INFO, "admin", "port=%d", http_port(admin->http));
+    return true;
+}
+
+void local_admin_stop(struct proxy *proxy)
+{
+    struct admin *admin = proxy->admin;
+    if (!admin)
+        return;
+    proxy->admin = NULL;
+    http_stop(admin->http);
+    snapshot_unref(admin->snapshot);
+    (void)pthread_mutex_destroy(&admin->mutex);
+    free(admin);
+}

@@ -1,0 +1,185 @@
+/*
+ * local_auth.c - logins.
+ *
+ *   AUTH password          the namespace whose token it is; else the user "default": no namespace
+ *   AUTH user password     an ACL user: in the namespace that names it among its users, else in none
+ *   AUTH name token        namespace `name`, exact or by a pattern, as its own user
+ *   a bound listener       its namespace, without a login
+ *
+ * Where no password and no token is configured, everybody is welcome; as soon as there is one token, a client
+ * without a namespace needs a password, and while "default" has none there is no way in for it. The password of
+ * "default" is requirepass, or what the aclfile says.
+ */
+#include "proxy/local/local_auth.h"
+
+#include "proxy/audience.h"
+#include "proxy/local/local.h"
+#include "proxy/users.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+
+#include <stdlib.h>
+
+static bool has_tokens(const struct namespaces *namespaces)
+{
+    for (size_t i = 0; i < namespaces->count; i++)
+        if (*namespaces->items[i].token)
+            return true;
+    return false;
+}
+
+static const struct acl_user *default_user(const struct proxy_snapshot *snapshot)
+{
+    return acl_user_find(snapshot->users, BYTES("default"));
+}
+
+static bool needs_login(const struct proxy_snapshot *snapshot)
+{
+    const struct acl_user *user = default_user(snapshot);
+    return acl_user_needs_password(user) || !acl_user_is_enabled(user) ||
+           has_tokens(snapshot->namespaces);
+}
+
+/* The client is this ACL user (NULL: "default", or the namespace's own) at this place from now on. */
+static void enter(struct client *client, const struct bytes *user, struct bytes namespace,
+                  uint8_t db)
+{
+    struct client_session *session = &client->session;
+    char *name = user ? strndup(user->data, user->len) : NULL;
+    CHECK(name || !user);
+    free(session->user_name);
+    session->user_name = name;
+    client_move(client, namespace, db);
+    users_identify(client);
+    session->is_authenticated = true;
+}
+
+static bool login_default(struct client *client, struct bytes password)
+{
+    const struct proxy_snapshot *snapshot = client->worker->snapshot;
+    const struct acl_user *user = default_user(snapshot);
+    bool is_open = !acl_user_needs_password(user) && has_tokens(snapshot->namespaces);
+    if (is_open || !acl_user_accepts(user, password))
+        return false;
+    enter(client, NULL, (struct bytes){"", 0}, client->session.place->db);
+    return true;
+}
+
+static bool login_user(struct client *client, struct bytes name, struct bytes password)
+{
+    const struct proxy_snapshot *snapshot = client->worker->snapshot;
+    const struct acl_user *user = acl_user_find(snapshot->users, name);
+    struct namespace_match home;
+    if (bytes_equal(name, BYTES("default")))
+        return login_default(client, password);
+    if (!user || !acl_user_accepts(user, password))
+        return false;
+    if (namespaces_home(snapshot->namespaces, name, &home))
+        enter(client, &name, home.name, 0);
+    else
+        enter(client, &name, (struct bytes){"", 0}, client->session.place->db);
+    return true;
+}
+
+static bool login_token(struct client *client, const struct bytes *name, struct bytes token)
+{
+    const struct namespaces *namespaces = client->worker->snapshot->namespaces;
+    struct namespace_match match;
+    if (name ? !namespaces_login_as(namespaces, *name, token, &match)
+             : !namespaces_login(namespaces, token, &match))
+        return false;
+    enter(client, NULL, match.name, 0);
+    return true;
+}
+
+enum login local_login(struct client *client, struct bytes command, const struct bytes *user,
+                       struct bytes password)
+{
+    const struct proxy_snapshot *snapshot = client->worker->snapshot;
+    if (user ? login_user(client, *user, password) || login_token(client, user, password)
+             : login_token(client, NULL, password))
+        return LOGIN_OK;
+    if (!user && !acl_user_needs_password(default_user(snapshot)) &&
+        !has_tokens(snapshot->namespaces))
+        return LOGIN_NO_PASSWORD;
+    if (!user && login_default(client, password))
+        return LOGIN_OK;
+    users_note_login(client, user ? *user : BYTES("default"), command);
+    return LOGIN_WRONG;
+}
+
+void local_auth(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
+    if (argc > 3) {
+        reply_code(reply, ERR_SYNTAX);
+        return;
+    }
+    switch (local_login(client, argv[0], argc == 3 ? &argv[1] : NULL, argv[argc - 1])) {
+    case LOGIN_OK:
+        reply_ok(reply);
+        return;
+    case LOGIN_WRONG:
+        reply_code(reply, ERR_WRONGPASS);
+        return;
+    case LOGIN_NO_PASSWORD:
+        reply_error(
+            reply,
+            "ERR AUTH <password> called without any password configured for the default user. "
+            "Are you sure your configuration is correct?");
+    }
+}
+
+void local_welcome(struct client *client, struct bytes name)
+{
+    struct proxy_worker *worker = client->worker;
+    struct client_session *session = &client->session;
+    session->home = places_get(&worker->places, name, 0);
+    client_session_move(session, &worker->places, session->home);
+    users_identify(client);
+    session->is_authenticated = local_is_welcome(client);
+}
+
+bool local_is_welcome(const struct client *client)
+{
+    return client->session.home->name.len > 0 || !needs_login(client->worker->snapshot);
+}
+
+/* As every client of such an address must: it was let in on purpose. */
+static bool shows_certificate(const struct proxy_worker *worker, const struct stream *stream)
+{
+    return worker->snapshot->config.tls_auth_clients == TLS_CLIENTS_VERIFIED &&
+           stream_is_verified(stream);
+}
+
+bool local_is_protected(const struct proxy_worker *worker, const struct stream *stream,
+                        struct bytes name)
+{
+    const struct proxy_snapshot *snapshot = worker->snapshot;
+    return snapshot->config.protected_mode && name.len == 0 &&
+           !acl_user_needs_password(default_user(snapshot)) && !has_tokens(snapshot->namespaces) &&
+           !stream_is_local(stream) && !shows_certificate(worker, stream);
+}
+
+void local_reloaded(struct client *client)
+{
+    struct client_session *session = &client->session;
+    const struct acl_user *before = session->user;
+    users_identify(client);
+    if (session->user && session->user != before && client->channels &&
+        !subscriber_allowed(&client->channels->subscriber, session->user)) {
+        client_kill(client, "its user may no longer listen to its channels");
+        return;
+    }
+    if (session->place->is_gone)
+        session->is_authenticated = false;
+    else if (!session->user_name && session->place == session->home)
+        session->is_authenticated |= local_is_welcome(client);
+    if (!users_is_removed(client))
+        return;
+    if (client->blocked)
+        client_kill(client, "its user was removed");
+    else
+        client_end(client); /* what it is owed, it gets */
+}

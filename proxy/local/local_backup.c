@@ -1,0 +1,212 @@
+/*
+ * local_backup.c - SCREE BACKUP at a proxy: of the whole cluster.
+ *
+ *   START [NAME name] [FULL|INCREMENTAL] [KEEP n] [LEASE ms]    STATUS    CANCEL    LIST    DELETE name
+ */
+#include "proxy/backup.h"
+#include "proxy/backup_list.h"
+#include "proxy/local/local.h"
+#include "proxy/upstream/pool.h"
+#include "proxy/worker.h"
+#include "shared/number.h"
+
+#include <stdio.h>
+
+enum { KEEP_MAX = 100000 };
+
+/* ---- START ---- */
+
+static bool parse_number(struct reply *reply, struct bytes text, const char *name, int64_t max,
+                         uint32_t *number)
+{
+    int64_t value;
+    if (number_parse_int64(text, &value) && value >= 1 && value <= max) {
+        *number = (uint32_t)value;
+        return true;
+    }
+    reply_errorf(reply, "ERR %s must be a number from 1 to %lld", name, (long long)max);
+    return false;
+}
+
+static bool parse_name(struct reply *reply, struct bytes name, struct backup_wish *wish)
+{
+    if (!backup_name_valid(name)) {
+        reply_error(reply, "ERR a name has 1 to 64 letters, digits, '.', '_' and '-', and no '.' "
+                           "in front");
+        return false;
+    }
+    memcpy(wish->name, name.data, name.len);
+    wish->name[name.len] = 0;
+    return true;
+}
+
+static bool parse_wish(struct request *request, struct reply *reply, struct backup_wish *wish)
+{
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
+    char name[BACKUP_TIME_NAME_MAX];
+    bool good =
+        parse_name(reply, backup_time_name(loop_wall_ms(request->worker->loop), name), wish);
+    for (uint32_t i = 3; good && i < argc; i++) {
+        bool has_value = i + 1 < argc;
+        if (bytes_is(argv[i], "FULL") || bytes_is(argv[i], "INCREMENTAL")) {
+            wish->is_full = bytes_is(argv[i], "FULL");
+        } else if (has_value && bytes_is(argv[i], "NAME")) {
+            good = parse_name(reply, argv[++i], wish);
+        } else if (has_value && bytes_is(argv[i], "KEEP")) {
+            good = parse_number(reply, argv[++i], "KEEP", KEEP_MAX, &wish->keep);
+        } else if (has_value && bytes_is(argv[i], "LEASE")) {
+            good = parse_number(reply, argv[++i], "LEASE", BACKUP_LEASE_MAX_MS, &wish->lease_ms);
+        } else {
+            reply_code(reply, ERR_SYNTAX);
+            good = false;
+        }
+    }
+    return good;
+}
+
+static void start(struct request *request, struct reply *reply)
+{
+    struct backup_wish wish = {.lease_ms = BACKUP_LEASE_MS};
+    struct backup_view view;
+    if (!parse_wish(request, reply, &wish))
+        return;
+    cluster_backup_look(request->worker, &view);
+    if (view.is_running)
+        reply_error(reply, "ERR a backup is in progress");
+    else
+        cluster_backup_lead(request, &wish);
+}
+
+/* ---- STATUS, CANCEL ---- */
+
+/* gather_visit_fn */
+static void look(struct proxy_worker *worker, const void *data, struct out *out)
+{
+    struct backup_view view;
+    (void)data;
+    cluster_backup_look(worker, &view);
+    out_write(out, (const char *)&view, sizeof view);
+}
+
+/* Of the workers' the one that runs, else the one that ended last. */
+static struct backup_view choose(const struct request *request)
+{
+    struct backup_view chosen = {.step = "idle"};
+    for (uint32_t i = 0; i < request_gathered_count(request); i++) {
+        const struct out *out = request_gathered((struct request *)request, i);
+        struct backup_view view;
+        if (out->bytes != sizeof view)
+            continue;
+        out_copy(out, (char *)&view);
+        if (view.is_running || (!chosen.is_running && view.ended_ms > chosen.ended_ms))
+            chosen = view;
+    }
+    return chosen;
+}
+
+static void reply_status_of(struct client *client, struct request *request, struct reply *reply)
+{
+    struct backup_view view = choose(request);
+    (void)client;
+    reply_map(reply, 11);
+    reply_pair_text(reply, "state", view.step);
+    reply_pair_text(reply, "backup", view.is_running ? view.name : "");
+    reply_pair_int(reply, "shards", view.shards);
+    reply_pair_int(reply, "shards-done", view.shards_done);
+    reply_progress(reply, view.bytes_done, view.bytes_total);
+    reply_pair_int(reply, "held-ms", view.held_ms);
+    reply_pair_text(reply, "last-backup", view.is_running ? "" : view.name);
+    reply_pair_text(reply, "last-status", !view.ended_ms ? "" : view.last_good ? "ok" : "err");
+    reply_pair_text(reply, "last-error", view.reason);
+}
+
+/* gather_visit_fn */
+static void cancel(struct proxy_worker *worker, const void *data, struct out *out)
+{
+    (void)data;
+    if (cluster_backup_stop(worker, "cancelled"))
+        out_write(out, "1", 1);
+}
+
+static void cancelled(struct client *client, struct request *request, struct reply *reply)
+{
+    int64_t count = 0;
+    (void)client;
+    for (uint32_t i = 0; i < request_gathered_count(request); i++)
+        count += request_gathered(request, i)->bytes > 0;
+    reply_int(reply, count);
+}
+
+/* ---- LIST, DELETE ---- */
+
+static void listed(struct client *client, struct request *request, struct reply *reply)
+{
+    struct backup_list list;
+    char shards[32];
+    (void)client;
+    backup_list_read(request, &list);
+    reply_array(reply, (int64_t)list.count);
+    for (size_t i = 0; i < list.count; i++) {
+        const struct listed_backup *item = &list.items[i];
+        reply_map(reply, 6);
+        reply_pair_text(reply, "backup", item->name);
+        reply_pair_text(reply, "id", item->id);
+        reply_pair_int(reply, "taken-ms", item->taken_ms);
+        reply_pair_int(reply, "bytes", item->bytes);
+        (void)snprintf(shards, sizeof shards, "%u/%u", item->shards, list.shards);
+        reply_pair_text(reply, "shards", shards);
+        reply_pair_text(reply, "complete", item->shards == list.shards ? "yes" : "no");
+    }
+    backup_list_free(&list);
+}
+
+/* A shard that has no part of it does not matter, unless none has. */
+static void deleted(struct client *client, struct request *request, struct reply *reply)
+{
+    uint32_t count = 0;
+    const struct shard_reply *refused = NULL;
+    (void)client;
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        bool is_missing = answer->frame.len > 10 && memmem(answer->frame.data, answer->frame.len,
+                                                           "no such backup", 14) != NULL;
+        if (bytes_equal(answer->frame, BYTES("+OK\r\n")))
+            count++;
+        else if (!is_missing || !refused)
+            refused = answer;
+    }
+    if (count == request_reply_count(request) || (count && !refused))
+        reply_ok(reply);
+    else if (refused)
+        reply_errorf(reply, "ERR shard '%s': %.*s", refused->shard,
+                     (int)(refused->frame.len > 3 ? refused->frame.len - 3 : 0),
+                     refused->frame.data + 1);
+}
+
+static void delete (struct request *request, struct bytes name)
+{
+    const struct bytes argv[] = {BYTES("SCREE"), BYTES("BACKUP"), BYTES("DELETE"), name, BYTES("")};
+    const struct fan_out how = {
+        .shard = SHARDS_ALL, .lane = LANE_CONTROL, .argv = argv, .argc = 5, .name_at = 4};
+    request_fan_out_with(request, &how, deleted);
+}
+
+void local_scree_backup(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
+    (void)client;
+    if (bytes_is(argv[2], "START"))
+        start(request, reply);
+    else if (bytes_is(argv[2], "STATUS") && argc == 3)
+        request_gather(request, look, NULL, 0, reply_status_of);
+    else if (bytes_is(argv[2], "CANCEL") && argc == 3)
+        request_gather(request, cancel, NULL, 0, cancelled);
+    else if (bytes_is(argv[2], "LIST") && argc == 3)
+        backup_list_ask(request, listed);
+    else if (bytes_is(argv[2], "DELETE") && argc == 4)
+        delete (request, argv[3]);
+    else
+        reply_code(reply, ERR_SYNTAX);
+}

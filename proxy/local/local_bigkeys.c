@@ -1,0 +1,324 @@
+/*
+ * local_bigkeys.c - SCREE BIGKEYS: the keys that take most room, by a bounded walk over the shards.
+ *
+ *   DBSIZE ─► all shards
+ *   shard 0: SCAN ─► page of keys ─► MEMORY USAGE, one after another ─► SCAN … ─► its share of SAMPLES is used up
+ *   shard 1: …                                          └─► the biggest are kept
+ *   at last TYPE of each of these
+ *
+ * One small command is under way at a time, so that others hardly notice. A shard with more keys than its share
+ * is entered at a random slot: then the answer is a sample. What is remembered has a fixed size (struct walk).
+ */
+#include "proxy/local/local.h"
+#include "proxy/upstream/pool.h"
+#include "proxy/worker.h"
+#include "shared/clock.h"
+#include "shared/number.h"
+#include "shared/scan_cursor.h"
+
+#include <stdio.h>
+
+enum {
+    COUNT_DEFAULT = 10,
+    COUNT_MAX = 100,
+    SAMPLES_DEFAULT = 5000,
+    SAMPLES_MAX = 10 * 1000 * 1000,
+    PAGE_BYTES = 64 * 1024,
+    KEY_MAX = 1024, /* a longer key is shown cut */
+    NAME_MAX_BYTES = 64,
+};
+
+/* A key that is among the biggest. */
+struct big {
+    uint64_t bytes;
+    uint32_t shard; /* index in the map */
+    uint32_t len;   /* of the key; more than KEY_MAX: it was cut */
+    char shard_name[NAME_MAX_BYTES];
+    char type[16];
+    char key[KEY_MAX];
+};
+
+struct walk {
+    uint32_t wanted;
+    uint32_t count; /* in `big`, the biggest first */
+    uint32_t typed; /* of them, those whose type is known */
+    uint32_t shard;
+    int64_t share; /* keys to look at in each shard */
+    int64_t left;  /* in this one */
+    uint64_t sizes[SHARD_COUNT_MAX];
+    uint32_t shards; /* when the walk began */
+    uint64_t keys;
+    uint64_t sampled;
+    uint64_t silent; /* shards that did not answer */
+    char cursor[32];
+    uint32_t page_len;
+    uint32_t page_at;
+    char page[PAGE_BYTES]; /* u32 length, key, … */
+    struct big big[];
+};
+
+static size_t walk_size(uint32_t wanted)
+{
+    return sizeof(struct walk) + wanted * sizeof(struct big);
+}
+
+/* The same memory on every call; its size matters on the first only. */
+static struct walk *walk_of(struct request *request)
+{
+    return request_state(request, walk_size(COUNT_MAX));
+}
+
+static request_done_fn on_page;
+static request_done_fn on_usage;
+static request_done_fn on_type;
+
+/* ---- the answer ------------------------------------------------------------------------------- */
+
+static void reply_big(const struct big *big, struct reply *reply)
+{
+    reply_map(reply, 4);
+    reply_bulk_text(reply, "key");
+    reply_bulk(reply, (struct bytes){big->key, big->len < KEY_MAX ? big->len : KEY_MAX});
+    reply_bulk_text(reply, "bytes");
+    reply_int(reply, (int64_t)big->bytes);
+    reply_bulk_text(reply, "type");
+    reply_bulk_text(reply, big->type);
+    reply_bulk_text(reply, "shard");
+    reply_bulk_text(reply, big->shard_name);
+}
+
+static void finish(const struct walk *walk, struct reply *reply)
+{
+    reply_map(reply, 4);
+    reply_bulk_text(reply, "keys");
+    reply_int(reply, (int64_t)walk->keys);
+    reply_bulk_text(reply, "sampled");
+    reply_int(reply, (int64_t)walk->sampled);
+    reply_bulk_text(reply, "silent-shards");
+    reply_int(reply, (int64_t)walk->silent);
+    reply_bulk_text(reply, "biggest");
+    reply_array(reply, walk->count);
+    for (uint32_t i = 0; i < walk->count; i++)
+        reply_big(&walk->big[i], reply);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------ */
+
+/* Is the shard still there? A new map may have fewer. */
+static bool has_shard(const struct request *request, uint32_t shard)
+{
+    return shard < request->worker->pool.count;
+}
+
+static void ask_type(struct request *request, struct walk *walk, struct reply *reply)
+{
+    while (walk->typed < walk->count) {
+        const struct big *big = &walk->big[walk->typed];
+        const struct bytes words[] = {BYTES("TYPE"), {big->key, big->len}};
+        if (big->len <= KEY_MAX && has_shard(request, big->shard)) {
+            request_fan_out(request, NULL, (int)big->shard, words, 2, on_type);
+            return;
+        }
+        walk->typed++;
+    }
+    finish(walk, reply);
+}
+
+static void ask_page(struct request *request, struct walk *walk)
+{
+    const struct bytes words[] = {BYTES("SCAN"), bytes_of(walk->cursor), BYTES("COUNT"),
+                                  BYTES("100")};
+    request_fan_out(request, NULL, (int)walk->shard, words, 4, on_page);
+}
+
+/* Where the walk enters the shard. */
+static void choose_cursor(const struct request *request, struct walk *walk)
+{
+    const struct shard_map *map = request->worker->snapshot->map;
+    uint64_t cursor = 0;
+    for (int tries = 0; tries < 1000 && walk->sizes[walk->shard] > (uint64_t)walk->share; tries++) {
+        uint16_t slot = (uint16_t)(clock_random() % SLOT_COUNT);
+        if (shard_map_find(map, slot) != walk->shard)
+            continue;
+        cursor = cursor_at_slot(slot);
+        break;
+    }
+    (void)snprintf(walk->cursor, sizeof walk->cursor, "%llu", (unsigned long long)cursor);
+}
+
+/* The next shard that has keys; without one the walk is over. */
+static void next_shard(struct request *request, struct walk *walk, struct reply *reply)
+{
+    while (++walk->shard < walk->shards && has_shard(request, walk->shard)) {
+        if (walk->sizes[walk->shard] == 0)
+            continue;
+        walk->left = walk->share;
+        choose_cursor(request, walk);
+        ask_page(request, walk);
+        return;
+    }
+    ask_type(request, walk, reply);
+}
+
+/* The key at page_at. */
+static struct bytes page_key(const struct walk *walk)
+{
+    uint32_t len;
+    memcpy(&len, walk->page + walk->page_at, sizeof len);
+    return (struct bytes){walk->page + walk->page_at + sizeof len, len};
+}
+
+/* The next key of the page, else the next page, else the next shard. */
+static void go_on(struct request *request, struct walk *walk, struct reply *reply)
+{
+    bool is_there = has_shard(request, walk->shard);
+    if (is_there && walk->left > 0 && walk->page_at < walk->page_len) {
+        const struct bytes words[] = {BYTES("MEMORY"), BYTES("USAGE"), page_key(walk)};
+        request_fan_out(request, NULL, (int)walk->shard, words, 3, on_usage);
+    } else if (is_there && walk->left > 0 && strcmp(walk->cursor, "0") != 0) {
+        ask_page(request, walk);
+    } else {
+        next_shard(request, walk, reply);
+    }
+}
+
+/* ---- answers ---------------------------------------------------------------------------------- */
+
+static void on_type(struct client *client, struct request *request, struct reply *reply)
+{
+    struct walk *walk = walk_of(request);
+    struct big *big = &walk->big[walk->typed++];
+    struct resp_value value;
+    size_t pos = 0;
+    (void)client;
+    if (resp_value_next(request_reply(request, 0)->frame, &pos, &value) && value.type == '+')
+        (void)snprintf(big->type, sizeof big->type, "%.*s", (int)value.text.len, value.text.data);
+    ask_type(request, walk, reply);
+}
+
+/* Keeps it if it is among the biggest; SCAN may show a key twice. */
+static void keep_big(struct walk *walk, struct bytes key, uint64_t bytes, const char *shard_name)
+{
+    uint32_t at = walk->count;
+    for (uint32_t i = 0; i < walk->count; i++)
+        if (walk->big[i].shard == walk->shard && walk->big[i].len == key.len &&
+            memcmp(walk->big[i].key, key.data, key.len < KEY_MAX ? key.len : KEY_MAX) == 0)
+            return;
+    while (at > 0 && walk->big[at - 1].bytes < bytes)
+        at--;
+    if (at == walk->wanted)
+        return;
+    if (walk->count < walk->wanted)
+        walk->count++;
+    memmove(&walk->big[at + 1], &walk->big[at], (walk->count - 1 - at) * sizeof walk->big[0]);
+    struct big *big = &walk->big[at];
+    *big = (struct big){.bytes = bytes, .shard = walk->shard, .len = (uint32_t)key.len};
+    (void)snprintf(big->shard_name, sizeof big->shard_name, "%s", shard_name);
+    memcpy(big->key, key.data, key.len < KEY_MAX ? key.len : KEY_MAX);
+}
+
+static void on_usage(struct client *client, struct request *request, struct reply *reply)
+{
+    struct walk *walk = walk_of(request);
+    const struct shard_reply *answer = request_reply(request, 0);
+    struct bytes key = page_key(walk);
+    struct resp_value value;
+    size_t pos = 0;
+    (void)client;
+    walk->page_at += (uint32_t)(sizeof(uint32_t) + key.len);
+    walk->left--;
+    if (resp_value_next(answer->frame, &pos, &value) && value.type == ':') {
+        walk->sampled++;
+        keep_big(walk, key, (uint64_t)value.count, answer->node->name);
+    }
+    go_on(request, walk, reply);
+}
+
+/* Copies the page's keys; those that do not fit are passed over. False: it is no page. */
+static bool take_page(struct walk *walk, const struct shard_reply *answer)
+{
+    struct resp_value value;
+    size_t pos = 0;
+    walk->page_at = walk->page_len = 0;
+    if (answer->is_failure || !resp_value_next(answer->frame, &pos, &value) || value.type != '*' ||
+        value.count != 2 || !resp_value_next(answer->frame, &pos, &value) ||
+        value.text.len >= sizeof walk->cursor)
+        return false;
+    memcpy(walk->cursor, value.text.data, value.text.len);
+    walk->cursor[value.text.len] = 0;
+    if (!resp_value_next(answer->frame, &pos, &value))
+        return false;
+    for (int64_t left = value.count; left > 0; left--) {
+        struct resp_value key;
+        if (!resp_value_next(answer->frame, &pos, &key))
+            return false;
+        uint32_t len = (uint32_t)key.text.len;
+        if (walk->page_len + sizeof len + len > PAGE_BYTES)
+            continue;
+        memcpy(walk->page + walk->page_len, &len, sizeof len);
+        memcpy(walk->page + walk->page_len + sizeof len, key.text.data, len);
+        walk->page_len += (uint32_t)(sizeof len + len);
+    }
+    return true;
+}
+
+static void on_page(struct client *client, struct request *request, struct reply *reply)
+{
+    struct walk *walk = walk_of(request);
+    (void)client;
+    if (take_page(walk, request_reply(request, 0))) {
+        go_on(request, walk, reply);
+    } else {
+        walk->silent++;
+        next_shard(request, walk, reply);
+    }
+}
+
+static void on_sizes(struct client *client, struct request *request, struct reply *reply)
+{
+    struct walk *walk = walk_of(request);
+    (void)client;
+    walk->shards = request_reply_count(request);
+    for (uint32_t i = 0; i < walk->shards; i++) {
+        struct resp_value value;
+        size_t pos = 0;
+        if (!resp_value_next(request_reply(request, i)->frame, &pos, &value) || value.type != ':') {
+            walk->silent++;
+            continue;
+        }
+        walk->sizes[i] = (uint64_t)value.count;
+        walk->keys += (uint64_t)value.count;
+    }
+    CHECK(walk->shards > 0);
+    walk->share = walk->share / walk->shards + 1;
+    walk->shard = UINT32_MAX; /* the one after it is the first */
+    next_shard(request, walk, reply);
+}
+
+void local_scree_bigkeys(struct client *client, struct request *request, struct reply *reply)
+{
+    static const struct bytes dbsize[] = {{"DBSIZE", 6}};
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
+    int64_t count = COUNT_DEFAULT;
+    int64_t samples = SAMPLES_DEFAULT;
+    (void)client;
+    for (uint32_t i = 2; i < argc; i += 2) {
+        bool is_count = bytes_is(argv[i], "COUNT");
+        if (i + 1 == argc || (!is_count && !bytes_is(argv[i], "SAMPLES"))) {
+            reply_code(reply, ERR_SYNTAX);
+            return;
+        }
+        int64_t *number = is_count ? &count : &samples;
+        int64_t max = is_count ? COUNT_MAX : SAMPLES_MAX;
+        if (!number_parse_int64(argv[i + 1], number) || *number < 1 || *number > max) {
+            reply_errorf(reply, "ERR %s must be a number from 1 to %lld",
+                         is_count ? "COUNT" : "SAMPLES", (long long)max);
+            return;
+        }
+    }
+    struct walk *walk = request_state(request, walk_size((uint32_t)count));
+    walk->wanted = (uint32_t)count;
+    walk->share = samples;
+    request_fan_out(request, NULL, SHARDS_ALL, dbsize, 1, on_sizes);
+}

@@ -1,0 +1,397 @@
+/*
+ * local_config.c - CONFIG at the proxy: Redis' parameters about clients, the proxy's own options, and the parameters of
+ * the backends.
+ *
+ *   GET pattern    endpoint_config.h's names and own options that match, then what a shard answers under other names
+ *   SET name …     all or none, as in Redis:
+ *                     own values are checked on a copy ─► CONFIG GET of the rest at every shard (is it reachable?)
+ *                     ─► CONFIG SET at every shard ─► own values: a new snapshot for all workers
+ *                  options that both have (slow log, latency) are set at both
+ *
+ * Secrets are not shown, only that there is one. A client inside a namespace is a tenant: it sees the few parameters
+ * that a shard shows to tenants, and changes nothing (CONFIG SET has CMD_OPERATOR).
+ */
+#include "proxy/endpoint_config.h"
+#include "proxy/local/local.h"
+#include "proxy/proxy.h"
+#include "proxy/worker.h"
+#include "shared/glob.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool is_tenant(const struct client *client)
+{
+    return client->session.place->name.len > 0;
+}
+
+static bool is_secret(const struct option *option)
+{
+    return strcmp(option->unit, "password") == 0;
+}
+
+/* Does the proxy answer for this name? */
+static bool is_own(const struct client *client, struct bytes name)
+{
+    return endpoint_has(name) || config_find(&client->worker->snapshot->config.head, name);
+}
+
+/* ---- GET ---- */
+
+struct patterns {
+    const struct bytes *items;
+    uint32_t count;
+};
+
+static bool is_wanted(const struct patterns *patterns, const char *name)
+{
+    for (uint32_t i = 0; i < patterns->count; i++)
+        if (glob_match_nocase(patterns->items[i], bytes_of(name)))
+            return true;
+    return false;
+}
+
+/* Adds the parameters of endpoint_config.h; returns how many pairs. */
+static int64_t write_endpoint(struct client *client, struct reply *pairs,
+                              const struct patterns *patterns)
+{
+    int64_t found = 0;
+    size_t cursor = 0;
+    const char *name;
+    while ((name = endpoint_name_next(&cursor))) {
+        if (!is_wanted(patterns, name))
+            continue;
+        struct out value;
+        out_init(&value);
+        endpoint_print(&client->worker->snapshot->config, name, &value);
+        reply_bulk_text(pairs, name);
+        reply_bulk_begin(pairs, (int64_t)value.bytes);
+        out_move(pairs->out, &value);
+        reply_bulk_end(pairs);
+        found++;
+    }
+    return found;
+}
+
+/* Adds the own options that match and that no name of the endpoint hides; returns how many. */
+static int64_t write_own(struct client *client, struct reply *pairs,
+                         const struct patterns *patterns)
+{
+    const struct config *config = &client->worker->snapshot->config.head;
+    int64_t found = 0;
+    size_t cursor = 0;
+    const struct option *option;
+    while ((option = config_next(config, BYTES("*"), &cursor))) {
+        if (endpoint_has(bytes_of(option->key)) || !is_wanted(patterns, option->key))
+            continue;
+        char buffer[OPTION_TEXT_MAX];
+        struct bytes text = config_get(config, option, buffer);
+        reply_bulk_text(pairs, option->key);
+        reply_bulk(pairs, is_secret(option) && text.len ? BYTES("(redacted)") : text);
+        found++;
+    }
+    return found;
+}
+
+/* Adds a shard's pairs except those that the proxy answers itself; returns how many. */
+static int64_t write_shards(struct client *client, struct reply *pairs, struct bytes frame)
+{
+    struct resp_value head;
+    struct resp_value name;
+    struct resp_value value;
+    size_t pos = 0;
+    int64_t found = 0;
+    if (!resp_value_next(frame, &pos, &head) || (head.type != '*' && head.type != '%'))
+        return 0;
+    for (int64_t i = head.type == '%' ? head.count : head.count / 2; i > 0; i--) {
+        if (!resp_value_next(frame, &pos, &name) || !resp_value_next(frame, &pos, &value))
+            break;
+        if (!is_tenant(client) && is_own(client, name.text))
+            continue;
+        reply_bulk(pairs, name.text);
+        reply_bulk(pairs, value.text);
+        found++;
+    }
+    return found;
+}
+
+static void get_done(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct shard_reply *answer = request_reply(request, 0);
+    const struct patterns patterns = {request_argv(request) + 2, request_argc(request) - 2};
+    struct out out;
+    struct reply pairs = {.out = &out, .resp = reply->resp};
+    int64_t found = 0;
+    out_init(&out);
+    if (!is_tenant(client))
+        found = write_endpoint(client, &pairs, &patterns) + write_own(client, &pairs, &patterns);
+    if (!answer->is_failure)
+        found += write_shards(client, &pairs, answer->frame);
+    reply_map(reply, found);
+    out_move(reply->out, &out);
+}
+
+void local_config_get(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
+    (void)client;
+    for (uint32_t i = 2; i < argc; i++)
+        if (!glob_is_bounded(argv[i])) {
+            reply_errorf(reply, "ERR pattern is longer than %d bytes", GLOB_PATTERN_MAX);
+            return;
+        }
+    request_keep(request);
+    request_fan_out(request, NULL, SHARDS_ANY, request_argv(request), argc, get_done);
+}
+
+/* ---- SET: which names are the proxy's, which the shards' ---- */
+
+/* Options that the backends have too, and that mean the same there. */
+static bool is_common(struct bytes name)
+{
+    return bytes_is(name, "slowlog-log-slower-than") || bytes_is(name, "slowlog-max-len") ||
+           bytes_is(name, "latency-monitor-threshold");
+}
+
+static bool is_for_shards(const struct client *client, struct bytes name)
+{
+    return is_common(name) || !is_own(client, name);
+}
+
+static void refuse(struct reply *reply, struct bytes name, const char *reason)
+{
+    reply_errorf(reply, "ERR CONFIG SET failed (possibly related to argument '%.*s') - %s",
+                 (int)name.len, name.data, reason);
+}
+
+static bool same_name(struct bytes a, struct bytes b)
+{
+    return a.len == b.len && strncasecmp(a.data, b.data, a.len) == 0;
+}
+
+/* Redis' reason why a name cannot be set; NULL: it can be, or the shards decide. */
+static const char *why_not(const struct client *client, const struct bytes *argv, uint32_t at)
+{
+    const struct config *config = &client->worker->snapshot->config.head;
+    if (is_own(client, argv[at])) {
+        const struct option *option = endpoint_option(config, argv[at]);
+        if (!option || option->reload == OPTION_RESTART)
+            return "can't set immutable config";
+        if (option_is_path(option))
+            return "can't set protected config";
+    }
+    for (uint32_t i = 2; i < at; i += 2)
+        if (same_name(argv[i], argv[at]))
+            return "duplicate parameter";
+    return NULL;
+}
+
+/* ---- SET: own values ---- */
+
+/* The pairs of own names on their way to the main thread: count, then len, bytes … */
+struct pairs {
+    uint32_t count;
+    bool is_final; /* publish them; else they are only checked */
+    char bytes[];
+};
+
+static const char *take_text(const char *at, struct bytes *text)
+{
+    uint64_t len;
+    memcpy(&len, at, sizeof len);
+    *text = (struct bytes){at + sizeof len, (size_t)len};
+    return at + sizeof len + len;
+}
+
+static char *put_text(char *at, struct bytes text)
+{
+    uint64_t len = text.len;
+    memcpy(at, &len, sizeof len);
+    memcpy(at + sizeof len, text.data, text.len);
+    return at + sizeof len + text.len;
+}
+
+/* Sets all pairs in a copy of the config; false: reason in error[size], and which name. */
+static bool apply_pairs(struct proxy_config *config, const struct pairs *pairs, struct bytes *name,
+                        char *error, size_t size)
+{
+    const char *at = pairs->bytes;
+    for (uint32_t i = 0; i < pairs->count; i++) {
+        struct bytes value;
+        at = take_text(at, name);
+        at = take_text(at, &value);
+        if (!endpoint_set(&config->head, *name, value, error, size))
+            return false;
+    }
+    return true;
+}
+
+/* On the main thread: writes nothing, or the error to answer. */
+static void set_work(struct proxy *proxy, const void *data, struct out *out)
+{
+    const struct pairs *pairs = data;
+    struct proxy_config config;
+    struct bytes name = {"", 0};
+    char error[RELOAD_TEXT_MAX];
+    config_copy(&config.head, &proxy->snapshot->config.head);
+    struct proxy_snapshot *snapshot = NULL;
+    if (apply_pairs(&config, pairs, &name, error, sizeof error))
+        snapshot = snapshot_with_config(proxy->snapshot, &config, error, sizeof error);
+    config_fini(&config.head);
+    if (!snapshot)
+        out_printf(out, "ERR CONFIG SET failed (possibly related to argument '%.*s') - %s",
+                   (int)name.len, name.data, error);
+    else if (pairs->is_final)
+        proxy_publish(proxy, snapshot);
+    else
+        snapshot_unref(snapshot);
+}
+
+/* Sends the own pairs to the main thread, which checks or publishes them. */
+static void send_own(struct client *client, struct request *request, bool is_final,
+                     request_done_fn *done)
+{
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
+    size_t size = sizeof(struct pairs);
+    for (uint32_t i = 2; i < argc; i++)
+        size += sizeof(uint64_t) + argv[i].len;
+    struct pairs *pairs = malloc(size);
+    CHECK(pairs);
+    *pairs = (struct pairs){.is_final = is_final};
+    char *at = pairs->bytes;
+    for (uint32_t i = 2; i < argc; i += 2) {
+        if (!is_own(client, argv[i]))
+            continue;
+        at = put_text(put_text(at, argv[i]), argv[i + 1]);
+        pairs->count++;
+    }
+    request_on_main(request, set_work, pairs, size, done);
+    free(pairs);
+}
+
+/* ---- SET, step by step ---- */
+
+/* Whose options the command names. */
+struct set_state {
+    bool has_own;
+    bool has_shards;
+};
+
+static void published(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)request;
+    reply_ok(reply);
+}
+
+/* The main thread's error is the reply; false: there is none. */
+static bool reply_main_error(struct request *request, struct reply *reply)
+{
+    const struct out *out = request_gathered(request, 0);
+    char text[RELOAD_TEXT_MAX + OPTION_TEXT_MAX] = "ERR CONFIG SET failed";
+    if (out->bytes == 0)
+        return false;
+    if (out->bytes < sizeof text) {
+        out_copy(out, text);
+        text[out->bytes] = 0;
+    }
+    reply_error(reply, text);
+    return true;
+}
+
+static void own_set(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    if (!reply_main_error(request, reply))
+        local_when_published(request, published);
+}
+
+/* The first error of a shard is the reply; false: there is none. */
+static bool reply_shard_error(struct request *request, struct reply *reply)
+{
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        if (answer->frame.data[0] != '-' && answer->frame.data[0] != '!')
+            continue;
+        out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
+        return true;
+    }
+    return false;
+}
+
+static void shards_set(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct set_state *state = request_state(request, sizeof *state);
+    if (reply_shard_error(request, reply))
+        return;
+    if (state->has_own)
+        send_own(client, request, true, own_set);
+    else
+        reply_ok(reply);
+}
+
+/* CONFIG GET of the shards' names, or CONFIG SET with their values. */
+static void send_shards(struct client *client, struct request *request, bool is_set,
+                        request_done_fn *done)
+{
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
+    uint32_t count = 2;
+    struct bytes *words = malloc(argc * sizeof *words);
+    CHECK(words);
+    words[0] = BYTES("CONFIG");
+    words[1] = is_set ? BYTES("SET") : BYTES("GET");
+    for (uint32_t i = 2; i < argc; i += 2) {
+        if (!is_for_shards(client, argv[i]))
+            continue;
+        words[count++] = argv[i];
+        if (is_set)
+            words[count++] = argv[i + 1];
+    }
+    request_fan_out(request, NULL, SHARDS_ALL, words, count, done);
+    free(words);
+}
+
+/* A shard that cannot be reached fails the command before another one was changed. */
+static void shards_reached(struct client *client, struct request *request, struct reply *reply)
+{
+    if (!reply_shard_error(request, reply))
+        send_shards(client, request, true, shards_set);
+}
+
+static void own_tried(struct client *client, struct request *request, struct reply *reply)
+{
+    if (!reply_main_error(request, reply))
+        send_shards(client, request, false, shards_reached);
+}
+
+void local_config_set(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
+    struct set_state wanted = {0};
+    if (argc % 2 != 0) {
+        reply_code(reply, ERR_SYNTAX);
+        return;
+    }
+    for (uint32_t i = 2; i < argc; i += 2) {
+        const char *reason = why_not(client, argv, i);
+        if (reason) {
+            refuse(reply, argv[i], reason);
+            return;
+        }
+        wanted.has_own |= is_own(client, argv[i]);
+        wanted.has_shards |= is_for_shards(client, argv[i]);
+    }
+    request_keep(request);
+    *(struct set_state *)request_state(request, sizeof wanted) = wanted;
+    if (!wanted.has_own)
+        send_shards(client, request, false, shards_reached);
+    else if (wanted.has_shards)
+        send_own(client, request, false, own_tried);
+    else
+        send_own(client, request, true, own_set);
+    client_hold(client, HOLD_ORDER); /* what follows finds it set */
+}

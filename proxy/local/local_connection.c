@@ -1,0 +1,285 @@
+/*
+ * local_connection.c - what a client says about its own connection: protocol, database, name, replies.
+ */
+#include "proxy/audience.h"
+#include "proxy/local/local.h"
+#include "proxy/local/local_auth.h"
+#include "proxy/monitor.h"
+#include "proxy/tracking.h"
+#include "proxy/users.h"
+#include "proxy/worker.h"
+#include "shared/command_reply.h"
+#include "shared/hello.h"
+#include "shared/number.h"
+
+#include <limits.h>
+
+/* ---- HELLO ---- */
+
+static bool set_name(struct client *client, struct bytes name, struct reply *reply)
+{
+    if (!client_text_is_fine(name)) {
+        reply_code(reply, ERR_CLIENT_NAME);
+        return false;
+    }
+    client_session_set_text(&client->session.name, name);
+    return true;
+}
+
+/* Obeys the options one by one, as Redis does. False: an error was replied. */
+static bool hello_options(struct client *client, const struct bytes *argv, uint32_t argc,
+                          struct reply *reply)
+{
+    for (uint32_t i = 2; i < argc;) {
+        uint32_t more = argc - i - 1;
+        if (bytes_is(argv[i], "AUTH") && more >= 2) {
+            if (local_login(client, argv[0], &argv[i + 1], argv[i + 2]) != LOGIN_OK) {
+                reply_code(reply, ERR_WRONGPASS);
+                return false;
+            }
+            i += 3;
+        } else if (bytes_is(argv[i], "SETNAME") && more >= 1) {
+            if (!set_name(client, argv[i + 1], reply))
+                return false;
+            i += 2;
+        } else {
+            reply_errorf(reply, "ERR Syntax error in HELLO option '%.*s'", (int)argv[i].len,
+                         argv[i].data);
+            return false;
+        }
+    }
+    return true;
+}
+
+void local_hello(struct client *client, struct request *request, struct reply *reply)
+{
+    uint8_t resp = client->session.resp;
+    const struct bytes *argv = request_argv(request);
+    enum error err = hello_version(argv, request_argc(request), &resp);
+    if (err == OK && !tracking_may_speak(client, resp)) {
+        reply_error(reply,
+                    "ERR CLIENT TRACKING with REDIRECT was turned on in RESP3, so this connection "
+                    "cannot go on in RESP2: turn it off first, and on again afterwards");
+        return;
+    }
+    if (err == OK && !hello_options(client, argv, request_argc(request), reply))
+        return;
+    if (err == OK && !client->session.is_authenticated)
+        err = ERR_HELLO_NOAUTH;
+    if (err != OK) {
+        reply_code(reply, err);
+        return;
+    }
+    client->session.resp = reply->resp = resp;
+    hello_reply(reply, resp, client->id);
+}
+
+/* ---- the small ones ---- */
+
+void local_ping(struct client *client, struct request *request, struct reply *reply)
+{
+    uint32_t argc = request_argc(request);
+    if (argc > 2) {
+        command_error_arity(reply, request->command);
+    } else if (client_is_subscriber(client)) {
+        reply_array(reply, 2);
+        reply_bulk_text(reply, "pong");
+        reply_bulk(reply, argc == 2 ? request_argv(request)[1] : BYTES(""));
+    } else if (argc == 2) {
+        reply_bulk(reply, request_argv(request)[1]);
+    } else {
+        reply_status(reply, "PONG");
+    }
+}
+
+void local_echo(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    reply_bulk(reply, request_argv(request)[1]);
+}
+
+void local_quit(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)request;
+    reply_ok(reply);
+    client_end(client);
+}
+
+void local_reset(struct client *client, struct request *request, struct reply *reply)
+{
+    struct client_session *session = &client->session;
+    (void)request;
+    client_transaction_clear(&session->transaction);
+    client_transaction_release(client);
+    audience_clear(client);
+    monitor_leave(client);
+    tracking_clear(client);
+    session->resp = reply->resp = 2;
+    session->reply_wish = REPLY_WISH_ON;
+    session->is_readonly = session->no_evict = session->no_touch = false;
+    client_session_set_text(&session->name, (struct bytes){"", 0});
+    client_move(client, session->home->name, 0);
+    client_session_set_text(&session->user_name, (struct bytes){"", 0});
+    users_identify(client);
+    session->is_authenticated = local_is_welcome(client);
+    reply_status(reply, "RESET");
+}
+
+/* Goes to a database of the same namespace. */
+static void select_move(struct client *client, uint8_t db, struct reply *reply)
+{
+    client_move(client, client->session.place->name, db);
+    reply_ok(reply);
+}
+
+/* Every shard was asked from there: a Redis may have fewer databases than we allow. A shard that is down fails
+ * its own requests only. */
+static void select_done(struct client *client, struct request *request, struct reply *reply)
+{
+    const uint8_t *db = request_state(request, sizeof(*db));
+    bool is_proven = true;
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        is_proven &= !answer->is_failure;
+        if (answer->frame.data[0] == '-' && !answer->is_failure) {
+            out_write(reply->out, answer->frame.data, answer->frame.len);
+            return;
+        }
+    }
+    select_move(client, *db, reply);
+    client->session.place->is_proven |= is_proven;
+}
+
+/* The first client of a worker that wants a database waits until all shards have it. */
+static void select_try(struct client *client, struct request *request, uint8_t db,
+                       struct reply *reply)
+{
+    struct places *places = &client->worker->places;
+    struct place *place = places_get(places, client->session.place->name, db);
+    if (place->is_proven || db == 0) {
+        select_move(client, db, reply);
+    } else {
+        const struct bytes ping = BYTES("PING");
+        uint8_t *kept = request_state(request, sizeof(*kept));
+        *kept = db;
+        request_fan_out(request, place, SHARDS_ALL, &ping, 1, select_done);
+        client_hold(client, HOLD_ORDER); /* what follows belongs there */
+    }
+    place_unref(places, place);
+}
+
+void local_select(struct client *client, struct request *request, struct reply *reply)
+{
+    int64_t db;
+    if (!number_parse_int64(request_argv(request)[1], &db)) {
+        reply_code(reply, ERR_NOT_INTEGER);
+    } else if (db < INT_MIN || db > INT_MAX) {
+        reply_errorf(reply, "ERR value is out of range, value must between %d and %d", INT_MIN,
+                     INT_MAX);
+    } else if (db < 0 || db >= DATABASES) {
+        reply_code(reply, ERR_DB_INDEX);
+    } else {
+        select_try(client, request, (uint8_t)db, reply);
+    }
+}
+
+void local_readonly(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)request;
+    client->session.is_readonly = true;
+    reply_ok(reply);
+}
+
+void local_readwrite(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)request;
+    client->session.is_readonly = false;
+    reply_ok(reply);
+}
+
+void local_asking(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)request;
+    reply_ok(reply);
+}
+
+/* ---- CLIENT about this connection ---- */
+
+void local_client_id(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)request;
+    reply_int(reply, (int64_t)client->id);
+}
+
+void local_client_setname(struct client *client, struct request *request, struct reply *reply)
+{
+    if (set_name(client, request_argv(request)[2], reply))
+        reply_ok(reply);
+}
+
+void local_client_getname(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)request;
+    if (client->session.name)
+        reply_bulk_text(reply, client->session.name);
+    else
+        reply_null(reply);
+}
+
+void local_client_setinfo(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct bytes *argv = request_argv(request);
+    bool is_name = bytes_is(argv[2], "lib-name");
+    if (!is_name && !bytes_is(argv[2], "lib-ver")) {
+        reply_errorf(reply, "ERR Unrecognized option '%.*s'", (int)argv[2].len, argv[2].data);
+    } else if (!client_text_is_fine(argv[3])) {
+        reply_errorf(reply, "ERR %s cannot contain spaces, newlines or special characters.",
+                     is_name ? "lib-name" : "lib-ver");
+    } else {
+        client_session_set_text(is_name ? &client->session.lib_name : &client->session.lib_version,
+                                argv[3]);
+        reply_ok(reply);
+    }
+}
+
+void local_client_reply(struct client *client, struct request *request, struct reply *reply)
+{
+    struct client_session *session = &client->session;
+    struct bytes mode = request_argv(request)[2];
+    if (bytes_is(mode, "ON")) {
+        session->reply_wish = REPLY_WISH_ON;
+        request->is_silent = false;
+        reply_ok(reply);
+    } else if (bytes_is(mode, "OFF")) {
+        session->reply_wish = REPLY_WISH_OFF;
+        request->is_silent = true;
+    } else if (bytes_is(mode, "SKIP")) {
+        if (session->reply_wish != REPLY_WISH_OFF)
+            session->reply_wish = REPLY_WISH_SKIP_NEXT;
+        request->is_silent = true;
+    } else {
+        reply_code(reply, ERR_SYNTAX);
+    }
+}
+
+static void set_switch(struct request *request, struct reply *reply, bool *value)
+{
+    struct bytes word = request_argv(request)[2];
+    if (!bytes_is(word, "ON") && !bytes_is(word, "OFF")) {
+        reply_code(reply, ERR_SYNTAX);
+        return;
+    }
+    *value = bytes_is(word, "ON");
+    reply_ok(reply);
+}
+
+void local_client_no_evict(struct client *client, struct request *request, struct reply *reply)
+{
+    set_switch(request, reply, &client->session.no_evict);
+}
+
+void local_client_no_touch(struct client *client, struct request *request, struct reply *reply)
+{
+    set_switch(request, reply, &client->session.no_touch);
+}

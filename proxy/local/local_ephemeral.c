@@ -1,0 +1,195 @@
+/*
+ * local_ephemeral.c - ephemeral namespaces: their data goes some time after their last client has left.
+ *
+ *   last client of this worker leaves ──► leaving list ──ephemeral-after──► SCREE DROP to every shard
+ *                                                                              1: gone     0: used since, wait again
+ *   clients are there ──► SCREE KEEP from their place to every shard now and then, so that shards know it is in use
+ *
+ * The shards decide, since only they see what all workers and all proxies do: SCREE DROP deletes a namespace only when
+ * no command came from it for ephemeral-after, and no proxy keeps it. SCREE KEEP holds for the sender's ephemeral-after, since
+ * proxies may be configured differently. A proxy repeats it three times in that time, and within a second after it has lost
+ * a connection to a shard.
+ */
+#include "proxy/local/local.h"
+#include "proxy/worker.h"
+#include "shared/log.h"
+#include "shared/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A namespace nobody on this worker is in any more. */
+struct leaving {
+    struct list link; /* in worker->leaving */
+    uint64_t due_ms;  /* monotonic */
+    size_t len;
+    char name[];
+};
+
+static struct bytes leaving_name(const struct leaving *leaving)
+{
+    return (struct bytes){leaving->name, leaving->len};
+}
+
+static void leaving_free(struct leaving *leaving)
+{
+    list_remove(&leaving->link);
+    free(leaving);
+}
+
+static struct leaving *leaving_find(struct proxy_worker *worker, struct bytes name)
+{
+    for (struct list *node = worker->leaving.next; node != &worker->leaving; node = node->next) {
+        struct leaving *leaving = container_of(node, struct leaving, link);
+        if (bytes_equal(leaving_name(leaving), name))
+            return leaving;
+    }
+    return NULL;
+}
+
+/* Sets the time after which the namespace is to be dropped. */
+static void arm(struct proxy_worker *worker, struct bytes name, uint64_t after_ms)
+{
+    struct leaving *leaving = leaving_find(worker, name);
+    if (!leaving) {
+        leaving = malloc(sizeof *leaving + name.len);
+        CHECK(leaving);
+        leaving->len = name.len;
+        memcpy(leaving->name, name.data, name.len);
+        list_init(&leaving->link);
+        list_push(&worker->leaving, &leaving->link);
+    }
+    leaving->due_ms = loop_mono_ms(worker->loop) + after_ms;
+}
+
+void local_place_left(struct proxy_worker *worker, struct place *place)
+{
+    if (place->entry && place->entry->ephemeral && !worker->is_stopping)
+        arm(worker, place->name, place->entry->ephemeral_after_ms);
+}
+
+/* ---- dropping ---- */
+
+struct drop_state {
+    size_t len;
+    char name[NAMESPACE_NAME_MAX];
+};
+
+/* request_done_fn: every shard said 1, or it is tried again. */
+static void drop_done(struct client *client, struct request *request, struct reply *reply)
+{
+    struct proxy_worker *worker = request->worker;
+    const struct drop_state *state = request_state(request, sizeof *state);
+    struct bytes name = {state->name, state->len};
+    bool dropped = true;
+    (void)client;
+    (void)reply;
+    for (uint32_t i = 0; i < request_reply_count(request); i++)
+        dropped = dropped && bytes_equal(request_reply(request, i)->frame, BYTES(":1\r\n"));
+    struct namespace_match match;
+    if (dropped)
+        log_event(LOG_INFO, "namespace_dropped", "name=\"%.*s\"", (int)name.len, name.data);
+    else if (!worker->is_stopping && namespaces_find(worker->snapshot->namespaces, name, &match) &&
+             match.entry->ephemeral)
+        arm(worker, name, match.entry->ephemeral_after_ms);
+}
+
+static void drop(struct proxy_worker *worker, struct bytes name, uint64_t idle_ms)
+{
+    char text[24];
+    size_t len = (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)idle_ms);
+    const struct bytes argv[] = {BYTES("SCREE"), BYTES("DROP"), {text, len}};
+    struct place *place = places_get(&worker->places, name, 0);
+    struct request *request = request_internal(worker);
+    struct drop_state *state = request_state(request, sizeof *state);
+    state->len = name.len;
+    memcpy(state->name, name.data, name.len);
+    request_fan_out(request, place, SHARDS_ALL, argv, 3, drop_done);
+    place_unref(&worker->places, place);
+}
+
+/* Is a client of this worker in the namespace, whatever its database? */
+static bool has_clients(struct proxy_worker *worker, struct bytes name)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    while (table_next(worker->places.by_name, &cursor, &key, &value)) {
+        const struct place *place = value;
+        if (place->clients && bytes_equal(place->name, name))
+            return true;
+    }
+    return false;
+}
+
+static void drop_due(struct proxy_worker *worker, uint64_t now_ms)
+{
+    struct list *next;
+    for (struct list *node = worker->leaving.next; node != &worker->leaving; node = next) {
+        struct leaving *leaving = container_of(node, struct leaving, link);
+        struct namespace_match match;
+        next = node->next;
+        if (leaving->due_ms > now_ms)
+            continue;
+        if (!has_clients(worker, leaving_name(leaving)) &&
+            namespaces_find(worker->snapshot->namespaces, leaving_name(leaving), &match) &&
+            match.entry->ephemeral)
+            drop(worker, leaving_name(leaving), match.entry->ephemeral_after_ms);
+        leaving_free(leaving);
+    }
+}
+
+/* ---- keeping alive ---- */
+
+/* request_done_fn: if a shard was not reached, SCREE KEEP is sent again. */
+static void kept(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)reply;
+    for (uint32_t i = 0; i < request_reply_count(request); i++)
+        request->worker->keep_again |= request_reply(request, i)->is_failure;
+}
+
+static void keep(struct proxy_worker *worker, struct place *place)
+{
+    char text[24];
+    size_t len = (size_t)snprintf(text, sizeof text, "%llu",
+                                  (unsigned long long)place->entry->ephemeral_after_ms);
+    const struct bytes argv[] = {BYTES("SCREE"), BYTES("KEEP"), {text, len}};
+    request_fan_out(request_internal(worker), place, SHARDS_ALL, argv, 3, kept);
+}
+
+static void keep_used(struct proxy_worker *worker, uint64_t now_ms)
+{
+    size_t cursor = 0;
+    struct bytes key;
+    void *value;
+    bool again = worker->keep_again;
+    worker->keep_again = false;
+    while (table_next(worker->places.by_name, &cursor, &key, &value)) {
+        struct place *place = value;
+        if (!place->clients || !place->entry || !place->entry->ephemeral)
+            continue;
+        bool is_due = again || place->kept_ms == 0 ||
+                      place->kept_ms + place->entry->ephemeral_after_ms / 3 <= now_ms;
+        if (!is_due)
+            continue;
+        place->kept_ms = now_ms;
+        keep(worker, place);
+    }
+}
+
+void local_slow(struct proxy_worker *worker)
+{
+    uint64_t now_ms = loop_mono_ms(worker->loop);
+    if (worker->is_stopping)
+        return;
+    drop_due(worker, now_ms);
+    keep_used(worker, now_ms);
+}
+
+void local_stop(struct proxy_worker *worker)
+{
+    while (!list_empty(&worker->leaving))
+        leaving_free(container_of(worker->leaving.next, struct leaving, link));
+}

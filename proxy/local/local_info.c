@@ -1,0 +1,398 @@
+/*
+ * local_info.c - INFO: one document as of one server, put together from every shard's.
+ *
+ *   shard a: # Stats  total_commands_processed:5  ┐
+ *   shard b: # Stats  total_commands_processed:7  ├─► # Stats  total_commands_processed:12
+ *                                                 ┘   # Shards  shard_a:address=…,state=up,keys=…
+ *
+ * Sections and fields come in the order in which shards name them. Counts are added up (what belongs to a process
+ * once per process, known by its run_id), other values are the first shard's, and what is about the endpoint
+ * itself is the proxy's own. A shard that does not answer is missing from the sums and says so in # Shards.
+ */
+#include "proxy/local/local.h"
+#include "proxy/proxy.h"
+#include "proxy/worker.h"
+#include "shared/arena.h"
+#include "shared/number.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* How a section's values of several shards become one. */
+enum merge_rule {
+    RULE_FIRST,
+    RULE_SUM,         /* numbers, and the numbers of lists such as keys=1,expires=0 */
+    RULE_SUM_PROCESS, /* likewise, but once per process */
+};
+
+struct field {
+    struct bytes name;
+    struct bytes value;
+    struct field *next;
+};
+
+struct section {
+    struct bytes name;
+    enum merge_rule rule;
+    struct field *first;
+    struct field **last;
+    struct section *next;
+};
+
+/* The document being put together. */
+struct info {
+    struct arena arena;
+    struct section *first;
+    struct section **last;
+};
+
+/* ---- lines ---- */
+
+static struct bytes trim_front(struct bytes text, size_t len)
+{
+    return (struct bytes){text.data + len, text.len - len};
+}
+
+/* Takes a line without its end off the front of *rest; false at the end. */
+static bool line_next(struct bytes *rest, struct bytes *line)
+{
+    if (rest->len == 0)
+        return false;
+    const char *end = memchr(rest->data, '\n', rest->len);
+    size_t len = end ? (size_t)(end - rest->data) : rest->len;
+    *line = (struct bytes){rest->data, len};
+    *rest = trim_front(*rest, end ? len + 1 : len);
+    if (line->len && line->data[line->len - 1] == '\r')
+        line->len--;
+    return true;
+}
+
+/* Cuts at the first `mark`; false when there is none. */
+static bool cut(struct bytes text, char mark, struct bytes *left, struct bytes *right)
+{
+    const char *at = text.len ? memchr(text.data, mark, text.len) : NULL;
+    if (!at)
+        return false;
+    *left = (struct bytes){text.data, (size_t)(at - text.data)};
+    *right = trim_front(text, left->len + 1);
+    return true;
+}
+
+/* ---- merging ---- */
+
+static struct section *section_open(struct info *info, struct bytes name)
+{
+    static const struct {
+        const char *name;
+        enum merge_rule rule;
+    } RULES[] = {
+        {"Memory", RULE_SUM_PROCESS}, {"CPU", RULE_SUM_PROCESS},  {"Clients", RULE_SUM},
+        {"Stats", RULE_SUM},          {"Commandstats", RULE_SUM}, {"Errorstats", RULE_SUM},
+        {"Keyspace", RULE_SUM},       {"Rocksdb", RULE_SUM},
+    };
+    for (struct section *section = info->first; section; section = section->next)
+        if (bytes_equal(section->name, name))
+            return section;
+    struct section *section = arena_alloc(&info->arena, sizeof *section);
+    *section = (struct section){.name = arena_copy(&info->arena, name)};
+    section->last = &section->first;
+    for (size_t i = 0; i < sizeof RULES / sizeof RULES[0]; i++)
+        if (bytes_equal(name, bytes_of(RULES[i].name)))
+            section->rule = RULES[i].rule;
+    *info->last = section;
+    info->last = &section->next;
+    return section;
+}
+
+static struct field *field_find(struct section *section, struct bytes name)
+{
+    for (struct field *field = section->first; field; field = field->next)
+        if (bytes_equal(field->name, name))
+            return field;
+    return NULL;
+}
+
+static void field_set(struct info *info, struct section *section, struct bytes name,
+                      struct bytes value)
+{
+    struct field *field = field_find(section, name);
+    if (!field) {
+        field = arena_alloc(&info->arena, sizeof *field);
+        *field = (struct field){.name = arena_copy(&info->arena, name)};
+        *section->last = field;
+        section->last = &field->next;
+    }
+    field->value = arena_copy(&info->arena, value);
+}
+
+/* The sum of two numbers as text; the first when they are no numbers. */
+static struct bytes add_numbers(struct info *info, struct bytes a, struct bytes b)
+{
+    int64_t x;
+    int64_t y;
+    double u;
+    double v;
+    char *text = arena_alloc(&info->arena, DOUBLE_TEXT_MAX);
+    int len = 0;
+    if (number_parse_int64(a, &x) && number_parse_int64(b, &y))
+        len = snprintf(text, DOUBLE_TEXT_MAX, "%" PRId64, (int64_t)((uint64_t)x + (uint64_t)y));
+    else if (number_parse_double(a, &u) && number_parse_double(b, &v))
+        len = snprintf(text, DOUBLE_TEXT_MAX, "%.6f", u + v);
+    else
+        return a;
+    return (struct bytes){text, (size_t)len};
+}
+
+static struct bytes larger_number(struct bytes a, struct bytes b)
+{
+    double u;
+    double v;
+    return number_parse_double(a, &u) && number_parse_double(b, &v) && v > u ? b : a;
+}
+
+/* Every shard has the same scripts and functions, so their numbers are not added up. */
+static bool is_common(struct bytes name)
+{
+    return bytes_equal(name, BYTES("number_of_cached_scripts")) ||
+           bytes_equal(name, BYTES("number_of_functions")) ||
+           bytes_equal(name, BYTES("number_of_libraries"));
+}
+
+/* Averages and percentiles do not add up. */
+static bool is_average(struct bytes name)
+{
+    return bytes_equal(name, BYTES("avg_ttl")) || bytes_equal(name, BYTES("usec_per_call")) ||
+           (name.len > 1 && name.data[0] == 'p' && name.data[1] >= '0' && name.data[1] <= '9');
+}
+
+/* Adds lists such as keys=1,expires=0,avg_ttl=0 entry by entry; both have the same names. */
+static struct bytes add_lists(struct info *info, struct bytes a, struct bytes b)
+{
+    struct out out;
+    out_init(&out);
+    bool is_first = true;
+    while (a.len && b.len) {
+        struct bytes item_a = a;
+        struct bytes item_b = b;
+        struct bytes rest_a = {"", 0};
+        struct bytes rest_b = {"", 0};
+        struct bytes name;
+        struct bytes value_a;
+        struct bytes value_b;
+        (void)cut(a, ',', &item_a, &rest_a);
+        (void)cut(b, ',', &item_b, &rest_b);
+        if (!cut(item_a, '=', &name, &value_a) || !cut(item_b, '=', &name, &value_b))
+            break;
+        struct bytes sum = is_average(name) ? larger_number(value_a, value_b)
+                                            : add_numbers(info, value_a, value_b);
+        out_printf(&out, "%s%.*s=%.*s", is_first ? "" : ",", (int)name.len, name.data, (int)sum.len,
+                   sum.data);
+        is_first = false;
+        a = rest_a;
+        b = rest_b;
+    }
+    struct bytes sum = {arena_alloc(&info->arena, out.bytes + 1), out.bytes};
+    out_copy(&out, (char *)sum.data);
+    out_clear(&out);
+    return sum;
+}
+
+static void field_merge(struct info *info, struct section *section, struct bytes name,
+                        struct bytes value, bool is_new_process)
+{
+    const struct field *field = field_find(section, name);
+    bool adds = section->rule == RULE_SUM || (section->rule == RULE_SUM_PROCESS && is_new_process);
+    if (!field)
+        field_set(info, section, name, value);
+    else if (is_common(name))
+        field_set(info, section, name, larger_number(field->value, value));
+    else if (adds && memchr(value.data, '=', value.len))
+        field_set(info, section, name, add_lists(info, field->value, value));
+    else if (adds)
+        field_set(info, section, name, add_numbers(info, field->value, value));
+}
+
+/* The value of a line "name:value" in the text; empty when there is none. */
+static struct bytes value_of(struct bytes text, struct bytes wanted)
+{
+    struct bytes line;
+    struct bytes name;
+    struct bytes value;
+    while (line_next(&text, &line))
+        if (cut(line, ':', &name, &value) && bytes_equal(name, wanted))
+            return value;
+    return (struct bytes){"", 0};
+}
+
+static void info_merge(struct info *info, struct bytes text, bool is_new_process)
+{
+    struct section *section = NULL;
+    struct bytes line;
+    struct bytes name;
+    struct bytes value;
+    while (line_next(&text, &line)) {
+        if (line.len > 2 && line.data[0] == '#')
+            section = section_open(info, trim_front(line, 2));
+        else if (section && cut(line, ':', &name, &value) && value.len)
+            field_merge(info, section, name, value, is_new_process);
+        else if (section && cut(line, ':', &name, &value) && !field_find(section, name))
+            field_set(info, section, name, value);
+    }
+}
+
+/* ---- what is the proxy's own ---- */
+
+static void set_number(struct info *info, struct section *section, const char *name,
+                       uint64_t number)
+{
+    char text[INT64_TEXT_MAX + 1];
+    int len = snprintf(text, sizeof text, "%" PRIu64, number);
+    if (field_find(section, bytes_of(name)))
+        field_set(info, section, bytes_of(name), (struct bytes){text, (size_t)len});
+}
+
+static void set_text(struct info *info, struct section *section, const char *name, const char *text)
+{
+    if (field_find(section, bytes_of(name)))
+        field_set(info, section, bytes_of(name), bytes_of(text));
+}
+
+/* Fields that speak of the endpoint: the proxy's values, where a shard named the field. */
+static void info_own(struct info *info, const struct client *client)
+{
+    const struct proxy *proxy = client->worker->proxy;
+    const struct proxy_config *config = &client->worker->snapshot->config;
+    const char *port = strrchr(stream_local(client->stream), ':');
+    uint64_t uptime_s = (loop_wall_ms(client->worker->loop) - proxy->started_ms) / 1000;
+    for (struct section *section = info->first; section; section = section->next) {
+        set_number(info, section, "process_id", (uint64_t)getpid());
+        set_number(info, section, "uptime_in_seconds", uptime_s);
+        set_number(info, section, "uptime_in_days", uptime_s / 86400);
+        set_number(info, section, "maxclients", (uint64_t)config->maxclients);
+        set_number(info, section, "connected_clients", (uint64_t)atomic_load(&proxy->clients));
+        set_number(info, section, "blocked_clients", metrics_sum(METRIC_PROXY_CLIENTS_BLOCKED));
+        set_number(info, section, "total_connections_received",
+                   metrics_sum(METRIC_PROXY_CLIENTS_ACCEPTED));
+        set_text(info, section, "run_id", proxy->run_id);
+        set_text(info, section, "tcp_port", port ? port + 1 : "0");
+        set_text(info, section, "config_file", config->head.path ? config->head.path : "");
+    }
+}
+
+/* ---- the reply ---- */
+
+/* The text of a shard's reply; empty when it is none. */
+static struct bytes answer_text(const struct shard_reply *answer)
+{
+    struct resp_value value;
+    size_t pos = 0;
+    if (answer->is_failure || !resp_value_next(answer->frame, &pos, &value) ||
+        (value.type != '$' && value.type != '=') || value.is_null)
+        return (struct bytes){"", 0};
+    return resp_value_text(&value);
+}
+
+/* Is a section asked for that only the proxy knows? Without a name all are. */
+static bool asks_for(const struct request *request, const char *section)
+{
+    const struct bytes *argv = request_argv(request);
+    if (request_argc(request) == 1)
+        return true;
+    for (uint32_t i = 1; i < request_argc(request); i++)
+        if (bytes_is(argv[i], "all") || bytes_is(argv[i], "everything") ||
+            bytes_is(argv[i], "default") || bytes_is(argv[i], section))
+            return true;
+    return false;
+}
+
+static void print_shards(const struct client *client, const struct request *request,
+                         struct out *out)
+{
+    const struct shard_map *map = client->worker->snapshot->map;
+    out_printf(out, "%s# Shards\r\nshards:%u\r\nmap_epoch:%" PRIu64 "\r\n",
+               out->bytes ? "\r\n" : "", request_reply_count(request), map->epoch);
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        int shard = shard_map_named(map, bytes_of(answer->node->name));
+        out_printf(out, "shard_%s:address=%s,slots=%u,state=%s\r\n", answer->node->name,
+                   answer->node->address, shard >= 0 ? map->shards[shard].slot_count : 0,
+                   answer->is_failure ? "down" : "up");
+    }
+}
+
+/* This process'; what the shards count is theirs to tell. */
+static void print_tls(struct out *out)
+{
+    out_printf(out,
+               "%s# TLS\r\ntls_connections:%" PRIu64 "\r\ntls_handshakes:%" PRIu64
+               "\r\ntls_handshakes_resumed:%" PRIu64 "\r\ntls_connects:%" PRIu64
+               "\r\ntls_connects_resumed:%" PRIu64 "\r\ntls_failures:%" PRIu64 "\r\n",
+               out->bytes ? "\r\n" : "", metrics_sum(METRIC_PROCESS_TLS_CONNECTIONS),
+               metrics_sum(METRIC_PROCESS_TLS_HANDSHAKES), metrics_sum(METRIC_PROCESS_TLS_RESUMED),
+               metrics_sum(METRIC_PROCESS_TLS_CONNECTS),
+               metrics_sum(METRIC_PROCESS_TLS_CONNECTS_RESUMED),
+               metrics_sum(METRIC_PROCESS_TLS_FAILURES));
+}
+
+static void print_document(const struct info *info, struct out *out)
+{
+    for (const struct section *section = info->first; section; section = section->next) {
+        out_printf(out, "%s# %.*s\r\n", section == info->first ? "" : "\r\n",
+                   (int)section->name.len, section->name.data);
+        for (const struct field *field = section->first; field; field = field->next)
+            out_printf(out, "%.*s:%.*s\r\n", (int)field->name.len, field->name.data,
+                       (int)field->value.len, field->value.data);
+    }
+}
+
+/* Has an earlier shard of this request the same run id? */
+static bool is_known_process(const struct request *request, uint32_t index, struct bytes run_id)
+{
+    for (uint32_t i = 0; i < index; i++)
+        if (bytes_equal(value_of(answer_text(request_reply(request, i)), BYTES("run_id")), run_id))
+            return true;
+    return false;
+}
+
+bool local_is_new_process(const struct request *request, uint32_t index)
+{
+    struct bytes run_id = value_of(answer_text(request_reply(request, index)), BYTES("run_id"));
+    return run_id.len == 0 || !is_known_process(request, index, run_id);
+}
+
+static void info_done(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct proxy_snapshot *snapshot = client->worker->snapshot;
+    struct info info = {0};
+    struct out out;
+    arena_init(&info.arena);
+    info.last = &info.first;
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        struct bytes text = answer_text(request_reply(request, i));
+        info_merge(&info, text, local_is_new_process(request, i));
+    }
+    info_own(&info, client);
+    out_init(&out);
+    print_document(&info, &out);
+    bool is_tenant = client->session.place->name.len > 0; /* sees nothing of the process */
+    if (!is_tenant && (snapshot->tls || snapshot->upstream_tls) && asks_for(request, "tls"))
+        print_tls(&out);
+    if (!is_tenant && asks_for(request, "shards"))
+        print_shards(client, request, &out);
+    struct bytes document = {arena_alloc(&info.arena, out.bytes + 1), out.bytes};
+    out_copy(&out, (char *)document.data);
+    out_clear(&out);
+    reply_verbatim(reply, "txt", document);
+    arena_fini(&info.arena);
+}
+
+void local_info(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)reply;
+    request_keep(request);
+    request_fan_out(request, NULL, SHARDS_ALL, request_argv(request), request_argc(request),
+                    info_done);
+}

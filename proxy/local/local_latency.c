@@ -1,0 +1,402 @@
+/*
+ * local_latency.c - LATENCY: how slow the whole endpoint was.
+ *
+ *   HISTOGRAM        the shards' histograms added up: time spent executing, without network and queues
+ *   LATEST, HISTORY  the proxy's events (requests of its clients, as they saw them) and those of all shards; of
+ *   GRAPH            one second the longest time counts
+ *   DOCTOR           what the proxy has to say, then what each shard has
+ *   RESET            here and at every shard
+ *
+ * A shard that does not answer fails HISTOGRAM and RESET; elsewhere its part is missing.
+ */
+#include "proxy/local/local.h"
+#include "proxy/merge.h"
+#include "proxy/proxy.h"
+#include "proxy/slow.h"
+#include "proxy/upstream/pool.h"
+#include "shared/command_reply.h"
+#include "shared/latency_reply.h"
+#include "shared/table.h"
+
+#include <stdlib.h>
+
+enum { NAMES_MAX = 64, STEPS_MAX = 64 };
+
+static struct journal *journal_of(const struct client *client)
+{
+    return client->worker->proxy->journal;
+}
+
+/* The request as it is goes to every shard. */
+static void ask_shards(struct request *request, request_done_fn *done)
+{
+    request_keep(request);
+    request_fan_out(request, NULL, SHARDS_ALL, request_argv(request), request_argc(request), done);
+}
+
+/* An array's or map's header at *pos of a shard's answer: its elements or pairs; -1: it is something else. */
+static int64_t take_header(const struct shard_reply *answer, size_t *pos)
+{
+    struct resp_value value;
+    if (answer->is_failure || !resp_value_next(answer->frame, pos, &value) || value.is_null)
+        return -1;
+    return value.type == '*' || value.type == '%' ? value.count : -1;
+}
+
+static bool take_int(const struct shard_reply *answer, size_t *pos, uint64_t *number)
+{
+    struct resp_value value;
+    if (!resp_value_next(answer->frame, pos, &value) || value.type != ':')
+        return false;
+    *number = (uint64_t)value.count;
+    return true;
+}
+
+/* ---- HISTOGRAM -------------------------------------------------------------------------------- */
+
+/* Runs of a command up to each step's upper end, first as differences, then added up. */
+struct tally {
+    struct bytes name; /* in a shard's answer */
+    uint64_t calls;
+    uint32_t count;
+    struct {
+        uint64_t upper_us;
+        uint64_t runs;
+    } steps[STEPS_MAX];
+};
+
+/* Adds runs to the step with that end, which is made in its place if it is not there. */
+static void add_runs(struct tally *tally, uint64_t upper_us, uint64_t runs)
+{
+    uint32_t at = 0;
+    while (at < tally->count && tally->steps[at].upper_us < upper_us)
+        at++;
+    if (at == tally->count || tally->steps[at].upper_us != upper_us) {
+        if (tally->count == STEPS_MAX)
+            return;
+        memmove(&tally->steps[at + 1], &tally->steps[at],
+                (tally->count - at) * sizeof tally->steps[0]);
+        tally->count++;
+        tally->steps[at].upper_us = upper_us;
+        tally->steps[at].runs = 0;
+    }
+    tally->steps[at].runs += runs;
+}
+
+static struct tally *tally_of(struct table *tallies, struct bytes name)
+{
+    struct tally *tally = table_get(tallies, name);
+    if (!tally) {
+        tally = calloc(1, sizeof *tally);
+        CHECK(tally);
+        tally->name = name;
+        (void)table_put(tallies, name, tally);
+    }
+    return tally;
+}
+
+/* {"calls": n, "histogram_usec": {upper: runs so far …}} of one command. */
+static bool add_histogram(const struct shard_reply *answer, size_t *pos, struct tally *tally)
+{
+    struct resp_value word;
+    uint64_t calls;
+    uint64_t before = 0;
+    if (take_header(answer, pos) < 0 || !resp_value_next(answer->frame, pos, &word) ||
+        !take_int(answer, pos, &calls) || !resp_value_next(answer->frame, pos, &word) ||
+        !resp_value_next(answer->frame, pos, &word))
+        return false;
+    tally->calls += calls;
+    for (int64_t i = word.type == '%' ? word.count : word.count / 2; i > 0; i--) {
+        uint64_t upper_us;
+        uint64_t so_far;
+        if (!take_int(answer, pos, &upper_us) || !take_int(answer, pos, &so_far))
+            return false;
+        add_runs(tally, upper_us, so_far - before);
+        before = so_far;
+    }
+    return true;
+}
+
+/* False: the answer is no histogram. */
+static bool add_shard(const struct shard_reply *answer, struct table *tallies)
+{
+    size_t pos = 0;
+    struct resp_value name;
+    int64_t count = take_header(answer, &pos);
+    if (count < 0)
+        return false;
+    for (count = answer->frame.data[0] == '%' ? count : count / 2; count > 0; count--)
+        if (!resp_value_next(answer->frame, &pos, &name) ||
+            !add_histogram(answer, &pos, tally_of(tallies, name.text)))
+            return false;
+    return true;
+}
+
+static void reply_tally(const struct tally *tally, struct reply *reply)
+{
+    uint64_t so_far = 0;
+    reply_bulk(reply, tally->name);
+    reply_map(reply, 2);
+    reply_bulk_text(reply, "calls");
+    reply_int(reply, (int64_t)tally->calls);
+    reply_bulk_text(reply, "histogram_usec");
+    reply_map(reply, tally->count);
+    for (uint32_t i = 0; i < tally->count; i++) {
+        so_far += tally->steps[i].runs;
+        reply_int(reply, (int64_t)tally->steps[i].upper_us);
+        reply_int(reply, (int64_t)so_far);
+    }
+}
+
+static void histogram_done(struct client *client, struct request *request, struct reply *reply)
+{
+    struct table *tallies = table_new();
+    const struct shard_reply *bad = NULL;
+    size_t cursor = 0;
+    struct bytes name;
+    void *tally;
+    (void)client;
+    for (uint32_t i = 0; i < request_reply_count(request) && !bad; i++)
+        if (!add_shard(request_reply(request, i), tallies))
+            bad = request_reply(request, i);
+    if (bad)
+        out_write_block(reply->out, bad->block, bad->frame.data, bad->frame.len);
+    else
+        reply_map(reply, (int64_t)table_count(tallies));
+    while (table_next(tallies, &cursor, &name, &tally)) {
+        if (!bad)
+            reply_tally(tally, reply);
+        free(tally);
+    }
+    table_free(tallies);
+}
+
+void local_latency_histogram(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)reply;
+    ask_shards(request, histogram_done);
+}
+
+/* ---- LATEST ----------------------------------------------------------------------------------- */
+
+/* Keeps the later of two rows with the same name, and the longest time of both. */
+static void add_latest(struct latency_latest rows[NAMES_MAX], uint32_t *count,
+                       const struct latency_latest *row)
+{
+    uint32_t i = 0;
+    while (i < *count && !bytes_equal(rows[i].name, row->name))
+        i++;
+    if (i == NAMES_MAX)
+        return;
+    if (i == *count) {
+        rows[(*count)++] = *row;
+        return;
+    }
+    struct latency_latest *known = &rows[i];
+    if (row->last.at_s > known->last.at_s ||
+        (row->last.at_s == known->last.at_s && row->last.ms > known->last.ms))
+        known->last = row->last;
+    if (row->max_ms > known->max_ms)
+        known->max_ms = row->max_ms;
+}
+
+static void latest_done(struct client *client, struct request *request, struct reply *reply)
+{
+    struct latency_latest rows[NAMES_MAX];
+    struct journal *journal = journal_of(client);
+    journal_lock(journal);
+    uint32_t count = latency_latest(journal->latency, rows);
+    journal_unlock(journal);
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        size_t pos = 0;
+        struct resp_value name;
+        struct latency_latest row;
+        for (int64_t left = take_header(answer, &pos); left > 0; left--) {
+            if (take_header(answer, &pos) != 4 || !resp_value_next(answer->frame, &pos, &name) ||
+                !take_int(answer, &pos, &row.last.at_s) || !take_int(answer, &pos, &row.last.ms) ||
+                !take_int(answer, &pos, &row.max_ms))
+                break;
+            row.name = name.text;
+            add_latest(rows, &count, &row);
+        }
+    }
+    latency_reply_latest(rows, count, reply);
+}
+
+void local_latency_latest(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)reply;
+    ask_shards(request, latest_done);
+}
+
+/* ---- HISTORY, GRAPH --------------------------------------------------------------------------- */
+
+struct samples {
+    struct latency_sample *items;
+    size_t count;
+};
+
+static void add_sample(struct samples *samples, struct latency_sample sample)
+{
+    samples->items = realloc(samples->items, (samples->count + 1) * sizeof *samples->items);
+    CHECK(samples->items);
+    samples->items[samples->count++] = sample;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct latency_sample *left = a;
+    const struct latency_sample *right = b;
+    return (left->at_s > right->at_s) - (left->at_s < right->at_s);
+}
+
+static void collect_own(struct client *client, struct bytes name, struct samples *samples)
+{
+    struct journal *journal = journal_of(client);
+    journal_lock(journal);
+    const struct latency_event *event = latency_find_event(journal->latency, name);
+    for (uint32_t i = 0; event && i < event->count; i++)
+        add_sample(samples, latency_sample_at(event, i));
+    journal_unlock(journal);
+}
+
+static void collect_shard(const struct shard_reply *answer, struct samples *samples)
+{
+    struct latency_sample sample;
+    size_t pos = 0;
+    for (int64_t left = take_header(answer, &pos); left > 0; left--) {
+        if (take_header(answer, &pos) != 2 || !take_int(answer, &pos, &sample.at_s) ||
+            !take_int(answer, &pos, &sample.ms))
+            return;
+        add_sample(samples, sample);
+    }
+}
+
+/* The event of argument 2 as all have seen it. */
+static void collect(struct client *client, struct request *request, struct latency_event *event)
+{
+    struct samples samples = {0};
+    collect_own(client, request_argv(request)[2], &samples);
+    for (uint32_t i = 0; i < request_reply_count(request); i++)
+        collect_shard(request_reply(request, i), &samples);
+    if (samples.count)
+        qsort(samples.items, samples.count, sizeof *samples.items, by_time);
+    for (size_t i = 0; i < samples.count; i++)
+        latency_add_sample(event, samples.items[i]);
+    free(samples.items);
+}
+
+static void history_done(struct client *client, struct request *request, struct reply *reply)
+{
+    struct latency_event event = {0};
+    collect(client, request, &event);
+    latency_reply_history(&event, reply);
+}
+
+void local_latency_history(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)reply;
+    ask_shards(request, history_done);
+}
+
+static void graph_done(struct client *client, struct request *request, struct reply *reply)
+{
+    struct bytes name = request_argv(request)[2];
+    char text[64];
+    struct latency_event event = {.name = text};
+    struct out out;
+    (void)snprintf(text, sizeof text, "%.*s", (int)(name.len < 63 ? name.len : 63), name.data);
+    collect(client, request, &event);
+    if (!event.count) {
+        char error[LATENCY_ERROR_MAX];
+        latency_no_samples(name, error);
+        reply_error(reply, error);
+        return;
+    }
+    out_init(&out);
+    latency_print_graph(&event, loop_wall_ms(client->worker->loop) / 1000, &out);
+    reply_verbatim_out(reply, "txt", &out);
+}
+
+void local_latency_graph(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct bytes words[] = {request_argv(request)[0], BYTES("HISTORY"),
+                                  request_argv(request)[2]};
+    (void)client;
+    (void)reply;
+    request_keep(request);
+    request_fan_out(request, NULL, SHARDS_ALL, words, 3, graph_done);
+}
+
+/* ---- DOCTOR, RESET, HELP ---------------------------------------------------------------------- */
+
+static void doctor_done(struct client *client, struct request *request, struct reply *reply)
+{
+    struct journal *journal = journal_of(client);
+    bool is_on = client->worker->snapshot->config.latency_monitor_threshold != 0;
+    struct out out;
+    out_init(&out);
+    out_printf(&out, "proxy: ");
+    journal_lock(journal);
+    latency_print_doctor(journal->latency, is_on, &out);
+    journal_unlock(journal);
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        struct resp_value value;
+        size_t pos = 0;
+        if (!resp_value_next(answer->frame, &pos, &value))
+            continue;
+        struct bytes text = resp_value_text(&value);
+        out_printf(&out, "\nshard %s: ", answer->node->name);
+        out_write(&out, text.data, text.len);
+    }
+    reply_verbatim_out(reply, "txt", &out);
+}
+
+void local_latency_doctor(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)reply;
+    ask_shards(request, doctor_done);
+}
+
+static void reset_done(struct client *client, struct request *request, struct reply *reply)
+{
+    const int64_t *own = request_state(request, sizeof *own);
+    int64_t count = *own;
+    (void)client;
+    for (uint32_t i = 0; i < request_reply_count(request); i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        size_t pos = 0;
+        uint64_t number;
+        if (!take_int(answer, &pos, &number)) {
+            out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
+            return;
+        }
+        count += (int64_t)number;
+    }
+    reply_int(reply, count);
+}
+
+void local_latency_reset(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct bytes *argv = request_argv(request);
+    struct journal *journal = journal_of(client);
+    int64_t *count = request_state(request, sizeof *count);
+    (void)reply;
+    journal_lock(journal);
+    *count = latency_reset(journal->latency, argv + 2, request_argc(request) - 2);
+    journal_unlock(journal);
+    ask_shards(request, reset_done);
+}
+
+void local_latency_help(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)request;
+    command_reply_help(reply, command_of(COMMAND_latency), HANDLER_PROXY);
+}

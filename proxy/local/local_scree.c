@@ -1,0 +1,171 @@
+/*
+ * local_scree.c - SCREE: the proxy's own view of shards, map and namespaces, and reload.
+ */
+#include "proxy/local/local.h"
+#include "proxy/proxy.h"
+#include "proxy/upstream/upstream.h"
+#include "proxy/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* "0-5460 7000", the slots of a shard. */
+static void write_slots(const struct shard_map *map, int shard, struct out *out)
+{
+    unsigned slot = 0;
+    unsigned first;
+    unsigned last;
+    bool is_first = true;
+    while (shard_map_next_range(map, shard, &slot, &first, &last)) {
+        out_printf(out, first == last ? "%s%u" : "%s%u-%u", is_first ? "" : " ", first, last);
+        is_first = false;
+    }
+}
+
+/* Replies an out's bytes as one bulk string; empties it. */
+static void reply_out(struct reply *reply, struct out *out)
+{
+    struct bytes text = {malloc(out->bytes + 1), out->bytes};
+    CHECK(text.data);
+    out_copy(out, (char *)text.data);
+    reply_bulk(reply, text);
+    free((char *)text.data);
+    out_clear(out);
+}
+
+static void reply_slots(struct reply *reply, const struct shard_map *map, int shard)
+{
+    struct out out;
+    out_init(&out);
+    write_slots(map, shard, &out);
+    reply_out(reply, &out);
+}
+
+void local_scree_map(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct shard_map *map = client->worker->snapshot->map;
+    (void)request;
+    reply_map(reply, 2);
+    reply_bulk_text(reply, "epoch");
+    reply_int(reply, (int64_t)map->epoch);
+    reply_bulk_text(reply, "shards");
+    reply_map(reply, (int64_t)map->shard_count);
+    for (int i = 0; i < (int)map->shard_count; i++) {
+        reply_bulk_text(reply, map->shards[i].name);
+        reply_map(reply, 2);
+        reply_bulk_text(reply, "address");
+        reply_bulk_text(reply, map->shards[i].address_count ? map->shards[i].addresses[0] : "");
+        reply_bulk_text(reply, "slots");
+        reply_slots(reply, map, i);
+    }
+}
+
+/* One connection of this worker, as SHARDS tells it: its state, and why it is down. */
+static void describe_upstream(const struct upstream *upstream, struct reply *reply)
+{
+    reply_bulk_text(reply, "state");
+    reply_bulk_text(reply, upstream ? upstream_state_name(upstream) : "idle");
+    reply_bulk_text(reply, "in-flight");
+    reply_int(reply, upstream ? upstream->in_flight : 0);
+    reply_bulk_text(reply, "reason");
+    reply_bulk_text(reply, upstream ? upstream->reason : "");
+}
+
+void local_scree_shards(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct shard_map *map = client->worker->snapshot->map;
+    const struct pool *pool = &client->worker->pool;
+    (void)request;
+    reply_array(reply, (int64_t)pool->count);
+    for (size_t i = 0; i < pool->count; i++) {
+        const struct node *node = pool->nodes[i];
+        reply_map(reply, 6);
+        reply_bulk_text(reply, "name");
+        reply_bulk_text(reply, node->name);
+        reply_bulk_text(reply, "address");
+        reply_bulk_text(reply, node->address);
+        reply_bulk_text(reply, "slots");
+        reply_int(reply, map->shards[i].slot_count);
+        describe_upstream(node->shared[LANE_NORMAL][client->session.resp == 3], reply);
+    }
+}
+
+static void describe_namespace(const struct namespace *item, struct reply *reply)
+{
+    char rule[SLOT_RULE_TEXT_MAX];
+    size_t len = slot_rule_format(&item->slot_rule, rule);
+    reply_map(reply, 4);
+    reply_bulk_text(reply, "name");
+    reply_bulk_text(reply, item->name);
+    reply_bulk_text(reply, "pattern");
+    reply_bulk_text(reply, item->is_pattern ? "yes" : "no");
+    reply_bulk_text(reply, "ephemeral");
+    reply_bulk_text(reply, item->ephemeral ? "yes" : "no");
+    reply_bulk_text(reply, "slot-rule");
+    reply_bulk(reply, (struct bytes){rule, len});
+}
+
+static bool is_tenant(const struct client *client)
+{
+    return client->session.place->name.len > 0;
+}
+
+/* Who is inside one sees that one. */
+void local_scree_namespaces(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct namespaces *namespaces = client->worker->snapshot->namespaces;
+    const struct namespace *own = client->session.place->entry;
+    (void)request;
+    if (is_tenant(client)) {
+        reply_array(reply, own != NULL);
+        if (own)
+            describe_namespace(own, reply);
+        return;
+    }
+    reply_array(reply, (int64_t)namespaces->count);
+    for (size_t i = 0; i < namespaces->count; i++)
+        describe_namespace(&namespaces->items[i], reply);
+}
+
+/* ---- RELOAD ---- */
+
+/* On the main thread. Writes '+' or '-' and the line to answer. */
+static void reload_work(struct proxy *proxy, const void *data, struct out *out)
+{
+    struct reload_report report = {0};
+    char error[RELOAD_TEXT_MAX];
+    (void)data;
+    if (!proxy_reload(proxy, &report, error, sizeof error)) {
+        out_printf(out, "-ERR reload refused, the old configuration stays: %s", error);
+        return;
+    }
+    out_printf(
+        out, "+OK epoch=%llu map=%s namespaces=%s", (unsigned long long)proxy->snapshot->map->epoch,
+        report.map_changed ? "changed" : "same", report.namespaces_changed ? "changed" : "same");
+    if (*report.changed)
+        out_printf(out, " options=%s", report.changed);
+    if (*report.needs_restart)
+        out_printf(out, " needs-restart=%s", report.needs_restart);
+}
+
+static void reload_done(struct client *client, struct request *request, struct reply *reply)
+{
+    const struct out *out = request_gathered(request, 0);
+    char text[RELOAD_TEXT_MAX * 3 + 128] = "-ERR reload gave no answer";
+    (void)client;
+    if (out->bytes < sizeof text) {
+        out_copy(out, text);
+        text[out->bytes] = 0;
+    }
+    if (text[0] == '+')
+        reply_status(reply, text + 1);
+    else
+        reply_error(reply, text + 1);
+}
+
+void local_scree_reload(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)reply;
+    request_on_main(request, reload_work, NULL, 0, reload_done);
+}

@@ -1,0 +1,43 @@
+/*
+ * local_server.c - small answers of the proxy as "the server".
+ */
+#include "proxy/local/local.h"
+#include "proxy/worker.h"
+#include "shared/hello.h"
+
+void local_time(struct client *client, struct request *request, struct reply *reply)
+{
+    uint64_t now_us = loop_wall_us(client->worker->loop);
+    (void)request;
+    reply_array(reply, 2);
+    reply_bulk_int(reply, (int64_t)(now_us / 1000000));
+    reply_bulk_int(reply, (int64_t)(now_us % 1000000));
+}
+
+void local_role(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)request;
+    reply_array(reply, 3);
+    reply_bulk_text(reply, "master");
+    reply_int(reply, 0);
+    reply_array(reply, 0);
+}
+
+void local_lolwut(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)request;
+    reply_verbatim(
+        reply, "txt",
+        BYTES(
+            "A scree is a slope of loose stones: many, each on its own.\nRedis ver. " REDIS_VERSION
+            "\n"));
+}
+
+void local_module_list(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)request;
+    reply_array(reply, 0);
+}

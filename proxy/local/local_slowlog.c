@@ -1,0 +1,114 @@
+/*
+ * local_slowlog.c - SLOWLOG: what took long from here; SCREE SLOWLOG: the same beside the shards' own logs.
+ *
+ * Sessions inside a namespace see and reset their own entries.
+ */
+#include "proxy/local/local.h"
+#include "proxy/proxy.h"
+#include "proxy/slow.h"
+#include "proxy/upstream/pool.h"
+#include "shared/command_reply.h"
+
+static struct journal *journal_of(const struct client *client)
+{
+    return client->worker->proxy->journal;
+}
+
+static slowlog_space space_of(const struct client *client)
+{
+    const struct bytes *name = &client->session.place->name;
+    return name->len ? name : NULL;
+}
+
+void local_slowlog_get(struct client *client, struct request *request, struct reply *reply)
+{
+    char error[SLOWLOG_ERROR_MAX];
+    int64_t count;
+    if (!slowlog_parse_get(request_argv(request), request_argc(request), &count, error)) {
+        reply_error(reply, error);
+        return;
+    }
+    journal_lock(journal_of(client));
+    slowlog_reply(&journal_of(client)->slowlog, space_of(client), count, reply);
+    journal_unlock(journal_of(client));
+}
+
+void local_slowlog_len(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)request;
+    journal_lock(journal_of(client));
+    uint64_t count = slowlog_count(&journal_of(client)->slowlog, space_of(client));
+    journal_unlock(journal_of(client));
+    reply_int(reply, (int64_t)count);
+}
+
+void local_slowlog_reset(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)request;
+    journal_lock(journal_of(client));
+    slowlog_reset(&journal_of(client)->slowlog, space_of(client));
+    journal_unlock(journal_of(client));
+    reply_ok(reply);
+}
+
+void local_slowlog_help(struct client *client, struct request *request, struct reply *reply)
+{
+    (void)client;
+    (void)request;
+    command_reply_help(reply, command_of(COMMAND_slowlog), HANDLER_PROXY);
+}
+
+/* ---- SCREE SLOWLOG ---- */
+
+static void reply_own(const struct client *client, int64_t count, struct reply *reply)
+{
+    const struct slowlog *log = &journal_of(client)->slowlog;
+    journal_lock(journal_of(client));
+    slowlog_space space = space_of(client);
+    int64_t all = (int64_t)slowlog_count(log, space);
+    if (count < 0 || count > all)
+        count = all;
+    reply_bulk_text(reply, "proxy");
+    reply_array(reply, count);
+    for (const struct slow_entry *entry = log->newest;
+         count > 0 && (entry = slowlog_next(entry, space)); entry = entry->next, count--) {
+        reply_array(reply, 9);
+        slowlog_reply_entry(entry, reply);
+        reply_bulk(reply, entry->space);
+        reply_bulk(reply, entry->shard);
+        reply_int(reply, (int64_t)entry->shard_usec);
+    }
+    journal_unlock(journal_of(client));
+}
+
+static void shards_done(struct client *client, struct request *request, struct reply *reply)
+{
+    const int64_t *count = request_state(request, sizeof *count);
+    uint32_t shards = request_reply_count(request);
+    reply_map(reply, shards + 1);
+    reply_own(client, *count, reply);
+    for (uint32_t i = 0; i < shards; i++) {
+        const struct shard_reply *answer = request_reply(request, i);
+        reply_bulk_text(reply, answer->node->name);
+        out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
+    }
+}
+
+void local_scree_slowlog(struct client *client, struct request *request, struct reply *reply)
+{
+    static const struct bytes get[] = {{"SLOWLOG", 7}, {"GET", 3}};
+    const struct bytes *argv = request_argv(request);
+    uint32_t argc = request_argc(request);
+    char error[SLOWLOG_ERROR_MAX];
+    int64_t count;
+    if (!slowlog_parse_get(argv, argc, &count, error)) {
+        reply_error(reply, error);
+    } else if (space_of(client)) {
+        reply_map(reply, 1);
+        reply_own(client, count, reply);
+    } else {
+        const struct bytes words[] = {get[0], get[1], argc == 3 ? argv[2] : BYTES("")};
+        *(int64_t *)request_state(request, sizeof count) = count;
+        request_fan_out(request, NULL, SHARDS_ALL, words, argc, shards_done);
+    }
+}

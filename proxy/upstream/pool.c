@@ -1,0 +1,220 @@
+#include "proxy/upstream/pool.h"
+
+#include "proxy/proxy.h"
+#include "proxy/upstream/upstream.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+#include "shared/shard_map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUSY_MS = 1500 }; /* how long an answer BUSY counts; a late shard is asked more often */
+
+const char lease_limit_error[] =
+    "ERR too many clients wait, watch keys or track at once (lease-limit)";
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static struct node *node_new(const struct proxy_worker *worker, const struct shard *shard)
+{
+    struct node *node = calloc(1, sizeof(*node));
+    CHECK(node);
+    CHECK(shard->address_count > 0);
+    node->refs = 1;
+    node->name = strdup(shard->name);
+    node->address = strdup(shard->addresses[0]);
+    CHECK(node->name);
+    CHECK(node->address);
+    list_init(&node->spare);
+    list_init(&node->turns);
+    node->cell = labels_cell(worker->proxy->measures.shards, bytes_of(shard->name), worker->index);
+    return node;
+}
+
+bool node_is_busy(const struct node *node, uint32_t now_ms)
+{
+    return node->said_busy && now_ms - node->busy_ms < BUSY_MS;
+}
+
+struct node *node_ref(struct node *node)
+{
+    CHECK(node->refs > 0);
+    node->refs++;
+    return node;
+}
+
+void node_unref(struct node *node)
+{
+    if (--node->refs > 0)
+        return;
+    CHECK(list_empty(&node->spare));
+    CHECK(list_empty(&node->turns));
+    free(node->name);
+    free(node->address);
+    free(node);
+}
+
+static void node_drain(struct node *node)
+{
+    for (unsigned lane = 0; lane < LANES; lane++) {
+        for (unsigned resp3 = 0; resp3 < 2; resp3++) {
+            struct upstream *upstream = node->shared[lane][resp3];
+            node->shared[lane][resp3] = NULL;
+            if (upstream)
+                upstream_drain(upstream);
+        }
+    }
+    node->is_removed = true;
+    while (!list_empty(&node->spare))
+        upstream_drain(container_of(node->spare.next, struct upstream, spare));
+    node_unref(node);
+}
+
+/* ---- the pool -------------------------------------------------------------------------------- */
+
+void pool_init(struct pool *pool, struct proxy_worker *worker, const struct shard_map *map)
+{
+    *pool = (struct pool){.worker = worker};
+    list_init(&pool->upstreams);
+    pool_update(pool, map);
+}
+
+/* Takes the node of the same shard at the same address out of the old nodes; NULL: there is none. */
+static struct node *take_node(struct node **nodes, size_t count, const struct shard *shard)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct node *node = nodes[i];
+        if (node && strcmp(node->name, shard->name) == 0 &&
+            strcmp(node->address, shard->addresses[0]) == 0) {
+            nodes[i] = NULL;
+            return node;
+        }
+    }
+    return NULL;
+}
+
+void pool_update(struct pool *pool, const struct shard_map *map)
+{
+    struct node **before = pool->nodes;
+    size_t count = pool->count;
+    pool->nodes = calloc(map->shard_count, sizeof(struct node *));
+    CHECK(pool->nodes);
+    pool->count = map->shard_count;
+    for (size_t i = 0; i < pool->count; i++) {
+        pool->nodes[i] = take_node(before, count, &map->shards[i]);
+        if (!pool->nodes[i])
+            pool->nodes[i] = node_new(pool->worker, &map->shards[i]);
+        pool->nodes[i]->index = (uint32_t)i;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (before[i])
+            node_drain(before[i]);
+    }
+    free(before);
+}
+
+static void pool_bury(struct pool *pool)
+{
+    for (struct list *link = pool->upstreams.next; link != &pool->upstreams;) {
+        struct upstream *upstream = container_of(link, struct upstream, link);
+        link = link->next;
+        if (upstream->is_closed)
+            upstream_free(upstream);
+    }
+    pool->has_closed = false;
+}
+
+void pool_fini(struct pool *pool)
+{
+    for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)
+        upstream_close(container_of(link, struct upstream, link), "the proxy stops");
+    pool_bury(pool);
+    CHECK(list_empty(&pool->upstreams));
+    for (size_t i = 0; i < pool->count; i++) {
+        memset(pool->nodes[i]->shared, 0, sizeof(pool->nodes[i]->shared));
+        node_unref(pool->nodes[i]);
+    }
+    free(pool->nodes);
+    pool->nodes = NULL;
+    pool->count = 0;
+}
+
+struct upstream *pool_make(struct pool *pool, struct node *node, unsigned lane, uint8_t resp)
+{
+    CHECK(lane < LANES);
+    CHECK(!node->shared[lane][resp == 3]);
+    struct upstream *upstream = upstream_new(pool->worker, node, lane, resp);
+    node->shared[lane][resp == 3] = upstream;
+    return upstream;
+}
+
+struct upstream *pool_lease(struct pool *pool, uint32_t shard, uint8_t resp, bool beyond_limit)
+{
+    struct node *node = pool->nodes[shard];
+    struct proxy *proxy = pool->worker->proxy;
+    int64_t limit = beyond_limit ? INT64_MAX : pool->worker->snapshot->config.lease_limit;
+    if (atomic_fetch_add(&proxy->leases, 1) >= limit) {
+        atomic_fetch_sub(&proxy->leases, 1);
+        return NULL;
+    }
+    for (struct list *link = node->spare.next; link != &node->spare; link = link->next) {
+        struct upstream *upstream = container_of(link, struct upstream, spare);
+        if (upstream->resp == resp) {
+            list_remove(&upstream->spare);
+            upstream->is_leased = true;
+            return upstream;
+        }
+    }
+    struct upstream *upstream = upstream_new(pool->worker, node, LANE_NORMAL, resp);
+    upstream->is_private = upstream->is_leased = true;
+    return upstream;
+}
+
+void pool_forget_places(struct pool *pool)
+{
+    for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)
+        upstream_forget_place(container_of(link, struct upstream, link));
+}
+
+static bool node_is_down(const struct node *node)
+{
+    for (unsigned resp3 = 0; resp3 < 2; resp3++) {
+        const struct upstream *upstream = node->shared[LANE_NORMAL][resp3];
+        if (upstream && (upstream->state == UPSTREAM_DOWN || upstream->state == UPSTREAM_RETRYING))
+            return true;
+    }
+    return false;
+}
+
+uint32_t pool_any(struct pool *pool)
+{
+    for (size_t tries = 0; tries < pool->count; tries++) {
+        uint32_t shard = pool->any++ % (uint32_t)pool->count;
+        if (!node_is_down(pool->nodes[shard]))
+            return shard;
+    }
+    return 0;
+}
+
+bool pool_tick(struct pool *pool)
+{
+    bool needed = false;
+    uint64_t now_ms = loop_mono_ms(pool->worker->loop);
+    for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)
+        needed |= upstream_tick(container_of(link, struct upstream, link), now_ms);
+    return needed;
+}
+
+void pool_slow(struct pool *pool)
+{
+    uint64_t now_ms = loop_mono_ms(pool->worker->loop);
+    for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)
+        upstream_slow(container_of(link, struct upstream, link), now_ms);
+}
+
+void pool_turn_end(struct pool *pool)
+{
+    if (pool->has_closed)
+        pool_bury(pool);
+}

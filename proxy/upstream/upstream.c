@@ -1,0 +1,474 @@
+#include "proxy/upstream/upstream.h"
+
+#include "proxy/audience.h"
+#include "proxy/blocked.h"
+#include "proxy/client.h"
+#include "proxy/events.h"
+#include "proxy/scripts.h"
+#include "proxy/tracking.h"
+#include "proxy/upstream/pool.h"
+#include "proxy/upstream/upstream_inner.h"
+#include "shared/clock.h"
+#include "shared/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LATE_MS =
+        200, /* when a reply takes longer, the shard is asked whether it is busy with a script */
+    SPARE_MS = 30 * 1000,      /* an unused private connection is closed */
+    SILENCE_FACTOR = 2,        /* times upstream-timeout without a byte: closed */
+    FEED_PROBE_MS = 10 * 1000, /* a feed that is silent for this long is asked whether it lives */
+    OPENINGS_MAX = 32,         /* private connections to a shard that are opened at a time */
+    BACKOFF_DOUBLINGS_MAX = 20,
+    PATIENCE_MS_MAX =
+        1 << 30, /* an errand that may take longer has no deadline: times are 32 bits */
+};
+
+static void on_end(void *owner, int err);
+static void on_drain(void *owner);
+static void on_open(void *owner, int err);
+
+static const struct stream_events events = {upstream_take, on_end, on_drain};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, unsigned lane,
+                              uint8_t resp)
+{
+    struct upstream *upstream = calloc(1, sizeof(*upstream));
+    CHECK(upstream);
+    upstream->magic = UPSTREAM_MAGIC;
+    upstream->state = UPSTREAM_IDLE;
+    upstream->resp = resp;
+    upstream->lane = (uint8_t)lane;
+    upstream->worker = worker;
+    upstream->node = node_ref(node);
+    out_init(&upstream->greeting);
+    out_init(&upstream->early);
+    out_init(&upstream->resend);
+    list_init(&upstream->spare);
+    list_init(&upstream->turn);
+    list_init(&upstream->kept_link);
+    list_init(&upstream->full);
+    list_push(&worker->pool.upstreams, &upstream->link);
+    return upstream;
+}
+
+void upstream_free(struct upstream *upstream)
+{
+    CHECK(upstream->magic == UPSTREAM_MAGIC);
+    CHECK(upstream->is_closed);
+    CHECK(!upstream->stream && !upstream->first);
+    list_remove(&upstream->link);
+    if (upstream->feed)
+        feed_gone(upstream->feed);
+    node_unref(upstream->node);
+    upstream->magic = 0;
+    free(upstream);
+}
+
+static void wake_waiting(struct upstream *upstream)
+{
+    for (struct list *link; (link = list_pop(&upstream->full));)
+        client_unhold(container_of(link, struct client, full_link), HOLD_UPSTREAM);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* The first commands of a connection, sent before all requests. */
+static void write_greeting(struct upstream *upstream)
+{
+    const char *secret = upstream_config(upstream)->upstream_secret;
+    struct out *out = &upstream->greeting;
+    if (*secret) {
+        upstream_write_words(out, (const char *const[]){"SCREE", "AUTH", secret}, 3);
+        upstream->greetings++;
+        upstream_push_own(upstream, PART_GREETING);
+        upstream_tell_slots(upstream, out);
+    }
+    if (upstream->resp == 3) {
+        upstream_write_words(out, (const char *const[]){"HELLO", "3"}, 2);
+        upstream->greetings++;
+        upstream_push_own(upstream, PART_GREETING);
+    }
+    if (upstream->is_private) {
+        upstream_write_words(out, (const char *const[]){"CLIENT", "ID"}, 2);
+        upstream_push_own(upstream, PART_ID);
+    }
+}
+
+static void upstream_connect(struct upstream *upstream)
+{
+    upstream->is_opening = upstream->is_private;
+    upstream->node->openings += upstream->is_opening;
+    upstream->stream = stream_connect(upstream->worker->loop, upstream->node->address,
+                                      upstream_config(upstream)->upstream_connect_timeout_ms,
+                                      &events, on_open, upstream);
+    struct tls_context *tls = upstream->worker->snapshot->upstream_tls;
+    if (tls && strncmp(upstream->node->address, "unix:", 5) != 0)
+        stream_secure(upstream->stream, tls, upstream->node->address);
+    out_move(stream_out(upstream->stream), &upstream->greeting);
+}
+
+void upstream_opened(struct upstream *upstream)
+{
+    struct node *node = upstream->node;
+    list_remove(&upstream->turn);
+    if (!upstream->is_opening)
+        return;
+    upstream->is_opening = false;
+    node->openings--;
+    struct list *next = list_pop(&node->turns);
+    if (next)
+        upstream_connect(container_of(next, struct upstream, turn));
+}
+
+void upstream_open(struct upstream *upstream, enum upstream_state state)
+{
+    CHECK(!upstream->stream && !upstream->first);
+    upstream->state = (uint8_t)state;
+    upstream->is_open = false;
+    upstream->is_fresh = true;
+    upstream->is_dropping = false;
+    upstream->greetings = 0;
+    upstream->skip = (struct resp_skip){0};
+    upstream->out = &upstream->early;
+    upstream_set_place(upstream, upstream->worker->home);
+    write_greeting(upstream);
+    proxy_worker_need_tick(upstream->worker);
+    if (upstream->is_private && upstream->node->openings >= OPENINGS_MAX)
+        list_push(&upstream->node->turns, &upstream->turn);
+    else
+        upstream_connect(upstream);
+}
+
+void upstream_up(struct upstream *upstream)
+{
+    if (upstream->failures > 0) {
+        log_event(LOG_INFO, "upstream_up", "shard=%s address=%s", upstream->node->name,
+                  upstream->node->address);
+        events_note(upstream->worker->proxy->events, EVENT_SHARD_UP,
+                    loop_wall_ms(upstream->worker->loop), upstream->node->name,
+                    upstream->node->address);
+    }
+    upstream->failures = 0;
+    cell_add(upstream->node->cell, SHARD_CONNECTS, 1);
+    upstream->state = UPSTREAM_UP;
+    upstream->out = stream_out(upstream->stream);
+    out_move(upstream->out, &upstream->early);
+    if (upstream->feed)
+        feed_up(upstream->feed);
+    if (upstream->is_errand)
+        blocked_sent(upstream);
+    stream_send(upstream->stream);
+}
+
+/* ---- losing ---------------------------------------------------------------------------------- */
+
+/* Doubles with each failure; up to half of it is chance, so that proxies do not come back together. */
+static uint64_t backoff_ms(const struct upstream *upstream)
+{
+    const struct proxy_config *config = upstream_config(upstream);
+    uint32_t doublings = upstream->failures - 1;
+    if (doublings > BACKOFF_DOUBLINGS_MAX)
+        doublings = BACKOFF_DOUBLINGS_MAX;
+    uint64_t wait_ms = config->upstream_backoff_min_ms << doublings;
+    if (wait_ms > config->upstream_backoff_max_ms)
+        wait_ms = config->upstream_backoff_max_ms;
+    return wait_ms / 2 + clock_random() % (wait_ms / 2 + 1);
+}
+
+static void note_down(const struct upstream *upstream)
+{
+    char text[EVENT_TEXT_MAX];
+    (void)snprintf(text, sizeof text, "%s: %s", upstream->node->address, upstream->reason);
+    events_note(upstream->worker->proxy->events, EVENT_SHARD_DOWN,
+                loop_wall_ms(upstream->worker->loop), upstream->node->name, text);
+}
+
+static void upstream_down(struct upstream *upstream, const char *reason)
+{
+    bool was_down = upstream->failures > 0;
+    upstream->state = UPSTREAM_DOWN;
+    upstream->failures++;
+    upstream->retry_at_ms = loop_mono_ms(upstream->worker->loop) + backoff_ms(upstream);
+    (void)snprintf(upstream->reason, sizeof(upstream->reason), "%s", reason);
+    metric_add(upstream->worker->metrics, METRIC_PROXY_UPSTREAM_FAILURES, 1);
+    cell_add(upstream->node->cell, SHARD_FAILURES, 1);
+    log_event(was_down ? LOG_DEBUG : LOG_WARN, "upstream_down",
+              "shard=%s address=%s reason=" LOG_QUOTED, upstream->node->name,
+              upstream->node->address, reason);
+    if (!was_down)
+        note_down(upstream);
+    proxy_worker_need_tick(upstream->worker);
+}
+
+/* Closes the stream and empties what belonged to it; returns the parts that were in flight. */
+static struct part *upstream_cut(struct upstream *upstream)
+{
+    struct part *parts = upstream->first;
+    upstream_opened(upstream);
+    upstream->first = upstream->last = upstream->undecided = NULL;
+    upstream->in_flight = 0;
+    if (upstream->stream)
+        stream_abort(upstream->stream);
+    upstream->stream = NULL;
+    upstream->out = NULL;
+    upstream->is_open = false;
+    out_clear(&upstream->greeting);
+    out_clear(&upstream->early);
+    upstream_forget(&upstream->switch_error);
+    upstream_forget(&upstream->block_error);
+    upstream_set_place(upstream, NULL);
+    return parts;
+}
+
+/* Sends the reads of `part`'s list again on a new connection. */
+static void upstream_resend(struct upstream *upstream, struct part *part, struct out *frames,
+                            struct place *place)
+{
+    upstream_open(upstream, UPSTREAM_OPENING);
+    while (part) {
+        struct part *next = part->next;
+        part->resend_bytes = 0;
+        part->request->linked--;
+        if (!upstream_begin(upstream, part, place))
+            CHECK(!"an opening connection takes frames");
+        upstream_push(upstream, part);
+        part = next;
+    }
+    out_move(upstream->out, frames);
+}
+
+void upstream_lost(struct upstream *upstream, const char *reason)
+{
+    bool was_idle = upstream->state == UPSTREAM_UP && !upstream->first && !upstream->is_fresh &&
+                    !upstream->feed; /* a feed is never idle */
+    const char *what =
+        upstream->state == UPSTREAM_UP ? "connection lost before the reply: " : "not reachable: ";
+    struct part *again = NULL;
+    if (upstream->is_unproven && !upstream->is_private && !upstream->is_draining)
+        upstream_take_resend(upstream, &again);
+    struct part *parts = upstream_cut(upstream);
+    struct out frames = upstream->resend;
+    struct place *place = upstream->resend_place;
+    out_init(&upstream->resend);
+    upstream->resend_place = NULL;
+    upstream->is_unproven = false;
+
+    scripts_forget_notes(upstream->worker);
+    upstream->worker->keep_again |= !upstream->is_private;
+    if (upstream->feed)
+        feed_lost(upstream->feed);
+    if (upstream->is_private || upstream->is_draining) {
+        upstream_close(upstream, reason);
+    } else if (was_idle || again) {
+        upstream->state = UPSTREAM_IDLE;
+        upstream->failures = 0;
+        if (again)
+            upstream_resend(upstream, again, &frames, place);
+    } else {
+        upstream_down(upstream, reason);
+    }
+    out_clear(&frames);
+    place_unref(&upstream->worker->places, place);
+    upstream_fail_all(upstream, parts, what, reason);
+    wake_waiting(upstream);
+}
+
+void upstream_end_lease(struct upstream *upstream)
+{
+    if (upstream->is_leased)
+        atomic_fetch_sub(&upstream->worker->proxy->leases, 1);
+    upstream->is_leased = false;
+}
+
+void upstream_close(struct upstream *upstream, const char *reason)
+{
+    if (upstream->is_closed)
+        return;
+    upstream->is_closed = true;
+    upstream->worker->pool.has_closed = true;
+    upstream->state = UPSTREAM_DOWN;
+    (void)snprintf(upstream->reason, sizeof(upstream->reason), "%s", reason);
+    list_remove(&upstream->spare);
+    upstream_end_lease(upstream);
+    upstream_drop_resend(upstream);
+    struct part *parts = upstream_cut(upstream);
+    struct client *owner = upstream->owner;
+    upstream->owner = NULL;
+    if (owner && owner->session.transaction.lease == upstream)
+        transaction_lease_lost(owner, reason);
+    if (owner && upstream->is_kept)
+        tracking_lease_lost(owner, upstream);
+    upstream_fail_all(upstream, parts, "connection lost before the reply: ", reason);
+    wake_waiting(upstream);
+}
+
+void upstream_drain(struct upstream *upstream)
+{
+    upstream->is_draining = true;
+    list_remove(&upstream->spare);
+    if (!upstream->first)
+        upstream_close(upstream, "the shard is no longer in the map");
+}
+
+/* ---- stream events --------------------------------------------------------------------------- */
+
+static void on_open(void *owner, int err)
+{
+    struct upstream *upstream = owner;
+    CHECK(upstream->magic == UPSTREAM_MAGIC);
+    if (err) {
+        upstream_lost(upstream, stream_error(upstream->stream, err));
+        return;
+    }
+    upstream->is_open = true;
+    upstream->heard_ms = worker_now_ms(upstream->worker);
+    if (upstream->greetings == 0)
+        upstream_up(upstream);
+    else
+        stream_send(upstream->stream);
+}
+
+static void on_end(void *owner, int err)
+{
+    struct upstream *upstream = owner;
+    CHECK(upstream->magic == UPSTREAM_MAGIC);
+    upstream_lost(upstream, err ? stream_error(upstream->stream, err) : "closed by the backend");
+}
+
+static void on_drain(void *owner)
+{
+    wake_waiting(owner);
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static void time_out(struct upstream *upstream, struct part *part, uint64_t timeout_ms)
+{
+    char what[64];
+    if (part->kind != PART_REQUEST || part->is_answered)
+        return;
+    part->is_answered = true;
+    (void)snprintf(what, sizeof(what), "no reply within %" PRIu64 " ms", timeout_ms);
+    metric_add(upstream->worker->metrics, METRIC_PROXY_UPSTREAM_TIMEOUTS, 1);
+    cell_add(upstream->node->cell, SHARD_TIMEOUTS, 1);
+    upstream_fail(upstream, part, what, "");
+}
+
+static bool is_silent(const struct upstream *upstream, uint32_t now_ms, uint64_t limit_ms)
+{
+    if (!upstream->first || !upstream->is_open)
+        return false;
+    uint32_t since_sent = now_ms - upstream->first->sent_ms;
+    uint32_t since_heard = now_ms - upstream->heard_ms;
+    return since_sent >= limit_ms && since_heard >= limit_ms;
+}
+
+/* How long its replies may take. */
+static uint64_t timeout_of(const struct upstream *upstream)
+{
+    uint64_t timeout_ms = upstream_config(upstream)->upstream_timeout_ms;
+    if (upstream->lane == LANE_SCRIPT || upstream->is_replaced)
+        timeout_ms *= SILENCE_FACTOR; /* no BUSY and no reply before a script counts as slow */
+    if (!upstream->is_errand || upstream->state != UPSTREAM_UP)
+        return timeout_ms;
+    bool is_forever = upstream->patience_ms > PATIENCE_MS_MAX;
+    return is_forever ? WAIT_FOREVER : upstream->patience_ms + timeout_ms;
+}
+
+static bool is_late(const struct upstream *upstream, uint32_t now_ms)
+{
+    return upstream->first && upstream->is_open && now_ms - upstream->first->sent_ms >= LATE_MS;
+}
+
+/* If a reply is late, sends a PING on the control connection, where no request is in front of it: a shard with a slow
+ * script answers BUSY. */
+static void ask_busy(struct upstream *upstream, uint32_t now_ms)
+{
+    struct node *node = upstream->node;
+    if (!is_late(upstream, now_ms) || upstream->lane == LANE_CONTROL ||
+        now_ms - node->asked_ms < LATE_MS || node->is_removed)
+        return;
+    node->asked_ms = now_ms;
+    struct upstream *control = node->shared[LANE_CONTROL][0];
+    if (!control)
+        control = pool_make(&upstream->worker->pool, node, LANE_CONTROL, 2);
+    if (control->state == UPSTREAM_IDLE)
+        upstream_open(control, UPSTREAM_OPENING);
+    if (control->out && !control->in_flight)
+        upstream_send_own(control, PART_PROBE, "PING");
+}
+
+/* The shard is busy with a script: new requests go on a new connection, where they get BUSY at once. */
+static void replace(struct upstream *upstream, uint32_t now_ms)
+{
+    struct node *node = upstream->node;
+    struct upstream **shared = &node->shared[upstream->lane][upstream->resp == 3];
+    if (*shared != upstream || upstream->lane == LANE_CONTROL || !is_late(upstream, now_ms))
+        return;
+    *shared = NULL;
+    upstream->worker->replaced++;
+    upstream->is_replaced = true;
+    upstream_drain(upstream);
+}
+
+bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
+{
+    uint64_t timeout_ms = timeout_of(upstream);
+    uint32_t now = (uint32_t)now_ms;
+    ask_busy(upstream, now);
+    if (node_is_busy(upstream->node, now) && upstream->state == UPSTREAM_UP &&
+        !upstream->is_closed) {
+        replace(upstream, now);
+        return true;
+    }
+    if (upstream->unblock && upstream->first && !upstream->is_closed)
+        blocked_press(upstream);
+    if (upstream->is_closed || timeout_ms == WAIT_FOREVER)
+        return !upstream->is_closed && upstream->unblock;
+    if (upstream->state == UPSTREAM_DOWN) {
+        if (now_ms >= upstream->retry_at_ms)
+            upstream_open(upstream, UPSTREAM_RETRYING);
+        return true;
+    }
+    for (struct part *part; (part = upstream->undecided) && now - part->sent_ms >= timeout_ms;) {
+        upstream->undecided = part->next;
+        time_out(upstream, part, timeout_ms);
+    }
+    if (is_silent(upstream, now, timeout_ms * SILENCE_FACTOR)) {
+        char reason[64];
+        (void)snprintf(reason, sizeof(reason), "silent for %" PRIu64 " ms",
+                       timeout_ms * SILENCE_FACTOR);
+        upstream_lost(upstream, reason);
+    }
+    return upstream->first || (upstream->state != UPSTREAM_UP && upstream->state != UPSTREAM_IDLE);
+}
+
+void upstream_slow(struct upstream *upstream, uint64_t now_ms)
+{
+    uint64_t keepalive_ms = upstream_config(upstream)->upstream_keepalive_ms;
+    if (upstream->feed && (!keepalive_ms || keepalive_ms > FEED_PROBE_MS))
+        keepalive_ms = FEED_PROBE_MS;
+    if (upstream->is_closed || upstream->state != UPSTREAM_UP || upstream->first)
+        return;
+    uint32_t silent_ms = (uint32_t)now_ms - upstream->heard_ms;
+    if (upstream->is_private && !upstream->owner && silent_ms >= SPARE_MS)
+        upstream_close(upstream, "not used");
+    else if (keepalive_ms && silent_ms >= keepalive_ms)
+        upstream_send_own(upstream, PART_PROBE, "PING");
+}
+
+const char *upstream_state_name(const struct upstream *upstream)
+{
+    static const char *const names[] = {
+        [UPSTREAM_IDLE] = "idle", [UPSTREAM_OPENING] = "opening",   [UPSTREAM_UP] = "up",
+        [UPSTREAM_DOWN] = "down", [UPSTREAM_RETRYING] = "retrying",
+    };
+    return names[upstream->state];
+}

@@ -1,0 +1,106 @@
+/*
+ * upstream_inner.h - what the files of an upstream share; nobody else includes it.
+ *
+ *   upstream.c         the connection's life: opened, lost, closed, deadlines
+ *   upstream_queue.c   what was sent and not answered yet, and reads that may be sent a second time
+ *   upstream_send.c    frames on their way out: which session of the backend they belong to, leases
+ *   upstream_reply.c   frames that come: whose they are
+ *
+ *   upstream->first ─► part ─► part ─► part ◄─ upstream->last      replies come in this order
+ *                               ▲ undecided: the first that has not timed out
+ */
+#pragma once
+
+#include "proxy/proxy.h"
+#include "proxy/upstream/upstream.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+
+#include <stdlib.h>
+
+static inline const struct proxy_config *upstream_config(const struct upstream *upstream)
+{
+    return &upstream->worker->snapshot->config;
+}
+
+/* Frees the text of an error and forgets it. */
+static inline void upstream_forget(char **text)
+{
+    free(*text);
+    *text = NULL;
+}
+
+/* ---- life: upstream.c ------------------------------------------------------------------------- */
+
+/* From IDLE or DOWN; what is sent from now on leaves when the connection is open and greeted. */
+void upstream_open(struct upstream *upstream, enum upstream_state state);
+/* The connection is accepted by the backend, or has failed: the next one in node->turns may be opened. */
+void upstream_opened(struct upstream *upstream);
+/* Connected, and the greeting was answered: what waited may leave. */
+void upstream_up(struct upstream *upstream);
+/* The connection is gone, or could not be made. */
+void upstream_lost(struct upstream *upstream, const char *reason);
+/* It no longer counts under lease-limit. */
+void upstream_end_lease(struct upstream *upstream);
+
+/* ---- the queue: upstream_queue.c -------------------------------------------------------------- */
+
+static inline void upstream_push(struct upstream *upstream, struct part *part)
+{
+    part->next = NULL;
+    part->upstream = upstream;
+    part->sent_ms = worker_now_ms(upstream->worker);
+    if (upstream->last)
+        upstream->last->next = part;
+    else
+        upstream->first = part;
+    upstream->last = part;
+    if (!upstream->undecided)
+        upstream->undecided = part;
+    upstream->in_flight++;
+    part->request->linked++;
+}
+
+static inline void upstream_pop(struct upstream *upstream, struct part *part)
+{
+    CHECK(upstream->first == part);
+    upstream->first = part->next;
+    if (!part->next)
+        upstream->last = NULL;
+    if (upstream->undecided == part)
+        upstream->undecided = part->next;
+    upstream->in_flight--;
+}
+
+/* A command of the proxy's own on this connection, of a part kind that says what its reply means. */
+void upstream_push_own(struct upstream *upstream, enum part_kind kind);
+/* Answers a part with an error that names the shard. */
+void upstream_fail(struct upstream *upstream, struct part *part, const char *what,
+                   const char *reason);
+/* Fails all parts of a list that has left the queue. */
+void upstream_fail_all(struct upstream *upstream, struct part *part, const char *what,
+                       const char *reason);
+/* Where the next frames go; NULL: no longer known. */
+void upstream_set_place(struct upstream *upstream, struct place *place);
+
+/* The backend may have closed a connection that was silent: reads from here on are kept until it speaks. */
+void upstream_become_unproven(struct upstream *upstream);
+/* It spoke, or is gone. */
+void upstream_drop_resend(struct upstream *upstream);
+/* Keeps a read for a second try. */
+void upstream_keep(struct upstream *upstream, struct part *part, struct place *place,
+                   const struct frame *frame);
+/* Takes what is to be sent again out of the queue, and leaves only its frames in upstream->resend. The others
+ * stay in the queue. */
+void upstream_take_resend(struct upstream *upstream, struct part **first);
+
+/* ---- frames: upstream_send.c, upstream_reply.c ------------------------------------------------ */
+
+/* Writes a command of C strings. */
+void upstream_write_words(struct out *out, const char *const *words, int count);
+/* Appends SCREE SLOTS: the shard's slots in the map in force. */
+void upstream_tell_slots(struct upstream *upstream, struct out *out);
+/* Sends a command of one word whose reply is of this kind. */
+void upstream_send_own(struct upstream *upstream, enum part_kind kind, const char *word);
+/* Bytes came (stream_events.on_data). */
+size_t upstream_take(void *owner, struct block *block, const char *data, size_t len, size_t *need);

@@ -1,0 +1,114 @@
+/*
+ * What an upstream has sent and not heard of: failing it, and sending reads once more.
+ */
+#include "proxy/upstream/upstream_inner.h"
+
+#include "proxy/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RESEND_BYTES_MAX = 64 * 1024 /* of reads kept for a second try */ };
+
+void upstream_push_own(struct upstream *upstream, enum part_kind kind)
+{
+    struct request *request = request_new(upstream->worker, NULL);
+    request->is_internal = true;
+    request->part.kind = (uint8_t)kind;
+    upstream_push(upstream, &request->part);
+}
+
+void upstream_fail(struct upstream *upstream, struct part *part, const char *what,
+                   const char *reason)
+{
+    char text[UPSTREAM_TEXT_MAX];
+    CHECK(part);
+    (void)snprintf(text, sizeof(text), "ERR shard '%s' (%s): %s%s", upstream->node->name,
+                   upstream->node->address, what, reason);
+    if (!part->request->is_internal)
+        cell_add(upstream->node->cell, SHARD_ERRORS, 1);
+    part_failed(part, text);
+}
+
+void upstream_fail_all(struct upstream *upstream, struct part *part, const char *what,
+                       const char *reason)
+{
+    while (part) {
+        struct part *next = part->next;
+        if (upstream->is_errand)
+            part->upstream = NULL;
+        if (part->kind == PART_REQUEST && !part->is_answered)
+            upstream_fail(upstream, part, what, reason);
+        part_unlinked(part);
+        part = next;
+    }
+}
+
+void upstream_set_place(struct upstream *upstream, struct place *place)
+{
+    struct place *before = upstream->place;
+    upstream->place = place ? place_ref(place) : NULL;
+    place_unref(&upstream->worker->places, before);
+}
+
+/* ---- a second try ---------------------------------------------------------------------------- */
+
+void upstream_become_unproven(struct upstream *upstream)
+{
+    upstream->is_unproven = true;
+    upstream->resend_place = upstream->place ? place_ref(upstream->place) : NULL;
+}
+
+void upstream_drop_resend(struct upstream *upstream)
+{
+    upstream->is_unproven = false;
+    out_clear(&upstream->resend);
+    place_unref(&upstream->worker->places, upstream->resend_place);
+    upstream->resend_place = NULL;
+}
+
+void upstream_keep(struct upstream *upstream, struct part *part, struct place *place,
+                   const struct frame *frame)
+{
+    if (place != upstream->resend_place || upstream->resend.bytes + frame->len > RESEND_BYTES_MAX)
+        return;
+    out_write(&upstream->resend, frame->data, frame->len);
+    part->resend_bytes = (uint32_t)frame->len;
+}
+
+/* Has its client sent more that may have been done already? Then the read would see its own future. */
+static bool has_later_write(const struct part *part)
+{
+    for (const struct part *later = part->next; later; later = later->next) {
+        if (!later->resend_bytes && later->request->client == part->request->client)
+            return true;
+    }
+    return false;
+}
+
+void upstream_take_resend(struct upstream *upstream, struct part **first)
+{
+    struct part **end = first;
+    struct part **link = &upstream->first;
+    char *frames = malloc(upstream->resend.bytes + 1);
+    size_t at = 0;
+    CHECK(frames);
+    out_copy(&upstream->resend, frames);
+    out_clear(&upstream->resend);
+    *first = NULL;
+    while (*link) {
+        struct part *part = *link;
+        if (part->resend_bytes && !part->is_answered && !has_later_write(part)) {
+            out_write(&upstream->resend, frames + at, part->resend_bytes);
+            *link = part->next;
+            part->next = NULL;
+            *end = part;
+            end = &part->next;
+        } else {
+            link = &part->next;
+        }
+        at += part->resend_bytes;
+    }
+    free(frames);
+}

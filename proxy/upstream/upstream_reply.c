@@ -1,0 +1,234 @@
+/*
+ * Frames from a backend. The oldest part in the queue owns the next reply; pushes (`>`) belong to nobody in it.
+ */
+#include "proxy/upstream/upstream_inner.h"
+
+#include "proxy/audience.h"
+#include "proxy/slow.h"
+#include "proxy/tracking.h"
+#include "proxy/upstream/pool.h"
+#include "shared/log.h"
+#include "shared/number.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_error(const char *data)
+{
+    return data[0] == '-' || data[0] == '!';
+}
+
+/* The text of an error frame, for messages; heap. */
+static char *error_of(const char *data, size_t len)
+{
+    size_t pos = 0;
+    struct resp_value value;
+    if (!resp_value_next((struct bytes){data, len}, &pos, &value))
+        value.text = BYTES("ERR malformed error");
+    char *text = strndup(value.text.data, value.text.len);
+    CHECK(text);
+    return text;
+}
+
+static void take_greeting(struct upstream *upstream, const char *data, size_t len)
+{
+    if (is_error(data)) {
+        char *text = error_of(data, len);
+        char reason[sizeof(upstream->reason)];
+        (void)snprintf(reason, sizeof(reason), "refused the greeting: %s", text);
+        free(text);
+        upstream_lost(upstream, reason);
+        return;
+    }
+    if (--upstream->greetings == 0)
+        upstream_up(upstream);
+}
+
+/* What follows a refused switch fails; a place that may be refused is tried with a PING first (SELECT). */
+static void take_switch(struct upstream *upstream, const char *data, size_t len)
+{
+    upstream_forget(&upstream->switch_error);
+    if (!is_error(data))
+        return;
+    upstream->switch_error = error_of(data, len);
+    upstream_set_place(upstream, NULL);
+    log_event(LOG_DEBUG, "switch_refused", "shard=%s reason=" LOG_QUOTED, upstream->node->name,
+              upstream->switch_error);
+}
+
+/* A reply that is swallowed on the way to a part's own; the first error is kept. */
+static void take_swallowed(struct upstream *upstream, struct part *part, const char *data,
+                           size_t len)
+{
+    part->swallow--;
+    if (is_error(data) && !upstream->block_error)
+        upstream->block_error = error_of(data, len);
+}
+
+/* A shard refused a command of a transaction for which the client has already got QUEUED: EXEC fails with the error. */
+static void fail_block(struct upstream *upstream, struct part *part)
+{
+    char text[UPSTREAM_TEXT_MAX];
+    bool is_busy = part->request->is_exec && strncmp(upstream->block_error, "BUSY ", 5) == 0;
+    (void)snprintf(text, sizeof text, "%s%s",
+                   is_busy ? "EXECABORT Transaction discarded because of: " : "",
+                   upstream->block_error);
+    part_failed(part, text);
+}
+
+static void take_reply(struct upstream *upstream, struct part *part, struct block *block,
+                       const char *data, size_t len)
+{
+    if (part->is_answered) {
+        part_unlinked(part);
+    } else if (upstream->switch_error) {
+        part_failed(part, upstream->switch_error);
+        part_unlinked(part);
+    } else if (upstream->block_error) {
+        fail_block(upstream, part);
+        part_unlinked(part);
+    } else {
+        part_answered(part, block, data, len);
+    }
+    if (upstream->block_error)
+        upstream_forget(&upstream->block_error);
+}
+
+static void take_id(struct upstream *upstream, const char *data, size_t len)
+{
+    size_t pos = 0;
+    struct resp_value value;
+    int64_t id;
+    if (resp_value_next((struct bytes){data, len}, &pos, &value) && data[0] == ':' &&
+        number_parse_int64(value.text, &id) && id > 0)
+        upstream->backend_id = (uint64_t)id;
+}
+
+/* The answer to the PING of upstream_tick. */
+static void take_busy(struct upstream *upstream, const char *data, size_t len)
+{
+    upstream->node->said_busy = len > 6 && memcmp(data, "-BUSY ", 6) == 0;
+    upstream->node->busy_ms = (uint32_t)worker_now_ms(upstream->worker);
+}
+
+/* One complete reply came. */
+static inline void take_frame(struct upstream *upstream, struct block *block, const char *data,
+                              size_t len)
+{
+    struct part *part = upstream->first;
+    if (data[0] == '>') {
+        if (upstream->feed)
+            feed_deliver(upstream->feed, block, data, len);
+        else if (upstream->is_kept && upstream->owner)
+            tracking_deliver(upstream->owner, block, data, len);
+        return;
+    }
+    if (!part) {
+        upstream_lost(upstream,
+                      data[0] == '-' ? "an error nobody asked for" : "a reply nobody asked for");
+        return;
+    }
+    if (part->swallow > 0) {
+        take_swallowed(upstream, part, data, len);
+        return;
+    }
+    upstream_pop(upstream, part);
+    if (part->kind == PART_REQUEST) {
+        bool is_errand = upstream->is_errand && part->request->is_blocking;
+        if (is_errand)
+            part->upstream = NULL;
+        if (part->request->begun_us && !is_errand)
+            cell_observe(upstream->node->cell, SHARD_SECONDS,
+                         upstream->worker->now_us - part->request->begun_us);
+        if (data[0] == '-')
+            cell_add(upstream->node->cell, SHARD_ERRORS, 1);
+        take_reply(upstream, part, block, data, len);
+        if (is_errand)
+            upstream_release(upstream, true);
+        return;
+    }
+    enum part_kind kind = (enum part_kind)part->kind;
+    part_unlinked(part);
+    if (kind == PART_GREETING)
+        take_greeting(upstream, data, len);
+    else if (kind == PART_SWITCH)
+        take_switch(upstream, data, len);
+    else if (kind == PART_ID)
+        take_id(upstream, data, len);
+    else if (upstream->lane == LANE_CONTROL)
+        take_busy(upstream, data, len);
+}
+
+/* A reply is incomplete. If it is longer than client-output-limit, its client would be closed for it, so its bytes are
+ * dropped as they arrive and take no memory. Returns how many of the `len` bytes are done with. */
+static size_t take_partial(struct upstream *upstream, size_t len, size_t *need)
+{
+    uint64_t limit = upstream_config(upstream)->client_output_limit_bytes;
+    if (len > limit || upstream->skip.need > limit)
+        upstream->is_dropping = true;
+    if (upstream->is_dropping)
+        return resp_skip_drop(&upstream->skip, len);
+    *need = upstream->skip.need;
+    return 0;
+}
+
+/* A dropped reply is complete: an error takes its place. */
+static void take_dropped(struct upstream *upstream)
+{
+    static const char error[] =
+        "-ERR the reply was dropped: it is longer than client-output-limit of the proxy\r\n";
+    upstream->is_dropping = false;
+    if (upstream->skip.first != '>')
+        take_frame(upstream, NULL, error, sizeof error - 1);
+}
+
+static size_t take_frames(struct upstream *upstream, struct block *block, const char *data,
+                          size_t len, size_t *need)
+{
+    struct stream *stream = upstream->stream;
+    size_t used = 0;
+    upstream->heard_ms = worker_now_ms(upstream->worker);
+    upstream->is_fresh = false;
+    if (upstream->is_opening)
+        upstream_opened(upstream);
+    if (upstream->is_unproven)
+        upstream_drop_resend(upstream);
+    while (used < len) {
+        enum resp_result result = resp_skip(&upstream->skip, data + used, len - used);
+        if (result == RESP_MORE) {
+            used += take_partial(upstream, len - used, need);
+            break;
+        }
+        if (result == RESP_BAD) {
+            upstream_lost(upstream, "an answer that is not RESP");
+            return len;
+        }
+        size_t size = upstream->skip.size;
+        if (upstream->is_dropping)
+            take_dropped(upstream);
+        else
+            take_frame(upstream, block, data + used, size);
+        if (upstream->stream != stream)
+            return len; /* it was lost meanwhile */
+        used += size;
+    }
+    if (upstream->is_draining && !upstream->first) {
+        upstream_close(upstream, "the shard is no longer in the map");
+        return len;
+    }
+    return used;
+}
+
+size_t upstream_take(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+{
+    struct upstream *upstream = owner;
+    CHECK(upstream->magic == UPSTREAM_MAGIC);
+    struct proxy_worker *worker = upstream->worker;
+    slow_clock(worker);
+    worker->answering = upstream;
+    size_t used = take_frames(upstream, block, data, len, need);
+    worker->answering = NULL;
+    upstream->answered_us = worker->now_us;
+    return used;
+}

@@ -1,0 +1,217 @@
+/*
+ * Frames on their way to a backend: opened when needed, in the right session of the backend, and counted.
+ */
+#include "proxy/upstream/upstream_inner.h"
+
+#include "proxy/client.h"
+#include "proxy/proxy.h"
+#include "proxy/worker.h"
+#include "shared/namespace.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { IDLE_MS = 1000 /* silent for this long: the backend may have closed it */ };
+
+/* ---- commands of the proxy itself ------------------------------------------------------------ */
+
+void upstream_write_words(struct out *out, const char *const *words, int count)
+{
+    out_printf(out, "*%d\r\n", count);
+    for (int i = 0; i < count; i++)
+        out_printf(out, "$%zu\r\n%s\r\n", strlen(words[i]), words[i]);
+}
+
+void upstream_send_own(struct upstream *upstream, enum part_kind kind, const char *word)
+{
+    upstream_write_words(upstream->out, &word, 1);
+    upstream_push_own(upstream, kind);
+    if (upstream->state == UPSTREAM_UP)
+        stream_send(upstream->stream);
+    proxy_worker_need_tick(upstream->worker);
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+/* The slots of a shard, "0-5460 7000". */
+static void print_slots(const struct shard_map *map, int shard, struct out *out)
+{
+    unsigned slot = 0;
+    unsigned first;
+    unsigned last;
+    while (shard_map_next_range(map, shard, &slot, &first, &last))
+        out_printf(out, first == last ? "%s%u" : "%s%u-%u", out->bytes ? " " : "", first, last);
+}
+
+void upstream_tell_slots(struct upstream *upstream, struct out *out)
+{
+    const struct shard_map *map = upstream->worker->snapshot->map;
+    int shard = shard_map_named(map, bytes_of(upstream->node->name));
+    struct out slots;
+    upstream->generation = upstream->worker->generation;
+    if (shard < 0) /* removed from the map: only its outstanding requests are left */
+        return;
+    out_init(&slots);
+    print_slots(map, shard, &slots);
+    out_printf(out, "*3\r\n$5\r\nSCREE\r\n$5\r\nSLOTS\r\n$%zu\r\n", slots.bytes);
+    out_move(out, &slots);
+    out_write(out, "\r\n", 2);
+    upstream_push_own(upstream, PART_PROBE); /* the reply is ignored: older backends refuse it */
+}
+
+/* Sends namespace and database of the following frames; after a change of the map, the shard's slots first. */
+static void write_switch(struct upstream *upstream, struct place *place)
+{
+    struct out *out = upstream->out;
+    char db[8];
+    int len = snprintf(db, sizeof(db), "%u", place->db);
+    if (*upstream_config(upstream)->upstream_secret) {
+        if (upstream->generation != upstream->worker->generation)
+            upstream_tell_slots(upstream, out);
+        const struct slot_rule tag = {.kind = SLOT_RULE_TAG};
+        char rule[SLOT_RULE_TEXT_MAX];
+        size_t rule_len = slot_rule_format(place->entry ? &place->entry->slot_rule : &tag, rule);
+        out_printf(out, "*5\r\n$5\r\nSCREE\r\n$3\r\nUSE\r\n$%zu\r\n", place->name.len);
+        out_write(out, place->name.data, place->name.len);
+        out_printf(out, "\r\n$%d\r\n%s\r\n$%zu\r\n%.*s\r\n", len, db, rule_len, (int)rule_len,
+                   rule);
+    } else {
+        out_printf(out, "*2\r\n$6\r\nSELECT\r\n$%d\r\n%s\r\n", len, db);
+    }
+    upstream_push_own(upstream, PART_SWITCH);
+    upstream_set_place(upstream, place);
+}
+
+bool upstream_is_full(struct upstream *upstream, struct client *client)
+{
+    if (!upstream->out ||
+        upstream->out->bytes <= upstream_config(upstream)->upstream_queue_limit_bytes)
+        return false;
+    list_remove(&client->full_link);
+    list_push(&upstream->full, &client->full_link);
+    client_hold(client, HOLD_UPSTREAM);
+    return true;
+}
+
+static bool begin_slow(struct upstream *upstream, struct part *part, struct place *place)
+{
+    if (upstream->state == UPSTREAM_IDLE)
+        upstream_open(upstream, UPSTREAM_OPENING);
+    if (upstream->state == UPSTREAM_DOWN || upstream->state == UPSTREAM_RETRYING) {
+        upstream_fail(upstream, part, "not reachable: ", upstream->reason);
+        return false;
+    }
+    if (upstream->place != place)
+        write_switch(upstream, place);
+    return true;
+}
+
+struct out *upstream_begin(struct upstream *upstream, struct part *part, struct place *place)
+{
+    if (upstream->state != UPSTREAM_UP || upstream->place != place) {
+        if (!begin_slow(upstream, part, place))
+            return NULL;
+    }
+    if (!upstream->first && upstream->state == UPSTREAM_UP && !upstream->is_unproven &&
+        worker_now_ms(upstream->worker) - upstream->heard_ms >= IDLE_MS)
+        upstream_become_unproven(upstream);
+    return upstream->out;
+}
+
+void upstream_commit(struct upstream *upstream, struct part *part)
+{
+    struct proxy_worker *worker = upstream->worker;
+    upstream_push(upstream, part);
+    metric_add(worker->metrics, METRIC_PROXY_UPSTREAM_REQUESTS, 1);
+    if (upstream->state == UPSTREAM_UP)
+        stream_send(upstream->stream);
+    if (!worker->is_ticking)
+        proxy_worker_need_tick(worker);
+}
+
+void upstream_send_words(struct upstream *upstream, struct part *part, struct place *place,
+                         const struct bytes *words, uint32_t count)
+{
+    struct out *out = upstream_begin(upstream, part, place);
+    if (!out)
+        return;
+    resp_write_words(out, words, count);
+    upstream_commit(upstream, part);
+}
+
+void upstream_precede(struct upstream *upstream, struct place *place, const struct bytes *words,
+                      uint32_t count)
+{
+    CHECK(upstream->is_private);
+    if (upstream->state != UPSTREAM_UP || upstream->place != place)
+        CHECK(begin_slow(upstream, NULL, place)); /* a private one is never down: it is closed */
+    resp_write_words(upstream->out, words, count);
+    upstream_push_own(upstream, PART_PROBE);
+    if (upstream->state == UPSTREAM_UP)
+        stream_send(upstream->stream);
+    proxy_worker_need_tick(upstream->worker);
+}
+
+void upstream_send(struct upstream *upstream, struct part *part, struct place *place,
+                   const struct frame *frame, bool is_read)
+{
+    struct out *out = upstream_begin(upstream, part, place);
+    if (!out)
+        return;
+    if (frame->block)
+        out_write_block(out, frame->block, frame->data, frame->len);
+    else
+        out_write(out, frame->data, frame->len);
+    upstream_commit(upstream, part);
+    if (upstream->is_unproven && is_read)
+        upstream_keep(upstream, part, place, frame);
+}
+
+void upstream_forget_place(struct upstream *upstream)
+{
+    upstream_set_place(upstream, NULL);
+}
+
+/* ---- leases ---------------------------------------------------------------------------------- */
+
+void upstream_send_errand(struct upstream *upstream, struct part *part, struct place *place,
+                          const struct frame *frame, uint64_t patience_ms)
+{
+    CHECK(upstream->is_private);
+    upstream->is_errand = true;
+    upstream->patience_ms = patience_ms;
+    upstream_send(upstream, part, place, frame, false);
+}
+
+void upstream_hello(struct upstream *upstream, uint8_t resp)
+{
+    CHECK(upstream->is_private);
+    upstream->resp = resp;
+    if (!upstream->out)
+        return;
+    upstream_write_words(upstream->out, (const char *const[]){"HELLO", resp == 3 ? "3" : "2"}, 2);
+    upstream_push_own(upstream, PART_PROBE);
+}
+
+void upstream_release(struct upstream *upstream, bool is_clean)
+{
+    CHECK(upstream->is_private);
+    if (upstream->is_kept) {
+        if (!is_clean && upstream->out)
+            upstream_send_own(upstream, PART_PROBE, "UNWATCH");
+        return;
+    }
+    upstream->owner = NULL;
+    upstream->is_errand = false;
+    if (upstream->is_closed)
+        return;
+    upstream_end_lease(upstream);
+    if (upstream->node->is_removed || upstream->unblock) {
+        upstream_drain(upstream);
+        return;
+    }
+    if (!is_clean && upstream->out)
+        upstream_send_own(upstream, PART_PROBE, "UNWATCH");
+    list_remove(&upstream->spare);
+    list_push(&upstream->node->spare, &upstream->spare);
+}
