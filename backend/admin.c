@@ -1,5 +1,6 @@
 #include "backend/admin.h"
 
+#include "backend/metrics_page.h"
 #include "backend/partition/partition.h"
 #include "backend/server.h"
 #include "shared/check.h"
@@ -18,7 +19,7 @@ static bool is_stuck(const struct server *server, const struct partition *partit
 {
     uint64_t alive_ms = atomic_load_explicit(&partition->alive_ms, memory_order_relaxed);
     if (alive_ms == 0)
-        alive_ms = server->started_mono_ms;
+        alive_ms = server->process->started_mono_ms;
     return alive_ms + STUCK_AFTER_MS < clock_mono_us() / 1000;
 }
 
@@ -38,7 +39,8 @@ static void reply_healthz(void *visit, struct http_reply *reply)
 static void reply_readyz(void *visit, struct http_reply *reply)
 {
     const struct server *server = visit;
-    bool ready = atomic_load(&server->is_ready) && !atomic_load(&server->is_stopping);
+    bool ready =
+        atomic_load(&server->process->is_ready) && !atomic_load(&server->process->is_stopping);
     for (uint32_t i = 0; ready && i < server->members_count; i++)
         ready = !is_stuck(server, server->members[i].partition);
     uint64_t readonly = metrics_sum(METRIC_BACKEND_READONLY);
@@ -68,7 +70,7 @@ static void reply_config(void *visit, struct http_reply *reply)
     size_t len = 0;
     FILE *to = open_memstream(&text, &len);
     CHECK(to);
-    struct settings *settings = server_settings(server);
+    struct settings *settings = process_settings(server->process);
     struct backend_config shown;
     config_copy(&shown.head, &settings->config.head);
     settings_unref(settings);
@@ -85,7 +87,7 @@ static const char *state_of(const struct server *server, const struct partition 
     uint64_t sums[LABEL_WORDS_MAX];
     if (is_stuck(server, partition))
         return "stuck";
-    bool found = labels_read(server->measures.partitions, partition->index, sums);
+    bool found = labels_read(server->process->measures.partitions, partition->index, sums);
     return found && sums[PARTITION_READONLY] ? "read-only" : "up";
 }
 
@@ -99,7 +101,7 @@ static void reply_shards(void *visit, struct http_reply *reply)
     for (uint32_t i = 0; i < server->members_count; i++) {
         const struct partition *partition = server->members[i].partition;
         uint64_t sums[LABEL_WORDS_MAX] = {0};
-        (void)labels_read(server->measures.partitions, i, sums);
+        (void)labels_read(server->process->measures.partitions, i, sums);
         json_put_object(&json, NULL);
         json_put_uint(&json, "partition", i);
         json_put_uint(&json, "port", (uint64_t)partition->port);
@@ -120,14 +122,14 @@ static const struct http_route routes[] = {
     {"/readyz", HTTP_HEALTH, HTTP_TEXT, reply_readyz},
     {"/config", HTTP_DATA, HTTP_TEXT, reply_config},
     {"/shards", HTTP_DATA, HTTP_JSON, reply_shards},
-    {"/metrics", HTTP_DATA, HTTP_METRICS, measures_print},
+    {"/metrics", HTTP_DATA, HTTP_METRICS, metrics_page},
 };
 
 /* http_fn */
 static void on_request(void *owner, const struct http_request *request, struct http_reply *reply)
 {
     struct server *server = owner;
-    struct settings *settings = server_settings(server);
+    struct settings *settings = process_settings(server->process);
     struct http_gate gate = {settings->config.admin_token, settings->config.admin_hosts};
     http_route(routes, sizeof routes / sizeof routes[0], gate, request, server, reply);
     settings_unref(settings);
@@ -135,7 +137,7 @@ static void on_request(void *owner, const struct http_request *request, struct h
 
 bool admin_start(struct server *server, char *error, size_t size)
 {
-    const char *address = server->settings->config.admin;
+    const char *address = server->process->settings->config.admin;
     char reason[256];
     if (!*address)
         return true;

@@ -24,14 +24,6 @@ enum { ERROR_MAX = 512, ADDRESS_MAX = 512, FILES_RESERVED = 256 };
 
 /* ---- settings ---- */
 
-struct settings *server_settings(struct server *server)
-{
-    pthread_mutex_lock(&server->settings_lock);
-    struct settings *settings = settings_ref(server->settings);
-    pthread_mutex_unlock(&server->settings_lock);
-    return settings;
-}
-
 static bool same_tls_paths(const struct backend_config *a, const struct backend_config *b)
 {
     return strcmp(a->tls_cert_file, b->tls_cert_file) == 0 &&
@@ -39,39 +31,13 @@ static bool same_tls_paths(const struct backend_config *a, const struct backend_
            strcmp(a->tls_ca_cert_file, b->tls_ca_cert_file) == 0;
 }
 
-struct settings *server_settings_edit(struct server *server)
+/* process_events: on_settings */
+static void on_settings(void *owner, const struct settings *old, const struct settings *now)
 {
-    pthread_mutex_lock(&server->settings_lock);
-    return settings_copy(server->settings);
-}
-
-static void set_pace(struct server *server, const struct backend_config *config)
-{
-    pace_limit(server->pace, config->store_background_rate_bytes,
-               config->store_latency_target_ms * 1000);
-}
-
-void server_settings_publish(struct server *server, struct settings *settings)
-{
-    struct settings *old = server->settings;
-    CHECK(settings->epoch == old->epoch + 1);
-    server->settings = settings;
-    log_set_level((enum log_level)settings->config.log_level);
-    if (settings->config.store_block_cache_bytes != old->config.store_block_cache_bytes)
-        store_env_resize(server->env, settings->config.store_block_cache_bytes);
-    set_pace(server, &settings->config);
-    if (!same_tls_paths(&settings->config, &old->config) &&
+    struct server *server = owner;
+    if (!same_tls_paths(&now->config, &old->config) &&
         !atomic_exchange(&server->watches_are_old, true))
         loop_post(server->loop, &server->watch);
-    atomic_store_explicit(&server->settings_epoch, settings->epoch, memory_order_release);
-    pthread_mutex_unlock(&server->settings_lock);
-    settings_unref(old);
-}
-
-void server_settings_drop(struct server *server, struct settings *settings)
-{
-    pthread_mutex_unlock(&server->settings_lock);
-    settings_unref(settings);
 }
 
 static void refused(struct server *server, const char *error)
@@ -86,15 +52,15 @@ static void reload(struct server *server)
 {
     char error[ERROR_MAX];
     struct reload_report report = {0};
-    struct settings *settings = server_settings_edit(server);
+    struct settings *settings = process_settings_edit(server->process);
     if (!backend_reload(&settings->config, &report, error, sizeof error)) {
-        server_settings_drop(server, settings);
+        process_settings_drop(server->process, settings);
         refused(server, error);
         return;
     }
     struct tls_context *tls = settings->tls;
     if (!settings_load_tls(settings, error, sizeof error)) {
-        server_settings_drop(server, settings);
+        process_settings_drop(server->process, settings);
         refused(server, error);
         return;
     }
@@ -103,30 +69,12 @@ static void reload(struct server *server)
     if (*log_file && !log_set_file(log_file))
         log_event(LOG_ERROR, "log_file_failed", "path=" LOG_QUOTED, log_file);
     settings_settle(settings);
-    server_settings_publish(server, settings);
+    process_settings_publish(server->process, settings);
     metric_add(server->metrics, METRIC_BACKEND_RELOADS, 1);
     metric_set(server->metrics, METRIC_BACKEND_RELOAD_GOOD, 1);
     log_event(LOG_INFO, "reloaded",
               "tls_changed=%d changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED, tls_changed,
               report.changed, report.needs_restart);
-}
-
-/* ---- clients ---- */
-
-bool server_client_joined(struct server *server)
-{
-    struct settings *settings = server_settings(server);
-    uint32_t limit = (uint32_t)settings->config.maxclients;
-    settings_unref(settings);
-    if (atomic_fetch_add(&server->clients, 1) < limit)
-        return true;
-    atomic_fetch_sub(&server->clients, 1);
-    return false;
-}
-
-void server_client_left(struct server *server)
-{
-    atomic_fetch_sub(&server->clients, 1);
 }
 
 /* ---- stopping ---- */
@@ -161,15 +109,12 @@ static void run_stop(struct task *task)
         loop_post(server->members[i].loop, &server->members[i].stop);
 }
 
-void server_stop(struct server *server)
+/* process_events: on_stop */
+static void on_stop(void *owner)
 {
-    if (!atomic_exchange(&server->is_stopping, true) && server->loop)
+    struct server *server = owner;
+    if (server->loop)
         loop_post(server->loop, &server->stop);
-}
-
-bool server_is_stopping(const struct server *server)
-{
-    return atomic_load_explicit(&server->is_stopping, memory_order_relaxed);
 }
 
 static void on_signal(void *owner, int signum)
@@ -177,11 +122,11 @@ static void on_signal(void *owner, int signum)
     struct server *server = owner;
     if (signum == SIGHUP) {
         reload(server);
-    } else if (atomic_load(&server->is_stopping)) {
+    } else if (process_is_stopping(server->process)) {
         log_event(LOG_WARN, "killed", "signal=%d", signum);
         _exit(1);
     } else {
-        server_stop(server);
+        process_stop(server->process);
     }
 }
 
@@ -189,31 +134,19 @@ static void on_signal(void *owner, int signum)
 
 struct server *server_new(const struct backend_config *config)
 {
-    static const char hex[] = "0123456789abcdef";
+    static const struct process_events events = {.on_stop = on_stop, .on_settings = on_settings};
     struct server *server = calloc(1, sizeof *server);
     CHECK(server);
-    server->settings = settings_new(config);
-    CHECK(pthread_mutex_init(&server->settings_lock, NULL) == 0);
-    clock_random_bytes(server->run_id, RUN_ID_LEN);
-    for (int i = 0; i < RUN_ID_LEN; i++)
-        server->run_id[i] = hex[server->run_id[i] & 15];
-    server->started_wall_ms = clock_wall_us() / 1000;
-    server->started_mono_ms = clock_mono_us() / 1000;
+    server->process = process_new(config, &events, server);
     server->stop.run = run_stop;
     server->metrics = metrics_new();
-    server->pace = pace_new();
-    set_pace(server, config);
     metric_set(server->metrics, METRIC_BACKEND_RELOAD_GOOD, 1);
-    measures_init(&server->measures);
     return server;
 }
 
 void server_free(struct server *server)
 {
-    settings_unref(server->settings);
-    pace_free(server->pace);
-    measures_fini(&server->measures);
-    pthread_mutex_destroy(&server->settings_lock);
+    process_free(server->process);
     free(server);
 }
 
@@ -325,8 +258,7 @@ static bool open_members(struct server *server, const struct backend_config *con
             .stop = {.run = run_member_stop},
             .stopped = {.run = run_member_stopped},
         };
-        member->partition =
-            partition_new(server, (uint32_t)i, member->loop, server->env, error, size);
+        member->partition = partition_new(server->process, (uint32_t)i, member->loop, error, size);
         if (!member->partition)
             return false;
     }
@@ -353,7 +285,7 @@ static void unwatch_tls(struct server *server)
 static void watch_tls(struct server *server)
 {
     char *paths[TLS_FILES_MAX] = {NULL};
-    struct settings *settings = server_settings(server);
+    struct settings *settings = process_settings(server->process);
     if (settings->tls)
         backend_tls_paths(&settings->config, paths);
     settings_unref(settings);
@@ -376,7 +308,7 @@ static void run_watch(struct task *task)
 
 static bool server_open(struct server *server, char *error, size_t size)
 {
-    const struct backend_config *config = &server->settings->config;
+    const struct backend_config *config = &server->process->settings->config;
     (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write like others */
     raise_file_limit(config);
     if (config->port < 0 && !config->tls_port && !*config->unix_socket) {
@@ -384,17 +316,18 @@ static bool server_open(struct server *server, char *error, size_t size)
         return false;
     }
     if (!check_partitions(config, error, size) ||
-        !settings_load_tls(server->settings, error, size) ||
-        !settings_load_users(server->settings, error, size))
+        !settings_load_tls(server->process->settings, error, size) ||
+        !settings_load_users(server->process->settings, error, size))
         return false;
     const struct store_env_options options = {
         .block_cache_bytes = config->store_block_cache_bytes,
         .background_threads = (uint32_t)config->store_background_threads,
-        .pace = server->pace,
+        .pace = server->process->pace,
     };
-    server->env = store_env_new(&options);
+    server->process->env = store_env_new(&options);
     if (config->store_reader_threads)
-        server->readers = worker_pool_new("reader", (unsigned)config->store_reader_threads);
+        server->process->readers =
+            worker_pool_new("reader", (unsigned)config->store_reader_threads);
     if (!open_members(server, config, error, size))
         return false;
     server->loop = loop_new();
@@ -415,9 +348,9 @@ static void server_serve(struct server *server)
             loop_thread_start(member->loop, member->partition->name, NULL, NULL, member);
     }
     memory_started();
-    atomic_store(&server->is_ready, true);
+    atomic_store(&server->process->is_ready, true);
     log_event(LOG_INFO, "started", "version=%s partitions=%u run_id=%s", SCREE_VERSION,
-              server->members_count, server->run_id);
+              server->members_count, server->process->run_id);
     loop_run(server->loop);
     for (uint32_t i = 0; i < server->members_count; i++)
         loop_thread_join(server->members[i].thread);
@@ -433,9 +366,9 @@ static void server_close(struct server *server)
         partition_free(server->members[i].partition);
         loop_free(server->members[i].loop);
     }
-    worker_pool_free(server->readers);
-    if (server->env)
-        store_env_free(server->env);
+    worker_pool_free(server->process->readers);
+    if (server->process->env)
+        store_env_free(server->process->env);
     if (server->loop)
         loop_free(server->loop);
 }

@@ -1,16 +1,16 @@
 /*
  * acl.c - ACL: users and their rules, for all partitions of the process.
  *
- * The users are part of the settings: a change is made on a copy and published (server.h). What is answered is
+ * The users are part of the settings: a change is made on a copy and published (process.h). What is answered is
  * shared/acl_command.h's.
  */
 #include "shared/acl_command.h"
 
 #include "backend/partition/handlers.h"
 #include "backend/partition/partition.h"
+#include "backend/partition/process.h"
 #include "backend/partition/session.h"
 #include "backend/partition/settings.h"
-#include "backend/server.h"
 #include "config/users_file.h"
 #include "shared/command_reply.h"
 #include "shared/log.h"
@@ -24,7 +24,7 @@ static const struct acl *users(const struct call *call)
 
 static void publish(struct call *call, struct settings *settings)
 {
-    server_settings_publish(call->partition->server, settings);
+    process_settings_publish(call->partition->process, settings);
     partition_refresh(call->partition);
 }
 
@@ -89,14 +89,14 @@ void cmd_acl_log(struct call *call)
 void cmd_acl_setuser(struct call *call)
 {
     char error[ACL_ERROR_MAX];
-    struct server *server = call->partition->server;
-    struct settings *settings = server_settings_edit(server);
+    struct process *process = call->partition->process;
+    struct settings *settings = process_settings_edit(process);
     if (acl_setuser(settings_acl_edit(settings), call->argv, call->argc,
                     settings_all_channels(settings), error)) {
         publish(call, settings);
         reply_ok(&call->reply);
     } else {
-        server_settings_drop(server, settings);
+        process_settings_drop(process, settings);
         call_error_text(call, error);
     }
 }
@@ -105,10 +105,10 @@ void cmd_acl_deluser(struct call *call)
 {
     char error[ACL_ERROR_MAX];
     int64_t count;
-    struct server *server = call->partition->server;
-    struct settings *settings = server_settings_edit(server);
+    struct process *process = call->partition->process;
+    struct settings *settings = process_settings_edit(process);
     if (!acl_deluser(settings_acl_edit(settings), call->argv, call->argc, &count, error)) {
-        server_settings_drop(server, settings);
+        process_settings_drop(process, settings);
         call_error_text(call, error);
         return;
     }
@@ -135,12 +135,12 @@ void cmd_acl_load(struct call *call)
     char error[ACL_ERROR_MAX];
     if (!acl_file(call))
         return;
-    struct settings *settings = server_settings_edit(call->partition->server);
+    struct settings *settings = process_settings_edit(call->partition->process);
     if (settings_load_users(settings, reason, sizeof reason)) {
         publish(call, settings);
         reply_ok(&call->reply);
     } else {
-        server_settings_drop(call->partition->server, settings);
+        process_settings_drop(call->partition->process, settings);
         acl_load_error(reason, error);
         call_error_text(call, error);
     }

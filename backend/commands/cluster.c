@@ -5,8 +5,8 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/partition.h"
+#include "backend/partition/process.h"
 #include "backend/partition/session.h"
-#include "backend/server.h"
 #include "shared/cluster_reply.h"
 #include "shared/command_reply.h"
 #include "shared/slot.h"
@@ -17,7 +17,7 @@ static struct cluster_node node_of(const struct call *call)
 {
     const struct partition *partition = call->partition;
     struct cluster_node node = {.port = partition->port};
-    (void)snprintf(node.id, sizeof node.id, "%.38s%02x", partition->server->run_id,
+    (void)snprintf(node.id, sizeof node.id, "%.38s%02x", partition->process->run_id,
                    partition->index);
     cluster_node_at(&node, stream_local(call->session->stream));
     return node;

@@ -3,10 +3,10 @@
  */
 #include "backend/partition/handlers.h"
 #include "backend/partition/partition.h"
+#include "backend/partition/process.h"
 #include "backend/partition/session.h"
 #include "backend/partition/settings.h"
 #include "backend/partition/stats.h"
-#include "backend/server.h"
 #include "config/ini_file.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"
@@ -163,19 +163,19 @@ void cmd_config_set(struct call *call)
     }
     if (!check_names(call))
         return;
-    struct settings *settings = server_settings_edit(call->partition->server);
+    struct settings *settings = process_settings_edit(call->partition->process);
     for (uint32_t i = 2; i < call->argc; i += 2) {
         if (!settings_set(settings, call->argv[i], call->argv[i + 1], reason, sizeof reason)) {
-            server_settings_drop(call->partition->server, settings);
+            process_settings_drop(call->partition->process, settings);
             set_failed(call, call->argv[i], reason);
             return;
         }
     }
     if (!load_tls(call, settings)) {
-        server_settings_drop(call->partition->server, settings);
+        process_settings_drop(call->partition->process, settings);
         return;
     }
-    server_settings_publish(call->partition->server, settings);
+    process_settings_publish(call->partition->process, settings);
     partition_refresh(call->partition);
     reply_ok(&call->reply);
 }
@@ -282,7 +282,7 @@ void cmd_config_rewrite(struct call *call)
 {
     char error[512];
     struct backend_config config;
-    struct settings *settings = server_settings(call->partition->server);
+    struct settings *settings = process_settings(call->partition->process);
     config_copy(&config.head, &settings->config.head);
     settings_unref(settings);
     if (!config.head.path)

@@ -10,11 +10,11 @@
 #include "backend/partition/handlers.h"
 #include "backend/partition/memory.h"
 #include "backend/partition/partition.h"
+#include "backend/partition/process.h"
 #include "backend/partition/session.h"
 #include "backend/partition/settings.h"
 #include "backend/partition/stats.h"
 #include "backend/script/script.h"
-#include "backend/server.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/hello.h"
@@ -59,9 +59,9 @@ static double ratio(uint64_t part, uint64_t whole)
 static void print_server(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
-    const struct server *server = partition->server;
+    const struct process *process = partition->process;
     const char *path = partition->settings->config.head.path;
-    uint64_t uptime_s = (clock_mono_us() / 1000 - server->started_mono_ms) / 1000;
+    uint64_t uptime_s = (clock_mono_us() / 1000 - process->started_mono_ms) / 1000;
     struct utsname name;
     char executable[1024];
     ssize_t len = readlink("/proc/self/exe", executable, sizeof executable - 1);
@@ -78,7 +78,7 @@ static void print_server(const struct call *call, struct out *out)
                "atomicvar_api:c11-builtin\r\ngcc_version:%d.%d.%d\r\n",
                __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
     out_printf(out, "process_id:%d\r\nprocess_supervised:no\r\nrun_id:%s\r\ntcp_port:%d\r\n",
-               (int)getpid(), server->run_id, partition->port);
+               (int)getpid(), process->run_id, partition->port);
     out_printf(out,
                "server_time_usec:%" PRIu64 "\r\nuptime_in_seconds:%" PRIu64
                "\r\nuptime_in_days:%" PRIu64 "\r\n",
@@ -274,7 +274,7 @@ static void print_replication(const struct call *call, struct out *out)
     out_printf(out,
                "role:master\r\nconnected_slaves:0\r\nmaster_failover_state:no-failover\r\nmaster_"
                "replid:%s\r\n",
-               call->partition->server->run_id);
+               call->partition->process->run_id);
     out_printf(
         out,
         "master_replid2:0000000000000000000000000000000000000000\r\nmaster_repl_offset:%" PRIu64
@@ -392,7 +392,7 @@ static void print_scree(const struct call *call, struct out *out)
     const char *reason;
     bool failed = commit_is_failed(partition->commit, &reason);
     out_printf(out, "scree_version:%s\r\npartition:%u\r\npartitions:%u\r\n", SCREE_VERSION,
-               partition->index, partition->server->members_count);
+               partition->index, partition->process->partitions);
     out_printf(out,
                "durability:%s\r\nbatch_index:%" PRIu64 "\r\nkeys_all_namespaces:%" PRIu64 "\r\n",
                durabilities[partition->settings->config.durability], partition->batch_index,

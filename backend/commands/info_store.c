@@ -4,7 +4,7 @@
 #include "backend/backup/backup.h"
 #include "backend/commands/info.h"
 #include "backend/partition/partition.h"
-#include "backend/server.h"
+#include "backend/partition/process.h"
 #include "backend/storage/compaction.h"
 #include "backend/storage/range_cache.h"
 #include "backend/storage/row_cache.h"
@@ -59,7 +59,7 @@ void info_persistence(const struct call *call, struct out *out)
                "module_fork_in_progress:0\r\nmodule_fork_last_cow_size:0\r\n",
                compaction_is_running(compaction), written);
     print_compaction(compaction, out);
-    print_pace(pace_figures(partition->server->pace), out);
+    print_pace(pace_figures(partition->process->pace), out);
 }
 
 void info_rocksdb(const struct call *call, struct out *out)

@@ -5,10 +5,10 @@
 #include "backend/keyspace/slot_set.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/partition.h"
+#include "backend/partition/process.h"
 #include "backend/partition/session.h"
 #include "backend/partition/settings.h"
 #include "backend/script/script.h"
-#include "backend/server.h"
 #include "shared/command_reply.h"
 #include "shared/number.h"
 
@@ -84,7 +84,8 @@ void cmd_scree_slots(struct call *call)
 /* When the database was last used. Uses before this process started are not known, so its start counts as one. */
 static uint64_t used_ms(const struct call *call, const struct space *space)
 {
-    uint64_t up_ms = loop_mono_ms(call->partition->loop) - call->partition->server->started_mono_ms;
+    uint64_t up_ms =
+        loop_mono_ms(call->partition->loop) - call->partition->process->started_mono_ms;
     return space->used_ms ? space->used_ms : call->now_ms - up_ms;
 }
 

@@ -1,10 +1,10 @@
 /*
  * server.c - the server's small commands: flushing, swapping, time, persistence, the command table, the slow log.
  */
-#include "backend/server.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/partition.h"
+#include "backend/partition/process.h"
 #include "backend/partition/session.h"
 #include "backend/partition/settings.h"
 #include "backend/partition/stats.h"
@@ -183,7 +183,7 @@ void cmd_shutdown(struct call *call)
         call_error_text(call, scripts_busy_text(scripts));
         return;
     }
-    server_stop(call->partition->server);
+    process_stop(call->partition->process);
     session_end(call->session);
 }
 

@@ -3,75 +3,18 @@
 #include "backend/keyspace/rank_cache.h"
 #include "backend/partition/memory.h"
 #include "backend/partition/partition.h"
+#include "backend/partition/process.h"
 #include "backend/partition/session.h"
-#include "backend/server.h"
-#include "backend/storage/compaction.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/range_cache.h"
 #include "backend/storage/row_cache.h"
-#include "backend/storage/upkeep.h"
-#include "backend/store/pace.h"
 #include "backend/store/store.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/command_cells.h"
-#include "shared/metric_text.h"
-#include "shared/net/http.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/statvfs.h>
-
-#define COUNT_OF(rows) (sizeof(rows) / sizeof((rows)[0]))
-
-static const struct label_family command_families[] = {
-    {LABEL_COUNT, COMMAND_SECONDS, "scree_backend_command_calls_total", "Commands executed.", 0, 0,
-     0},
-    {LABEL_COUNTER, COMMAND_ERRORS, "scree_backend_command_errors_total",
-     "Of them, those that failed.", 0, 0, 0},
-    {LABEL_HISTOGRAM, COMMAND_SECONDS, "scree_backend_command_duration_seconds",
-     "Time of execution, without queues and commits.", 1e6, 0, 24},
-};
-
-static const struct label_family partition_families[] = {
-    {LABEL_HISTOGRAM, PARTITION_COMMIT_SECONDS, "scree_backend_commit_duration_seconds",
-     "From sealing a batch until its replies may leave.", 1e6, 4, 24},
-    {LABEL_HISTOGRAM, PARTITION_SYNC_SECONDS, "scree_backend_sync_duration_seconds",
-     "Writing a batch to the store, with its fsync.", 1e6, 4, 24},
-    {LABEL_HISTOGRAM, PARTITION_BATCH_COMMANDS, "scree_backend_batch_commands",
-     "Commands that wrote, of one batch.", 0, 0, 16},
-    {LABEL_HISTOGRAM, PARTITION_BATCH_BYTES, "scree_backend_batch_bytes", "Bytes of one batch.", 0,
-     6, 26},
-    {LABEL_HISTOGRAM, PARTITION_TURN_SECONDS, "scree_backend_loop_turn_seconds",
-     "How long the requests of one turn of the event loop took: what comes meanwhile waits.", 1e6,
-     4, 24},
-    {LABEL_COUNTER, PARTITION_STALL_US, "scree_backend_stall_seconds_total",
-     "Time without reading requests, because the batch that collects was full.", 1e6, 0, 0},
-    {LABEL_GAUGE, PARTITION_KEYS, "scree_backend_partition_keys", "Keys of the partition.", 0, 0,
-     0},
-    {LABEL_GAUGE, PARTITION_CLIENTS, "scree_backend_partition_clients",
-     "Connections of the partition.", 0, 0, 0},
-    {LABEL_GAUGE, PARTITION_READONLY, "scree_backend_partition_readonly",
-     "1: writes are refused because the store failed.", 0, 0, 0},
-    {LABEL_COUNTER, PARTITION_ROW_HITS, "scree_backend_row_cache_hits_total",
-     "Rows found in the row cache.", 0, 0, 0},
-    {LABEL_COUNTER, PARTITION_ROW_MISSES, "scree_backend_row_cache_misses_total",
-     "Rows looked for in the store because the row cache had none.", 0, 0, 0},
-    {LABEL_COUNTER, PARTITION_RANGE_HITS, "scree_backend_range_cache_hits_total",
-     "Walks over collections that began in the range cache.", 0, 0, 0},
-    {LABEL_COUNTER, PARTITION_RANGE_MISSES, "scree_backend_range_cache_misses_total",
-     "Walks over collections that began in the store.", 0, 0, 0},
-    {LABEL_COUNTER, PARTITION_BLOCK_HITS, "scree_backend_block_cache_hits_total",
-     "Blocks that commands found in the block cache.", 0, 0, 0},
-    {LABEL_COUNTER, PARTITION_BLOCK_READS, "scree_backend_block_cache_misses_total",
-     "Blocks that commands read from files.", 0, 0, 0},
-};
-
-static const struct label_family space_families[] = {
-    {LABEL_GAUGE, SPACE_KEYS, "scree_backend_namespace_keys", "Keys of the namespace.", 0, 0, 0},
-    {LABEL_GAUGE, SPACE_EXPIRES, "scree_backend_namespace_expiring_keys",
-     "Of them, those with a time to live.", 0, 0, 0},
-};
 
 void measures_init(struct measures *measures)
 {
@@ -105,8 +48,8 @@ static void tell_space(struct partition *partition, struct space *space)
         const char *end = space->name.len ? memchr(space->name.data, 0, space->name.len) : NULL;
         size_t len = end ? (size_t)(end - space->name.data) : space->name.len;
         struct bytes name = {space->name.data, len};
-        space->cell = labels_cell(partition->server->measures.spaces, len ? name : BYTES("default"),
-                                  partition->index);
+        space->cell = labels_cell(partition->process->measures.spaces,
+                                  len ? name : BYTES("default"), partition->index);
     }
     cell_add(space->cell, SPACE_KEYS, space->keys - space->keys_told);
     cell_add(space->cell, SPACE_EXPIRES, space->expires - space->expires_told);
@@ -157,202 +100,4 @@ void measures_turn(struct partition *partition)
         cell_add(partition->cell, PARTITION_STALL_US, now_us - partition->full_us);
     if (is_full != (partition->full_us > 0))
         partition->full_us = is_full ? now_us : 0;
-}
-
-/* ---- the page, on the HTTP thread ---- */
-
-static void print_figure(const struct server *server, struct out *out, const char *figure,
-                         const char *name, const char *help)
-{
-    metric_head(out, name, "gauge", help);
-    for (uint32_t i = 0; i < server->members_count; i++) {
-        char labels[METRIC_LABELS_MAX] = "";
-        char number[16];
-        (void)snprintf(number, sizeof number, "%u", i);
-        metric_label(labels, "partition", bytes_of(number));
-        metric_number(out, name, labels, store_figure(server->members[i].partition->store, figure));
-    }
-}
-
-static void print_figures(const struct server *server, struct out *out)
-{
-    static const struct {
-        const char *figure;
-        const char *name;
-        const char *help;
-    } rows[] = {
-        {"disk_bytes", "scree_backend_store_bytes", "Files of the store."},
-        {"sst_bytes", "scree_backend_store_sst_bytes", "Its data files."},
-        {"blob_bytes", "scree_backend_store_blob_bytes", "Its files of big values."},
-        {"wal_bytes", "scree_backend_store_wal_bytes", "Its write-ahead log."},
-        {"log_damaged_batches", "scree_backend_store_log_damaged_batches",
-         "Whole batches of the log that were dropped at the start, behind one that could not be "
-         "read."},
-        {"memtable_bytes", "scree_backend_store_memtable_bytes", "Fresh writes in memory."},
-        {"table_reader_bytes", "scree_backend_store_table_reader_bytes",
-         "Indexes and filters in memory outside the block cache."},
-        {"pending_compaction_bytes", "scree_backend_store_pending_compaction_bytes",
-         "What compaction has to rewrite."},
-        {"running_compactions", "scree_backend_store_running_compactions", "Compactions now."},
-        {"running_flushes", "scree_backend_store_running_flushes", "Memtables being written now."},
-        {"delayed_write_rate", "scree_backend_store_delayed_write_bytes_per_second",
-         "What writes are slowed down to; 0: they are not."},
-        {"stalled", "scree_backend_store_stalled", "1: the store takes no writes."},
-    };
-    for (size_t i = 0; i < COUNT_OF(rows); i++)
-        print_figure(server, out, rows[i].figure, rows[i].name, rows[i].help);
-}
-
-static void print_level(struct out *out, const char *name, uint32_t partition, uint32_t level,
-                        uint64_t value)
-{
-    char labels[METRIC_LABELS_MAX] = "";
-    char number[16];
-    (void)snprintf(number, sizeof number, "%u", partition);
-    metric_label(labels, "partition", bytes_of(number));
-    (void)snprintf(number, sizeof number, "%u", level);
-    metric_label(labels, "level", bytes_of(number));
-    metric_number(out, name, labels, value);
-}
-
-static void print_levels(const struct server *server, struct out *out)
-{
-    static const char FILES[] = "scree_backend_store_level_files";
-    static const char BYTES_OF[] = "scree_backend_store_level_bytes";
-    struct store_level levels[PARTITIONS_MAX][STORE_LEVELS];
-    for (uint32_t i = 0; i < server->members_count; i++)
-        store_levels(server->members[i].partition->store, levels[i]);
-    metric_head(out, FILES, "gauge", "Data files of a level.");
-    for (uint32_t i = 0; i < server->members_count; i++)
-        for (uint32_t level = 0; level < STORE_LEVELS; level++)
-            print_level(out, FILES, i, level, levels[i][level].files);
-    metric_head(out, BYTES_OF, "gauge", "Bytes of a level.");
-    for (uint32_t i = 0; i < server->members_count; i++)
-        for (uint32_t level = 0; level < STORE_LEVELS; level++)
-            print_level(out, BYTES_OF, i, level, levels[i][level].bytes);
-}
-
-/* Compaction on demand. */
-static void print_compactions(const struct server *server, struct out *out)
-{
-    static const struct {
-        const char *name;
-        const char *help;
-    } rows[] = {
-        {"scree_backend_store_compact_total_bytes",
-         "What the compaction on demand that runs has to go through; 0: none runs."},
-        {"scree_backend_store_compact_done_bytes", "What it has gone through."},
-    };
-    for (size_t row = 0; row < COUNT_OF(rows); row++) {
-        metric_head(out, rows[row].name, "gauge", rows[row].help);
-        for (uint32_t i = 0; i < server->members_count; i++) {
-            char labels[METRIC_LABELS_MAX] = "";
-            char number[16];
-            uint64_t done;
-            uint64_t total;
-            compaction_progress(upkeep_compaction(server->members[i].partition->upkeep), &done,
-                                &total);
-            (void)snprintf(number, sizeof number, "%u", i);
-            metric_label(labels, "partition", bytes_of(number));
-            metric_number(out, rows[row].name, labels, row == 0 ? total : done);
-        }
-    }
-}
-
-static void print_pace(const struct server *server, struct out *out)
-{
-    const struct pace_figures pace = pace_figures(server->pace);
-    metric_gauge(out, "scree_backend_compaction_pace_bytes_per_second",
-                 "What compactions may go through; 0: no limit.", (double)pace.bytes_per_s);
-    metric_head(out, "scree_backend_compaction_passed_bytes_total", "counter",
-                "Bytes of rows that compactions went through.");
-    metric_number(out, "scree_backend_compaction_passed_bytes_total", "", pace.bytes);
-    metric_head(out, "scree_backend_compaction_waited_seconds_total", "counter",
-                "Time that compactions slept to keep the pace.");
-    metric_double(out, "scree_backend_compaction_waited_seconds_total", "",
-                  (double)pace.waited_us / 1e6);
-}
-
-static void print_part(struct out *out, const char *part, uint64_t bytes)
-{
-    char labels[METRIC_LABELS_MAX] = "";
-    metric_label(labels, "part", bytes_of(part));
-    metric_number(out, "scree_backend_memory_bytes", labels, bytes);
-}
-
-static uint64_t figure_sum(const struct server *server, const char *figure)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < server->members_count; i++)
-        sum += store_figure(server->members[i].partition->store, figure);
-    return sum;
-}
-
-static void print_memory(struct server *server, const struct backend_config *config,
-                         struct out *out)
-{
-    uint64_t sums[LABEL_WORDS_MAX];
-    uint64_t words[PARTITION_WORDS] = {0};
-    for (size_t i = 0; labels_read(server->measures.partitions, i, sums); i++)
-        for (uint32_t word = PARTITION_MEMORY_CLIENTS; word < PARTITION_WORDS; word++)
-            words[word] += sums[word];
-    metric_head(out, "scree_backend_memory_bytes", "gauge", "Memory by what it is used for.");
-    print_part(out, "block_cache",
-               store_figure(server->members[0].partition->store, "cache_bytes"));
-    print_part(out, "memtables", figure_sum(server, "memtable_bytes"));
-    print_part(out, "table_readers", figure_sum(server, "table_reader_bytes"));
-    print_part(out, "row_cache", words[PARTITION_MEMORY_ROWS]);
-    print_part(out, "range_cache", words[PARTITION_MEMORY_RANGES]);
-    print_part(out, "rank_cache", words[PARTITION_MEMORY_RANKS]);
-    print_part(out, "batches", words[PARTITION_MEMORY_BATCHES]);
-    print_part(out, "clients", words[PARTITION_MEMORY_CLIENTS]);
-    metric_gauge(out, "scree_backend_block_cache_capacity_bytes", "[store] block-cache.",
-                 (double)config->store_block_cache_bytes);
-}
-
-/* The file system of the data. */
-static void print_disk(const struct backend_config *config, struct out *out)
-{
-    struct statvfs found;
-    if (statvfs(config->data, &found) != 0)
-        return;
-    metric_gauge(out, "scree_backend_filesystem_size_bytes", "Size of the data's file system.",
-                 (double)found.f_blocks * (double)found.f_frsize);
-    metric_gauge(out, "scree_backend_filesystem_free_bytes", "What is free there for this program.",
-                 (double)found.f_bavail * (double)found.f_frsize);
-}
-
-static void print_info(const struct server *server, struct out *out)
-{
-    char labels[METRIC_LABELS_MAX] = "";
-    metric_label(labels, "version", BYTES(SCREE_VERSION));
-    metric_label(labels, "run_id", bytes_of(server->run_id));
-    metric_head(out, "scree_backend_build_info", "gauge", "1; the labels say what runs.");
-    metric_number(out, "scree_backend_build_info", labels, 1);
-    metric_gauge(out, "scree_backend_ready", "1: /readyz says yes.",
-                 atomic_load(&server->is_ready) && !atomic_load(&server->is_stopping));
-}
-
-void measures_print(void *visit, struct http_reply *reply)
-{
-    struct server *server = visit;
-    struct measures *measures = &server->measures;
-    struct out *out = &reply->body;
-    struct settings *settings = server_settings(server);
-    metrics_print(out, "scree_backend");
-    print_info(server, out);
-    print_disk(&settings->config, out);
-    print_figures(server, out);
-    print_levels(server, out);
-    print_compactions(server, out);
-    print_pace(server, out);
-    print_memory(server, &settings->config, out);
-    settings_unref(settings);
-    labels_print(measures->commands, out, "command", command_families, COUNT_OF(command_families),
-                 COMMAND_COUNT);
-    labels_print(measures->partitions, out, "partition", partition_families,
-                 COUNT_OF(partition_families), PARTITIONS_MAX);
-    labels_print(measures->spaces, out, "namespace", space_families, COUNT_OF(space_families),
-                 MEASURED_SPACES_SHOWN);
-    metric_process(out);
 }

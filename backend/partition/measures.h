@@ -1,14 +1,12 @@
 /*
- * measures.h - what the backend counts by command, partition and namespace (metric_labels.h), and the page /metrics.
+ * measures.h - what the backend counts by command, partition and namespace (metric_labels.h).
  *
- *   partition's thread: cell_add(partition->cell, PARTITION_…, 1)  ─►  own words ◄── HTTP thread: measures_print
- *   the store's own figures (levels, files, WAL) are read from it while the page is made
+ *   partition's thread: cell_add(partition->cell, PARTITION_…, 1)  ─►  own words ◄── HTTP thread: metrics_page
  */
 #pragma once
 
 #include "shared/metric_labels.h"
 
-struct http_reply;
 struct partition;
 
 enum { MEASURED_SPACES_MAX = 4096, MEASURED_SPACES_SHOWN = 50 };
@@ -51,5 +49,3 @@ struct metric_cell *measures_partition(struct measures *measures, uint32_t index
 /* On the partition's thread: once a second, the gauges; once a turn, how long it took. */
 void measures_slow(struct partition *partition);
 void measures_turn(struct partition *partition);
-/* http_route: /metrics; the visit is the server. */
-void measures_print(void *visit, struct http_reply *reply);

@@ -12,6 +12,7 @@
 #include "backend/keyspace/rank_cache.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/call.h"
+#include "backend/partition/process.h"
 #include "backend/partition/pubsub.h"
 #include "backend/partition/session.h"
 #include "backend/partition/settings.h"
@@ -20,7 +21,6 @@
 #include "backend/partition/tune.h"
 #include "backend/partition/walk.h"
 #include "backend/script/script.h"
-#include "backend/server.h"
 #include "backend/storage/compaction.h"
 #include "backend/storage/partition_store.h"
 #include "backend/storage/reader.h"
@@ -268,7 +268,7 @@ static void show_reader(struct partition *partition)
 /* How fast compactions may go. What commands take by themselves tells nothing about it. */
 static void tick_pace(struct partition *partition)
 {
-    struct pace *pace = partition->server->pace;
+    struct pace *pace = partition->process->pace;
     pace_report(pace, &partition->commit_latency);
     if (partition->reader)
         pace_report(pace, reader_latency(partition->reader, latency_target_us(partition)));
@@ -278,7 +278,7 @@ static void tick_pace(struct partition *partition)
 /* Compactions that are held back must not come so late that writes wait for them. */
 static void look_behind(struct partition *partition)
 {
-    struct pace *pace = partition->server->pace;
+    struct pace *pace = partition->process->pace;
     if (pace_is_limited(pace) && store_is_behind(partition->store))
         pace_behind(pace, clock_mono_us());
 }
@@ -380,10 +380,10 @@ static void close_forbidden(struct partition *partition)
 void partition_refresh(struct partition *partition)
 {
     struct settings *old = partition->settings;
-    struct server *server = partition->server;
-    if (atomic_load_explicit(&server->settings_epoch, memory_order_acquire) == old->epoch)
+    struct process *process = partition->process;
+    if (atomic_load_explicit(&process->settings_epoch, memory_order_acquire) == old->epoch)
         return;
-    const struct settings *now = partition->settings = server_settings(server);
+    const struct settings *now = partition->settings = process_settings(process);
     if (now->config.durability != old->config.durability)
         commit_set_durability(partition->commit, (enum durability)now->config.durability);
     overlay_use_layers(partition->overlay, now->config.store_layer_bytes);
@@ -497,7 +497,7 @@ void partition_accept(void *owner, struct stream *stream)
 {
     struct partition *partition = owner;
     partition_refresh(partition);
-    if (!server_client_joined(partition->server)) {
+    if (!process_client_joined(partition->process)) {
         refuse(partition, stream);
         return;
     }
@@ -521,9 +521,9 @@ static bool build(struct partition *partition, const struct backend_config *conf
     overlay_use_layers(partition->overlay, config->store_layer_bytes);
     if (!read_header(partition))
         return false;
-    if (partition->server->readers) {
+    if (partition->process->readers) {
         partition->reader =
-            reader_new(partition->loop, partition->server->readers, partition->store);
+            reader_new(partition->loop, partition->process->readers, partition->store);
         overlay_use_reader(partition->overlay, partition->reader);
     }
     partition->edges = edges_new();
@@ -567,22 +567,22 @@ static bool build(struct partition *partition, const struct backend_config *conf
     return true;
 }
 
-struct partition *partition_new(struct server *server, uint32_t index, struct loop *loop,
-                                struct store_env *env, char *error, size_t size)
+struct partition *partition_new(struct process *process, uint32_t index, struct loop *loop,
+                                char *error, size_t size)
 {
     struct partition *partition = calloc(1, sizeof *partition);
     CHECK(partition);
     partition->index = index;
     (void)snprintf(partition->name, sizeof partition->name, "partition-%u", index);
-    partition->server = server;
+    partition->process = process;
     partition->loop = loop;
-    partition->settings = server_settings(server);
+    partition->settings = process_settings(process);
     partition->tuned = settings_ref(partition->settings);
     const struct backend_config *config = &partition->settings->config;
     partition->metrics = metrics_new();
-    partition->cell = measures_partition(&server->measures, index);
+    partition->cell = measures_partition(&process->measures, index);
     partition->commands =
-        (struct command_cells){.labels = server->measures.commands, .thread = index};
+        (struct command_cells){.labels = process->measures.commands, .thread = index};
     partition->active_expire = config->active_expire;
     partition->saved_s = clock_wall_us() / 1000000;
     arena_init(&partition->arena);
@@ -600,7 +600,7 @@ struct partition *partition_new(struct server *server, uint32_t index, struct lo
         list_init(&partition->waiting[i]);
     for (int i = 0; i < 4; i++)
         partition->random_state[i] = clock_random() | 1;
-    partition->store = partition_store_open(env, config, partition->name, error, size);
+    partition->store = partition_store_open(process->env, config, partition->name, error, size);
     if (!partition->store)
         goto failed;
     if (!build(partition, config)) {

@@ -36,14 +36,14 @@ struct latency;
 struct rank_cache;
 struct reader;
 struct upkeep;
-struct server; /* the process: partitions, configuration, start time */
+struct process; /* the process: partitions, configuration, start time */
 struct settings;
 struct stats;
 
 struct partition {
     uint32_t index;
     char name[32]; /* "partition-0" */
-    struct server *server;
+    struct process *process;
     struct loop *loop;
     struct store *store;
     struct overlay *overlay;
@@ -70,7 +70,7 @@ struct partition {
     struct edges *edges;           /* where sorted sets begin and end */
     struct rank_cache *rank_cache; /* blocks of big collections */
     struct metrics *metrics;
-    struct metric_cell *cell;      /* of the partition in server->measures */
+    struct metric_cell *cell;      /* of the partition in process->measures */
     struct command_cells commands; /* likewise */
     uint64_t batch_commands;       /* of the batch that collects: commands that wrote */
     uint64_t turn_us;              /* monotonic: requests of this turn began to run; 0: none did */
@@ -126,9 +126,9 @@ struct partition {
 };
 
 /* Opens the partition's store under `data`/partition-<index> and makes everything but the listeners.
- * The options are the server's. Runs on the thread that calls; the loop must exist. NULL and a reason in error[size]. */
-struct partition *partition_new(struct server *server, uint32_t index, struct loop *loop,
-                                struct store_env *env, char *error, size_t size);
+ * Runs on the thread that calls; the loop must exist. NULL and a reason in error[size]. */
+struct partition *partition_new(struct process *process, uint32_t index, struct loop *loop,
+                                char *error, size_t size);
 /* listener_tls_fn: of its tls_listener. */
 struct tls_context *partition_tls(void *owner);
 /* Accepts streams as clients from now on; takes the listeners. */

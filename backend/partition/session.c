@@ -7,10 +7,10 @@
 #include "backend/partition/dispatch.h"
 #include "backend/partition/monitor.h"
 #include "backend/partition/partition.h"
+#include "backend/partition/process.h"
 #include "backend/partition/settings.h"
 #include "backend/partition/stats.h"
 #include "backend/partition/walk.h"
-#include "backend/server.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -97,7 +97,7 @@ static void session_free(struct session *session)
     list_remove(&session->link);
     partition->clients--;
     metric_sub(partition->metrics, METRIC_BACKEND_CLIENTS, 1);
-    server_client_left(partition->server);
+    process_client_left(partition->process);
     session->magic = 0;
     guest_fini(&session->guest);
     session_set_slots(session, NULL);

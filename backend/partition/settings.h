@@ -4,7 +4,7 @@
  *   server ──owns──► settings (epoch 3) ◄──reference── partition 0
  *                    settings (epoch 2) ◄──reference── partition 1, until its next look
  *
- * A change is made on a private copy and published by the server (server.h); every partition compares epochs
+ * A change is made on a private copy and published by the server (process.h); every partition compares epochs
  * before it runs requests and takes the new snapshot. Holds our own options (config/) and Redis 7.0's
  * parameters (parameter.h), of which most are only remembered.
  */

@@ -8,10 +8,10 @@
  */
 #include "backend/partition/cold.h"
 #include "backend/partition/partition.h"
+#include "backend/partition/process.h"
 #include "backend/partition/session.h"
 #include "backend/partition/settings.h"
 #include "backend/script/vm.h"
-#include "backend/server.h"
 #include "shared/clock.h"
 #include "shared/log.h"
 
@@ -85,7 +85,7 @@ static enum script_end end_due(const struct script_run *run, uint64_t now_us)
     if (now_us >= run->limit_us)
         return SCRIPT_OVER_LIMIT;
     if ((now_us >= run->slow_us || now_us >= grace_us) &&
-        server_is_stopping(run->call->partition->server))
+        process_is_stopping(run->call->partition->process))
         return SCRIPT_STOPPED;
     return SCRIPT_GOES_ON;
 }

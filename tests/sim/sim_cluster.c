@@ -1,7 +1,7 @@
 #include "tests/sim/sim_cluster.h"
 
 #include "backend/partition/partition.h"
-#include "backend/server.h"
+#include "backend/partition/process.h"
 #include "backend/store/store.h"
 #include "config/reload.h"
 #include "proxy/proxy.h"
@@ -153,8 +153,7 @@ static void seat_start(struct sim_backend *backend, unsigned index)
              ->shards[(unsigned)(backend - cluster->backends) * cluster->plan.partitions + index];
     char error[ERROR_MAX];
     *seat = (struct sim_seat){.loop = loop_new()};
-    seat->partition =
-        partition_new(backend->server, index, seat->loop, backend->env, error, sizeof(error));
+    seat->partition = partition_new(backend->process, index, seat->loop, error, sizeof(error));
     CHECK(seat->partition);
     if (!sim_audit_rows(seat->partition->overlay, error, sizeof(error)))
         note_wrong(cluster, "%s partition %u starts with %s", backend->name, index, error);
@@ -172,10 +171,10 @@ void sim_backend_start(struct sim_backend *backend)
     sim_note("start", sim_now_us());
     configure_backend(backend, &config);
     const struct store_env_options options = {.block_cache_bytes = 1 << 20};
-    backend->server = server_new(&config);
-    backend->env = store_env_new(&options);
+    backend->process = process_new(&config, NULL, NULL);
+    backend->process->env = store_env_new(&options);
     if (sim_random(4))
-        backend->server->readers =
+        backend->process->readers =
             worker_pool_new("reader", sim_random(4) ? 1 + (unsigned)sim_random(4) : 16);
     for (unsigned i = 0; i < backend->cluster->plan.partitions; i++)
         seat_start(backend, i);
@@ -190,12 +189,12 @@ static void backend_bury(struct sim_backend *backend)
         partition_free(backend->seats[i].partition);
         loop_free(backend->seats[i].loop);
     }
-    if (backend->server->clients != 0)
+    if (backend->process->clients != 0)
         note_wrong(backend->cluster, "%s: %u clients are counted after the end", backend->name,
-                   backend->server->clients);
-    worker_pool_free(backend->server->readers);
-    store_env_free(backend->env);
-    server_free(backend->server);
+                   backend->process->clients);
+    worker_pool_free(backend->process->readers);
+    store_env_free(backend->process->env);
+    process_free(backend->process);
     backend->state = SIM_DOWN;
 }
 

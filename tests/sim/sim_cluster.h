@@ -28,7 +28,7 @@ enum {
 struct loop;
 struct partition;
 struct proxy;
-struct server;
+struct process;
 struct sim_cluster;
 struct store_env;
 
@@ -71,8 +71,7 @@ struct sim_backend {
     struct sim_cluster *cluster;
     char name[SIM_NAMES_MAX]; /* of the host */
     enum sim_state state;
-    struct server *server;
-    struct store_env *env;
+    struct process *process;
     struct sim_seat seats[SIM_PARTITIONS_MAX];
     uint64_t back_us; /* DOWN: when it is to be started */
     bool was_crashed; /* ever */

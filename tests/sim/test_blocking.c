@@ -16,7 +16,7 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/partition.h"
-#include "backend/server.h"
+#include "backend/partition/process.h"
 #include "backend/store/store.h"
 #include "shared/check.h"
 #include "shared/command.h"
@@ -62,8 +62,7 @@ struct client {
 
 enum fate { UNKNOWN, ACKED, TAKEN };
 
-static struct server *server;
-static struct store_env *env;
+static struct process *process;
 static struct loop *backend_loop;
 static struct loop *client_loop;
 static struct partition *partition;
@@ -310,7 +309,7 @@ static void backend_start(void)
     char error[256];
     sim_set_host("backend");
     backend_loop = loop_new();
-    partition = partition_new(server, 0, backend_loop, env, error, sizeof error);
+    partition = partition_new(process, 0, backend_loop, error, sizeof error);
     CHECK(partition);
     const struct listen_options options = {.address = "backend:7401", .backlog = 16};
     int fd = listen_bind(&options, error, sizeof error);
@@ -413,10 +412,10 @@ static void world_begin(struct backend_config *config, uint64_t seed)
     is_ending = has_stopped = false;
     config_init_defaults(&config->head, &backend_schema);
     config->durability = DURABILITY_ALWAYS;
-    server = server_new(config);
+    process = process_new(config, NULL, NULL);
     if (sim_random(2)) /* less than an option may be: every effect fills the batch */
-        server->settings->config.commit_batch_limit_bytes = 1;
-    env = store_env_new(
+        process->settings->config.commit_batch_limit_bytes = 1;
+    process->env = store_env_new(
         &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
     backend_start();
     sim_set_host("clients");
@@ -441,8 +440,8 @@ static void world_end(struct backend_config *config)
         timer_free(clients[i].timer);
     backend_free();
     loop_free(client_loop);
-    store_env_free(env);
-    server_free(server);
+    store_env_free(process->env);
+    process_free(process);
     config_fini(&config->head);
     sim_fini();
 }
@@ -484,7 +483,7 @@ static void run_give_back(uint64_t seed)
     world_begin(&config, seed);
     for (int i = 0; i < CLIENTS; i++)
         timer_stop(clients[i].timer);
-    server->settings->config.commit_batch_limit_bytes = 1024 * 1024;
+    process->settings->config.commit_batch_limit_bytes = 1024 * 1024;
     struct timer *turns =
         timer_new(client_loop, on_nothing, NULL); /* what is written out here leaves */
     timer_start(turns, 1, 1);

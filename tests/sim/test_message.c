@@ -10,7 +10,7 @@
  * (3) a listener that speaks RESP3 and writes itself gets all its replies, in order, between whole messages.
  */
 #include "backend/partition/partition.h"
-#include "backend/server.h"
+#include "backend/partition/process.h"
 #include "backend/store/store.h"
 #include "shared/check.h"
 #include "shared/command.h"
@@ -54,8 +54,7 @@ struct client {
     uint64_t heard[CLIENTS]; /* the last number on this connection, by writer */
 };
 
-static struct server *server;
-static struct store_env *env;
+static struct process *process;
 static struct loop *backend_loop;
 static struct loop *client_loop;
 static struct partition *partition;
@@ -268,7 +267,7 @@ static void backend_start(void)
     char error[256];
     sim_set_host("backend");
     backend_loop = loop_new();
-    partition = partition_new(server, 0, backend_loop, env, error, sizeof error);
+    partition = partition_new(process, 0, backend_loop, error, sizeof error);
     CHECK(partition);
     const struct listen_options options = {.address = "backend:7401", .backlog = 16};
     int fd = listen_bind(&options, error, sizeof error);
@@ -316,8 +315,8 @@ static void world_begin(struct backend_config *config, uint64_t seed)
     is_ending = has_stopped = false;
     config_init_defaults(&config->head, &backend_schema);
     config->durability = DURABILITY_ALWAYS;
-    server = server_new(config);
-    env = store_env_new(
+    process = process_new(config, NULL, NULL);
+    process->env = store_env_new(
         &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
     backend_start();
     sim_set_host("clients");
@@ -342,8 +341,8 @@ static void world_end(struct backend_config *config)
     partition_free(partition);
     loop_free(backend_loop);
     loop_free(client_loop);
-    store_env_free(env);
-    server_free(server);
+    store_env_free(process->env);
+    process_free(process);
     config_fini(&config->head);
     sim_fini();
 }

@@ -9,7 +9,7 @@
 
 #include "backend/keyspace/rank_cache.h"
 #include "backend/partition/partition.h"
-#include "backend/server.h"
+#include "backend/partition/process.h"
 #include "shared/check.h"
 #include "shared/command.h"
 #include "shared/log.h"
@@ -29,8 +29,7 @@ enum {
     NODE_MAX = 4096
 };
 
-static struct server *server;
-static struct store_env *env;
+static struct process *process;
 static struct loop *loop;
 static struct partition *partition;
 static struct backend_config config;
@@ -51,12 +50,12 @@ static void world_begin(uint64_t seed)
     config_init_defaults(&config.head, &backend_schema);
     config.store_rank_cache_bytes = CACHE_BYTES[seed % 3];
     config.partitions = 1;
-    server = server_new(&config);
-    env = store_env_new(
+    process = process_new(&config, NULL, NULL);
+    process->env = store_env_new(
         &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
     sim_set_host("backend");
     loop = loop_new();
-    partition = partition_new(server, 0, loop, env, error, sizeof error);
+    partition = partition_new(process, 0, loop, error, sizeof error);
     CHECK(partition);
 }
 
@@ -78,8 +77,8 @@ static void world_end(void)
     CHECK(sim_run_until(is_over, NULL, STEPS_MAX));
     partition_free(partition);
     loop_free(loop);
-    store_env_free(env);
-    server_free(server);
+    store_env_free(process->env);
+    process_free(process);
     config_fini(&config.head);
     sim_fini();
 }

@@ -10,7 +10,7 @@
  */
 #include "backend/format/encoding.h"
 #include "backend/partition/partition.h"
-#include "backend/server.h"
+#include "backend/partition/process.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
 #include "shared/command.h"
@@ -50,8 +50,7 @@ static const char *const SCRIPT[] = {
     "SELECT 0",
 };
 
-static struct server *server;
-static struct store_env *env;
+static struct process *process;
 static struct loop *loop;
 static struct partition *partition;
 static struct backend_config config;
@@ -118,12 +117,12 @@ static void world_begin(void)
     sim_init(1);
     store_mem_reset();
     config_init_defaults(&config.head, &backend_schema);
-    server = server_new(&config);
-    env = store_env_new(
+    process = process_new(&config, NULL, NULL);
+    process->env = store_env_new(
         &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
     sim_set_host("backend");
     loop = loop_new();
-    partition = partition_new(server, 0, loop, env, error, sizeof error);
+    partition = partition_new(process, 0, loop, error, sizeof error);
     CHECK(partition);
     const struct listen_options options = {.address = "backend:7401", .backlog = 16};
     int fd = listen_bind(&options, error, sizeof error);
@@ -149,8 +148,8 @@ static void world_end(void)
     CHECK(sim_run_until(is_over, NULL, STEPS_MAX));
     partition_free(partition);
     loop_free(loop);
-    store_env_free(env);
-    server_free(server);
+    store_env_free(process->env);
+    process_free(process);
     config_fini(&config.head);
     sim_fini();
 }

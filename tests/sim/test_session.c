@@ -11,7 +11,7 @@
  *   (4) the counters of keys are right after every crash and at the end.
  */
 #include "backend/partition/partition.h"
-#include "backend/server.h"
+#include "backend/partition/process.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
 #include "shared/command.h"
@@ -57,8 +57,7 @@ struct client {
     uint64_t errors;
 };
 
-static struct server *server;
-static struct store_env *env;
+static struct process *process;
 static struct loop *backend_loop;
 static struct loop *client_loop;
 static struct partition *partition;
@@ -260,7 +259,7 @@ static void backend_start(void)
     char error[256];
     sim_set_host("backend");
     backend_loop = loop_new();
-    partition = partition_new(server, 0, backend_loop, env, error, sizeof error);
+    partition = partition_new(process, 0, backend_loop, error, sizeof error);
     CHECK(partition);
     const struct listen_options options = {.address = "backend:7401", .backlog = 16};
     int fd = listen_bind(&options, error, sizeof error);
@@ -311,10 +310,10 @@ static void world_begin(struct backend_config *config, uint64_t seed)
     is_ending = has_stopped = false;
     config_init_defaults(&config->head, &backend_schema);
     config->durability = DURABILITY_ALWAYS;
-    server = server_new(config);
+    process = process_new(config, NULL, NULL);
     if (sim_random(2)) /* less than an option may be: every effect fills the batch */
-        server->settings->config.commit_batch_limit_bytes = 1;
-    env = store_env_new(
+        process->settings->config.commit_batch_limit_bytes = 1;
+    process->env = store_env_new(
         &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
     backend_start();
     sim_set_host("clients");
@@ -339,8 +338,8 @@ static void world_end(struct backend_config *config)
         timer_free(clients[i].timer);
     backend_free();
     loop_free(client_loop);
-    store_env_free(env);
-    server_free(server);
+    store_env_free(process->env);
+    process_free(process);
     config_fini(&config->head);
     sim_fini();
 }

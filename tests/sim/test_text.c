@@ -7,7 +7,7 @@
 #include "backend/keyspace/text.h"
 
 #include "backend/partition/partition.h"
-#include "backend/server.h"
+#include "backend/partition/process.h"
 #include "shared/check.h"
 #include "shared/command.h"
 #include "shared/log.h"
@@ -19,8 +19,7 @@
 
 enum { SEEDS = 30, STEPS = 300, MODEL_BYTES = 40 * 1000, STEPS_MAX = 20000000 };
 
-static struct server *server;
-static struct store_env *env;
+static struct process *process;
 static struct loop *loop;
 static struct partition *partition;
 static struct backend_config config;
@@ -37,12 +36,12 @@ static void world_begin(uint64_t seed)
     has_stopped = false;
     model_len = 0;
     config_init_defaults(&config.head, &backend_schema);
-    server = server_new(&config);
-    env = store_env_new(
+    process = process_new(&config, NULL, NULL);
+    process->env = store_env_new(
         &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
     sim_set_host("backend");
     loop = loop_new();
-    partition = partition_new(server, 0, loop, env, error, sizeof error);
+    partition = partition_new(process, 0, loop, error, sizeof error);
     CHECK(partition);
 }
 
@@ -64,8 +63,8 @@ static void world_end(void)
     CHECK(sim_run_until(is_over, NULL, STEPS_MAX));
     partition_free(partition);
     loop_free(loop);
-    store_env_free(env);
-    server_free(server);
+    store_env_free(process->env);
+    process_free(process);
     config_fini(&config.head);
     sim_fini();
 }

@@ -1,0 +1,12 @@
+/*
+ * metrics_page.h - the page /metrics of the admin port, made on the HTTP thread.
+ *
+ * Counters come from the partitions' cells (measures.h); the store's own figures (levels, files, WAL) are read
+ * from it while the page is made.
+ */
+#pragma once
+
+struct http_reply;
+
+/* http_route; the visit is the server. */
+void metrics_page(void *visit, struct http_reply *reply);

@@ -1,0 +1,114 @@
+#include "backend/partition/process.h"
+
+#include "backend/store/pace.h"
+#include "backend/store/store.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/log.h"
+
+#include <stdlib.h>
+
+/* ---- settings ---- */
+
+struct settings *process_settings(struct process *process)
+{
+    pthread_mutex_lock(&process->settings_lock);
+    struct settings *settings = settings_ref(process->settings);
+    pthread_mutex_unlock(&process->settings_lock);
+    return settings;
+}
+
+struct settings *process_settings_edit(struct process *process)
+{
+    pthread_mutex_lock(&process->settings_lock);
+    return settings_copy(process->settings);
+}
+
+static void set_pace(struct process *process, const struct backend_config *config)
+{
+    pace_limit(process->pace, config->store_background_rate_bytes,
+               config->store_latency_target_ms * 1000);
+}
+
+void process_settings_publish(struct process *process, struct settings *settings)
+{
+    struct settings *old = process->settings;
+    CHECK(settings->epoch == old->epoch + 1);
+    process->settings = settings;
+    log_set_level((enum log_level)settings->config.log_level);
+    if (settings->config.store_block_cache_bytes != old->config.store_block_cache_bytes)
+        store_env_resize(process->env, settings->config.store_block_cache_bytes);
+    set_pace(process, &settings->config);
+    if (process->events)
+        process->events->on_settings(process->owner, old, settings);
+    atomic_store_explicit(&process->settings_epoch, settings->epoch, memory_order_release);
+    pthread_mutex_unlock(&process->settings_lock);
+    settings_unref(old);
+}
+
+void process_settings_drop(struct process *process, struct settings *settings)
+{
+    pthread_mutex_unlock(&process->settings_lock);
+    settings_unref(settings);
+}
+
+/* ---- clients ---- */
+
+bool process_client_joined(struct process *process)
+{
+    struct settings *settings = process_settings(process);
+    uint32_t limit = (uint32_t)settings->config.maxclients;
+    settings_unref(settings);
+    if (atomic_fetch_add(&process->clients, 1) < limit)
+        return true;
+    atomic_fetch_sub(&process->clients, 1);
+    return false;
+}
+
+void process_client_left(struct process *process)
+{
+    atomic_fetch_sub(&process->clients, 1);
+}
+
+/* ---- start and stop ---- */
+
+void process_stop(struct process *process)
+{
+    if (!atomic_exchange(&process->is_stopping, true) && process->events)
+        process->events->on_stop(process->owner);
+}
+
+bool process_is_stopping(const struct process *process)
+{
+    return atomic_load_explicit(&process->is_stopping, memory_order_relaxed);
+}
+
+struct process *process_new(const struct backend_config *config,
+                            const struct process_events *events, void *owner)
+{
+    static const char hex[] = "0123456789abcdef";
+    struct process *process = calloc(1, sizeof *process);
+    CHECK(process);
+    process->events = events;
+    process->owner = owner;
+    process->settings = settings_new(config);
+    process->partitions = (uint32_t)config->partitions;
+    CHECK(pthread_mutex_init(&process->settings_lock, NULL) == 0);
+    clock_random_bytes(process->run_id, RUN_ID_LEN);
+    for (int i = 0; i < RUN_ID_LEN; i++)
+        process->run_id[i] = hex[process->run_id[i] & 15];
+    process->started_mono_ms = clock_mono_us() / 1000;
+    process->pace = pace_new();
+    set_pace(process, config);
+    measures_init(&process->measures);
+    return process;
+}
+
+void process_free(struct process *process)
+{
+    settings_unref(process->settings);
+    pace_free(process->pace);
+    measures_fini(&process->measures);
+    pthread_mutex_destroy(&process->settings_lock);
+    free(process);
+}
