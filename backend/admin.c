@@ -17,7 +17,7 @@ enum { STUCK_AFTER_MS = 30 * 1000 };
 /* A thread that has not ticked for long hangs. */
 static bool is_stuck(const struct server *server, const struct partition *partition)
 {
-    uint64_t alive_ms = atomic_load_explicit(&partition->alive_ms, memory_order_relaxed);
+    uint64_t alive_ms = atomic_load_explicit(&partition->thread.alive_ms, memory_order_relaxed);
     if (alive_ms == 0)
         alive_ms = server->process->started_mono_ms;
     return alive_ms + STUCK_AFTER_MS < clock_mono_us() / 1000;
@@ -104,7 +104,7 @@ static void reply_shards(void *visit, struct http_reply *reply)
         (void)labels_read(server->process->measures.partitions, i, sums);
         json_put_object(&json, NULL);
         json_put_uint(&json, "partition", i);
-        json_put_uint(&json, "port", (uint64_t)partition->port);
+        json_put_uint(&json, "port", (uint64_t)partition->listeners.port);
         json_put_text(&json, "state", state_of(server, partition));
         json_put_uint(&json, "keys", sums[PARTITION_KEYS]);
         json_put_uint(&json, "clients", sums[PARTITION_CLIENTS]);

@@ -211,7 +211,7 @@ static struct listener *listen_on(struct member *member, const char *address,
     log_event(LOG_INFO, "listening", "partition=%u address=%s", member->partition->index, bound);
     const char *colon = strrchr(bound, ':');
     if (colon && strncmp(address, "unix:", 5) != 0)
-        member->partition->port = (int)strtol(colon + 1, NULL, 10);
+        member->partition->listeners.port = (int)strtol(colon + 1, NULL, 10);
     return listener_new(member->loop, fd, &options, partition_accept, member->partition);
 }
 
@@ -229,22 +229,22 @@ static bool member_listen(struct member *member, const struct backend_config *co
     int index = (int)partition->index;
     if (config->tls_port) {
         tcp_address(config, config->tls_port + index, address);
-        partition->tls_listener = listen_on(member, address, config, error, size);
-        if (!partition->tls_listener)
+        partition->listeners.tls = listen_on(member, address, config, error, size);
+        if (!partition->listeners.tls)
             return false;
-        listener_secure(partition->tls_listener, partition_tls, config->tls_handshake_timeout_ms);
+        listener_secure(partition->listeners.tls, partition_tls, config->tls_handshake_timeout_ms);
     }
     if (config->port >= 0) {
         tcp_address(config, config->port ? config->port + index : 0, address);
-        partition->listener = listen_on(member, address, config, error, size);
-        if (!partition->listener)
+        partition->listeners.tcp = listen_on(member, address, config, error, size);
+        if (!partition->listeners.tcp)
             return false;
     }
     if (!*config->unix_socket)
         return true;
     (void)snprintf(address, sizeof address, "unix:%s.%u", config->unix_socket, partition->index);
-    partition->unix_listener = listen_on(member, address, config, error, size);
-    return partition->unix_listener != NULL;
+    partition->listeners.unix_socket = listen_on(member, address, config, error, size);
+    return partition->listeners.unix_socket != NULL;
 }
 
 static bool open_members(struct server *server, const struct backend_config *config, char *error,

@@ -240,7 +240,7 @@ static void let_go(struct backup *backup)
 {
     if (!backup->is_held)
         return;
-    backup->is_held = backup->partition->is_held = false;
+    backup->is_held = backup->partition->pause.is_held = false;
     partition_resume(backup->partition);
 }
 
@@ -347,7 +347,7 @@ void backup_turn(struct backup *backup)
     if (backup->state != STATE_SETTLING ||
         (backup->is_held && !commit_is_idle(backup->partition->commit)))
         return;
-    backup->manifest->batch_index = backup->partition->batch_index;
+    backup->manifest->batch_index = backup->partition->batch.index;
     backup->manifest->taken_ms = loop_wall_ms(backup->partition->loop);
     work(backup, STATE_CUTTING);
 }
@@ -487,7 +487,7 @@ const char *backup_cut(struct backup *backup, struct bytes id, uint64_t lease_ms
         return not_that_one;
     if (lease_ms == 0 || lease_ms > LEASE_MAX_MS)
         return "ERR the lease must be from 1 to 60000 milliseconds";
-    backup->is_held = backup->partition->is_held = true;
+    backup->is_held = backup->partition->pause.is_held = true;
     backup->held_until_ms = now_ms(backup) + lease_ms;
     backup->state = STATE_SETTLING;
     return NULL;

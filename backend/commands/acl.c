@@ -79,7 +79,7 @@ void cmd_acl_help(struct call *call)
 void cmd_acl_log(struct call *call)
 {
     char error[ACL_ERROR_MAX];
-    if (!acl_reply_log(&call->reply, &call->partition->acl_log, call->argv, call->argc,
+    if (!acl_reply_log(&call->reply, &call->partition->metrics.acl_log, call->argv, call->argc,
                        call->now_ms, error))
         call_error_text(call, error);
 }

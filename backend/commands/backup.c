@@ -51,7 +51,7 @@ static bool parse_plan(struct call *call, struct backup_plan *plan)
 static void begin(struct call *call, bool is_led)
 {
     struct backup_plan plan;
-    struct backup *backup = call->partition->backup;
+    struct backup *backup = call->partition->saves.backup;
     char name[BACKUP_TIME_NAME_MAX];
     if (!parse_plan(call, &plan))
         return;
@@ -66,7 +66,7 @@ static void cut(struct call *call)
     if (call->argc != 5)
         call_error(call, ERR_SYNTAX);
     else if (call_int64(call, 4, &lease_ms))
-        answer(call, backup_cut(call->partition->backup, call->argv[3],
+        answer(call, backup_cut(call->partition->saves.backup, call->argv[3],
                                 lease_ms > 0 ? (uint64_t)lease_ms : 0));
 }
 
@@ -78,7 +78,7 @@ static struct bytes last_argument(const struct call *call, uint32_t at)
 
 void cmd_scree_backup(struct call *call)
 {
-    struct backup *backup = call->partition->backup;
+    struct backup *backup = call->partition->saves.backup;
     struct bytes what = call->argv[2];
     uint32_t argc = call->argc;
     if (bytes_is(what, "START") || bytes_is(what, "PREPARE"))

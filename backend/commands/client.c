@@ -113,8 +113,8 @@ static void describe(const struct session *session, struct out *out)
 
 static struct session *next_session(struct partition *partition, struct session *session)
 {
-    struct list *link = session ? session->link.next : partition->sessions.next;
-    return link == &partition->sessions ? NULL : container_of(link, struct session, link);
+    struct list *link = session ? session->link.next : partition->clients.all.next;
+    return link == &partition->clients.all ? NULL : container_of(link, struct session, link);
 }
 
 static struct session *find_id(struct partition *partition, uint64_t id)
@@ -344,12 +344,11 @@ void cmd_client_pause(struct call *call)
         call_error_text(call, "ERR timeout is out of range");
     } else {
         uint64_t until_ms = call->now_ms + (uint64_t)timeout_ms;
-        if (partition->paused_until_ms) { /* a second pause can only be stricter and longer */
-            writes_only = writes_only && partition->paused_writes_only;
-            until_ms =
-                until_ms > partition->paused_until_ms ? until_ms : partition->paused_until_ms;
+        if (partition->pause.until_ms) { /* a second pause can only be stricter and longer */
+            writes_only = writes_only && partition->pause.writes_only;
+            until_ms = until_ms > partition->pause.until_ms ? until_ms : partition->pause.until_ms;
         }
-        partition->pause_is_new = call->in_exec;
+        partition->pause.is_new = call->in_exec;
         partition_pause(partition, until_ms, writes_only);
         reply_ok(&call->reply);
     }

@@ -16,7 +16,7 @@
 static struct cluster_node node_of(const struct call *call)
 {
     const struct partition *partition = call->partition;
-    struct cluster_node node = {.port = partition->port};
+    struct cluster_node node = {.port = partition->listeners.port};
     (void)snprintf(node.id, sizeof node.id, "%.38s%02x", partition->process->run_id,
                    partition->index);
     cluster_node_at(&node, stream_local(call->session->stream));

@@ -38,7 +38,7 @@ static struct bytes value_of(const struct call *call, const struct parameter *pa
     const struct partition *partition = call->partition;
     if (strcmp(parameter->name, "port") != 0)
         return settings_get(partition->settings, parameter, buffer);
-    return (struct bytes){buffer, number_format_int64(buffer, partition->port)};
+    return (struct bytes){buffer, number_format_int64(buffer, partition->listeners.port)};
 }
 
 static bool is_tenant(const struct call *call)
@@ -184,8 +184,8 @@ void cmd_config_set(struct call *call)
 
 void cmd_config_resetstat(struct call *call)
 {
-    stats_reset(call->partition->stats, call->partition->metrics);
-    latency_reset_commands(call->partition->latency);
+    stats_reset(call->partition->stats, call->partition->metrics.process);
+    latency_reset_commands(call->partition->metrics.latency);
     reply_ok(&call->reply);
 }
 

@@ -37,7 +37,7 @@ static void debug_sleep(struct call *call)
 
 static void debug_set_active_expire(struct call *call)
 {
-    call->partition->active_expire = !bytes_equal(call->argv[2], BYTES("0"));
+    call->partition->expiry.is_active = !bytes_equal(call->argv[2], BYTES("0"));
     reply_ok(&call->reply);
 }
 

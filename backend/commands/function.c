@@ -56,8 +56,8 @@ static struct bytes behind_rows(struct arena *arena, struct bytes name)
 
 void functions_delete_rows(struct partition *partition, struct bytes name)
 {
-    overlay_delete_range(partition->overlay, CF_SYSTEM, first_row(&partition->arena, name),
-                         behind_rows(&partition->arena, name));
+    overlay_delete_range(partition->overlay, CF_SYSTEM, first_row(&partition->running.arena, name),
+                         behind_rows(&partition->running.arena, name));
 }
 
 static void load_row(struct scripts *scripts, struct bytes code)

@@ -78,7 +78,7 @@ static void print_server(const struct call *call, struct out *out)
                "atomicvar_api:c11-builtin\r\ngcc_version:%d.%d.%d\r\n",
                __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
     out_printf(out, "process_id:%d\r\nprocess_supervised:no\r\nrun_id:%s\r\ntcp_port:%d\r\n",
-               (int)getpid(), process->run_id, partition->port);
+               (int)getpid(), process->run_id, partition->listeners.port);
     out_printf(out,
                "server_time_usec:%" PRIu64 "\r\nuptime_in_seconds:%" PRIu64
                "\r\nuptime_in_days:%" PRIu64 "\r\n",
@@ -92,12 +92,13 @@ static void print_clients(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
     out_printf(out, "connected_clients:%u\r\ncluster_connections:0\r\nmaxclients:%d\r\n",
-               partition->clients, partition->settings->config.maxclients);
+               partition->clients.count, partition->settings->config.maxclients);
     out_printf(out,
                "client_recent_max_input_buffer:0\r\nclient_recent_max_output_buffer:0\r\n"
                "blocked_clients:%u\r\ntracking_clients:%u\r\nclients_in_timeout_table:%u\r\n",
-               blocking_clients(partition->blocking) + partition->paused_clients,
-               tracking_clients(partition->tracking), blocking_timeouts(partition->blocking));
+               blocking_clients(partition->watchers.blocking) + partition->pause.clients,
+               tracking_clients(partition->watchers.tracking),
+               blocking_timeouts(partition->watchers.blocking));
 }
 
 static void print_allocator(const struct memory *memory, struct out *out)
@@ -190,14 +191,14 @@ static void print_memory(const struct call *call, struct out *out)
 static size_t channels(const struct call *call, enum channel_kind kind)
 {
     struct bytes name = session_namespace(call->session);
-    return interest_topics(pubsub_set(call->partition->pubsub, name, kind));
+    return interest_topics(pubsub_set(call->partition->watchers.pubsub, name, kind));
 }
 
 /* Who listens to what, and who is told of changes. */
 static void print_messages(const struct call *call, struct out *out)
 {
     size_t tracked[3];
-    tracking_counts(call->partition->tracking, session_namespace(call->session), tracked);
+    tracking_counts(call->partition->watchers.tracking, session_namespace(call->session), tracked);
     out_printf(
         out,
         "pubsub_channels:%zu\r\npubsub_patterns:%zu\r\npubsubshard_channels:%zu\r\n"
@@ -211,7 +212,7 @@ static void print_messages(const struct call *call, struct out *out)
 /* Rows that were not in memory. */
 static void print_cold(const struct partition *partition, struct out *out)
 {
-    const struct metrics *metrics = partition->metrics;
+    const struct metrics *metrics = partition->metrics.process;
     struct reader_figures figures = {0};
     if (partition->reader)
         figures = reader_figures(partition->reader);
@@ -226,7 +227,7 @@ static void print_stats(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
     const struct stats *stats = partition->stats;
-    const struct metrics *metrics = partition->metrics;
+    const struct metrics *metrics = partition->metrics.process;
     out_printf(out,
                "total_connections_received:%" PRIu64 "\r\ntotal_commands_processed:%" PRIu64 "\r\n",
                stats->connections_total, stats->commands_total);
@@ -279,7 +280,7 @@ static void print_replication(const struct call *call, struct out *out)
         out,
         "master_replid2:0000000000000000000000000000000000000000\r\nmaster_repl_offset:%" PRIu64
         "\r\n",
-        call->partition->batch_index);
+        call->partition->batch.index);
     out_printf(out,
                "second_repl_offset:-1\r\nrepl_backlog_active:0\r\nrepl_backlog_size:%" PRId64 "\r\n"
                "repl_backlog_first_byte_offset:0\r\nrepl_backlog_histlen:0\r\n",
@@ -348,7 +349,7 @@ static void print_latencystats(const struct call *call, struct out *out)
         settings_get(call->partition->settings,
                      parameter_find(BYTES("latency-tracking-info-percentiles")), buffer);
     for (enum command_id id = COMMAND_NONE + 1; id < COMMAND_COUNT; id++) {
-        const struct histogram *histogram = call->partition->latency->commands[id];
+        const struct histogram *histogram = call->partition->metrics.latency->commands[id];
         if (!histogram)
             continue;
         out_printf(out, "latency_percentiles_usec_%s:", command_full_name(command_of(id)));
@@ -388,14 +389,14 @@ static void print_scree(const struct call *call, struct out *out)
 {
     static const char *const durabilities[] = {"always", "everysec", "os"};
     const struct partition *partition = call->partition;
-    const struct metrics *metrics = partition->metrics;
+    const struct metrics *metrics = partition->metrics.process;
     const char *reason;
     bool failed = commit_is_failed(partition->commit, &reason);
     out_printf(out, "scree_version:%s\r\npartition:%u\r\npartitions:%u\r\n", SCREE_VERSION,
                partition->index, partition->process->partitions);
     out_printf(out,
                "durability:%s\r\nbatch_index:%" PRIu64 "\r\nkeys_all_namespaces:%" PRIu64 "\r\n",
-               durabilities[partition->settings->config.durability], partition->batch_index,
+               durabilities[partition->settings->config.durability], partition->batch.index,
                space_keys_total(partition->spaces));
     out_printf(out,
                "commits:%" PRIu64 "\r\ncommit_failures:%" PRIu64 "\r\ncommit_rows:%" PRIu64

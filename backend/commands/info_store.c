@@ -42,15 +42,16 @@ void info_persistence(const struct call *call, struct out *out)
                "current_cow_size_age:0\r\ncurrent_fork_perc:0.00\r\n"
                "current_save_keys_processed:0\r\ncurrent_save_keys_total:0\r\n"
                "rdb_changes_since_last_save:%" PRIu64 "\r\nrdb_bgsave_in_progress:%d\r\n",
-               space_changes(partition->spaces) - partition->saved_changes,
+               space_changes(partition->spaces) - partition->saves.changes,
                upkeep_is_running(partition->upkeep, UPKEEP_SAVE) ||
-                   backup_is_running(partition->backup));
+                   backup_is_running(partition->saves.backup));
     out_printf(out,
                "rdb_last_save_time:%" PRIu64 "\r\nrdb_last_bgsave_status:%s\r\n"
                "rdb_last_bgsave_time_sec:-1\r\nrdb_current_bgsave_time_sec:-1\r\n"
                "rdb_saves:%" PRIu64 "\r\nrdb_last_cow_size:0\r\nrdb_last_load_keys_expired:0\r\n"
                "rdb_last_load_keys_loaded:0\r\n",
-               partition->saved_s, partition->save_failed ? "err" : "ok", partition->saves);
+               partition->saves.last_s, partition->saves.failed ? "err" : "ok",
+               partition->saves.count);
     out_printf(out,
                "aof_enabled:1\r\naof_rewrite_in_progress:%d\r\naof_rewrite_scheduled:0\r\n"
                "aof_last_rewrite_time_sec:-1\r\naof_current_rewrite_time_sec:-1\r\n"

@@ -39,7 +39,7 @@ static int64_t steps(const struct histogram *histogram, struct reply *reply)
 
 static void reply_histogram(struct call *call, const struct command *command)
 {
-    const struct histogram *histogram = call->partition->latency->commands[command->id];
+    const struct histogram *histogram = call->partition->metrics.latency->commands[command->id];
     reply_bulk_text(&call->reply, command->full_name);
     reply_map(&call->reply, 2);
     reply_bulk_text(&call->reply, "calls");
@@ -52,7 +52,7 @@ static void reply_histogram(struct call *call, const struct command *command)
 /* Marks the command, or a container's subcommands, where they have run. */
 static int64_t mark_run(const struct call *call, const struct command *command, bool *wanted)
 {
-    struct histogram *const *histograms = call->partition->latency->commands;
+    struct histogram *const *histograms = call->partition->metrics.latency->commands;
     int64_t count = 0;
     if (histograms[command->id] && !wanted[command->id])
         count += wanted[command->id] = true;
@@ -85,25 +85,26 @@ void cmd_latency_histogram(struct call *call)
 void cmd_latency_latest(struct call *call)
 {
     struct latency_latest rows[LATENCY_KINDS];
-    uint32_t count = latency_latest(call->partition->latency, rows);
+    uint32_t count = latency_latest(call->partition->metrics.latency, rows);
     latency_reply_latest(rows, count, &call->reply);
 }
 
 void cmd_latency_history(struct call *call)
 {
-    latency_reply_history(latency_find_event(call->partition->latency, call->argv[2]),
+    latency_reply_history(latency_find_event(call->partition->metrics.latency, call->argv[2]),
                           &call->reply);
 }
 
 void cmd_latency_reset(struct call *call)
 {
     reply_int(&call->reply,
-              latency_reset(call->partition->latency, call->argv + 2, call->argc - 2));
+              latency_reset(call->partition->metrics.latency, call->argv + 2, call->argc - 2));
 }
 
 void cmd_latency_graph(struct call *call)
 {
-    const struct latency_event *event = latency_find_event(call->partition->latency, call->argv[2]);
+    const struct latency_event *event =
+        latency_find_event(call->partition->metrics.latency, call->argv[2]);
     struct out out;
     if (!event || !event->count) {
         char error[LATENCY_ERROR_MAX];
@@ -121,7 +122,7 @@ void cmd_latency_doctor(struct call *call)
     const struct partition *partition = call->partition;
     struct out out;
     out_init(&out);
-    latency_print_doctor(partition->latency,
+    latency_print_doctor(partition->metrics.latency,
                          settings_number(partition->settings, "latency-monitor-threshold") != 0,
                          &out);
     reply_verbatim_out(&call->reply, "txt", &out);

@@ -12,7 +12,7 @@
 
 static struct interest_set *set_of(struct call *call, enum channel_kind kind)
 {
-    return pubsub_set(call->partition->pubsub, session_namespace(call->session), kind);
+    return pubsub_set(call->partition->watchers.pubsub, session_namespace(call->session), kind);
 }
 
 /* A NULL channel: there was none to end. */
@@ -26,7 +26,7 @@ static void confirm(struct call *call, const char *word, enum channel_kind kind,
     subscriber_confirm(&call->session->subscriber, &reply, word, kind, channel);
     if (is_silent) {
         struct block *frames = message_of(&out);
-        message_send(&call->partition->messages, call->session, frames, MESSAGE_BEFORE);
+        message_send(&call->partition->watchers.messages, call->session, frames, MESSAGE_BEFORE);
         block_unref(frames);
     }
 }

@@ -121,7 +121,7 @@ static void resume_key(struct call *call, uint64_t cursor, struct bytes *last)
     *last = NONE;
     if (cursor_fingerprint(cursor) == 0)
         return;
-    if (!cursor_recall(call->partition->cursors, call->space->name, cursor, last) &&
+    if (!cursor_recall(call->partition->caches.cursors, call->space->name, cursor, last) &&
         !find_key(call, cursor, last))
         *last = NONE;
 }
@@ -158,7 +158,7 @@ void cmd_scan(struct call *call)
     if (!key_iter_fini(&it))
         return;
     if (cursor)
-        cursor = cursor_after(call->partition->cursors, call->space->name,
+        cursor = cursor_after(call->partition->caches.cursors, call->space->name,
                               cursor_slot(options.cursor), last);
     reply_page(call, cursor, &found);
 }
@@ -245,7 +245,7 @@ void scan_collection_as(struct call *call, enum type type, enum cf cf, scan_valu
     if (entry.meta.size <= SMALL_COLLECTION)
         options.count = SMALL_COLLECTION;
     else if (options.cursor &&
-             !cursor_recall(call->partition->cursors, scope, options.cursor, &last) &&
+             !cursor_recall(call->partition->caches.cursors, scope, options.cursor, &last) &&
              !find_sub(call, &entry, cf, scope, options.cursor, &last))
         last = NONE;
     if (call->failed)
@@ -253,5 +253,6 @@ void scan_collection_as(struct call *call, enum type type, enum cf cf, scan_valu
     bool more = scan_rows(call, &entry, cf, &options, value_of, &last, &found);
     if (call->failed)
         return;
-    reply_page(call, more ? cursor_after(call->partition->cursors, scope, 0, last) : 0, &found);
+    reply_page(call, more ? cursor_after(call->partition->caches.cursors, scope, 0, last) : 0,
+               &found);
 }

@@ -73,7 +73,7 @@ void cmd_scree_use(struct call *call)
 void cmd_scree_slots(struct call *call)
 {
     struct slot_set *slots;
-    if (!slot_set_get(&call->partition->slot_sets, call->argv[2], &slots)) {
+    if (!slot_set_get(&call->partition->clients.slot_sets, call->argv[2], &slots)) {
         call_error_text(call, "ERR invalid ranges of slots");
         return;
     }

@@ -96,8 +96,8 @@ static bool sync_store(struct call *call)
         call_errorf(call, "ERR %s", reason);
         return false;
     }
-    call->partition->saved_s = call->now_ms / 1000;
-    call->partition->saved_changes = space_changes(call->partition->spaces);
+    call->partition->saves.last_s = call->now_ms / 1000;
+    call->partition->saves.changes = space_changes(call->partition->spaces);
     return true;
 }
 
@@ -111,7 +111,7 @@ static bool start_save(struct partition *partition)
 {
     if (!upkeep_start(partition->upkeep, UPKEEP_SAVE))
         return false;
-    partition->bgsave_changes = space_changes(partition->spaces);
+    partition->saves.bgsave_changes = space_changes(partition->spaces);
     return true;
 }
 
@@ -141,7 +141,7 @@ void cmd_bgrewriteaof(struct call *call)
 
 void cmd_lastsave(struct call *call)
 {
-    reply_int(&call->reply, (int64_t)call->partition->saved_s);
+    reply_int(&call->reply, (int64_t)call->partition->saves.last_s);
 }
 
 /* The words of SHUTDOWN that matter. */

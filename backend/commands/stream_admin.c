@@ -143,9 +143,9 @@ void cmd_xgroup_destroy(struct call *call)
         return;
     if (err == OK) {
         group_delete(call, &entry, group.name);
-        if (blocking_concerns(call->partition->blocking, entry.space, entry.key))
+        if (blocking_concerns(call->partition->watchers.blocking, entry.space, entry.key))
             overlay_unwind_end(call->partition->overlay);
-        blocking_key_deleted(call->partition->blocking, entry.space, entry.key);
+        blocking_key_deleted(call->partition->watchers.blocking, entry.space, entry.key);
         notify(call, NOTIFY_STREAM, "xgroup-destroy", call->argv[2]);
     }
     reply_int(&call->reply, err == OK);

@@ -12,7 +12,7 @@
 
 static struct session *find_id(struct partition *partition, uint64_t id)
 {
-    for (struct list *link = partition->sessions.next; link != &partition->sessions;
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
          link = link->next) {
         struct session *session = container_of(link, struct session, link);
         if (session->id == id)

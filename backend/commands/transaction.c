@@ -17,7 +17,7 @@
 static void leave(struct call *call)
 {
     transaction_end(&call->session->transaction);
-    watch_clear(call->partition->watches, &call->session->watcher);
+    watch_clear(call->partition->watchers.watches, &call->session->watcher);
 }
 
 void cmd_multi(struct call *call)
@@ -57,7 +57,7 @@ static void run_queue(struct call *call)
     }
     cold_settle(call);
     transaction_end(&queue);
-    watch_clear(call->partition->watches, &session->watcher);
+    watch_clear(call->partition->watchers.watches, &session->watcher);
 }
 
 void cmd_exec(struct call *call)
@@ -105,12 +105,13 @@ void cmd_watch(struct call *call)
             return;
     }
     for (uint32_t i = 1; i < call->argc; i++)
-        watch_add(call->partition->watches, &call->session->watcher, call->space, call->argv[i]);
+        watch_add(call->partition->watchers.watches, &call->session->watcher, call->space,
+                  call->argv[i]);
     reply_ok(&call->reply);
 }
 
 void cmd_unwatch(struct call *call)
 {
-    watch_clear(call->partition->watches, &call->session->watcher);
+    watch_clear(call->partition->watchers.watches, &call->session->watcher);
     reply_ok(&call->reply);
 }

@@ -40,7 +40,7 @@ void edges_free(struct edges *edges)
 static struct edge *edge_slot(struct call *call, const struct entry *entry)
 {
     uint64_t hash = entry->meta.version * 0x9e3779b97f4a7c15;
-    return &call->partition->edges->edge[(hash >> 32) & (EDGES - 1)];
+    return &call->partition->caches.edges->edge[(hash >> 32) & (EDGES - 1)];
 }
 
 /* NULL: nothing is known. */

@@ -25,7 +25,7 @@ struct due {
 /* Collects the due rows, at most CYCLE_ROWS_MAX; false: the store failed. */
 static bool collect_due(struct call *call, struct due *due, size_t *count)
 {
-    struct bytes from = encode_u64(call->arena, call->partition->expiry_from_ms);
+    struct bytes from = encode_u64(call->arena, call->partition->expiry.from_ms);
     struct bytes end = encode_u64(call->arena, call->now_ms); /* due: expire_ms < now */
     struct overlay_iter *iter = overlay_iter_new(call->partition->overlay, CF_EXPIRE, from, end);
     *count = 0;
@@ -74,7 +74,7 @@ static bool expire_one(struct call *call, const struct due *due)
         .space = space_find(partition->spaces, space_name),
     };
     entry_delete(call, &entry);
-    metric_add(partition->metrics, METRIC_BACKEND_EXPIRED, 1);
+    metric_add(partition->metrics.process, METRIC_BACKEND_EXPIRED, 1);
     notify_in(call, entry.space, NOTIFY_EXPIRED, "expired", key);
     return true;
 }
@@ -87,11 +87,11 @@ bool expiry_cycle(struct partition *partition)
     if (commit_is_failed(partition->commit, NULL) || partition_is_full(partition))
         return false;
     partition_call_begin(partition, &call);
-    bool fine = partition->expiry_from_ms < call.now_ms && collect_due(&call, due, &count);
+    bool fine = partition->expiry.from_ms < call.now_ms && collect_due(&call, due, &count);
     for (size_t i = 0; i < count; i++)
         fine = expire_one(&call, &due[i]) && fine;
     if (fine && count < CYCLE_ROWS_MAX)
-        partition->expiry_from_ms =
+        partition->expiry.from_ms =
             call.now_ms; /* what was due is gone: no walk over its remains */
     partition_call_end(partition, &call);
     return fine && count == CYCLE_ROWS_MAX;

@@ -24,12 +24,14 @@ static void pin(struct partition *partition, const struct slice *slice)
 {
     if (!slice->pin)
         return;
-    if (partition->pins_count == partition->pins_cap) {
-        partition->pins_cap = partition->pins_cap ? partition->pins_cap * 2 : 16;
-        partition->pins = realloc(partition->pins, partition->pins_cap * sizeof *partition->pins);
-        CHECK(partition->pins);
+    if (partition->running.pins_count == partition->running.pins_cap) {
+        partition->running.pins_cap =
+            partition->running.pins_cap ? partition->running.pins_cap * 2 : 16;
+        partition->running.pins = realloc(
+            partition->running.pins, partition->running.pins_cap * sizeof *partition->running.pins);
+        CHECK(partition->running.pins);
     }
-    partition->pins[partition->pins_count++] = *slice;
+    partition->running.pins[partition->running.pins_count++] = *slice;
 }
 
 static bool holds(const char *data, size_t len, struct bytes value)
@@ -53,19 +55,19 @@ static struct block *share(struct partition *partition, struct slice *pin)
     pin->pin = NULL;
     struct block *block =
         block_new_borrowed((char *)owner->data, owner->len, release_shared, owner);
-    block->next = partition->shared;
-    partition->shared = block;
+    block->next = partition->running.blocks;
+    partition->running.blocks = block;
     return block;
 }
 
 struct block *keyspace_block(struct call *call, struct bytes value)
 {
     struct partition *partition = call->partition;
-    for (struct block *block = partition->shared; block; block = block->next)
+    for (struct block *block = partition->running.blocks; block; block = block->next)
         if (holds(block->data, block->size, value))
             return block;
-    for (size_t i = 0; i < partition->pins_count; i++) {
-        struct slice *pin = &partition->pins[i];
+    for (size_t i = 0; i < partition->running.pins_count; i++) {
+        struct slice *pin = &partition->running.pins[i];
         if (pin->pin && holds(pin->data, pin->len, value))
             return share(partition, pin);
     }
@@ -74,12 +76,12 @@ struct block *keyspace_block(struct call *call, struct bytes value)
 
 void keyspace_end(struct partition *partition)
 {
-    for (size_t i = 0; i < partition->pins_count; i++)
-        slice_release(&partition->pins[i]);
-    partition->pins_count = 0;
-    while (partition->shared) {
-        struct block *block = partition->shared;
-        partition->shared = block->next;
+    for (size_t i = 0; i < partition->running.pins_count; i++)
+        slice_release(&partition->running.pins[i]);
+    partition->running.pins_count = 0;
+    while (partition->running.blocks) {
+        struct block *block = partition->running.blocks;
+        partition->running.blocks = block->next;
         block_unref(block);
     }
 }
@@ -106,7 +108,7 @@ static void count_lookup(struct call *call, enum open_flag flags, const struct e
 {
     if (flags != OPEN_READ)
         return;
-    metric_add(call->partition->metrics,
+    metric_add(call->partition->metrics.process,
                entry->exists ? METRIC_BACKEND_HITS : METRIC_BACKEND_MISSES, 1);
     if (!entry->exists)
         notify_in(call, entry->space, NOTIFY_MISS, "keymiss", entry->key);
@@ -118,7 +120,7 @@ static void entry_expire(struct call *call, struct entry *entry)
     if (!commit_is_failed(call->partition->commit, NULL) &&
         !partition_keeps_expired(call->partition)) {
         entry_delete(call, entry);
-        metric_add(call->partition->metrics, METRIC_BACKEND_EXPIRED, 1);
+        metric_add(call->partition->metrics.process, METRIC_BACKEND_EXPIRED, 1);
         notify_in(call, entry->space, NOTIFY_EXPIRED, "expired", entry->key);
     }
     entry->exists = false;
@@ -194,9 +196,9 @@ bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enu
 
 static bool concerns_somebody(const struct partition *partition, const struct entry *entry)
 {
-    return watch_concerns(partition->watches, entry->space, entry->key) ||
-           tracking_clients(partition->tracking) ||
-           blocking_concerns(partition->blocking, entry->space, entry->key);
+    return watch_concerns(partition->watchers.watches, entry->space, entry->key) ||
+           tracking_clients(partition->watchers.tracking) ||
+           blocking_concerns(partition->watchers.blocking, entry->space, entry->key);
 }
 
 /* The key changed: whoever watches, tracks or waits for it learns of it, and then the command is not taken back any
@@ -210,7 +212,7 @@ static bool touch(struct call *call, const struct entry *entry, bool by_client)
     if (!concerns_somebody(partition, entry))
         return true;
     overlay_unwind_end(partition->overlay);
-    watch_touch(partition->watches, entry->space, entry->key);
+    watch_touch(partition->watchers.watches, entry->space, entry->key);
     tracking_touch(call, entry->space, entry->key, by_client);
     return true;
 }
@@ -225,8 +227,8 @@ static void index_expiry(struct call *call, struct entry *entry, uint64_t expire
                        encode_expire_key(call->arena, entry->stored_expire_ms, entry->row_key));
     if (expire_ms) {
         char type = (char)entry->meta.type;
-        if (expire_ms < call->partition->expiry_from_ms)
-            call->partition->expiry_from_ms = expire_ms;
+        if (expire_ms < call->partition->expiry.from_ms)
+            call->partition->expiry.from_ms = expire_ms;
         overlay_put(overlay, CF_EXPIRE, encode_expire_key(call->arena, expire_ms, entry->row_key),
                     (struct bytes){&type, 1});
     }
@@ -272,7 +274,8 @@ static void entry_write(struct call *call, struct entry *entry)
     bool is_new = !entry->exists;
     row_write(call, entry);
     if (!entry->is_untold && touch(call, entry, true))
-        blocking_key_written(call->partition->blocking, entry->space, entry->key, entry->meta.type);
+        blocking_key_written(call->partition->watchers.blocking, entry->space, entry->key,
+                             entry->meta.type);
     if (is_new)
         notify_in(call, entry->space, NOTIFY_NEW, "new", entry->key);
 }
@@ -325,7 +328,7 @@ void entry_delete(struct call *call, struct entry *entry)
     entry->stored_expire_ms = 0;
     entry->meta = (struct metadata){0};
     if (touch(call, entry, !is_over))
-        blocking_key_deleted(call->partition->blocking, entry->space, entry->key);
+        blocking_key_deleted(call->partition->watchers.blocking, entry->space, entry->key);
 }
 
 void entry_set_expire(struct call *call, struct entry *entry, uint64_t expire_ms)
@@ -490,8 +493,8 @@ void keyspace_flush(struct call *call, struct space *space)
 {
     static const enum cf FLUSHED[] = {CF_METADATA, CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
     overlay_unwind_end(call->partition->overlay);
-    watch_touch_space(call->partition->watches, space, key_exists, call);
-    blocking_space_flushed(call->partition->blocking, space);
+    watch_touch_space(call->partition->watchers.watches, space, key_exists, call);
+    blocking_space_flushed(call->partition->watchers.blocking, space);
     struct bytes prefix = encode_space_prefix(call->arena, space->name);
     struct bytes end = encode_prefix_end(call->arena, prefix);
     for (size_t i = 0; i < sizeof FLUSHED / sizeof FLUSHED[0]; i++)
@@ -521,8 +524,8 @@ void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b)
     if (a == b)
         return;
     overlay_unwind_end(partition->overlay);
-    watch_touch_space(partition->watches, swap.a, exists_in_either, &swap);
-    watch_touch_space(partition->watches, swap.b, exists_in_either, &swap);
+    watch_touch_space(partition->watchers.watches, swap.a, exists_in_either, &swap);
+    watch_touch_space(partition->watchers.watches, swap.b, exists_in_either, &swap);
     space_swap(partition->spaces, name, a, b); /* watches follow: partition.c */
 }
 

@@ -84,14 +84,14 @@ static struct rank_place place_of(const struct rank_edit *edit, unsigned level)
 static void node_forget(struct rank_edit *edit, unsigned level, struct bytes parent)
 {
     struct rank_place place = place_below(edit, level, parent);
-    rank_cache_forget(edit->call->partition->rank_cache, &place);
+    rank_cache_forget(edit->call->partition->caches.ranks, &place);
 }
 
 /* The blocks beside the path's block of `level` are others than they were. */
 static void siblings_forget(struct rank_edit *edit, unsigned level)
 {
     struct rank_place place = place_of(edit, level);
-    rank_cache_forget(edit->call->partition->rank_cache, &place);
+    rank_cache_forget(edit->call->partition->caches.ranks, &place);
 }
 
 /* The path's block of `level`: row and memory. */
@@ -99,7 +99,7 @@ static void block_put(struct rank_edit *edit, unsigned level)
 {
     struct rank_place place = place_of(edit, level);
     row_put(edit->call, edit->entry, level, &edit->path[level - 1]);
-    rank_cache_put(edit->call->partition->rank_cache, &place, &edit->path[level - 1]);
+    rank_cache_put(edit->call->partition->caches.ranks, &place, &edit->path[level - 1]);
 }
 
 static void block_delete(struct rank_edit *edit, unsigned level, struct bytes separator)
@@ -132,7 +132,7 @@ static const struct rank_node *node_read(struct rank_edit *edit, const struct ra
         broken(call);
         return NULL;
     }
-    return rank_cache_add(call->partition->rank_cache, place, blocks, found);
+    return rank_cache_add(call->partition->caches.ranks, place, blocks, found);
 }
 
 /* The children, of `level`, of a block; it has `count`. NULL: the store failed (replied). */
@@ -140,7 +140,7 @@ static const struct rank_node *node_below(struct rank_edit *edit, unsigned level
                                           struct bytes parent, uint64_t count)
 {
     struct rank_place place = place_below(edit, level, parent);
-    const struct rank_node *node = rank_cache_get(edit->call->partition->rank_cache, &place);
+    const struct rank_node *node = rank_cache_get(edit->call->partition->caches.ranks, &place);
     return node ? node : node_read(edit, &place, count);
 }
 

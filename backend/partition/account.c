@@ -54,18 +54,18 @@ static void count(const struct call *call, uint64_t usec)
     stats->usec += usec;
     if (!call->ready_key) {
         partition->stats->commands_total++;
-        metric_add(partition->metrics, METRIC_BACKEND_COMMANDS, 1);
+        metric_add(partition->metrics.process, METRIC_BACKEND_COMMANDS, 1);
     }
     if (call->is_waiting)
         return;
     stats->calls++;
     stats->failed += call->failed;
-    command_cells_add(&partition->commands, call->command, usec, call->failed);
-    partition->batch_commands += call->command->flags & CMD_WRITE && !call->failed;
+    command_cells_add(&partition->metrics.commands, call->command, usec, call->failed);
+    partition->batch.commands += call->command->flags & CMD_WRITE && !call->failed;
     if (settings->latency_tracking)
-        latency_add_command(partition->latency, call->command->id, usec);
+        latency_add_command(partition->metrics.latency, call->command->id, usec);
     if (settings->latency_threshold_ms && usec >= (uint64_t)settings->latency_threshold_ms * 1000)
-        latency_add_event(partition->latency,
+        latency_add_event(partition->metrics.latency,
                           call->command->flags & CMD_FAST ? LATENCY_FAST_COMMAND : LATENCY_COMMAND,
                           call->now_ms / 1000, usec / 1000);
     if (is_slow(call, usec))
@@ -115,10 +115,10 @@ void account(const struct call *call)
 {
     struct partition *partition = call->partition;
     uint64_t now_us = clock_mono_us();
-    uint64_t usec = now_us - partition->started_us;
-    partition->started_us = now_us;
-    if (partition->accounts.is_held)
-        (void)keep(&partition->accounts, call, usec);
+    uint64_t usec = now_us - partition->running.started_us;
+    partition->running.started_us = now_us;
+    if (partition->metrics.accounts.is_held)
+        (void)keep(&partition->metrics.accounts, call, usec);
     else
         count(call, usec);
 }
@@ -130,7 +130,7 @@ static void count_refused(const struct call *call)
 
 void account_refused(const struct call *call)
 {
-    struct accounts *accounts = &call->partition->accounts;
+    struct accounts *accounts = &call->partition->metrics.accounts;
     if (accounts->is_held)
         keep(accounts, call, 0)->is_refused = true;
     else
@@ -139,15 +139,15 @@ void account_refused(const struct call *call)
 
 void accounts_hold(const struct call *call)
 {
-    call->partition->accounts.is_held = true;
-    call->partition->accounts.call = call;
+    call->partition->metrics.accounts.is_held = true;
+    call->partition->metrics.accounts.call = call;
     stats_hold_errors(call->partition->stats);
 }
 
 bool accounts_are_full(const struct partition *partition)
 {
-    return partition->accounts.count >= HELD_MAX ||
-           partition->accounts.copied >= COPIED_BYTES_MAX ||
+    return partition->metrics.accounts.count >= HELD_MAX ||
+           partition->metrics.accounts.copied >= COPIED_BYTES_MAX ||
            partition->stats->held_count >= HELD_MAX;
 }
 
@@ -166,7 +166,7 @@ static void count_ran(struct call *call, const struct ran *ran)
 
 static void end(struct partition *partition, bool is_good)
 {
-    struct accounts *accounts = &partition->accounts;
+    struct accounts *accounts = &partition->metrics.accounts;
     struct call call = *accounts->call;
     for (uint32_t i = 0; i < accounts->count; i++) {
         if (is_good)

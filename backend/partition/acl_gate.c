@@ -27,7 +27,7 @@ void acl_note(struct call *call, enum acl_denied reason, enum acl_context contex
         .client = {line, out.bytes},
     };
     out_clear(&out);
-    acl_log_add(&call->partition->acl_log, &event,
+    acl_log_add(&call->partition->metrics.acl_log, &event,
                 (size_t)settings_number(call->partition->settings, "acllog-max-len"));
 }
 

@@ -329,7 +329,7 @@ bool blocking_wait_as(struct call *call, const struct bytes *keys, uint32_t coun
                       uint64_t timeout_ms, const struct bytes *argv, uint32_t argc)
 {
     struct session *session = call->session;
-    struct blocking_set *set = call->partition->blocking;
+    struct blocking_set *set = call->partition->watchers.blocking;
     if (call->in_exec || !session)
         return false;
     call->is_waiting = true;
@@ -345,7 +345,7 @@ bool blocking_wait_as(struct call *call, const struct bytes *keys, uint32_t coun
     session->waiter = waiter;
     set->clients++;
     if (timeout_ms) { /* counted from when the command began, which the loop's clock may not have reached */
-        waiter->deadline_ms = (call->partition->started_us + 999) / 1000 + timeout_ms;
+        waiter->deadline_ms = (call->partition->running.started_us + 999) / 1000 + timeout_ms;
         heap_add(set, waiter);
     }
     return true;
@@ -378,7 +378,7 @@ bool blocking_timeout(struct call *call, uint32_t index, uint64_t *timeout_ms)
 void blocking_cancel(struct waiter *waiter)
 {
     struct session *session = waiter->session;
-    struct blocking_set *set = session->partition->blocking;
+    struct blocking_set *set = session->partition->watchers.blocking;
     struct list *link;
     while ((link = list_pop(&waiter->waits))) {
         struct wait *wait = container_of(link, struct wait, waiter_link);

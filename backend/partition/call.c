@@ -96,7 +96,7 @@ static uint64_t rotate(uint64_t value, int by)
 /* xoshiro256**: Blackman and Vigna, https://prng.di.unimi.it/ */
 uint64_t call_random(struct call *call)
 {
-    uint64_t *s = call->partition->random_state;
+    uint64_t *s = call->partition->running.random_state;
     uint64_t result = rotate(s[1] * 5, 7) * 9;
     uint64_t t = s[1] << 17;
     s[2] ^= s[0];

@@ -34,9 +34,10 @@ static void ask_keys(struct session *session, const struct command *command,
         for (uint32_t i = 0; i < keys.count && i < ASKED_KEYS_MAX; i++) {
             struct bytes key = argv[keys.refs[i].index];
             uint16_t slot = slot_rule_slot(session->slot_rule, key);
-            (void)overlay_ask(partition->overlay, CF_METADATA,
-                              encode_metadata_key(&partition->arena, space->name, slot, key),
-                              &session->cold);
+            (void)overlay_ask(
+                partition->overlay, CF_METADATA,
+                encode_metadata_key(&partition->running.arena, space->name, slot, key),
+                &session->cold);
         }
     keys_list_fini(&keys);
 }
@@ -86,7 +87,7 @@ void cold_look_ahead(struct session *session, const char *data, size_t len)
         len -= scan.size;
     }
     resp_scan_fini(&scan);
-    arena_reset(&partition->arena);
+    arena_reset(&partition->running.arena);
 }
 
 /* ---- one command ---- */
@@ -101,7 +102,7 @@ static bool is_undone_as_one(const struct call *call)
 {
     const struct session *session = call->session;
     const struct transaction *transaction = &session->transaction;
-    if (session->tracker.is_on || !list_empty(&call->partition->monitors))
+    if (session->tracker.is_on || !list_empty(&call->partition->clients.monitors))
         return false;
     return call->command->id == COMMAND_exec ? transaction->is_open && transaction->is_plain
                                              : call->command->flags & CMD_SCRIPT;
@@ -128,8 +129,8 @@ static void suspend(struct session *session)
     session->cold_tries++;
     session->cold.ranges += session->cold.has_range;
     session->cold.has_range = false;
-    partition->started_us = clock_mono_us();
-    metric_add(partition->metrics, METRIC_BACKEND_COLD_WAITS, 1);
+    partition->running.started_us = clock_mono_us();
+    metric_add(partition->metrics.process, METRIC_BACKEND_COLD_WAITS, 1);
 }
 
 bool cold_ready(struct call *call)
@@ -144,7 +145,7 @@ bool cold_ready(struct call *call)
         ask_queue(session);
     else if (keys_first(command, call->argc) == KEYS_WALK)
         ask_keys(session, command, call->argv, call->argc);
-    arena_reset(&partition->arena);
+    arena_reset(&partition->running.arena);
     if (!session->cold.pending)
         return true;
     suspend(session);
@@ -170,13 +171,14 @@ static void attempt_begin(const struct call *call, struct cold_mark *mark)
 void cold_begin(struct call *call, struct cold_mark *mark)
 {
     struct partition *partition = call->partition;
-    *mark = (struct cold_mark){.is_set = may_unwind(call), .messages = partition->messages.count};
+    *mark = (struct cold_mark){.is_set = may_unwind(call),
+                               .messages = partition->watchers.messages.count};
     if (!mark->is_set)
         return;
     _Static_assert(COUNTED == sizeof mark->counts / sizeof mark->counts[0], "one for each");
-    memcpy(mark->random_state, partition->random_state, sizeof mark->random_state);
+    memcpy(mark->random_state, partition->running.random_state, sizeof mark->random_state);
     for (int i = 0; i < COUNTED; i++)
-        mark->counts[i] = stats_metric(partition->metrics, counted[i]);
+        mark->counts[i] = stats_metric(partition->metrics.process, counted[i]);
     if (runs_others(call->command))
         attempt_begin(call, mark);
     overlay_unwind_begin(partition->overlay, &call->session->cold);
@@ -193,7 +195,7 @@ void cold_before_nested(struct call *script, const struct command *command)
 void cold_settle(struct call *call)
 {
     struct partition *partition = call->partition;
-    if (!partition->accounts.is_held)
+    if (!partition->metrics.accounts.is_held)
         return;
     overlay_unwind_end(partition->overlay);
     overlay_attempt_end(partition->overlay, true);
@@ -211,10 +213,10 @@ static void take_back(struct call *call, const struct cold_mark *mark)
         space_attempt_end(partition->spaces, false);
         accounts_drop(partition);
     }
-    messages_drop(&partition->messages, mark->messages);
-    memcpy(partition->random_state, mark->random_state, sizeof mark->random_state);
+    messages_drop(&partition->watchers.messages, mark->messages);
+    memcpy(partition->running.random_state, mark->random_state, sizeof mark->random_state);
     for (int i = 0; i < COUNTED; i++)
-        metric_set(partition->metrics, counted[i], mark->counts[i]);
+        metric_set(partition->metrics.process, counted[i], mark->counts[i]);
     out_truncate(call->reply.out, call->begun);
 }
 
@@ -234,7 +236,7 @@ bool cold_end(struct call *call, const struct cold_mark *mark)
         ask_queue(session);
     else
         ask_keys(session, call->command, call->argv, call->argc);
-    arena_reset(&partition->arena);
+    arena_reset(&partition->running.arena);
     suspend(session);
     return true;
 }

@@ -46,7 +46,7 @@ static void refuse(struct call *call, const char *text)
         call->partition->stats->commands[call->command->id].rejected++;
     if (call->command && call->command->id == COMMAND_exec) {
         transaction_end(transaction);
-        watch_clear(call->partition->watches, &call->session->watcher);
+        watch_clear(call->partition->watchers.watches, &call->session->watcher);
         text += strncmp(text, "ERR ", 4) == 0 ? 4 : 0;
         call_errorf(call, "EXECABORT Transaction discarded because of: %s", text);
         return;
@@ -229,9 +229,9 @@ static bool may_write(const struct call *call)
 static bool is_paused(const struct call *call)
 {
     const struct partition *partition = call->partition;
-    if (partition->paused_until_ms == 0 && !partition->is_held)
+    if (partition->pause.until_ms == 0 && !partition->pause.is_held)
         return false;
-    return (partition->paused_until_ms && !partition->paused_writes_only) || may_write(call);
+    return (partition->pause.until_ms && !partition->pause.writes_only) || may_write(call);
 }
 
 static void queue(struct call *call)
@@ -284,15 +284,15 @@ static void run(struct call *call)
     call->slot_rule = call->session->slot_rule;
     overlay_savepoint(partition->overlay);
     space_savepoint(partition->spaces);
-    bool is_shown = !list_empty(&partition->monitors) && !call->ready_key;
+    bool is_shown = !list_empty(&partition->clients.monitors) && !call->ready_key;
     bool is_shown_first =
         is_shown && call->command->flags & CMD_SKIP_MONITOR; /* then its script's */
     if (is_shown_first)
         monitor_show(call);
-    uint32_t messages = partition->messages.count;
-    partition->messages.open++;
+    uint32_t messages = partition->watchers.messages.count;
+    partition->watchers.messages.open++;
     handlers[call->command->id](call);
-    partition->messages.open--;
+    partition->watchers.messages.open--;
     CHECK(!(call->is_waiting && call->failed));
     bool is_cold = overlay_is_cold(partition->overlay);
     if (!is_cold)
@@ -302,10 +302,10 @@ static void run(struct call *call)
         space_rollback(partition->spaces);
     }
     if (is_cold) {
-        messages_drop(&partition->messages, messages);
+        messages_drop(&partition->watchers.messages, messages);
     } else if (call->failed) {
-        messages_cut(&partition->messages, messages);
-        metric_add(partition->metrics, METRIC_BACKEND_ERRORS, 1);
+        messages_cut(&partition->watchers.messages, messages);
+        metric_add(partition->metrics.process, METRIC_BACKEND_ERRORS, 1);
     }
     if (!is_cold)
         show(call, is_shown && !is_shown_first);
@@ -376,7 +376,7 @@ void dispatch_again(struct session *session, const struct command *command,
         .argc = argc,
         .reply = {.out = out, .resp = session->resp},
         .begun = out->bytes,
-        .arena = &partition->arena,
+        .arena = &partition->running.arena,
         .now_us = loop_wall_us(partition->loop),
         .now_ms = loop_wall_ms(partition->loop),
         .ready_key = ready_key,
@@ -422,7 +422,7 @@ static const char *refuse_nested(struct call *call, const struct nested *nested)
 
 const char *dispatch_nested(struct call *script, const struct nested *nested)
 {
-    uint64_t started_us = script->partition->started_us;
+    uint64_t started_us = script->partition->running.started_us;
     struct call call = *script;
     call.command = command_find_argv(nested->argv, nested->argc);
     call.argv = nested->argv;
@@ -442,14 +442,14 @@ const char *dispatch_nested(struct call *script, const struct nested *nested)
     }
     if (call.command->flags & CMD_WRITE)
         *nested->wrote = true;
-    uint32_t messages = script->partition->messages.count;
+    uint32_t messages = script->partition->watchers.messages.count;
     call_limit_reply(&call);
     run(&call);
     out_limit(nested->out, 0);
     tracking_remember_script(script, call.command);
     if (!call.failed) /* a script that fails keeps what its commands did, and said */
-        messages_keep(&script->partition->messages, messages);
-    script->partition->started_us = started_us; /* the script's time holds its commands' */
+        messages_keep(&script->partition->watchers.messages, messages);
+    script->partition->running.started_us = started_us; /* the script's time holds its commands' */
     return NULL;
 }
 
@@ -471,7 +471,7 @@ static void run_busy(struct call *call)
 /* Runs or queues a command that passed the gates. False: the request must wait, and nothing happened. */
 static bool act(struct call *call)
 {
-    session_pause(call->session, is_paused(call) && call->partition->paused_until_ms);
+    session_pause(call->session, is_paused(call) && call->partition->pause.until_ms);
     if (is_paused(call))
         return false;
     if (is_queued(call)) {
@@ -522,7 +522,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         .argc = argc,
         .reply = {.out = out, .resp = session->resp},
         .begun = begun,
-        .arena = &partition->arena,
+        .arena = &partition->running.arena,
         .now_us = loop_wall_us(partition->loop),
         .now_ms = loop_wall_ms(partition->loop),
     };
@@ -540,7 +540,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
             return false;
         }
     } else {
-        metric_add(partition->metrics, METRIC_BACKEND_ERRORS, 1);
+        metric_add(partition->metrics.process, METRIC_BACKEND_ERRORS, 1);
     }
     if (session->tracker.is_caching && !session->transaction.is_open &&
         (!call.command || call.command->parent != COMMAND_client))
@@ -551,7 +551,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         return true;
     }
     finish(&call);
-    partition->pause_is_new = false;
-    blocking_serve(partition->blocking);
+    partition->pause.is_new = false;
+    blocking_serve(partition->watchers.blocking);
     return true;
 }

@@ -59,7 +59,7 @@ static void tell_space(struct partition *partition, struct space *space)
 
 void measures_slow(struct partition *partition)
 {
-    struct metric_cell *cell = partition->cell;
+    struct metric_cell *cell = partition->metrics.cell;
     struct space *space;
     size_t cursor = 0;
     struct row_cache_figures rows;
@@ -69,7 +69,7 @@ void measures_slow(struct partition *partition)
     while ((space = space_next(partition->spaces, &cursor)))
         tell_space(partition, space);
     cell_set(cell, PARTITION_KEYS, space_keys_total(partition->spaces));
-    cell_set(cell, PARTITION_CLIENTS, partition->clients);
+    cell_set(cell, PARTITION_CLIENTS, partition->clients.count);
     cell_set(cell, PARTITION_READONLY, commit_is_failed(partition->commit, NULL));
     overlay_cache_figures(partition->overlay, &rows);
     cell_set(cell, PARTITION_ROW_HITS, rows.hits);
@@ -82,7 +82,7 @@ void measures_slow(struct partition *partition)
     cell_set(cell, PARTITION_BLOCK_READS, misses);
     cell_set(cell, PARTITION_MEMORY_CLIENTS, memory_of_clients(partition));
     cell_set(cell, PARTITION_MEMORY_BATCHES, overlay_memory(partition->overlay));
-    cell_set(cell, PARTITION_MEMORY_RANKS, rank_cache_bytes(partition->rank_cache));
+    cell_set(cell, PARTITION_MEMORY_RANKS, rank_cache_bytes(partition->caches.ranks));
     cell_set(cell, PARTITION_MEMORY_ROWS, rows.bytes);
     cell_set(cell, PARTITION_MEMORY_RANGES, ranges.bytes);
 }
@@ -90,14 +90,15 @@ void measures_slow(struct partition *partition)
 void measures_turn(struct partition *partition)
 {
     bool is_full = partition_is_full(partition);
-    if (!partition->turn_us && is_full == (partition->full_us > 0))
+    if (!partition->metrics.turn_us && is_full == (partition->metrics.full_us > 0))
         return;
     uint64_t now_us = clock_mono_us();
-    if (partition->turn_us)
-        cell_observe(partition->cell, PARTITION_TURN_SECONDS, now_us - partition->turn_us);
-    partition->turn_us = 0;
-    if (!is_full && partition->full_us)
-        cell_add(partition->cell, PARTITION_STALL_US, now_us - partition->full_us);
-    if (is_full != (partition->full_us > 0))
-        partition->full_us = is_full ? now_us : 0;
+    if (partition->metrics.turn_us)
+        cell_observe(partition->metrics.cell, PARTITION_TURN_SECONDS,
+                     now_us - partition->metrics.turn_us);
+    partition->metrics.turn_us = 0;
+    if (!is_full && partition->metrics.full_us)
+        cell_add(partition->metrics.cell, PARTITION_STALL_US, now_us - partition->metrics.full_us);
+    if (is_full != (partition->metrics.full_us > 0))
+        partition->metrics.full_us = is_full ? now_us : 0;
 }

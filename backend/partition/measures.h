@@ -1,7 +1,7 @@
 /*
  * measures.h - what the backend counts by command, partition and namespace (metric_labels.h).
  *
- *   partition's thread: cell_add(partition->cell, PARTITION_…, 1)  ─►  own words ◄── HTTP thread: metrics_page
+ *   partition's thread: cell_add(partition->metrics.cell, PARTITION_…, 1)  ─►  own words ◄── HTTP thread: metrics_page
  */
 #pragma once
 

@@ -50,7 +50,7 @@ static void allocator_refresh(void)
 uint64_t memory_of_clients(const struct partition *partition)
 {
     uint64_t bytes = 0;
-    for (struct list *link = partition->sessions.next; link != &partition->sessions;
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
          link = link->next) {
         const struct session *session = container_of(link, struct session, link);
         bytes += sizeof *session + session_state_bytes(session) + session_owed_bytes(session) +

@@ -7,7 +7,7 @@
 
 void monitor_add(struct session *session)
 {
-    list_push(&session->partition->monitors, &session->monitor);
+    list_push(&session->partition->clients.monitors, &session->monitor);
 }
 
 void monitor_remove(struct session *session)
@@ -37,7 +37,7 @@ static struct block *line_of(const struct call *call)
 
 void monitor_show(struct call *call)
 {
-    struct list *monitors = &call->partition->monitors;
+    struct list *monitors = &call->partition->clients.monitors;
     struct bytes name = session_namespace(call->session);
     struct block *line = NULL;
     if (call->command->flags & CMD_ADMIN)
@@ -48,7 +48,8 @@ void monitor_show(struct call *call)
             continue;
         if (!line)
             line = line_of(call);
-        message_send(&call->partition->messages, session, line, MESSAGE_AFTER | MESSAGE_KEPT);
+        message_send(&call->partition->watchers.messages, session, line,
+                     MESSAGE_AFTER | MESSAGE_KEPT);
     }
     block_unref(line);
 }

@@ -74,7 +74,7 @@ void notify_in(struct call *call, const struct space *space, enum notify_class c
                const char *name, struct bytes key)
 {
     unsigned classes = call->partition->settings->notify_classes;
-    struct messages *messages = &call->partition->messages;
+    struct messages *messages = &call->partition->watchers.messages;
     uint32_t before = messages->count;
     if (!(classes & class))
         return;

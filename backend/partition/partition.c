@@ -53,9 +53,9 @@ static bool read_header(struct partition *partition)
         slice_release(&value);
     if (!good)
         return false;
-    partition->batch_index = header.index;
-    if (header.version > partition->version)
-        partition->version = header.version;
+    partition->batch.index = header.index;
+    if (header.version > partition->batch.version)
+        partition->batch.version = header.version;
     return true;
 }
 
@@ -67,21 +67,21 @@ static void on_seal(void *owner)
     struct partition *partition = owner;
     space_seal(partition->spaces);
     const struct batch_header header = {
-        .index = ++partition->batch_index,
+        .index = ++partition->batch.index,
         .origin_ms = loop_wall_ms(partition->loop),
-        .version = partition->version,
+        .version = partition->batch.version,
     };
     overlay_set_header(partition->overlay, header_key,
-                       encode_batch_header(&partition->arena, &header));
-    arena_reset(&partition->arena);
-    partition->sealed_us = clock_mono_us();
-    cell_observe(partition->cell, PARTITION_BATCH_COMMANDS, partition->batch_commands);
-    partition->batch_commands = 0;
+                       encode_batch_header(&partition->running.arena, &header));
+    arena_reset(&partition->running.arena);
+    partition->batch.sealed_us = clock_mono_us();
+    cell_observe(partition->metrics.cell, PARTITION_BATCH_COMMANDS, partition->batch.commands);
+    partition->batch.commands = 0;
 }
 
 static void release_all(struct partition *partition, unsigned parity, int err)
 {
-    struct list *waiting = &partition->waiting[parity];
+    struct list *waiting = &partition->clients.waiting[parity];
     while (!list_empty(waiting)) {
         struct list *first = waiting->next - parity; /* waiting[0] of its session */
         session_release(container_of(first, struct session, waiting), parity, err);
@@ -90,10 +90,10 @@ static void release_all(struct partition *partition, unsigned parity, int err)
 
 void partition_resume(struct partition *partition)
 {
-    if (!partition->has_paused)
+    if (!partition->pause.has_waiting)
         return;
-    partition->has_paused = false;
-    for (struct list *link = partition->sessions.next; link != &partition->sessions;
+    partition->pause.has_waiting = false;
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
          link = link->next)
         session_resume(container_of(link, struct session, link));
 }
@@ -102,7 +102,7 @@ void partition_resume(struct partition *partition)
 static bool read_anew(void *owner)
 {
     struct partition *partition = owner;
-    partition->expiry_from_ms = 0;
+    partition->expiry.from_ms = 0;
     functions_forget(partition->scripts);
     if (space_reload(partition->spaces) && read_header(partition))
         return true;
@@ -114,22 +114,22 @@ static bool read_anew(void *owner)
 static void cut_walks(struct partition *partition)
 {
     struct list *link;
-    while ((link = list_pop(&partition->walks)))
+    while ((link = list_pop(&partition->walks.all)))
         session_abort(container_of(link, struct walk, link)->session);
 }
 
 /* The layers were dropped. */
 static void commit_failed(struct partition *partition, uint64_t ticket)
 {
-    metric_add(partition->metrics, METRIC_BACKEND_COMMIT_FAILURES, 1);
+    metric_add(partition->metrics.process, METRIC_BACKEND_COMMIT_FAILURES, 1);
     (void)read_anew(partition); /* done again before writes are let in */
     int err = commit_error(partition->commit);
     release_all(partition, ticket & 1, err);
     release_all(partition, !(ticket & 1), err);
     cut_walks(partition);
     tracking_forget_all(partition);
-    messages_deliver(&partition->messages, 0);
-    blocking_renew(partition->blocking);
+    messages_deliver(&partition->watchers.messages, 0);
+    blocking_renew(partition->watchers.blocking);
 }
 
 /* latency-monitor-threshold: keeps what took long. */
@@ -137,7 +137,7 @@ static void note_latency(struct partition *partition, enum latency_kind kind, ui
 {
     uint64_t threshold_ms = (uint64_t)partition->settings->latency_threshold_ms;
     if (threshold_ms && usec >= threshold_ms * 1000)
-        latency_add_event(partition->latency, kind, loop_wall_ms(partition->loop) / 1000,
+        latency_add_event(partition->metrics.latency, kind, loop_wall_ms(partition->loop) / 1000,
                           usec / 1000);
 }
 
@@ -161,16 +161,20 @@ static void on_commit(void *owner, uint64_t ticket, int err)
     if (err) {
         commit_failed(partition, ticket);
     } else {
-        metric_add(partition->metrics, METRIC_BACKEND_COMMITS, 1);
-        metric_set(partition->metrics, METRIC_BACKEND_KEYS, space_keys_total(partition->spaces));
-        metric_add(partition->metrics, METRIC_BACKEND_COMMIT_ROWS, commit_rows(partition->commit));
-        uint64_t usec = clock_mono_us() - partition->sealed_us;
-        metric_add(partition->metrics, METRIC_BACKEND_COMMIT_US, usec);
-        cell_observe(partition->cell, PARTITION_COMMIT_SECONDS, usec);
-        cell_observe(partition->cell, PARTITION_SYNC_SECONDS, commit_sync_us(partition->commit));
-        cell_observe(partition->cell, PARTITION_BATCH_BYTES, commit_bytes(partition->commit));
+        metric_add(partition->metrics.process, METRIC_BACKEND_COMMITS, 1);
+        metric_set(partition->metrics.process, METRIC_BACKEND_KEYS,
+                   space_keys_total(partition->spaces));
+        metric_add(partition->metrics.process, METRIC_BACKEND_COMMIT_ROWS,
+                   commit_rows(partition->commit));
+        uint64_t usec = clock_mono_us() - partition->batch.sealed_us;
+        metric_add(partition->metrics.process, METRIC_BACKEND_COMMIT_US, usec);
+        cell_observe(partition->metrics.cell, PARTITION_COMMIT_SECONDS, usec);
+        cell_observe(partition->metrics.cell, PARTITION_SYNC_SECONDS,
+                     commit_sync_us(partition->commit));
+        cell_observe(partition->metrics.cell, PARTITION_BATCH_BYTES,
+                     commit_bytes(partition->commit));
         note_latency(partition, LATENCY_COMMIT, usec);
-        pace_note(&partition->commit_latency, latency_target_us(partition), usec);
+        pace_note(&partition->batch.latency, latency_target_us(partition), usec);
         release_all(partition, ticket & 1, OK);
     }
     on_room(partition);
@@ -187,17 +191,17 @@ static void on_upkeep(void *owner, enum upkeep_task task, bool good)
 {
     struct partition *partition = owner;
     if (task == UPKEEP_SAVE)
-        partition_saved(partition, good, partition->bgsave_changes);
+        partition_saved(partition, good, partition->saves.bgsave_changes);
 }
 
 void partition_saved(struct partition *partition, bool good, uint64_t changes)
 {
-    partition->save_failed = !good;
+    partition->saves.failed = !good;
     if (good) {
-        partition->saves++;
-        if (changes > partition->saved_changes)
-            partition->saved_changes = changes;
-        partition->saved_s = loop_wall_ms(partition->loop) / 1000;
+        partition->saves.count++;
+        if (changes > partition->saves.changes)
+            partition->saves.changes = changes;
+        partition->saves.last_s = loop_wall_ms(partition->loop) / 1000;
     }
 }
 
@@ -210,7 +214,8 @@ static void close_idle(struct partition *partition)
     struct list *next;
     if (!limit_ms)
         return;
-    for (struct list *link = partition->sessions.next; link != &partition->sessions; link = next) {
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
+         link = next) {
         struct session *session = container_of(link, struct session, link);
         next = link->next;
         if (!session->is_internal && !session->is_closing &&
@@ -233,7 +238,8 @@ static void close_without_login(struct partition *partition)
     (void)snprintf(text, sizeof text,
                    "ERR no login within %" PRIu64 " ms (login-timeout), the connection is closed",
                    limit_ms);
-    for (struct list *link = partition->sessions.next; link != &partition->sessions; link = next) {
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
+         link = next) {
         struct session *session = container_of(link, struct session, link);
         next = link->next;
         if (session->is_authenticated || session->is_internal || session->is_closing ||
@@ -248,7 +254,8 @@ static void close_without_login(struct partition *partition)
 static void close_removed(struct partition *partition)
 {
     struct list *next;
-    for (struct list *link = partition->sessions.next; link != &partition->sessions; link = next) {
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
+         link = next) {
         struct session *session = container_of(link, struct session, link);
         next = link->next;
         if (session->user_name && !session->is_closing && !session_user(session))
@@ -261,15 +268,15 @@ static void show_reader(struct partition *partition)
     if (!partition->reader)
         return;
     struct reader_figures figures = reader_figures(partition->reader);
-    metric_set(partition->metrics, METRIC_BACKEND_COLD_FETCHES, figures.fetches);
-    metric_set(partition->metrics, METRIC_BACKEND_COLD_BLOCKING, figures.blocking);
+    metric_set(partition->metrics.process, METRIC_BACKEND_COLD_FETCHES, figures.fetches);
+    metric_set(partition->metrics.process, METRIC_BACKEND_COLD_BLOCKING, figures.blocking);
 }
 
 /* How fast compactions may go. What commands take by themselves tells nothing about it. */
 static void tick_pace(struct partition *partition)
 {
     struct pace *pace = partition->process->pace;
-    pace_report(pace, &partition->commit_latency);
+    pace_report(pace, &partition->batch.latency);
     if (partition->reader)
         pace_report(pace, reader_latency(partition->reader, latency_target_us(partition)));
     pace_turn(pace, clock_mono_us());
@@ -287,7 +294,7 @@ static void tick_compaction(struct partition *partition)
 {
     struct hours hours;
     CHECK(hours_parse(bytes_of(partition->settings->config.store_compaction_window), &hours));
-    if (!partition->is_stopping)
+    if (!partition->thread.is_stopping)
         compaction_tick(upkeep_compaction(partition->upkeep), &hours);
 }
 
@@ -301,13 +308,14 @@ static void tick_second(struct partition *partition)
     block_cache_decay();
     scripts_log_turn(partition->scripts);
     commit_rest(partition->commit);
-    if (store_log_is_long(partition->store) && !partition->is_stopping)
+    if (store_log_is_long(partition->store) && !partition->thread.is_stopping)
         (void)upkeep_start(partition->upkeep, UPKEEP_FLUSH);
     commit_watch_disk(partition->commit, partition->settings->config.store_disk_free_min_bytes);
     close_idle(partition);
     close_without_login(partition);
-    metric_set(partition->metrics, METRIC_BACKEND_KEYS, space_keys_total(partition->spaces));
-    metric_set(partition->metrics, METRIC_BACKEND_READONLY,
+    metric_set(partition->metrics.process, METRIC_BACKEND_KEYS,
+               space_keys_total(partition->spaces));
+    metric_set(partition->metrics.process, METRIC_BACKEND_READONLY,
                commit_is_failed(partition->commit, NULL));
     measures_slow(partition);
 }
@@ -315,8 +323,8 @@ static void tick_second(struct partition *partition)
 /* Deletes keys whose time has come, for as long as expire-effort allows. True: more are due. */
 static bool expire_due(struct partition *partition)
 {
-    bool more =
-        partition->active_expire && !partition->is_stopping && !partition_keeps_expired(partition);
+    bool more = partition->expiry.is_active && !partition->thread.is_stopping &&
+                !partition_keeps_expired(partition);
     uint64_t begun_us = clock_mono_us();
     for (int i = 0; more && i < partition->settings->config.expire_effort; i++)
         more = expiry_cycle(partition);
@@ -329,36 +337,38 @@ static bool expire_due(struct partition *partition)
 static void on_tick(void *owner)
 {
     struct partition *partition = owner;
-    atomic_store_explicit(&partition->alive_ms, clock_mono_us() / 1000, memory_order_relaxed);
+    atomic_store_explicit(&partition->thread.alive_ms, clock_mono_us() / 1000,
+                          memory_order_relaxed);
     if (scripts_running(partition->scripts))
         return; /* a script polls: nothing may change under it */
     partition_refresh(partition);
     stats_sample(partition->stats, loop_mono_ms(partition->loop));
-    if (partition->paused_until_ms && loop_wall_ms(partition->loop) >= partition->paused_until_ms)
+    if (partition->pause.until_ms && loop_wall_ms(partition->loop) >= partition->pause.until_ms)
         partition_pause(partition, 0, false);
-    else if (partition->paused_until_ms == 0 && !partition_is_full(partition))
+    else if (partition->pause.until_ms == 0 && !partition_is_full(partition))
         partition_resume(partition);
-    backup_tick(partition->backup);
+    backup_tick(partition->saves.backup);
     tick_pace(partition);
-    if (!partition->is_stopping)
+    if (!partition->thread.is_stopping)
         compaction_look_on(upkeep_compaction(partition->upkeep));
-    if (++partition->ticks % TICKS_PER_SECOND == 0)
+    if (++partition->thread.ticks % TICKS_PER_SECOND == 0)
         tick_second(partition);
     if (expire_due(partition))
-        timer_start(partition->tick, TICK_SOON_MS, TICK_MS);
-    partition->started_us = clock_mono_us();
-    blocking_serve(partition->blocking); /* keys that expired, or that a failed commit gave back */
+        timer_start(partition->thread.tick, TICK_SOON_MS, TICK_MS);
+    partition->running.started_us = clock_mono_us();
+    blocking_serve(
+        partition->watchers.blocking); /* keys that expired, or that a failed commit gave back */
 }
 
 bool partition_keeps_expired(const struct partition *partition)
 {
-    return partition->paused_until_ms && !partition->pause_is_new;
+    return partition->pause.until_ms && !partition->pause.is_new;
 }
 
 void partition_pause(struct partition *partition, uint64_t until_ms, bool writes_only)
 {
-    partition->paused_until_ms = until_ms;
-    partition->paused_writes_only = writes_only;
+    partition->pause.until_ms = until_ms;
+    partition->pause.writes_only = writes_only;
     if (until_ms == 0)
         partition_resume(partition);
 }
@@ -367,7 +377,8 @@ void partition_pause(struct partition *partition, uint64_t until_ms, bool writes
 static void close_forbidden(struct partition *partition)
 {
     struct list *next;
-    for (struct list *link = partition->sessions.next; link != &partition->sessions; link = next) {
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
+         link = next) {
         struct session *session = container_of(link, struct session, link);
         const struct acl_user *user = session_user(session);
         next = link->next;
@@ -388,7 +399,7 @@ void partition_refresh(struct partition *partition)
         commit_set_durability(partition->commit, (enum durability)now->config.durability);
     overlay_use_layers(partition->overlay, now->config.store_layer_bytes);
     if (now->config.active_expire != old->config.active_expire)
-        partition->active_expire = now->config.active_expire;
+        partition->expiry.is_active = now->config.active_expire;
     if (now->acl != old->acl)
         close_forbidden(partition);
     settings_unref(old);
@@ -401,20 +412,21 @@ static void close_sessions(struct partition *partition,
                            void (*session_close)(struct session *session))
 {
     struct list *next;
-    for (struct list *link = partition->sessions.next; link != &partition->sessions; link = next) {
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
+         link = next) {
         next = link->next;
         session_close(container_of(link, struct session, link));
     }
-    CHECK(list_empty(&partition->sessions));
+    CHECK(list_empty(&partition->clients.all));
 }
 
 static void on_stopped(struct partition *partition)
 {
-    void (*tell)(void *owner) = partition->on_stopped;
+    void (*tell)(void *owner) = partition->thread.on_stopped;
     close_sessions(partition, session_end);
-    timer_stop(partition->tick);
-    partition->on_stopped = NULL;
-    tell(partition->stop_owner);
+    timer_stop(partition->thread.tick);
+    partition->thread.on_stopped = NULL;
+    tell(partition->thread.stop_owner);
 }
 
 /* turn_hook_fn */
@@ -423,35 +435,35 @@ static bool on_turn(void *owner)
     struct partition *partition = owner;
     struct list *overdue;
     bool told = tracking_turn(partition);
-    while ((overdue = list_pop(&partition->overdue)))
+    while ((overdue = list_pop(&partition->clients.overdue)))
         session_abort(container_of(overdue, struct session, overdue));
     (void)commit_turn(partition->commit);
-    backup_turn(partition->backup);
+    backup_turn(partition->saves.backup);
     measures_turn(partition);
-    if (partition->on_stopped && commit_is_idle(partition->commit))
+    if (partition->thread.on_stopped && commit_is_idle(partition->commit))
         on_stopped(partition);
     return told;
 }
 
 static void close_listeners(struct partition *partition)
 {
-    if (partition->listener)
-        listener_free(partition->listener);
-    if (partition->tls_listener)
-        listener_free(partition->tls_listener);
-    if (partition->unix_listener)
-        listener_free(partition->unix_listener);
-    partition->listener = partition->tls_listener = partition->unix_listener = NULL;
+    if (partition->listeners.tcp)
+        listener_free(partition->listeners.tcp);
+    if (partition->listeners.tls)
+        listener_free(partition->listeners.tls);
+    if (partition->listeners.unix_socket)
+        listener_free(partition->listeners.unix_socket);
+    partition->listeners.tcp = partition->listeners.tls = partition->listeners.unix_socket = NULL;
 }
 
 void partition_stop(struct partition *partition, void (*tell)(void *owner), void *owner)
 {
-    CHECK(!partition->is_stopping);
-    partition->is_stopping = true;
-    partition->on_stopped = tell;
-    partition->stop_owner = owner;
+    CHECK(!partition->thread.is_stopping);
+    partition->thread.is_stopping = true;
+    partition->thread.on_stopped = tell;
+    partition->thread.stop_owner = owner;
     close_listeners(partition);
-    for (struct list *link = partition->sessions.next; link != &partition->sessions;
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
          link = link->next)
         stream_pause(container_of(link, struct session, link)->stream);
 }
@@ -483,7 +495,7 @@ static void refuse(struct partition *partition, struct stream *stream)
     stream_send(stream);
     stream_close(stream);
     partition->stats->connections_refused++;
-    metric_add(partition->metrics, METRIC_BACKEND_CLIENTS_REFUSED, 1);
+    metric_add(partition->metrics.process, METRIC_BACKEND_CLIENTS_REFUSED, 1);
 }
 
 struct tls_context *partition_tls(void *owner)
@@ -502,16 +514,16 @@ void partition_accept(void *owner, struct stream *stream)
         return;
     }
     partition->stats->connections_total++;
-    metric_add(partition->metrics, METRIC_BACKEND_CLIENTS_ACCEPTED, 1);
-    session_new(partition, stream, ++partition->next_client_id);
+    metric_add(partition->metrics.process, METRIC_BACKEND_CLIENTS_ACCEPTED, 1);
+    session_new(partition, stream, ++partition->clients.last_id);
 }
 
 /* space_swapped_fn */
 static void on_swap(void *owner, struct space *a, struct space *b)
 {
     struct partition *partition = owner;
-    watch_swap(partition->watches, a, b);
-    blocking_renew(partition->blocking);
+    watch_swap(partition->watchers.watches, a, b);
+    blocking_renew(partition->watchers.blocking);
 }
 
 /* What lies on top of the store. */
@@ -526,9 +538,9 @@ static bool build(struct partition *partition, const struct backend_config *conf
             reader_new(partition->loop, partition->process->readers, partition->store);
         overlay_use_reader(partition->overlay, partition->reader);
     }
-    partition->edges = edges_new();
-    partition->rank_cache = rank_cache_new(partition->overlay, config->store_rank_cache_bytes /
-                                                                   (uint64_t)config->partitions);
+    partition->caches.edges = edges_new();
+    partition->caches.ranks = rank_cache_new(partition->overlay, config->store_rank_cache_bytes /
+                                                                     (uint64_t)config->partitions);
     overlay_use_cache(partition->overlay,
                       config->store_row_cache_bytes / (uint64_t)config->partitions);
     overlay_use_range_cache(partition->overlay,
@@ -549,21 +561,21 @@ static bool build(struct partition *partition, const struct backend_config *conf
     (void)snprintf(save_path, sizeof save_path, "%s/saved-%s", config->data, partition->name);
     partition->upkeep =
         upkeep_new(partition->loop, partition->store, save_path, on_upkeep, partition);
-    partition->backup = backup_new(partition);
-    partition->watches = watch_set_new();
-    partition->blocking = blocking_new(partition);
+    partition->saves.backup = backup_new(partition);
+    partition->watchers.watches = watch_set_new();
+    partition->watchers.blocking = blocking_new(partition);
     space_on_swap(partition->spaces, on_swap, partition);
-    partition->pubsub = pubsub_new();
-    partition->tracking = tracking_new();
-    partition->cursors = cursor_cache_new();
+    partition->watchers.pubsub = pubsub_new();
+    partition->watchers.tracking = tracking_new();
+    partition->caches.cursors = cursor_cache_new();
     partition->scripts = script_set_new(partition);
     if (functions_load(partition, BYTES("")) != OK)
         return false;
     partition->stats = stats_new();
-    partition->tick = timer_new(partition->loop, on_tick, partition);
-    timer_start(partition->tick, TICK_MS, TICK_MS);
-    partition->hook = (struct turn_hook){.run = on_turn, .owner = partition};
-    loop_add_hook(partition->loop, &partition->hook);
+    partition->thread.tick = timer_new(partition->loop, on_tick, partition);
+    timer_start(partition->thread.tick, TICK_MS, TICK_MS);
+    partition->thread.hook = (struct turn_hook){.run = on_turn, .owner = partition};
+    loop_add_hook(partition->loop, &partition->thread.hook);
     return true;
 }
 
@@ -577,29 +589,29 @@ struct partition *partition_new(struct process *process, uint32_t index, struct 
     partition->process = process;
     partition->loop = loop;
     partition->settings = process_settings(process);
-    partition->tuned = settings_ref(partition->settings);
+    partition->caches.settings = settings_ref(partition->settings);
     const struct backend_config *config = &partition->settings->config;
-    partition->metrics = metrics_new();
-    partition->cell = measures_partition(&process->measures, index);
-    partition->commands =
+    partition->metrics.process = metrics_new();
+    partition->metrics.cell = measures_partition(&process->measures, index);
+    partition->metrics.commands =
         (struct command_cells){.labels = process->measures.commands, .thread = index};
-    partition->active_expire = config->active_expire;
-    partition->saved_s = clock_wall_us() / 1000000;
-    arena_init(&partition->arena);
-    out_init(&partition->scrap);
-    partition->latency = latency_new();
-    acl_log_init(&partition->acl_log);
-    list_init(&partition->sessions);
-    list_init(&partition->monitors);
-    list_init(&partition->slot_sets);
-    list_init(&partition->overdue);
-    list_init(&partition->walks);
-    list_init(&partition->walks_ready);
-    partition->walk_task.run = walk_run;
+    partition->expiry.is_active = config->active_expire;
+    partition->saves.last_s = clock_wall_us() / 1000000;
+    arena_init(&partition->running.arena);
+    out_init(&partition->running.discarded);
+    partition->metrics.latency = latency_new();
+    acl_log_init(&partition->metrics.acl_log);
+    list_init(&partition->clients.all);
+    list_init(&partition->clients.monitors);
+    list_init(&partition->clients.slot_sets);
+    list_init(&partition->clients.overdue);
+    list_init(&partition->walks.all);
+    list_init(&partition->walks.ready);
+    partition->walks.task.run = walk_run;
     for (int i = 0; i < 2; i++)
-        list_init(&partition->waiting[i]);
+        list_init(&partition->clients.waiting[i]);
     for (int i = 0; i < 4; i++)
-        partition->random_state[i] = clock_random() | 1;
+        partition->running.random_state[i] = clock_random() | 1;
     partition->store = partition_store_open(process->env, config, partition->name, error, size);
     if (!partition->store)
         goto failed;
@@ -619,37 +631,37 @@ void partition_free(struct partition *partition)
         return;
     close_sessions(partition, session_abort);
     close_listeners(partition);
-    timer_free(partition->tick);
+    timer_free(partition->thread.tick);
     commit_free(partition->commit);
-    backup_free(partition->backup);
+    backup_free(partition->saves.backup);
     upkeep_free(partition->upkeep);
-    cursor_cache_free(partition->cursors);
+    cursor_cache_free(partition->caches.cursors);
     script_set_free(partition->scripts);
-    blocking_free(partition->blocking);
-    if (partition->watches)
-        watch_set_free(partition->watches);
-    acl_log_clear(&partition->acl_log);
-    pubsub_free(partition->pubsub);
-    tracking_free(partition->tracking);
-    messages_free(&partition->messages);
-    accounts_fini(&partition->accounts);
-    latency_free(partition->latency);
+    blocking_free(partition->watchers.blocking);
+    if (partition->watchers.watches)
+        watch_set_free(partition->watchers.watches);
+    acl_log_clear(&partition->metrics.acl_log);
+    pubsub_free(partition->watchers.pubsub);
+    tracking_free(partition->watchers.tracking);
+    messages_free(&partition->watchers.messages);
+    accounts_fini(&partition->metrics.accounts);
+    latency_free(partition->metrics.latency);
     if (partition->spaces)
         space_set_free(partition->spaces);
     if (partition->overlay)
         overlay_free(partition->overlay);
     reader_free(partition->reader);
-    edges_free(partition->edges);
-    rank_cache_free(partition->rank_cache);
+    edges_free(partition->caches.edges);
+    rank_cache_free(partition->caches.ranks);
     if (partition->store)
         store_close(partition->store);
     if (partition->stats)
         stats_free(partition->stats);
-    out_clear(&partition->scrap);
-    arena_fini(&partition->arena);
-    free(partition->pins);
-    free(partition->argv);
-    settings_unref(partition->tuned);
+    out_clear(&partition->running.discarded);
+    arena_fini(&partition->running.arena);
+    free(partition->running.pins);
+    free(partition->running.argv);
+    settings_unref(partition->caches.settings);
     settings_unref(partition->settings);
     free(partition);
 }
@@ -659,9 +671,9 @@ void partition_free(struct partition *partition)
 uint64_t partition_version(struct partition *partition, uint64_t now_us)
 {
     uint64_t version = now_us << 11;
-    if (version <= partition->version)
-        version = partition->version + 1;
-    partition->version = version;
+    if (version <= partition->batch.version)
+        version = partition->batch.version + 1;
+    partition->batch.version = version;
     return version;
 }
 
@@ -669,8 +681,8 @@ void partition_call_begin(struct partition *partition, struct call *call)
 {
     *call = (struct call){
         .partition = partition,
-        .reply = {.out = &partition->scrap, .resp = 2},
-        .arena = &partition->arena,
+        .reply = {.out = &partition->running.discarded, .resp = 2},
+        .arena = &partition->running.arena,
         .now_us = loop_wall_us(partition->loop),
         .now_ms = loop_wall_ms(partition->loop),
     };
@@ -683,11 +695,11 @@ void partition_call_end(struct partition *partition, struct call *call)
     if (call->failed) {
         overlay_rollback(partition->overlay);
         space_rollback(partition->spaces);
-        messages_cut(&partition->messages, 0);
+        messages_cut(&partition->watchers.messages, 0);
     }
-    if (messages_ready(&partition->messages))
-        messages_deliver(&partition->messages, overlay_ticket(partition->overlay));
+    if (messages_ready(&partition->watchers.messages))
+        messages_deliver(&partition->watchers.messages, overlay_ticket(partition->overlay));
     keyspace_end(partition);
-    out_clear(&partition->scrap);
-    arena_reset(&partition->arena);
+    out_clear(&partition->running.discarded);
+    arena_reset(&partition->running.arena);
 }

@@ -40,89 +40,145 @@ struct process; /* the process: partitions, configuration, start time */
 struct settings;
 struct stats;
 
+/* Where clients connect. NULL: not configured. */
+struct partition_listeners {
+    int port; /* of tcp */
+    struct listener *tcp;
+    struct listener *tls;
+    struct listener *unix_socket;
+};
+
+struct partition_clients {
+    struct list all;        /* sessions */
+    struct list waiting[2]; /* sessions with held replies of a ticket, by ticket parity */
+    struct list overdue;    /* sessions to be closed at the end of the turn */
+    struct list monitors;   /* sessions that gave MONITOR */
+    struct list slot_sets;  /* sessions that belong to a proxy with several shards */
+    uint32_t count;         /* in `all` */
+    uint64_t last_id;
+};
+
+/* Replies that sessions are in the middle of. */
+struct partition_walks {
+    struct list all;
+    struct list ready; /* those that may step */
+    struct task task;  /* walk_run, when */
+    bool is_posted;
+};
+
+/* What the command being run borrows and allocates; keyspace_end releases it. */
+struct partition_running {
+    struct arena arena; /* reset after the command */
+    struct slice *pins; /* borrowed values */
+    size_t pins_count;
+    size_t pins_cap;
+    struct block *blocks; /* borrowed as well, but replies may hold them longer; linked by next */
+    struct bytes *argv;
+    uint32_t argv_cap;
+    uint64_t started_us;      /* monotonic: when the command began */
+    struct out discarded;     /* replies that are not sent (CLIENT REPLY OFF) */
+    uint64_t random_state[4]; /* of call_random */
+};
+
+/* The batch of writes that collects, and the one in flight before it. */
+struct partition_batch {
+    uint64_t index;     /* of the last sealed batch */
+    uint64_t version;   /* newest collection version given out */
+    uint64_t commands;  /* that wrote into the batch that collects */
+    uint64_t sealed_us; /* monotonic: when the batch in flight was sealed */
+    struct pace_latency latency;
+};
+
+/* CLIENT PAUSE, and the hold while all shards make the cut of a backup. */
+struct partition_pause {
+    uint64_t until_ms; /* 0: none */
+    bool writes_only;
+    bool is_new;      /* given inside the EXEC that runs: begins at its end */
+    bool is_held;     /* writes wait for a backup's cut */
+    bool has_waiting; /* some session may wait for the end of a pause or of a full batch */
+    uint32_t clients; /* sessions whose request waits for the end of the pause */
+};
+
+/* Backups, LASTSAVE and the persistence section of INFO. `changes` are space_changes(). */
+struct partition_saves {
+    struct backup *backup;
+    uint64_t last_s;         /* wall clock */
+    uint64_t changes;        /* that are in what was saved last */
+    uint64_t bgsave_changes; /* when the BGSAVE that runs began */
+    uint64_t count;          /* BGSAVEs that ended well */
+    bool failed;             /* the last one */
+};
+
+/* Clients that are told of changes and messages. */
+struct partition_watchers {
+    struct watch_set *watches;
+    struct blocking_set *blocking;
+    struct pubsub *pubsub;
+    struct tracking *tracking;
+    struct messages messages; /* of the command being run */
+};
+
+struct partition_metrics {
+    struct metrics *process;
+    struct metric_cell *cell;      /* of the partition in process->measures */
+    struct command_cells commands; /* likewise */
+    struct accounts accounts;
+    struct latency *latency;
+    struct acl_log acl_log;
+    uint64_t turn_us; /* monotonic: requests of this turn began to run; 0: none did */
+    uint64_t full_us; /* monotonic: the batch that collects is full since; 0: is not */
+};
+
+/* In memory, made anew at each start. */
+struct partition_caches {
+    struct cursor_cache *cursors; /* where SCANs go on */
+    struct edges *edges;          /* where sorted sets begin and end */
+    struct rank_cache *ranks;     /* blocks of big collections */
+    struct settings *settings;    /* whose sizes are in force (tune.h) */
+};
+
+struct partition_expiry {
+    bool is_active;   /* DEBUG SET-ACTIVE-EXPIRE */
+    uint64_t from_ms; /* the expiry index has no rows before this time */
+};
+
+struct partition_thread {
+    struct timer *tick;        /* 10 times a second: active expiry, idle clients, cache decay */
+    struct turn_hook hook;     /* commit_turn */
+    uint64_t ticks;            /* so far */
+    _Atomic uint64_t alive_ms; /* monotonic: the last tick, read by the admin port */
+    bool is_stopping;
+    void (*on_stopped)(void *owner);
+    void *stop_owner;
+};
+
 struct partition {
     uint32_t index;
     char name[32]; /* "partition-0" */
     struct process *process;
     struct loop *loop;
+    struct settings
+        *settings; /* in force here; partition_refresh takes over newer ones of the process */
     struct store *store;
     struct overlay *overlay;
     struct reader *reader; /* NULL: reads go to the disk on this thread */
     struct commit *commit;
     struct space_set *spaces;
-    struct watch_set *watches;
-    struct blocking_set *blocking;
-    struct pubsub *pubsub;
-    struct tracking *tracking;
-    struct list overdue;     /* sessions to be cut at the end of the turn */
-    struct list walks;       /* replies that sessions are in the middle of */
-    struct list walks_ready; /* those that may step */
-    struct task walk_task;   /* walk_run, when */
-    bool walk_is_posted;
-    struct list monitors;     /* of sessions that gave MONITOR */
-    struct list slot_sets;    /* of sessions that belong to a proxy with several shards */
-    struct messages messages; /* of the command being run */
-    struct upkeep *upkeep;
-    struct backup *backup;
-    uint64_t expiry_from_ms; /* the expiry index has no rows before this time */
     struct script_set *scripts;
-    struct cursor_cache *cursors;  /* where SCANs go on */
-    struct edges *edges;           /* where sorted sets begin and end */
-    struct rank_cache *rank_cache; /* blocks of big collections */
-    struct metrics *metrics;
-    struct metric_cell *cell;      /* of the partition in process->measures */
-    struct command_cells commands; /* likewise */
-    uint64_t batch_commands;       /* of the batch that collects: commands that wrote */
-    uint64_t turn_us;              /* monotonic: requests of this turn began to run; 0: none did */
-    uint64_t full_us;              /* monotonic: the batch that collects is full since; 0: is not */
-    struct arena arena;            /* of the command being run; reset after it */
-    struct slice *pins; /* values borrowed by the command being run; keyspace_end releases them */
-    size_t pins_count;
-    size_t pins_cap;
-    struct block *shared;     /* likewise, but replies may hold them longer; linked by next */
-    uint64_t random_state[4]; /* of call_random */
-    uint64_t version;         /* newest collection version given out */
-    uint64_t batch_index;     /* of the last sealed batch */
-    bool active_expire;       /* DEBUG SET-ACTIVE-EXPIRE */
-    struct timer *tick;       /* 10 times a second: active expiry, idle clients, cache decay */
-    struct turn_hook hook;    /* commit_turn */
-    int port;                 /* it listens on */
-    struct listener *listener;
-    struct listener *tls_listener;
-    struct listener *unix_listener;
-    struct list sessions;   /* all */
-    struct list waiting[2]; /* sessions with held replies of a ticket, by ticket parity */
-    uint64_t next_client_id;
-    uint32_t clients;         /* in `sessions` */
-    uint64_t paused_until_ms; /* CLIENT PAUSE; 0 = not */
-    bool paused_writes_only;
-    bool pause_is_new;       /* it was given inside the EXEC that runs, and begins at its end */
-    uint32_t paused_clients; /* sessions whose request waits for the end of the pause */
-    bool is_held;            /* writes wait while all shards make the cut of a backup */
-    bool has_paused;         /* some session may wait for the end of a pause or of a full batch */
-    bool is_stopping;
-    struct settings
-        *settings;          /* the process' settings in force here; partition_refresh renews them */
-    struct settings *tuned; /* those whose sizes are in force (tune.h) */
+    struct upkeep *upkeep;
     struct stats *stats;
-    struct accounts accounts;
-    struct latency *latency;
-    struct acl_log acl_log;
-    struct bytes *argv; /* of the request being run */
-    uint32_t argv_cap;
-    uint64_t started_us; /* monotonic: when the command being run began */
-    uint64_t ticks;
-    uint64_t saved_s;        /* LASTSAVE, wall clock */
-    uint64_t saved_changes;  /* space_changes() that are in what was saved last */
-    uint64_t bgsave_changes; /* when the BGSAVE that runs began */
-    uint64_t saves;          /* BGSAVEs that ended well */
-    bool save_failed;        /* the last one */
-    uint64_t sealed_us;      /* monotonic: when the batch in flight was sealed */
-    struct pace_latency commit_latency;
-    struct out scrap;          /* replies nobody wants (CLIENT REPLY OFF) */
-    _Atomic uint64_t alive_ms; /* monotonic: the last tick, read by the admin port */
-    void (*on_stopped)(void *owner);
-    void *stop_owner;
+    struct partition_batch batch;
+    struct partition_running running;
+    struct partition_clients clients;
+    struct partition_walks walks;
+    struct partition_watchers watchers;
+    struct partition_pause pause;
+    struct partition_expiry expiry;
+    struct partition_saves saves;
+    struct partition_caches caches;
+    struct partition_metrics metrics;
+    struct partition_listeners listeners;
+    struct partition_thread thread;
 };
 
 /* Opens the partition's store under `data`/partition-<index> and makes everything but the listeners.

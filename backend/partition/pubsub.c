@@ -72,7 +72,7 @@ static void send_to_topic(struct partition *partition, const struct topic *topic
         struct block **frame = &frames[session->resp > 2];
         if (!*frame)
             *frame = message_frame(session->resp, parts, count);
-        message_send(&partition->messages, session, *frame, MESSAGE_BEFORE);
+        message_send(&partition->watchers.messages, session, *frame, MESSAGE_BEFORE);
     }
     block_unref(frames[0]);
     block_unref(frames[1]);
@@ -84,7 +84,7 @@ int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
     CHECK(kind != CHANNEL_PATTERN);
     int64_t receivers = 0;
     const struct topic *topic =
-        interest_find(pubsub_set(partition->pubsub, namespace_name, kind), channel);
+        interest_find(pubsub_set(partition->watchers.pubsub, namespace_name, kind), channel);
     if (topic) {
         const struct bytes parts[] = {bytes_of(CHANNEL_WORDS[kind].message), channel, payload};
         send_to_topic(partition, topic, kind, parts, 3);
@@ -92,7 +92,8 @@ int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
     }
     if (kind == CHANNEL_SHARD)
         return receivers;
-    struct interest_set *patterns = pubsub_set(partition->pubsub, namespace_name, CHANNEL_PATTERN);
+    struct interest_set *patterns =
+        pubsub_set(partition->watchers.pubsub, namespace_name, CHANNEL_PATTERN);
     for (topic = NULL; (topic = topic_next(patterns, topic));) {
         if (!glob_match(topic_name(topic), channel))
             continue;

@@ -55,9 +55,9 @@ struct session *session_new(struct partition *partition, struct stream *stream, 
     list_init(&session->monitor);
     list_init(&session->overdue);
     session_reset(session);
-    list_push(&partition->sessions, &session->link);
-    partition->clients++;
-    metric_add(partition->metrics, METRIC_BACKEND_CLIENTS, 1);
+    list_push(&partition->clients.all, &session->link);
+    partition->clients.count++;
+    metric_add(partition->metrics.process, METRIC_BACKEND_CLIENTS, 1);
     stream_set_owner(stream, &events, session);
     return session;
 }
@@ -70,8 +70,8 @@ static void stop_waiting(struct session *session)
 
 void session_pause(struct session *session, bool is_paused)
 {
-    session->partition->paused_clients += is_paused;
-    session->partition->paused_clients -= session->is_paused;
+    session->partition->pause.clients += is_paused;
+    session->partition->pause.clients -= session->is_paused;
     session->is_paused = is_paused;
 }
 
@@ -82,12 +82,12 @@ static void session_free(struct session *session)
     stop_waiting(session);
     session_pause(session, false);
     if (session->cold.pending)
-        metric_sub(partition->metrics, METRIC_BACKEND_COLD_WAITING, 1);
+        metric_sub(partition->metrics.process, METRIC_BACKEND_COLD_WAITING, 1);
     reader_wait_cancel(&session->cold);
     walk_free(session->walk);
     session_reset(session);
     tracking_leave(session);
-    messages_forget(&partition->messages, session);
+    messages_forget(&partition->watchers.messages, session);
     list_remove(&session->overdue);
     for (int i = 0; i < 2; i++) {
         list_remove(&session->waiting[i]);
@@ -95,8 +95,8 @@ static void session_free(struct session *session)
     }
     resp_scan_fini(&session->scan);
     list_remove(&session->link);
-    partition->clients--;
-    metric_sub(partition->metrics, METRIC_BACKEND_CLIENTS, 1);
+    partition->clients.count--;
+    metric_sub(partition->metrics.process, METRIC_BACKEND_CLIENTS, 1);
     process_client_left(partition->process);
     session->magic = 0;
     guest_fini(&session->guest);
@@ -190,7 +190,7 @@ void session_reset(struct session *session)
     session_set_text(&session->user_name, (struct bytes){"", 0});
     session->user = NULL;
     transaction_end(&session->transaction);
-    watch_clear(session->partition->watches, &session->watcher);
+    watch_clear(session->partition->watchers.watches, &session->watcher);
     subscriber_clear(&session->subscriber);
     tracking_off(session);
     monitor_remove(session);
@@ -303,7 +303,7 @@ struct out *session_reply_begin(struct session *session, bool is_write)
         session->reply_mode = REPLY_MODE_SKIP;
     session->drops_reply = session->reply_mode != REPLY_MODE_ON;
     if (session->drops_reply)
-        return &partition->scrap;
+        return &partition->running.discarded;
     unsigned parity = ticket_parity(session);
     if (!is_held(session, parity) && !is_write && commit_is_idle(partition->commit))
         return stream_out(session->stream);
@@ -324,7 +324,7 @@ static struct out *hold(struct session *session, uint64_t ticket)
 {
     unsigned parity = ticket & 1;
     if (!is_held(session, parity))
-        list_push(&session->partition->waiting[parity], &session->waiting[parity]);
+        list_push(&session->partition->clients.waiting[parity], &session->waiting[parity]);
     return &session->held[parity];
 }
 
@@ -392,14 +392,14 @@ static void reply_place_behind(struct session *session, struct out *out, size_t 
     out_init(&reply);
     out_init(&both);
     out_cut(out, begun, &reply);
-    messages_take_before(&session->partition->messages, session, &both);
+    messages_take_before(&session->partition->watchers.messages, session, &both);
     out_move(&both, &reply);
     reply_move(session, &both, observed);
 }
 
 void session_reply_end(struct session *session, struct out *out, size_t begun, uint64_t observed)
 {
-    struct messages *messages = &session->partition->messages;
+    struct messages *messages = &session->partition->watchers.messages;
     bool has_messages = messages_ready(messages);
     uint64_t ticket = has_messages ? wait_ticket(session, observed) : 0;
     session->reply_bytes = out->bytes - begun;
@@ -462,7 +462,7 @@ void session_push(struct session *session, struct block *frames, uint64_t ticket
     if (!ticket)
         stream_send(session->stream);
     if (owes_too_much(session)) /* not now: whoever tells may walk over sessions or waiters */
-        list_push(&session->partition->overdue, &session->overdue);
+        list_push(&session->partition->clients.overdue, &session->overdue);
 }
 
 bool session_is_subscriber(const struct session *session)
@@ -475,8 +475,8 @@ void session_reply_later(struct session *session)
     struct partition *partition = session->partition;
     if (session->reply_mode == REPLY_MODE_SKIP)
         session->reply_mode = REPLY_MODE_SKIP_NEXT;
-    if (messages_ready(&partition->messages))
-        messages_deliver(&partition->messages,
+    if (messages_ready(&partition->watchers.messages))
+        messages_deliver(&partition->watchers.messages,
                          wait_ticket(session, overlay_observed(partition->overlay)));
 }
 
@@ -569,21 +569,22 @@ static struct resp_limits limits_of(const struct session *session)
 
 static struct bytes *argv_room(struct partition *partition, uint32_t argc)
 {
-    if (argc > partition->argv_cap) {
-        partition->argv_cap = argc < 16 ? 16 : argc;
-        partition->argv = realloc(partition->argv, partition->argv_cap * sizeof *partition->argv);
-        CHECK(partition->argv);
+    if (argc > partition->running.argv_cap) {
+        partition->running.argv_cap = argc < 16 ? 16 : argc;
+        partition->running.argv = realloc(
+            partition->running.argv, partition->running.argv_cap * sizeof *partition->running.argv);
+        CHECK(partition->running.argv);
     }
-    return partition->argv;
+    return partition->running.argv;
 }
 
 static void argv_shrink(struct partition *partition)
 {
-    if (partition->argv_cap <= ARGV_KEEP)
+    if (partition->running.argv_cap <= ARGV_KEEP)
         return;
-    free(partition->argv);
-    partition->argv = NULL;
-    partition->argv_cap = 0;
+    free(partition->running.argv);
+    partition->running.argv = NULL;
+    partition->running.argv_cap = 0;
 }
 
 /* Runs the scanned request. False: it must wait, the session is throttled. */
@@ -605,14 +606,14 @@ static bool run_request(struct session *session, const char *frame)
 static void session_throttle(struct session *session)
 {
     session->is_throttled = true;
-    session->partition->has_paused = true;
+    session->partition->pause.has_waiting = true;
     stream_pause(session->stream);
 }
 
 void session_resume(struct session *session)
 {
     if (!session->is_throttled || session->is_closing || session->walk || session->cold.pending ||
-        session->partition->is_stopping)
+        session->partition->thread.is_stopping)
         return;
     session->is_throttled = false;
     stream_resume(session->stream);
@@ -623,7 +624,7 @@ static void session_suspend(struct session *session, const char *behind, size_t 
 {
     session->is_throttled = true;
     stream_pause(session->stream);
-    metric_add(session->partition->metrics, METRIC_BACKEND_COLD_WAITING, 1);
+    metric_add(session->partition->metrics.process, METRIC_BACKEND_COLD_WAITING, 1);
     cold_look_ahead(session, behind, len);
 }
 
@@ -632,7 +633,7 @@ static void on_fetched(struct reader_wait *wait)
 {
     struct session *session = container_of(wait, struct session, cold);
     CHECK(session->magic == SESSION_MAGIC);
-    metric_sub(session->partition->metrics, METRIC_BACKEND_COLD_WAITING, 1);
+    metric_sub(session->partition->metrics.process, METRIC_BACKEND_COLD_WAITING, 1);
     if (wait->has_failed) /* the store says so itself */
         session->cold_tries = UINT8_MAX;
     wait->has_failed = false;
@@ -701,7 +702,7 @@ void session_go_on(struct session *session)
     session->is_running = false;
     if (session->is_aborted) {
         session_abort(session);
-    } else if (!session->partition->is_stopping) {
+    } else if (!session->partition->thread.is_stopping) {
         stream_pause(session->stream); /* what was kept is presented when it is resumed */
         stream_resume(session->stream);
     }
@@ -728,9 +729,9 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
     if (session->waiter)
         return keep_unread(session, len);
     partition_refresh(partition);
-    partition->started_us = clock_mono_us();
-    if (!partition->turn_us)
-        partition->turn_us = partition->started_us;
+    partition->running.started_us = clock_mono_us();
+    if (!partition->metrics.turn_us)
+        partition->metrics.turn_us = partition->running.started_us;
     session->is_running = true;
     size_t used = 0;
     while (used < len && !session->is_closing && !session->waiter && !session->walk) {

@@ -73,8 +73,8 @@ struct session {
     uint8_t cold_tries; /* how often the next request was taken back for rows on the disk */
     struct partition *partition;
     struct stream *stream;
-    struct list link;       /* in partition->sessions */
-    struct list waiting[2]; /* in partition->waiting while something is held */
+    struct list link;       /* in partition->clients.all */
+    struct list waiting[2]; /* in partition->clients.waiting while something is held */
     struct out held[2];     /* replies that wait for a ticket, by its parity */
     uint32_t held_count[2]; /* how many replies that are, messages not counted */
     struct resp_scan scan;
@@ -102,8 +102,9 @@ struct session {
     struct watcher watcher;
     struct subscriber subscriber;
     struct tracker tracker;
-    struct list overdue; /* in partition->overdue: owes too much, cut at the end of the turn */
-    struct list monitor; /* in partition->monitors */
+    struct list
+        overdue; /* in partition->clients.overdue: owes too much, cut at the end of the turn */
+    struct list monitor; /* in partition->clients.monitors */
 };
 
 /* Takes an accepted stream. */

@@ -96,7 +96,7 @@ static struct tracked *tracked_of(struct tracking *tracking, struct bytes namesp
 void tracking_on(struct session *session, const struct tracker *options,
                  const struct bytes *prefixes, uint32_t count)
 {
-    struct tracking *tracking = session->partition->tracking;
+    struct tracking *tracking = session->partition->watchers.tracking;
     struct tracker *tracker = &session->tracker;
     struct interest_set *set = tracked_of(tracking, session_namespace(session))->prefixes;
     if (!tracker->is_on) {
@@ -125,7 +125,7 @@ void tracking_off(struct session *session)
     struct tracker *tracker = &session->tracker;
     if (!tracker->is_on)
         return;
-    session->partition->tracking->count--;
+    session->partition->watchers.tracking->count--;
     list_remove(&tracker->link);
     list_remove(&tracker->redirect_link);
     interest_clear(&tracker->keys);
@@ -190,7 +190,8 @@ static void tell_broken(struct news *news, struct session *session)
     reply_bulk_text(&reply, "tracking-redir-broken");
     reply_int(&reply, (int64_t)session->tracker.redirect_id);
     struct block *frames = message_of(&out);
-    message_send(&news->partition->messages, session, frames, MESSAGE_KEPT | MESSAGE_AFTER);
+    message_send(&news->partition->watchers.messages, session, frames,
+                 MESSAGE_KEPT | MESSAGE_AFTER);
     block_unref(frames);
 }
 
@@ -210,14 +211,14 @@ static void tell(struct news *news, struct session *session)
         return; /* no way to tell */
     if (!news->keys) {
         struct block *frames = news_format(news, to->resp, session->resp);
-        message_send(&news->partition->messages, to, frames, place);
+        message_send(&news->partition->watchers.messages, to, frames, place);
         block_unref(frames);
         return;
     }
     struct block **frames = &news->frames[to->resp > 2];
     if (!*frames)
         *frames = news_format(news, to->resp, to->resp);
-    message_send(&news->partition->messages, to, *frames, place);
+    message_send(&news->partition->watchers.messages, to, *frames, place);
 }
 
 static void news_fini(struct news *news)
@@ -266,7 +267,7 @@ static void remember_keys(struct call *call)
     struct key_list keys;
     size_t limit = (size_t)partition->settings->tracking_keys_max;
     struct interest_set *set =
-        tracked_of(partition->tracking, session_namespace(call->session))->keys;
+        tracked_of(partition->watchers.tracking, session_namespace(call->session))->keys;
     keys_list_init(&keys);
     (void)keys_find(call->command, call->argv, call->argc, &keys);
     for (uint32_t i = 0; i < keys.count; i++)
@@ -312,7 +313,7 @@ static void note_change(struct tracking *tracking, struct tracked *tracked, stru
 
 void tracking_touch(struct call *call, const struct space *space, struct bytes key, bool by_client)
 {
-    struct tracking *tracking = call->partition->tracking;
+    struct tracking *tracking = call->partition->watchers.tracking;
     struct bytes namespace_name;
     uint8_t database;
     if (tracking->count == 0)
@@ -333,7 +334,7 @@ void tracking_touch(struct call *call, const struct space *space, struct bytes k
 /* Empties the namespace's table and tells its trackers so. */
 static void tell_all(struct news *news, struct tracked *tracked, struct bytes namespace_name)
 {
-    struct list *trackers = &news->partition->tracking->trackers;
+    struct list *trackers = &news->partition->watchers.tracking->trackers;
     struct topic *topic;
     for (struct list *link = trackers->next; link != trackers; link = link->next) {
         struct tracker *tracker = container_of(link, struct tracker, link);
@@ -347,7 +348,7 @@ static void tell_all(struct news *news, struct tracked *tracked, struct bytes na
 
 void tracking_flush(struct call *call)
 {
-    struct tracking *tracking = call->partition->tracking;
+    struct tracking *tracking = call->partition->watchers.tracking;
     struct bytes name = session_namespace(call->session);
     struct news news = {.partition = call->partition, .current = call->session};
     if (tracking->count)
@@ -356,7 +357,7 @@ void tracking_flush(struct call *call)
 
 void tracking_forget_all(struct partition *partition)
 {
-    struct tracking *tracking = partition->tracking;
+    struct tracking *tracking = partition->watchers.tracking;
     struct news news = {.partition = partition};
     size_t cursor = 0;
     struct bytes name;
@@ -445,7 +446,7 @@ static void tell_changes(struct partition *partition, struct tracked *tracked)
 
 bool tracking_turn(struct partition *partition)
 {
-    struct tracking *tracking = partition->tracking;
+    struct tracking *tracking = partition->watchers.tracking;
     size_t cursor = 0;
     struct bytes name;
     void *tracked;
@@ -455,7 +456,7 @@ bool tracking_turn(struct partition *partition)
     while (table_next(tracking->namespaces, &cursor, &name, &tracked))
         if (table_count(((struct tracked *)tracked)->changed))
             tell_changes(partition, tracked);
-    messages_deliver(&partition->messages, overlay_ticket(partition->overlay));
+    messages_deliver(&partition->watchers.messages, overlay_ticket(partition->overlay));
     return true;
 }
 

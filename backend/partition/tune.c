@@ -24,14 +24,14 @@ static void tune_caches(struct partition *partition, const struct backend_config
     if (now->store_range_cache_bytes != old->store_range_cache_bytes)
         overlay_use_range_cache(partition->overlay, now->store_range_cache_bytes / share);
     if (now->store_rank_cache_bytes != old->store_rank_cache_bytes)
-        rank_cache_limit(partition->rank_cache, now->store_rank_cache_bytes / share);
+        rank_cache_limit(partition->caches.ranks, now->store_rank_cache_bytes / share);
 }
 
 void tune_partition(struct partition *partition)
 {
     const struct backend_config *now = &partition->settings->config;
-    const struct backend_config *old = &partition->tuned->config;
-    if (partition->tuned == partition->settings)
+    const struct backend_config *old = &partition->caches.settings->config;
+    if (partition->caches.settings == partition->settings)
         return;
     if (!same_store(old, now)) {
         const struct store_options options = partition_store_options(now);
@@ -39,6 +39,6 @@ void tune_partition(struct partition *partition)
             return; /* the last change is still under way */
     }
     tune_caches(partition, old, now);
-    settings_unref(partition->tuned);
-    partition->tuned = settings_ref(partition->settings);
+    settings_unref(partition->caches.settings);
+    partition->caches.settings = settings_ref(partition->settings);
 }

@@ -21,7 +21,7 @@ bool walk_is_allowed(const struct call *call)
 /* Nobody will read the reply (CLIENT REPLY). */
 static bool is_scrap(const struct call *call)
 {
-    return call->reply.out == &call->partition->scrap;
+    return call->reply.out == &call->partition->running.discarded;
 }
 
 static struct bytes copy_bytes(struct bytes bytes)
@@ -55,7 +55,7 @@ static struct walk *hand_over(struct call *call, struct overlay_iter *iter, size
     out_init(&walk->behind);
     arena_init(&walk->arena);
     list_init(&walk->ready);
-    list_push(&call->partition->walks, &walk->link);
+    list_push(&call->partition->walks.all, &walk->link);
     call->session->walk = walk;
     return walk;
 }
@@ -251,28 +251,28 @@ static void reply_step(struct walk *walk)
 
 static void post(struct partition *partition)
 {
-    if (list_empty(&partition->walks_ready) || partition->walk_is_posted)
+    if (list_empty(&partition->walks.ready) || partition->walks.is_posted)
         return;
-    partition->walk_is_posted = true;
-    loop_post(partition->loop, &partition->walk_task);
+    partition->walks.is_posted = true;
+    loop_post(partition->loop, &partition->walks.task);
 }
 
 void walk_wake(struct walk *walk)
 {
     struct partition *partition = walk->session->partition;
     list_remove(&walk->ready);
-    list_push(&partition->walks_ready, &walk->ready);
+    list_push(&partition->walks.ready, &walk->ready);
     post(partition);
 }
 
 void walk_run(struct task *task)
 {
-    struct partition *partition = container_of(task, struct partition, walk_task);
+    struct partition *partition = container_of(task, struct partition, walks.task);
     struct list *link;
     struct list turn; /* each of these once: a walk that steps is ready again */
     list_init(&turn);
-    partition->walk_is_posted = false;
-    for (int i = 0; i < WALKS_A_TURN && (link = list_pop(&partition->walks_ready)); i++)
+    partition->walks.is_posted = false;
+    for (int i = 0; i < WALKS_A_TURN && (link = list_pop(&partition->walks.ready)); i++)
         list_push(&turn, link);
     while ((link = list_pop(&turn))) {
         struct walk *walk = container_of(link, struct walk, ready);

@@ -36,8 +36,8 @@ typedef void walk_row_fn(struct reply *reply, struct bytes sub, struct bytes val
 typedef bool walk_match_fn(const struct walk *walk, struct bytes key, struct bytes value);
 
 struct walk {
-    struct list link;  /* in partition->walks */
-    struct list ready; /* in partition->walks_ready: it may step */
+    struct list link;  /* in partition->walks.all */
+    struct list ready; /* in partition->walks.ready: it may step */
     struct session *session;
     struct overlay_iter *iter;
     size_t prefix_len;
@@ -72,6 +72,6 @@ void walk_search(struct call *call, struct overlay_iter *iter, size_t prefix_len
 
 /* It may step: its first part has left, or its stream has drained. */
 void walk_wake(struct walk *walk);
-/* Steps of the partition's walks that are ready; task of partition->walk_task. */
+/* Steps of the partition's walks that are ready; task of partition->walks.task. */
 void walk_run(struct task *task);
 void walk_free(struct walk *walk); /* NULL is allowed */

@@ -29,20 +29,20 @@ static void poll_others(struct script_run *run)
     struct partition *partition = run->call->partition;
     struct session *session = run->call->session;
     struct stream *stream = session->stream;
-    struct bytes *argv = partition->argv;
-    uint32_t argv_cap = partition->argv_cap;
-    uint64_t started_us = partition->started_us;
+    struct bytes *argv = partition->running.argv;
+    uint32_t argv_cap = partition->running.argv_cap;
+    uint64_t started_us = partition->running.started_us;
     bool was_paused = stream_is_paused(stream);
-    partition->argv = NULL;
-    partition->argv_cap = 0;
+    partition->running.argv = NULL;
+    partition->running.argv_cap = 0;
     stream_pause(stream);
     loop_poll(partition->loop);
-    if (!was_paused && !session->is_closing && !partition->is_stopping)
+    if (!was_paused && !session->is_closing && !partition->thread.is_stopping)
         stream_resume(stream);
-    free(partition->argv);
-    partition->argv = argv;
-    partition->argv_cap = argv_cap;
-    partition->started_us = started_us;
+    free(partition->running.argv);
+    partition->running.argv = argv;
+    partition->running.argv_cap = argv_cap;
+    partition->running.started_us = started_us;
 }
 
 bool run_is_over(lua_State *lua)
@@ -242,7 +242,7 @@ static void begin(struct script_run *run)
     run->started_us = clock_mono_us();
     run->slow_us = slow_ms < MS_MAX ? run->started_us + slow_ms * 1000 : UINT64_MAX;
     run->limit_us = limit_ms ? run->started_us + limit_ms * 1000 : UINT64_MAX;
-    run->messages = partition->messages.count;
+    run->messages = partition->watchers.messages.count;
     overlay_script_begin(partition->overlay);
     space_script_begin(partition->spaces);
     run->vm->scripts->set->running = run;
@@ -259,7 +259,7 @@ static void settle(struct script_run *run)
     space_script_end(partition->spaces, is_good);
     if (is_good)
         return;
-    messages_take_back(&partition->messages, run->messages);
+    messages_take_back(&partition->watchers.messages, run->messages);
     log_event(LOG_WARN, "script_ended", "name=%s ms=%llu wrote=%s reason=\"%s\"", run->name,
               (unsigned long long)((clock_mono_us() - run->started_us) / 1000),
               run->wrote ? "yes" : "no", end_text(run));

@@ -158,9 +158,9 @@ static void seat_start(struct sim_backend *backend, unsigned index)
     if (!sim_audit_rows(seat->partition->overlay, error, sizeof(error)))
         note_wrong(cluster, "%s partition %u starts with %s", backend->name, index, error);
     store_mem_be_cold(seat->partition->store, sim_random(3) ? 2 + sim_random(20) : 0);
-    seat->partition->listener = listen_on(seat, shard->addresses[0]);
-    seat->partition->unix_listener = listen_on(seat, shard->addresses[1]);
-    seat->partition->port = SIM_PORT + (int)index;
+    seat->partition->listeners.tcp = listen_on(seat, shard->addresses[0]);
+    seat->partition->listeners.unix_socket = listen_on(seat, shard->addresses[1]);
+    seat->partition->listeners.port = SIM_PORT + (int)index;
 }
 
 void sim_backend_start(struct sim_backend *backend)

@@ -314,7 +314,8 @@ static void backend_start(void)
     const struct listen_options options = {.address = "backend:7401", .backlog = 16};
     int fd = listen_bind(&options, error, sizeof error);
     CHECK(fd >= 0);
-    partition->listener = listener_new(backend_loop, fd, &options, partition_accept, partition);
+    partition->listeners.tcp =
+        listener_new(backend_loop, fd, &options, partition_accept, partition);
 }
 
 static void backend_free(void)
@@ -377,7 +378,7 @@ static void audit(void)
             CHECK(sizes[key] == 0 || !(front->keys & 1U << key));
         waiting++;
     }
-    CHECK(blocking_clients(partition->blocking) == waiting);
+    CHECK(blocking_clients(partition->watchers.blocking) == waiting);
     for (uint64_t i = 0; i < elements; i++)
         acked += fates[i] == ACKED;
     CHECK(acked <= found + lost);

@@ -274,7 +274,7 @@ static void check_tree(struct call *call, struct entry *entry)
         blocks[level]++;
     }
     CHECK(sub_iter_fini(&it));
-    CHECK(rank_cache_bytes(partition->rank_cache) <= config.store_rank_cache_bytes + NODE_MAX);
+    CHECK(rank_cache_bytes(partition->caches.ranks) <= config.store_rank_cache_bytes + NODE_MAX);
     highest = height > highest ? height : highest;
     CHECK((height > 0) == (tops > 0) && (height == 0 || blocks[height] == tops));
     CHECK(model_count > RANK_SIZE_MIN || height == 0);

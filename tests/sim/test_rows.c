@@ -127,7 +127,7 @@ static void world_begin(void)
     const struct listen_options options = {.address = "backend:7401", .backlog = 16};
     int fd = listen_bind(&options, error, sizeof error);
     CHECK(fd >= 0);
-    partition->listener = listener_new(loop, fd, &options, partition_accept, partition);
+    partition->listeners.tcp = listener_new(loop, fd, &options, partition_accept, partition);
 }
 
 static void on_stopped(void *owner)

@@ -264,7 +264,8 @@ static void backend_start(void)
     const struct listen_options options = {.address = "backend:7401", .backlog = 16};
     int fd = listen_bind(&options, error, sizeof error);
     CHECK(fd >= 0);
-    partition->listener = listener_new(backend_loop, fd, &options, partition_accept, partition);
+    partition->listeners.tcp =
+        listener_new(backend_loop, fd, &options, partition_accept, partition);
     check_counters();
 }
 
