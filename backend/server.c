@@ -3,6 +3,7 @@
 #include "backend/admin.h"
 #include "backend/partition/memory.h"
 #include "backend/partition/partition.h"
+#include "backend/partition_new.h"
 #include "backend/store/pace.h"
 #include "backend/store/store.h"
 #include "backend/tool/tool.h"

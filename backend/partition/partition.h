@@ -21,6 +21,7 @@
 #include "config/config.h"
 #include "shared/acl_log.h"
 #include "shared/command_cells.h"
+#include "shared/latency.h"
 #include "shared/list.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"
@@ -32,7 +33,6 @@ struct call;
 struct script_set;
 struct cursor_cache;
 struct edges;
-struct latency;
 struct rank_cache;
 struct reader;
 struct upkeep;
@@ -181,18 +181,6 @@ struct partition {
     struct partition_thread thread;
 };
 
-/* Opens the partition's store under `data`/partition-<index> and makes everything but the listeners.
- * Runs on the thread that calls; the loop must exist. NULL and a reason in error[size]. */
-struct partition *partition_new(struct process *process, uint32_t index, struct loop *loop,
-                                char *error, size_t size);
-/* listener_tls_fn: of its tls_listener. */
-struct tls_context *partition_tls(void *owner);
-/* Accepts streams as clients from now on; takes the listeners. */
-void partition_accept(void *owner, struct stream *stream); /* accept_fn; owner is the partition */
-/* Stops reading, answers what was read, commits, closes every session; then calls on_stopped. */
-void partition_stop(struct partition *partition, void (*on_stopped)(void *owner), void *owner);
-/* After it has stopped, or when it never ran. Closes the store. */
-void partition_free(struct partition *partition);
 /* A version greater than all before (µs << 11, or one more than the last). */
 uint64_t partition_version(struct partition *partition, uint64_t now_us);
 /* Takes over settings that were changed since; cheap when there are none. */
@@ -207,6 +195,10 @@ bool partition_keeps_expired(const struct partition *partition);
 void partition_resume(struct partition *partition);
 /* BGSAVE or a backup has ended: LASTSAVE and INFO tell it. `changes`: space_changes() when it began. */
 void partition_saved(struct partition *partition, bool good, uint64_t changes);
+/* latency-monitor-threshold: keeps events that took long for LATENCY. */
+void partition_note_latency(struct partition *partition, enum latency_kind kind, uint64_t usec);
+/* [store] latency-target in microseconds. */
+uint64_t partition_latency_target_us(const struct partition *partition);
 /* An internal call (no session) at this turn's time; the caller finishes with partition_call_end. */
 void partition_call_begin(struct partition *partition, struct call *call);
 void partition_call_end(struct partition *partition, struct call *call);

@@ -41,8 +41,6 @@ EXCEPTIONS = {
     ('backend/partition/acl_gate.c', 'backend/commands/client.h'): 'the line of CLIENT LIST made in partition/',
     ('backend/partition/cold.h', 'backend/script/script.h'): 'a constructor of the partition above its rooms',
     ('backend/partition/dispatch.c', 'backend/script/script.h'): 'a constructor of the partition above its rooms',
-    ('backend/partition/partition.c', 'backend/backup/backup.h'): 'a constructor of the partition above its rooms',
-    ('backend/partition/partition.c', 'backend/script/script.h'): 'a constructor of the partition above its rooms',
     ('backend/storage/partition_store.c', 'backend/keyspace/expiry.h'): 'the compaction filter handed over by the caller',
 }
 CIRCLE_MAX = 31  # units; the goal is 5

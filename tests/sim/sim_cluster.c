@@ -2,6 +2,7 @@
 
 #include "backend/partition/partition.h"
 #include "backend/partition/process.h"
+#include "backend/partition_new.h"
 #include "backend/store/store.h"
 #include "config/reload.h"
 #include "proxy/proxy.h"

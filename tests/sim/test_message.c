@@ -11,6 +11,7 @@
  */
 #include "backend/partition/partition.h"
 #include "backend/partition/process.h"
+#include "backend/partition_new.h"
 #include "backend/store/store.h"
 #include "shared/check.h"
 #include "shared/command.h"

@@ -10,6 +10,7 @@
 #include "backend/keyspace/rank_cache.h"
 #include "backend/partition/partition.h"
 #include "backend/partition/process.h"
+#include "backend/partition_new.h"
 #include "shared/check.h"
 #include "shared/command.h"
 #include "shared/log.h"

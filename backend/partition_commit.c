@@ -1,0 +1,138 @@
+#include "backend/partition_commit.h"
+
+#include "backend/partition/blocking.h"
+#include "backend/partition/measures.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/session.h"
+#include "backend/partition/settings.h"
+#include "backend/partition/walk.h"
+#include "backend/script/script.h"
+#include "backend/storage/partition_store.h"
+#include "shared/clock.h"
+
+static const struct bytes header_key = {SYSTEM_HEADER, 1};
+
+bool partition_read_header(struct partition *partition)
+{
+    struct slice value;
+    struct batch_header header = {0};
+    int err = overlay_get(partition->overlay, CF_SYSTEM, header_key, &value);
+    bool good =
+        err == ERR_NOT_FOUND || (err == OK && decode_batch_header(slice_bytes(&value), &header));
+    if (err == OK)
+        slice_release(&value);
+    if (!good)
+        return false;
+    partition->batch.index = header.index;
+    if (header.version > partition->batch.version)
+        partition->batch.version = header.version;
+    return true;
+}
+
+/* commit_seal_fn: the last rows of a batch. */
+static void on_seal(void *owner)
+{
+    struct partition *partition = owner;
+    space_seal(partition->spaces);
+    const struct batch_header header = {
+        .index = ++partition->batch.index,
+        .origin_ms = loop_wall_ms(partition->loop),
+        .version = partition->batch.version,
+    };
+    overlay_set_header(partition->overlay, header_key,
+                       encode_batch_header(&partition->running.arena, &header));
+    arena_reset(&partition->running.arena);
+    partition->batch.sealed_us = clock_mono_us();
+    cell_observe(partition->metrics.cell, PARTITION_BATCH_COMMANDS, partition->batch.commands);
+    partition->batch.commands = 0;
+}
+
+static void release_all(struct partition *partition, unsigned parity, int err)
+{
+    struct list *waiting = &partition->clients.waiting[parity];
+    while (!list_empty(waiting)) {
+        struct list *first = waiting->next - parity; /* waiting[0] of its session */
+        session_release(container_of(first, struct session, waiting), parity, err);
+    }
+}
+
+/* commit_recover_fn, and after a failure: memory follows what the store holds. */
+static bool read_anew(void *owner)
+{
+    struct partition *partition = owner;
+    partition->expiry.from_ms = 0;
+    functions_forget(partition->scripts);
+    if (space_reload(partition->spaces) && partition_read_header(partition))
+        return true;
+    log_event(LOG_ERROR, "reload_failed", "partition=%u", partition->index);
+    return false;
+}
+
+/* The engine may be reopened: no iterator may be left. */
+static void cut_walks(struct partition *partition)
+{
+    struct list *link;
+    while ((link = list_pop(&partition->walks.all)))
+        session_abort(container_of(link, struct walk, link)->session);
+}
+
+/* The layers were dropped. */
+static void commit_failed(struct partition *partition, uint64_t ticket)
+{
+    metric_add(partition->metrics.process, METRIC_BACKEND_COMMIT_FAILURES, 1);
+    (void)read_anew(partition); /* done again before writes are let in */
+    int err = commit_error(partition->commit);
+    release_all(partition, ticket & 1, err);
+    release_all(partition, !(ticket & 1), err);
+    cut_walks(partition);
+    tracking_forget_all(partition);
+    messages_deliver(&partition->watchers.messages, 0);
+    blocking_renew(partition->watchers.blocking);
+}
+
+/* commit_room_fn */
+static void on_room(void *owner)
+{
+    struct partition *partition = owner;
+    if (!partition_is_full(partition))
+        partition_resume(partition);
+}
+
+/* commit_fn */
+static void on_commit(void *owner, uint64_t ticket, int err)
+{
+    struct partition *partition = owner;
+    if (err) {
+        commit_failed(partition, ticket);
+    } else {
+        metric_add(partition->metrics.process, METRIC_BACKEND_COMMITS, 1);
+        metric_set(partition->metrics.process, METRIC_BACKEND_KEYS,
+                   space_keys_total(partition->spaces));
+        metric_add(partition->metrics.process, METRIC_BACKEND_COMMIT_ROWS,
+                   commit_rows(partition->commit));
+        uint64_t usec = clock_mono_us() - partition->batch.sealed_us;
+        metric_add(partition->metrics.process, METRIC_BACKEND_COMMIT_US, usec);
+        cell_observe(partition->metrics.cell, PARTITION_COMMIT_SECONDS, usec);
+        cell_observe(partition->metrics.cell, PARTITION_SYNC_SECONDS,
+                     commit_sync_us(partition->commit));
+        cell_observe(partition->metrics.cell, PARTITION_BATCH_BYTES,
+                     commit_bytes(partition->commit));
+        partition_note_latency(partition, LATENCY_COMMIT, usec);
+        pace_note(&partition->batch.latency, partition_latency_target_us(partition), usec);
+        release_all(partition, ticket & 1, OK);
+    }
+    on_room(partition);
+}
+
+void partition_commit_init(struct partition *partition)
+{
+    const struct commit_options options = {
+        .durability = (enum durability)partition->settings->config.durability,
+        .on_seal = on_seal,
+        .on_commit = on_commit,
+        .on_recover = read_anew,
+        .on_room = on_room,
+        .owner = partition,
+    };
+    partition->commit = commit_new(partition->loop, partition->overlay, partition->store, &options);
+}

@@ -1,0 +1,16 @@
+/*
+ * partition_commit.h - what a partition does when a batch is closed, durable or failed (callbacks of commit.h).
+ *
+ *   batch collects ──on_seal──► its last rows: counters, header ──on_commit──► held replies leave
+ *                                                                    └─ failed: memory is read from the store again
+ */
+#pragma once
+
+#include <stdbool.h>
+
+struct partition;
+
+/* Takes index and version over from the last durable batch. False: its row cannot be read. */
+bool partition_read_header(struct partition *partition);
+/* Makes partition->commit, with the durability that settings name. */
+void partition_commit_init(struct partition *partition);

@@ -1,0 +1,180 @@
+#include "backend/partition_tick.h"
+
+#include "backend/backup/backup.h"
+#include "backend/keyspace/expiry.h"
+#include "backend/partition/blocking.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/process.h"
+#include "backend/partition/session.h"
+#include "backend/partition/stats.h"
+#include "backend/partition/tune.h"
+#include "backend/script/script.h"
+#include "backend/storage/compaction.h"
+#include "backend/storage/upkeep.h"
+#include "shared/clock.h"
+#include "shared/hours.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { TICK_MS = 100, TICK_SOON_MS = 1, TICKS_PER_SECOND = 10 };
+
+static void close_idle(struct partition *partition)
+{
+    uint64_t limit_ms = partition->settings->config.idle_timeout_ms;
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    struct list *next;
+    if (!limit_ms)
+        return;
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
+         link = next) {
+        struct session *session = container_of(link, struct session, link);
+        next = link->next;
+        if (!session->is_internal && !session->is_closing &&
+            (!session->is_throttled || session->walk) && !session->waiter &&
+            stream_active_ms(session->stream) + limit_ms < now_ms)
+            session_end(session);
+    }
+}
+
+/* Closes connections that have not logged in within login-timeout. */
+static void close_without_login(struct partition *partition)
+{
+    const struct settings *settings = partition->settings;
+    uint64_t limit_ms = settings->config.login_timeout_ms;
+    uint64_t now_ms = loop_mono_ms(partition->loop);
+    char text[128];
+    struct list *next;
+    if (!limit_ms || !settings_needs_password(settings))
+        return;
+    (void)snprintf(text, sizeof text,
+                   "ERR no login within %" PRIu64 " ms (login-timeout), the connection is closed",
+                   limit_ms);
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
+         link = next) {
+        struct session *session = container_of(link, struct session, link);
+        next = link->next;
+        if (session->is_authenticated || session->is_internal || session->is_closing ||
+            session->created_ms + limit_ms > now_ms)
+            continue;
+        session_refuse(session, text);
+        session_end(session);
+    }
+}
+
+/* Connections of users that were removed. */
+static void close_removed(struct partition *partition)
+{
+    struct list *next;
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
+         link = next) {
+        struct session *session = container_of(link, struct session, link);
+        next = link->next;
+        if (session->user_name && !session->is_closing && !session_user(session))
+            session_abort(session);
+    }
+}
+
+static void show_reader(struct partition *partition)
+{
+    if (!partition->reader)
+        return;
+    struct reader_figures figures = reader_figures(partition->reader);
+    metric_set(partition->metrics.process, METRIC_BACKEND_COLD_FETCHES, figures.fetches);
+    metric_set(partition->metrics.process, METRIC_BACKEND_COLD_BLOCKING, figures.blocking);
+}
+
+/* How fast compactions may go. What commands take by themselves tells nothing about it. */
+static void tick_pace(struct partition *partition)
+{
+    struct pace *pace = partition->process->pace;
+    pace_report(pace, &partition->batch.latency);
+    if (partition->reader)
+        pace_report(pace,
+                    reader_latency(partition->reader, partition_latency_target_us(partition)));
+    pace_turn(pace, clock_mono_us());
+}
+
+/* Compactions that are held back must not come so late that writes wait for them. */
+static void look_behind(struct partition *partition)
+{
+    struct pace *pace = partition->process->pace;
+    if (pace_is_limited(pace) && store_is_behind(partition->store))
+        pace_behind(pace, clock_mono_us());
+}
+
+static void tick_compaction(struct partition *partition)
+{
+    struct hours hours;
+    CHECK(hours_parse(bytes_of(partition->settings->config.store_compaction_window), &hours));
+    if (!partition->thread.is_stopping)
+        compaction_tick(upkeep_compaction(partition->upkeep), &hours);
+}
+
+static void tick_second(struct partition *partition)
+{
+    tick_compaction(partition);
+    look_behind(partition);
+    tune_partition(partition);
+    show_reader(partition);
+    close_removed(partition);
+    block_cache_decay();
+    scripts_log_turn(partition->scripts);
+    commit_rest(partition->commit);
+    if (store_log_is_long(partition->store) && !partition->thread.is_stopping)
+        (void)upkeep_start(partition->upkeep, UPKEEP_FLUSH);
+    commit_watch_disk(partition->commit, partition->settings->config.store_disk_free_min_bytes);
+    close_idle(partition);
+    close_without_login(partition);
+    metric_set(partition->metrics.process, METRIC_BACKEND_KEYS,
+               space_keys_total(partition->spaces));
+    metric_set(partition->metrics.process, METRIC_BACKEND_READONLY,
+               commit_is_failed(partition->commit, NULL));
+    measures_slow(partition);
+}
+
+/* Deletes keys whose time has come, for as long as expire-effort allows. True: more are due. */
+static bool expire_due(struct partition *partition)
+{
+    bool more = partition->expiry.is_active && !partition->thread.is_stopping &&
+                !partition_keeps_expired(partition);
+    uint64_t begun_us = clock_mono_us();
+    for (int i = 0; more && i < partition->settings->config.expire_effort; i++)
+        more = expiry_cycle(partition);
+    uint64_t usec = clock_mono_us() - begun_us;
+    partition->stats->expire_us += usec;
+    partition_note_latency(partition, LATENCY_EXPIRE_CYCLE, usec);
+    return more;
+}
+
+static void on_tick(void *owner)
+{
+    struct partition *partition = owner;
+    atomic_store_explicit(&partition->thread.alive_ms, clock_mono_us() / 1000,
+                          memory_order_relaxed);
+    if (scripts_running(partition->scripts))
+        return; /* a script polls: nothing may change under it */
+    partition_refresh(partition);
+    stats_sample(partition->stats, loop_mono_ms(partition->loop));
+    if (partition->pause.until_ms && loop_wall_ms(partition->loop) >= partition->pause.until_ms)
+        partition_pause(partition, 0, false);
+    else if (partition->pause.until_ms == 0 && !partition_is_full(partition))
+        partition_resume(partition);
+    backup_tick(partition->saves.backup);
+    tick_pace(partition);
+    if (!partition->thread.is_stopping)
+        compaction_look_on(upkeep_compaction(partition->upkeep));
+    if (++partition->thread.ticks % TICKS_PER_SECOND == 0)
+        tick_second(partition);
+    if (expire_due(partition))
+        timer_start(partition->thread.tick, TICK_SOON_MS, TICK_MS);
+    partition->running.started_us = clock_mono_us();
+    blocking_serve(
+        partition->watchers.blocking); /* keys that expired, or that a failed commit gave back */
+}
+
+void partition_tick_start(struct partition *partition)
+{
+    partition->thread.tick = timer_new(partition->loop, on_tick, partition);
+    timer_start(partition->thread.tick, TICK_MS, TICK_MS);
+}
