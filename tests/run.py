@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Builds what the tests need and runs them: tests/run [KIND ...] [--sanitize address|thread]
+"""Builds what the tests need and runs them: tests/run [KIND ...] [--sanitize address|thread] [--long]
 
   lint          rooms, format, cppcheck, function length, generated pages, tests/lint
   unit          programs of tests/unit and tests/fault
@@ -9,7 +9,9 @@
   fuzz          libFuzzer targets, some seconds each, tests/fuzz
   bench         measurements, tests/bench; only when it is asked for
 
-Without a kind all but bench. One line per test as it ends, one line per kind at the end, then `N passed, M failed`.
+Without a kind all but bench. With --long, which takes hours, tests do more rounds, seeds and bigger sizes, and all
+scripts run under a sanitizer, not only those that send what no client would.
+ One line per test as it ends, one line per kind at the end, then `N passed, M failed`.
 Scripts whose last line says `N passed, M failed` are counted by their cases. Builds are in build/, one directory
 per way of building; logs are in build/<way>/logs.
 """
@@ -19,6 +21,7 @@ import concurrent.futures
 import os
 import random
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -29,7 +32,13 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 KINDS = ['lint', 'unit', 'sim', 'differential', 'integration', 'fuzz', 'bench']  # in this order
 LIMIT_S = 1800
+LONG_LIMIT_S = 6 * 3600
 BENCH_LIMIT_S = 3 * 3600
+FUZZ_S, LONG_FUZZ_S = 20, 600
+# The scripts that run under a sanitizer without --long: they send what no client would, or kill and freeze programs.
+SANITIZED = ['test_attack', 'test_bad_input', 'test_big_replies', 'test_chaos', 'test_cold', 'test_fifo',
+             'test_io_errors', 'test_kill9', 'test_payloads', 'test_reload', 'test_security', 'test_shutdown',
+             'test_slow_scripts']
 PROGRESS_S = 15
 TAIL_LINES = 40
 WAYS = {None: 'test', 'address': 'asan', 'thread': 'tsan'}
@@ -55,7 +64,6 @@ COUNTS = re.compile(r'^(\d+) passed, (\d+) failed')
 
 class Test:
     def __init__(self, kind, name, command, env=None, limit=None, cwd=ROOT):
-        limit = limit or (BENCH_LIMIT_S if kind == 'bench' else LIMIT_S)
         self.kind, self.name, self.command, self.env, self.limit, self.cwd = kind, name, command, env or {}, limit, cwd
 
 
@@ -66,6 +74,7 @@ class Runner:
         self.passed = dict.fromkeys(KINDS, 0)
         self.failed = dict.fromkeys(KINDS, 0)
         self.left_out = []
+        self.only_long = []
         self.end = time.monotonic() + options.minutes * 60 if options.minutes is not None else float('inf')
         self.lock = threading.Lock()
         self.children = set()
@@ -106,6 +115,8 @@ class Runner:
                        % os.path.join(ROOT, 'tests/lint/tsan.supp'))
         if self.options.sanitize:
             env.setdefault('SCREE_TEST_SLOW', '4')
+        if self.options.long:
+            env['SCREE_TEST_LONG'] = '1'
         env.update(test.env)
         return env
 
@@ -122,35 +133,38 @@ class Runner:
             except OSError as error:
                 log.write(('%s: %s\n' % (test.command[0], error)).encode())
                 child = None
-            code, verdict = self.wait(child, test, path) if child else (1, 'FAIL')
+            code, verdict, cpu = self.wait(child, test, path) if child else (1, 'FAIL', 0)
         took = time.monotonic() - start
         self.count(test, code, path)
         with self.lock:
             if self.is_stopping:
                 return False
-            print('%-5s %s/%s  %.1f s' % (verdict, test.kind, test.name, took), flush=True)
+            print('%-5s %s/%s  %.1f s, CPU %.1f s' % (verdict, test.kind, test.name, took, cpu), flush=True)
             if code != 0:
                 print_tail(path)
         return code == 0
 
     def wait(self, child, test, path):
-        """(exit code, verdict). What a measurement wrote last is shown as its progress: it takes long."""
+        """(exit code, verdict, CPU seconds). What a measurement wrote last is shown as its progress: it takes long."""
         with self.lock:
             self.children.add(child)
-        end, shown = time.monotonic() + test.limit, ''
-        while child.poll() is None and time.monotonic() < end:
-            try:
-                child.wait(min(PROGRESS_S, max(0.1, end - time.monotonic())))
-            except subprocess.TimeoutExpired:
-                if test.kind == 'bench' and last_line(path) != shown:
-                    shown = last_line(path)
-                    print('      %s: %s' % (test.name, shown.strip()[:160]), flush=True)
-        code = child.poll()
+        end, shown = time.monotonic() + self.limit(test), ''
+        used = exited(child, 0)
+        while used is None and time.monotonic() < end:
+            used = exited(child, min(PROGRESS_S, max(0.1, end - time.monotonic())))
+            if used is None and test.kind == 'bench' and last_line(path) != shown:
+                shown = last_line(path)
+                print('      %s: %s' % (test.name, shown.strip()[:160]), flush=True)
+        code = child.returncode
         verdict = 'LATE' if code is None else 'ok' if code == 0 else 'FAIL'
         kill_group(child)
         with self.lock:
             self.children.discard(child)
-        return 1 if code is None else code, verdict
+        return 1 if code is None else code, verdict, used or 0
+
+    def limit(self, test):
+        """The seconds after which a test that still runs has failed: nothing goes on for ever."""
+        return test.limit or (BENCH_LIMIT_S if test.kind == 'bench' else LONG_LIMIT_S if self.options.long else LIMIT_S)
 
     def count(self, test, code, path):
         is_build = test.name.startswith(('configure-', 'build-'))
@@ -216,7 +230,14 @@ class Runner:
             others = self.scripts('integration', 'integration')
             if self.options.minutes is not None:
                 random.shuffle(others)
-            self.run_all(self.scripts('integration', 'fault') + others, 1)
+            self.run_all(self.short_enough(self.scripts('integration', 'fault') + others), 1)
+
+    def short_enough(self, tests):
+        """Under a sanitizer most scripts run only with --long, or by name; those left out are noted."""
+        if not self.options.sanitize or self.options.long or self.options.filter:
+            return tests
+        self.only_long += ['integration/' + test.name for test in tests if test.name not in SANITIZED]
+        return [test for test in tests if test.name in SANITIZED]
 
     def run_differential(self):
         if self.build('differential', self.way, ['scree-proxy', 'scree-backend', 'scree-backend-keys']):
@@ -236,13 +257,14 @@ class Runner:
         if not self.build('fuzz', 'fuzz', ['fuzz_tests']):
             return
         folder = os.path.join(self.folder('fuzz'), 'fuzz')
+        seconds = self.options.fuzz_seconds or (LONG_FUZZ_S if self.options.long else FUZZ_S)
         tests = []
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
             if not os.path.exists(os.path.join(ROOT, 'tests/fuzz', name + '.c')):
                 continue
             corpus = os.path.join(self.folder('fuzz'), 'corpus', name)
             os.makedirs(corpus, exist_ok=True)
-            command = [os.path.join(folder, name), '-max_total_time=%d' % self.options.fuzz_seconds, '-timeout=30',
+            command = [os.path.join(folder, name), '-max_total_time=%d' % seconds, '-timeout=30',
                        '-rss_limit_mb=4096', '-print_final_stats=1', '-artifact_prefix=%s/' % corpus, corpus]
             seeds = os.path.join(ROOT, 'tests/fuzz/corpus', name)
             tests.append(Test('fuzz', name, command + ([seeds] if os.path.isdir(seeds) else [])))
@@ -259,6 +281,19 @@ class Runner:
         if self.build('lint', self.way, ['scree-proxy', 'scree-backend']):
             self.run_all([Test('lint', page, [sys.executable, os.path.join(lint, 'pages.py'), page])
                           for page in ('configuration', 'commands')], 1)
+
+
+def exited(child, seconds):
+    """Waits so long for a test to end. Returns the CPU seconds that it and its children took, None if it still runs."""
+    descriptor = os.pidfd_open(child.pid)
+    try:
+        if not select.select([descriptor], [], [], seconds)[0]:
+            return None
+    finally:
+        os.close(descriptor)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime
 
 
 def kill_group(child):
@@ -293,7 +328,9 @@ def main():
     parser.add_argument('--filter', default='', help='only tests whose name contains this')
     parser.add_argument('--jobs', type=int, default=os.cpu_count() or 2)
     parser.add_argument('--minutes', type=float, help='begin no test after so many, and say which were left out')
-    parser.add_argument('--fuzz-seconds', type=int, default=20, help='for each fuzz target (default 20)')
+    parser.add_argument('--long', action='store_true', help='more rounds, seeds and bigger sizes, for hours')
+    parser.add_argument('--fuzz-seconds', type=int, help='for each fuzz target (default %d, or %d with --long)'
+                        % (FUZZ_S, LONG_FUZZ_S))
     parser.add_argument('--quick', action='store_true', help='bench: a first look at each, pages are written in build/')
     parser.add_argument('--build-root', default=os.path.join(ROOT, 'build'), help='where to build (default build/)')
     options = parser.parse_args()
@@ -316,6 +353,8 @@ def main():
     print('---- %.0f s' % (time.monotonic() - start))
     for kind in wanted:
         print('%s: %d passed, %d failed' % (kind, runner.passed[kind], runner.failed[kind]))
+    if runner.only_long:
+        print('ONLY WITH --long under a sanitizer: %s' % ', '.join(runner.only_long))
     if runner.left_out:
         print('LEFT OUT after %g minutes: %s' % (options.minutes, ', '.join(runner.left_out)))
     failed = sum(runner.failed.values())

@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
 
 from cluster import Cluster, Oracle
-from harness import Failure, Suite, check
+from harness import Failure, Suite, check, sized
 from resp import Connection, show, value
 
 SHOWN_MAX = 10  # differences of one case that are printed
@@ -33,7 +33,7 @@ CATEGORIES = ('keyspace read write set sortedset list hash string bitmap hyperlo
 
 def options(parser):
     parser.add_argument('--endpoint', default='', help='HOST:PORT of a running proxy or backend')
-    parser.add_argument('--rounds', type=int, default=20000, help='random GETKEYS requests for each protocol')
+    parser.add_argument('--rounds', type=int, default=sized(20000, long=2000000), help='random GETKEYS requests for each protocol')
 
 
 class Comparison:

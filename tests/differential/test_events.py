@@ -14,7 +14,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
 
 import groups
 from cluster import Cluster, Oracle
-from harness import Failure, Suite
+from harness import Failure, Suite, sized
 from resp import Connection, show, value
 from stream import Grammar, Step, stream
 
@@ -26,7 +26,7 @@ LEFT_OUT = {'CONFIG', 'RESET', 'HELLO', 'CLIENT', 'MULTI', 'EXEC', 'DISCARD', 'W
 
 
 def options(parser):
-    parser.add_argument('--seconds', type=float, default=15)
+    parser.add_argument('--seconds', type=float, default=sized(12, long=1200))
     parser.add_argument('--groups', default=','.join(name for name in groups.NAMES if name != 'sorting'),
                         help='(sorting looks keys up in the order of a set, which Redis keeps in a hash table)')
     parser.add_argument('--stream', type=int, default=None, help='play only this stream of the seed')

@@ -17,7 +17,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
 
 import harness
 from cluster import Cluster, binary
-from harness import Suite, check, check_equal
+from harness import Suite, check, check_equal, sized
 from stream import Carry, Context, Grammar, Step
 
 GROUPS = 'strings,bitmaps,hll,hashes,lists,zsets,geo,keys,sets,sorting,streams,scripting'
@@ -53,7 +53,7 @@ XAUTOCLAIM x streams c 0 0|XCLAIM x streams c 0 1-1|XPENDING x streams|OBJECT EN
 
 
 def options(parser):
-    parser.add_argument('--seconds', type=float, default=12)
+    parser.add_argument('--seconds', type=float, default=sized(12, long=1200))
 
 
 suite = Suite(__doc__, options)

@@ -18,7 +18,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
 
 import groups
 from cluster import Cluster, Oracle, go_cold
-from harness import Failure, Skip, Suite, check, check_equal
+from harness import Failure, Skip, Suite, check, check_equal, sized
 from player import Player, shrink
 from stream import Grammar, stream
 
@@ -26,7 +26,7 @@ VARIANTS = [(mode, proto, blocks) for mode in ('single', 'pipelined') for proto 
 
 
 def options(parser):
-    parser.add_argument('--seconds', type=float, default=20, help='for each target; a third of it for tiny ones')
+    parser.add_argument('--seconds', type=float, default=sized(15, long=1800), help='for each target; a third of it for tiny ones')
     parser.add_argument('--target', default='direct,proxy,proxies,tiny-direct,tiny-proxies')
     parser.add_argument('--reader-threads', type=int, default=0, help='of tiny targets')
     parser.add_argument('--groups', default=','.join(groups.NAMES))

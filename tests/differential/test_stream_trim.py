@@ -13,10 +13,10 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'pylib'))
 
 from cluster import Cluster, Oracle
-from harness import Suite, check_equal
+from harness import Suite, check_equal, sized
 from resp import Connection
 
-suite = Suite(__doc__, lambda parser: parser.add_argument('--rounds', type=int, default=15, help='random streams'))
+suite = Suite(__doc__, lambda parser: parser.add_argument('--rounds', type=int, default=sized(15, long=300), help='random streams'))
 
 
 class Both:

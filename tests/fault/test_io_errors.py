@@ -12,12 +12,12 @@ sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
 
 from cluster import Cluster
 from disk import SYNC_LOG, SYNC_OTHER, WRITE_LOG, WRITE_OTHER, Disk
-from harness import Suite, check, check_equal, wait_for
+from harness import Suite, check, check_equal, sized, wait_for
 from resp import ReplyError, value
 
 
 def options(parser):
-    parser.add_argument('--calls', type=int, default=8, help='fail at call 1, 2, … up to this')
+    parser.add_argument('--calls', type=int, default=sized(6, long=40), help='fail at call 1, 2, … up to this')
 
 
 suite = Suite(__doc__, options)

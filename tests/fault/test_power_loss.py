@@ -10,13 +10,13 @@ sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
 
 from cluster import Cluster, scan_all
 from disk import Disk
-from harness import Suite, check, check_equal, wait_for
+from harness import Suite, check, check_equal, sized, wait_for
 from load import Writer, verify
 from resp import value
 
 
 def options(parser):
-    parser.add_argument('--rounds', type=int, default=6)
+    parser.add_argument('--rounds', type=int, default=sized(6, long=100))
 
 
 suite = Suite(__doc__, options)

@@ -35,7 +35,7 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 import harness
 import hostile
 from cluster import Cluster, Proxy, even_slots, free_ports, is_sanitized, binary, write_ini
-from harness import Failure, Suite, check, check_equal, wait_for
+from harness import Failure, Suite, check, check_equal, sized, wait_for
 from resp import Connection, Reader, encode
 
 MB = 1 << 20
@@ -51,7 +51,7 @@ OPERATOR, VICTIM, MALLORY, EVE = 'op-%x', 'vt-%x', 'mt-%x', 'ep-%x'
 
 
 def options(parser):
-    parser.add_argument('--seconds', type=float, default=8, help='how long to attack (default 8)')
+    parser.add_argument('--seconds', type=float, default=sized(8, long=1800), help='how long to attack (default %(default)s)')
     parser.add_argument('--long', type=float, default=0, help='how long to attack, in hours')
     parser.add_argument('--round', type=int, default=0, help='begin with this round of the seed')
     parser.add_argument('--roles', default='stranger,tenant,user,guest', help='who attacks')

@@ -13,13 +13,13 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 import harness
 from cluster import Cluster, is_sanitized
-from harness import Suite, check, check_equal, wait_for
+from harness import Suite, check, check_equal, sized, wait_for
 from resp import Closed, Connection, ReplyError, encode, show, value
 
 
 def options(parser):
-    parser.add_argument('--connections', type=int, default=10000, help='idle connections')
-    parser.add_argument('--garbage', type=int, default=300, help='connections that send random bytes')
+    parser.add_argument('--connections', type=int, default=sized(4000, long=10000), help='idle connections')
+    parser.add_argument('--garbage', type=int, default=sized(300, long=10000), help='connections that send random bytes')
 
 
 suite = Suite(__doc__, options)

@@ -16,12 +16,12 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 import harness
 from cluster import Cluster, Oracle
-from harness import Skip, Suite, check, check_equal, wait_for
+from harness import Skip, Suite, check, check_equal, sized, wait_for
 from resp import Closed, Connection, value
 
 
 def options(parser):
-    parser.add_argument('--waiters', type=int, default=5000, help='connections that wait at once')
+    parser.add_argument('--waiters', type=int, default=sized(3000, long=10000), help='connections that wait at once')
 
 
 suite = Suite(__doc__, options)

@@ -30,7 +30,7 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 import harness
 from aio import AsyncConnection
 from cluster import Cluster
-from harness import Failure, Suite, check, wait_for
+from harness import Failure, Suite, check, sized, wait_for
 from middleman import Middleman
 from model import encode_all
 from resp import Closed, ReplyError, value
@@ -43,7 +43,7 @@ CALM = ('map', 'slow')  # nobody gets an error
 
 
 def options(parser):
-    parser.add_argument('--seconds', type=float, default=20, help='how long (default 20)')
+    parser.add_argument('--seconds', type=float, default=sized(15, long=1800), help='how long (default %(default)s)')
     parser.add_argument('--clients', type=int, default=18)
     parser.add_argument('--pause', type=float, default=5, help='ms between two pipelines of a client (default 5)')
 

@@ -9,11 +9,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from cluster import Cluster
-from harness import Suite, check
+from harness import Suite, check, sized
 
 
 def options(parser):
-    parser.add_argument('--limit', type=int, default=10000, help='so many records (default %(default)s; 0: all)')
+    parser.add_argument('--limit', type=int, default=sized(5000, long=0), help='so many records (default %(default)s; 0: all)')
 
 
 suite = Suite(__doc__, options)

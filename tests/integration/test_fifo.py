@@ -11,14 +11,14 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from aio import Crowd
 from cluster import Cluster
-from harness import Suite, check
+from harness import Suite, check, sized
 from model import OwnKeys
 from relay import DelayRelay
 
 
 def options(parser):
     parser.add_argument('--clients', type=int, default=200)
-    parser.add_argument('--pipelines', type=int, default=12, help='per client')
+    parser.add_argument('--pipelines', type=int, default=sized(12, long=300), help='per client')
 
 
 suite = Suite(__doc__, options)

@@ -9,13 +9,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from cluster import Cluster, go_cold, scan_all, slot_of
-from harness import Suite, check, check_equal, wait_for
+from harness import Suite, check, check_equal, sized, wait_for
 from load import Counter, Watcher, Writer, verify
 from resp import ReplyError
 
 
 def options(parser):
-    parser.add_argument('--rounds', type=int, default=6)
+    parser.add_argument('--rounds', type=int, default=sized(6, long=100))
     parser.add_argument('--clients', type=int, default=8)
 
 

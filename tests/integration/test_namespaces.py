@@ -10,12 +10,12 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 import harness
 from cluster import Cluster, metric, scan_all, slot_of
-from harness import Suite, check, check_equal, wait_for
+from harness import Suite, check, check_equal, sized, wait_for
 from resp import Connection, ReplyError, value
 
 
 def options(parser):
-    parser.add_argument('--keys', type=int, default=1000000, help='keys of the namespace that is flushed')
+    parser.add_argument('--keys', type=int, default=sized(300000, long=1000000), help='keys of the namespace that is flushed')
 
 
 suite = Suite(__doc__, options)

@@ -18,12 +18,12 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 import harness
 import rdb_payload
 from cluster import Cluster, Oracle, binary
-from harness import Failure, Suite, check, check_equal
+from harness import Failure, Suite, check, check_equal, sized
 from resp import Connection, show
 
 
 def options(parser):
-    parser.add_argument('--seconds', type=float, default=4, help='how long each kind of payload is tried (default 4)')
+    parser.add_argument('--seconds', type=float, default=sized(4, long=600), help='how long each kind of payload is tried (default %(default)s)')
 
 
 suite = Suite(__doc__, options)

@@ -11,13 +11,13 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from aio import BackgroundCrowd
 from cluster import Cluster, metric, slot_of, write_ini
-from harness import Suite, check, check_equal, wait_for
+from harness import Suite, check, check_equal, sized, wait_for
 from model import OwnKeys
 from resp import ReplyError
 
 
 def options(parser):
-    parser.add_argument('--rounds', type=int, default=8, help='reloads of each kind')
+    parser.add_argument('--rounds', type=int, default=sized(6, long=100), help='reloads of each kind')
 
 
 suite = Suite(__doc__, options)

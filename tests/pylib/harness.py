@@ -26,6 +26,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BIG = float(os.environ.get('SCREE_TEST_SLOW', '1'))  # programs under test take so much more memory, and time
 SLOW = BIG * slowness()  # limits of time are so much longer
+LONG = os.environ.get('SCREE_TEST_LONG') == '1'  # set by tests/run --long
+
+
+def sized(usual, long):
+    """How many rounds, seconds or keys a test takes: `usual`, or `long` in a run of hours (tests/run --long)."""
+    return long if LONG else usual
 
 
 def programs_are_sanitized():

@@ -26,6 +26,7 @@
 #include "shared/resp.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/store_mem.h"
+#include "tests/sized.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -519,7 +520,7 @@ int main(int argc, char **argv)
                (unsigned long long)taken, (unsigned long long)nulls, (unsigned long long)lost);
         return 0;
     }
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    for (uint64_t seed = 1; seed <= sized(SEEDS); seed++) {
         fprintf(stderr, "\rseed %llu ", (unsigned long long)seed);
         run_world(seed);
         run_give_back(seed);

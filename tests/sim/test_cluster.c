@@ -25,6 +25,7 @@
 #include "tests/sim/sim_break.h"
 #include "tests/sim/sim_client.h"
 #include "tests/sim/store_mem.h"
+#include "tests/sized.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -86,7 +87,7 @@ struct world {
 };
 
 static struct world world;
-static struct options options = {.seed = 1, .seeds = SEEDS, .steps = STEPS};
+static struct options options = {.seed = 1, .steps = STEPS};
 
 static void fail(const char *what)
 {
@@ -796,6 +797,7 @@ static void draw_seed_of_tables(void)
 int main(int argc, char **argv)
 {
     struct tally tally = {0};
+    options.seeds = sized(SEEDS);
     parse(argc, argv);
     command_init();
     draw_seed_of_tables();

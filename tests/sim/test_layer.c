@@ -6,6 +6,7 @@
 #include "shared/check.h"
 #include "shared/error.h"
 #include "tests/sim/store_mem.h"
+#include "tests/sized.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -121,12 +122,13 @@ static void play(int shape, size_t count)
 int main(void)
 {
     char error[256] = "";
+    int rounds = (int)sized(ROUNDS);
     env = store_env_new(&(struct store_env_options){0});
     store = store_open(env, &(struct store_options){.path = "layer"}, error, sizeof error);
     batch = store_batch_new();
     layer_init(&layer);
     CHECK(store);
-    for (int round = 0; round < ROUNDS;
+    for (int round = 0; round < rounds;
          round++) /* small layers behind big ones and the other way round */
         for (int shape = 0; shape < SHAPES; shape++)
             play(shape, sizes[any(sizeof sizes / sizeof *sizes)]);
@@ -135,6 +137,6 @@ int main(void)
     store_close(store);
     store_env_free(env);
     store_mem_reset();
-    (void)printf("%d layers\n", ROUNDS * SHAPES);
+    (void)printf("%d layers\n", rounds * SHAPES);
     return EXIT_SUCCESS;
 }

@@ -16,7 +16,9 @@
 #include "shared/net/worker.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/store_mem.h"
+#include "tests/sized.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -560,11 +562,11 @@ int main(int argc, char **argv)
         printf("1 passed, 0 failed\n");
         return 0;
     }
-    int settled = 0;
-    for (uint64_t seed = 1; seed <= SEEDS; seed++)
-        settled += run_seed(seed, STEPS);
-    CHECK(settled > SEEDS);
-    CHECK(walks_in_runs > (uint64_t)SEEDS * STEPS / 4);
-    printf("%d passed, 0 failed\n", SEEDS);
+    uint64_t settled = 0, seeds = sized(SEEDS);
+    for (uint64_t seed = 1; seed <= seeds; seed++)
+        settled += (uint64_t)run_seed(seed, STEPS);
+    CHECK(settled > seeds);
+    CHECK(walks_in_runs > seeds * STEPS / 4);
+    printf("%" PRIu64 " passed, 0 failed\n", seeds);
     return 0;
 }

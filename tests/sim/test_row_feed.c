@@ -13,6 +13,7 @@
 #include "shared/net/worker.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/store_mem.h"
+#include "tests/sized.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,8 +221,8 @@ int main(int argc, char **argv)
         printf("1 passed, 0 failed\n");
         return 0;
     }
-    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+    for (uint64_t seed = 1; seed <= sized(SEEDS); seed++)
         run_seed(seed);
-    printf("%d passed, 0 failed\n", SEEDS);
+    printf("%u passed, 0 failed\n", sized(SEEDS));
     return 0;
 }

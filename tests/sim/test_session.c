@@ -21,6 +21,7 @@
 #include "shared/resp.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/store_mem.h"
+#include "tests/sized.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -375,7 +376,7 @@ int main(int argc, char **argv)
         run_world(strtoull(argv[1], NULL, 0));
         return 0;
     }
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    for (uint64_t seed = 1; seed <= sized(SEEDS); seed++) {
         fprintf(stderr, "\rseed %llu ", (unsigned long long)seed);
         run_world(seed);
     }

@@ -11,6 +11,7 @@
 #include "shared/net/stream.h"
 #include "shared/net/worker.h"
 #include "tests/sim/sim.h"
+#include "tests/sized.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -524,7 +525,7 @@ int main(int argc, char **argv)
     test_loop_parts();
     for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
         uint64_t before = 0;
-        uint64_t to = argc > 1 ? from + 1 : kinds[k].seeds;
+        uint64_t to = argc > 1 ? from + 1 : sized((unsigned)kinds[k].seeds);
         for (uint64_t seed = from; seed < to; seed++) {
             if (argc > 1 || seed % 100 == 0)
                 printf("%s seed %llu\n", kinds[k].name, (unsigned long long)seed);

@@ -8,6 +8,7 @@
 #include "shared/check.h"
 #include "shared/error.h"
 #include "tests/sim/store_mem.h"
+#include "tests/sized.h"
 
 #include <stdio.h>
 
@@ -189,8 +190,8 @@ static void run_seed(uint64_t seed)
 
 int main(void)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+    for (uint64_t seed = 1; seed <= sized(SEEDS); seed++)
         run_seed(seed);
-    printf("%d passed, 0 failed\n", SEEDS);
+    printf("%u passed, 0 failed\n", sized(SEEDS));
     return 0;
 }

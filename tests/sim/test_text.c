@@ -14,6 +14,7 @@
 #include "shared/log.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/store_mem.h"
+#include "tests/sized.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -260,7 +261,7 @@ int main(int argc, char **argv)
     }
     rows_are_as_drawn();
     forms_change_where_drawn();
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    for (uint64_t seed = 1; seed <= sized(SEEDS); seed++) {
         fprintf(stderr, "\rseed %llu ", (unsigned long long)seed);
         run_seed(seed);
     }

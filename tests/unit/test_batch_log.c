@@ -5,6 +5,7 @@
 #include "backend/wal/batch_log.h"
 #include "shared/error.h"
 #include "shared/log.h"
+#include "tests/sized.h"
 #include "tests/unit/lossy_disk.h"
 
 #include <inttypes.h>
@@ -1021,7 +1022,7 @@ static void say_seed(int signal)
 
 static void test_nothing_durable_is_lost_at_random(void)
 {
-    unsigned failures = 0, losses = 0, from = 1, to = SEEDS;
+    unsigned failures = 0, losses = 0, from = 1, to = sized(SEEDS);
     const char *range = getenv("BATCH_LOG_SEEDS");
     CHECK(!range || sscanf(range, "%u-%u", &from, &to) == 2);
     log_set_level(LOG_ERROR);
@@ -1046,7 +1047,7 @@ static void test_nothing_durable_is_lost_at_random(void)
     }
     log_set_level(LOG_ERROR);
     CHECK(signal(SIGABRT, SIG_DFL) != SIG_ERR);
-    CHECK(range || (failures > SEEDS && losses > SEEDS / 4)); /* it was put to the test */
+    CHECK(range || (failures > to && losses > to / 4)); /* it was put to the test */
 }
 
 int main(void)
