@@ -355,13 +355,12 @@ static void test_long_and_binary_arguments_are_cut_in_errors(void)
     CHECK(replied_is("-ERR unknown command 'a', with args beginning with: 'c  d' \r\n"));
 }
 
-/* The page stands in docs/ beside this file's tree; `scree-proxy --print-commands` writes it anew. */
+/* `tests/lint/pages.py commands --fix` writes the page anew. */
 static void test_the_docs_page_is_what_the_table_prints(void)
 {
-    char path[1024];
-    const char *tests = strstr(__FILE__, "tests/unit/");
-    CHECK(tests);
-    (void)snprintf(path, sizeof(path), "%.*sdocs/commands.md", (int)(tests - __FILE__), __FILE__);
+    char path[4096];
+    const char *root = getenv("SCREE_ROOT"); /* set by tests/run */
+    (void)snprintf(path, sizeof path, "%s/docs/commands.md", root ? root : ".");
     FILE *file = fopen(path, "r");
     CHECK(file);
     char *printed = NULL;
