@@ -16,6 +16,7 @@ Ports are below the kernel's ephemeral range: a proxy that reconnects to a dead 
 connected to itself, and then the backend cannot come back.
 """
 
+import fcntl
 import os
 import random
 import re
@@ -59,14 +60,26 @@ def port_is_free(port):
 
 _port_rng = random.Random(os.getpid() ^ time.time_ns())
 _ports_given = set()
+# Byte N of this file is locked by the test that has been given port N, until it ends: another test must not take the
+# port of a program that is being restarted.
+_port_locks = os.open(os.path.join(tempfile.gettempdir(), 'scree-test-ports-%d' % os.getuid()),
+                      os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def lock_ports(base, count):
+    try:
+        fcntl.lockf(_port_locks, fcntl.LOCK_EX | fcntl.LOCK_NB, count, base)
+    except OSError:
+        return False
+    return True
 
 
 def free_ports(count=1):
-    """`count` consecutive ports the kernel lets us bind, below the ephemeral range; returns the first."""
+    """`count` ports in a row that are free and not given to another test, below the ephemeral range: the first."""
     for _ in range(2000):
         base = _port_rng.randrange(10000, min(ephemeral_floor(), 32768) - count)
         ports = range(base, base + count)
-        if not _ports_given.intersection(ports) and all(port_is_free(port) for port in ports):
+        if not _ports_given.intersection(ports) and lock_ports(base, count) and all(map(port_is_free, ports)):
             _ports_given.update(ports)
             return base
     raise Failure('no %d free ports in a row' % count)
