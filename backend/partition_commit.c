@@ -2,6 +2,7 @@
 
 #include "backend/partition/blocking.h"
 #include "backend/partition/measures.h"
+#include "backend/partition/message.h"
 #include "backend/partition/partition.h"
 #include "backend/partition/session.h"
 #include "backend/partition/settings.h"
@@ -86,7 +87,7 @@ static void commit_failed(struct partition *partition, uint64_t ticket)
     release_all(partition, !(ticket & 1), err);
     cut_walks(partition);
     tracking_forget_all(partition);
-    messages_deliver(&partition->watchers.messages, 0);
+    messages_deliver(partition->watchers.messages, 0);
     blocking_renew(partition->watchers.blocking);
 }
 

@@ -4,7 +4,9 @@
 #include "backend/keyspace/cursor.h"
 #include "backend/keyspace/edge.h"
 #include "backend/keyspace/rank_cache.h"
+#include "backend/partition/account.h"
 #include "backend/partition/blocking.h"
+#include "backend/partition/message.h"
 #include "backend/partition/partition.h"
 #include "backend/partition/process.h"
 #include "backend/partition/session.h"
@@ -178,6 +180,7 @@ static bool build(struct partition *partition, const struct backend_config *conf
     partition->watchers.watches = watch_set_new();
     partition->watchers.blocking = blocking_new(partition);
     space_on_swap(partition->spaces, on_swap, partition);
+    partition->watchers.messages = messages_new();
     partition->watchers.pubsub = pubsub_new();
     partition->watchers.tracking = tracking_new();
     partition->caches.cursors = cursor_cache_new();
@@ -211,6 +214,7 @@ struct partition *partition_new(struct process *process, uint32_t index, struct 
     partition->saves.last_s = clock_wall_us() / 1000000;
     arena_init(&partition->running.arena);
     out_init(&partition->running.discarded);
+    partition->metrics.accounts = accounts_new();
     partition->metrics.latency = latency_new();
     acl_log_init(&partition->metrics.acl_log);
     list_init(&partition->clients.all);
@@ -255,8 +259,8 @@ void partition_free(struct partition *partition)
     acl_log_clear(&partition->metrics.acl_log);
     pubsub_free(partition->watchers.pubsub);
     tracking_free(partition->watchers.tracking);
-    messages_free(&partition->watchers.messages);
-    accounts_fini(&partition->metrics.accounts);
+    messages_free(partition->watchers.messages);
+    accounts_free(partition->metrics.accounts);
     latency_free(partition->metrics.latency);
     if (partition->spaces)
         space_set_free(partition->spaces);

@@ -4,6 +4,7 @@
 #include "backend/format/rdb.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/handlers.h"
+#include "backend/partition/message.h"
 #include "backend/partition/notify.h"
 #include "backend/partition/partition.h"
 #include "backend/partition/settings.h"
@@ -108,7 +109,7 @@ void cmd_restore(struct call *call)
     if (__builtin_add_overflow(options.ttl, base, &expire_ms))
         expire_ms = INT64_MAX;
     bool replaced = entry.exists;
-    uint32_t messages = call->partition->watchers.messages.count;
+    uint32_t messages = call->partition->watchers.messages->count;
     reader.limit =
         call->partition->settings->config.reply_limit_bytes; /* as a reply, it is in memory */
     if (!rdb_load(call, &entry, &reader, (uint64_t)expire_ms)) {
@@ -121,7 +122,7 @@ void cmd_restore(struct call *call)
     bool is_over = expire_ms && (uint64_t)expire_ms <= call->now_ms;
     if (is_over) {
         entry_delete(call, &entry);
-        messages_cut(&call->partition->watchers.messages, messages); /* it was never there */
+        messages_cut(call->partition->watchers.messages, messages); /* it was never there */
     } else if (replaced) {
         notify(call, NOTIFY_NEW, "new", call->argv[1]);
     }

@@ -5,6 +5,7 @@
  * confirmations are part of the command's reply, but CLIENT REPLY OFF does not silence them.
  */
 #include "backend/partition/handlers.h"
+#include "backend/partition/message.h"
 #include "backend/partition/partition.h"
 #include "backend/partition/session.h"
 #include "shared/command_reply.h"
@@ -26,7 +27,7 @@ static void confirm(struct call *call, const char *word, enum channel_kind kind,
     subscriber_confirm(&call->session->subscriber, &reply, word, kind, channel);
     if (is_silent) {
         struct block *frames = message_of(&out);
-        message_send(&call->partition->watchers.messages, call->session, frames, MESSAGE_BEFORE);
+        message_send(call->partition->watchers.messages, call->session, frames, MESSAGE_BEFORE);
         block_unref(frames);
     }
 }

@@ -117,8 +117,8 @@ void account(const struct call *call)
     uint64_t now_us = clock_mono_us();
     uint64_t usec = now_us - partition->running.started_us;
     partition->running.started_us = now_us;
-    if (partition->metrics.accounts.is_held)
-        (void)keep(&partition->metrics.accounts, call, usec);
+    if (partition->metrics.accounts->is_held)
+        (void)keep(partition->metrics.accounts, call, usec);
     else
         count(call, usec);
 }
@@ -130,7 +130,7 @@ static void count_refused(const struct call *call)
 
 void account_refused(const struct call *call)
 {
-    struct accounts *accounts = &call->partition->metrics.accounts;
+    struct accounts *accounts = call->partition->metrics.accounts;
     if (accounts->is_held)
         keep(accounts, call, 0)->is_refused = true;
     else
@@ -139,15 +139,15 @@ void account_refused(const struct call *call)
 
 void accounts_hold(const struct call *call)
 {
-    call->partition->metrics.accounts.is_held = true;
-    call->partition->metrics.accounts.call = call;
+    call->partition->metrics.accounts->is_held = true;
+    call->partition->metrics.accounts->call = call;
     stats_hold_errors(call->partition->stats);
 }
 
 bool accounts_are_full(const struct partition *partition)
 {
-    return partition->metrics.accounts.count >= HELD_MAX ||
-           partition->metrics.accounts.copied >= COPIED_BYTES_MAX ||
+    return partition->metrics.accounts->count >= HELD_MAX ||
+           partition->metrics.accounts->copied >= COPIED_BYTES_MAX ||
            partition->stats->held_count >= HELD_MAX;
 }
 
@@ -166,7 +166,7 @@ static void count_ran(struct call *call, const struct ran *ran)
 
 static void end(struct partition *partition, bool is_good)
 {
-    struct accounts *accounts = &partition->metrics.accounts;
+    struct accounts *accounts = partition->metrics.accounts;
     struct call call = *accounts->call;
     for (uint32_t i = 0; i < accounts->count; i++) {
         if (is_good)
@@ -190,8 +190,16 @@ void accounts_drop(struct partition *partition)
     end(partition, false);
 }
 
-void accounts_fini(struct accounts *accounts)
+struct accounts *accounts_new(void)
 {
-    free(accounts->items);
-    *accounts = (struct accounts){0};
+    struct accounts *accounts = calloc(1, sizeof *accounts);
+    CHECK(accounts);
+    return accounts;
+}
+
+void accounts_free(struct accounts *accounts)
+{
+    if (accounts)
+        free(accounts->items);
+    free(accounts);
 }

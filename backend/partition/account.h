@@ -9,7 +9,7 @@
 
 #include "backend/partition/call.h"
 
-/* Commands that ran and may be taken back. Zero bytes are a valid empty state. */
+/* Commands that ran and may be taken back. */
 struct accounts {
     bool is_held;
     const struct call *call; /* the EXEC or script whose commands they are */
@@ -31,4 +31,5 @@ void accounts_hold(const struct call *call);
 bool accounts_are_full(const struct partition *partition);
 void accounts_settle(struct partition *partition);
 void accounts_drop(struct partition *partition);
-void accounts_fini(struct accounts *accounts);
+struct accounts *accounts_new(void);
+void accounts_free(struct accounts *accounts);

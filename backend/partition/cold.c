@@ -3,6 +3,7 @@
 #include "backend/format/encoding.h"
 #include "backend/partition/account.h"
 #include "backend/partition/blocking.h"
+#include "backend/partition/message.h"
 #include "backend/partition/partition.h"
 #include "backend/partition/session.h"
 #include "backend/partition/stats.h"
@@ -172,7 +173,7 @@ void cold_begin(struct call *call, struct cold_mark *mark)
 {
     struct partition *partition = call->partition;
     *mark = (struct cold_mark){.is_set = may_unwind(call),
-                               .messages = partition->watchers.messages.count};
+                               .messages = partition->watchers.messages->count};
     if (!mark->is_set)
         return;
     _Static_assert(COUNTED == sizeof mark->counts / sizeof mark->counts[0], "one for each");
@@ -195,7 +196,7 @@ void cold_before_nested(struct call *script, const struct command *command)
 void cold_settle(struct call *call)
 {
     struct partition *partition = call->partition;
-    if (!partition->metrics.accounts.is_held)
+    if (!partition->metrics.accounts->is_held)
         return;
     overlay_unwind_end(partition->overlay);
     overlay_attempt_end(partition->overlay, true);
@@ -213,7 +214,7 @@ static void take_back(struct call *call, const struct cold_mark *mark)
         space_attempt_end(partition->spaces, false);
         accounts_drop(partition);
     }
-    messages_drop(&partition->watchers.messages, mark->messages);
+    messages_drop(partition->watchers.messages, mark->messages);
     memcpy(partition->running.random_state, mark->random_state, sizeof mark->random_state);
     for (int i = 0; i < COUNTED; i++)
         metric_set(partition->metrics.process, counted[i], mark->counts[i]);

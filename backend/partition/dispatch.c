@@ -6,6 +6,7 @@
 #include "backend/partition/blocking.h"
 #include "backend/partition/cold.h"
 #include "backend/partition/handlers.h"
+#include "backend/partition/message.h"
 #include "backend/partition/monitor.h"
 #include "backend/partition/partition.h"
 #include "backend/partition/session.h"
@@ -289,10 +290,10 @@ static void run(struct call *call)
         is_shown && call->command->flags & CMD_SKIP_MONITOR; /* then its script's */
     if (is_shown_first)
         monitor_show(call);
-    uint32_t messages = partition->watchers.messages.count;
-    partition->watchers.messages.open++;
+    uint32_t messages = partition->watchers.messages->count;
+    partition->watchers.messages->open++;
     handlers[call->command->id](call);
-    partition->watchers.messages.open--;
+    partition->watchers.messages->open--;
     CHECK(!(call->is_waiting && call->failed));
     bool is_cold = overlay_is_cold(partition->overlay);
     if (!is_cold)
@@ -302,9 +303,9 @@ static void run(struct call *call)
         space_rollback(partition->spaces);
     }
     if (is_cold) {
-        messages_drop(&partition->watchers.messages, messages);
+        messages_drop(partition->watchers.messages, messages);
     } else if (call->failed) {
-        messages_cut(&partition->watchers.messages, messages);
+        messages_cut(partition->watchers.messages, messages);
         metric_add(partition->metrics.process, METRIC_BACKEND_ERRORS, 1);
     }
     if (!is_cold)
@@ -442,13 +443,13 @@ const char *dispatch_nested(struct call *script, const struct nested *nested)
     }
     if (call.command->flags & CMD_WRITE)
         *nested->wrote = true;
-    uint32_t messages = script->partition->watchers.messages.count;
+    uint32_t messages = script->partition->watchers.messages->count;
     call_limit_reply(&call);
     run(&call);
     out_limit(nested->out, 0);
     tracking_remember_script(script, call.command);
     if (!call.failed) /* a script that fails keeps what its commands did, and said */
-        messages_keep(&script->partition->watchers.messages, messages);
+        messages_keep(script->partition->watchers.messages, messages);
     script->partition->running.started_us = started_us; /* the script's time holds its commands' */
     return NULL;
 }

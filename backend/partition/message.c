@@ -14,11 +14,25 @@ static void drop_all(struct messages *messages)
         block_unref(messages->items[--messages->count].frames);
 }
 
-void messages_free(struct messages *messages)
+static void forget_items(struct messages *messages)
 {
     drop_all(messages);
     free(messages->items);
     *messages = (struct messages){0};
+}
+
+struct messages *messages_new(void)
+{
+    struct messages *messages = calloc(1, sizeof *messages);
+    CHECK(messages);
+    return messages;
+}
+
+void messages_free(struct messages *messages)
+{
+    if (messages)
+        forget_items(messages);
+    free(messages);
 }
 
 void message_send(struct messages *messages, struct session *to, struct block *frames,
@@ -100,7 +114,7 @@ void messages_deliver(struct messages *messages, uint64_t ticket)
     }
     drop_all(messages);
     if (messages->cap > KEPT_MAX)
-        messages_free(messages);
+        forget_items(messages);
 }
 
 /* ---- frames ---- */

@@ -38,6 +38,7 @@ struct messages {
     uint32_t open; /* commands that run, one inside the other: what they say is not complete yet */
 };
 
+struct messages *messages_new(void);
 void messages_free(struct messages *messages);
 /* Takes its own reference of the frames; NULL frames (no memory for them) are not sent. */
 void message_send(struct messages *messages, struct session *to, struct block *frames,

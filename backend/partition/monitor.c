@@ -1,6 +1,7 @@
 #include "backend/partition/monitor.h"
 
 #include "backend/partition/call.h"
+#include "backend/partition/message.h"
 #include "backend/partition/partition.h"
 #include "backend/partition/session.h"
 #include "shared/monitor_line.h"
@@ -48,7 +49,7 @@ void monitor_show(struct call *call)
             continue;
         if (!line)
             line = line_of(call);
-        message_send(&call->partition->watchers.messages, session, line,
+        message_send(call->partition->watchers.messages, session, line,
                      MESSAGE_AFTER | MESSAGE_KEPT);
     }
     block_unref(line);

@@ -1,6 +1,6 @@
 #include "backend/partition/parameter.h"
 
-#include "backend/partition/notify.h"
+#include "backend/partition/notify_class.h"
 #include "backend/partition/output_limit.h"
 #include "config/redis_units.h"
 #include "shared/check.h"

@@ -4,6 +4,7 @@
 #include "backend/partition/partition.h"
 
 #include "backend/keyspace/keyspace.h"
+#include "backend/partition/message.h"
 #include "backend/partition/process.h"
 #include "backend/partition/session.h"
 
@@ -127,10 +128,10 @@ void partition_call_end(struct partition *partition, struct call *call)
     if (call->failed) {
         overlay_rollback(partition->overlay);
         space_rollback(partition->spaces);
-        messages_cut(&partition->watchers.messages, 0);
+        messages_cut(partition->watchers.messages, 0);
     }
-    if (messages_ready(&partition->watchers.messages))
-        messages_deliver(&partition->watchers.messages, overlay_ticket(partition->overlay));
+    if (messages_ready(partition->watchers.messages))
+        messages_deliver(partition->watchers.messages, overlay_ticket(partition->overlay));
     keyspace_end(partition);
     out_clear(&partition->running.discarded);
     arena_reset(&partition->running.arena);

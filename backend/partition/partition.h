@@ -14,8 +14,6 @@
 
 #include "backend/keyspace/space.h"
 #include "backend/keyspace/watch.h"
-#include "backend/partition/account.h"
-#include "backend/partition/message.h"
 #include "backend/storage/commit.h"
 #include "backend/store/pace.h"
 #include "config/config.h"
@@ -27,11 +25,13 @@
 #include "shared/net/loop.h"
 #include "shared/net/stream.h"
 
+struct accounts;
 struct backup;
 struct blocking_set;
 struct call;
 struct script_set;
 struct cursor_cache;
+struct messages;
 struct edges;
 struct rank_cache;
 struct reader;
@@ -115,14 +115,14 @@ struct partition_watchers {
     struct blocking_set *blocking;
     struct pubsub *pubsub;
     struct tracking *tracking;
-    struct messages messages; /* of the command being run */
+    struct messages *messages; /* of the command being run */
 };
 
 struct partition_metrics {
     struct metrics *process;
     struct metric_cell *cell;      /* of the partition in process->measures */
     struct command_cells commands; /* likewise */
-    struct accounts accounts;
+    struct accounts *accounts;
     struct latency *latency;
     struct acl_log acl_log;
     uint64_t turn_us; /* monotonic: requests of this turn began to run; 0: none did */

@@ -72,7 +72,7 @@ static void send_to_topic(struct partition *partition, const struct topic *topic
         struct block **frame = &frames[session->resp > 2];
         if (!*frame)
             *frame = message_frame(session->resp, parts, count);
-        message_send(&partition->watchers.messages, session, *frame, MESSAGE_BEFORE);
+        message_send(partition->watchers.messages, session, *frame, MESSAGE_BEFORE);
     }
     block_unref(frames[0]);
     block_unref(frames[1]);

@@ -5,6 +5,7 @@
 #include "backend/partition/blocking.h"
 #include "backend/partition/cold.h"
 #include "backend/partition/dispatch.h"
+#include "backend/partition/message.h"
 #include "backend/partition/monitor.h"
 #include "backend/partition/partition.h"
 #include "backend/partition/process.h"
@@ -87,7 +88,7 @@ static void session_free(struct session *session)
     walk_free(session->walk);
     session_reset(session);
     tracking_leave(session);
-    messages_forget(&partition->watchers.messages, session);
+    messages_forget(partition->watchers.messages, session);
     list_remove(&session->overdue);
     for (int i = 0; i < 2; i++) {
         list_remove(&session->waiting[i]);
@@ -392,14 +393,14 @@ static void reply_place_behind(struct session *session, struct out *out, size_t 
     out_init(&reply);
     out_init(&both);
     out_cut(out, begun, &reply);
-    messages_take_before(&session->partition->watchers.messages, session, &both);
+    messages_take_before(session->partition->watchers.messages, session, &both);
     out_move(&both, &reply);
     reply_move(session, &both, observed);
 }
 
 void session_reply_end(struct session *session, struct out *out, size_t begun, uint64_t observed)
 {
-    struct messages *messages = &session->partition->watchers.messages;
+    struct messages *messages = session->partition->watchers.messages;
     bool has_messages = messages_ready(messages);
     uint64_t ticket = has_messages ? wait_ticket(session, observed) : 0;
     session->reply_bytes = out->bytes - begun;
@@ -475,8 +476,8 @@ void session_reply_later(struct session *session)
     struct partition *partition = session->partition;
     if (session->reply_mode == REPLY_MODE_SKIP)
         session->reply_mode = REPLY_MODE_SKIP_NEXT;
-    if (messages_ready(&partition->watchers.messages))
-        messages_deliver(&partition->watchers.messages,
+    if (messages_ready(partition->watchers.messages))
+        messages_deliver(partition->watchers.messages,
                          wait_ticket(session, overlay_observed(partition->overlay)));
 }
 

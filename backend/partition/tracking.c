@@ -190,8 +190,7 @@ static void tell_broken(struct news *news, struct session *session)
     reply_bulk_text(&reply, "tracking-redir-broken");
     reply_int(&reply, (int64_t)session->tracker.redirect_id);
     struct block *frames = message_of(&out);
-    message_send(&news->partition->watchers.messages, session, frames,
-                 MESSAGE_KEPT | MESSAGE_AFTER);
+    message_send(news->partition->watchers.messages, session, frames, MESSAGE_KEPT | MESSAGE_AFTER);
     block_unref(frames);
 }
 
@@ -211,14 +210,14 @@ static void tell(struct news *news, struct session *session)
         return; /* no way to tell */
     if (!news->keys) {
         struct block *frames = news_format(news, to->resp, session->resp);
-        message_send(&news->partition->watchers.messages, to, frames, place);
+        message_send(news->partition->watchers.messages, to, frames, place);
         block_unref(frames);
         return;
     }
     struct block **frames = &news->frames[to->resp > 2];
     if (!*frames)
         *frames = news_format(news, to->resp, to->resp);
-    message_send(&news->partition->watchers.messages, to, *frames, place);
+    message_send(news->partition->watchers.messages, to, *frames, place);
 }
 
 static void news_fini(struct news *news)
@@ -456,7 +455,7 @@ bool tracking_turn(struct partition *partition)
     while (table_next(tracking->namespaces, &cursor, &name, &tracked))
         if (table_count(((struct tracked *)tracked)->changed))
             tell_changes(partition, tracked);
-    messages_deliver(&partition->watchers.messages, overlay_ticket(partition->overlay));
+    messages_deliver(partition->watchers.messages, overlay_ticket(partition->overlay));
     return true;
 }
 

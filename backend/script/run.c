@@ -7,6 +7,7 @@
  *                     └─ a command needs a row from the disk: run_break, and the run is taken back (cold.h)
  */
 #include "backend/partition/cold.h"
+#include "backend/partition/message.h"
 #include "backend/partition/partition.h"
 #include "backend/partition/process.h"
 #include "backend/partition/session.h"
@@ -242,7 +243,7 @@ static void begin(struct script_run *run)
     run->started_us = clock_mono_us();
     run->slow_us = slow_ms < MS_MAX ? run->started_us + slow_ms * 1000 : UINT64_MAX;
     run->limit_us = limit_ms ? run->started_us + limit_ms * 1000 : UINT64_MAX;
-    run->messages = partition->watchers.messages.count;
+    run->messages = partition->watchers.messages->count;
     overlay_script_begin(partition->overlay);
     space_script_begin(partition->spaces);
     run->vm->scripts->set->running = run;
@@ -259,7 +260,7 @@ static void settle(struct script_run *run)
     space_script_end(partition->spaces, is_good);
     if (is_good)
         return;
-    messages_take_back(&partition->watchers.messages, run->messages);
+    messages_take_back(partition->watchers.messages, run->messages);
     log_event(LOG_WARN, "script_ended", "name=%s ms=%llu wrote=%s reason=\"%s\"", run->name,
               (unsigned long long)((clock_mono_us() - run->started_us) / 1000),
               run->wrote ? "yes" : "no", end_text(run));
