@@ -97,7 +97,7 @@ SCRIPT = """
 2 get a
 1 acl setuser bob resetkeys ~b*
 2 exec
-1 acl log
+1 acl log 100
 1 acl log 1
 1 acl log reset
 1 acl log
