@@ -35,6 +35,7 @@ LIMIT_S = 1800
 LONG_LIMIT_S = 6 * 3600
 BENCH_LIMIT_S = 3 * 3600
 FUZZ_S, LONG_FUZZ_S = 20, 600
+SCRIPTS_AT_ONCE = 2  # a script waits for its programs, and they for it: alone it leaves half of two cores idle
 # The scripts that run under a sanitizer without --long: they send what no client would, or kill and freeze programs.
 SANITIZED = ['test_attack', 'test_bad_input', 'test_big_replies', 'test_chaos', 'test_cold', 'test_fifo',
              'test_io_errors', 'test_kill9', 'test_payloads', 'test_reload', 'test_security', 'test_shutdown',
@@ -230,7 +231,7 @@ class Runner:
             others = self.scripts('integration', 'integration')
             if self.options.minutes is not None:
                 random.shuffle(others)
-            self.run_all(self.short_enough(self.scripts('integration', 'fault') + others), 1)
+            self.run_all(self.short_enough(self.scripts('integration', 'fault') + others), SCRIPTS_AT_ONCE)
 
     def short_enough(self, tests):
         """Under a sanitizer most scripts run only with --long, or by name; those left out are noted."""
@@ -241,7 +242,7 @@ class Runner:
 
     def run_differential(self):
         if self.build('differential', self.way, ['scree-proxy', 'scree-backend', 'scree-backend-keys']):
-            self.run_all(self.scripts('differential', 'differential'), 1)
+            self.run_all(self.scripts('differential', 'differential'), SCRIPTS_AT_ONCE)
 
     def run_bench(self):
         if self.build('bench', self.way, ['scree-proxy', 'scree-backend', 'bench_programs']):
