@@ -1,6 +1,7 @@
 #include "backend/partition_commit.h"
 
 #include "backend/partition/blocking.h"
+#include "backend/partition/connection.h"
 #include "backend/partition/measures.h"
 #include "backend/partition/message.h"
 #include "backend/partition/partition.h"
@@ -53,7 +54,7 @@ static void release_all(struct partition *partition, unsigned parity, int err)
     struct list *waiting = &partition->clients.waiting[parity];
     while (!list_empty(waiting)) {
         struct list *first = waiting->next - parity; /* waiting[0] of its session */
-        session_release(container_of(first, struct session, waiting), parity, err);
+        connection_release(container_of(first, struct session, waiting), parity, err);
     }
 }
 

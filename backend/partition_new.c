@@ -6,6 +6,7 @@
 #include "backend/keyspace/rank_cache.h"
 #include "backend/partition/account.h"
 #include "backend/partition/blocking.h"
+#include "backend/partition/connection.h"
 #include "backend/partition/message.h"
 #include "backend/partition/partition.h"
 #include "backend/partition/process.h"
@@ -130,7 +131,7 @@ void partition_accept(void *owner, struct stream *stream)
     }
     partition->stats->connections_total++;
     metric_add(partition->metrics.process, METRIC_BACKEND_CLIENTS_ACCEPTED, 1);
-    session_new(partition, stream, ++partition->clients.last_id);
+    connection_new(partition, stream, ++partition->clients.last_id);
 }
 
 /* upkeep_fn */

@@ -6,6 +6,7 @@
 #include "backend/partition/partition.h"
 #include "backend/partition/process.h"
 #include "backend/partition/session.h"
+#include "backend/partition/session_reply.h"
 #include "backend/partition/stats.h"
 #include "backend/partition/tune.h"
 #include "backend/script/script.h"

@@ -8,6 +8,7 @@
 #include "backend/partition/monitor.h"
 #include "backend/partition/partition.h"
 #include "backend/partition/session.h"
+#include "backend/partition/session_reply.h"
 #include "backend/partition/settings.h"
 #include "shared/check.h"
 #include "shared/command_reply.h"

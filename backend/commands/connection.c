@@ -1,6 +1,7 @@
 /*
  * connection.c - what a client says about its own connection: who it is, which protocol and database it uses.
  */
+#include "backend/partition/connection.h"
 #include "backend/partition/acl_gate.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/partition.h"
@@ -124,7 +125,7 @@ void cmd_quit(struct call *call)
 
 void cmd_reset(struct call *call)
 {
-    session_reset(call->session);
+    connection_reset(call->session);
     call->reply.resp = call->session->resp;
     reply_status(&call->reply, "RESET");
 }

@@ -18,6 +18,7 @@
 #include "backend/partition/dispatch.h"
 #include "backend/partition/partition.h"
 #include "backend/partition/session.h"
+#include "backend/partition/session_reply.h"
 #include "backend/partition/stats.h"
 #include "shared/check.h"
 #include "shared/clock.h"

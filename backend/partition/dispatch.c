@@ -10,6 +10,7 @@
 #include "backend/partition/monitor.h"
 #include "backend/partition/partition.h"
 #include "backend/partition/session.h"
+#include "backend/partition/session_reply.h"
 #include "backend/partition/settings.h"
 #include "backend/partition/stats.h"
 #include "backend/script/script.h"

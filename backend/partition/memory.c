@@ -2,6 +2,7 @@
 
 #include "backend/partition/partition.h"
 #include "backend/partition/session.h"
+#include "backend/partition/session_reply.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
 

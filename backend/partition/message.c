@@ -1,6 +1,7 @@
 #include "backend/partition/message.h"
 
 #include "backend/partition/session.h"
+#include "backend/partition/session_reply.h"
 #include "shared/check.h"
 #include "shared/number.h"
 

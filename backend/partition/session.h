@@ -1,13 +1,7 @@
 /*
- * session.h - one client connection: requests in, replies out, in order.
+ * session.h - what is known of one client: its connection, user, namespace, and what it has asked for.
  *
- *   on_data ─► resp_scan ─► dispatch ─► reply ─┬─ observed nothing uncommitted ──► stream_out
- *                                              └─ else: held[ticket's parity] ──on_commit──► stream_out
- *
- * Replies leave in the order of the requests, so a reply behind a held one is held too. Two tickets can be
- * open, the batch in flight and the one that collects, and the replies of the first are all older than those
- * of the second. When a batch fails, every reply held becomes one error. Messages (session_push) stand between
- * the replies; those that are held with a batch that fails are dropped.
+ *   connection.h     requests in; opens and closes it          session_reply.h   replies out, in order
  *
  *     OPEN ──QUIT, error, end of input──► is_closing ──nothing held──► stream_close, freed
  *       └──killed, limit exceeded, connection broken──► stream_abort, freed
@@ -52,7 +46,16 @@ enum reply_mode {
     REPLY_MODE_SKIP,      /* this one's */
 };
 
+/* What its connection does for it (connection.c); see session_abort and the functions behind it. */
+struct session_ops {
+    void (*abort)(struct session *session);
+    void (*end)(struct session *session);
+    void (*resume)(struct session *session);
+    void (*go_on)(struct session *session);
+};
+
 struct session {
+    const struct session_ops *ops;
     uint32_t magic;
     uint8_t resp; /* 2 or 3 */
     uint8_t db;
@@ -107,34 +110,30 @@ struct session {
     struct list monitor; /* in partition->clients.monitors */
 };
 
-/* Takes an accepted stream. */
-struct session *session_new(struct partition *partition, struct stream *stream, uint64_t id);
+/* For one that runs a command: it is aborted when the command has ended. */
+void session_abort_later(struct session *session);
 /* Closes at once, drops what was not sent. The session is gone, or marked when it is running. */
-void session_abort(struct session *session);
-/* Answers with an error; takes no more requests. */
-void session_refuse(struct session *session, const char *error);
+static inline void session_abort(struct session *session)
+{
+    session->ops->abort(session);
+}
 /* Reads no more and closes after the replies that are owed; the caller does not use it any more. */
-void session_end(struct session *session);
-/* The ticket of this parity is durable (OK): its replies leave. Otherwise every held reply becomes `err`. */
-void session_release(struct session *session, unsigned parity, int err);
+static inline void session_end(struct session *session)
+{
+    session->ops->end(session);
+}
+/* A throttled session reads on, unless its last reply is in progress. */
+static inline void session_resume(struct session *session)
+{
+    session->ops->resume(session);
+}
+/* Its wait is over, and what was to be replied was: runs what came behind. It may be gone afterwards. */
+static inline void session_go_on(struct session *session)
+{
+    session->ops->go_on(session);
+}
 /* Its next request waits for the end of CLIENT PAUSE, or does so no more; INFO counts it as blocked. */
 void session_pause(struct session *session, bool is_paused);
-/* A throttled session reads on, unless its last reply is in progress. */
-void session_resume(struct session *session);
-
-/* A reply begins: where to write it. `is_write`: the command will probably have effects. */
-struct out *session_reply_begin(struct session *session, bool is_write);
-/* It is complete. `begun` is out->bytes as it was then (nothing was written: no reply), `observed` the newest
- * ticket it observed, 0 = none. `out` may be another one than session_reply_begin gave, when it has the reply alone. */
-void session_reply_end(struct session *session, struct out *out, size_t begun, uint64_t observed);
-
-/* In place of session_reply_end: the reply comes when the command has run again. */
-void session_reply_later(struct session *session);
-/* Its wait is over, and what was to be replied was: runs what came behind. It may be gone afterwards. */
-void session_go_on(struct session *session);
-/* A message (message.h): whole frames that leave when the ticket is durable (0: at once), behind everything owed,
- * and are dropped when its batch fails. */
-void session_push(struct session *session, struct block *frames, uint64_t ticket);
 /* In RESP2 with a subscription: few commands are allowed. */
 bool session_is_subscriber(const struct session *session);
 
@@ -165,11 +164,7 @@ bool session_is_protected(const struct session *session);
 void session_log_in(struct session *session, struct bytes name);
 /* Sets one of the texts name, lib_name, lib_version; empty: none. */
 void session_set_text(char **text, struct bytes value);
-/* RESET and a new session: everything a client can change is as at the beginning. */
-void session_reset(struct session *session);
 /* Bytes the partition keeps for it: queued commands, watched keys, subscriptions. */
 size_t session_state_bytes(const struct session *session);
 /* May it keep so many more (client-state-limit)? */
 bool session_has_room(const struct session *session, size_t bytes);
-/* Bytes of replies not sent yet, held ones included. */
-size_t session_owed_bytes(const struct session *session);

@@ -1,0 +1,380 @@
+#include "backend/partition/connection.h"
+
+#include "backend/partition/blocking.h"
+#include "backend/partition/cold.h"
+#include "backend/partition/dispatch.h"
+#include "backend/partition/message.h"
+#include "backend/partition/monitor.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/process.h"
+#include "backend/partition/session_reply.h"
+#include "backend/partition/stats.h"
+#include "backend/partition/walk.h"
+#include "shared/clock.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+enum { ARGV_KEEP = 1024, ARGS_MAX_UNAUTHENTICATED = 10, INLINE_BYTES_MAX = 64 * 1024 };
+
+static receive_fn on_data;
+static void on_end(void *owner, int err);
+static void on_drain(void *owner);
+static void on_fetched(struct reader_wait *wait);
+static const struct stream_events events = {
+    .on_data = on_data, .on_end = on_end, .on_drain = on_drain};
+static void connection_abort(struct session *session);
+static void connection_end(struct session *session);
+static void connection_resume(struct session *session);
+static void connection_go_on(struct session *session);
+static const struct session_ops ops = {.abort = connection_abort,
+                                       .end = connection_end,
+                                       .resume = connection_resume,
+                                       .go_on = connection_go_on};
+
+/* ---- life ---- */
+
+struct session *connection_new(struct partition *partition, struct stream *stream, uint64_t id)
+{
+    struct session *session = calloc(1, sizeof *session);
+    CHECK(session);
+    session->ops = &ops;
+    session->magic = SESSION_MAGIC;
+    session->partition = partition;
+    session->stream = stream;
+    session->id = id;
+    session->created_ms = loop_mono_ms(partition->loop);
+    for (int i = 0; i < 2; i++) {
+        list_init(&session->waiting[i]);
+        out_init(&session->held[i]);
+    }
+    resp_scan_init(&session->scan);
+    session->is_stranger = !stream_is_local(stream) &&
+                           !(partition->settings->config.tls_auth_clients == TLS_CLIENTS_VERIFIED &&
+                             stream_is_verified(stream));
+    transaction_init(&session->transaction);
+    watcher_init(&session->watcher);
+    subscriber_init(&session->subscriber);
+    tracker_init(&session->tracker);
+    reader_wait_init(&session->cold, on_fetched);
+    list_init(&session->monitor);
+    list_init(&session->overdue);
+    connection_reset(session);
+    list_push(&partition->clients.all, &session->link);
+    partition->clients.count++;
+    metric_add(partition->metrics.process, METRIC_BACKEND_CLIENTS, 1);
+    stream_set_owner(stream, &events, session);
+    return session;
+}
+
+static void stop_waiting(struct session *session)
+{
+    if (session->waiter)
+        blocking_cancel(session->waiter);
+}
+
+/* Everything but the stream. */
+static void connection_free(struct session *session)
+{
+    struct partition *partition = session->partition;
+    stop_waiting(session);
+    session_pause(session, false);
+    if (session->cold.pending)
+        metric_sub(partition->metrics.process, METRIC_BACKEND_COLD_WAITING, 1);
+    reader_wait_cancel(&session->cold);
+    walk_free(session->walk);
+    connection_reset(session);
+    tracking_leave(session);
+    messages_forget(partition->watchers.messages, session);
+    list_remove(&session->overdue);
+    for (int i = 0; i < 2; i++) {
+        list_remove(&session->waiting[i]);
+        out_clear(&session->held[i]);
+    }
+    resp_scan_fini(&session->scan);
+    list_remove(&session->link);
+    partition->clients.count--;
+    metric_sub(partition->metrics.process, METRIC_BACKEND_CLIENTS, 1);
+    process_client_left(partition->process);
+    session->magic = 0;
+    guest_fini(&session->guest);
+    session_set_slots(session, NULL);
+    free(session);
+}
+
+static void connection_abort(struct session *session)
+{
+    CHECK(session->magic == SESSION_MAGIC);
+    if (session->is_running) {
+        session_abort_later(session);
+        return;
+    }
+    stream_abort(session->stream);
+    connection_free(session);
+}
+
+/* Closes when everything owed has been handed to the stream. */
+static void close_if_done(struct session *session)
+{
+    if (!session->is_closing || session->is_running || session_holds(session, 0) ||
+        session_holds(session, 1))
+        return;
+    stream_close(session->stream);
+    connection_free(session);
+}
+
+static void connection_end(struct session *session)
+{
+    CHECK(session->magic == SESSION_MAGIC);
+    if (session->walk) { /* its reply would never be whole */
+        session_abort(session);
+        return;
+    }
+    session->is_closing = true;
+    stop_waiting(session);
+    stream_pause(session->stream);
+    close_if_done(session);
+}
+
+void connection_release(struct session *session, unsigned parity, int err)
+{
+    session_release(session, parity, err);
+    close_if_done(session);
+}
+
+static void on_end(void *owner, int err)
+{
+    struct session *session = owner;
+    if (err)
+        session_abort(session);
+    else
+        session_end(session);
+}
+
+static void on_drain(void *owner)
+{
+    struct session *session = owner;
+    if (!session->walk)
+        session_resume(session);
+    else if (session->walk->is_open)
+        walk_wake(session->walk);
+}
+
+void connection_reset(struct session *session)
+{
+    session_use(session, (struct bytes){"", 0}, 0, NULL);
+    session_set_slots(session, NULL);
+    session->resp = 2;
+    session->reply_mode = REPLY_MODE_ON;
+    session->is_authenticated = !settings_needs_password(session->partition->settings);
+    session->is_internal = false;
+    session->is_readonly = session->no_evict = session->no_touch = false;
+    session_set_text(&session->name, (struct bytes){"", 0});
+    session_set_text(&session->lib_name, (struct bytes){"", 0});
+    session_set_text(&session->lib_version, (struct bytes){"", 0});
+    session_set_text(&session->user_name, (struct bytes){"", 0});
+    session->user = NULL;
+    transaction_end(&session->transaction);
+    watch_clear(session->partition->watchers.watches, &session->watcher);
+    subscriber_clear(&session->subscriber);
+    tracking_off(session);
+    monitor_remove(session);
+}
+
+/* ---- requests ---- */
+
+static struct resp_limits limits_of(const struct session *session)
+{
+    const struct backend_config *config = &session->partition->settings->config;
+    bool known =
+        (session->is_authenticated || !settings_needs_password(session->partition->settings)) &&
+        !session_is_protected(session);
+    uint64_t bulk = config->proto_max_bulk_len_bytes;
+    return (struct resp_limits){
+        .bulk_bytes_max = bulk < UINT32_MAX ? (uint32_t)bulk : UINT32_MAX,
+        .args_max = known ? INT_MAX : ARGS_MAX_UNAUTHENTICATED,
+        .inline_bytes_max = INLINE_BYTES_MAX,
+        .unauthenticated = !known,
+    };
+}
+
+static struct bytes *argv_room(struct partition *partition, uint32_t argc)
+{
+    if (argc > partition->running.argv_cap) {
+        partition->running.argv_cap = argc < 16 ? 16 : argc;
+        partition->running.argv = realloc(
+            partition->running.argv, partition->running.argv_cap * sizeof *partition->running.argv);
+        CHECK(partition->running.argv);
+    }
+    return partition->running.argv;
+}
+
+static void argv_shrink(struct partition *partition)
+{
+    if (partition->running.argv_cap <= ARGV_KEEP)
+        return;
+    free(partition->running.argv);
+    partition->running.argv = NULL;
+    partition->running.argv_cap = 0;
+}
+
+/* Runs the scanned request. False: it must wait, the session is throttled. */
+static bool run_request(struct session *session, const char *frame)
+{
+    struct partition *partition = session->partition;
+    const struct resp_scan *scan = &session->scan;
+    const char *base = resp_scan_base(scan, frame);
+    struct bytes *argv = argv_room(partition, scan->argc);
+    for (uint32_t i = 0; i < scan->argc; i++)
+        argv[i] = (struct bytes){base + scan->args[i].at, scan->args[i].len};
+    bool done = dispatch(session, argv, scan->argc);
+    argv_shrink(partition);
+    session_check_owed(session);
+    return done;
+}
+
+/* Runs nothing more until session_resume: when a batch was committed, or the client has read its replies. */
+static void throttle(struct session *session)
+{
+    session->is_throttled = true;
+    session->partition->pause.has_waiting = true;
+    stream_pause(session->stream);
+}
+
+static void connection_resume(struct session *session)
+{
+    if (!session->is_throttled || session->is_closing || session->walk || session->cold.pending ||
+        session->partition->thread.is_stopping)
+        return;
+    session->is_throttled = false;
+    stream_resume(session->stream);
+}
+
+/* The request at the front waits for rows from the disk; so may those behind it, up to `len`. */
+static void suspend(struct session *session, const char *behind, size_t len)
+{
+    session->is_throttled = true;
+    stream_pause(session->stream);
+    metric_add(session->partition->metrics.process, METRIC_BACKEND_COLD_WAITING, 1);
+    cold_look_ahead(session, behind, len);
+}
+
+/* The request is presented again. */
+static void on_fetched(struct reader_wait *wait)
+{
+    struct session *session = container_of(wait, struct session, cold);
+    CHECK(session->magic == SESSION_MAGIC);
+    metric_sub(session->partition->metrics.process, METRIC_BACKEND_COLD_WAITING, 1);
+    if (wait->has_failed) /* the store says so itself */
+        session->cold_tries = UINT8_MAX;
+    wait->has_failed = false;
+    session_resume(session);
+}
+
+/* An unfinished request may not grow for ever, nor a queued transaction. */
+static void check_query(struct session *session, size_t unfinished)
+{
+    uint64_t limit = session->partition->settings->config.client_query_limit_bytes;
+    if (session->is_aborted || (unfinished <= limit && session->transaction.bytes <= limit))
+        return;
+    log_event(LOG_WARN, "client_cut", "peer=%s reason=\"client-query-limit\"",
+              stream_peer(session->stream));
+    session_abort_later(session);
+}
+
+/* One frame at the front of data[0..len). Returns the bytes used; 0: no more for now. */
+static size_t run_frame(struct session *session, const char *data, size_t len, size_t *need)
+{
+    struct resp_limits limits = limits_of(session);
+    switch (resp_scan(&session->scan, &limits, data, len)) {
+    case RESP_MORE:
+        *need = session->scan.need;
+        check_query(session, *need > len ? *need : len);
+        return 0;
+    case RESP_BAD:
+        session_refuse(session, session->scan.error);
+        return 0;
+    case RESP_FRAME:
+        break;
+    }
+    size_t size = session->scan.size;
+    if (session->scan.argc > 0 && !run_request(session, data)) {
+        resp_scan_reset(&session->scan);
+        if (session->cold.pending)
+            suspend(session, data + size, len - size);
+        else
+            throttle(session);
+        return 0;
+    }
+    session->cold_tries = session->cold.ranges = 0;
+    session->cold.has_range = false;
+    check_query(session, 0);
+    return size;
+}
+
+static void connection_go_on(struct session *session)
+{
+    CHECK(session->magic == SESSION_MAGIC);
+    CHECK(!session->waiter);
+    if (session->is_running || session->is_closing)
+        return;
+    session->is_running = true;
+    session_check_owed(session);
+    session->is_running = false;
+    if (session->is_aborted) {
+        session_abort(session);
+    } else if (!session->partition->thread.is_stopping) {
+        stream_pause(session->stream); /* what was kept is presented when it is resumed */
+        stream_resume(session->stream);
+    }
+}
+
+/* Bytes that come behind a request that waits stay where they are. */
+static size_t keep_unread(struct session *session, size_t len)
+{
+    session->is_running = true;
+    check_query(session, len);
+    session->is_running = false;
+    if (!session->is_aborted)
+        return 0;
+    session_abort(session);
+    return len;
+}
+
+static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+{
+    (void)block;
+    struct session *session = owner;
+    CHECK(session->magic == SESSION_MAGIC);
+    struct partition *partition = session->partition;
+    if (session->waiter)
+        return keep_unread(session, len);
+    partition_refresh(partition);
+    partition->running.started_us = clock_mono_us();
+    if (!partition->metrics.turn_us)
+        partition->metrics.turn_us = partition->running.started_us;
+    session->is_running = true;
+    size_t used = 0;
+    while (used < len && !session->is_closing && !session->waiter && !session->walk) {
+        if (partition_is_full(partition) || session_owed_bytes(session) > STREAM_HIGH_WATER) {
+            throttle(session);
+            break;
+        }
+        size_t size = run_frame(session, data + used, len - used, need);
+        if (size == 0)
+            break;
+        used += size;
+    }
+    session->is_running = false;
+    if (session->walk && !session->is_throttled)
+        throttle(session);
+    partition->stats->input_bytes += used;
+    partition->stats->reads_total++;
+    if (!session->is_closing)
+        return used;
+    if (session->is_aborted)
+        session_abort(session);
+    else
+        session_end(session);
+    return len;
+}

@@ -1,0 +1,256 @@
+#include "backend/partition/session_reply.h"
+
+#include "backend/partition/message.h"
+#include "backend/partition/partition.h"
+#include "backend/partition/settings.h"
+#include "backend/partition/stats.h"
+#include "backend/partition/walk.h"
+#include "shared/log.h"
+
+static unsigned ticket_parity(const struct session *session)
+{
+    return overlay_ticket(session->partition->overlay) & 1;
+}
+
+struct out *session_reply_begin(struct session *session, bool is_write)
+{
+    struct partition *partition = session->partition;
+    if (session->reply_mode == REPLY_MODE_SKIP_NEXT)
+        session->reply_mode = REPLY_MODE_SKIP;
+    session->drops_reply = session->reply_mode != REPLY_MODE_ON;
+    if (session->drops_reply)
+        return &partition->running.discarded;
+    unsigned parity = ticket_parity(session);
+    if (!session_holds(session, parity) && !is_write && commit_is_idle(partition->commit))
+        return stream_out(session->stream);
+    return &session->held[parity];
+}
+
+/* The ticket that something waits for when it observed this one (0: none) and stands behind all that is held;
+ * 0: none. */
+static uint64_t wait_ticket(const struct session *session, uint64_t observed)
+{
+    uint64_t current = overlay_ticket(session->partition->overlay);
+    if (session_holds(session, current & 1) || observed == current)
+        return current;
+    return session_holds(session, !(current & 1)) || observed ? current - 1 : 0;
+}
+
+static struct out *hold(struct session *session, uint64_t ticket)
+{
+    unsigned parity = ticket & 1;
+    if (!session_holds(session, parity))
+        list_push(&session->partition->clients.waiting[parity], &session->waiting[parity]);
+    return &session->held[parity];
+}
+
+/* The walk whose reply has begun; NULL: there is none. */
+static struct walk *walk_in_reply(const struct session *session)
+{
+    return session->walk && !session->walk->is_counting ? session->walk : NULL;
+}
+
+static void walk_open(struct walk *walk)
+{
+    walk->is_open = true;
+    walk_wake(walk);
+}
+
+/* The first part of a walk is where it will leave from: `held`, or NULL when it was handed to the stream. */
+static void walk_begin(struct session *session, const struct out *held)
+{
+    struct walk *walk = session->walk;
+    walk->parity = held == &session->held[1];
+    walk->held_bytes = held ? held->bytes : 0;
+    if (!held)
+        walk_open(walk);
+}
+
+/* Puts a reply where it must wait, behind all replies before it. */
+static void reply_move(struct session *session, struct out *out, uint64_t observed)
+{
+    struct out *direct = stream_out(session->stream);
+    uint64_t ticket = out == direct ? 0 : wait_ticket(session, observed);
+    struct out *held = ticket ? hold(session, ticket) : NULL;
+    if (held) {
+        if (out != held)
+            out_move(held, out);
+        session->held_count[ticket & 1]++;
+    } else {
+        if (out != direct)
+            out_move(direct, out);
+        stream_send(session->stream);
+    }
+    if (walk_in_reply(session))
+        walk_begin(session, held);
+}
+
+/* A reply that was begun where it would leave at once waits all the same when its command made or saw an effect:
+ * whatever its row says, a script writes. */
+static void reply_place(struct session *session, struct out *out, size_t begun, uint64_t observed)
+{
+    if (out != stream_out(session->stream) || !wait_ticket(session, observed)) {
+        reply_move(session, out, observed);
+        return;
+    }
+    struct out reply;
+    out_init(&reply);
+    out_cut(out, begun, &reply);
+    reply_move(session, &reply, observed);
+}
+
+/* The same when its command sent the session itself messages: they go first. */
+static void reply_place_behind(struct session *session, struct out *out, size_t begun,
+                               uint64_t observed)
+{
+    struct out reply;
+    struct out both;
+    out_init(&reply);
+    out_init(&both);
+    out_cut(out, begun, &reply);
+    messages_take_before(session->partition->watchers.messages, session, &both);
+    out_move(&both, &reply);
+    reply_move(session, &both, observed);
+}
+
+void session_reply_end(struct session *session, struct out *out, size_t begun, uint64_t observed)
+{
+    struct messages *messages = session->partition->watchers.messages;
+    bool has_messages = messages_ready(messages);
+    uint64_t ticket = has_messages ? wait_ticket(session, observed) : 0;
+    session->reply_bytes = out->bytes - begun;
+    session->partition->stats->output_bytes += session->reply_bytes;
+    session->partition->stats->replies_total++;
+    if (session->drops_reply && session->reply_mode != REPLY_MODE_ON)
+        out_clear(out);
+    else if (out->bytes == begun)
+        ; /* no reply */
+    else if (has_messages)
+        reply_place_behind(session, out, begun, observed);
+    else
+        reply_place(session, out, begun, observed);
+    if (session->reply_mode == REPLY_MODE_SKIP)
+        session->reply_mode = REPLY_MODE_ON;
+    if (has_messages)
+        messages_deliver(messages, ticket);
+}
+
+/* ---- messages ---- */
+
+/* The class of client-output-buffer-limit it is in. */
+static enum output_class output_class_of(const struct session *session)
+{
+    return subscriber_count(&session->subscriber) ? OUTPUT_PUBSUB : OUTPUT_NORMAL;
+}
+
+/* True: it owes more than a client may. */
+static bool owes_too_much(struct session *session)
+{
+    const struct settings *settings = session->partition->settings;
+    size_t owed = session_owed_bytes(session);
+    if (session->reply_bytes > owed)
+        session->reply_bytes = owed;
+    bool is_over = owed - session->reply_bytes > settings->config.client_output_limit_bytes;
+    const char *which = is_over ? "client-output-limit" : "client-output-buffer-limit";
+    if (!is_over &&
+        !session->is_internal) /* a proxy carries many clients: Redis' classes are not for it */
+        is_over = output_limit_exceeded(&settings->output_limits[output_class_of(session)], owed,
+                                        loop_mono_ms(session->partition->loop),
+                                        &session->output_soft_since_ms);
+    if (!is_over || session->is_aborted)
+        return false;
+    log_event(LOG_WARN, "client_cut", "peer=%s reason=\"%s\" bytes=%zu",
+              stream_peer(session->stream), which, owed);
+    return true;
+}
+
+void session_push(struct session *session, struct block *frames, uint64_t ticket)
+{
+    CHECK(session->magic == SESSION_MAGIC);
+    if (session->is_closing || !list_empty(&session->overdue))
+        return;
+    ticket = wait_ticket(session, ticket);
+    struct out *out = ticket                   ? hold(session, ticket)
+                      : walk_in_reply(session) ? &session->walk->behind
+                                               : stream_out(session->stream);
+    out_write_block(out, frames, frames->data, frames->used);
+    session->partition->stats->output_bytes += frames->used;
+    if (!ticket)
+        stream_send(session->stream);
+    if (owes_too_much(session)) /* not now: whoever tells may walk over sessions or waiters */
+        list_push(&session->partition->clients.overdue, &session->overdue);
+}
+
+void session_reply_later(struct session *session)
+{
+    struct partition *partition = session->partition;
+    if (session->reply_mode == REPLY_MODE_SKIP)
+        session->reply_mode = REPLY_MODE_SKIP_NEXT;
+    if (messages_ready(partition->watchers.messages))
+        messages_deliver(partition->watchers.messages,
+                         wait_ticket(session, overlay_observed(partition->overlay)));
+}
+
+size_t session_owed_bytes(const struct session *session)
+{
+    return stream_pending(session->stream) + session->held[0].bytes + session->held[1].bytes +
+           (session->walk ? session->walk->behind.bytes : 0);
+}
+
+/* What was held may leave; nothing comes between the parts of a walk. */
+static void release_held(struct session *session, unsigned parity)
+{
+    struct walk *walk = walk_in_reply(session);
+    struct out *held = &session->held[parity];
+    if (walk && !walk->is_open && walk->parity == parity) {
+        out_cut(held, walk->held_bytes, &walk->behind);
+        walk_open(walk);
+    } else if (walk && walk->is_open) {
+        out_move(&walk->behind, held);
+    }
+    out_move(stream_out(session->stream), held);
+}
+
+/* The first part of a walk was taken back. */
+static void walk_forget(struct session *session, unsigned parity)
+{
+    struct walk *walk = walk_in_reply(session);
+    if (!walk || walk->is_open || walk->parity != parity)
+        return;
+    walk_free(walk);
+    session->walk = NULL;
+}
+
+void session_release(struct session *session, unsigned parity, int err)
+{
+    CHECK(session->magic == SESSION_MAGIC);
+    struct out *to = stream_out(session->stream);
+    list_remove(&session->waiting[parity]);
+    if (err) {
+        struct reply reply = {.out = to, .resp = session->resp};
+        out_clear(&session->held[parity]);
+        walk_forget(session, parity);
+        for (uint32_t i = 0; i < session->held_count[parity]; i++)
+            reply_code(&reply, (enum error)err);
+    } else {
+        release_held(session, parity);
+    }
+    session->held_count[parity] = 0;
+    stream_send(session->stream);
+}
+
+void session_refuse(struct session *session, const char *error)
+{
+    struct out *out = session_reply_begin(session, false);
+    size_t begun = out->bytes;
+    struct reply reply = {.out = out, .resp = session->resp};
+    reply_error(&reply, error);
+    session_reply_end(session, out, begun, 0);
+    session->is_closing = true;
+}
+
+void session_check_owed(struct session *session)
+{
+    if (owes_too_much(session))
+        session_abort_later(session);
+}
