@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""links.py - documents refer only to what is there.
+"""links.py - documents refer only to what is there, and each has one title.
 
 Links to files and to their headings, in every .md file; paths of this tree and names of tests between backquotes
 (`proxy/slow.h`, `integration/test_tls`, `test_tls`); for each alert rule the paragraph of the runbook, with commands in it.
@@ -69,10 +69,21 @@ def runbooks():
             yield 'docs/operations.md: ### %s: expected a paragraph with commands, for the alert of that name' % alert
 
 
+def wrong_titles(path):
+    """The first line is the title, `# Words`; what stands below has `##` or more."""
+    lines = without_code(read(path)).splitlines()
+    titles = [number for number, line in enumerate(lines, 1) if line.startswith('# ')]
+    if titles[:1] != [1]:
+        yield '%s:1: expected the title of the page, `# Words`' % path
+    for number in titles[1:]:
+        yield '%s:%d: %s: expected one title per page, then ## for its parts' % (path, number, lines[number - 1])
+
+
 def main():
     problems = list(runbooks())
     for path in tracked():
         if path.endswith('.md'):
+            problems += wrong_titles(path)
             problems += broken_links(path)
             if path not in GENERATED:
                 problems += missing_paths(path)
