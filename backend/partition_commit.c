@@ -78,7 +78,7 @@ static void cut_walks(struct partition *partition)
         session_abort(container_of(link, struct walk, link)->session);
 }
 
-/* The layers were dropped. */
+/* The batches were dropped. */
 static void commit_failed(struct partition *partition, uint64_t ticket)
 {
     metric_add(partition->metrics.process, METRIC_BACKEND_COMMIT_FAILURES, 1);

@@ -1,8 +1,8 @@
 /*
  * transaction.c - MULTI, EXEC, DISCARD, WATCH, UNWATCH.
  *
- * EXEC runs the queue in one go at one time. All effects are in one layer, because layers are sealed between
- * turns only, and the one reply waits for that layer. A command of the queue that fails takes back its own
+ * EXEC runs the queue in one go at one time. All effects are in one batch, because batches are closed between
+ * turns only, and the one reply waits for that batch. A command of the queue that fails takes back its own
  * effects, not the others'.
  */
 #include "backend/keyspace/keyspace.h"

@@ -2,16 +2,16 @@
  * commit.c - seals batches, has them logged and synced on the commit thread, and tells what became of them.
  *
  * The happy path: commit_turn seals the collecting batch ─► log_batch on the commit thread appends it to the store's log
- * and syncs that ─► batch_done on the partition's thread calls on_commit. A layer that is full goes into the tables by
+ * and syncs that ─► batch_done on the partition's thread calls on_commit. A buffer that is full goes into the tables by
  * itself (settle.h) when the batch that filled it is logged.
  *
  * When either fails, effects that are not durable are taken back, and writes are refused until store_recover and a
- * synced probe succeed. Reads go on: what is durable is in the layers and in the store.
+ * synced probe succeed. Reads go on: what is durable is in the buffers and in the store.
  */
 #include "backend/storage/commit.h"
 
-#include "backend/storage/layer.h"
 #include "backend/storage/settle.h"
+#include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/command.h"
@@ -24,7 +24,7 @@
 #include <stdlib.h>
 
 enum {
-    LAYER_AGE_MS = 10000,       /* a layer goes into the tables then, however small it is */
+    BUFFER_AGE_MS = 10000,      /* a buffer goes into the tables then, however small it is */
     SETTLE_NOW_BYTES = 1 << 20, /* so much goes into the tables on the spot */
     SYNC_INTERVAL_MS = 1000,
     RETRY_INTERVAL_MS = 1000,
@@ -48,9 +48,9 @@ struct commit {
     bool disk_is_low;
     bool has_failed;                  /* the job failed; commit_turn handles it */
     bool retry_is_due;                /* commit_turn tries to recover */
-    bool fills_layer;                 /* the batch is the last of its layer */
-    uint64_t current_ms, settling_ms; /* wall clock, when the layers began; 0: they are empty */
-    uint64_t layer_logged;            /* the last batch of the settling layer, in the log */
+    bool fills_buffer;                /* the batch is the last of its buffer */
+    uint64_t active_ms, immutable_ms; /* wall clock, when the buffers began; 0: they are empty */
+    uint64_t immutable_logged;        /* the last batch of the settling buffer, in the log */
     uint64_t rest_ticket;             /* of the collecting batch at the last commit_rest */
 
     /* of the job under way */
@@ -94,27 +94,27 @@ static void commit_fail(struct commit *commit)
 static void tell_age(struct commit *commit)
 {
     store_set_unsettled(commit->store,
-                        commit->settling_ms ? commit->settling_ms : commit->current_ms);
+                        commit->immutable_ms ? commit->immutable_ms : commit->active_ms);
 }
 
-/* The layers change places: the current one is empty now. */
+/* The active buffer becomes immutable and an empty one active. */
 static void turn(struct commit *commit)
 {
-    overlay_turn(commit->overlay);
-    commit->settling_ms = commit->current_ms;
-    commit->current_ms = 0;
+    overlay_switch_buffers(commit->overlay);
+    commit->immutable_ms = commit->active_ms;
+    commit->active_ms = 0;
 }
 
-/* Of the layer that settles; the batches behind it are in the next one. */
+/* The immutable buffer; later batches are in the active one. */
 static void begin_settling(struct commit *commit)
 {
-    settle_begin(commit->settle, commit->layer_logged);
+    settle_begin(commit->settle, commit->immutable_logged);
 }
 
-/* The current layer settles from now on. What of it is to be in the log is there. */
-static void end_layer(struct commit *commit)
+/* All batches of the buffer that became immutable are in the log. */
+static void note_logged(struct commit *commit)
 {
-    commit->layer_logged = store_logged(commit->store);
+    commit->immutable_logged = store_logged(commit->store);
 }
 
 /* Nothing is in flight. */
@@ -132,7 +132,7 @@ static void on_settled(void *owner, int err)
     struct commit *commit = owner;
     if (err != OK)
         return;
-    commit->settling_ms = 0;
+    commit->immutable_ms = 0;
     tell_age(commit);
     commit->options.on_room(commit->options.owner);
 }
@@ -141,11 +141,11 @@ static void batch_done(struct job *job)
 {
     struct commit *commit = container_of(job, struct commit, job);
     bool was_batch = commit->batch != NULL;
-    bool fills_layer = commit->fills_layer;
+    bool fills_buffer = commit->fills_buffer;
     commit->batch = NULL;
-    commit->fills_layer = false;
-    if (fills_layer)
-        end_layer(commit);
+    commit->fills_buffer = false;
+    if (fills_buffer)
+        note_logged(commit);
     if (commit->result != OK) {
         commit->has_failed = true;
         return;
@@ -156,7 +156,7 @@ static void batch_done(struct job *job)
         overlay_retire(commit->overlay);
         commit->options.on_commit(commit->options.owner, commit->ticket, OK);
     }
-    if (fills_layer)
+    if (fills_buffer)
         begin_settling(commit);
 }
 
@@ -179,7 +179,7 @@ static void try_recover(struct commit *commit)
     if (is_reopened) { /* all that is durable is in the tables */
         overlay_forget(commit->overlay);
         settle_forget(commit->settle);
-        commit->current_ms = commit->settling_ms = 0;
+        commit->active_ms = commit->immutable_ms = 0;
         tell_age(commit);
     }
     overlay_store_changed(commit->overlay);
@@ -200,7 +200,7 @@ static void try_recover(struct commit *commit)
     commit->unsynced = false;
     timer_stop(commit->timer);
     commit_set_durability(commit, commit->options.durability);
-    if (overlay_settling(commit->overlay))
+    if (overlay_immutable(commit->overlay))
         begin_settling(commit);
 }
 
@@ -282,11 +282,11 @@ bool commit_turn(struct commit *commit)
     commit->ticket = overlay_ticket(commit->overlay);
     const struct batch *batch = overlay_seal(commit->overlay);
     uint64_t now_ms = loop_wall_ms(commit->loop);
-    if (!commit->current_ms || now_ms < commit->current_ms) /* the clock may go back */
-        commit->current_ms = now_ms;
-    bool is_due = overlay_is_full(commit->overlay) || now_ms > commit->current_ms + LAYER_AGE_MS;
-    commit->fills_layer = is_due && !overlay_settling(commit->overlay);
-    if (commit->fills_layer)
+    if (!commit->active_ms || now_ms < commit->active_ms) /* the clock may go back */
+        commit->active_ms = now_ms;
+    bool is_due = overlay_is_full(commit->overlay) || now_ms > commit->active_ms + BUFFER_AGE_MS;
+    commit->fills_buffer = is_due && !overlay_immutable(commit->overlay);
+    if (commit->fills_buffer)
         turn(commit);
     tell_age(commit);
     submit(commit, batch);
@@ -299,28 +299,28 @@ void commit_rest(struct commit *commit)
     bool is_idle = ticket == commit->rest_ticket && commit->state == COMMIT_IDLE &&
                    !overlay_dirty(commit->overlay);
     commit->rest_ticket = ticket;
-    if (!is_idle || overlay_settling(commit->overlay) || overlay_is_empty(commit->overlay))
+    if (!is_idle || overlay_immutable(commit->overlay) || overlay_is_empty(commit->overlay))
         return;
     turn(commit);
-    end_layer(commit);
+    note_logged(commit);
     begin_settling(commit);
 }
 
 bool commit_settle(struct commit *commit)
 {
     if (commit->state != COMMIT_IDLE || overlay_dirty(commit->overlay) ||
-        overlay_settling(commit->overlay))
+        overlay_immutable(commit->overlay))
         return false;
-    bool is_big = overlay_current(commit->overlay)->arena.bytes > SETTLE_NOW_BYTES;
+    bool is_big = overlay_active(commit->overlay)->arena.bytes > SETTLE_NOW_BYTES;
     turn(commit);
-    end_layer(commit);
+    note_logged(commit);
     if (is_big || store_holds_writes(commit->store)) { /* that may take long */
         begin_settling(commit);
         return false;
     }
-    if (!settle_now(commit->settle, commit->layer_logged))
+    if (!settle_now(commit->settle, commit->immutable_logged))
         return false; /* commit_turn sees it */
-    commit->settling_ms = 0;
+    commit->immutable_ms = 0;
     tell_age(commit);
     return true;
 }

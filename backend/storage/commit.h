@@ -49,8 +49,8 @@ struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct sto
 void commit_free(struct commit *commit);
 /* Turn hook: submits current when nothing is in flight. Returns true when it did. */
 bool commit_turn(struct commit *commit);
-/* When nothing was written since the last call, the layer goes into the tables however small it is: reads need not look
- * into it any more. Call it about once a second. */
+/* When nothing was written since the last call, the write buffer goes into the tables however small it is: reads need not search
+ * it any more. Call it about once a second. */
 void commit_rest(struct commit *commit);
 /* Brings all rows into the store's tables, unless writes are under way. Few rows go there at once, which blocks for some
  * milliseconds: then it says true. */

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { WAIT_US = 15000000 }; /* layers go into the tables sooner, unless the tables take none */
+enum { WAIT_US = 15000000 }; /* buffers go into the tables sooner, unless the tables take none */
 
 struct outcome {
     enum store_compacted result;

@@ -1,5 +1,5 @@
 /*
- * overlay.c - two layers of effects above the store: reads, effects, and the undo log of the command.
+ * overlay.c - two buffers of effects above the store: reads, effects, and the undo log of the command.
  *
  *   undo log:  (row, its value before)  newest last; rollback walks it back
  */
@@ -14,17 +14,17 @@
 
 #include <stdlib.h>
 
-enum { LAYER_BYTES = 16 << 20 }; /* unless overlay_use_layers says something else */
+enum { WRITE_BUFFER_BYTES = 16 << 20 }; /* unless overlay_use_buffers says something else */
 
 struct overlay *overlay_new(struct store *store)
 {
     struct overlay *overlay = calloc(1, sizeof *overlay);
     CHECK(overlay);
     overlay->store = store;
-    layer_init(&overlay->layers[0]);
-    layer_init(&overlay->layers[1]);
-    overlay->layer_bytes = LAYER_BYTES;
-    overlay->current = &overlay->layers[0];
+    write_buffer_init(&overlay->buffers[0]);
+    write_buffer_init(&overlay->buffers[1]);
+    overlay->buffer_bytes = WRITE_BUFFER_BYTES;
+    overlay->active = &overlay->buffers[0];
     overlay->batch = &overlay->batches[0];
     overlay_begin_batch(overlay, 1);
     return overlay;
@@ -35,7 +35,7 @@ void overlay_free(struct overlay *overlay)
     if (!overlay)
         return;
     for (int i = 0; i < 2; i++) {
-        layer_fini(&overlay->layers[i]);
+        write_buffer_fini(&overlay->buffers[i]);
         free(overlay->batches[i].changes);
         free(overlay->batches[i].ranges);
     }
@@ -45,9 +45,9 @@ void overlay_free(struct overlay *overlay)
     free(overlay);
 }
 
-void overlay_use_layers(struct overlay *overlay, size_t bytes)
+void overlay_use_buffers(struct overlay *overlay, size_t bytes)
 {
-    overlay->layer_bytes = bytes;
+    overlay->buffer_bytes = bytes;
 }
 
 void overlay_use_cache(struct overlay *overlay, size_t bytes)
@@ -82,14 +82,14 @@ void overlay_use_reader(struct overlay *overlay, struct reader *reader)
     overlay->reader = reader;
 }
 
-/* What one layer says of a key: ROW_VALUE (then *value), ROW_DELETED, or ROW_ABSENT (ask below). */
-static enum row_state layer_look(struct overlay *overlay, struct layer *layer, enum cf cf,
-                                 struct bytes key, uint64_t hash, struct slice *value)
+/* What one buffer says of a key: ROW_VALUE (then *value), ROW_DELETED, or ROW_ABSENT (ask below). */
+static enum row_state buffer_look(struct overlay *overlay, struct write_buffer *buffer, enum cf cf,
+                                  struct bytes key, uint64_t hash, struct slice *value)
 {
-    struct row *row = layer_find(layer, cf, key, hash);
+    struct row *row = write_buffer_find(buffer, cf, key, hash);
     enum row_state state = row ? row->state : ROW_ABSENT;
-    if (state == ROW_ABSENT && layer->ranges_count) {
-        const struct range *range = layer_range_of(layer, cf, key);
+    if (state == ROW_ABSENT && buffer->ranges_count) {
+        const struct range *range = write_buffer_range_of(buffer, cf, key);
         if (!range)
             return ROW_ABSENT;
         overlay_observe_effect(overlay, range->ticket);
@@ -164,9 +164,9 @@ bool overlay_is_cold(const struct overlay *overlay)
 }
 
 /* A row whose effects were all taken back says nothing. */
-static bool layer_has(struct layer *layer, enum cf cf, struct bytes key, uint64_t hash)
+static bool buffer_has(struct write_buffer *buffer, enum cf cf, struct bytes key, uint64_t hash)
 {
-    const struct row *row = layer ? layer_find(layer, cf, key, hash) : NULL;
+    const struct row *row = buffer ? write_buffer_find(buffer, cf, key, hash) : NULL;
     return row && row->state != ROW_ABSENT;
 }
 
@@ -175,7 +175,8 @@ bool overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct r
     uint64_t hash = hash_row(cf, key);
     struct bytes found;
     struct slice value;
-    if (layer_has(overlay->current, cf, key, hash) || layer_has(overlay->settling, cf, key, hash) ||
+    if (buffer_has(overlay->active, cf, key, hash) ||
+        buffer_has(overlay->immutable, cf, key, hash) ||
         (overlay_caches(overlay, cf) && row_cache_get(overlay->cache, cf, key, hash, &found)) ||
         reader_look(overlay->reader, cf, key, hash, &value) != ERR_COLD)
         return true;
@@ -192,9 +193,9 @@ bool overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct r
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value)
 {
     uint64_t hash = hash_row(cf, key);
-    enum row_state state = layer_look(overlay, overlay->current, cf, key, hash, value);
-    if (state == ROW_ABSENT && overlay->settling)
-        state = layer_look(overlay, overlay->settling, cf, key, hash, value);
+    enum row_state state = buffer_look(overlay, overlay->active, cf, key, hash, value);
+    if (state == ROW_ABSENT && overlay->immutable)
+        state = buffer_look(overlay, overlay->immutable, cf, key, hash, value);
     if (state == ROW_VALUE)
         return OK;
     if (state == ROW_DELETED)
@@ -240,9 +241,9 @@ static void log_effect(struct overlay *overlay, struct row *row)
 void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, struct bytes head,
                        struct bytes tail)
 {
-    struct row *row = layer_get_or_add(overlay->current, cf, key);
+    struct row *row = write_buffer_get_or_add(overlay->active, cf, key);
     log_effect(overlay, row);
-    char *data = arena_alloc(&overlay->current->arena, head.len + tail.len);
+    char *data = arena_alloc(&overlay->active->arena, head.len + tail.len);
     if (head.len)
         memcpy(data, head.data, head.len);
     if (tail.len)
@@ -258,7 +259,7 @@ void overlay_put(struct overlay *overlay, enum cf cf, struct bytes key, struct b
 
 void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key)
 {
-    struct row *row = layer_get_or_add(overlay->current, cf, key);
+    struct row *row = write_buffer_get_or_add(overlay->active, cf, key);
     log_effect(overlay, row);
     row->value = (struct bytes){NULL, 0};
     row->state = ROW_DELETED;
@@ -267,8 +268,8 @@ void overlay_delete(struct overlay *overlay, enum cf cf, struct bytes key)
 /* The same again within a batch changes nothing more. */
 static bool has_range(const struct batch *batch, const struct range *range)
 {
-    for (size_t i = batch->ranges_from; i < batch->layer->ranges_count; i++) {
-        const struct range *other = &batch->layer->ranges[i];
+    for (size_t i = batch->ranges_from; i < batch->buffer->ranges_count; i++) {
+        const struct range *other = &batch->buffer->ranges[i];
         if (other->cf == range->cf && bytes_equal(other->from, range->from) &&
             bytes_equal(other->to, range->to))
             return true;
@@ -279,7 +280,7 @@ static bool has_range(const struct batch *batch, const struct range *range)
 void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from, struct bytes to)
 {
     struct range range = {cf, from, to, overlay->batch->ticket};
-    for (struct row *row = rows_at_or_after(layer_order(overlay->current, cf), from);
+    for (struct row *row = rows_at_or_after(write_buffer_order(overlay->active, cf), from);
          row && range_has(&range, cf, row->key); row = row->next[0])
         if (row->state != ROW_ABSENT) {
             log_effect(overlay, row);
@@ -287,7 +288,7 @@ void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from
         }
     count_effect(overlay);
     if (!has_range(overlay->batch, &range))
-        layer_add_range(overlay->current, &range);
+        write_buffer_add_range(overlay->active, &range);
 }
 
 void overlay_savepoint(struct overlay *overlay)
@@ -298,7 +299,7 @@ void overlay_savepoint(struct overlay *overlay)
         overlay->undo_count = 0;
     overlay->savepoint = (struct mark){
         .undo_count = overlay->undo_count,
-        .ranges_count = overlay->current->ranges_count,
+        .ranges_count = overlay->active->ranges_count,
         .effects = overlay->batch->effects,
         .observed_writes = overlay->observed_writes,
     };
@@ -313,7 +314,7 @@ static void roll_back(struct overlay *overlay, const struct mark *mark)
         undo->row->ticket = undo->ticket;
         undo->row->state = undo->state;
     }
-    overlay->current->ranges_count = mark->ranges_count;
+    overlay->active->ranges_count = mark->ranges_count;
     overlay->batch->effects = mark->effects;
     overlay->observed_writes = mark->observed_writes;
 }
@@ -393,24 +394,24 @@ bool overlay_dirty(const struct overlay *overlay)
 
 size_t overlay_bytes(const struct overlay *overlay)
 {
-    return overlay->current->arena.bytes - overlay->batch->bytes_from;
+    return overlay->active->arena.bytes - overlay->batch->bytes_from;
 }
 
-bool overlay_is_behind(const struct overlay *overlay, size_t settled_bytes)
+bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes)
 {
-    if (!overlay->settling)
+    if (!overlay->immutable)
         return false;
-    double settled = (double)settled_bytes / (double)(overlay->settling->arena.bytes + 1);
-    double room = 2 * (double)overlay->layer_bytes * (1 + settled);
-    return (double)overlay->current->arena.bytes > room;
+    double settled = (double)applied_bytes / (double)(overlay->immutable->arena.bytes + 1);
+    double room = 2 * (double)overlay->buffer_bytes * (1 + settled);
+    return (double)overlay->active->arena.bytes > room;
 }
 
 size_t overlay_memory(const struct overlay *overlay)
 {
     size_t bytes = 0;
     for (int i = 0; i < 2; i++)
-        bytes += overlay->layers[i].arena.bytes +
-                 overlay->layers[i].index_cap * sizeof *overlay->layers[i].index +
+        bytes += overlay->buffers[i].arena.bytes +
+                 overlay->buffers[i].index_cap * sizeof *overlay->buffers[i].index +
                  overlay->batches[i].cap * sizeof *overlay->batches[i].changes;
     return bytes;
 }

@@ -4,30 +4,30 @@
  *            put, delete                 overlay_seal             overlay_retire
  *   command ────────────► batch collects ───────────► batch in flight ────────► durable: in the log
  *                │
- *                ▼         overlay_turn                  overlay_settled
- *          layer "current" ───────────► layer "settling" ──────────────► (in the tables)
+ *                ▼         overlay_switch_buffers                  overlay_applied
+ *          active write buffer ───────► immutable one ─────────────────► (in the tables)
  *                ▲ reads look here first, then there, then in the store
  *
  * A batch is what one write to the log holds: deleted ranges, which apply before the rows, and the rows it changed (the
  * last effect of a row wins). Each has a ticket: 1, 2, 3 …; a reply that observed or made an effect of a batch waits
- * for its ticket (commit.h). A layer holds the effects of many batches, by key. The commit thread reads what a sealed
- * batch has kept of its rows, and a thread of settle.h a settling layer, while the partition's thread reads both;
- * nobody changes them.
+ * for its ticket (commit.h). A buffer holds the effects of many batches, by key. The commit thread reads what a sealed
+ * batch has kept of its rows, and a thread of settle.h an immutable write buffer, while the partition's thread reads
+ * both; nobody changes them.
  *
- * A row that is in no layer may be on the disk only. Between overlay_unwind_begin and overlay_unwind_end that is
+ * A row that is in no buffer may be on the disk only. Between overlay_unwind_begin and overlay_unwind_end that is
  * a failed read, which makes the command unwind, and the row is fetched for the one who waits (reader.h); else the
  * read goes to the disk.
  *
- * Invariants: (1) at most two layers and two batches exist; (2) only "current" changes, and only by the collecting
- * batch; (3) tickets of live batches are consecutive; (4) after overlay_discard the overlay shows exactly what is
- * durable.
+ * Invariants: (1) at most two write buffers and two batches exist; (2) only the active buffer changes, and only by the
+ * collecting batch; (3) tickets of live batches are consecutive; (4) after overlay_discard the overlay shows exactly
+ * what is durable.
  */
 #pragma once
 
 #include "backend/store/store.h"
 
 struct batch;
-struct layer;
+struct write_buffer;
 struct overlay;
 struct range_cache_figures;
 struct row_cache_figures;
@@ -37,8 +37,8 @@ struct reader_wait;
 struct overlay *overlay_new(struct store *store);
 void overlay_free(struct overlay *overlay);
 
-/* A layer with so many bytes is full. */
-void overlay_use_layers(struct overlay *overlay, size_t bytes);
+/* A buffer with so many bytes is full. */
+void overlay_use_buffers(struct overlay *overlay, size_t bytes);
 /* Keeps rows of the store that were read or written lately in so much memory, which is empty at first; 0: in none. No
  * row may be borrowed from the one before. */
 void overlay_use_cache(struct overlay *overlay, size_t bytes);
@@ -91,7 +91,8 @@ void overlay_observe(struct overlay *overlay, uint64_t ticket);
 uint64_t overlay_ticket(const struct overlay *overlay);
 bool overlay_in_flight(const struct overlay *overlay);
 
-/* From now on a read that would go to the disk is ERR_STORE, and `wait` waits for the row. NULL: it goes to the disk. */
+/* From now on a read that would go to the disk is ERR_STORE, and `wait` waits for the row. NULL: it goes to the
+ * disk. */
 void overlay_unwind_begin(struct overlay *overlay, struct reader_wait *wait);
 /* The command can not be taken back any more: its reads go to the disk from now on. */
 void overlay_unwind_end(struct overlay *overlay);
@@ -100,7 +101,7 @@ bool overlay_is_cold(const struct overlay *overlay);
 /* A row will be read: it is fetched when it is not in memory, and `wait` (or NULL) waits for it. True: it is there. */
 bool overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct reader_wait *wait);
 
-/* Ordered iteration over all layers and the store: keys in [lower, upper), deleted rows skipped. A walk goes one
+/* Ordered iteration over all buffers and the store: keys in [lower, upper), deleted rows skipped. A walk goes one
  * way: seek and seek_first are followed by next, seek_last and seek_for_prev by prev. It must be closed before the
  * overlay changes (collect first, then act) and within the turn, or be detached. */
 struct overlay_iter;
@@ -108,9 +109,9 @@ struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struc
                                       struct bytes upper);
 void overlay_iter_free(struct overlay_iter *iter); /* NULL is allowed */
 /* Gives the walk its own copy of the effects that lie before it: from now on the overlay may change, and turns may
- * end; the walk goes on in the same direction over what it saw. Free it before the overlay. The store's rows are read by
- * the reader's threads, so a move may leave it waiting for them, and not valid: `on_rows` is called when it may go on.
- * `rows`: so many will be wanted, as far as one can say. A seek may go back as far as to where it stood. */
+ * end; the walk goes on in the same direction over what it saw. Free it before the overlay. The store's rows are read
+ * by the reader's threads, so a move may leave it waiting for them, and not valid: `on_rows` is called when it may go
+ * on. `rows`: so many will be wanted, as far as one can say. A seek may go back as far as to where it stood. */
 void overlay_iter_detach(struct overlay_iter *iter, uint64_t rows, void (*on_rows)(void *owner),
                          void *owner);
 bool overlay_iter_waits(const struct overlay_iter *iter);
@@ -133,10 +134,10 @@ bool overlay_has_feeds(const struct overlay *overlay);
 /* Has the collecting batch effects? Its approximate bytes. */
 bool overlay_dirty(const struct overlay *overlay);
 size_t overlay_bytes(const struct overlay *overlay);
-/* The current layer is more than twice as big as it should be, four times when the one before is nearly in the tables:
- * of that one so many bytes are. */
-bool overlay_is_behind(const struct overlay *overlay, size_t settled_bytes);
-/* Bytes of all layers. */
+/* Backpressure: the active write buffer is more than twice as big as it should be, or four times while the immutable
+ * one, of which `applied_bytes` are in the tables, is nearly there. */
+bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes);
+/* Bytes of all buffers. */
 size_t overlay_memory(const struct overlay *overlay);
 /* Puts the batch's header row and remembers it as the record that goes to the log with the batch. */
 void overlay_set_header(struct overlay *overlay, struct bytes key, struct bytes header);
@@ -149,16 +150,17 @@ void overlay_retire(struct overlay *overlay);
 /* The batch in flight failed: takes it back, and the collecting one, which may build on it. */
 void overlay_discard(struct overlay *overlay);
 
-/* The current layer has as much as a layer should. */
+/* The active write buffer has reached its size. */
 bool overlay_is_full(const struct overlay *overlay);
-bool overlay_is_empty(const struct overlay *overlay); /* current is */
-/* The current layer settles from now on and an empty one begins; none is settling. Call it right behind overlay_seal:
- * the batch in flight is the layer's last. */
-void overlay_turn(struct overlay *overlay);
-const struct layer *overlay_settling(const struct overlay *overlay); /* NULL: none */
-const struct layer *overlay_current(const struct overlay *overlay);
-/* The settling layer is in the store's tables: what is remembered of its rows follows, so many of them with each call.
- * True: of all, and the layer is forgotten. No row may be borrowed, and no walk be open that is not detached. */
-bool overlay_settled(struct overlay *overlay, size_t rows);
-/* Both layers are in the store's tables, and nothing collects: forgets them. overlay_store_changed comes behind it. */
+bool overlay_is_empty(const struct overlay *overlay); /* the active write buffer is */
+/* The active write buffer becomes immutable and an empty one begins; none is immutable. Call it right behind
+ * overlay_seal: the batch in flight is the buffer's last. */
+void overlay_switch_buffers(struct overlay *overlay);
+const struct write_buffer *overlay_immutable(const struct overlay *overlay); /* NULL: none */
+const struct write_buffer *overlay_active(const struct overlay *overlay);
+/* The immutable write buffer is in the store's tables: what is remembered of its rows follows, so many of them with
+ * each call. True: of all, and the buffer is forgotten. No row may be borrowed, and no walk be open that is not
+ * detached. */
+bool overlay_applied(struct overlay *overlay, size_t rows);
+/* Both buffers are in the store's tables, and nothing collects: forgets them. overlay_store_changed comes behind it. */
 void overlay_forget(struct overlay *overlay);

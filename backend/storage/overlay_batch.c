@@ -1,5 +1,5 @@
 /*
- * overlay_batch.c - how effects leave the overlay: in batches to the log, in layers to the store's tables.
+ * overlay_batch.c - how effects leave the overlay: in batches to the log, in buffers to the store's tables.
  *
  *   batch:  (row, its value before, its value after)  one for each row it changes; discard walks it back
  */
@@ -14,9 +14,9 @@
 #include <stdlib.h>
 
 enum {
-    ROW_BYTES = 256,      /* a layer has no more rows than so many bytes each would be */
-    LAYER_RANGES = 64,    /* and no more deleted ranges: each read compares them all */
-    CHANGES_KEPT = 65536, /* a batch that had room for more gives it back */
+    ROW_BYTES = 256,          /* a buffer has no more rows than so many bytes each would be */
+    WRITE_BUFFER_RANGES = 64, /* and no more deleted ranges: each read compares them all */
+    CHANGES_KEPT = 65536,     /* a batch that had room for more gives it back */
 };
 
 /* ---- batches ---- */
@@ -24,10 +24,10 @@ enum {
 void overlay_begin_batch(struct overlay *overlay, uint64_t ticket)
 {
     struct batch *batch = overlay->batch;
-    batch->layer = overlay->current;
+    batch->buffer = overlay->active;
     batch->count = 0;
-    batch->ranges_from = overlay->current->ranges_count;
-    batch->bytes_from = overlay->current->arena.bytes;
+    batch->ranges_from = overlay->active->ranges_count;
+    batch->bytes_from = overlay->active->arena.bytes;
     batch->effects = 0;
     batch->header = (struct bytes){NULL, 0};
     batch->ticket = ticket;
@@ -37,18 +37,18 @@ void overlay_begin_batch(struct overlay *overlay, uint64_t ticket)
 void overlay_set_header(struct overlay *overlay, struct bytes key, struct bytes header)
 {
     overlay_put(overlay, CF_SYSTEM, key, header);
-    overlay->batch->header = arena_copy(&overlay->current->arena, header);
+    overlay->batch->header = arena_copy(&overlay->active->arena, header);
 }
 
 static void keep_ranges(struct batch *batch)
 {
-    batch->ranges_count = batch->layer->ranges_count - batch->ranges_from;
+    batch->ranges_count = batch->buffer->ranges_count - batch->ranges_from;
     if (!batch->ranges_count)
         return;
     size_t size = batch->ranges_count * sizeof *batch->ranges;
     batch->ranges = realloc(batch->ranges, size);
     CHECK(batch->ranges);
-    memcpy(batch->ranges, batch->layer->ranges + batch->ranges_from, size);
+    memcpy(batch->ranges, batch->buffer->ranges + batch->ranges_from, size);
 }
 
 const struct batch *overlay_seal(struct overlay *overlay)
@@ -62,7 +62,7 @@ const struct batch *overlay_seal(struct overlay *overlay)
     }
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
         if (overlay->walked[cf])
-            (void)layer_order(overlay->current, cf);
+            (void)write_buffer_order(overlay->active, cf);
     keep_ranges(sealed);
     overlay->in_flight = sealed;
     overlay->batch = sealed == &overlay->batches[0] ? &overlay->batches[1] : &overlay->batches[0];
@@ -115,7 +115,7 @@ static void batch_take_back(struct batch *batch)
         change->row->ticket = 0;
     }
     batch->count = 0;
-    batch->layer->ranges_count = batch->ranges_from;
+    batch->buffer->ranges_count = batch->ranges_from;
 }
 
 void overlay_discard(struct overlay *overlay)
@@ -128,27 +128,27 @@ void overlay_discard(struct overlay *overlay)
     overlay_begin_batch(overlay, overlay->batch->ticket + 1);
 }
 
-/* ---- layers ---- */
+/* ---- buffers ---- */
 
 bool overlay_is_full(const struct overlay *overlay)
 {
-    const struct layer *layer = overlay->current;
-    return layer->arena.bytes >= overlay->layer_bytes ||
-           layer->rows_count >= overlay->layer_bytes / ROW_BYTES ||
-           layer->ranges_count >= LAYER_RANGES;
+    const struct write_buffer *buffer = overlay->active;
+    return buffer->arena.bytes >= overlay->buffer_bytes ||
+           buffer->rows_count >= overlay->buffer_bytes / ROW_BYTES ||
+           buffer->ranges_count >= WRITE_BUFFER_RANGES;
 }
 
 bool overlay_is_empty(const struct overlay *overlay)
 {
-    return overlay->current->rows_count == 0 && overlay->current->ranges_count == 0;
+    return overlay->active->rows_count == 0 && overlay->active->ranges_count == 0;
 }
 
-void overlay_turn(struct overlay *overlay)
+void overlay_switch_buffers(struct overlay *overlay)
 {
-    CHECK(!overlay->settling && overlay->batch->effects == 0);
-    overlay->settling = overlay->current;
-    overlay->current =
-        overlay->settling == &overlay->layers[0] ? &overlay->layers[1] : &overlay->layers[0];
+    CHECK(!overlay->immutable && overlay->batch->effects == 0);
+    overlay->immutable = overlay->active;
+    overlay->active =
+        overlay->immutable == &overlay->buffers[0] ? &overlay->buffers[1] : &overlay->buffers[0];
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
         if (overlay->walked[cf])
             overlay->walked[cf]--;
@@ -157,20 +157,20 @@ void overlay_turn(struct overlay *overlay)
         (struct mark){0}; /* a command may have caused it */
 }
 
-const struct layer *overlay_settling(const struct overlay *overlay)
+const struct write_buffer *overlay_immutable(const struct overlay *overlay)
 {
-    return overlay->settling;
+    return overlay->immutable;
 }
 
-const struct layer *overlay_current(const struct overlay *overlay)
+const struct write_buffer *overlay_active(const struct overlay *overlay)
 {
-    return overlay->current;
+    return overlay->active;
 }
 
 /* Rows that deleted ranges took with them are not known one by one. */
 static void fold_ranges(struct overlay *overlay)
 {
-    if (!overlay->settling->ranges_count)
+    if (!overlay->immutable->ranges_count)
         return;
     if (overlay->cache)
         row_cache_clear(overlay->cache);
@@ -198,34 +198,34 @@ static void fold_row(struct overlay *overlay, const struct row *row)
         reader_forget(overlay->reader, cf, row->key, row->hash);
 }
 
-bool overlay_settled(struct overlay *overlay, size_t rows)
+bool overlay_applied(struct overlay *overlay, size_t rows)
 {
     struct fold *fold = &overlay->fold;
-    CHECK(overlay->settling);
+    CHECK(overlay->immutable);
     if (!fold->is_begun) {
-        *fold = (struct fold){.is_begun = true, .row = overlay->settling->rows[0].newest};
+        *fold = (struct fold){.is_begun = true, .row = overlay->immutable->rows[0].newest};
         fold_ranges(overlay);
     }
     while (rows > 0 && fold->cf < CF_COUNT) {
         for (; rows > 0 && fold->row; fold->row = fold->row->older, rows--)
             fold_row(overlay, fold->row);
         if (!fold->row && ++fold->cf < CF_COUNT)
-            fold->row = overlay->settling->rows[fold->cf].newest;
+            fold->row = overlay->immutable->rows[fold->cf].newest;
     }
     if (fold->cf < CF_COUNT)
         return false;
     *fold = (struct fold){0};
-    layer_reset(overlay->settling);
-    overlay->settling = NULL;
+    write_buffer_reset(overlay->immutable);
+    overlay->immutable = NULL;
     return true;
 }
 
 void overlay_forget(struct overlay *overlay)
 {
     CHECK(!overlay->in_flight && overlay->batch->effects == 0);
-    layer_reset(&overlay->layers[0]);
-    layer_reset(&overlay->layers[1]);
-    overlay->settling = NULL;
+    write_buffer_reset(&overlay->buffers[0]);
+    write_buffer_reset(&overlay->buffers[1]);
+    overlay->immutable = NULL;
     overlay->fold = (struct fold){0};
     overlay_begin_batch(overlay, overlay->batch->ticket);
 }

@@ -2,13 +2,13 @@
  * overlay_inner.h - what the files overlay*.c share.
  *
  *   overlay.c         reads and effects
- *   overlay_batch.c   batches and layers come and go
- *   overlay_iter.c    walks, merged from the layers and stored_walk.c
+ *   overlay_batch.c   batches and buffers come and go
+ *   overlay_iter.c    walks, merged from the buffers and stored_walk.c
  */
 #pragma once
 
-#include "backend/storage/layer.h"
 #include "backend/storage/overlay.h"
+#include "backend/storage/write_buffer.h"
 
 struct undo {
     struct row *row;
@@ -25,31 +25,31 @@ struct mark {
     uint64_t observed_writes;
 };
 
-/* A row that a batch changes: what it was before, and, when the batch is sealed, what it has become. When a command took
- * its change back and another one made one, the row is there twice. */
+/* A row that a batch changes: what it was before, and, when the batch is sealed, what it has become. When a command
+ * took its change back and another one made one, the row is there twice. */
 struct change {
     struct row *row;
     struct bytes before, after;
     uint8_t state_before, state_after; /* enum row_state */
 };
 
-/* Effects that become durable together. Its rows are in `layer`, and so are its ranges, from ranges_from on; the copy
- * of them is for the commit thread, under which the layer's array may move. */
+/* Effects that become durable together. Its rows are in `buffer`, and so are its ranges, from ranges_from on; the copy
+ * of them is for the commit thread, under which the buffer's array may move. */
 struct batch {
-    struct layer *layer;
+    struct write_buffer *buffer;
     struct change *changes;
     size_t count;
     size_t cap;
     size_t ranges_from;
     struct range *ranges; /* when it is sealed */
     size_t ranges_count;
-    size_t bytes_from; /* of the layer's arena */
+    size_t bytes_from; /* of the buffer's arena */
     size_t effects;    /* puts, deletes and ranges that were not rolled back */
     struct bytes header;
     uint64_t ticket;
 };
 
-/* What is remembered of the store's rows is brought up to date with a layer that settled. */
+/* What is remembered of the store's rows is brought up to date with a write buffer that is in the tables now. */
 struct fold {
     bool is_begun;
     enum cf cf;
@@ -63,13 +63,13 @@ struct overlay {
     struct reader *reader;      /* NULL: reads go to the disk */
     struct reader_wait *wait;   /* of the command being run; NULL: it may not unwind */
     bool may_unwind;
-    size_t layer_bytes;
-    struct layer layers[2];
-    struct layer *current;
+    size_t buffer_bytes;
+    struct write_buffer buffers[2];
+    struct write_buffer *active; /* takes the effects of commands */
     uint8_t
-        walked[CF_COUNT];   /* for so many layers more its rows are put in order with each batch */
-    struct layer *settling; /* complete, on its way into the store's tables; NULL: none */
-    struct fold fold;       /* when it is there */
+        walked[CF_COUNT]; /* for so many buffers more its rows are put in order with each batch */
+    struct write_buffer *immutable; /* full, on its way into the store's tables; NULL: none */
+    struct fold fold;               /* when it is there */
     struct batch batches[2];
     struct batch *batch;     /* collects effects, in current */
     struct batch *in_flight; /* sealed, on its way into the log; NULL: none */
@@ -93,7 +93,7 @@ static inline void overlay_observe_effect(struct overlay *overlay, uint64_t tick
         overlay->observed_reads = ticket;
 }
 
-/* Layers whose column family is walked over are kept in order: this one and the next. */
+/* Write buffers whose column family is walked over are kept in order: this one and the next. */
 enum { OVERLAY_WALKED = 2 };
 
 /* Small rows of the whole partition are read where they are needed. */

@@ -1,11 +1,11 @@
 /*
- * overlay_iter.c - the merged walk over two layers and the store.
+ * overlay_iter.c - the merged walk over two buffers and the store.
  *
- * Three sources, newest first: current, settling, store. Each stands on its next row in the walk's direction.
- * The nearest key wins; at equal keys the newest source does, and the others step over it.
+ * Three sources, newest first: active and immutable write buffer, store. Each stands on its next row in the walk's
+ * direction. The nearest key wins; at equal keys the newest source does, and the others step over it.
  *
- * Detached, the layers are copies, and reader threads bring the store's rows. While these have to be waited for nothing
- * can be said; then the walk settles again from where its sources stand.
+ * Detached, the buffers are copies, and reader threads bring the store's rows. While these have to be waited for
+ * nothing can be said; then the walk settles again from where its sources stand.
  */
 #include "backend/storage/overlay_inner.h"
 #include "backend/storage/stored_walk.h"
@@ -17,13 +17,13 @@ struct overlay_iter {
     struct overlay *overlay;
     enum cf cf;
     bool reverse;
-    struct layer *layers[2]; /* current, settling (or NULL) */
-    struct row *rows[2];     /* where the walk stands in each */
-    struct layer *own;       /* detached: two, which layers[] point to; NULL: it is not */
+    struct write_buffer *buffers[2]; /* active, immutable (or NULL) */
+    struct row *rows[2];             /* where the walk stands in each */
+    struct write_buffer *own;        /* detached: two, which buffers[] point to; NULL: it is not */
     struct stored_walk stored;
     struct bytes lower;
     struct bytes upper; /* empty: unbounded */
-    int winner;         /* 0, 1: a layer; 2: the store; -1: the end */
+    int winner;         /* 0, 1: a buffer; 2: the store; -1: the end */
     char bounds[];
 };
 
@@ -34,12 +34,12 @@ struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struc
     CHECK(iter);
     iter->overlay = overlay;
     iter->cf = cf;
-    iter->layers[0] = overlay->current;
-    iter->layers[1] = overlay->settling;
+    iter->buffers[0] = overlay->active;
+    iter->buffers[1] = overlay->immutable;
     overlay->walked[cf] = OVERLAY_WALKED;
     for (int i = 0; i < 2; i++)
-        if (iter->layers[i])
-            (void)layer_order(iter->layers[i], cf);
+        if (iter->buffers[i])
+            (void)write_buffer_order(iter->buffers[i], cf);
     if (lower.len)
         memcpy(iter->bounds, lower.data, lower.len);
     if (upper.len)
@@ -57,8 +57,8 @@ void overlay_iter_free(struct overlay_iter *iter)
         return;
     stored_walk_fini(&iter->stored);
     if (iter->own) {
-        layer_fini(&iter->own[0]);
-        layer_fini(&iter->own[1]);
+        write_buffer_fini(&iter->own[0]);
+        write_buffer_fini(&iter->own[1]);
         free(iter->own);
     }
     free(iter);
@@ -70,16 +70,16 @@ static bool in_bounds(const struct overlay_iter *iter, struct bytes key)
            (iter->upper.len == 0 || bytes_compare(key, iter->upper) < 0);
 }
 
-/* The rows of a layer that the walk has still to pass, the one it stands on included. */
-static void copy_rows(struct overlay_iter *iter, int index, struct layer *copy)
+/* The rows of a buffer that the walk has still to pass, the one it stands on included. */
+static void copy_rows(struct overlay_iter *iter, int index, struct write_buffer *copy)
 {
-    struct layer *layer = iter->layers[index];
+    struct write_buffer *buffer = iter->buffers[index];
     struct row *at = iter->rows[index];
     struct row *last = iter->reverse ? at : NULL;
-    struct row *row = iter->reverse ? rows_at_or_after(&layer->rows[iter->cf], iter->lower) : at;
+    struct row *row = iter->reverse ? rows_at_or_after(&buffer->rows[iter->cf], iter->lower) : at;
     for (; at && row && in_bounds(iter, row->key); row = row->next[0]) {
         if (row->state != ROW_ABSENT) {
-            struct row *own = layer_append(copy, iter->cf, row->key);
+            struct row *own = write_buffer_append(copy, iter->cf, row->key);
             own->state = row->state; /* with ticket 0: nothing more is observed */
             overlay_observe_effect(iter->overlay, row->ticket);
             own->value = arena_copy(&copy->arena, row->value);
@@ -91,16 +91,16 @@ static void copy_rows(struct overlay_iter *iter, int index, struct layer *copy)
     }
 }
 
-static void copy_ranges(const struct overlay_iter *iter, const struct layer *layer,
-                        struct layer *copy)
+static void copy_ranges(const struct overlay_iter *iter, const struct write_buffer *buffer,
+                        struct write_buffer *copy)
 {
-    for (size_t i = 0; i < layer->ranges_count; i++) {
-        struct range range = layer->ranges[i];
+    for (size_t i = 0; i < buffer->ranges_count; i++) {
+        struct range range = buffer->ranges[i];
         if (range.cf != iter->cf)
             continue;
         overlay_observe_effect(iter->overlay, range.ticket);
         range.ticket = 0;
-        layer_add_range(copy, &range);
+        write_buffer_add_range(copy, &range);
     }
 }
 
@@ -112,32 +112,33 @@ void overlay_iter_detach(struct overlay_iter *iter, uint64_t rows, void (*on_row
     CHECK(iter->own);
     stored_walk_detach(&iter->stored, rows, on_rows, owner);
     for (int i = 0; i < 2; i++) {
-        struct layer *copy = &iter->own[i];
-        layer_init(copy);
-        if (!iter->layers[i])
+        struct write_buffer *copy = &iter->own[i];
+        write_buffer_init(copy);
+        if (!iter->buffers[i])
             continue;
         copy_rows(iter, i, copy);
-        copy_ranges(iter, iter->layers[i], copy);
-        (void)layer_order(copy, iter->cf);
-        iter->layers[i] = copy;
+        copy_ranges(iter, iter->buffers[i], copy);
+        (void)write_buffer_order(copy, iter->cf);
+        iter->buffers[i] = copy;
     }
 }
 
 /* From `row` on in the walk's direction: the first row that says something and lies within the bounds. */
-static struct row *layer_settle(struct overlay_iter *iter, struct layer *layer, struct row *row)
+static struct row *buffer_skip_absent(struct overlay_iter *iter, struct write_buffer *buffer,
+                                      struct row *row)
 {
-    struct rows *rows = &layer->rows[iter->cf];
+    struct rows *rows = &buffer->rows[iter->cf];
     while (row && row->state == ROW_ABSENT)
         row = iter->reverse ? rows_before(rows, row->key, false, false) : row->next[0];
     return row && in_bounds(iter, row->key) ? row : NULL;
 }
 
-static void layer_step(struct overlay_iter *iter, int index)
+static void buffer_step(struct overlay_iter *iter, int index)
 {
     struct row *row = iter->rows[index];
-    struct rows *rows = &iter->layers[index]->rows[iter->cf];
+    struct rows *rows = &iter->buffers[index]->rows[iter->cf];
     row = iter->reverse ? rows_before(rows, row->key, false, false) : row->next[0];
-    iter->rows[index] = layer_settle(iter, iter->layers[index], row);
+    iter->rows[index] = buffer_skip_absent(iter, iter->buffers[index], row);
 }
 
 static struct bytes source_key(const struct overlay_iter *iter, int source)
@@ -153,7 +154,7 @@ static bool source_valid(const struct overlay_iter *iter, int source)
 static void source_step(struct overlay_iter *iter, int source)
 {
     if (source < 2)
-        layer_step(iter, source);
+        buffer_step(iter, source);
     else
         stored_walk_step(&iter->stored);
 }
@@ -175,13 +176,13 @@ static int nearest_source(struct overlay_iter *iter)
     return winner;
 }
 
-/* Did a layer newer than `source` delete a range with this key? */
+/* Did a buffer newer than `source` delete a range with this key? */
 static const struct range *covered(struct overlay_iter *iter, int source, struct bytes key)
 {
     for (int newer = 0; newer < source && newer < 2; newer++) {
-        const struct layer *layer = iter->layers[newer];
+        const struct write_buffer *buffer = iter->buffers[newer];
         const struct range *range =
-            layer && layer->ranges_count ? layer_range_of(layer, iter->cf, key) : NULL;
+            buffer && buffer->ranges_count ? write_buffer_range_of(buffer, iter->cf, key) : NULL;
         if (range) {
             overlay_observe_effect(iter->overlay, range->ticket);
             return range;
@@ -231,9 +232,9 @@ void overlay_iter_seek(struct overlay_iter *iter, struct bytes key)
         key = iter->lower;
     iter->reverse = false;
     for (int i = 0; i < 2; i++)
-        if (iter->layers[i])
-            iter->rows[i] = layer_settle(iter, iter->layers[i],
-                                         rows_at_or_after(&iter->layers[i]->rows[iter->cf], key));
+        if (iter->buffers[i])
+            iter->rows[i] = buffer_skip_absent(
+                iter, iter->buffers[i], rows_at_or_after(&iter->buffers[i]->rows[iter->cf], key));
     stored_walk_seek(&iter->stored, false, key, true);
     iter_settle(iter);
 }
@@ -247,10 +248,10 @@ static void seek_back(struct overlay_iter *iter, struct bytes key, bool or_equal
 {
     iter->reverse = true;
     for (int i = 0; i < 2; i++)
-        if (iter->layers[i])
-            iter->rows[i] = layer_settle(
-                iter, iter->layers[i],
-                rows_before(&iter->layers[i]->rows[iter->cf], key, or_equal, unbounded));
+        if (iter->buffers[i])
+            iter->rows[i] = buffer_skip_absent(
+                iter, iter->buffers[i],
+                rows_before(&iter->buffers[i]->rows[iter->cf], key, or_equal, unbounded));
 }
 
 void overlay_iter_seek_last(struct overlay_iter *iter)

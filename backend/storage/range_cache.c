@@ -1,6 +1,6 @@
 #include "backend/storage/range_cache.h"
 
-#include "backend/storage/layer.h"
+#include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/list.h"
 

@@ -7,9 +7,9 @@
  * A run says which rows there are between two keys, or the ends of the collection: all of them. A walk that begins
  * between these keys needs no engine until it leaves the run.
  *
- * As in the row cache these are rows as the store's tables have them, never effects that are only in a layer: when a
- * layer is in the tables the runs of the collections that it changed are forgotten. And reading everything once forgets
- * little: where a walk begins for the first time it leaves a mark, and a run when one begins there again.
+ * As in the row cache these are rows as the store's tables have them, never effects that are only in a buffer: when a
+ * buffer is in the tables the runs of the collections that it changed are forgotten. And reading everything once
+ * forgets little: where a walk begins for the first time it leaves a mark, and a run when one begins there again.
  */
 #pragma once
 

@@ -6,8 +6,8 @@
  *   log       ░░░░░░│ oldest … │ row │ … newest │      bytes in a circle: what the end of the log reaches is
  *                   └ end of the log, moves on ►       forgotten, a row that is used while old moves to the end
  *
- * It holds rows as the store has them, never effects that are not written: overlay.c looks into its layers
- * first, and brings the cache up to date when a layer is in the store. A row that is not here says nothing.
+ * It holds rows as the store has them, never effects that are not written: overlay.c looks into its buffers
+ * first, and brings the cache up to date when a buffer is in the store. A row that is not here says nothing.
  *
  * Reading everything once forgets little: when the log is full, a row that is read for the first time leaves
  * only a mark, and is kept when it is read again while the mark is there.

@@ -1,6 +1,6 @@
 #include "backend/storage/settle.h"
 
-#include "backend/storage/layer.h"
+#include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
@@ -15,7 +15,7 @@ enum { FOLD_ROWS = 1024 }; /* in a turn of the loop: some 0.1 ms */
 struct settle {
     struct job job;
     struct worker *worker;
-    struct timer *timer; /* the layer is in the tables, and what is remembered of them follows */
+    struct timer *timer; /* the buffer is in the tables, and what is remembered of them follows */
     struct overlay *overlay;
     struct store *store;
     struct store_batch *batch;
@@ -24,7 +24,7 @@ struct settle {
     bool is_running;
 
     /* of the job under way, or of the last one */
-    const struct layer *layer;
+    const struct write_buffer *buffer;
     uint64_t logged;
     _Atomic size_t bytes;
     int result;
@@ -32,19 +32,19 @@ struct settle {
 };
 
 /* Only what is durable goes into the tables. */
-static int apply(struct settle *settle, const struct layer *layer)
+static int apply(struct settle *settle, const struct write_buffer *buffer)
 {
     int err = store_sync_upto(settle->store, settle->logged, settle->reason, sizeof settle->reason);
     if (err != OK)
         return err;
-    return layer_apply(layer, settle->store, settle->batch, &settle->bytes, settle->reason,
-                       sizeof settle->reason);
+    return write_buffer_apply(buffer, settle->store, settle->batch, &settle->bytes, settle->reason,
+                              sizeof settle->reason);
 }
 
-static void settle_layer(struct job *job)
+static void apply_buffer(struct job *job)
 {
     struct settle *settle = container_of(job, struct settle, job);
-    settle->result = apply(settle, settle->layer);
+    settle->result = apply(settle, settle->buffer);
     if (settle->result == OK)
         store_applied(settle->store, settle->logged);
 }
@@ -58,7 +58,7 @@ static void end(struct settle *settle)
 static void on_timer(void *owner)
 {
     struct settle *settle = owner;
-    if (overlay_settled(settle->overlay, FOLD_ROWS))
+    if (overlay_applied(settle->overlay, FOLD_ROWS))
         end(settle);
     else
         timer_start(settle->timer, 0, 0);
@@ -78,7 +78,7 @@ struct settle *settle_new(struct loop *loop, struct overlay *overlay, struct sto
 {
     struct settle *settle = calloc(1, sizeof *settle);
     CHECK(settle);
-    settle->job = (struct job){.work = settle_layer, .done = settle_done};
+    settle->job = (struct job){.work = apply_buffer, .done = settle_done};
     settle->worker = worker_new(loop, "settle");
     settle->timer = timer_new(loop, on_timer, settle);
     settle->overlay = overlay;
@@ -91,10 +91,10 @@ struct settle *settle_new(struct loop *loop, struct overlay *overlay, struct sto
 
 static int settle_rest(struct settle *settle)
 {
-    const struct layer *settling = overlay_settling(settle->overlay);
+    const struct write_buffer *immutable = overlay_immutable(settle->overlay);
     settle->logged = store_logged(settle->store);
-    int err = settling ? apply(settle, settling) : OK;
-    return err == OK ? apply(settle, overlay_current(settle->overlay)) : err;
+    int err = immutable ? apply(settle, immutable) : OK;
+    return err == OK ? apply(settle, overlay_active(settle->overlay)) : err;
 }
 
 void settle_free(struct settle *settle)
@@ -104,7 +104,7 @@ void settle_free(struct settle *settle)
     worker_free(settle->worker);
     timer_free(settle->timer);
     if (settle->is_running)
-        (void)overlay_settled(settle->overlay, SIZE_MAX);
+        (void)overlay_applied(settle->overlay, SIZE_MAX);
     if (settle->result == OK && settle_rest(settle) == OK)
         store_applied(settle->store, settle->logged);
     store_batch_free(settle->batch);
@@ -115,21 +115,21 @@ void settle_begin(struct settle *settle, uint64_t logged)
 {
     CHECK(!settle->is_running);
     settle->is_running = true;
-    settle->layer = overlay_settling(settle->overlay);
+    settle->buffer = overlay_immutable(settle->overlay);
     settle->logged = logged;
     atomic_store(&settle->bytes, 0);
-    CHECK(settle->layer);
+    CHECK(settle->buffer);
     worker_submit(settle->worker, &settle->job);
 }
 
 bool settle_now(struct settle *settle, uint64_t logged)
 {
     CHECK(!settle->is_running);
-    settle->layer = overlay_settling(settle->overlay);
+    settle->buffer = overlay_immutable(settle->overlay);
     settle->logged = logged;
-    settle_layer(&settle->job);
+    apply_buffer(&settle->job);
     if (settle->result == OK)
-        (void)overlay_settled(settle->overlay, SIZE_MAX);
+        (void)overlay_applied(settle->overlay, SIZE_MAX);
     return settle->result == OK;
 }
 

@@ -1,5 +1,5 @@
 /*
- * stored_walk.h - a walk over the store's rows alone, which overlay_iter.c merges with what the layers say.
+ * stored_walk.h - a walk over the store's rows alone, which overlay_iter.c merges with what the buffers say.
  *
  *   seek ─┬─ the range cache has a run there ─► its rows ─► its end ─┐
  *         └─ else ───────────────────────────────────────────────────┴─► the engine's iterator ─► the end, or
@@ -45,7 +45,7 @@ void stored_walk_init(struct stored_walk *walk, struct overlay *overlay, enum cf
 void stored_walk_fini(struct stored_walk *walk);
 /* From where it stands on the walk is the engine's alone, over a snapshot of the store: reader threads read for it, or
  * it goes to the disk by itself where there are none; see overlay_iter_detach. The store may have changed since it
- * began, but only by what the layers hold. */
+ * began, but only by what the buffers hold. */
 void stored_walk_detach(struct stored_walk *walk, uint64_t rows, void (*on_rows)(void *owner),
                         void *owner);
 /* To the first row from `key` on in the direction; has_from false: to the end of the bounds that it comes from. */

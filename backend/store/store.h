@@ -74,7 +74,7 @@ void store_close(struct store *store);
  * on. Blocks, and holds writes up for some milliseconds. */
 bool store_tune(struct store *store, const struct store_options *options, char *error, size_t size);
 
-/* A value borrowed from the engine (pinned) or from an overlay layer (pin NULL) until
+/* A value borrowed from the engine (pinned) or from an overlay write buffer (pin NULL) until
  * slice_release. A pinned one may outlive the store, but not its environment. */
 struct slice {
     const char *data;
@@ -224,11 +224,14 @@ void store_info(struct store *store, struct out *out);
  * "memtable_bytes", "table_reader_bytes", "cache_bytes" (of the environment),
  * "pending_compaction_bytes", "stalled" (1 when writes are stopped), "delayed_write_rate" (bytes a second
  * that writes are held to while compaction is behind; 0: they are not), "disk_free_bytes" (0: none, or unknown),
- * "running_compactions", "running_flushes", "log_damaged_batches" (whole ones of the log that were dropped at the start). */
+ * "running_compactions", "running_flushes", "log_damaged_batches" (whole ones of the log that were dropped at the
+ * start). */
 uint64_t store_figure(struct store *store, const char *name);
-/* The engine takes no writes, or holds them to a rate, until compaction has followed: what writes, a flush too, may take long. */
+/* The engine takes no writes, or holds them to a rate, until compaction has followed: what writes, a flush too, may
+ * take long. */
 bool store_holds_writes(struct store *store);
-/* Compaction is half as far behind as it may be before the engine holds writes back. Asks the engine a dozen figures. */
+/* Compaction is half as far behind as it may be before the engine holds writes back. Asks the engine a dozen
+ * figures. */
 bool store_is_behind(struct store *store);
 /* What lies on each level, all column families together. */
 enum { STORE_LEVELS = 7 };

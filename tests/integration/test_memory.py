@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Memory is what the configuration says: with small caches and much more data the process stays within their sum.
 
-    block cache + row cache + range cache + rank cache + 3 layers + memtables of every column family that is written
+    block cache + row cache + range cache + rank cache + 3 write buffers + memtables of every column family that is written
     + 4 MB for each background thread (what a flush or compaction is building) + the program as it starts
 """
 
@@ -17,7 +17,7 @@ from resp import Connection, encode
 
 MB = 1 << 20
 ROWS, AT_ONCE, VALUE = 165000, 500, 1000
-BLOCKS, CACHE, RANGES, RANKS, LAYER, MEMTABLE, MEMTABLES = 32 * MB, 32 * MB, 1 * MB, 1 * MB, 4 * MB, 4 * MB, 2
+BLOCKS, CACHE, RANGES, RANKS, WRITE_BUFFER, MEMTABLE, MEMTABLES = 32 * MB, 32 * MB, 1 * MB, 1 * MB, 4 * MB, 4 * MB, 2
 BACKGROUND = 2 * 4 * MB  # background-threads' default
 ALLOWED = 1.15
 
@@ -41,7 +41,7 @@ def pipelined(address, make, count):
 def _(run):
     if is_sanitized(binary('scree-backend')):
         raise Skip('a sanitizer has memory of its own')
-    store = {'block-cache': BLOCKS, 'row-cache': CACHE, 'range-cache': RANGES, 'rank-cache': RANKS, 'layer': LAYER,
+    store = {'block-cache': BLOCKS, 'row-cache': CACHE, 'range-cache': RANGES, 'rank-cache': RANKS, 'layer': WRITE_BUFFER,
              'memtable': MEMTABLE, 'memtables': MEMTABLES, 'wal-limit': 32 * MB}
     with Cluster(backends=1, partitions=1, proxies=0,
                  backend_options={'store': store, 'backend': {'durability': 'os'}}) as cluster:
@@ -56,7 +56,7 @@ def _(run):
         with cluster.partition(0) as client:
             lines = client.get('INFO', 'memory').decode().splitlines()
             run.debug(', '.join(line for line in lines if line.startswith(('allocator_', 'mem_', 'used_memory:'))))
-        configured = BLOCKS + CACHE + RANGES + RANKS + 3 * LAYER + MEMTABLE * MEMTABLES + BACKGROUND + alone
+        configured = BLOCKS + CACHE + RANGES + RANKS + 3 * WRITE_BUFFER + MEMTABLE * MEMTABLES + BACKGROUND + alone
         run.note('data %d MB, at the start %d MB, configured %d MB, most %d MB' % (
             ROWS * VALUE // MB, alone // MB, configured // MB, most // MB))
         check(most <= configured * ALLOWED, '%d MB resident, %d configured' % (most // MB, configured // MB))

@@ -49,7 +49,7 @@ static void configure_backend(const struct sim_backend *backend, struct backend_
     static const char *const durabilities[] = {"always", "everysec", "os"};
     static const char *const row_caches[] = {"0", "4kb", "1mb"};
     static const char *const caches[] = {"0", "1kb", "1mb"}; /* of ranks, and of ranges */
-    static const char *const layers[] = {"4kb", "16kb", "4mb"};
+    static const char *const buffers[] = {"4kb", "16kb", "4mb"};
     const struct sim_plan *plan = &backend->cluster->plan;
     const char *row_cache = row_caches[sim_random(3)];
     const char *cache = caches[sim_random(3)];
@@ -61,7 +61,7 @@ static void configure_backend(const struct sim_backend *backend, struct backend_
         "rank-cache = %s\nrange-cache = %s\nlayer = %s\n",
         backend->name, plan->partitions, plan->has_secret ? "secret" : "",
         durabilities[plan->durability], plan->active_expire ? "yes" : "no",
-        plan->has_idle_timeout ? "2s" : "0", row_cache, cache, cache, layers[sim_random(3)]);
+        plan->has_idle_timeout ? "2s" : "0", row_cache, cache, cache, buffers[sim_random(3)]);
     parse(&config->head, &backend_schema, text);
 }
 

@@ -1,15 +1,15 @@
 /*
- * test_overlay.c - the overlay against a model: random effects, batches, layers, failures and rollbacks over few
+ * test_overlay.c - the overlay against a model: random effects, batches, buffers, failures and rollbacks over few
  * keys; after every step reads and walks in both directions must show what the model says. One detached walk at a time
  * lives over many steps, and must show what the model said when it was opened. With most seeds it is fed by reader
  * threads.
  *
  *   test_overlay [seed [steps]]      one seed, or a range of fixed ones
  */
-#include "backend/storage/layer.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/range_cache.h"
 #include "backend/storage/reader.h"
+#include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/net/loop.h"
@@ -48,9 +48,9 @@ struct world {
     struct state now;     /* with the collecting one */
     struct state saved;   /* at the savepoint */
     const struct batch *in_flight;
-    bool fills_layer;              /* it does, the settling one */
-    bool is_applied;               /* the settling one is in the tables */
-    int settled;                   /* layers */
+    bool fills_buffer;             /* it fills the write buffer, which is immutable now */
+    bool is_applied;               /* the immutable buffer is in the tables */
+    int settled;                   /* buffers */
     struct overlay_iter *detached; /* NULL: none */
     struct state seen;             /* what it must show */
     int low, high;                 /* of these rows, but not `high` */
@@ -163,22 +163,23 @@ static void step_command(struct world *world)
         CHECK(overlay_observed(world->overlay) != overlay_ticket(world->overlay));
 }
 
-/* The layer that waits goes into the store's tables. */
+/* The buffer that waits goes into the store's tables. */
 static void step_settle(struct world *world)
 {
     char error[128];
     _Atomic size_t written = 0;
-    if (!overlay_settling(world->overlay) && !world->in_flight && !overlay_dirty(world->overlay))
-        overlay_turn(world->overlay);
-    const struct layer *layer = overlay_settling(world->overlay);
-    if (!layer || (world->in_flight && world->fills_layer))
+    if (!overlay_immutable(world->overlay) && !world->in_flight && !overlay_dirty(world->overlay))
+        overlay_switch_buffers(world->overlay);
+    const struct write_buffer *buffer = overlay_immutable(world->overlay);
+    if (!buffer || (world->in_flight && world->fills_buffer))
         return;
     if (!world->is_applied) {
         store_batch_clear(world->batch);
-        CHECK(layer_apply(layer, world->store, world->batch, &written, error, sizeof error) == OK);
+        CHECK(write_buffer_apply(buffer, world->store, world->batch, &written, error,
+                                 sizeof error) == OK);
         world->is_applied = true;
     }
-    if (!overlay_settled(world->overlay, 1 + chance(world, KEYS)))
+    if (!overlay_applied(world->overlay, 1 + chance(world, KEYS)))
         return;
     world->is_applied = false;
     world->settled++;
@@ -191,9 +192,9 @@ static void step_commit(struct world *world)
         if (!overlay_dirty(world->overlay))
             return;
         world->in_flight = overlay_seal(world->overlay);
-        world->fills_layer = overlay_is_full(world->overlay) && !overlay_settling(world->overlay);
-        if (world->fills_layer)
-            overlay_turn(world->overlay);
+        world->fills_buffer = overlay_is_full(world->overlay) && !overlay_immutable(world->overlay);
+        if (world->fills_buffer)
+            overlay_switch_buffers(world->overlay);
         world->sealed = world->now;
         return;
     }
@@ -511,7 +512,7 @@ static int run_seed(uint64_t seed, int steps)
     world.store = store_open(world.env, &OPTIONS, error, sizeof error);
     CHECK(world.store);
     world.overlay = overlay_new(world.store);
-    overlay_use_layers(world.overlay, 256 << chance(&world, 8)); /* bytes: a batch or many */
+    overlay_use_buffers(world.overlay, 256 << chance(&world, 8)); /* bytes: a batch or many */
     if (seed % 2)
         overlay_use_cache(world.overlay, 1);
     if (seed % 4)

@@ -4,7 +4,7 @@
  */
 #include "backend/keyspace/space.h"
 
-#include "backend/storage/layer.h"
+#include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "tests/sim/store_mem.h"

@@ -1,5 +1,5 @@
 /*
- * layer_apply.c - a layer's rows go into the store's tables, in order.
+ * write_buffer_apply.c - a buffer's rows go into the store's tables, in order.
  *
  *   rows, newest first ─► (head, row) each ─► sorted by head, then by key ─► portions ─► store_apply
  *
@@ -7,7 +7,7 @@
  * of each key (head) that stand beside the row's address, and at rows only where heads are equal. The bytes are those
  * of places where not all keys are the same: in name:000000012345 the digits behind the zeroes.
  */
-#include "backend/storage/layer.h"
+#include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/error.h"
 
@@ -42,8 +42,8 @@ static size_t digit_of(uint64_t head, int byte)
     return head >> (8 * byte) & (DIGITS - 1);
 }
 
-/* Sorts by head, a byte at a time from the lowest on; bytes that are the same in all are passed over. Both have `count`;
- * returns the one of them that has the result. */
+/* Sorts by head, a byte at a time from the lowest on; bytes that are the same in all are passed over. Both have
+ * `count`; returns the one of them that has the result. */
 static struct sorted *sort_by_head(struct sorted *from, struct sorted *to, size_t count)
 {
     size_t places[HEAD_BYTES][DIGITS] = {0};
@@ -138,7 +138,7 @@ static struct sorted *sort_rows(const struct rows *rows, struct sorted *room, si
     return sorted;
 }
 
-/* Where a layer goes. */
+/* Where a buffer goes. */
 struct target {
     struct store *store;
     struct store_batch *batch;
@@ -187,20 +187,20 @@ static int apply_rows(const struct rows *rows, enum cf cf, const struct target *
     return err;
 }
 
-/* The metadata of a collection goes in before its rows: a row whose metadata is not there is an orphan, which compaction
- * may drop. */
-int layer_apply(const struct layer *layer, struct store *store, struct store_batch *batch,
-                _Atomic size_t *written, char *error, size_t size)
+/* The metadata of a collection goes in before its rows: a row whose metadata is not there is an orphan, which
+ * compaction may drop. */
+int write_buffer_apply(const struct write_buffer *buffer, struct store *store,
+                       struct store_batch *batch, _Atomic size_t *written, char *error, size_t size)
 {
     _Static_assert(CF_METADATA < CF_DATA && CF_METADATA < CF_ZSET_SCORE &&
                        CF_METADATA < CF_STREAM && CF_METADATA < CF_RANK,
                    "metadata goes first");
     const struct target to = {store, batch, written, error, size};
-    for (size_t i = 0; i < layer->ranges_count; i++)
-        store_batch_delete_range(batch, store, layer->ranges[i].cf, layer->ranges[i].from,
-                                 layer->ranges[i].to);
-    int err = layer->ranges_count ? apply_portion(&to) : OK;
+    for (size_t i = 0; i < buffer->ranges_count; i++)
+        store_batch_delete_range(batch, store, buffer->ranges[i].cf, buffer->ranges[i].from,
+                                 buffer->ranges[i].to);
+    int err = buffer->ranges_count ? apply_portion(&to) : OK;
     for (enum cf cf = 0; cf < CF_COUNT && err == OK; cf++)
-        err = apply_rows(&layer->rows[cf], cf, &to);
+        err = apply_rows(&buffer->rows[cf], cf, &to);
     return err;
 }

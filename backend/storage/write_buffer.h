@@ -1,5 +1,5 @@
 /*
- * layer.h - a layer of the overlay: effects of many batches in arenas, until the store's tables hold them.
+ * write_buffer.h - rows that are in the log and not yet in RocksDB: the effects of many batches, in an arena.
  *
  *   index   all rows by hash, for point reads
  *   rows    of each column family: newest first in a chain; in order (skip list) once somebody walks over them
@@ -7,8 +7,8 @@
  *
  *   row state: VALUE, DELETED, or ABSENT: made and rolled back, or wiped by a range; says nothing by itself
  *
- * A row that is put again gets new value bytes; the old ones stay in the arena until the layer ends, which is what lets
- * rollback restore them and the commit thread read without locks.
+ * A row that is put again gets new value bytes; the old ones stay in the arena until the buffer ends, which is what
+ * lets rollback restore them and the commit thread read without locks.
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 
 #include <stdatomic.h>
 
-enum { LAYER_HEIGHT_MAX = 12 };
+enum { WRITE_BUFFER_HEIGHT_MAX = 12 };
 
 enum row_state { ROW_ABSENT, ROW_DELETED, ROW_VALUE };
 
@@ -39,7 +39,7 @@ struct rows {
     struct row *newest;
     struct row *ordered; /* this one and older ones are in the skip list */
     size_t count;
-    struct row *head[LAYER_HEIGHT_MAX];
+    struct row *head[WRITE_BUFFER_HEIGHT_MAX];
     int height;
 };
 
@@ -56,7 +56,7 @@ struct index_entry {
     struct row *row; /* NULL: free */
 };
 
-struct layer {
+struct write_buffer {
     struct arena arena;
     struct rows rows[CF_COUNT];
     struct index_entry *index;
@@ -68,26 +68,28 @@ struct layer {
     uint64_t random;
 };
 
-void layer_init(struct layer *layer);
+void write_buffer_init(struct write_buffer *buffer);
 /* Empty again. */
-void layer_reset(struct layer *layer);
-void layer_fini(struct layer *layer);
+void write_buffer_reset(struct write_buffer *buffer);
+void write_buffer_fini(struct write_buffer *buffer);
 
 /* The row of `key`, made ABSENT when it is new. */
-struct row *layer_get_or_add(struct layer *layer, enum cf cf, struct bytes key);
-/* A row whose key is not there yet, in a layer that is only walked over: layer_find does not find it. */
-struct row *layer_append(struct layer *layer, enum cf cf, struct bytes key);
-void layer_add_range(struct layer *layer, const struct range *range);
-/* The newest deleted range of the layer that covers the key, or NULL. */
-const struct range *layer_range_of(const struct layer *layer, enum cf cf, struct bytes key);
+struct row *write_buffer_get_or_add(struct write_buffer *buffer, enum cf cf, struct bytes key);
+/* A row whose key is not there yet, in a buffer that is only walked over: write_buffer_find does not find it. */
+struct row *write_buffer_append(struct write_buffer *buffer, enum cf cf, struct bytes key);
+void write_buffer_add_range(struct write_buffer *buffer, const struct range *range);
+/* The newest deleted range of the buffer that covers the key, or NULL. */
+const struct range *write_buffer_range_of(const struct write_buffer *buffer, enum cf cf,
+                                          struct bytes key);
 
-/* Writes the layer into the store's tables: its ranges, then its rows in order, in portions whose bytes are added to
- * *written; `batch` is empty before and after. Any thread, while nobody changes the layer's effects. */
-int layer_apply(const struct layer *layer, struct store *store, struct store_batch *batch,
-                _Atomic size_t *written, char *error, size_t size);
+/* Writes the buffer into the store's tables: its ranges, then its rows in order, in portions whose bytes are added to
+ * *written; `batch` is empty before and after. Any thread, while nobody changes the buffer's effects. */
+int write_buffer_apply(const struct write_buffer *buffer, struct store *store,
+                       struct store_batch *batch, _Atomic size_t *written, char *error,
+                       size_t size);
 
 /* Rows of the column family in order: call it before the two below, whenever rows may have come. */
-struct rows *layer_order(struct layer *layer, enum cf cf);
+struct rows *write_buffer_order(struct write_buffer *buffer, enum cf cf);
 /* The first row with key >= `key`. */
 struct row *rows_at_or_after(struct rows *rows, struct bytes key);
 /* The last row with key < `key` (or <= when `or_equal`); unbounded: the very last. */
@@ -101,15 +103,15 @@ static inline uint64_t hash_row(enum cf cf, struct bytes key)
 }
 
 /* `hash`: of cf and key. NULL: there is none. */
-static inline struct row *layer_find(const struct layer *layer, enum cf cf, struct bytes key,
-                                     uint64_t hash)
+static inline struct row *write_buffer_find(const struct write_buffer *buffer, enum cf cf,
+                                            struct bytes key, uint64_t hash)
 {
-    if (layer->rows_count == 0)
+    if (buffer->rows_count == 0)
         return NULL;
-    size_t mask = layer->index_cap - 1;
-    for (size_t i = hash & mask; layer->index[i].row; i = (i + 1) & mask) {
-        struct row *row = layer->index[i].row;
-        if (layer->index[i].hash == hash && row->cf == cf && bytes_equal(row->key, key))
+    size_t mask = buffer->index_cap - 1;
+    for (size_t i = hash & mask; buffer->index[i].row; i = (i + 1) & mask) {
+        struct row *row = buffer->index[i].row;
+        if (buffer->index[i].hash == hash && row->cf == cf && bytes_equal(row->key, key))
             return row;
     }
     return NULL;

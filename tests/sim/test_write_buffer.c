@@ -1,8 +1,8 @@
 /*
- * test_layer.c - layers of any size and shape of keys go into the tables whole and in order (store_apply of store_mem.c
- * looks at the order), and a layer that was emptied has nothing left of what was in it.
+ * test_write_buffer.c - buffers of any size and shape of keys go into the tables whole and in order (store_apply of
+ * store_mem.c looks at the order), and a buffer that was emptied has nothing left of what was in it.
  */
-#include "backend/storage/layer.h"
+#include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "tests/sim/store_mem.h"
@@ -16,7 +16,7 @@ enum { SHAPES = 5, KEY_MAX = 96, ROUNDS = 12 };
 
 static const size_t sizes[] = {0, 1, 2, 127, 128, 129, 1000, 40000};
 
-static struct layer layer;
+static struct write_buffer buffer;
 static struct store_env *env;
 static struct store *store;
 static struct store_batch *batch;
@@ -73,13 +73,13 @@ static void fill(int shape, size_t count)
 {
     char room[KEY_MAX];
     for (uint64_t n = 0, i = any(count + 1); n < count; n++, i = (i + 1) % count) {
-        struct row *row = layer_get_or_add(&layer, cf_of(i), key_of(shape, i, room));
+        struct row *row = write_buffer_get_or_add(&buffer, cf_of(i), key_of(shape, i, room));
         CHECK(row->state == ROW_ABSENT && row->value.len == 0);
         row->state = state_of(i);
         if (row->state == ROW_VALUE)
-            row->value = arena_copy(&layer.arena, key_of(shape, i + 1, room));
+            row->value = arena_copy(&buffer.arena, key_of(shape, i + 1, room));
     }
-    CHECK(layer.rows_count == count);
+    CHECK(buffer.rows_count == count);
 }
 
 static void check_stored(int shape, size_t count)
@@ -109,12 +109,12 @@ static void play(int shape, size_t count)
     _Atomic size_t written = 0;
     char error[256], room[KEY_MAX];
     fill(shape, count);
-    CHECK(layer_apply(&layer, store, batch, &written, error, sizeof error) == OK);
+    CHECK(write_buffer_apply(&buffer, store, batch, &written, error, sizeof error) == OK);
     check_stored(shape, count);
-    layer_reset(&layer);
+    write_buffer_reset(&buffer);
     for (uint64_t i = 0; i < count; i++) {
         struct bytes key = key_of(shape, i, room);
-        CHECK(!layer_find(&layer, cf_of(i), key, hash_row(cf_of(i), key)));
+        CHECK(!write_buffer_find(&buffer, cf_of(i), key, hash_row(cf_of(i), key)));
     }
     clear_store();
 }
@@ -124,19 +124,19 @@ int main(void)
     char error[256] = "";
     int rounds = (int)sized(ROUNDS);
     env = store_env_new(&(struct store_env_options){0});
-    store = store_open(env, &(struct store_options){.path = "layer"}, error, sizeof error);
+    store = store_open(env, &(struct store_options){.path = "buffer"}, error, sizeof error);
     batch = store_batch_new();
-    layer_init(&layer);
+    write_buffer_init(&buffer);
     CHECK(store);
     for (int round = 0; round < rounds;
-         round++) /* small layers behind big ones and the other way round */
+         round++) /* small buffers behind big ones and the other way round */
         for (int shape = 0; shape < SHAPES; shape++)
             play(shape, sizes[any(sizeof sizes / sizeof *sizes)]);
-    layer_fini(&layer);
+    write_buffer_fini(&buffer);
     store_batch_free(batch);
     store_close(store);
     store_env_free(env);
     store_mem_reset();
-    (void)printf("%d layers\n", rounds * SHAPES);
+    (void)printf("%d buffers\n", rounds * SHAPES);
     return EXIT_SUCCESS;
 }

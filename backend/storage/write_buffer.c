@@ -1,0 +1,208 @@
+#include "backend/storage/write_buffer.h"
+
+#include "shared/check.h"
+#include "shared/clock.h"
+
+#include <stdlib.h>
+
+enum {
+    INDEX_MIN = 64,     /* entries of a buffer's index, at first */
+    INDEX_KEPT = 65536, /* a bigger one is given back when a buffer ends that had little in it */
+    INDEX_DENSE =
+        8, /* entries for each row: with fewer the index is cleared as a whole, and kept */
+};
+
+/* ---- one column family's rows ---- */
+
+/* The last row with key < `key` on every level (NULL: the head). Returns the first row with key >= `key`. */
+static struct row *rows_search(struct rows *rows, struct bytes key,
+                               struct row **before[WRITE_BUFFER_HEIGHT_MAX])
+{
+    struct row **links = rows->head;
+    for (int level = rows->height - 1; level >= 0; level--) {
+        while (links[level] && bytes_compare(links[level]->key, key) < 0)
+            links = links[level]->next;
+        before[level] = links;
+    }
+    return rows->height ? links[0] : NULL;
+}
+
+struct row *rows_at_or_after(struct rows *rows, struct bytes key)
+{
+    struct row **before[WRITE_BUFFER_HEIGHT_MAX];
+    return rows_search(rows, key, before);
+}
+
+struct row *rows_before(struct rows *rows, struct bytes key, bool or_equal, bool unbounded)
+{
+    struct row **links = rows->head;
+    struct row *found = NULL;
+    for (int level = rows->height - 1; level >= 0; level--)
+        while (links[level]) {
+            int order = unbounded ? -1 : bytes_compare(links[level]->key, key);
+            if (order > 0 || (order == 0 && !or_equal))
+                break;
+            found = links[level];
+            links = found->next;
+        }
+    return found;
+}
+
+/* ---- buffers ---- */
+
+static void index_add(struct write_buffer *buffer, struct row *row)
+{
+    size_t mask = buffer->index_cap - 1;
+    size_t i = row->hash & mask;
+    while (buffer->index[i].row)
+        i = (i + 1) & mask;
+    buffer->index[i] = (struct index_entry){row->hash, row};
+}
+
+static void index_grow(struct write_buffer *buffer)
+{
+    free(buffer->index);
+    buffer->index_cap = buffer->index_cap ? buffer->index_cap * 2 : INDEX_MIN;
+    buffer->index = calloc(buffer->index_cap, sizeof *buffer->index);
+    CHECK(buffer->index);
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        for (struct row *row = buffer->rows[cf].newest; row; row = row->older)
+            index_add(buffer, row);
+}
+
+static int random_height(struct write_buffer *buffer)
+{
+    buffer->random ^= buffer->random << 13;
+    buffer->random ^= buffer->random >> 7;
+    buffer->random ^= buffer->random << 17;
+    int height = 1 + __builtin_ctzll(buffer->random | (1ULL << 62)) / 2; /* a quarter per level */
+    return height < WRITE_BUFFER_HEIGHT_MAX ? height : WRITE_BUFFER_HEIGHT_MAX;
+}
+
+struct row *write_buffer_append(struct write_buffer *buffer, enum cf cf, struct bytes key)
+{
+    struct rows *rows = &buffer->rows[cf];
+    int height = random_height(buffer);
+    struct row *row =
+        arena_alloc(&buffer->arena, sizeof *row + (size_t)height * sizeof row->next[0]);
+    *row = (struct row){
+        .key = arena_copy(&buffer->arena, key),
+        .older = rows->newest,
+        .state = ROW_ABSENT,
+        .cf = (uint8_t)cf,
+        .height = (uint8_t)height,
+    };
+    rows->newest = row;
+    rows->count++;
+    buffer->rows_count++;
+    return row;
+}
+
+struct row *write_buffer_get_or_add(struct write_buffer *buffer, enum cf cf, struct bytes key)
+{
+    uint64_t hash = hash_row(cf, key);
+    struct row *row = write_buffer_find(buffer, cf, key, hash);
+    if (row)
+        return row;
+    if (buffer->rows_count * 2 >= buffer->index_cap)
+        index_grow(buffer);
+    row = write_buffer_append(buffer, cf, key);
+    row->hash = hash;
+    index_add(buffer, row);
+    return row;
+}
+
+static void rows_insert(struct rows *rows, struct row *row)
+{
+    struct row **before[WRITE_BUFFER_HEIGHT_MAX];
+    (void)rows_search(rows, row->key, before);
+    for (; rows->height < row->height; rows->height++)
+        before[rows->height] = rows->head;
+    for (int level = 0; level < row->height; level++) {
+        row->next[level] = before[level][level];
+        before[level][level] = row;
+    }
+}
+
+struct rows *write_buffer_order(struct write_buffer *buffer, enum cf cf)
+{
+    struct rows *rows = &buffer->rows[cf];
+    for (struct row *row = rows->newest; row != rows->ordered; row = row->older)
+        rows_insert(rows, row);
+    rows->ordered = rows->newest;
+    return rows;
+}
+
+void write_buffer_init(struct write_buffer *buffer)
+{
+    memset(buffer, 0, sizeof *buffer);
+    arena_init(&buffer->arena);
+    buffer->random = clock_random() | 1;
+}
+
+/* Empty again, for the next buffer, which will need as much: growing means to add every row anew. The index may be much
+ * bigger than what is in it, a small buffer after a big one. Every entry lies in an unbroken run that begins at its
+ * row's place. */
+static void index_clear(struct write_buffer *buffer)
+{
+    size_t mask = buffer->index_cap - 1;
+    if (buffer->rows_count * INDEX_DENSE >= buffer->index_cap) {
+        if (buffer->index_cap)
+            memset(buffer->index, 0, buffer->index_cap * sizeof *buffer->index);
+        return;
+    }
+    if (buffer->index_cap > INDEX_KEPT) {
+        free(buffer->index);
+        buffer->index = NULL;
+        buffer->index_cap = 0;
+        return;
+    }
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        for (const struct row *row = buffer->rows[cf].newest; row; row = row->older)
+            for (size_t i = row->hash & mask; buffer->index[i].row; i = (i + 1) & mask)
+                buffer->index[i].row = NULL;
+}
+
+void write_buffer_reset(struct write_buffer *buffer)
+{
+    index_clear(buffer);
+    arena_reset(&buffer->arena);
+    memset(buffer->rows, 0, sizeof buffer->rows);
+    buffer->rows_count = 0;
+    buffer->ranges_count = 0;
+}
+
+void write_buffer_fini(struct write_buffer *buffer)
+{
+    arena_fini(&buffer->arena);
+    free(buffer->index);
+    free(buffer->ranges);
+}
+
+bool range_has(const struct range *range, enum cf cf, struct bytes key)
+{
+    return range->cf == cf && bytes_compare(key, range->from) >= 0 &&
+           (range->to.len == 0 || bytes_compare(key, range->to) < 0);
+}
+
+void write_buffer_add_range(struct write_buffer *buffer, const struct range *range)
+{
+    if (buffer->ranges_count == buffer->ranges_cap) {
+        buffer->ranges_cap = buffer->ranges_cap ? buffer->ranges_cap * 2 : 8;
+        buffer->ranges = realloc(buffer->ranges, buffer->ranges_cap * sizeof *buffer->ranges);
+        CHECK(buffer->ranges);
+    }
+    struct range *added = &buffer->ranges[buffer->ranges_count++];
+    *added = *range;
+    added->from = arena_copy(&buffer->arena, range->from);
+    added->to = arena_copy(&buffer->arena, range->to);
+}
+
+const struct range *write_buffer_range_of(const struct write_buffer *buffer, enum cf cf,
+                                          struct bytes key)
+{
+    for (size_t i = buffer->ranges_count; i > 0; i--)
+        if (range_has(&buffer->ranges[i - 1], cf, key))
+            return &buffer->ranges[i - 1];
+    return NULL;
+}
