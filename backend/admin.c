@@ -1,7 +1,7 @@
 #include "backend/admin.h"
 
+#include "backend/context/partition.h"
 #include "backend/metrics_page.h"
-#include "backend/partition/partition.h"
 #include "backend/server.h"
 #include "shared/check.h"
 #include "shared/clock.h"

@@ -1,7 +1,7 @@
 #include "backend/metrics_page.h"
 
-#include "backend/partition/measures.h"
-#include "backend/partition/partition.h"
+#include "backend/context/measures.h"
+#include "backend/context/partition.h"
 #include "backend/server.h"
 #include "backend/storage/compaction.h"
 #include "backend/storage/upkeep.h"

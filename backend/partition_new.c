@@ -1,17 +1,20 @@
 #include "backend/partition_new.h"
 
 #include "backend/backup/backup.h"
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/context/stats.h"
 #include "backend/keyspace/cursor.h"
 #include "backend/keyspace/edge.h"
 #include "backend/keyspace/rank_cache.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/account.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/connection.h"
+#include "backend/partition/gauges.h"
 #include "backend/partition/message.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
+#include "backend/partition/refresh.h"
 #include "backend/partition/session.h"
-#include "backend/partition/stats.h"
 #include "backend/partition/walk.h"
 #include "backend/partition_commit.h"
 #include "backend/partition_tick.h"
@@ -55,7 +58,7 @@ static bool on_turn(void *owner)
         session_abort(container_of(overdue, struct session, overdue));
     (void)commit_turn(partition->commit);
     backup_turn(partition->saves.backup);
-    measures_turn(partition);
+    gauges_turn(partition);
     if (partition->thread.on_stopped && commit_is_idle(partition->commit))
         on_stopped(partition);
     return told;

@@ -1,13 +1,18 @@
 #include "backend/partition_tick.h"
 
 #include "backend/backup/backup.h"
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/context/stats.h"
 #include "backend/keyspace/expiry.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
+#include "backend/partition/gauges.h"
+#include "backend/partition/internal_call.h"
+#include "backend/partition/pause.h"
+#include "backend/partition/refresh.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
-#include "backend/partition/stats.h"
 #include "backend/partition/tune.h"
 #include "backend/script/script.h"
 #include "backend/storage/compaction.h"
@@ -131,7 +136,19 @@ static void tick_second(struct partition *partition)
                space_keys_total(partition->spaces));
     metric_set(partition->metrics.process, METRIC_BACKEND_READONLY,
                commit_is_failed(partition->commit, NULL));
-    measures_slow(partition);
+    gauges_set(partition);
+}
+
+/* True: more keys are due. */
+static bool expire_some(struct partition *partition)
+{
+    struct call call;
+    if (commit_is_failed(partition->commit, NULL) || partition_is_full(partition))
+        return false;
+    internal_call_begin(partition, &call);
+    bool more = expiry_cycle(&call);
+    internal_call_end(partition, &call);
+    return more;
 }
 
 /* Deletes keys whose time has come, for as long as expire-effort allows. True: more are due. */
@@ -141,7 +158,7 @@ static bool expire_due(struct partition *partition)
                 !partition_keeps_expired(partition);
     uint64_t begun_us = clock_mono_us();
     for (int i = 0; more && i < partition->settings->config.expire_effort; i++)
-        more = expiry_cycle(partition);
+        more = expire_some(partition);
     uint64_t usec = clock_mono_us() - begun_us;
     partition->stats->expire_us += usec;
     partition_note_latency(partition, LATENCY_EXPIRE_CYCLE, usec);

@@ -1,8 +1,8 @@
 #include "backend/server.h"
 
 #include "backend/admin.h"
+#include "backend/context/partition.h"
 #include "backend/partition/memory.h"
-#include "backend/partition/partition.h"
 #include "backend/partition_new.h"
 #include "backend/store/pace.h"
 #include "backend/store/store.h"

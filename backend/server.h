@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "backend/partition/process.h"
+#include "backend/context/process.h"
 #include "config/tls_files.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"

@@ -2,9 +2,11 @@
 
 #include "backend/backup/disk_file.h"
 #include "backend/backup/shelf.h"
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/format/encoding.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/settings.h"
+#include "backend/keyspace/space.h"
+#include "backend/partition/pause.h"
 #include "backend/storage/commit.h"
 #include "backend/store/store.h"
 #include "backend/wal/path.h"

@@ -4,13 +4,14 @@
  * The users are part of the settings: a change is made on a copy and published (process.h). What is answered is
  * shared/acl_command.h's.
  */
+#include "backend/partition/refresh.h"
 #include "shared/acl_command.h"
 
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/context/settings.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
 #include "backend/partition/session.h"
-#include "backend/partition/settings.h"
 #include "config/users_file.h"
 #include "shared/command_reply.h"
 #include "shared/log.h"

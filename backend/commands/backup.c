@@ -2,8 +2,8 @@
  * backup.c - SCREE BACKUP at a partition: of this partition alone, or led by a proxy (PREPARE, CUT, RELEASE, CONFIRM).
  */
 #include "backend/backup/backup.h"
+#include "backend/context/partition.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
 #include "shared/backup_name.h"
 #include "shared/number.h"
 

@@ -3,13 +3,14 @@
  */
 #include "backend/commands/client.h"
 
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/monitor.h"
-#include "backend/partition/partition.h"
+#include "backend/partition/pause.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
-#include "backend/partition/settings.h"
 #include "shared/check.h"
 #include "shared/command_reply.h"
 #include "shared/number.h"

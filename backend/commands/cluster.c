@@ -2,10 +2,11 @@
  * cluster.c - a partition seen as a cluster of one node that owns all slots, so that cluster-aware clients can
  * talk to it directly.
  */
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
 #include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
 #include "backend/partition/session.h"
 #include "shared/cluster_reply.h"
 #include "shared/command_reply.h"

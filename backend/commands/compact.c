@@ -1,8 +1,8 @@
 /*
  * compact.c - SCREE COMPACT at a partition: START, STATUS, CANCEL.
  */
+#include "backend/context/partition.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
 #include "backend/storage/compaction.h"
 #include "backend/storage/upkeep.h"
 

@@ -1,12 +1,13 @@
 /*
  * config.c - CONFIG: our own options and Redis' parameters, by Redis' rules: several at once, all or none.
  */
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/context/settings.h"
+#include "backend/context/stats.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
+#include "backend/partition/refresh.h"
 #include "backend/partition/session.h"
-#include "backend/partition/settings.h"
-#include "backend/partition/stats.h"
 #include "config/ini_file.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"

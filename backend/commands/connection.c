@@ -2,11 +2,11 @@
  * connection.c - what a client says about its own connection: who it is, which protocol and database it uses.
  */
 #include "backend/partition/connection.h"
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/partition/acl_gate.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
 #include "backend/partition/session.h"
-#include "backend/partition/settings.h"
 #include "shared/hello.h"
 
 #include <limits.h>

@@ -1,9 +1,9 @@
 /*
  * debug.c - the DEBUG words that test suites use and that do no harm.
  */
+#include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
 #include "shared/check.h"
 
 #include <stdlib.h>

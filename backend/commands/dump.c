@@ -1,13 +1,13 @@
 /*
  * dump.c - DUMP and RESTORE: a key's value as RDB writes it (rdb_save.c, rdb_load.c).
  */
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/format/rdb.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/message.h"
 #include "backend/partition/notify.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/settings.h"
 #include "shared/number.h"
 
 void cmd_dump(struct call *call)

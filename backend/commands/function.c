@@ -8,12 +8,12 @@
  */
 #include "backend/script/script.h"
 
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/format/encoding.h"
 #include "backend/format/rdb.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
 #include "backend/partition/session.h"
-#include "backend/partition/settings.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
 #include "shared/clock.h"

@@ -4,12 +4,12 @@
  * A sparse one is short and is replaced as a whole. A dense one is changed in place, register by register, so that
  * text.h keeps it in fragments and a new element costs one of them and the header's.
  */
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/format/hll.h"
 #include "backend/keyspace/text.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/settings.h"
 
 #include <stdio.h>
 

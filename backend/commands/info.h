@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "backend/partition/call.h"
+#include "backend/context/call.h"
 #include "shared/out.h"
 
 void info_persistence(const struct call *call, struct out *out);

@@ -3,8 +3,9 @@
  */
 #include "backend/backup/backup.h"
 #include "backend/commands/info.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/keyspace/space.h"
 #include "backend/storage/compaction.h"
 #include "backend/storage/range_cache.h"
 #include "backend/storage/row_cache.h"

@@ -1,11 +1,13 @@
 /*
  * keys.c - commands about keys of any type: existence, time to live, names, copies, introspection.
  */
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/settings.h"
+#include "backend/partition/session.h"
 #include "backend/partition/walk.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"
@@ -320,8 +322,9 @@ static struct space *database_argument(struct call *call, uint32_t index)
                     INT_MAX);
         return NULL;
     }
-    struct space *space =
-        database >= 0 && database < DATABASES_MAX ? call_space(call, (uint8_t)database) : NULL;
+    struct space *space = database >= 0 && database < DATABASES_MAX
+                              ? session_database(call->session, (uint8_t)database)
+                              : NULL;
     if (!space)
         call_error(call, ERR_DB_INDEX);
     return space;

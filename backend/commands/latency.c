@@ -2,9 +2,9 @@
  * latency.c - LATENCY: histograms of commands, and the events slower than latency-monitor-threshold.
  */
 #include "shared/latency.h"
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/settings.h"
 #include "shared/command_reply.h"
 #include "shared/latency_reply.h"
 

@@ -2,10 +2,11 @@
  * memory.c - MEMORY: what keys and the process need.
  */
 #include "backend/partition/memory.h"
+#include "backend/keyspace/space.h"
 
+#include "backend/context/partition.h"
 #include "backend/keyspace/text.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
 #include "backend/script/script.h"
 #include "shared/command_reply.h"
 #include "shared/memory_stats.h"

@@ -1,10 +1,10 @@
 /*
  * object.c - OBJECT: what Redis would tell about a value's representation.
  */
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/settings.h"
 #include "shared/command_reply.h"
 #include "shared/number.h"
 

@@ -4,9 +4,9 @@
  * Every channel of a SUBSCRIBE is confirmed by a frame of its own, an array in RESP2 and a push in RESP3. The
  * confirmations are part of the command's reply, but CLIENT REPLY OFF does not silence them.
  */
+#include "backend/context/partition.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/message.h"
-#include "backend/partition/partition.h"
 #include "backend/partition/session.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"

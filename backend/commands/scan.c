@@ -5,10 +5,11 @@
  */
 #include "backend/commands/scan.h"
 
+#include "backend/context/partition.h"
 #include "backend/keyspace/cursor.h"
 #include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
 #include "shared/glob.h"
 
 #include <stdio.h>

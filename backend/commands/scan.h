@@ -3,8 +3,8 @@
  */
 #pragma once
 
+#include "backend/context/call.h"
 #include "backend/format/encoding.h"
-#include "backend/partition/call.h"
 #include "backend/store/store.h"
 
 /* SCAN of a collection of this type: argument 1 the key, argument 2 the cursor. Replies sub keys, each followed by

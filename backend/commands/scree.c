@@ -1,13 +1,14 @@
 /*
  * scree.c - what proxies and tools say to a partition on connections that know the cluster's secret.
  */
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/context/settings.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/slot_set.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
 #include "backend/partition/session.h"
-#include "backend/partition/settings.h"
 #include "backend/script/script.h"
 #include "shared/command_reply.h"
 #include "shared/number.h"

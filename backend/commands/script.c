@@ -3,8 +3,8 @@
  */
 #include "backend/script/script.h"
 
+#include "backend/context/partition.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
 #include "shared/command_reply.h"
 #include "shared/digest.h"
 #include "shared/number.h"

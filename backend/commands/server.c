@@ -1,13 +1,14 @@
 /*
  * server.c - the server's small commands: flushing, swapping, time, persistence, the command table, the slow log.
  */
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/context/settings.h"
+#include "backend/context/stats.h"
 #include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
 #include "backend/partition/session.h"
-#include "backend/partition/settings.h"
-#include "backend/partition/stats.h"
 #include "backend/script/script.h"
 #include "backend/storage/compaction.h"
 #include "backend/storage/upkeep.h"

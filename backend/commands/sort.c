@@ -7,13 +7,13 @@
  * A pattern names a key, its first * standing for the element: weight_*; with -> a field of a hash: object_*->name.
  */
 #include "backend/commands/list.h"
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/text.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
-#include "backend/partition/partition.h"
 #include "backend/partition/session.h"
-#include "backend/partition/settings.h"
 #include "shared/acl.h"
 #include "shared/check.h"
 #include "shared/number.h"

@@ -2,10 +2,10 @@
  * stream_admin.c - XGROUP and XINFO: groups are made, changed, removed and described.
  */
 #include "backend/commands/stream_group.h"
+#include "backend/context/partition.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
-#include "backend/partition/partition.h"
 #include "shared/command_reply.h"
 
 /* ---- XGROUP ---- */

@@ -3,8 +3,9 @@
  */
 #include "backend/commands/stream_group.h"
 
+#include "backend/context/partition.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/notify.h"
-#include "backend/partition/partition.h"
 
 enum {
     KIND_CONSUMER = 'c',

@@ -5,8 +5,8 @@
  */
 #include "backend/commands/stream_node.h"
 
-#include "backend/partition/partition.h"
-#include "backend/partition/settings.h"
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "shared/number.h"
 
 enum {

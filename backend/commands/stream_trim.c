@@ -4,8 +4,8 @@
  * With ~ whole nodes of Redis go and no entry more (stream_node.h).
  */
 #include "backend/commands/stream_node.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/settings.h"
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "shared/number.h"
 
 enum {

@@ -3,8 +3,8 @@
  */
 #include "backend/partition/tracking.h"
 
+#include "backend/context/partition.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
 #include "backend/partition/session.h"
 #include "shared/tracking_reply.h"
 

@@ -5,11 +5,11 @@
  * turns only, and the one reply waits for that batch. A command of the queue that fails takes back its own
  * effects, not the others'.
  */
+#include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/cold.h"
 #include "backend/partition/dispatch.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/partition.h"
 #include "backend/partition/session.h"
 #include "backend/script/script.h"
 

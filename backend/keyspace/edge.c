@@ -1,6 +1,6 @@
 #include "backend/keyspace/edge.h"
 
-#include "backend/partition/partition.h"
+#include "backend/context/partition.h"
 #include "shared/check.h"
 
 #include <stdlib.h>

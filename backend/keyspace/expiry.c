@@ -3,9 +3,10 @@
  */
 #include "backend/keyspace/expiry.h"
 
+#include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/notify.h"
-#include "backend/partition/partition.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/error.h"
@@ -79,21 +80,17 @@ static bool expire_one(struct call *call, const struct due *due)
     return true;
 }
 
-bool expiry_cycle(struct partition *partition)
+bool expiry_cycle(struct call *call)
 {
-    struct call call;
+    struct partition *partition = call->partition;
     struct due due[CYCLE_ROWS_MAX];
     size_t count = 0;
-    if (commit_is_failed(partition->commit, NULL) || partition_is_full(partition))
-        return false;
-    partition_call_begin(partition, &call);
-    bool fine = partition->expiry.from_ms < call.now_ms && collect_due(&call, due, &count);
+    bool fine = partition->expiry.from_ms < call->now_ms && collect_due(call, due, &count);
     for (size_t i = 0; i < count; i++)
-        fine = expire_one(&call, &due[i]) && fine;
+        fine = expire_one(call, &due[i]) && fine;
     if (fine && count < CYCLE_ROWS_MAX)
         partition->expiry.from_ms =
-            call.now_ms; /* what was due is gone: no walk over its remains */
-    partition_call_end(partition, &call);
+            call->now_ms; /* what was due is gone: no walk over its remains */
     return fine && count == CYCLE_ROWS_MAX;
 }
 

@@ -9,10 +9,10 @@
 
 #include "backend/store/store.h"
 
-struct partition;
+struct call;
 
-/* Deletes due keys, a bounded number of them; called by the partition's timer. Returns true when more are due. */
-bool expiry_cycle(struct partition *partition);
+/* Deletes due keys, a bounded number of them, in a call without a session. Returns true when more are due. */
+bool expiry_cycle(struct call *call);
 /* store_drop_fn: is this row of a collection an orphan (its key is gone, has another version, or expired long
  * ago)? Reads the metadata; false when in doubt. Thread-safe. */
 bool expiry_is_orphan(void *owner, struct store *store, enum cf cf, struct bytes key);

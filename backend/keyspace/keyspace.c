@@ -4,15 +4,13 @@
  */
 #include "backend/keyspace/keyspace.h"
 
+#include "backend/context/partition.h"
 #include "backend/keyspace/slot_set.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/notify.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/session.h"
 #include "backend/partition/tracking.h"
-#include "shared/check.h"
 #include "shared/namespace.h"
-#include "shared/slot.h"
 
 #include <stdlib.h>
 
@@ -147,7 +145,7 @@ bool keyspace_open_in(struct call *call, struct space *space, struct bytes key,
     entry->key = key;
     entry->space = space;
     entry->slot = slot_rule_slot(call->slot_rule, key);
-    if (call->session && !slot_set_has(call->session->slots, entry->slot)) {
+    if (call->slots && !slot_set_has(call->slots, entry->slot)) {
         refuse_slot(call, key);
         return false;
     }

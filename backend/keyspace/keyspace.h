@@ -11,9 +11,9 @@
  */
 #pragma once
 
+#include "backend/context/call.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/watch.h"
-#include "backend/partition/call.h"
 #include "backend/storage/overlay.h"
 
 /* One open key. Lives until the command ends; payload is borrowed until the key is changed. */

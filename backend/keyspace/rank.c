@@ -1,6 +1,6 @@
 #include "backend/keyspace/rank.h"
 
-#include "backend/partition/partition.h"
+#include "backend/context/partition.h"
 #include "shared/check.h"
 
 enum {

@@ -6,7 +6,7 @@
  */
 #include "backend/keyspace/text.h"
 
-#include "backend/partition/partition.h"
+#include "backend/context/partition.h"
 #include "shared/byte_order.h"
 #include "shared/check.h"
 

@@ -1,9 +1,9 @@
 #include "backend/partition/account.h"
 
-#include "backend/partition/partition.h"
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
+#include "backend/context/stats.h"
 #include "backend/partition/session.h"
-#include "backend/partition/settings.h"
-#include "backend/partition/stats.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/latency.h"

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "backend/partition/call.h"
+#include "backend/context/call.h"
 
 /* Commands that ran and may be taken back. */
 struct accounts {

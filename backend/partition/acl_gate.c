@@ -1,10 +1,10 @@
 #include "backend/partition/acl_gate.h"
 
 #include "backend/commands/client.h"
-#include "backend/partition/call.h"
-#include "backend/partition/partition.h"
+#include "backend/context/call.h"
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/partition/session.h"
-#include "backend/partition/settings.h"
 #include "shared/acl_command.h"
 #include "shared/arena.h"
 

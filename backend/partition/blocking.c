@@ -14,12 +14,13 @@
  */
 #include "backend/partition/blocking.h"
 
+#include "backend/context/partition.h"
+#include "backend/context/stats.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/dispatch.h"
-#include "backend/partition/partition.h"
+#include "backend/partition/internal_call.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
-#include "backend/partition/stats.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/number.h"
@@ -460,12 +461,12 @@ static enum type awaited_type(struct blocking_set *set, const struct awaited *aw
 {
     struct call call;
     struct entry entry;
-    partition_call_begin(set->partition, &call);
+    internal_call_begin(set->partition, &call);
     call.slot_rule = first_waiter(awaited)->session->slot_rule;
     bool found =
         keyspace_open_in(&call, awaited->space, awaited_key(awaited), OPEN_QUIET, &entry) &&
         entry.exists;
-    partition_call_end(set->partition, &call);
+    internal_call_end(set->partition, &call);
     return found ? entry.meta.type : TYPE_NONE;
 }
 

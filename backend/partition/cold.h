@@ -25,7 +25,7 @@
  */
 #pragma once
 
-#include "backend/partition/call.h"
+#include "backend/context/call.h"
 #include "backend/script/script.h"
 
 struct reader_wait;

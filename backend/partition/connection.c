@@ -1,14 +1,15 @@
 #include "backend/partition/connection.h"
 
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/context/stats.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/cold.h"
 #include "backend/partition/dispatch.h"
 #include "backend/partition/message.h"
 #include "backend/partition/monitor.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
+#include "backend/partition/refresh.h"
 #include "backend/partition/session_reply.h"
-#include "backend/partition/stats.h"
 #include "backend/partition/walk.h"
 #include "shared/clock.h"
 

@@ -1,6 +1,10 @@
 #include "backend/partition/dispatch.h"
 
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
+#include "backend/context/stats.h"
 #include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/account.h"
 #include "backend/partition/acl_gate.h"
 #include "backend/partition/blocking.h"
@@ -8,11 +12,8 @@
 #include "backend/partition/handlers.h"
 #include "backend/partition/message.h"
 #include "backend/partition/monitor.h"
-#include "backend/partition/partition.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
-#include "backend/partition/settings.h"
-#include "backend/partition/stats.h"
 #include "backend/script/script.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -284,6 +285,7 @@ static void run(struct call *call)
     if (!(call->command->flags & CMD_INTERNAL))
         call->space->used_ms = call->now_ms;
     call->slot_rule = call->session->slot_rule;
+    call->slots = call->session->slots;
     overlay_savepoint(partition->overlay);
     space_savepoint(partition->spaces);
     bool is_shown = !list_empty(&partition->clients.monitors) && !call->ready_key;
@@ -466,6 +468,7 @@ static void run_busy(struct call *call)
 {
     call->space = session_space(call->session);
     call->slot_rule = call->session->slot_rule;
+    call->slots = call->session->slots;
     handlers[call->command->id](call);
     account(call);
 }

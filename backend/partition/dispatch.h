@@ -15,7 +15,7 @@
  */
 #pragma once
 
-#include "backend/partition/call.h"
+#include "backend/context/call.h"
 
 /* Runs one request of a session (argc > 0) and gives its reply to the session. False: it must wait and be
  * given again (CLIENT PAUSE); nothing happened. */

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "backend/partition/call.h"
+#include "backend/context/call.h"
 
 typedef void handler_fn(struct call *call);
 

@@ -1,6 +1,6 @@
 #include "backend/partition/memory.h"
 
-#include "backend/partition/partition.h"
+#include "backend/context/partition.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
 #include "backend/storage/overlay.h"

@@ -1,8 +1,8 @@
 #include "backend/partition/monitor.h"
 
-#include "backend/partition/call.h"
+#include "backend/context/call.h"
+#include "backend/context/partition.h"
 #include "backend/partition/message.h"
-#include "backend/partition/partition.h"
 #include "backend/partition/session.h"
 #include "shared/monitor_line.h"
 

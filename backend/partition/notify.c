@@ -1,10 +1,11 @@
 #include "backend/partition/notify.h"
 
-#include "backend/partition/call.h"
+#include "backend/context/call.h"
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/message.h"
-#include "backend/partition/partition.h"
 #include "backend/partition/pubsub.h"
-#include "backend/partition/settings.h"
 
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "backend/partition/notify_class.h"
+#include "backend/context/notify_class.h"
 
 struct call;
 struct space;

@@ -1,7 +1,7 @@
 #include "backend/partition/pubsub.h"
 
+#include "backend/context/partition.h"
 #include "backend/partition/message.h"
-#include "backend/partition/partition.h"
 #include "backend/partition/session.h"
 #include "shared/check.h"
 #include "shared/glob.h"

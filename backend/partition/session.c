@@ -1,9 +1,10 @@
 #include "backend/partition/session.h"
 
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/slot_set.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/settings.h"
+#include "backend/keyspace/space.h"
 
 #include <stdlib.h>
 
@@ -84,6 +85,13 @@ struct space *session_space(struct session *session)
         session->space_generation = generation;
     }
     return session->space;
+}
+
+struct space *session_database(struct session *session, uint8_t database)
+{
+    if (database >= session_databases(session))
+        return NULL;
+    return space_open(session->partition->spaces, session_namespace(session), database);
 }
 
 void session_select(struct session *session, uint8_t db)

@@ -143,6 +143,8 @@ struct space *session_space(struct session *session);
 struct bytes session_namespace(const struct session *session);
 /* How many databases SELECT knows. */
 int session_databases(const struct session *session);
+/* The storage namespace of a database of its namespace; NULL when there is no such database. */
+struct space *session_database(struct session *session, uint8_t database);
 void session_select(struct session *session, uint8_t db);
 /* Its proxy's map gives these slots to this partition; takes the reference. NULL: all of them. */
 void session_set_slots(struct session *session, struct slot_set *slots);

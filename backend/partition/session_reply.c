@@ -1,9 +1,9 @@
 #include "backend/partition/session_reply.h"
 
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
+#include "backend/context/stats.h"
 #include "backend/partition/message.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/settings.h"
-#include "backend/partition/stats.h"
 #include "backend/partition/walk.h"
 #include "shared/log.h"
 

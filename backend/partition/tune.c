@@ -1,8 +1,8 @@
 #include "backend/partition/tune.h"
 
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/keyspace/rank_cache.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/settings.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/partition_store.h"
 #include "backend/storage/upkeep.h"

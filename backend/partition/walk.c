@@ -1,9 +1,9 @@
 #include "backend/partition/walk.h"
 
-#include "backend/partition/partition.h"
+#include "backend/context/partition.h"
+#include "backend/context/stats.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
-#include "backend/partition/stats.h"
 #include "shared/check.h"
 #include "shared/glob.h"
 #include "shared/log.h"

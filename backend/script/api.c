@@ -1,8 +1,8 @@
 /*
  * api.c - the table `redis`, and math.random.
  */
+#include "backend/context/partition.h"
 #include "backend/partition/dispatch.h"
-#include "backend/partition/partition.h"
 #include "backend/partition/session.h"
 #include "backend/script/vm.h"
 #include "shared/acl.h"

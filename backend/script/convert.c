@@ -5,8 +5,8 @@
  */
 #include "backend/script/vm.h"
 
-#include "backend/partition/partition.h"
-#include "backend/partition/stats.h"
+#include "backend/context/partition.h"
+#include "backend/context/stats.h"
 #include "shared/number.h"
 #include "shared/resp.h"
 

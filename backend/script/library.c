@@ -4,7 +4,7 @@
  * A library is its code; loading runs the code once, with a `redis` that can only register functions. The
  * rows that keep it are written by commands/function.c.
  */
-#include "backend/partition/partition.h"
+#include "backend/context/partition.h"
 #include "backend/script/vm.h"
 #include "shared/check.h"
 #include "shared/clock.h"

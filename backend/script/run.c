@@ -6,12 +6,13 @@
  *                     ├─ every 1000 instructions run_hook: over the threshold? poll, BUSY, killed?
  *                     └─ a command needs a row from the disk: run_break, and the run is taken back (cold.h)
  */
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/context/settings.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/cold.h"
 #include "backend/partition/message.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
 #include "backend/partition/session.h"
-#include "backend/partition/settings.h"
 #include "backend/script/vm.h"
 #include "shared/clock.h"
 #include "shared/log.h"

@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "backend/partition/call.h"
+#include "backend/context/call.h"
 #include "shared/log.h"
 
 struct scripts;    /* of a namespace */

@@ -7,9 +7,9 @@
  * The biggest state is freed first, so a namespace that fills its own cannot push out those of others. Nothing is lost
  * with a state: clients that get NOSCRIPT send EVAL again, and functions are loaded again from their rows.
  */
-#include "backend/partition/partition.h"
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/partition/session.h"
-#include "backend/partition/settings.h"
 #include "backend/script/vm.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"

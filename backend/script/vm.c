@@ -3,8 +3,8 @@
  */
 #include "backend/script/vm.h"
 
-#include "backend/partition/partition.h"
-#include "backend/partition/settings.h"
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/script/script.h"
 #include "shared/check.h"
 

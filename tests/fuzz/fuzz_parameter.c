@@ -1,8 +1,8 @@
 /*
  * fuzz_parameter.c - parameters that are languages of their own: what is read and shown reads the same again.
  */
+#include "backend/context/output_limit.h"
 #include "backend/partition/notify.h"
-#include "backend/partition/output_limit.h"
 #include "shared/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size);

@@ -1,7 +1,7 @@
 #include "tests/sim/sim_cluster.h"
 
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
 #include "backend/partition_new.h"
 #include "backend/store/store.h"
 #include "config/reload.h"

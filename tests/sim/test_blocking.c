@@ -13,10 +13,12 @@
  *   (6) in the end every element that was acknowledged was given to somebody, or is in a list, or was in a reply
  *       that a fault took away.
  */
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
 #include "backend/keyspace/keyspace.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
+#include "backend/partition/internal_call.h"
 #include "backend/partition_new.h"
 #include "backend/store/store.h"
 #include "shared/check.h"
@@ -342,7 +344,7 @@ static uint64_t look_at(int key, uint64_t *found)
     struct sub_iter it;
     uint64_t size = 0;
     const char name[] = {'k', (char)('0' + key)};
-    partition_call_begin(partition, &call);
+    internal_call_begin(partition, &call);
     call.space = space_open(partition->spaces, BYTES(""), 0);
     CHECK(keyspace_open(&call, (struct bytes){name, 2}, OPEN_QUIET, &entry));
     if (entry.exists) {
@@ -357,7 +359,7 @@ static uint64_t look_at(int key, uint64_t *found)
         CHECK(sub_iter_fini(&it));
         CHECK(size == entry.meta.size);
     }
-    partition_call_end(partition, &call);
+    internal_call_end(partition, &call);
     return size;
 }
 

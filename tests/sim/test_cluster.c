@@ -16,7 +16,7 @@
  * Without arguments it runs seeds.txt, which once failed, the first 2000 seeds, and every control of
  * sim_break.h until it is noticed. Worlds run in child processes, so that one that aborts is only one failure.
  */
-#include "backend/partition/partition.h"
+#include "backend/context/partition.h"
 #include "shared/check.h"
 #include "shared/command.h"
 #include "shared/error.h"

@@ -9,8 +9,8 @@
  * (2) what anybody was told of is there for every read that begins afterwards, also after a crash;
  * (3) a listener that speaks RESP3 and writes itself gets all its replies, in order, between whole messages.
  */
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
 #include "backend/partition_new.h"
 #include "backend/store/store.h"
 #include "shared/check.h"

@@ -6,10 +6,12 @@
  *   test_rank [seed]      one seed, or SEEDS
  */
 #include "backend/keyspace/rank.h"
+#include "backend/keyspace/space.h"
+#include "backend/partition/internal_call.h"
 
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
 #include "backend/keyspace/rank_cache.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
 #include "backend/partition_new.h"
 #include "shared/check.h"
 #include "shared/command.h"
@@ -139,7 +141,7 @@ static size_t model_place(uint32_t number, bool *is_there)
 
 static void call_begin(struct call *call, struct entry *entry)
 {
-    partition_call_begin(partition, call);
+    internal_call_begin(partition, call);
     call->space = space_open(partition->spaces, BYTES(""), 0);
     CHECK(keyspace_open_type(call, BYTES("k"), TYPE_SET, OPEN_WRITE, entry));
     if (!entry->exists)
@@ -212,7 +214,7 @@ static void change_in_vain(bool rising)
     call_begin(&call, &entry);
     change(&call, &entry, rising);
     call.failed = !fails_late;
-    partition_call_end(partition, &call);
+    internal_call_end(partition, &call);
     if (fails_late) {
         CHECK(!overlay_dirty(partition->overlay) || sim_run_until(is_failed, NULL, STEPS_MAX));
         store_mem_fail_next(partition->store, 0, ERR_DISK_FULL);
@@ -300,7 +302,7 @@ static void compare(void)
         compare_rank(&call, &entry, model[sim_random(model_count)]);
         compare_rank(&call, &entry, (uint32_t)sim_random(200000));
     }
-    partition_call_end(partition, &call);
+    internal_call_end(partition, &call);
 }
 
 /* The same rows counted anew are the same ranks. */
@@ -317,7 +319,7 @@ static void rebuild(void)
     }
     CHECK(rank_build(&call, &entry, CF_DATA));
     entry_save(&call, &entry);
-    partition_call_end(partition, &call);
+    internal_call_end(partition, &call);
     compare();
 }
 
@@ -335,7 +337,7 @@ static void sink_and_rise(void)
         while (model_count < goal)
             toggle(&call, &entry, NULL, (uint32_t)sim_random(200000), true);
         entry_save(&call, &entry);
-        partition_call_end(partition, &call);
+        internal_call_end(partition, &call);
         compare();
     }
 }
@@ -361,7 +363,7 @@ static void run_seed(uint64_t seed)
         } else {
             call_begin(&call, &entry);
             change(&call, &entry, rising);
-            partition_call_end(partition, &call);
+            internal_call_end(partition, &call);
         }
         if (sim_random(2))
             sim_run_for(1 + sim_random(5000));

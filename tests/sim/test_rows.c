@@ -8,9 +8,9 @@
  * A row is `column-family: key = value`, bytes that are no text as \xNN. What differs from run to run has a name:
  * {version} of a collection, {now} in milliseconds. Long runs of zeros are {counted}.
  */
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
 #include "backend/format/encoding.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
 #include "backend/partition_new.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"

@@ -10,8 +10,9 @@
  *   (3) both keys of a client are always the same;
  *   (4) the counters of keys are right after every crash and at the end.
  */
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition_new.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"

@@ -4,10 +4,12 @@
  *
  *   test_text [seed]      one seed, or SEEDS
  */
+#include "backend/keyspace/space.h"
 #include "backend/keyspace/text.h"
+#include "backend/partition/internal_call.h"
 
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
 #include "backend/partition_new.h"
 #include "shared/check.h"
 #include "shared/command.h"
@@ -73,7 +75,7 @@ static void world_end(void)
 
 static void call_begin(struct call *call, struct entry *entry)
 {
-    partition_call_begin(partition, call);
+    internal_call_begin(partition, call);
     call->space = space_open(partition->spaces, BYTES(""), 0);
     CHECK(keyspace_open_type(call, BYTES("k"), TYPE_STRING, OPEN_WRITE, entry));
 }
@@ -126,7 +128,7 @@ static void change_in_vain(void)
     call_begin(&call, &entry);
     change(&call, &entry);
     call.failed = true;
-    partition_call_end(partition, &call);
+    internal_call_end(partition, &call);
     memcpy(model, saved, saved_len);
     model_len = saved_len;
 }
@@ -168,7 +170,7 @@ static void compare(void)
         CHECK(text_copy(&call, &entry, model_len, sizeof behind, behind));
         CHECK(memcmp(behind, "\0\0\0", sizeof behind) == 0);
     }
-    partition_call_end(partition, &call);
+    internal_call_end(partition, &call);
 }
 
 static void run_seed(uint64_t seed)
@@ -182,7 +184,7 @@ static void run_seed(uint64_t seed)
         } else {
             call_begin(&call, &entry);
             change(&call, &entry);
-            partition_call_end(partition, &call);
+            internal_call_end(partition, &call);
         }
         if (sim_random(2))
             sim_run_for(1 + sim_random(5000));
@@ -224,7 +226,7 @@ static void rows_are_as_drawn(void)
             CHECK(it.value.data[i] == 0);
     }
     CHECK(rows == 3 && sub_iter_fini(&it));
-    partition_call_end(partition, &call);
+    internal_call_end(partition, &call);
     world_end();
 }
 
@@ -247,7 +249,7 @@ static void forms_change_where_drawn(void)
     CHECK(text_grow(&call, &entry, sizeof BIG) && entry.meta.type == TYPE_STRING);
     CHECK(text_grow(&call, &entry, sizeof BIG + 1) && entry.meta.type == TYPE_BITMAP);
     CHECK(text_len(&entry) == sizeof BIG + 1);
-    partition_call_end(partition, &call);
+    internal_call_end(partition, &call);
     world_end();
 }
 

@@ -1,7 +1,7 @@
 /*
  * test_output_limit.c - client-output-buffer-limit is read and shown as Redis does, and cuts when it should.
  */
-#include "backend/partition/output_limit.h"
+#include "backend/context/output_limit.h"
 
 #include <check.h>
 #include <stdlib.h>

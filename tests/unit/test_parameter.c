@@ -1,7 +1,7 @@
 /*
  * test_parameter.c - Redis' configuration parameters: the table, and what values they take.
  */
-#include "backend/partition/parameter.h"
+#include "backend/context/parameter.h"
 #include "config/redis_units.h"
 
 #include "shared/check.h"

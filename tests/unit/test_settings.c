@@ -1,7 +1,7 @@
 /*
  * test_settings.c - the snapshot that CONFIG reads and changes.
  */
-#include "backend/partition/settings.h"
+#include "backend/context/settings.h"
 
 #include "shared/check.h"
 

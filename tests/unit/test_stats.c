@@ -1,7 +1,7 @@
 /*
  * test_stats.c - error counts, the command rate, what a reset keeps.
  */
-#include "backend/partition/stats.h"
+#include "backend/context/stats.h"
 
 #include "shared/check.h"
 

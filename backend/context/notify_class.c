@@ -1,4 +1,4 @@
-#include "backend/partition/notify_class.h"
+#include "backend/context/notify_class.h"
 
 /* The letters in the order CONFIG GET shows them; the class A stands for those of ALL. */
 static const struct {

@@ -10,8 +10,8 @@
  */
 #pragma once
 
-#include "backend/partition/output_limit.h"
-#include "backend/partition/parameter.h"
+#include "backend/context/output_limit.h"
+#include "backend/context/parameter.h"
 #include "config/config.h"
 #include "shared/acl.h"
 #include "shared/tls.h"

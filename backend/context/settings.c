@@ -1,6 +1,6 @@
-#include "backend/partition/settings.h"
+#include "backend/context/settings.h"
 
-#include "backend/partition/notify_class.h"
+#include "backend/context/notify_class.h"
 #include "config/redis_units.h"
 #include "config/tls_files.h"
 #include "config/users_file.h"

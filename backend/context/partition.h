@@ -12,12 +12,11 @@
  */
 #pragma once
 
-#include "backend/keyspace/space.h"
-#include "backend/keyspace/watch.h"
 #include "backend/storage/commit.h"
 #include "backend/store/pace.h"
 #include "config/config.h"
 #include "shared/acl_log.h"
+#include "shared/arena.h"
 #include "shared/command_cells.h"
 #include "shared/latency.h"
 #include "shared/list.h"
@@ -38,6 +37,8 @@ struct reader;
 struct upkeep;
 struct process; /* the process: partitions, configuration, start time */
 struct settings;
+struct space_set;
+struct watch_set;
 struct stats;
 
 /* Where clients connect. NULL: not configured. */
@@ -183,22 +184,13 @@ struct partition {
 
 /* A version greater than all before (µs << 11, or one more than the last). */
 uint64_t partition_version(struct partition *partition, uint64_t now_us);
-/* Takes over settings that were changed since; cheap when there are none. */
-void partition_refresh(struct partition *partition);
 /* The batch that collects is bigger than commit-batch-limit: nothing more is read from clients. */
 bool partition_is_full(const struct partition *partition);
-/* CLIENT PAUSE and UNPAUSE (until_ms 0), by this turn's wall clock. */
-void partition_pause(struct partition *partition, uint64_t until_ms, bool writes_only);
 /* CLIENT PAUSE is in force: keys whose time has come are hidden, but stay. */
 bool partition_keeps_expired(const struct partition *partition);
-/* What waited for the end of a pause, a hold or a full batch is looked at again. */
-void partition_resume(struct partition *partition);
 /* BGSAVE or a backup has ended: LASTSAVE and INFO tell it. `changes`: space_changes() when it began. */
 void partition_saved(struct partition *partition, bool good, uint64_t changes);
 /* latency-monitor-threshold: keeps events that took long for LATENCY. */
 void partition_note_latency(struct partition *partition, enum latency_kind kind, uint64_t usec);
 /* [store] latency-target in microseconds. */
 uint64_t partition_latency_target_us(const struct partition *partition);
-/* An internal call (no session) at this turn's time; the caller finishes with partition_call_end. */
-void partition_call_begin(struct partition *partition, struct call *call);
-void partition_call_end(struct partition *partition, struct call *call);

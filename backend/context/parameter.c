@@ -1,7 +1,7 @@
-#include "backend/partition/parameter.h"
+#include "backend/context/parameter.h"
 
-#include "backend/partition/notify_class.h"
-#include "backend/partition/output_limit.h"
+#include "backend/context/notify_class.h"
+#include "backend/context/output_limit.h"
 #include "config/redis_units.h"
 #include "shared/check.h"
 #include "shared/number.h"

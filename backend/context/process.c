@@ -1,4 +1,4 @@
-#include "backend/partition/process.h"
+#include "backend/context/process.h"
 
 #include "backend/store/pace.h"
 #include "backend/store/store.h"

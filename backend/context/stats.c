@@ -1,4 +1,4 @@
-#include "backend/partition/stats.h"
+#include "backend/context/stats.h"
 
 #include "shared/check.h"
 

@@ -13,6 +13,7 @@
 
 struct partition;
 struct slot_rule;
+struct slot_set;
 struct session;
 struct space;
 
@@ -24,8 +25,9 @@ struct call {
         *argv; /* argv[0] is the command's name; for a subcommand argv[1] is its name */
     uint32_t argc;
     struct reply reply;
-    size_t begun;        /* reply.out->bytes before this command's reply */
-    struct space *space; /* storage namespace of the session's namespace and database */
+    size_t begun;                 /* reply.out->bytes before this command's reply */
+    struct space *space;          /* storage namespace of the session's namespace and database */
+    const struct slot_set *slots; /* keys of other slots are refused; NULL: all slots are here */
     const struct slot_rule *slot_rule; /* of the session's namespace; NULL: the {tag} rule */
     struct arena *arena;
     uint64_t now_ms; /* wall clock, fixed for the command (for all commands of an EXEC) */
@@ -52,8 +54,6 @@ void call_limit_reply(struct call *call);
 bool call_refuse_reply(struct call *call);
 /* proto-max-bulk-len: the longest string there may be. */
 uint64_t call_bulk_bytes_max(const struct call *call);
-/* The storage namespace of a database of the session's namespace; NULL when there is no such database. */
-struct space *call_space(struct call *call, uint8_t database);
 /* 64 random bits of the partition's generator. */
 uint64_t call_random(struct call *call);
 /* Argument as integer; replies ERR_NOT_INTEGER and returns false when it is none. */

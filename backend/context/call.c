@@ -1,9 +1,8 @@
-#include "backend/partition/call.h"
+#include "backend/context/call.h"
 
-#include "backend/partition/partition.h"
-#include "backend/partition/session.h"
-#include "backend/partition/settings.h"
-#include "backend/partition/stats.h"
+#include "backend/context/partition.h"
+#include "backend/context/settings.h"
+#include "backend/context/stats.h"
 #include "shared/check.h"
 #include "shared/glob.h"
 #include "shared/number.h"
@@ -79,13 +78,6 @@ void call_error_arity(struct call *call)
 uint64_t call_bulk_bytes_max(const struct call *call)
 {
     return call->partition->settings->config.proto_max_bulk_len_bytes;
-}
-
-struct space *call_space(struct call *call, uint8_t database)
-{
-    if (database >= session_databases(call->session))
-        return NULL;
-    return space_open(call->partition->spaces, session_namespace(call->session), database);
 }
 
 static uint64_t rotate(uint64_t value, int by)

@@ -8,8 +8,8 @@
  */
 #pragma once
 
-#include "backend/partition/measures.h"
-#include "backend/partition/settings.h"
+#include "backend/context/measures.h"
+#include "backend/context/settings.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -46,6 +46,3 @@ struct measures {
 void measures_init(struct measures *measures);
 void measures_fini(struct measures *measures);
 struct metric_cell *measures_partition(struct measures *measures, uint32_t index);
-/* On the partition's thread: once a second, the gauges; once a turn, how long it took. */
-void measures_slow(struct partition *partition);
-void measures_turn(struct partition *partition);

@@ -1,4 +1,4 @@
-#include "backend/partition/output_limit.h"
+#include "backend/context/output_limit.h"
 
 #include "config/redis_units.h"
 #include "shared/number.h"

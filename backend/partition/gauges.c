@@ -1,43 +1,18 @@
-#include "backend/partition/measures.h"
+#include "backend/partition/gauges.h"
 
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
 #include "backend/keyspace/rank_cache.h"
+#include "backend/keyspace/space.h"
 #include "backend/partition/memory.h"
-#include "backend/partition/partition.h"
-#include "backend/partition/process.h"
 #include "backend/partition/session.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/range_cache.h"
 #include "backend/storage/row_cache.h"
 #include "backend/store/store.h"
-#include "shared/check.h"
 #include "shared/clock.h"
-#include "shared/command_cells.h"
 
-#include <stdio.h>
 #include <string.h>
-
-void measures_init(struct measures *measures)
-{
-    measures->commands = labels_new(COMMAND_WORDS, COMMAND_COUNT);
-    measures->partitions = labels_new(PARTITION_WORDS, PARTITIONS_MAX);
-    measures->spaces = labels_new(SPACE_WORDS, MEASURED_SPACES_MAX);
-}
-
-void measures_fini(struct measures *measures)
-{
-    labels_free(measures->commands);
-    labels_free(measures->partitions);
-    labels_free(measures->spaces);
-}
-
-struct metric_cell *measures_partition(struct measures *measures, uint32_t index)
-{
-    char name[16];
-    (void)snprintf(name, sizeof name, "%u", index);
-    return labels_cell(measures->partitions, bytes_of(name), index);
-}
-
-/* ---- gauges, on the partition's thread ---- */
 
 /* A namespace's databases share a cell: what is told are differences. */
 static void tell_space(struct partition *partition, struct space *space)
@@ -57,7 +32,7 @@ static void tell_space(struct partition *partition, struct space *space)
     space->expires_told = space->expires;
 }
 
-void measures_slow(struct partition *partition)
+void gauges_set(struct partition *partition)
 {
     struct metric_cell *cell = partition->metrics.cell;
     struct space *space;
@@ -87,7 +62,7 @@ void measures_slow(struct partition *partition)
     cell_set(cell, PARTITION_MEMORY_RANGES, ranges.bytes);
 }
 
-void measures_turn(struct partition *partition)
+void gauges_turn(struct partition *partition)
 {
     bool is_full = partition_is_full(partition);
     if (!partition->metrics.turn_us && is_full == (partition->metrics.full_us > 0))

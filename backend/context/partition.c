@@ -1,0 +1,47 @@
+#include "backend/context/partition.h"
+
+#include "backend/context/settings.h"
+
+bool partition_is_full(const struct partition *partition)
+{
+    return commit_is_full(partition->commit,
+                          (uint64_t)partition->settings->config.commit_batch_limit_bytes);
+}
+
+bool partition_keeps_expired(const struct partition *partition)
+{
+    return partition->pause.until_ms && !partition->pause.is_new;
+}
+
+void partition_saved(struct partition *partition, bool good, uint64_t changes)
+{
+    partition->saves.failed = !good;
+    if (good) {
+        partition->saves.count++;
+        if (changes > partition->saves.changes)
+            partition->saves.changes = changes;
+        partition->saves.last_s = loop_wall_ms(partition->loop) / 1000;
+    }
+}
+
+void partition_note_latency(struct partition *partition, enum latency_kind kind, uint64_t usec)
+{
+    uint64_t threshold_ms = (uint64_t)partition->settings->latency_threshold_ms;
+    if (threshold_ms && usec >= threshold_ms * 1000)
+        latency_add_event(partition->metrics.latency, kind, loop_wall_ms(partition->loop) / 1000,
+                          usec / 1000);
+}
+
+uint64_t partition_latency_target_us(const struct partition *partition)
+{
+    return (uint64_t)partition->settings->config.store_latency_target_ms * 1000;
+}
+
+uint64_t partition_version(struct partition *partition, uint64_t now_us)
+{
+    uint64_t version = now_us << 11;
+    if (version <= partition->batch.version)
+        version = partition->batch.version + 1;
+    partition->batch.version = version;
+    return version;
+}

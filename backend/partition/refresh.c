@@ -1,0 +1,38 @@
+#include "backend/partition/refresh.h"
+
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/partition/session.h"
+#include "backend/storage/overlay.h"
+
+/* Connections whose users may no longer listen to what they listen to. */
+static void close_forbidden(struct partition *partition)
+{
+    struct list *next;
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
+         link = next) {
+        struct session *session = container_of(link, struct session, link);
+        const struct acl_user *user = session_user(session);
+        next = link->next;
+        if (!session->is_internal && !session->is_closing && user &&
+            !subscriber_allowed(&session->subscriber, user))
+            session_abort(session);
+    }
+}
+
+void partition_refresh(struct partition *partition)
+{
+    struct settings *old = partition->settings;
+    struct process *process = partition->process;
+    if (atomic_load_explicit(&process->settings_epoch, memory_order_acquire) == old->epoch)
+        return;
+    const struct settings *now = partition->settings = process_settings(process);
+    if (now->config.durability != old->config.durability)
+        commit_set_durability(partition->commit, (enum durability)now->config.durability);
+    overlay_use_buffers(partition->overlay, now->config.store_layer_bytes);
+    if (now->config.active_expire != old->config.active_expire)
+        partition->expiry.is_active = now->config.active_expire;
+    if (now->acl != old->acl)
+        close_forbidden(partition);
+    settings_unref(old);
+}

@@ -1,0 +1,9 @@
+/*
+ * refresh.h - a partition takes over settings that CONFIG SET, ACL commands or a reload have changed.
+ */
+#pragma once
+
+struct partition;
+
+/* Called before requests are run; cheap when nothing has changed. */
+void partition_refresh(struct partition *partition);
