@@ -9,6 +9,7 @@
 #include "backend/partition/message.h"
 #include "backend/partition/pause.h"
 #include "backend/partition/session.h"
+#include "backend/partition/tracking.h"
 #include "backend/partition/walk.h"
 #include "backend/script/script.h"
 #include "backend/storage/partition_store.h"

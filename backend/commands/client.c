@@ -1,115 +1,22 @@
 /*
  * client.c - CLIENT about all connections of the partition: listing, killing, pausing.
  */
-#include "backend/commands/client.h"
-
 #include "backend/context/partition.h"
 #include "backend/context/settings.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/monitor.h"
 #include "backend/partition/pause.h"
-#include "backend/partition/session.h"
+#include "backend/partition/session_line.h"
 #include "backend/partition/session_reply.h"
-#include "shared/check.h"
 #include "shared/command_reply.h"
 #include "shared/number.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 /* ---- listing ---- */
-
-enum { FLAGS_MAX = 16 };
-
-static void flags_of(const struct session *session, char flags[FLAGS_MAX])
-{
-    const struct tracker *tracker = &session->tracker;
-    const struct {
-        bool is_set;
-        char letter;
-    } letters[] = {
-        {monitor_is(session), 'O'},
-        {subscriber_count(&session->subscriber), 'P'},
-        {session->transaction.is_open, 'x'},
-        {session->waiter, 'b'},
-        {tracker->is_on, 't'},
-        {tracker->is_broken, 'R'},
-        {tracker->is_bcast, 'B'},
-        {session->watcher.dirty, 'd'},
-        {session->is_closing, 'c'},
-        {strchr(stream_peer(session->stream), '/'), 'U'},
-        {session->is_readonly, 'r'},
-        {session->no_evict, 'e'},
-        {session->no_touch, 'T'},
-    };
-    _Static_assert(sizeof letters / sizeof letters[0] < FLAGS_MAX, "all may be set");
-    char *at = flags;
-    for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++)
-        if (letters[i].is_set)
-            *at++ = letters[i].letter;
-    if (at == flags)
-        *at++ = 'N';
-    *at = 0;
-}
-
-/* Of the request that runs now: its bytes, and those of its arguments. */
-static size_t request_bytes(const struct session *session)
-{
-    return session->is_running ? session->scan.size : 0;
-}
-
-static size_t argument_bytes(const struct session *session)
-{
-    size_t bytes = 0;
-    for (uint32_t i = 0; session->is_running && i < session->scan.argc; i++)
-        bytes += session->scan.args[i].len;
-    return bytes;
-}
-
-void client_line(const struct session *session, struct out *out)
-{
-    const struct stream *stream = session->stream;
-    const struct transaction *transaction = &session->transaction;
-    const struct follower *kinds = session->subscriber.kinds;
-    const struct tracker *tracker = &session->tracker;
-    uint64_t now_ms = loop_mono_ms(session->partition->loop);
-    char flags[FLAGS_MAX];
-    flags_of(session, flags);
-    out_printf(out,
-               "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
-               " flags=%s db=%u",
-               session->id, stream_peer(stream), stream_local(stream), stream_fd(stream),
-               session->name ? session->name : "", (now_ms - session->created_ms) / 1000,
-               (now_ms - stream_active_ms(stream)) / 1000, flags, session->db);
-    size_t held = session->held[0].bytes + session->held[1].bytes;
-    size_t query =
-        stream_held(stream) > request_bytes(session) ? stream_held(stream) : request_bytes(session);
-    size_t room = stream_held_room(stream) > query ? stream_held_room(stream) - query : 0;
-    out_printf(out,
-               " sub=%u psub=%u ssub=%u multi=%d qbuf=%zu qbuf-free=%zu argv-mem=%zu multi-mem=%zu "
-               "rbs=0 "
-               "rbp=0 obl=%zu oll=%u"
-               " omem=%zu tot-mem=%zu events=r",
-               kinds[CHANNEL_PLAIN].count, kinds[CHANNEL_PATTERN].count, kinds[CHANNEL_SHARD].count,
-               transaction->is_open ? (int)transaction->count : -1, query, room,
-               argument_bytes(session), transaction->bytes, stream_pending(stream),
-               session->held_count[0] + session->held_count[1], held,
-               sizeof *session + stream_tls_bytes(stream) + query + room + argument_bytes(session) +
-                   session_state_bytes(session) + session_owed_bytes(session));
-    struct bytes user = session_user_name(session);
-    out_printf(out, " cmd=%s user=%.*s redir=%" PRId64 " resp=%u lib-name=%s lib-ver=%s",
-               session->command ? command_full_name(session->command) : "NULL", (int)user.len,
-               user.data, tracker->is_on ? (int64_t)tracker->redirect_id : -1, session->resp,
-               session->lib_name ? session->lib_name : "",
-               session->lib_version ? session->lib_version : "");
-}
 
 /* One line of CLIENT LIST. */
 static void describe(const struct session *session, struct out *out)
 {
-    client_line(session, out);
+    session_line(session, out);
     out_write(out, "\n", 1);
 }
 

@@ -4,6 +4,7 @@
  * Every channel of a SUBSCRIBE is confirmed by a frame of its own, an array in RESP2 and a push in RESP3. The
  * confirmations are part of the command's reply, but CLIENT REPLY OFF does not silence them.
  */
+#include "backend/partition/pubsub.h"
 #include "backend/context/partition.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/message.h"

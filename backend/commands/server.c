@@ -9,6 +9,7 @@
 #include "backend/keyspace/space.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/session.h"
+#include "backend/partition/tracking.h"
 #include "backend/script/script.h"
 #include "backend/storage/compaction.h"
 #include "backend/storage/upkeep.h"

@@ -1,5 +1,5 @@
 /*
- * expiry.c - the active expiry cycle over the expiry index, and compaction's verdict on orphans.
+ * expiry.c - the active expiry cycle over the expiry index.
  */
 #include "backend/keyspace/expiry.h"
 
@@ -7,13 +7,9 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/notify.h"
-#include "shared/check.h"
-#include "shared/clock.h"
-#include "shared/error.h"
 
 enum {
-    CYCLE_ROWS_MAX = 200, /* index rows looked at in one go: bounds the pause for clients */
-    ORPHAN_GRACE_MS = 5 * 60 * 1000 /* an expired collection's rows stay this much longer */
+    CYCLE_ROWS_MAX = 200 /* index rows looked at in one go: bounds the pause for clients */
 };
 
 /* One due row of the index, copied out of the walk. */
@@ -92,44 +88,4 @@ bool expiry_cycle(struct call *call)
         partition->expiry.from_ms =
             call->now_ms; /* what was due is gone: no walk over its remains */
     return fine && count == CYCLE_ROWS_MAX;
-}
-
-/* The tables know of what was done to keys up to this time: a key that had expired by then can not have got another
- * TTL. */
-static uint64_t tables_ms(const struct store *store)
-{
-    uint64_t now_ms = clock_wall_us() / 1000;
-    uint64_t since_ms = store_unsettled(store);
-    return since_ms && since_ms < now_ms ? since_ms : now_ms;
-}
-
-bool expiry_is_orphan(void *owner, struct store *store, enum cf cf, struct bytes key)
-{
-    (void)owner;
-    (void)cf;
-    struct bytes space;
-    struct bytes user_key;
-    struct bytes sub;
-    uint16_t slot;
-    uint64_t version;
-    if (!decode_collection_key(key, &space, &slot, &user_key, &version, &sub))
-        return false;
-    struct arena arena;
-    arena_init(&arena);
-    uint64_t known_ms = tables_ms(store); /* before the tables are asked: they only learn more */
-    struct slice value;
-    bool orphan = false;
-    int err =
-        store_get(store, CF_METADATA, encode_metadata_key(&arena, space, slot, user_key), &value);
-    if (err == ERR_NOT_FOUND) {
-        orphan = true;
-    } else if (err == OK) {
-        struct metadata meta;
-        if (decode_metadata(slice_bytes(&value), &meta))
-            orphan = type_is_inline(meta.type) || meta.version != version ||
-                     (meta.expire_ms && meta.expire_ms + ORPHAN_GRACE_MS < known_ms);
-        slice_release(&value);
-    }
-    arena_fini(&arena);
-    return orphan;
 }

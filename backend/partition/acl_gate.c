@@ -1,10 +1,10 @@
 #include "backend/partition/acl_gate.h"
 
-#include "backend/commands/client.h"
 #include "backend/context/call.h"
 #include "backend/context/partition.h"
 #include "backend/context/settings.h"
 #include "backend/partition/session.h"
+#include "backend/partition/session_line.h"
 #include "shared/acl_command.h"
 #include "shared/arena.h"
 
@@ -15,7 +15,7 @@ void acl_note(struct call *call, enum acl_denied reason, enum acl_context contex
 {
     struct out out;
     out_init(&out);
-    client_line(call->session, &out);
+    session_line(call->session, &out);
     char *line = arena_alloc(call->arena, out.bytes + 1);
     out_copy(&out, line);
     const struct acl_event event = {

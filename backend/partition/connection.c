@@ -10,6 +10,7 @@
 #include "backend/partition/monitor.h"
 #include "backend/partition/refresh.h"
 #include "backend/partition/session_reply.h"
+#include "backend/partition/tracking.h"
 #include "backend/partition/walk.h"
 #include "shared/clock.h"
 

@@ -14,6 +14,7 @@
 #include "backend/partition/monitor.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
+#include "backend/partition/tracking.h"
 #include "backend/script/script.h"
 #include "shared/check.h"
 #include "shared/clock.h"

@@ -21,10 +21,10 @@
 
 #include "backend/keyspace/watch.h"
 #include "backend/partition/guest.h"
-#include "backend/partition/pubsub.h"
-#include "backend/partition/tracking.h"
+#include "backend/partition/tracker.h"
 #include "backend/partition/transaction.h"
 #include "backend/storage/reader.h"
+#include "shared/channel.h"
 #include "shared/namespace.h"
 #include "shared/net/stream.h"
 #include "shared/resp.h"

@@ -1,11 +1,10 @@
 #include "backend/storage/partition_store.h"
 
-#include "backend/keyspace/expiry.h"
+#include "backend/storage/orphan.h"
 #include "shared/error.h"
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stdio.h>
 
 struct store_options partition_store_options(const struct backend_config *config)
 {
@@ -90,7 +89,7 @@ struct store *partition_store_open(struct store_env *env, const struct backend_c
         (void)snprintf(error, size, "data: the path is too long");
         return NULL;
     }
-    struct store *store = open_at(env, config, path, expiry_is_orphan, error, size);
+    struct store *store = open_at(env, config, path, orphan_check, error, size);
     if (store && !check_format(store, name, error, size)) {
         store_close(store);
         return NULL;

@@ -1,0 +1,11 @@
+/*
+ * session_line.h - a session as CLIENT LIST shows it.
+ */
+#pragma once
+
+#include "shared/out.h"
+
+struct session;
+
+/* Writes the session's line, without its end. */
+void session_line(const struct session *session, struct out *out);

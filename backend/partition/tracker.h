@@ -1,0 +1,25 @@
+/*
+ * tracker.h - what a session has asked of CLIENT TRACKING (tracking.h).
+ */
+#pragma once
+
+#include "shared/interest.h"
+
+struct session;
+
+struct tracker {
+    bool is_on;
+    bool is_bcast;
+    bool is_optin;
+    bool is_optout;
+    bool is_noloop;
+    bool is_caching;           /* CLIENT CACHING was given for the next command */
+    bool is_broken;            /* the REDIRECT had gone when there was something to tell */
+    uint64_t redirect_id;      /* 0: none */
+    struct session *redirect;  /* NULL: none, or gone */
+    struct list redirect_link; /* in redirectors of redirect's tracker */
+    struct list redirectors;   /* of struct tracker, by redirect_link */
+    struct list link;          /* in tracking->trackers while is_on */
+    struct follower keys;      /* it has read */
+    struct follower prefixes;  /* BCAST */
+};

@@ -1,0 +1,47 @@
+#include "backend/storage/orphan.h"
+
+#include "backend/format/encoding.h"
+#include "shared/clock.h"
+#include "shared/error.h"
+
+enum { ORPHAN_GRACE_MS = 5 * 60 * 1000 }; /* an expired collection's rows stay this much longer */
+
+/* RocksDB holds every change to metadata rows up to this time (wall clock): a key that had expired by then cannot
+ * have got another TTL since. */
+static uint64_t tables_ms(const struct store *store)
+{
+    uint64_t now_ms = clock_wall_us() / 1000;
+    uint64_t since_ms = store_unsettled(store);
+    return since_ms && since_ms < now_ms ? since_ms : now_ms;
+}
+
+bool orphan_check(void *owner, struct store *store, enum cf cf, struct bytes key)
+{
+    (void)owner;
+    (void)cf;
+    struct bytes space;
+    struct bytes user_key;
+    struct bytes sub;
+    uint16_t slot;
+    uint64_t version;
+    if (!decode_collection_key(key, &space, &slot, &user_key, &version, &sub))
+        return false;
+    struct arena arena;
+    arena_init(&arena);
+    uint64_t known_ms = tables_ms(store); /* before the row is read: it may change in between */
+    struct slice value;
+    bool orphan = false;
+    int err =
+        store_get(store, CF_METADATA, encode_metadata_key(&arena, space, slot, user_key), &value);
+    if (err == ERR_NOT_FOUND) {
+        orphan = true;
+    } else if (err == OK) {
+        struct metadata meta;
+        if (decode_metadata(slice_bytes(&value), &meta))
+            orphan = type_is_inline(meta.type) || meta.version != version ||
+                     (meta.expire_ms && meta.expire_ms + ORPHAN_GRACE_MS < known_ms);
+        slice_release(&value);
+    }
+    arena_fini(&arena);
+    return orphan;
+}
