@@ -91,7 +91,7 @@ class Pair:
 
     def get(self, number):
         if number not in self.connections:
-            self.connections[number] = tuple(Connection(address, 20, self.proto) for address in self.addresses)
+            self.connections[number] = tuple(Connection(address, proto=self.proto) for address in self.addresses)
         return self.connections[number]
 
     def close(self):
@@ -109,7 +109,7 @@ def read(connection):
 
 def wait_gone(pair, line):
     for connection in pair.get(line.conn):
-        wait_for(lambda: connection.get('EXISTS', line.gone) == 0, '%r to expire' % line.gone, 10)
+        wait_for(lambda: connection.get('EXISTS', line.gone) == 0, '%r to expire' % line.gone)
 
 
 def play(lines, pair, pipelined):

@@ -269,7 +269,7 @@ def answers(address, proto=2):
         if not line:
             continue
         name, command = line.split(' ', 1)
-        connection = connections.setdefault(name, None) or Connection(address, 10, proto)
+        connection = connections.setdefault(name, None) or Connection(address, proto=proto)
         connections[name] = connection
         try:
             said.append((line, value(connection.call(*shlex.split(command)))))
@@ -325,8 +325,8 @@ def _(run):
         with open(path, 'w') as file:
             file.write('# who may what\nuser default on nopass ~* &* +@all\n\nuser reader on >pw ~r:* +@read\n')
         with backend(**{'acl-file': path}) as cluster:
-            admin = Connection(cluster.backends[0].addresses[0], 20)
-            reader = Connection(cluster.backends[0].addresses[0], 20)
+            admin = Connection(cluster.backends[0].addresses[0])
+            reader = Connection(cluster.backends[0].addresses[0])
             check_equal(reader.get('AUTH', 'reader', 'pw'), b'OK', 'login')
             check_equal(reader.get('GET', 'r:1'), None, 'an allowed read')
             check(isinstance(reader.get('SET', 'r:1', 'x'), ReplyError), 'a write is refused')

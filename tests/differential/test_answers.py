@@ -363,7 +363,7 @@ COMPARED = {'same': lambda reply: reply, 'types': types, 'type': lambda reply: r
 
 def play(address, proto):
     """Replies to all examples."""
-    connection = Connection(address, 20, proto)
+    connection = Connection(address, proto=proto)
     for line in lines(SETUP):
         connection.call(*words(line))
     return [connection.call(*words(line.split(None, 1)[1])) for line in lines(EXAMPLES)]

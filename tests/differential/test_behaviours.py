@@ -133,9 +133,9 @@ for case in CASES:
 
 def raw_replies(address, data, closes):
     """What `data` is answered with by an empty server. Without an expected close a last PING marks the end."""
-    with Connection(address, 10) as connection:
+    with Connection(address) as connection:
         connection.call('FLUSHALL')
-    with Connection(address, 10) as connection:
+    with Connection(address) as connection:
         if closes:
             connection.send_raw(data)
             return connection.read_until_closed(10)
@@ -175,9 +175,9 @@ def _(run):
     for name, _, target in targets(run):
         request = b'*3\r\n$3\r\nSET\r\n$5\r\nsplit\r\n$4\r\na\r\nb\r\n'
         for cut in range(1, len(request)):
-            with Connection(target, 10) as connection:
+            with Connection(target) as connection:
                 connection.send_raw(request[:cut])
-                with Connection(target, 10) as other:  # the first half has surely been read when this is answered
+                with Connection(target) as other:  # the first half has surely been read when this is answered
                     other.call('PING')
                 connection.send_raw(request[cut:])
                 check(connection.read() == ('+', b'OK'), '%s: cut at %d' % (name, cut))
@@ -200,7 +200,7 @@ def _(run):
 
 
 def raw_replies_locked(address, data, closes):
-    with Connection(address, 10) as connection:
+    with Connection(address) as connection:
         connection.send_raw(data + (b'' if closes else b'AUTH "open sesame"\r\nPING the-end\r\n'))
         if closes:
             return connection.read_until_closed(10)
@@ -216,7 +216,7 @@ def raw_replies_locked(address, data, closes):
 @suite.case('27 HRANDFIELD and RANDOMKEY are random')
 def _(run):
     for name, _, target in targets(run):
-        with Connection(target, 20) as connection:
+        with Connection(target) as connection:
             connection.call('FLUSHALL')
             connection.call('HSET', 'h', *[word for i in range(10) for word in ('f%d' % i, i)])
             drawn = [value(reply) for reply in connection.pipeline([['HRANDFIELD', 'h']] * 3000)]
@@ -236,7 +236,7 @@ def _(run):
 @suite.case('22 a SCAN walk finds every key that was there all along, whatever is written meanwhile')
 def _(run):
     for name, _, target in targets(run):
-        with Connection(target, 20) as connection:
+        with Connection(target) as connection:
             connection.call('FLUSHALL')
             stay = {b'stay:%d' % i for i in range(2000)}
             connection.pipeline([['SET', key, 1] for key in stay])

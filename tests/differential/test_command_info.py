@@ -41,7 +41,7 @@ class Comparison:
 
     def __init__(self, target, scree, redis, proto):
         self.target, self.proto, self.differences = target, proto, []
-        self.scree, self.redis = Connection(scree, 30, proto), Connection(redis, 30, proto)
+        self.scree, self.redis = Connection(scree, proto=proto), Connection(redis, proto=proto)
         names = value(self.redis.call('COMMAND', 'LIST'))
         self.known = dict(zip(names, self.redis.call('COMMAND', 'INFO', *names)[1]))
 

@@ -37,7 +37,7 @@ suite = Suite(__doc__, options)
 
 class Side:
     def __init__(self, address):
-        self.writer, self.listener = Connection(address, 20), Connection(address, 20)
+        self.writer, self.listener = Connection(address), Connection(address)
         self.writer.call('CONFIG', 'SET', 'notify-keyspace-events', CLASSES)
         self.listener.call('PSUBSCRIBE', '__key*')
 

@@ -25,7 +25,7 @@ def serve():
 
 
 def connect(cluster, proto=2):
-    return Connection(cluster.backends[0].addresses[0], 30, proto)
+    return Connection(cluster.backends[0].addresses[0], proto=proto)
 
 
 def plain(reply):
@@ -315,7 +315,7 @@ def _(run):
     with Cluster(backends=3, partitions=1, proxies=1) as cluster:
         key = cluster.key_on(1)
         for address in (cluster.backends[1].addresses[0], cluster.proxies[0].address):
-            with Connection(address, 30, 3) as client:
+            with Connection(address, proto=3) as client:
                 for words, want in TYPED:
                     words = [key if word == 't' else word for word in words]
                     check_equal(flat(client.call(*words)), want, ' '.join(map(str, words)))

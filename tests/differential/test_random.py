@@ -82,7 +82,7 @@ class Chill:
     """Calling it leaves no row of any partition in memory, or none of those that were sent to the disk before."""
 
     def __init__(self, cluster):
-        self.partitions = [cluster.partition(shard, 60) for shard in range(len(cluster.slots))]
+        self.partitions = [cluster.partition(shard) for shard in range(len(cluster.slots))]
 
     def __call__(self, is_whole):
         for partition in self.partitions:

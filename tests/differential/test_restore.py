@@ -23,7 +23,7 @@ GOLDEN = [
 
 def with_partition(body):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        with Connection(cluster.backends[0].addresses[0], 30) as client:
+        with Connection(cluster.backends[0].addresses[0]) as client:
             body(client)
 
 
@@ -78,7 +78,7 @@ def _(run):
         oracle.start()
         try:
             def body(client):
-                with Connection(oracle.address, 30) as theirs:
+                with Connection(oracle.address) as theirs:
                     for last in ((0, 0), (0, 9), (1, 1), (1, 2), (2, 0), (3, 0), (9, 9)):
                         made = stream(15, [(1, 1), (1, 2), (3, 0)], last, 9)
                         for words in (['RESTORE', 's', 0, made, 'REPLACE'], ['XINFO', 'GROUPS', 's'], ['XRANGE', 's', '-', '+']):

@@ -55,7 +55,7 @@ def range_words(rng, have, crowd):
 def _(run):
     rng = random.Random(run.seed)
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        client = Connection(cluster.backends[0].addresses[0], 30)
+        client = Connection(cluster.backends[0].addresses[0])
         for crowd in (30, 3000):
             have = []
             client.get('DEL', 'k')
@@ -79,7 +79,7 @@ def _(run):
 @suite.case('what makes no sense is refused')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        client = Connection(cluster.backends[0].addresses[0], 30)
+        client = Connection(cluster.backends[0].addresses[0])
         client.get('SET', 's', 'text')
         for words in (['SIADD', 'k', 'x'], ['SIADD', 'k', '-1'], ['SIADD', 'k', LARGEST + 1], ['SIADD', 'k', 1, 'x'],
                       ['SIADD', 's', 1], ['SICARD', 's'], ['SIRANGE', 'k', 'x', 1], ['SIRANGE', 'k', 0, 1, 'nope', 1],

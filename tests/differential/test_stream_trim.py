@@ -23,7 +23,7 @@ class Both:
     """The same commands to both, and every reply compared: at the latest when one is asked for."""
 
     def __init__(self, oracle, cluster):
-        self.theirs, self.ours, self.log, self.sent = Connection(oracle, 30), Connection(cluster, 30), [], []
+        self.theirs, self.ours, self.log, self.sent = Connection(oracle), Connection(cluster), [], []
 
     def send(self, *words):
         self.sent.append(words)

@@ -50,7 +50,7 @@ def run_mode(durability, seconds):
                 count = write_for(client, seconds)
                 during = log_syncs(disk, backend) - before
                 if durability == 'everysec':
-                    wait_for(lambda: log_syncs(disk, backend) - before > during or during, 'the last second to be synced', 3)
+                    wait_for(lambda: log_syncs(disk, backend) - before > during or during, 'the last second to be synced')
             return during, count
     finally:
         disk.remove()

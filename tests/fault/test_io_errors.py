@@ -67,7 +67,7 @@ def fail_each_call(run, kinds, error, failures):
             ledger, rng, total = Ledger(), random.Random(run.seed), 0
             for call in range(1, run.options.calls + 1):
                 refused = []
-                with cluster.partition(0, 60) as client:
+                with cluster.partition(0) as client:
                     disk.arm(kinds, call, failures, error)
                     for serial in range(40):
                         ledger.write(client, rng, call * 1000 + serial, refused)
@@ -76,11 +76,11 @@ def fail_each_call(run, kinds, error, failures):
                     total += failed
                     check(backend.alive(), 'the backend died of a failed call')
                     run.debug('call %d: %d failed, %d writes refused: %s' % (call, failed, len(refused), refused[:1]))
-                    wait_for(lambda: client.get('SET', 'probe', call) == b'OK', 'writes after the fault has gone', 40)
+                    wait_for(lambda: client.get('SET', 'probe', call) == b'OK', 'writes after the fault has gone')
                     ledger.check(client, 'after call %d has failed' % call)
                 backend.kill9()
                 backend.start()
-                with cluster.partition(0, 60) as client:
+                with cluster.partition(0) as client:
                     ledger.check(client, 'restarted after call %d had failed' % call)
             check(total > 0, 'no call failed: the shim does not work')
             run.note('%d calls failed' % total)
@@ -117,11 +117,11 @@ def _(run):
             backend.stop()
             disk.use(backend)
             backend.start()
-            with cluster.partition(0, 60) as client:
+            with cluster.partition(0) as client:
                 client.get('SCRIPT', 'LOAD', SCRIPT)
                 client.get('FUNCTION', 'LOAD', LIBRARY)
                 for words in WRITES:
-                    wait_for(lambda: client.get('SET', 'probe', 'x') == b'OK', 'writes to be taken', 40)
+                    wait_for(lambda: client.get('SET', 'probe', 'x') == b'OK', 'writes to be taken')
                     client.get('PFADD', 'hll', os.urandom(8))  # the next PFCOUNT keeps its sum
                     if words == ['EXEC']:
                         client.pipeline([['MULTI'], ['INCR', 'x']])

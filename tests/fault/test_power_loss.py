@@ -32,7 +32,7 @@ def play_round(run, cluster, rng, number, clients=6):
         writer.start()
     wanted = rng.randint(200, 3000)
     wait_for(lambda: sum(writer.acknowledged for writer in writers) >= wanted or any(w.wrong for w in writers),
-             'writes to be acknowledged', 60)
+             'writes to be acknowledged')
     backend.kill9()
     for writer in writers:
         writer.finish()
@@ -44,7 +44,7 @@ def play_round(run, cluster, rng, number, clients=6):
 def verify_all(cluster, histories):
     wrong = []
     for shard in range(cluster.partitions):
-        with cluster.partition(shard, 60) as client:
+        with cluster.partition(shard) as client:
             units = [unit for where, some in histories if where == shard for unit in some]
             wrong += verify(units, client)
             check_equal(client.get('DBSIZE'), len(scan_all(client, 'COUNT', '1000')), 'DBSIZE against SCAN')
@@ -105,7 +105,7 @@ def _(run):
                 client.pipeline([['SET', 'old:%d' % i, 'x' * 100] for i in range(2000)])
                 logs = [os.stat(os.path.join(folder, name)) for folder, _, names in os.walk(backend.data)
                         for name in names if name.endswith('.batches')]
-                wait_for(lambda: all(disk.is_guaranteed(log) for log in logs), 'the log to be synced', 10)
+                wait_for(lambda: all(disk.is_guaranteed(log) for log in logs), 'the log to be synced')
                 client.pipeline([['SET', 'new:%d' % i, 'x'] for i in range(2000)])
             backend.kill9()
             disk.lose_power(rng)

@@ -28,7 +28,7 @@ suite = Suite(__doc__)
 def pipelined(address, requests, count):
     """Sends them over and over, AT_ONCE at a time, until `count` were answered."""
     data = [encode(request) for request in requests]
-    with Connection(address, 30, 2) as connection:
+    with Connection(address, proto=2) as connection:
         for start in range(0, count, AT_ONCE):
             connection.send_raw(b''.join(data[(start + i) % len(data)] for i in range(AT_ONCE)))
             for _ in range(AT_ONCE):

@@ -38,7 +38,7 @@ def backup(client, name, *more):
     """Makes one and waits for it."""
     reply = client.call('SCREE', 'BACKUP', 'START', 'NAME', name, *more)
     check(reply[0] != '-', 'START: %r' % (reply,))
-    wait_for(lambda: is_idle(client), 'backup %s to end' % name, 30)
+    wait_for(lambda: is_idle(client), 'backup %s to end' % name)
     last = status(client)
     check_equal((last['last-backup'], last['last-status'], last['last-error']), (name, 'ok', ''), 'backup')
     return last
@@ -61,7 +61,7 @@ def files_of(folder):
 @suite.case('a backup of one partition shares unchanged files with the one before; FULL copies all; KEEP deletes older ones')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': {'layer': '4kb'}}) as cluster:
-        client = Connection(cluster.backends[0].addresses[0], 30)
+        client = Connection(cluster.backends[0].addresses[0])
         shelf = os.path.join(cluster.backends[0].data, 'backups')
         client.pipeline([['SET', 'key:%d' % i, 'x' * 50] for i in range(KEYS)])
         for name in ('one', 'two'):
@@ -98,7 +98,7 @@ def _(run):
             check_equal(started, ('$', name.encode()), 'START')
             refused = other.call('SCREE', 'BACKUP', 'START', 'NAME', 'x' + name)
             check(refused[0] == '-' and b'in progress' in refused[1] or refused[0] == '$', 'a second: %r' % (refused,))
-            wait_for(lambda: is_idle(client) and is_idle(other), 'backups to end', 30)
+            wait_for(lambda: is_idle(client) and is_idle(other), 'backups to end')
             check_equal(status(client)['last-status'], 'ok', 'the first: %r' % status(client))
         found = [name for name in names(client) if not name.startswith('x')]
         check_equal(found[-2:], ['two', 'three'], 'the newest remain')
@@ -258,7 +258,7 @@ def _(run):
                 code, text = tool('--check-data', alone.backends[0].data)
                 check(code == 0 and ' 0 orphans' in text, 'its rows fit: %s' % text)
                 with alone:
-                    total = sum(Connection(address, 30).get('DBSIZE') for address in alone.backends[0].addresses)
+                    total = sum(Connection(address).get('DBSIZE') for address in alone.backends[0].addresses)
                     check_equal(total, len(before['default']), 'keys')
 
 
@@ -300,7 +300,7 @@ def _(run):
                 writer.start()
             for name in ('one', 'two', 'three'):
                 seen = list(acked)
-                wait_for(lambda: min(now - then for now, then in zip(acked, seen)) > 20, 'writes', 30)
+                wait_for(lambda: min(now - then for now, then in zip(acked, seen)) > 20, 'writes')
                 first = list(acked)
                 held = backup(admin, name)['held-ms']
                 bounds[name] = (first, list(acked))
@@ -340,7 +340,7 @@ def check_moment(client, first, last):
 def _(run):
     with Shelf() as shelf, Cluster(1, 1, 0, backend_options=shelf.options) as cluster:
         backend = cluster.backends[0]
-        client = Connection(backend.addresses[0], 60)
+        client = Connection(backend.addresses[0])
         client.pipeline([['SET', 'key:%d' % i, os.urandom(2000)] for i in range(5000)])
         backup(client, 'good')
         for i in range(4):
@@ -348,7 +348,7 @@ def _(run):
             time.sleep(run.rng.random() * 0.15)  # the point at which it is hit is to be any
             backend.kill9()
             backend.start()
-            client = Connection(backend.addresses[0], 60)
+            client = Connection(backend.addresses[0])
             whole = names(client)
             check('good' in whole, 'the good one is listed: %r' % whole)
             for name in whole:

@@ -39,7 +39,7 @@ def texts(items):
 
 @suite.case('every command that replies a collection streams it whole, and what is behind it is answered in order')
 def _(run):
-    with server() as cluster, cluster.partition(0, 60) as client:
+    with server() as cluster, cluster.partition(0) as client:
         fill(client)
         rows = [row(i) for i in range(FIELDS)]
         want = [[text for r in rows for text in r], [r[0] for r in rows], [r[1] for r in rows], [r[1] for r in rows],
@@ -55,7 +55,7 @@ def _(run):
 
 @suite.case('sorted sets by rank, score and name, and KEYS, stream whole too')
 def _(run):
-    with server() as cluster, cluster.partition(0, 60) as client:
+    with server() as cluster, cluster.partition(0) as client:
         count = 30000
         names = ['n%06d' % i for i in range(count)]
         for start in range(0, count, 500):
@@ -90,7 +90,7 @@ def _(run):
 
 @suite.case('ranges of a stream stream whole')
 def _(run):
-    with server() as cluster, cluster.partition(0, 60) as client:
+    with server() as cluster, cluster.partition(0) as client:
         ids = ['%d-1' % i for i in range(1, 10001)]
         for start in range(0, len(ids), 500):
             client.pipeline([['XADD', 'stream', name, 'field', PAD, 'id', name] for name in ids[start:start + 500]])
@@ -110,7 +110,7 @@ def _(run):
 
 @suite.case('KEYS is answered as of its time, while others write and when its client goes in the middle')
 def _(run):
-    with server() as cluster, cluster.partition(0, 60) as reader, cluster.partition(0, 60) as writer:
+    with server() as cluster, cluster.partition(0) as reader, cluster.partition(0) as writer:
         count = 20000
         for start in range(0, count, 500):
             writer.call(*['MSET'] + [word for i in range(start, start + 500) for word in ('k%d' % i, 'v')])
@@ -121,7 +121,7 @@ def _(run):
             check(all(kind in '+:' for kind, _ in replies), 'a write failed')
             names = texts(value(reader.read()))
             check(len(set(names)) == len(names) and count - 200 <= len(names) <= count, '%d keys' % len(names))
-        gone = [cluster.partition(0, 60) for _ in range(20)]
+        gone = [cluster.partition(0) for _ in range(20)]
         for client in gone:
             client.send('KEYS', '*')
         for client in gone:
@@ -132,7 +132,7 @@ def _(run):
 
 @suite.case('KEYS does not show what was deleted a moment ago, the first keys least of all')
 def _(run):
-    with server() as cluster, cluster.partition(0, 60) as client:
+    with server() as cluster, cluster.partition(0) as client:
         client.call(*['MSET'] + [word for i in range(3000) for word in ('k%d' % i, 'v')])
         go_cold(client)
         names = texts(value(client.call('KEYS', '*')))
@@ -144,7 +144,7 @@ def _(run):
 
 @suite.case('a slow reader gets the hash as it was at the command, whatever is done to it in the meantime')
 def _(run):
-    with server() as cluster, cluster.partition(0, 60) as reader, cluster.partition(0, 60) as writer:
+    with server() as cluster, cluster.partition(0) as reader, cluster.partition(0) as writer:
         fill(writer)
         writer.call('HSET', 'hash', 'f0099999', 'the last write')  # may still be on its way to the disk
         want = dict(row(i) for i in range(FIELDS))
@@ -164,7 +164,7 @@ def _(run):
 
 @suite.case('a message for the client comes behind the reply in progress')
 def _(run):
-    with server() as cluster, cluster.partition(0, 60) as reader, cluster.partition(0, 60) as writer:
+    with server() as cluster, cluster.partition(0) as reader, cluster.partition(0) as writer:
         fill(writer)
         reader.call('HELLO', '3')
         reader.call('SUBSCRIBE', 'channel')
@@ -180,11 +180,11 @@ def _(run):
 
 @suite.case('clients that do not read cost little, and are killed or stopped in the middle')
 def _(run):
-    with server() as cluster, cluster.partition(0, 60) as client:
+    with server() as cluster, cluster.partition(0) as client:
         backend = cluster.backends[0]
         fill(client)
         before = backend.rss_bytes()
-        readers = [cluster.partition(0, 60) for _ in range(10)]
+        readers = [cluster.partition(0) for _ in range(10)]
         for reader in readers:
             reader.send('HGETALL', 'hash')
         wait_for(lambda: client.get('CLIENT', 'LIST').count(b'cmd=hgetall') == 10, 'the commands to run')
@@ -208,7 +208,7 @@ def _(run):
 
 @suite.case('client-output-limit does not count the reply of one command')
 def _(run):
-    with server(**{'client-output-limit': '1mb'}) as cluster, cluster.partition(0, 60) as client:
+    with server(**{'client-output-limit': '1mb'}) as cluster, cluster.partition(0) as client:
         big = b'v' * 20_000_000
         check_equal(client.call('SET', 'big', big), ('+', b'OK'))
         for _ in range(3):
@@ -217,7 +217,7 @@ def _(run):
 
 @suite.case('reading a value of 100 MB holds it once beside the store, and not after')
 def _(run):
-    with server() as cluster, cluster.partition(0, 60) as client:
+    with server() as cluster, cluster.partition(0) as client:
         backend = cluster.backends[0]
         big = os.urandom(1 << 20) * 100
         check_equal(client.call('SET', 'big', big), ('+', b'OK'))

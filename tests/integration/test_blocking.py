@@ -33,13 +33,13 @@ class Scene:
     def __init__(self, address, waits_at):
         """`waits_at`: the server where the wait is, when the address is a proxy's."""
         self.address, self.connections, self.seen = address, {}, []
-        self.watch = Connection(waits_at, 20)
+        self.watch = Connection(waits_at)
         self.call('boss', 'FLUSHALL')
         self.seen.clear()
 
     def __getitem__(self, name):
         if name not in self.connections:
-            self.connections[name] = Connection(self.address, 20)
+            self.connections[name] = Connection(self.address)
         return self.connections[name]
 
     def call(self, name, *args):
@@ -80,7 +80,7 @@ class Scene:
         for connection in self.connections.values():
             connection.close()
         self.watch.close()
-        with Connection(self.address, 20) as connection:
+        with Connection(self.address) as connection:
             wait_for(lambda: b'blocked_clients:0\r\n' in connection.get('INFO', 'clients'), 'no wait to be left')
 
 
@@ -464,13 +464,13 @@ def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]
         waiters = []
-        with Connection(backend.addresses[0], 60) as boss:
+        with Connection(backend.addresses[0]) as boss:
             for i in range(count):
-                waiters.append(Connection(backend.addresses[0], 60))
+                waiters.append(Connection(backend.addresses[0]))
                 waiters[-1].call('PING')
                 waiters[-1].send('BLPOP', 'k', 0 if i % 2 else 1000 + i)
                 boss.call('PING')  # when this is answered the one before was read
-            wait_for(lambda: b'blocked_clients:%d\r\n' % count in boss.get('INFO', 'clients'), 'all to wait', 60)
+            wait_for(lambda: b'blocked_clients:%d\r\n' % count in boss.get('INFO', 'clients'), 'all to wait')
             before = backend.cpu_seconds()
             for i in range(200):
                 check_equal(boss.call('RPUSH', 'k', i), (':', b'1'))
@@ -491,10 +491,10 @@ def _(run):
 @suite.case('a backend with waiting clients stops cleanly')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        clients = [Connection(cluster.backends[0].addresses[0], 20) for _ in range(20)]
+        clients = [Connection(cluster.backends[0].addresses[0]) for _ in range(20)]
         for i, client in enumerate(clients):
             client.send('BLPOP', 'k', i % 2 * 60)
-        with Connection(cluster.backends[0].addresses[0], 20) as boss:
+        with Connection(cluster.backends[0].addresses[0]) as boss:
             wait_for(lambda: b'blocked_clients:20\r\n' in boss.get('INFO', 'clients'), 'all to wait')
         cluster.backends[0].stop()
         for client in clients:
@@ -505,9 +505,9 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0,
                  backend_options={'backend': {'client-query-limit': '1mb'}}) as cluster:
-        with Connection(cluster.backends[0].addresses[0], 20) as boss:
+        with Connection(cluster.backends[0].addresses[0]) as boss:
             for size, is_cut in ((900000, False), (2000000, True)):
-                with Connection(cluster.backends[0].addresses[0], 20) as client:
+                with Connection(cluster.backends[0].addresses[0]) as client:
                     client.send('BLPOP', 'k', 0)
                     wait_for(lambda: b'blocked_clients:1\r\n' in boss.get('INFO', 'clients'), 'it to wait')
                     try:
@@ -539,11 +539,11 @@ def _(run):
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with Cluster(backends=3, partitions=1, proxies=1) as cluster:
         proxy = cluster.proxies[0]
-        with Connection(proxy.address, 60) as boss:
-            waiters = [Connection(proxy.address, 60) for _ in range(count)]
+        with Connection(proxy.address) as boss:
+            waiters = [Connection(proxy.address) for _ in range(count)]
             for i, waiter in enumerate(waiters):
                 waiter.send('BLPOP', 'k%d' % i, 'other{k%d}' % i, 0)
-            wait_for(lambda: proxy_info(boss, 'blocked_clients') == count, 'all to wait', 60)
+            wait_for(lambda: proxy_info(boss, 'blocked_clients') == count, 'all to wait')
             for i in range(1000):
                 check_equal(boss.call('SET', 's%d' % i, i), ('+', b'OK'))
             for i, waiter in enumerate(waiters):
@@ -564,9 +564,9 @@ def _(run):
     many = 300
     with Cluster(backends=1, partitions=1, backend_options={'backend': {'tcp-backlog': 64}},
                  proxy_options={'proxy': {'workers': 1}, 'upstream': {'connect-timeout': '%dms' % (500 * harness.SLOW), 'timeout': '600s'}}) as cluster, \
-            cluster.connect(timeout=60) as boss, contextlib.ExitStack() as stack:
+            cluster.connect() as boss, contextlib.ExitStack() as stack:
         boss.get('SET', 'other', 'x')
-        waiters = [stack.enter_context(cluster.connect(timeout=60)) for _ in range(many)]
+        waiters = [stack.enter_context(cluster.connect()) for _ in range(many)]
         for waiter in waiters:
             waiter.get('PING')
         cluster.backends[0].pause()
@@ -574,7 +574,7 @@ def _(run):
             waiter.send('BLPOP', 'k', 0)
         time.sleep(1.5 * harness.SLOW)  # longer than a connection may take to open
         cluster.backends[0].resume()
-        wait_for(lambda: b'blocked_clients:%d\r' % many in boss.get('INFO', 'clients'), 'all to wait', 60)
+        wait_for(lambda: b'blocked_clients:%d\r' % many in boss.get('INFO', 'clients'), 'all to wait')
         boss.get('RPUSH', 'k', *range(many))
         check_equal(sorted(int(waiter.read()[1][1][1]) for waiter in waiters), list(range(many)))
 
@@ -582,32 +582,32 @@ def _(run):
 @suite.case('a client is listed as blocked when its command is at the shard, not while a connection there opens')
 def _(run):
     with Cluster(backends=1, partitions=1, proxy_options={'upstream': {'timeout': '60s'}}) as cluster, \
-            cluster.connect(timeout=60) as boss, cluster.connect(timeout=60) as reader:
+            cluster.connect() as boss, cluster.connect() as reader:
         reader.get('PING')
         cluster.backends[0].pause()
         reader.send('XREAD', 'BLOCK', 0, 'STREAMS', 'events', '$')
-        wait_for(lambda: b'cmd=xread' in boss.get('CLIENT', 'LIST'), 'the proxy to take XREAD', 60)
+        wait_for(lambda: b'cmd=xread' in boss.get('CLIENT', 'LIST'), 'the proxy to take XREAD')
         check(b'flags=b' not in boss.get('CLIENT', 'LIST'), 'listed as blocked')
         cluster.backends[0].resume()
-        wait_for(lambda: b'flags=b' in boss.get('CLIENT', 'LIST'), 'the connection to open', 60)
+        wait_for(lambda: b'flags=b' in boss.get('CLIENT', 'LIST'), 'the connection to open')
         check_equal(proxy_info(boss, 'blocked_clients'), 1)
         boss.get('XADD', 'events', '1-1', 'field', 'value')
         check_equal(reader.read(), boss.call('XREAD', 'STREAMS', 'events', '0'))
-        wait_for(lambda: proxy_info(boss, 'blocked_clients') == 0, 'the wait to end', 60)
+        wait_for(lambda: proxy_info(boss, 'blocked_clients') == 0, 'the wait to end')
 
 
 @suite.case('through the proxy: CROSSSLOT, WAIT, UNBLOCK by clients of other workers, lease-limit')
 def _(run):
     with Cluster(backends=3, partitions=1, proxies=1, proxy_options={'proxy': {'workers': 2}, 'upstream': {'lease-limit': 4}}) as cluster:
         address = cluster.proxies[0].address
-        with Connection(address, 20) as boss:
+        with Connection(address) as boss:
             keys = ['k%d' % i for i in range(20)]
             check('CROSSSLOT' in str(boss.call('BLPOP', *keys, 0)), 'no CROSSSLOT')
             check('CROSSSLOT' in str(boss.call('XREAD', 'BLOCK', 10, 'STREAMS', *keys, *['$'] * 20)), 'no CROSSSLOT')
             check_equal(boss.call('WAIT', 0, 0), (':', b'0'))
             check_equal(boss.call('WAIT', 1, 30), (':', b'0'))
             check_equal(boss.call('WAIT', 'x', 30), ('-', b'ERR value is not an integer or out of range'))
-            others = [Connection(address, 20) for _ in range(4)]
+            others = [Connection(address) for _ in range(4)]
             for other in others:
                 other.send('BLPOP', 'k', 0)
             wait_for(lambda: proxy_info(boss, 'blocked_clients') == 4, 'four to wait')
@@ -628,7 +628,7 @@ def _(run):
 def _(run):
     with Cluster(backends=2, partitions=1, proxies=1) as cluster:
         proxy = cluster.proxies[0]
-        with Connection(proxy.address, 20) as boss, Connection(proxy.address, 20) as a, Connection(proxy.address, 20) as b:
+        with Connection(proxy.address) as boss, Connection(proxy.address) as a, Connection(proxy.address) as b:
             slot = boss.get('CLUSTER', 'KEYSLOT', 'k')
             owner = 0 if slot < 8192 else 1
             a.send('BLPOP', 'k', 0)

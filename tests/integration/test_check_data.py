@@ -21,7 +21,7 @@ suite = Suite(__doc__)
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]
-        client = Connection(backend.addresses[0], 60)
+        client = Connection(backend.addresses[0])
         fill(client)
         for i in range(500):
             client.pipeline([['ZADD', 'board', str(i % 97), 'm%d' % (i % 500)], ['HSET', 'map', 'f%d' % i, 'v'],
@@ -37,7 +37,7 @@ def _(run):
         check_equal(len(plain.splitlines()), len(dumped), 'plain lines')
         check('7 string 0 1 ' in plain and 'a\\x20b\\xff"' in plain, 'an escaped key: %s' % plain[-200:])
         backend.start()
-        client = Connection(backend.addresses[0], 60)
+        client = Connection(backend.addresses[0])
         keys = {item['key'].encode('latin-1') for item in dumped if item['db'] == 0}
         check_equal(keys, scan_all(client, 'COUNT', '1000'), 'keys')
         check_equal([item['key'].encode('latin-1') for item in dumped if item['db'] == 7], [b'a b\xff"'], 'database 7')

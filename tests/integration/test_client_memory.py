@@ -70,9 +70,9 @@ def _(run):
             for caller in callers:
                 push(caller)
             return b'its unfinished request is the biggest' in proxy.log()
-        wait_for(is_cut, 'the biggest request to be given up', 60)
-        wait_for(lambda: answers(cluster), 'others to be served', 60)
-        wait_for(lambda: proxy.http('/readyz')[0] == 200, 'the proxy to be ready', 60)
+        wait_for(is_cut, 'the biggest request to be given up')
+        wait_for(lambda: answers(cluster), 'others to be served')
+        wait_for(lambda: proxy.http('/readyz')[0] == 200, 'the proxy to be ready')
         for caller in callers:
             caller.close()
 
@@ -80,7 +80,7 @@ def _(run):
 @suite.case('while memory is full /readyz fails and says why; a client that does not read is closed, NO-EVICT or not')
 def _(run):
     options = {'proxy': {'memory-limit': '16mb', 'workers': 1}}
-    with Cluster(backends=1, partitions=1, proxy_options=options) as cluster, cluster.connect(timeout=60) as cut:
+    with Cluster(backends=1, partitions=1, proxy_options=options) as cluster, cluster.connect() as cut:
         proxy = cluster.proxies[0]
         check_equal(cut.get('SET', 'big', 'x' * 2 * MB), b'OK')
         check_equal(cut.get('CLIENT', 'NO-EVICT', 'ON'), b'OK')
@@ -92,8 +92,8 @@ def _(run):
             status, text = proxy.http('/readyz')
             seen.add((status, text))
             return b'it has the most unread replies' in proxy.log()
-        wait_for(is_cut, 'the client to be cut', 60)
-        wait_for(lambda: proxy.http('/readyz')[0] == 200, 'the proxy to be ready', 60)
+        wait_for(is_cut, 'the client to be cut')
+        wait_for(lambda: proxy.http('/readyz')[0] == 200, 'the proxy to be ready')
         check(any(status == 503 and 'memory-limit is reached' in text for status, text in seen), repr(seen))
         check(answers(cluster), 'others are served')
 
@@ -111,20 +111,20 @@ def _(run):
                 stranger.send_raw(b'*10\r\n' + (b'$16384\r\n' + b'x' * 16384 + b'\r\n') * 8 + b'$16384\r\n')
             except OSError:
                 pass
-        wait_for(lambda: proxy.log().count(b'exceed login-memory') > 200, 'most of them to be closed', 60)
+        wait_for(lambda: proxy.log().count(b'exceed login-memory') > 200, 'most of them to be closed')
         with cluster.connect() as client:
             check_equal(client.get('AUTH', 'pw'), b'OK')
             check_equal(client.get('SET', 'k', 'v'), b'OK')
         check(b'memory_full' not in proxy.log(), 'memory is not full')
         for stranger in strangers:
             stranger.close()
-        with Connection(proxy.address, 60) as talker:  # and none collects errors that it does not read
+        with Connection(proxy.address) as talker:  # and none collects errors that it does not read
             try:
                 for _ in range(200):
                     talker.send_raw(b'PING\r\n' * 10000)
             except OSError:
                 pass
-            wait_for(lambda: b'unread replies exceed' in proxy.log(), 'the talker to be closed', 60)
+            wait_for(lambda: b'unread replies exceed' in proxy.log(), 'the talker to be closed')
 
 
 @suite.case('who does not log in within login-timeout is closed, at the proxy and at a backend; others stay')
@@ -142,7 +142,7 @@ def _(run):
     options = {'proxy': {'login-timeout': '1ms'}}
     with Cluster(backends=1, partitions=1, proxy_options=options) as cluster, cluster.connect() as client, \
             cluster.connect() as other:  # nobody needs a password
-        wait_for(lambda: int(fields(other, client.get('CLIENT', 'ID'))['age']) >= 3, 'time to pass', 60)
+        wait_for(lambda: int(fields(other, client.get('CLIENT', 'ID'))['age']) >= 3, 'time to pass')
         check_equal(client.get('PING'), b'PONG')
 
 
@@ -211,11 +211,11 @@ def _(run):
                         greedy.send_many([['MULTI']] + [['SET', 'k', 'x' * 10000]] * 600)
                     else:
                         greedy.send('SUBSCRIBE', *['%01000d' % i for i in range(6000)])
-                    wait_for(lambda: proxy.log().count(b'memory-limit of its namespace') > closed, what + ': to be closed', 60)
+                    wait_for(lambda: proxy.log().count(b'memory-limit of its namespace') > closed, what + ': to be closed')
                 check_equal(small.get('SET', 'k', what), b'OK')
                 check_equal(modest.get('SET', 'k', what), b'OK')
             wait_for(lambda: re.search(r'scree_proxy_namespace_memory_bytes{namespace="greedy"} \d{1,5}\n',
-                                       proxy.http('/metrics')[1]), 'the memory to be given back', 60)
+                                       proxy.http('/metrics')[1]), 'the memory to be given back')
 
 
 class Liar:
@@ -259,7 +259,7 @@ def _(run):
             file.write(text.replace('%s:%d' % cluster.backends[0].addresses[1], liar.address).replace('epoch = 1', 'epoch = 2'))
         proxy.reload()
         wait_for(lambda: b'map_changed=1' in proxy.log(), 'the new map')
-        with cluster.connect(timeout=60) as asker, cluster.connect(timeout=60) as other:
+        with cluster.connect() as asker, cluster.connect() as other:
             before = proxy.rss_bytes()
             asker.send('SET', cluster.key_on(1), 'endless')
             served, most = 0, 0
@@ -277,8 +277,8 @@ def _(run):
 @suite.case('a reply that is longer than client-output-limit is an error; its connection and others go on')
 def _(run):
     options = {'proxy': {'workers': 1, 'client-output-limit': '1mb'}}
-    with Cluster(backends=1, partitions=1, proxy_options=options) as cluster, cluster.connect(timeout=60) as client, \
-            cluster.connect(timeout=60) as other:
+    with Cluster(backends=1, partitions=1, proxy_options=options) as cluster, cluster.connect() as client, \
+            cluster.connect() as other:
         check_equal(client.get('SET', 'big', 'x' * 3 * MB), b'OK')
         client.send_many([['RPUSH', 'list', 'x' * 1000] + ['y' * 1000] * 999] * 3)
         for _ in range(3):

@@ -39,7 +39,7 @@ class Cold:
         return self
 
     def client(self):
-        return self.cluster.partition(0, 60)
+        return self.cluster.partition(0)
 
     def info(self, client, name):
         for line in client.get('INFO', 'stats').decode().split():
@@ -419,7 +419,7 @@ def _(run):
         check_equal(cold.info(client, 'expired_keys'), 0)
         cold.disk.set(0.005)
         client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '1')
-        wait_for(lambda: client.get('DBSIZE') == 100, 'keys to expire', 60)
+        wait_for(lambda: client.get('DBSIZE') == 100, 'keys to expire')
         cold.disk.set(0)
         check_equal(cold.info(client, 'expired_keys'), 500)
         check(cold.info(client, 'cold_fetches') > 20, 'they were not cold')

@@ -60,7 +60,7 @@ def check_data(client, turns):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': SLOW}) as cluster:
         backend = cluster.backends[0]
-        client = Connection(backend.addresses[0], 60)
+        client = Connection(backend.addresses[0])
         check_equal(status(client)['last-status'], '', 'there was none')
         fill(client, 1)
         client.pipeline([['DEL', 'key:%d' % i, 'hash:%d' % i] for i in range(KEYS)])
@@ -93,7 +93,7 @@ def begin(client):
     """Starts one. True: it was seen at work."""
     check_equal(client.call('SCREE', 'COMPACT', 'START'), ('+', b'OK'), 'START')
     seen = []
-    wait_for(lambda: seen.append(status(client)) or seen[-1]['state'] == 'idle' or seen[-1]['bytes-total'] > 0, 'it to begin', 60)
+    wait_for(lambda: seen.append(status(client)) or seen[-1]['state'] == 'idle' or seen[-1]['bytes-total'] > 0, 'it to begin')
     return seen[-1]['state'] == 'running'
 
 
@@ -109,14 +109,14 @@ def is_cancelled(client):
     """Tries once to cancel one in the middle."""
     began = begin(client)
     told = client.get('SCREE', 'COMPACT', 'CANCEL')
-    wait_for(lambda: is_idle(client), 'the compaction to end', 60)
+    wait_for(lambda: is_idle(client), 'the compaction to end')
     return began and told == 1 and status(client)['last-status'] == 'cancelled'
 
 
 @suite.case('a running compaction is shown, can be cancelled, and is started again')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': SLOW}) as cluster:
-        client = Connection(cluster.backends[0].addresses[0], 60)
+        client = Connection(cluster.backends[0].addresses[0])
         fill(client, 3)
         wait_for(lambda: is_idle(client) and is_cancelled(client), 'one to be cancelled', 120)
         check_equal(client.get('SCREE', 'COMPACT', 'CANCEL'), 0, 'CANCEL of none')
@@ -127,7 +127,7 @@ def _(run):
 @suite.case('in the hours of compaction-window everything is compacted once, and not behind their end')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': SLOW}) as cluster:
-        client = Connection(cluster.backends[0].addresses[0], 60)
+        client = Connection(cluster.backends[0].addresses[0])
         def set_window(from_s, until_s):
             times = [time.strftime('%H:%M', time.gmtime(time.time() + after_s)) for after_s in (from_s, until_s)]
             check_equal(client.get('CONFIG', 'SET', 'store-compaction-window', '-'.join(times)), b'OK')
@@ -135,7 +135,7 @@ def _(run):
         set_window(7200, 10800)
         check_equal(status(client)['last-status'], '', 'before the hours')
         set_window(-3600, 3600)
-        wait_for(lambda: not is_idle(client) or status(client)['last-status'], 'the hours to begin it', 60)
+        wait_for(lambda: not is_idle(client) or status(client)['last-status'], 'the hours to begin it')
         set_window(7200, 10800)
         wait_for(lambda: status(client)['last-status'] in ('cancelled', 'ok'), 'their end to end it', 120)
         first_ms = status(client)['last-ended-ms']
@@ -153,7 +153,7 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': SLOW}) as cluster:
         backend = cluster.backends[0]
-        client = Connection(backend.addresses[0], 60)
+        client = Connection(backend.addresses[0])
         fill(client, 3)
         run.debug('running: %s' % begin(client))
         began = time.monotonic()
@@ -161,7 +161,7 @@ def _(run):
         run.debug('stopped in %.2f s' % (time.monotonic() - began))
         for turn in range(2):
             backend.start()
-            client = Connection(backend.addresses[0], 60)
+            client = Connection(backend.addresses[0])
             check_data(client, 3)
             if turn == 0:
                 run.debug('running: %s' % begin(client))
@@ -178,7 +178,7 @@ def _(run):
     options = {'store': dict(SMALL, **{'latency-target': '0'})}
     with Cluster(backends=1, partitions=1, proxies=0, backend_options=options) as cluster:
         backend = cluster.backends[0]
-        client = Connection(backend.addresses[0], 60)
+        client = Connection(backend.addresses[0])
 
         def set_rate(rate):
             check_equal(client.get('CONFIG', 'SET', 'store-background-rate', rate), b'OK')
@@ -191,15 +191,15 @@ def _(run):
         passed = info(client, 'compaction_passed_bytes')
         check(passed > 500000, 'rows that were passed: %d' % passed)
         set_rate('1mb')
-        wait_for(lambda: info(client, 'compaction_pace_bytes_per_second') == 1 << 20, 'the rate to be in force', 60)
+        wait_for(lambda: info(client, 'compaction_pace_bytes_per_second') == 1 << 20, 'the rate to be in force')
         check_equal(client.call('SCREE', 'COMPACT', 'START'), ('+', b'OK'), 'START')
-        wait_for(lambda: info(client, 'compaction_waited_seconds') > 0, 'it to wait', 60)
+        wait_for(lambda: info(client, 'compaction_waited_seconds') > 0, 'it to wait')
         text = backend.http('/metrics')[1]
         check_equal(metric(text, 'scree_backend_compaction_pace_bytes_per_second'), 1 << 20, 'the gauge')
         check(metric(text, 'scree_backend_compaction_waited_seconds_total') > 0, 'the counter')
         check(metric(text, 'scree_backend_compaction_passed_bytes_total') >= passed, 'the bytes')
         set_rate('0')
-        wait_for(lambda: is_idle(client), 'it to end', 60)
+        wait_for(lambda: is_idle(client), 'it to end')
         check_equal(status(client)['last-status'], 'ok', 'its end')
         check_equal(info(client, 'compaction_pace_bytes_per_second'), 0, 'no limit again')
         check_data(client, 3)
@@ -210,47 +210,47 @@ def _(run):
     options = {'store': dict(SMALL, **{'latency-target': '0'})}
     with Cluster(backends=1, partitions=1, proxies=0, backend_options=options) as cluster:
         backend = cluster.backends[0]
-        client = Connection(backend.addresses[0], 60)
+        client = Connection(backend.addresses[0])
         client.pipeline([['SET', 'big:%d' % i, 'x' * (8 << 20)] for i in range(8)])
         go_cold(client)
 
         def is_waiting():
             before = info(client, 'compaction_waited_seconds')
             begin(client)
-            wait_for(lambda: is_idle(client) or info(client, 'compaction_waited_seconds') > before, 'it to wait', 60)
+            wait_for(lambda: is_idle(client) or info(client, 'compaction_waited_seconds') > before, 'it to wait')
             return not is_idle(client)
 
         check_equal(client.get('CONFIG', 'SET', 'store-background-rate', '1'), b'OK')
-        wait_for(lambda: is_idle(client) and is_waiting(), 'one that waits', 60)
+        wait_for(lambda: is_idle(client) and is_waiting(), 'one that waits')
         check_equal(client.get('SCREE', 'COMPACT', 'CANCEL'), 1, 'CANCEL')
-        wait_for(lambda: is_idle(client), 'it to end', 30)
+        wait_for(lambda: is_idle(client), 'it to end')
         check_equal(status(client)['last-status'], 'cancelled', 'its end')
-        wait_for(lambda: is_idle(client) and is_waiting(), 'another', 60)
+        wait_for(lambda: is_idle(client) and is_waiting(), 'another')
         backend.stop()
         backend.start()
-        check_equal(Connection(backend.addresses[0], 60).get('STRLEN', 'big:7'), 8 << 20, 'a value')
+        check_equal(Connection(backend.addresses[0]).get('STRLEN', 'big:7'), 8 << 20, 'a value')
 
 
 @suite.case('at a proxy it is all shards that compact, and their answers are one')
 def _(run):
     with Cluster(backends=2, partitions=2, proxies=1, backend_options={'store': SMALL}) as cluster:
-        client = cluster.connect(0, timeout=60)
+        client = cluster.connect(0)
         fill(client, 2)
         idle = status(client)
         check_equal((idle['state'], idle['shards'], idle['last-status']), ('idle', 4, ''), 'before: %r' % idle)
         check_equal(client.call('SCREE', 'COMPACT', 'START'), ('+', b'OK'), 'START')
-        wait_for(lambda: is_idle(client), 'all shards to end', 60)
+        wait_for(lambda: is_idle(client), 'all shards to end')
         last = status(client)
         check_equal((last['last-status'], last['shards-running'], last['shards-silent']), ('ok', 0, 0), 'the end: %r' % last)
         check(0 < last['last-disk-bytes-after'] <= last['last-disk-bytes-before'], 'sums: %r' % last)
         for shard in range(4):
-            with cluster.partition(shard, 60) as partition:
+            with cluster.partition(shard) as partition:
                 check_equal(status(partition)['last-status'], 'ok', 'shard %d' % shard)
         check_equal(client.get('SCREE', 'COMPACT', 'CANCEL'), 0, 'CANCEL of none')
         check_equal(client.call('SCREE', 'COMPACT', 'x')[0], '-', 'an unknown word')
         check_data(client, 2)
         cluster.backends[1].kill9()
-        wait_for(lambda: status(client)['shards-silent'] == 2, 'lost shards to be told', 30)
+        wait_for(lambda: status(client)['shards-silent'] == 2, 'lost shards to be told')
         refused = client.call('SCREE', 'COMPACT', 'START')
         check(refused[0] == '-' and b"shard 'b1" in refused[1], 'a lost shard: %r' % (refused,))
         cluster.backends[1].start()

@@ -125,7 +125,7 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=0, tls=True) as cluster:
         backend = cluster.backends[0]
-        first, second = (Connection(address, 30) for address in backend.addresses)
+        first, second = (Connection(address) for address in backend.addresses)
         first.pipeline([['SET', 'key:%d' % i, 'x' * 100] for i in range(500)])
         done = set_all(first, 'backend')
         for row, shown in done.values():
@@ -136,7 +136,7 @@ def _(run):
         check_equal(first.call('CONFIG', 'REWRITE'), ('+', b'OK'), 'REWRITE')
         backend.stop()
         backend.start()
-        again = Connection(backend.addresses[0], 30)
+        again = Connection(backend.addresses[0])
         check_equal(again.call('AUTH', 'sesame'), ('+', b'OK'), 'the password is kept')
         for row, shown in done.values():
             check_equal(config(again, row.key), shown, '%s after a restart' % row.key)
@@ -146,7 +146,7 @@ def _(run):
 @suite.case('a proxy: every option that can change does, others are refused')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=1, tls=True) as cluster:
-        client, other = cluster.connect(0, timeout=60), cluster.connect(0, timeout=60)
+        client, other = cluster.connect(0), cluster.connect(0)
         done = set_all(client, 'proxy')
         for row, shown in done.values():
             check_equal(config(other, row.key), shown, '%s at another client' % row.key)
@@ -276,7 +276,7 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': {'layer': '4kb'}}) as cluster:
         backend = cluster.backends[0]
-        client = Connection(backend.addresses[0], 60)
+        client = Connection(backend.addresses[0])
 
         def info(name):
             return int(re.search(rb'^%s:(\d+)' % name, client.get('INFO', 'everything'), re.M).group(1))
@@ -296,7 +296,7 @@ def _(run):
 
         def walk():
             client.pipeline([['LRANGE', 'list', '0', '-1']] * 3)
-        wait_for(lambda: walk() or info(b'range_cache_bytes') > 0, 'a run of the list', 30)
+        wait_for(lambda: walk() or info(b'range_cache_bytes') > 0, 'a run of the list')
         check(info(b'range_cache_hits') > 0, 'walks in it')
         check_equal(client.call('CONFIG', 'SET', 'store-range-cache', '0'), ('+', b'OK'), 'no range cache')
         wait_for(lambda: info(b'range_cache_bytes') == 0, 'the range cache to go')
@@ -307,8 +307,8 @@ def _(run):
             client.pipeline([['SET', 'key:%d' % i, 'y' * 500] for i in range(200)])
             client.get('SCREE', 'COMPACT', 'START')
             return info(b'store_blob_bytes') > 0
-        wait_for(blobs, 'values in blob files', 30)
-        wait_for(lambda: b'compaction_state:idle' in client.get('INFO', 'persistence'), 'compaction to end', 60)
+        wait_for(blobs, 'values in blob files')
+        wait_for(lambda: b'compaction_state:idle' in client.get('INFO', 'persistence'), 'compaction to end')
         check_equal(client.get('GET', 'key:1'), b'y' * 500, 'a value')
 
 
@@ -339,7 +339,7 @@ def _(run):
             for path, to in ((newer.key, paths[1]), (newer.cert, paths[0])):
                 shutil.copy(path, to + '.new')
                 os.rename(to + '.new', to)
-            wait_for(lambda: serial(address, kit) == newer.serial, 'a change of the file there', 30)
+            wait_for(lambda: serial(address, kit) == newer.serial, 'a change of the file there')
 
 
 if __name__ == '__main__':

@@ -31,7 +31,7 @@ class Prober(threading.Thread):
 
     def run(self):
         try:
-            with Connection(self.address, 60) as connection:
+            with Connection(self.address) as connection:
                 serial = 0
                 while not self.stopping.is_set():
                     serial += 1
@@ -90,7 +90,7 @@ def wait_answers(probers, more):
     """Until each prober has `more` further good answers."""
     wanted = [(prober, prober.answers + more) for prober in probers]
     wait_for(lambda: all(prober.answers >= target or prober.wrong for prober, target in wanted),
-             'good answers from shards %s' % [prober.shard for prober in probers], 60)
+             'good answers from shards %s' % [prober.shard for prober in probers])
 
 
 @suite.case('/readyz wants every shard, /readyz/any one of them')
@@ -155,7 +155,7 @@ def _(run):
             check(isinstance(client.get('EXEC'), ReplyError), 'EXEC on the dead shard')
             check_equal(client.get('ECHO', 'still in order'), b'still in order')
             cluster.backends[1].start()
-            wait_for(lambda: client.call('DBSIZE')[0] == ':', 'all shards to answer', 30)
+            wait_for(lambda: client.call('DBSIZE')[0] == ':', 'all shards to answer')
             check_equal(client.get('MSET', keys[0], 'a', keys[1], 'b'), b'OK')
             check_equal(client.get('MGET', *keys), [b'a', b'b'])
 
@@ -187,7 +187,7 @@ def _(run):
 
         def client(number):
             rng = random.Random(run.seed + number)
-            with cluster.connect(timeout=60) as connection:
+            with cluster.connect() as connection:
                 while not stop.is_set() and not wrong:
                     batch = ['own:%d:%d' % (number, rng.randrange(1000)) for _ in range(rng.randint(1, 20))]
                     commands = [words for key in batch for words in (['SET', key, key], ['GET', key], ['ECHO', key])]
@@ -199,13 +199,13 @@ def _(run):
         threads = [threading.Thread(target=client, args=(number,), daemon=True) for number in range(12)]
         for thread in threads:
             thread.start()
-        with cluster.connect(timeout=60) as prober:
+        with cluster.connect() as prober:
             key = cluster.key_on(0)
             for _ in range(6):
                 cluster.backends[0].pause()
                 check(isinstance(prober.get('GET', key), ReplyError), 'a frozen backend answered')
                 cluster.backends[0].resume()
-                wait_for(lambda: not isinstance(prober.get('GET', key), ReplyError), 'the thawed backend to answer', 30)
+                wait_for(lambda: not isinstance(prober.get('GET', key), ReplyError), 'the thawed backend to answer')
         stop.set()
         for thread in threads:
             thread.join(60)
@@ -224,8 +224,8 @@ def _(run):
             check_equal(client.get('PING'), b'PONG')
             check(isinstance(client.get('GET', 'k'), ReplyError), 'a shard that never was')
             backend.start()
-            wait_for(lambda: client.call('GET', 'k') == ('$', None), 'the backend to be found', 30)
-        wait_for(lambda: proxy.http('/readyz')[0] == 200, '/readyz to be 200', 30)
+            wait_for(lambda: client.call('GET', 'k') == ('$', None), 'the backend to be found')
+        wait_for(lambda: proxy.http('/readyz')[0] == 200, '/readyz to be 200')
 
 
 def fill_disk(client, acknowledged):
@@ -249,7 +249,7 @@ def disk_full(run, durability):
                 'backend': {'data': os.path.join(disk.path, 'data'), 'durability': durability},
                 'store': {'memtable': '1mb', 'wal-limit': '4mb', 'disk-free-min': 0}}) as cluster:
             acknowledged = {}
-            with cluster.connect(timeout=60) as client:
+            with cluster.connect() as client:
                 refusal = fill_disk(client, acknowledged)
                 run.note('after %d keys: "%s"' % (len(acknowledged), refusal))
                 check(refusal.startswith('MISCONF'), 'not the error a full disk should give: ' + refusal)
@@ -260,13 +260,13 @@ def disk_full(run, durability):
                 check_equal(client.get('DBSIZE'), len(acknowledged), 'DBSIZE while the disk is full')
                 disk.grow(400)
                 started = time.monotonic()
-                wait_for(lambda: client.get('SET', 'one', 'more') == b'OK', 'writes to be taken again', 30)
+                wait_for(lambda: client.get('SET', 'one', 'more') == b'OK', 'writes to be taken again')
                 run.note('writes again %.1f s after there was room' % (time.monotonic() - started))
                 acknowledged[b'one'] = b'more'
                 check_equal(client.get('DBSIZE'), len(acknowledged), 'DBSIZE afterwards')
                 cluster.backends[0].kill9()
                 cluster.backends[0].start()
-                wait_for(lambda: client.call('GET', 'one')[0] != '-', 'the backend to be found', 30)
+                wait_for(lambda: client.call('GET', 'one')[0] != '-', 'the backend to be found')
                 check_equal(read_back(client, acknowledged), 0, 'acknowledged keys lost')
                 check_equal(client.get('DBSIZE'), len(acknowledged), 'DBSIZE after a crash')
     finally:

@@ -41,7 +41,7 @@ class Caller(threading.Thread):
         self.wrong, self.answered, self.moves, self.repeated = [], 0, 0, 0
 
     def connect(self):
-        self.connection = Connection(self.rng.choice(self.node.endpoints()), 60)
+        self.connection = Connection(self.rng.choice(self.node.endpoints()))
         check_equal(self.connection.get('AUTH', PASSWORD), b'OK')
 
     def run(self):
@@ -106,7 +106,7 @@ class Callers:
 
     def let_play(self, more=1000):
         wanted = self.answered() + more
-        wait_for(lambda: self.answered() >= wanted or self.wrong(), 'the callers to go on', 60)
+        wait_for(lambda: self.answered() >= wanted or self.wrong(), 'the callers to go on')
         check(not self.wrong(), (self.wrong() or [''])[0])
 
     def keys(self):
@@ -121,7 +121,7 @@ def node_of():
 
 def client_of(node, index=0):
     pod = node.proxies[index]
-    connection = Connection((pod.address, pod.ports['redis']), 30)
+    connection = Connection((pod.address, pod.ports['redis']))
     check_equal(connection.get('AUTH', 'operator', OPERATOR), b'OK')
     return connection
 
@@ -148,11 +148,11 @@ def _(run):
             check(pod.probe('livenessProbe') and pod.probe('readinessProbe'), '%s: probes' % pod.name)
             check_equal([name for name, port in pod.ports.items() if not reachable(pod.address, port)], [], pod.name)
         pod = node.proxies[0]
-        with Connection((pod.address, pod.ports['redis']), 20) as client:
+        with Connection((pod.address, pod.ports['redis'])) as client:
             check('NOAUTH' in str(client.get('GET', 'k')), 'a proxy answers who has not said a password')
             check_equal(client.get('AUTH', 'shop', 'replace-me-shop-token'), b'OK')
         pod = node.backends[0]
-        with Connection((pod.address, pod.ports['partition-0']), 20) as client:
+        with Connection((pod.address, pod.ports['partition-0'])) as client:
             check('NOAUTH' in str(client.get('GET', 'k')), 'a backend answers who has not said a password')
         with client_of(node) as client:
             client.pipeline([['SET', 'k%d' % i, i] for i in range(1000)])
@@ -175,7 +175,7 @@ def _(run):
                 thread = threading.Thread(target=lambda pod=pod: ends.append(pod.delete()), daemon=True)
                 thread.start()
                 callers.let_play()
-            wait_for(lambda: len(ends) == 3, 'the old proxies to end', 60)
+            wait_for(lambda: len(ends) == 3, 'the old proxies to end')
             callers.let_play()
             run.note('from deletion to end: %s' % ', '.join('%.1f s' % took for took in ends))
         check(all(not pod.is_alive() for pod in old), 'an old proxy lives')
@@ -224,7 +224,7 @@ def _(run):
             node.publish('scree-proxy-config', {'shards.ini': text.replace('epoch = 1', 'epoch = 3')})
             node.publish('scree-proxy-secrets', {'secrets.ini': secrets.replace('replace-me-shop-token', 'new-token')})
             for pod in node.proxies:
-                with Connection((pod.address, pod.ports['redis']), 20) as shop:
+                with Connection((pod.address, pod.ports['redis'])) as shop:
                     wait_for(lambda: shop.get('AUTH', 'shop', 'new-token') == b'OK', '%s to take the new token' % pod.name)
             callers.let_play()
             run.note('slots %d-%d moved and back' % (start, end))
@@ -266,13 +266,13 @@ def _(run):
             context = ca.context()
             context.check_hostname = False  # by address here, by the Service's name in a cluster
             pod = node.proxies[1]
-            with Connection((pod.address, pod.ports['redis-tls'], context), 20) as client:
+            with Connection((pod.address, pod.ports['redis-tls'], context)) as client:
                 check_equal(client.get('AUTH', PASSWORD), b'OK')
                 check_equal([value(reply) for reply in client.pipeline([['SET', 'k%d' % i, i] for i in range(100)])],
                             [b'OK'] * 100)
             backend = node.backends[0]
             try:
-                Connection((backend.address, backend.ports['tls-0'], context), 5).get('PING')
+                Connection((backend.address, backend.ports['tls-0'], context)).get('PING')
                 check(False, 'a backend speaks to who shows no certificate')
             except (OSError, Closed):
                 pass
@@ -292,8 +292,8 @@ def _(run):
             command = [{'scree-proxy': address, '6379': str(port)}.get(word, word) for word in container['command']]
             done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, REDISCLI_AUTH=password))
             check_equal((done.returncode, 'ERR' in done.stdout), (0, False), done.stdout + done.stderr)
-            wait_for(lambda: made_backups(node) == 6, 'the backup of six shards', 60)
-            with Connection((address, port), 20) as other:
+            wait_for(lambda: made_backups(node) == 6, 'the backup of six shards')
+            with Connection((address, port)) as other:
                 check_equal(other.get('AUTH', 'backup', password), b'OK')
                 check('NOPERM' in str(other.get('GET', 'k1')), 'the user of the CronJob may read')
             restore_backend(node, 0)

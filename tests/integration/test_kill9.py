@@ -28,7 +28,7 @@ def wait_shards(cluster, client):
     for shard in range(len(cluster.slots)):
         key = cluster.key_on(shard)
         for words in (['EXISTS', key], ['HGETALL', key]):
-            wait_for(lambda: not isinstance(client.get(*words), ReplyError), 'shard %d to answer %s' % (shard, words[0]), 60)
+            wait_for(lambda: not isinstance(client.get(*words), ReplyError), 'shard %d to answer %s' % (shard, words[0]))
 
 
 def all_answer(cluster):
@@ -40,7 +40,7 @@ def all_answer(cluster):
 def check_counts(cluster):
     """DBSIZE and COUNTKEYSINSLOT of every partition against a full SCAN."""
     for shard in range(len(cluster.slots)):
-        with cluster.partition(shard, 60) as client:
+        with cluster.partition(shard) as client:
             keys = scan_all(client, 'COUNT', '1000')
             check_equal(client.get('DBSIZE'), len(keys), 'DBSIZE of shard %d against its SCAN' % shard)
             counts = {}
@@ -54,7 +54,7 @@ def crash(run, cluster, rng, writers, round_number):
     """One or several servers die at a random moment of the load and come back."""
     busy = sum(writer.acknowledged for writer in writers) + rng.randint(1, 4000)
     wait_for(lambda: sum(writer.acknowledged for writer in writers) >= busy or any(w.wrong for w in writers),
-             'writes to be acknowledged', 60)
+             'writes to be acknowledged')
     victims = rng.sample(cluster.backends, rng.choice([1, 1, 1, len(cluster.backends)]))
     if round_number % 3 == 2:
         victims = victims + [rng.choice(cluster.proxies)]
@@ -64,7 +64,7 @@ def crash(run, cluster, rng, writers, round_number):
     if rng.random() < 0.5:
         wait_for(lambda: sum(writer.refused for writer in writers) >= refused or any(w.wrong for w in writers) or
                  not any(unit.is_certain() for writer in writers for unit in writer.units),
-                 'errors while servers are down', 30)
+                 'errors while servers are down')
     for victim in victims:
         victim.start()
         if rng.random() < 0.2 and victim in cluster.backends:  # and again, while it is still young
@@ -77,7 +77,7 @@ def chill(cluster):
     """No row is in memory; returns how many rows and ranges were fetched until now."""
     fetches = 0
     for shard in range(len(cluster.slots)):
-        with cluster.partition(shard, 60) as client:
+        with cluster.partition(shard) as client:
             go_cold(client)
             fetches += sum(int(line[len('cold_fetches:'):]) for line in client.get('INFO', 'stats').decode().split()
                            if line.startswith('cold_fetches:'))
@@ -116,7 +116,7 @@ def kill_loop(run, rounds, is_cold=False, **cluster_options):
 
 def check_round(run, cluster, round_number, writers, watcher, histories):
     wrong = [text for thread in writers + [watcher] for text in thread.wrong]
-    with cluster.connect(round_number % 2, timeout=60) as client:
+    with cluster.connect(round_number % 2) as client:
         wait_shards(cluster, client)
         unsure = sum(1 for unit in histories if not unit.is_certain())
         wrong += verify(histories, client)

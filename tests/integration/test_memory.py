@@ -30,7 +30,7 @@ def rss(pid):
 
 
 def pipelined(address, make, count):
-    with Connection(address, 60, 2) as connection:
+    with Connection(address, proto=2) as connection:
         for start in range(0, count, AT_ONCE):
             connection.send_raw(b''.join(encode(make(start + i)) for i in range(AT_ONCE)))
             for _ in range(AT_ONCE):

@@ -263,7 +263,7 @@ class Prometheus(Process):
 
     def wait_alert(self, name):
         try:
-            wait_for(lambda: name in self.firing(), 'the alert ' + name, 30, 0.1)
+            wait_for(lambda: name in self.firing(), 'the alert ' + name, pause=0.1)
         except Failure as failure:
             raise Failure('%s; firing: %s' % (failure, self.firing())) from None
 
@@ -271,7 +271,7 @@ class Prometheus(Process):
         def ups():
             data = self.get('/api/v1/query?' + urllib.parse.urlencode({'query': 'sum(up)'}))
             return data and data['result'] and float(data['result'][0]['value'][1]) == count
-        wait_for(ups, '%d targets to be up' % count, 60, 0.1)
+        wait_for(ups, '%d targets to be up' % count, pause=0.1)
 
 
 def spoil_map(cluster, epoch):
@@ -309,7 +309,7 @@ def fire_all(run, cluster, prometheus, own_map):
             client.pipeline([['GET', 'hot']] * 2000)
             few.pipeline([['GET', 'k']] * 20)
             return {'ScreeHotKey', 'ScreeRateRefusals'} <= prometheus.firing()
-        wait_for(both_fire, 'the alerts of a hot key and of refusals', 40)
+        wait_for(both_fire, 'the alerts of a hot key and of refusals')
 
     with open(cluster.shards_path) as file:
         text = file.read()

@@ -200,7 +200,7 @@ def convert_into(folder, text, *options):
 
 
 def fill(server, prefix, count=500):
-    with Connection(server.address, 20) as client:
+    with Connection(server.address) as client:
         client.pipeline([['SET', '%s:%d' % (prefix, i), i] for i in range(count)])
         client.pipeline([['HSET', '%s:hash' % prefix, 'f%d' % i, i] for i in range(300)])
         client.call('PEXPIREAT', '%s:1' % prefix, 4102444800000)
@@ -223,7 +223,7 @@ def _(run):
                 answers.append(ask(Program('nutcracker', source, folder, [port], 'nutcracker'), port, asked[:-3]))
             answers.append(ask(Program('proxy', os.path.join(folder, 'sessions/proxy.ini'), folder, [port, admin], 'scree-proxy'),
                                port, asked))
-            with Connection(server.address, 20) as client:
+            with Connection(server.address) as client:
                 answers.append(client.pipeline(asked))
             check_equal(answers[-2], answers[-1], 'scree-proxy against its server')
             if len(answers) == 3:
@@ -237,7 +237,7 @@ def ask(program, port, commands):
     """Starts it, asks, ends it."""
     program.start()
     try:
-        with Connection(('127.0.0.1', port), 20) as client:
+        with Connection(('127.0.0.1', port)) as client:
             return client.pipeline(commands)
     finally:
         program.signal(15)
@@ -270,7 +270,7 @@ def _(run):
             for i, server in enumerate(old):
                 fill(server, 'old%d' % i)
             copy(old, port)
-            with Connection(('127.0.0.1', port), 20) as client:
+            with Connection(('127.0.0.1', port)) as client:
                 check_equal(client.get('AUTH', 'pass word'), b'OK')
                 check_equal(client.get('DBSIZE'), 3 * 501)
                 for i in range(3):
@@ -290,7 +290,7 @@ def _(run):
         old.start()
         try:
             source, target = '127.0.0.1:%d' % old.port, '127.0.0.1:%d' % cluster.proxies[0].address[1]
-            with Connection(old.address, 20) as client:
+            with Connection(old.address) as client:
                 for database in (0, 2, 9):
                     client.call('SELECT', database)
                     client.pipeline([['SET', 'k:%d' % i, database] for i in range(450)])
@@ -299,7 +299,7 @@ def _(run):
             done = copy_keys('--from', source, '--to', target)
             check_equal((done.returncode, re.findall(r'database (\d+): (\d+) keys', done.stdout)),
                         (0, [('0', '450'), ('2', '450'), ('9', '451')]), done.stderr)
-            with Connection(cluster.proxies[0].address, 20) as client:
+            with Connection(cluster.proxies[0].address) as client:
                 for database in (0, 2, 9):
                     client.get('SELECT', database)
                     check_equal((client.get('DBSIZE'), client.get('GET', 'k:449')), (450 + (database == 9), b'%d' % database))
@@ -308,7 +308,7 @@ def _(run):
             check_equal((done.returncode, re.findall(r'database (\d+) into 5: (\d+) keys', done.stdout)),
                         (0, [('2', '450'), ('9', '451')]), done.stderr)
             partition = cluster.backends[0].addresses[0]
-            with Connection(partition, 20) as client:
+            with Connection(partition) as client:
                 check_equal(client.get('ACL', 'SETUSER', 'copier', 'on', '>secret', '~k:*', '+@all'), b'OK')
             done = copy_keys('--from', source, '--to', 'redis://copier@%s:%d' % partition, '--db', '9', TO_PASSWORD='secret')
             check_equal((done.returncode, re.findall(r': (.* refused)', done.stdout)), (1, ['450 keys, 1 refused']), done.stderr)

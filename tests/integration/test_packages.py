@@ -188,7 +188,7 @@ class Tree:
         for name in PROGRAMS:
             self.start(name)
         for port in (7400, 7380):
-            wait_for(lambda: http_get(port, '/readyz')[0] == 200, '/readyz of port %d' % port, 60)
+            wait_for(lambda: http_get(port, '/readyz')[0] == 200, '/readyz of port %d' % port)
 
 
 class Unit:
@@ -200,7 +200,7 @@ class Unit:
 
 
 def call(*words):
-    with Connection(('127.0.0.1', 7379), 20) as client:
+    with Connection(('127.0.0.1', 7379)) as client:
         return client.get(*words)
 
 
@@ -255,7 +255,7 @@ def check_upgrade(tree, second):
     check_equal(tree.read('/etc/scree/proxy.ini'), changed, 'the changed conffile')
     check_equal(tree.read('/etc/scree/secrets/proxy.ini'), secret, 'the cluster secret')
     tree.start_all()
-    with Connection(('127.0.0.1', 7379), 20) as client:
+    with Connection(('127.0.0.1', 7379)) as client:
         check_equal(client.get('AUTH', 'shop', 'shop-token'), b'OK')
     with open(tree.at('/etc/scree/proxy.ini'), 'w') as file:
         file.write(changed.split('\n[namespace')[0])

@@ -250,7 +250,7 @@ def _(run):
         def is_cut():
             client.pipeline([['PING', 'x' * 10000]] * 100)
             return b'flags=O' not in client.get('CLIENT', 'LIST')
-        wait_for(is_cut, 'the monitor to be cut', 60)
+        wait_for(is_cut, 'the monitor to be cut')
         connection.close()
         check_equal(client.get('PING'), b'PONG')
 

@@ -358,7 +358,7 @@ f: GET k
 ''')
         seen = []
         for player in (duel.ours, duel.theirs):
-            with Connection(player.address, 20) as client:
+            with Connection(player.address) as client:
                 lines = client.get('CLIENT', 'LIST').decode().strip().split('\n')
                 pubsub = client.get('CLIENT', 'LIST', 'TYPE', 'pubsub').decode()
                 info = client.get('INFO', 'everything').decode()
@@ -422,7 +422,7 @@ a: CONFIG SET client-output-buffer-limit nosuch
             duel.step('a', ['CONFIG', 'SET', 'client-output-buffer-limit', text])
             duel.step('a', 'CONFIG GET client-output-buffer-limit')
         for player in (duel.ours, duel.theirs):
-            with Connection(player.address, 20) as deaf, Connection(player.address, 20, 3) as writer:
+            with Connection(player.address) as deaf, Connection(player.address, proto=3) as writer:
                 deaf.call('SUBSCRIBE', 'x')
                 sent = 0
                 while writer.get('PUBLISH', 'x', 'y' * 100000):
@@ -469,7 +469,7 @@ def _(run):
                 check_equal(value(writer.call('PUBLISH', 'own', 'reads go on')), 1)
                 check_equal(value(listener.read()), [b'message', b'own', b'reads go on'])
                 disk.grow(200)
-                wait_for(lambda: writer.get('SET', 'after', 'v') == b'OK', 'writes to be taken again', 30)
+                wait_for(lambda: writer.get('SET', 'after', 'v') == b'OK', 'writes to be taken again')
                 check_equal(value(listener.read()), [b'message', b'__keyevent@0__:set', b'after'])
     finally:
         disk.remove()

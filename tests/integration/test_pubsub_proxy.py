@@ -15,7 +15,7 @@ suite = Suite(__doc__)
 
 
 def connect(cluster, proxy=0, proto=2):
-    return Connection(cluster.proxies[proxy].address, 30, proto)
+    return Connection(cluster.proxies[proxy].address, proto=proto)
 
 
 def read_messages(connection, count):

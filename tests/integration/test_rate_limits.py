@@ -131,7 +131,7 @@ def _(run):
 
         def refusal():
             try:
-                return value(Connection(cluster.proxies[0].address, 20).read())
+                return value(Connection(cluster.proxies[0].address).read())
             except (Closed, OSError):
                 return 'closed'
         check_equal(str(refusal()), 'ERR max number of clients reached')

@@ -37,7 +37,7 @@ def rows_written(client):
 
 @suite.case('a command writes the rows that change and no others')
 def _(run):
-    with Cluster(backends=1, partitions=1, proxies=0) as cluster, Connection(cluster.backends[0].addresses[0], 30) as client:
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster, Connection(cluster.backends[0].addresses[0]) as client:
         for command in PREPARE:
             client.get(*command.split())
         found = []

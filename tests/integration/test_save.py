@@ -26,7 +26,7 @@ def is_over(client):
 
 def save(client):
     check_equal(client.get('BGSAVE'), b'Background saving started', 'BGSAVE')
-    wait_for(lambda: is_over(client), 'the copy to be made', 30)
+    wait_for(lambda: is_over(client), 'the copy to be made')
     check(b'rdb_last_bgsave_status:ok' in client.get('INFO', 'persistence'), 'the copy was made')
 
 
@@ -34,7 +34,7 @@ def save(client):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]
-        client, writer = (Connection(backend.addresses[0], 30) for _ in range(2))
+        client, writer = (Connection(backend.addresses[0]) for _ in range(2))
         client.pipeline([['SET', 'key:%d' % i, 'first'] for i in range(KEYS)])
         save(client)
         client.pipeline([['SET', 'key:%d' % i, 'second'] for i in range(KEYS)])
@@ -49,7 +49,7 @@ def _(run):
         shutil.rmtree(os.path.join(data, 'partition-0'))
         os.rename(os.path.join(data, 'saved-partition-0'), os.path.join(data, 'partition-0'))
         backend.start()
-        restored = Connection(backend.addresses[0], 30)
+        restored = Connection(backend.addresses[0])
         values = restored.get('MGET', *('key:%d' % i for i in range(KEYS)))
         check_equal(set(values), {b'second'}, 'every key as it was at the second copy')
         counter = int(restored.get('GET', 'counter') or 0)
@@ -65,7 +65,7 @@ def changes(client):
 @suite.case('changes since the last save are counted: writes and deletions, not what failed or changed nothing')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        client = Connection(cluster.backends[0].addresses[0], 30)
+        client = Connection(cluster.backends[0].addresses[0])
         check_equal(changes(client), 0, 'at the start')
         client.pipeline([['SET', 'key:%d' % i, 'x'] for i in range(10)])
         check_equal(changes(client), 10, 'ten keys were set')
@@ -102,7 +102,7 @@ def _(run):
         oracle = Oracle(folder)
         oracle.start()
         try:
-            both = [Connection(oracle.address, 30), Connection(cluster.backends[0].addresses[0], 30)]
+            both = [Connection(oracle.address), Connection(cluster.backends[0].addresses[0])]
             for line in re.split(r'[|\n]', MAYBE_CHANGES.strip()):
                 counted = []
                 for client in both:
@@ -117,12 +117,12 @@ def _(run):
 @suite.case('a second BGSAVE waits for the first; BGREWRITEAOF compacts beside it')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        client = Connection(cluster.backends[0].addresses[0], 30)
+        client = Connection(cluster.backends[0].addresses[0])
         answers = client.pipeline([['BGREWRITEAOF'], ['BGSAVE'], ['BGSAVE'], ['BGSAVE', 'SCHEDULE'], ['BGSAVE', 'x']])
         texts = [str(answer[1]) for answer in answers]
         check('started' in texts[0] and 'started' in texts[1] and 'scheduled' in texts[3], 'started: %r' % texts)
         check('already in progress' in texts[2] and 'syntax' in texts[4], 'refused: %r' % texts)
-        wait_for(lambda: is_over(client), 'both to end', 30)
+        wait_for(lambda: is_over(client), 'both to end')
         check(not isinstance(client.get('PING'), ReplyError), 'the partition serves')
 
 

@@ -111,7 +111,7 @@ def _(run):
         # Each client may be at another worker of the proxy, whose connections to the shards come back at another time.
         for client, expected, what in ((one, b'one', 'the library after a crash'), (two, b'thief', 'the restored one after a crash'),
                                        (outside, 'ERR Function not found', 'the deleted one')):
-            wait_for(lambda client=client, expected=expected: on_all_shards(client, 'FCALL', 'whose') == [expected] * 3, what, 60)
+            wait_for(lambda client=client, expected=expected: on_all_shards(client, 'FCALL', 'whose') == [expected] * 3, what)
         for client in (one, two, outside):
             client.close()
 
@@ -121,7 +121,7 @@ def _(run):
     with three_shards() as cluster:
         one, two = enter(cluster, 'token-one'), enter(cluster, 'token-two')
         for backend in cluster.backends:
-            with Connection(backend.addresses[0], 30) as operator:
+            with Connection(backend.addresses[0]) as operator:
                 operator.get('CONFIG', 'SET', 'slowlog-log-slower-than', '0')
         key = keys_of_shards()[0]
         one.get('SET', key, 'secret')
@@ -131,7 +131,7 @@ def _(run):
         shown = one.get('EVAL', 'return redis.call("SLOWLOG", "GET", "-1")', '1', key)
         check('secret' in repr(shown), 'its own is gone or not shown: %r' % shown)
         check(one.get('EVAL', 'return redis.call("SLOWLOG", "LEN")', '1', key) > 0, 'SLOWLOG LEN')
-        with Connection(cluster.backends[0].addresses[0], 30) as operator:
+        with Connection(cluster.backends[0].addresses[0]) as operator:
             check('secret' in repr(operator.get('SLOWLOG', 'GET', '-1')), 'the operator sees all')
         one.close()
         two.close()
@@ -139,7 +139,7 @@ def _(run):
 
 def inside(cluster, namespace):
     """A connection as the proxy opens them."""
-    client = cluster.partition(0, 60)
+    client = cluster.partition(0)
     check_equal(client.get('SCREE', 'AUTH', cluster.secret), b'OK', 'SCREE AUTH')
     check_equal(client.get('SCREE', 'USE', namespace, '0'), b'OK', 'SCREE USE')
     return client
@@ -148,13 +148,13 @@ def inside(cluster, namespace):
 @suite.case('a slow script is seen and killed from its own namespace and by the operator, from no other')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        operator = cluster.partition(0, 60)
+        operator = cluster.partition(0)
         operator.get('CONFIG', 'SET', 'busy-reply-threshold', '50')
         one, two, runner = (inside(cluster, name) for name in ('one', 'two', 'one'))
         with inside(cluster, '') as outside:
             for killer in (one, operator):
                 runner.send('EVAL', 'while true do end', '0')
-                wait_for(lambda: 'BUSY' in str(one.get('PING')), 'BUSY', 30)
+                wait_for(lambda: 'BUSY' in str(one.get('PING')), 'BUSY')
                 for other in (two, outside):
                     check_equal(text(other.get('SCRIPT', 'KILL')), 'NOTBUSY No scripts in execution right now.', 'SCRIPT KILL')
                     check_equal(text(other.get('FUNCTION', 'KILL')), 'NOTBUSY No scripts in execution right now.', 'KILL')
@@ -169,12 +169,12 @@ def _(run):
 @suite.case('through a proxy over three shards a tenant kills its own slow script, another tenant does not')
 def _(run):
     with three_shards() as cluster:
-        operators = [Connection(backend.addresses[0], 60) for backend in cluster.backends]
+        operators = [Connection(backend.addresses[0]) for backend in cluster.backends]
         for operator in operators:
             operator.get('CONFIG', 'SET', 'busy-reply-threshold', '50')
         one, two, runner = enter(cluster, 'token-one'), enter(cluster, 'token-two'), enter(cluster, 'token-one')
         runner.send('EVAL', 'while true do end', '1', keys_of_shards()[1])
-        wait_for(lambda: 'BUSY' in str(operators[1].get('PING')), 'BUSY', 30)
+        wait_for(lambda: 'BUSY' in str(operators[1].get('PING')), 'BUSY')
         check_equal(text(two.get('SCRIPT', 'KILL')), 'NOTBUSY No scripts in execution right now.', 'of another namespace')
         check_equal(one.get('SCRIPT', 'KILL'), b'OK', 'of its own')
         check('killed by user' in repr(runner.read()), 'not killed')
@@ -202,7 +202,7 @@ def _(run):
         for name, client in clients.items():
             check_equal(client.get('FCALL', 'whose', '0'), name.encode(), 'FCALL')
             check_equal(client.get('FUNCTION', 'STATS')[3][1][1], 1, 'libraries_count')
-        with cluster.partition(0, 60) as operator:
+        with cluster.partition(0) as operator:
             for field in (b'used_memory_vm_eval', b'used_memory_vm_functions'):
                 used = number(operator, field)
                 check(used <= limit, '%s: %d' % (field, used))
@@ -236,14 +236,14 @@ def _(run):
             one.get('FUNCTION', 'LOAD', LIBRARY % 'one')
         with cluster.partition(0) as client:  # the row gets into the files
             client.get('SCREE', 'COMPACT', 'START')
-            wait_for(lambda: b'compaction_state:idle' in client.get('INFO', 'persistence'), 'compaction to end', 60)
+            wait_for(lambda: b'compaction_state:idle' in client.get('INFO', 'persistence'), 'compaction to end')
         backend.stop()
         folder = os.path.join(backend.data, 'partition-0')
         done = subprocess.run(['ldb', '--db=' + folder, '--column_family=default', '--hex', 'put', '0x' + b'flib'.hex(),
                                '0x' + (LIBRARY % 'older').encode().hex()], capture_output=True, text=True, check=False)
         check_equal(done.returncode, 0, 'ldb: ' + done.stderr)
         backend.start()
-        with cluster.partition(0, 60) as client, inside(cluster, 'one') as one, inside(cluster, 'two') as two:
+        with cluster.partition(0) as client, inside(cluster, 'one') as one, inside(cluster, 'two') as two:
             check_equal(client.get('FCALL', 'whose', '0'), b'older', 'the default namespace')
             check_equal(one.get('FCALL', 'whose', '0'), b'one', 'a namespace that has its own')
             check_equal(text(two.get('FCALL', 'whose', '0')), 'ERR Function not found', 'another one')

@@ -43,7 +43,7 @@ class Background:
 
     def __init__(self, address, *words):
         self.reply = None
-        self.connection = Connection(address, 60, 2)
+        self.connection = Connection(address, proto=2)
         self.thread = threading.Thread(target=self.run, args=(words,), daemon=True)
         self.thread.start()
 
@@ -63,7 +63,7 @@ def is_busy(client):
 
 
 def start(cluster):
-    client = cluster.partition(0, 60)
+    client = cluster.partition(0)
     client.get('CONFIG', 'SET', 'busy-reply-threshold', '50')
     return client, cluster.backends[0].addresses[0]
 
@@ -75,7 +75,7 @@ def _(run):
         check_equal(text(client.get('SCRIPT', 'KILL')), b'NOTBUSY No scripts in execution right now.', 'KILL of nothing')
         for script in FOREVER:
             background = Background(address, 'EVAL', script, '0')
-            wait_for(lambda: is_busy(client), 'BUSY', 30)
+            wait_for(lambda: is_busy(client), 'BUSY')
             check_equal(text(client.get('GET', 'k')), BUSY % b'SCRIPT', 'GET meanwhile')
             check_equal(text(client.get('FUNCTION', 'KILL')), BUSY % b'SCRIPT', 'FUNCTION KILL of a script')
             client.get('SCRIPT', 'KILL')
@@ -90,7 +90,7 @@ def _(run):
         client, address = start(cluster)
         for script in FOREVER_IN_C:
             background = Background(address, 'EVAL', script, '0')
-            wait_for(lambda: is_busy(client) or background.reply is not None, 'BUSY', 60)
+            wait_for(lambda: is_busy(client) or background.reply is not None, 'BUSY')
             check(background.reply is None, '%s ended by itself: %s' % (script, text(background.reply)))
             client.get('SCRIPT', 'KILL')
             check(b'Script killed by user with SCRIPT KILL.' in background.finish(), '%s was not killed' % script)
@@ -100,7 +100,7 @@ def _(run):
 @suite.case('hostile arguments that crashed other servers are answered')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        with cluster.partition(0, 60) as client:
+        with cluster.partition(0) as client:
             for script, reply in [
                     ('return bit.tohex(1,-2147483648)', b'00000001'),  # CVE-2024-31449
                     ('return {unpack({1},0,2147483647)}', b'too many results to unpack'),  # CVE-2025-46817
@@ -127,7 +127,7 @@ def _(run):
                 client.get('CONFIG', 'SET', 'busy-reply-threshold', '50')
                 if reply is None:
                     background = Background(cluster.backends[0].addresses[0], 'EVAL', script, '0')
-                    wait_for(lambda: background.reply is not None or text(client.get('SCRIPT', 'KILL')) == b'OK', 'its end', 60)
+                    wait_for(lambda: background.reply is not None or text(client.get('SCRIPT', 'KILL')) == b'OK', 'its end')
                     background.finish()
                     continue
                 got = text(client.get('EVAL', script, '0'))
@@ -137,7 +137,7 @@ def _(run):
 @suite.case('what a script sets of the collector and of cjson does not outlive it')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        with cluster.partition(0, 60) as client:
+        with cluster.partition(0) as client:
             client.get('EVAL', """collectgarbage('stop') collectgarbage('setpause', 10000) collectgarbage('setstepmul', 1)
                 cjson.encode_max_depth(1) cjson.decode_max_depth(1) cjson.encode_sparse_array(true, 1, 1)
                 cjson.encode_number_precision(1) cjson.encode_invalid_numbers('null') cjson.encode_keep_buffer(false)""", '0')
@@ -155,7 +155,7 @@ def _(run):
         client, address = start(cluster)
         script = 'redis.call("set","k","1") local n = 0 while n < 6e7 do n = n + 1 end return redis.call("incr","k")'
         background = Background(address, 'EVAL', script, '1', 'k')
-        wait_for(lambda: is_busy(client), 'BUSY', 30)
+        wait_for(lambda: is_busy(client), 'BUSY')
         check(b'UNKILLABLE' in text(client.get('SCRIPT', 'KILL')), 'it could be killed')
         check_equal(background.finish(), 2, 'its reply')
         check_equal(client.get('GET', 'k'), b'2', 'what it wrote')
@@ -166,16 +166,16 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = start(cluster)
-        gone = Connection(address, 60, 2)
+        gone = Connection(address, proto=2)
         gone.send('EVAL', FOREVER[0], '0')
-        wait_for(lambda: is_busy(client), 'BUSY', 30)
+        wait_for(lambda: is_busy(client), 'BUSY')
         gone.close()
         for _ in range(20):
-            other = Connection(address, 60, 2)
+            other = Connection(address, proto=2)
             check(is_busy(other), 'not busy')
             other.close()
         client.get('SCRIPT', 'KILL')
-        wait_for(lambda: not is_busy(client), 'the end of the script', 30)
+        wait_for(lambda: not is_busy(client), 'the end of the script')
         check_equal(text(client.get('SET', 'k', 'v')), b'OK', 'SET afterwards')
         client.close()
 
@@ -183,7 +183,7 @@ def _(run):
 @suite.case('a script that wants too much memory fails, the next one runs')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        client = cluster.partition(0, 60)
+        client = cluster.partition(0)
         for script in ['local t = {} for i = 1, 1e9 do t[i] = ("x"):rep(20) .. i end', 'return ("x"):rep(200 * 1024 * 1024)',
                        'local s = "x" while true do s = s .. s end']:
             check(b'not enough memory' in text(client.get('EVAL', script, '0')), script)
@@ -195,7 +195,7 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         backend = cluster.backends[0]
-        client = cluster.partition(0, 60)
+        client = cluster.partition(0)
         for name in ('one', 'two', 'three'):
             code = '#!lua name=%s\nredis.register_function("f_%s", function(keys) return redis.call("incr", keys[1]) end)'
             check_equal(client.get('FUNCTION', 'LOAD', code % (name, name)), name.encode(), 'LOAD')
@@ -204,7 +204,7 @@ def _(run):
         client.close()
         backend.kill9()
         backend.start()
-        with cluster.partition(0, 60) as client:
+        with cluster.partition(0) as client:
             check_equal(client.get('FCALL', 'f_one', '1', 'k'), 2, 'FCALL after the crash')
             check_equal(client.get('FCALL', 'f_three', '1', 'k'), 3, 'FCALL after the crash')
             check_equal(text(client.get('FCALL', 'f_two', '1', 'k')), b'ERR Function not found', 'the removed one')
@@ -218,7 +218,7 @@ def library(name, *functions):
 @suite.case('FUNCTION RESTORE REPLACE: a function that moved from one library to another; the text names what collides')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        client = cluster.partition(0, 60)
+        client = cluster.partition(0)
         for code in (library('one', 'a'), library('two', 'b', 'c')):
             client.get('FUNCTION', 'LOAD', code)
         dump = client.get('FUNCTION', 'DUMP')
@@ -230,7 +230,7 @@ def _(run):
         client.close()
         cluster.backends[0].kill9()
         cluster.backends[0].start()
-        with cluster.partition(0, 60) as client:
+        with cluster.partition(0) as client:
             check_equal([client.get('FCALL', name, '0') for name in 'abc'], [b'one', b'two', b'two'], 'FCALL after a crash')
             client.get('FUNCTION', 'FLUSH')
             client.get('FUNCTION', 'LOAD', library('other', 'b'))
@@ -240,7 +240,7 @@ def _(run):
 @suite.case('a table that contains itself is replied as deep as in Redis')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        with cluster.partition(0, 60) as client:
+        with cluster.partition(0) as client:
             sys.setrecursionlimit(100000)
             reply, depth = client.get('EVAL', 'local t = {} t[1] = t return t', '0'), 0
             while isinstance(reply, list):
@@ -272,7 +272,7 @@ def _(run):
         check(b'FUNCTION LOAD timeout' in text(client.get('FUNCTION', 'LOAD', '#!lua name=q\nwhile true do end')), 'no timeout')
         client.get('FUNCTION', 'LOAD', '#!lua name=q\nredis.register_function("loop", function() while true do end end)')
         background = Background(address, 'FCALL', 'loop', '0')
-        wait_for(lambda: is_busy(client), 'BUSY', 30)
+        wait_for(lambda: is_busy(client), 'BUSY')
         check_equal(text(client.get('SCRIPT', 'KILL')), BUSY % b'FUNCTION', 'SCRIPT KILL of a function')
         client.get('FUNCTION', 'KILL')
         check(b'Script killed by user with SCRIPT KILL...' in background.finish(), 'it was not killed')

@@ -205,7 +205,7 @@ def _(run):
             for process in processes:
                 check_equal(process.http('/healthz')[0], 200, process.name)
             return not trickling
-        wait_for(are_cut, 'all slow requests to be cut', 60, pause=0.2)
+        wait_for(are_cut, 'all slow requests to be cut', pause=0.2)
         for sock in slow:
             sock.close()
 
@@ -303,7 +303,7 @@ def _(run):
             with cluster.connect() as connection:
                 connection.pipeline([('SET', 'k%d' % i, os.urandom(4000)) for i in range(500)])
             for address in backend.addresses:
-                with Connection(address, 60) as connection:
+                with Connection(address) as connection:
                     check_equal(connection.call('SAVE'), ('+', b'OK'))
             backend.stop()
             backend.start()

@@ -26,7 +26,7 @@ def stop_under_load(run, cluster, addresses, stop):
         writer.may_lose_connection = True
         writer.start()
     wait_for(lambda: sum(writer.acknowledged for writer in writers) > 2000 or any(w.wrong for w in writers),
-             'writes to be acknowledged', 60)
+             'writes to be acknowledged')
     stop()
     for writer in writers:
         writer.finish()
@@ -44,7 +44,7 @@ for durability in ('always', 'everysec', 'os'):
             backend = cluster.backends[0]
             units = stop_under_load(run, cluster, backend.addresses[:1], backend.stop)
             backend.start()
-            with cluster.partition(0, 60) as client:
+            with cluster.partition(0) as client:
                 wrong = verify(units, client)
             check(not wrong, '%d wrong, the first: %s' % (len(wrong), (wrong or [''])[0]))
 
@@ -57,7 +57,7 @@ def _(run):
         backend.start()
         with cluster.connect() as client:
             key = cluster.key_on(1)
-            wait_for(lambda: client.call('EXISTS', key)[0] != '-', 'the proxy to find the backend again', 30)
+            wait_for(lambda: client.call('EXISTS', key)[0] != '-', 'the proxy to find the backend again')
             wrong = verify(units, client)
         check(not wrong, '%d wrong, the first: %s' % (len(wrong), (wrong or [''])[0]))
 
@@ -66,7 +66,7 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=2) as cluster:
         units = stop_under_load(run, cluster, [cluster.proxies[0].address], cluster.proxies[0].stop)
-        with cluster.connect(1, timeout=60) as client:
+        with cluster.connect(1) as client:
             wrong = verify(units, client)
         check(not wrong, '%d wrong, the first: %s' % (len(wrong), (wrong or [''])[0]))
 
@@ -75,17 +75,17 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1, relay=lambda address: DelayRelay(address, 700, 700)) as cluster:
         proxy = cluster.proxies[0]
-        clients = [cluster.connect(timeout=30) for _ in range(10)]
-        idle = cluster.connect(timeout=30)
+        clients = [cluster.connect() for _ in range(10)]
+        idle = cluster.connect()
         for client in clients + [idle]:
             check_equal(client.get('PING'), b'PONG')
         for number, client in enumerate(clients):
             client.send_many([['SET', 'k%d:%d' % (number, i), 'v%d' % i] for i in range(20)] +
                              [['GET', 'k%d:%d' % (number, i)] for i in range(20)])
         wait_for(lambda: (metric(proxy.http('/metrics')[1], 'scree_proxy_inflight') or 0) >= 160,
-                 'a first window of 16 requests of each client to be in flight', 20)
+                 'a first window of 16 requests of each client to be in flight')
         proxy.signal(signal.SIGTERM)
-        wait_for(lambda: not admits(proxy.address), 'new connections to be refused', 10)
+        wait_for(lambda: not admits(proxy.address), 'new connections to be refused')
         for client in clients:
             replies = [value(client.read()) for _ in range(40)]
             check_equal(replies, [b'OK'] * 20 + [b'v%d' % i for i in range(20)])
@@ -108,7 +108,7 @@ def admits(address):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=1, proxy_options={'proxy': {'drain-timeout': '1s'},
                                                                     'upstream': {'timeout': '60s'}}) as cluster:
-        with cluster.connect(timeout=30) as client:
+        with cluster.connect() as client:
             client.call('SET', 'k', 'v')
             cluster.backends[0].pause()
             client.send('GET', 'k')

@@ -26,7 +26,7 @@ def partition(secret=False, **options):
 
 
 def set_up(cluster, threshold='20'):
-    client = cluster.partition(0, 60)
+    client = cluster.partition(0)
     check_equal(text(client.get('CONFIG', 'SET', 'busy-reply-threshold', threshold)), b'OK', 'CONFIG SET')
     return client, cluster.backends[0].addresses[0]
 
@@ -59,7 +59,7 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = set_up(cluster)
-        silent, other = Connection(address, 60, 2), Connection(address, 60, 2)
+        silent, other = Connection(address, proto=2), Connection(address, proto=2)
         for connection in (silent, other):
             connection.send('CLIENT', 'REPLY', 'OFF')
         silent.send('EVAL', 'redis.call("set", "k", "v") local n = 0 while n < 1e8 do n = n + 1 end return redis.error_reply("x")', '0')
@@ -69,7 +69,7 @@ def _(run):
         other.send('CLIENT', 'REPLY', 'ON')
         wait_free(client)
         for connection in (silent, other):
-            wait_for(lambda connection=connection: text(connection.get('CLIENT', 'REPLY', 'ON')) == b'OK', 'a reply', 20)
+            wait_for(lambda connection=connection: text(connection.get('CLIENT', 'REPLY', 'ON')) == b'OK', 'a reply')
         check_equal(text(client.get('GET', 'k')), b'v', 'what the script wrote')
         for connection in (silent, other, client):
             connection.close()
@@ -79,7 +79,7 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = set_up(cluster, '0')
-        writer = Connection(address, 60, 2)
+        writer = Connection(address, proto=2)
         for i in range(100):
             writer.send('SET', 'k', str(i))
             got = text(client.get('EVAL', 'local v = redis.call("get", "k") local n = 0 while n < 1e6 do n = n + 1 end return v', '0'))
@@ -98,7 +98,7 @@ def transcript(make, address, kill_script):
         first, killer, early = make(), make(), make()
         slow = Background(address, 'EVAL', FOREVER, '0')
         wait_busy(killer)
-        client = Connection(address, 60, proto)
+        client = Connection(address, proto=proto)
 
         def say(*words, on=None):
             shown.append((words, (on or client).call(*words)))
@@ -135,8 +135,8 @@ def _(run):
         oracle.start()
         try:
             there = ('127.0.0.1', oracle.port)
-            want = transcript(lambda: Connection(there, 60, 2), there, kill)
-            got = transcript(lambda: Connection(address, 60, 2), address, kill)
+            want = transcript(lambda: Connection(there, proto=2), there, kill)
+            got = transcript(lambda: Connection(address, proto=2), address, kill)
         finally:
             oracle.stop()
         for (words, expected), (_, reply) in zip(want, got):
@@ -148,7 +148,7 @@ def _(run):
 def _(run):
     def play(address):
         shown = []
-        with Connection(address, 60, 2) as client:
+        with Connection(address, proto=2) as client:
             client.get('CONFIG', 'SET', 'busy-reply-threshold', '20')
             client.get('FUNCTION', 'LOAD', ENDLESS_LIBRARY)
             client.get('FUNCTION', 'LOAD', '#!lua name=w\nredis.register_function("writes", function(keys) redis.call("set", keys[1], 1) '
@@ -186,12 +186,12 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': {'requirepass': 'pass'}}) as cluster:
         address = cluster.backends[0].addresses[0]
-        with Connection(address, 60, 2) as client:
+        with Connection(address, proto=2) as client:
             check_equal(text(client.get('AUTH', 'pass')), b'OK', 'AUTH')
             client.get('CONFIG', 'SET', 'busy-reply-threshold', '20')
             slow = Background(address, 'EVAL', FOREVER, '0', before=[('AUTH', 'pass')])
             wait_busy(client)
-            with Connection(address, 60, 2) as late:
+            with Connection(address, proto=2) as late:
                 check_equal(text(late.get('SCREE', 'AUTH', 'guess')), b"WRONGPASS this is not the cluster's secret", 'a wrong secret')
                 check_equal(text(late.get('SCRIPT', 'KILL')), b'NOAUTH Authentication required.', 'without a password')
                 for words in (('SCREE', 'AUTH', cluster.secret), ('SCREE', 'USE', 'name', '3')):
@@ -249,7 +249,7 @@ def _(run):
         check_equal(text(client.get('SCREE', 'SCRIPT', 'KILL')), NOTBUSY, 'SCREE SCRIPT KILL of nothing')
         cluster.backends[0].kill9()
         cluster.backends[0].start()
-        with cluster.partition(0, 60) as again:
+        with cluster.partition(0) as again:
             check_equal(contents(again), before, 'the dataset after a crash')
         client.close()
 
@@ -295,7 +295,7 @@ def _(run):
         client, address = set_up(cluster)
         client.get('CONFIG', 'SET', 'script-time-limit', '60ms')
         client.get('SET', 'k', 'old')
-        listener, cache = Connection(address, 60, 3), Connection(address, 60, 3)
+        listener, cache = Connection(address, proto=3), Connection(address, proto=3)
         listener.call('SUBSCRIBE', 'c')
         cache.call('CLIENT', 'TRACKING', 'ON')
         check_equal(cache.get('GET', 'k'), b'old', 'GET')
@@ -319,7 +319,7 @@ def _(run):
             script = 'redis.log(redis.LOG_WARNING, "it runs") ' + WRITES_FOREVER
             slow = Background(address, 'EVAL', script, '1', 'k', before=[('SET', 'before', '1')])
             if how == 'SIGTERM early':
-                wait_for(lambda backend=backend: b'it runs' in backend.log(), 'the script to run', 60)
+                wait_for(lambda backend=backend: b'it runs' in backend.log(), 'the script to run')
             else:
                 wait_busy(client)
             check_equal(text(client.get('SHUTDOWN')), BUSY_SCRIPT, 'SHUTDOWN') if how == 'SHUTDOWN' else None
@@ -330,7 +330,7 @@ def _(run):
             check_equal(backend.wait_exit(60), 0, 'exit code')
             check(b'the server stops' in slow.finish(), 'the reply of the script')
             backend.start()
-            with cluster.partition(0, 60) as again:
+            with cluster.partition(0) as again:
                 check_equal(again.get('MGET', 'k', 'before'), [b'old', b'1'], 'what was written')
             client.close()
 
@@ -341,10 +341,10 @@ def _(run):
         client, _ = set_up(cluster)
         backend = cluster.backends[0]
         client.get('EVAL', 'redis.log(redis.LOG_WARNING, "first line")', '0')
-        wait_for(lambda: b'first line' in backend.log(), 'the first line', 10)
+        wait_for(lambda: b'first line' in backend.log(), 'the first line')
         before = len(backend.log())
         check_equal(client.get('EVAL', 'for i = 1, 30000 do redis.log(redis.LOG_WARNING, ("x"):rep(5000)) end return 1', '0'), 1, 'EVAL')
-        wait_for(lambda: b'script_log_dropped' in backend.log(), 'the number of lines that were dropped', 10)
+        wait_for(lambda: b'script_log_dropped' in backend.log(), 'the number of lines that were dropped')
         written = len(backend.log()) - before
         check(written < 20 << 20, '%d bytes were written of 150 MB' % written)
         client.close()
@@ -356,25 +356,25 @@ def paused(address):
     """What a server says while writes are paused, and after."""
     shown = []
     for proto in (2, 3):
-        with Connection(address, 60, proto) as client:
+        with Connection(address, proto=proto) as client:
             client.call('FLUSHALL')
             client.call('CONFIG', 'RESETSTAT')
             # In one packet, so that the pause begins before the key expires, however slow the machine is.
             shown.append(client.pipeline([('SET', 'gone', 'v', 'PX', '500'), ('MULTI',), ('SET', 'a', '1'), ('PEXPIRE', 'a', '-1'), ('CLIENT', 'PAUSE', '600000', 'WRITE'),
                                           ('SET', 'b', '1'), ('EXISTS', 'a'), ('EXEC',)]))
-            waiting = [Connection(address, 60, proto) for _ in range(3)]
+            waiting = [Connection(address, proto=proto) for _ in range(3)]
             for connection, words in zip(waiting, (('SET', 'c', '1'), ('EVAL', 'return redis.call("set", KEYS[1], 1)', '1', 'd'),
                                                    ('PUBLISH', 'channel', 'x'))):
                 connection.send(*words)
-            wait_for(lambda: b'blocked_clients:3' in client.get('INFO', 'clients'), 'three clients that wait', 20)
-            wait_for(lambda: client.get('GET', 'gone') is None, 'the key to expire', 20)
+            wait_for(lambda: b'blocked_clients:3' in client.get('INFO', 'clients'), 'three clients that wait')
+            wait_for(lambda: client.get('GET', 'gone') is None, 'the key to expire')
             time.sleep(0.5)
             shown.append([client.call('GET', 'gone'), client.call('DBSIZE'), client.call('EXISTS', 'gone', 'b', 'c', 'd')])
             shown.append(b'expired_keys:0' in client.get('INFO', 'stats'))
             client.call('CLIENT', 'UNPAUSE')
             shown.append([connection.read() for connection in waiting])
             shown.append(b'blocked_clients:0' in client.get('INFO', 'clients'))
-            wait_for(lambda client=client: client.get('DBSIZE') == 3, 'what expired meanwhile to go', 20)
+            wait_for(lambda client=client: client.get('DBSIZE') == 3, 'what expired meanwhile to go')
             for connection in waiting:
                 connection.close()
     return shown
@@ -396,21 +396,21 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=3, proxies=1, proxy_options={'proxy': {'workers': '2'}}) as cluster:
         for proto in (2, 3):
-            with cluster.connect(proto=proto, timeout=60) as client:
+            with cluster.connect(proto=proto) as client:
 
                 def blocked(count, client=client):
                     return b'blocked_clients:%d\r' % count in client.get('INFO', 'clients')
 
                 check_equal(text(client.get('CLIENT', 'PAUSE', '600000', 'WRITE')), b'OK', 'CLIENT PAUSE')
-                waiting = [cluster.connect(proto=proto, timeout=60) for _ in range(6)]
+                waiting = [cluster.connect(proto=proto) for _ in range(6)]
                 for i, connection in enumerate(waiting):
                     connection.send('SET', 'k%d' % i, 'v')
-                wait_for(lambda blocked=blocked: blocked(6), 'six clients that wait', 20)
+                wait_for(lambda blocked=blocked: blocked(6), 'six clients that wait')
                 check_equal(text(client.get('CLIENT', 'UNPAUSE')), b'OK', 'CLIENT UNPAUSE')
                 for connection in waiting:
                     check_equal(connection.read(), ('+', b'OK'), 'SET')
                     connection.close()
-                wait_for(lambda blocked=blocked: blocked(0), 'no client that waits', 20)
+                wait_for(lambda blocked=blocked: blocked(0), 'no client that waits')
 
 
 # ---- through the proxy ---------------------------------------------------------------------------------------------
@@ -432,26 +432,26 @@ def _(run):
                 client.get('CONFIG', 'SET', 'busy-reply-threshold', '20')
         slow_key, other_key = cluster.key_on(1), cluster.key_on(2)
         for proto in (2, 3):
-            others = [cluster.connect(proto=proto, timeout=60) for _ in range(4)]
+            others = [cluster.connect(proto=proto) for _ in range(4)]
             check_equal(text(others[0].get('SCRIPT', 'KILL')).split(b' (')[0], NOTBUSY, 'SCRIPT KILL of nothing')
             slow = Background(proxy, 'EVAL', FOREVER, '1', slow_key, before=[('SET', slow_key, 'v')] * 20, proto=proto)
             load = Background(proxy, 'GET', slow_key, before=[('SET', slow_key, 'v')] * 20000, proto=proto)
-            wait_for(lambda: text(others[0].get('GET', slow_key)) == BUSY_SCRIPT, 'BUSY', 30)
+            wait_for(lambda: text(others[0].get('GET', slow_key)) == BUSY_SCRIPT, 'BUSY')
             begun = time.monotonic()
             while time.monotonic() - begun < 3 * UPSTREAM_TIMEOUT_S:  # upstream-timeout, and twice that without a byte
                 for client in others:
                     check_equal(text(client.get('GET', slow_key)), BUSY_SCRIPT, 'GET')
                     check_equal(text(client.get('SET', slow_key, 'x')), BUSY_SCRIPT, 'SET')
                     check_equal(client.get('EXISTS', other_key), 0, 'a key of another shard')
-            late = cluster.connect(proto=proto, timeout=60)
-            wait_for(lambda: text(late.get('EVAL', 'return 1', '1', slow_key)) == BUSY_SCRIPT, 'BUSY to a script', 30)
+            late = cluster.connect(proto=proto)
+            wait_for(lambda: text(late.get('EVAL', 'return 1', '1', slow_key)) == BUSY_SCRIPT, 'BUSY to a script')
             for words, want in ((('MULTI',), b'OK'), (('SET', slow_key, 'x'), b'QUEUED'),
                                 (('EXEC',), b'EXECABORT Transaction discarded because of: ' + BUSY_SCRIPT)):
                 check_equal(text(late.get(*words)), want, ' '.join(words))
             check_equal(text(late.get('FUNCTION', 'KILL')).split(b' (')[0], BUSY_SCRIPT, 'FUNCTION KILL of a script')
             kill(late)
             check(b'killed by user' in slow.finish(), 'it was not killed: %r' % (slow.replies[-1],))
-            wait_for(lambda: text(late.get('GET', slow_key)) == b'v', 'the end of BUSY', 30)
+            wait_for(lambda: text(late.get('GET', slow_key)) == b'v', 'the end of BUSY')
             load.finish()
             check(set(load.replies[:-1]) <= {('+', b'OK'), ('-', BUSY_SCRIPT)}, 'replies to writes beside the script')
             for client in others + [late]:
@@ -469,12 +469,12 @@ def _(run):
             for shard in range(3):
                 key = cluster.key_on(shard)
                 slow = Background(proxy, 'EVAL', WRITES_FOREVER, '1', key, proto=proto)
-                with cluster.connect(proto=proto, timeout=60) as client:
-                    wait_for(lambda: text(client.get('GET', key)) == BUSY_SCRIPT, 'BUSY', 30)
+                with cluster.connect(proto=proto) as client:
+                    wait_for(lambda: text(client.get('GET', key)) == BUSY_SCRIPT, 'BUSY')
                     check(text(client.get('SCRIPT', 'KILL')).startswith(b'UNKILLABLE'), 'SCRIPT KILL')
                     check_equal(text(client.get('SCREE', 'SCRIPT', 'KILL')), b'OK', 'SCREE SCRIPT KILL')
                     check(b'ended by SCREE SCRIPT KILL' in slow.finish(), 'the reply of the script')
-                    wait_for(lambda: client.get('GET', key) is None, 'what it wrote to be gone', 30)
+                    wait_for(lambda: client.get('GET', key) is None, 'what it wrote to be gone')
 
 
 if __name__ == '__main__':

@@ -233,7 +233,7 @@ def check_lists(browser, admin):
     def keys_agree():
         shown = {row['Namespace']: row['Keys'].replace(NARROW_SPACE, '') for row in browser.rows('namespaces')}
         return shown.get('(none)') == str(admin.get('DBSIZE')) and shown.get('shop') == '3'
-    wait_for(keys_agree, 'key counts of namespaces', 30)
+    wait_for(keys_agree, 'key counts of namespaces')
 
 
 def check_looks(browser):
@@ -261,24 +261,24 @@ def check_lost_shard(browser, cluster, names):
 
     def states():
         return {row['Shard']: row['State'] for row in browser.rows('shards')}
-    wait_for(lambda: states()[names[1]] == 'down', 'the shard to be shown as down', 30)
+    wait_for(lambda: states()[names[1]] == 'down', 'the shard to be shown as down')
     check(browser.pixel(slot) != before, 'its slots are hatched')
     check_equal((states()[names[0]], states()[names[2]]), ('up', 'up'), 'the others')
     wait_for(lambda: any(row['What'].startswith('shard down') and row['Details'].startswith(names[1])
                          for row in browser.rows('events')), 'the event')
     browser.shoot('shard-down')
     cluster.backends[1].start()
-    wait_for(lambda: states()[names[1]] == 'up', 'the shard to be up again', 30)
+    wait_for(lambda: states()[names[1]] == 'up', 'the shard to be up again')
     wait_for(lambda: any(row['What'].startswith('shard up') for row in browser.rows('events')), 'the other event')
 
 
 def check_refused_files(browser, cluster, admin):
     with open(cluster.shards_path, 'a') as file:
         file.write('nonsense\n')
-    wait_for(lambda: 'files were refused' in browser.text('live'), 'the page to say that files are refused', 30)
+    wait_for(lambda: 'files were refused' in browser.text('live'), 'the page to say that files are refused')
     cluster.write_shards()
     check(admin.get('SCREE', 'RELOAD').startswith(b'OK'), 'RELOAD')
-    wait_for(lambda: browser.text('live').strip() == 'live', 'the page to be content', 30)
+    wait_for(lambda: browser.text('live').strip() == 'live', 'the page to be content')
 
 
 @suite.case('the page agrees with SCREE and INFO, moves, shows a lost shard, fits a phone, and complains of nothing')

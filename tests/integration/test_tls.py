@@ -59,7 +59,7 @@ def metric_of(process, name):
 def refused(address, context):
     """Why a handshake, or the first command after it, fails; '' when it does not."""
     try:
-        with Connection(address_with(address, context), 10) as connection:
+        with Connection(address_with(address, context)) as connection:
             connection.call('PING')
             return ''
     except Closed:
@@ -91,7 +91,7 @@ def _(run):
 @suite.case('100 MB go both ways, and a pipeline of many megabytes')
 def _(run):
     with cluster_of(partitions=1, proxy_options={'upstream': {'timeout': '60s'}}) as cluster:
-        connection = cluster.connect(timeout=60)
+        connection = cluster.connect()
         big = random.Random(run.seed).randbytes(MEGABYTE) * 100
         check_equal(connection.call('SET', 'big', big), ('+', b'OK'))
         check(connection.get('GET', 'big') == big, 'the value came back changed')
@@ -111,7 +111,7 @@ def _(run):
 @suite.case('who does not read is held back over TLS too, and gets everything in the end')
 def _(run):
     with cluster_of(partitions=1, proxy_options={'upstream': {'timeout': '60s'}}) as cluster:
-        connection = cluster.connect(timeout=60)
+        connection = cluster.connect()
         connection.call('SET', 'big', b'x' * MEGABYTE)
         cluster.proxies[0].forget_peak()
         before = cluster.proxies[0].rss_bytes()
@@ -312,11 +312,11 @@ def _(run):
             for _ in range(3):
                 leaf = publish()
                 for address in (front, partition):
-                    wait_for(lambda: serial_of(address, cluster.tls.context) == leaf.serial, 'the new certificate', 30)
+                    wait_for(lambda: serial_of(address, cluster.tls.context) == leaf.serial, 'the new certificate')
                 seen = load.done
                 wait_for(lambda: load.done > seen + 20 or load.failures, 'the load to go on')
             mount.publish({'tls.crt': leaf.cert, 'tls.key': first.key, 'ca.crt': ca.cert})  # not its key
-            wait_for(lambda: b'reload_refused' in cluster.proxies[0].log(), 'the wrong key to be refused', 30)
+            wait_for(lambda: b'reload_refused' in cluster.proxies[0].log(), 'the wrong key to be refused')
             check_equal(serial_of(front, cluster.tls.context), leaf.serial)
         check(not load.failures, str(load.failures[:1]))
         run.note('%d commands while certificates were swapped 3 times' % load.done)
@@ -337,7 +337,7 @@ def _(run):
         check(b'Reused, ' in s_client(cluster, '-sess_in', ticket), 'not resumed')
         check_equal(refused(proxy.address, cluster.tls.context), '')
         mount.publish(dict(files, **{'ca.crt': folder.ca.cert}))
-        wait_for(lambda: refused(proxy.address, cluster.tls.context), 'the old authority to be refused', 30)
+        wait_for(lambda: refused(proxy.address, cluster.tls.context), 'the old authority to be refused')
         check(b'+PONG' not in s_client(cluster, '-sess_in', ticket), 'a ticket of the old authority is good')
 
 

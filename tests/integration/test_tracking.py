@@ -368,7 +368,7 @@ class Cache:
     def __init__(self, address, options, fence=()):
         """`fence`: commands that are answered behind what was told before them."""
         self.fence = [list(words) for words in fence]
-        self.connection = Connection(address, 60, 3)
+        self.connection = Connection(address, proto=3)
         check_equal(self.connection.get('CLIENT', 'TRACKING', 'ON', *options), b'OK')
         self.copies, self.expected, self.told = {}, [], 0
 
@@ -401,7 +401,7 @@ def random_write(rng):
 
 
 def play_randomly(run, address, fence=()):
-    with Connection(address, 60) as writer:
+    with Connection(address) as writer:
         writer.call('CONFIG', 'SET', 'tracking-table-max-keys', 20)
         caches = [Cache(address, options, fence)
                   for options in ([], [], ['BCAST'], ['BCAST', 'PREFIX', 'k1', 'PREFIX', 'k2'])]
@@ -446,8 +446,8 @@ def _(run):
         forget = ('>', [('$', b'invalidate'), ('_', b'')])
         def told(client, shard):
             return ('>', [('$', b'invalidate'), ('*', [('$', keys[shard].encode())])])
-        with Connection(address, 20, 3) as plain, Connection(address, 20, 3) as bcast, Connection(address, 20) as writer, \
-                Connection(address, 20) as ear, Connection(address, 20) as old:
+        with Connection(address, proto=3) as plain, Connection(address, proto=3) as bcast, Connection(address) as writer, \
+                Connection(address) as ear, Connection(address) as old:
             check_equal(plain.get('CLIENT', 'TRACKING', 'ON'), b'OK')
             check_equal(bcast.get('CLIENT', 'TRACKING', 'ON', 'BCAST'), b'OK')
             ear.call('SUBSCRIBE', '__redis__:invalidate')
@@ -502,7 +502,7 @@ def check_copies(writer, caches, turn):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         address = cluster.backends[0].addresses[0]
-        with Connection(address, 60, 3) as client:
+        with Connection(address, proto=3) as client:
             client.call('CONFIG', 'SET', 'tracking-table-max-keys', 10)
             client.call('CLIENT', 'TRACKING', 'ON')
             client.send_many([['GET', 'k%d' % i] for i in range(15)] + [['PING', 'end']])

@@ -33,7 +33,7 @@ import urllib.request
 
 import harness
 from certs import Kit
-from harness import Failure, check, wait_for
+from harness import PATIENCE, Failure, check, wait_for
 from resp import Connection, value
 
 SLOTS = 16384
@@ -205,11 +205,11 @@ class Process:
                                       env=env, preexec_fn=apply_limits if limits else None)
         log.close()
 
-    def start(self, limit=30):
+    def start(self, limit=PATIENCE):
         self.spawn()
         self.wait_ready(limit)
 
-    def wait_ready(self, limit=30):
+    def wait_ready(self, limit=PATIENCE):
         def ready():
             if self.child.poll() is not None:
                 raise Failure('%s ended with %s while starting; its log ends: %s'
@@ -249,7 +249,7 @@ class Process:
     def resume(self):
         self.signal(signal.SIGCONT)
 
-    def wait_exit(self, limit=30):
+    def wait_exit(self, limit=PATIENCE):
         try:
             return self.child.wait(limit * harness.SLOW)
         except subprocess.TimeoutExpired:
@@ -262,7 +262,7 @@ class Process:
             self.child = None
             raise Failure('%s did not exit in %.0f s after SIGTERM' % (self.name, limit * harness.SLOW)) from None
 
-    def stop(self, limit=30):
+    def stop(self, limit=PATIENCE):
         """SIGTERM; must exit with 0 and leave no sanitizer report."""
         if self.child is None:
             return
@@ -325,7 +325,7 @@ class Oracle(Process):
         super().__init__(name, argv, folder, [self.port])
         self.address = ('127.0.0.1', self.port)
 
-    def wait_ready(self, limit=30):
+    def wait_ready(self, limit=PATIENCE):
         super().wait_ready(limit)
         with Connection(self.address) as connection:
             wait_for(lambda: answered(connection.call('PING')), 'the oracle to answer', limit)
@@ -359,7 +359,7 @@ class Backend(Process):
             sections.setdefault(name, {}).update(extra)
         write_ini(self.config_path, list(sections.items()))
 
-    def wait_ready(self, limit=60):
+    def wait_ready(self, limit=PATIENCE):
         super().wait_ready(limit)
 
         def answers(address):
@@ -413,7 +413,7 @@ class Proxy(Process):
     def http(self, path):
         return http_get(self.admin, path)
 
-    def wait_ready(self, limit=30):
+    def wait_ready(self, limit=PATIENCE):
         super().wait_ready(limit)
         wait_for(lambda: self.http('/readyz')[0] == 200, '%s /readyz to be 200' % self.name, limit)
 
@@ -424,7 +424,7 @@ class Proxy(Process):
 def http_get(port, path):
     """(status, body); (0, reason) when nobody answers."""
     try:
-        with urllib.request.urlopen('http://127.0.0.1:%d%s' % (port, path), timeout=5) as answer:
+        with urllib.request.urlopen('http://127.0.0.1:%d%s' % (port, path), timeout=20) as answer:
             return answer.status, answer.read().decode('utf-8', 'replace')
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode('utf-8', 'replace')
@@ -580,18 +580,18 @@ class Cluster:
 
     # -- clients
 
-    def connect(self, proxy=0, timeout=20, proto=2):
+    def connect(self, proxy=0, timeout=PATIENCE, proto=2):
         return Connection(self.proxies[proxy].address, timeout * harness.SLOW, proto)
 
     def redis(self, proxy=0, **options):
         import redis
-        options.setdefault('socket_timeout', 20 * harness.SLOW)
+        options.setdefault('socket_timeout', PATIENCE * harness.SLOW)
         if self.tls:
             options.update(ssl=True, ssl_ca_certs=self.tls.ca.cert, ssl_certfile=self.tls.client.cert,
                            ssl_keyfile=self.tls.client.key)
         return redis.Redis('127.0.0.1', self.proxies[proxy].port, **options)
 
-    def partition(self, shard, timeout=20):
+    def partition(self, shard, timeout=PATIENCE):
         """A direct connection to the partition behind shard number `shard`."""
         backend = self.backends[shard // self.partitions]
         return Connection(backend.addresses[shard % self.partitions], timeout * harness.SLOW)

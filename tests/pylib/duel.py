@@ -33,7 +33,7 @@ class Fence:
     connections of each client's own: there a DEL of nothing at every shard is answered behind them."""
 
     def __init__(self, cluster, shards):
-        self.connection = Connection(cluster.proxies[0].address, 20, 3)
+        self.connection = Connection(cluster.proxies[0].address, proto=3)
         self.channels = [FENCE + b'{%s}' % cluster.key_on(shard).encode() for shard in range(shards)]
         self.connection.call('SUBSCRIBE', *self.channels)
         self.deletes = [['DEL', channel] for channel in self.channels]
@@ -67,7 +67,7 @@ class Player:
 
     def connection(self, name):
         if name not in self.connections:
-            connection = self.connections[name] = Connection(self.address, 20)
+            connection = self.connections[name] = Connection(self.address)
             self.ids[name] = connection.get('CLIENT', 'ID')
         return self.connections[name]
 

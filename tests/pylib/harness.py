@@ -26,6 +26,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BIG = float(os.environ.get('SCREE_TEST_SLOW', '1'))  # programs under test take so much more memory, and time
 SLOW = BIG * slowness()  # limits of time are so much longer
+PATIENCE = 60.0  # seconds after which a test gives up: only a program that hangs takes that long
 LONG = os.environ.get('SCREE_TEST_LONG') == '1'  # set by tests/run --long
 
 
@@ -64,7 +65,7 @@ def brief(thing, limit=600):
     return text if len(text) <= limit else '%s… (%d characters)' % (text[:limit], len(text))
 
 
-def wait_for(condition, what, limit=20.0, pause=0.01):
+def wait_for(condition, what, limit=PATIENCE, pause=0.01):
     """Wait until condition() is true and return what it returned; fails after `limit` seconds."""
     end = time.monotonic() + limit * SLOW
     while True:

@@ -224,7 +224,7 @@ class Writer(threading.Thread):
         while not self.stopping.is_set() and not self.wrong:
             try:
                 if self.connection is None:
-                    self.connection = Connection(self.address, 60)
+                    self.connection = Connection(self.address)
                 self.play_pipeline()
             except (Closed, OSError) as error:
                 self.connection = None
@@ -278,7 +278,7 @@ class Watcher(threading.Thread):
         connection = None
         while not self.stopping.is_set():
             try:
-                connection = connection or Connection(self.address, 60)
+                connection = connection or Connection(self.address)
                 names = list(self.seen)
                 for name, reply in zip(names, connection.pipeline([['GET', name] for name in names])):
                     self.note(name, value(reply))

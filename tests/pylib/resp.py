@@ -152,7 +152,7 @@ def show(reply, limit=400):
 class Connection:
     """A blocking client. `address` is (host, port), (host, port, ssl.SSLContext) or a path of a unix socket."""
 
-    def __init__(self, address, timeout=10, proto=2):
+    def __init__(self, address, timeout=120, proto=2):
         self.address = address
         if isinstance(address, str):
             self.sock = socket.socket(socket.AF_UNIX)

@@ -51,8 +51,8 @@ def is_busy(client):
 
 
 def wait_busy(client):
-    wait_for(lambda: is_busy(client), 'BUSY', 30)
+    wait_for(lambda: is_busy(client), 'BUSY')
 
 
 def wait_free(client):
-    wait_for(lambda: not is_busy(client), 'the end of the script', 60)
+    wait_for(lambda: not is_busy(client), 'the end of the script')
