@@ -268,7 +268,7 @@ bool audience_leave(struct client *client, enum channel_kind kind, struct bytes 
     return audience && remove_channel(channels, kind, name);
 }
 
-void audience_settle(struct client *client)
+void audience_leave_if_unused(struct client *client)
 {
     if (client->channels && client_subscriptions(client) == 0)
         client->channels->audience = NULL;

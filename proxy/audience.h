@@ -50,7 +50,7 @@ size_t client_channel_bytes(const struct client *client);
 struct client_channels *client_channels(struct client *client);
 /* Called after a command that changed subscriptions: a client that has none left gives up its pointer to the audience,
  * which may then be freed. */
-void audience_settle(struct client *client);
+void audience_leave_if_unused(struct client *client);
 
 struct channel_name {
     enum channel_kind kind;

@@ -204,7 +204,7 @@ static bool trust(struct making *making)
     return true;
 }
 
-static void settle(struct making *making, struct tls_context *context)
+static void set_options(struct making *making, struct tls_context *context)
 {
     SSL_CTX *ssl = making->ssl;
     const struct tls_options *options = making->options;
@@ -253,7 +253,7 @@ struct tls_context *tls_context_new(const struct tls_options *options, char *err
     CHECK(EVP_DigestInit_ex(making.digest, EVP_sha256(), NULL) == 1);
     if (digest_all(&making) && set_protocols(&making) && set_ciphers(&making) &&
         use_certificate(&making) && trust(&making)) {
-        settle(&making, context);
+        set_options(&making, context);
     } else {
         tls_context_unref(context);
         context = NULL;

@@ -30,7 +30,7 @@ enum state {
     STATE_IDLE,
     STATE_PREPARING,
     STATE_READY,
-    STATE_SETTLING,
+    STATE_DRAINING,
     STATE_CUTTING,
     STATE_COPYING,
     STATE_COPIED,
@@ -38,7 +38,7 @@ enum state {
     STATE_DELETING,
 };
 
-static const char *const state_names[] = {"idle",    "preparing", "ready",   "settling", "cutting",
+static const char *const state_names[] = {"idle",    "preparing", "ready",   "draining", "cutting",
                                           "copying", "copied",    "sealing", "deleting"};
 
 struct backup {
@@ -246,7 +246,7 @@ static void let_go(struct backup *backup)
     partition_resume(backup->partition);
 }
 
-static void settle(struct backup *backup)
+static void become_idle(struct backup *backup)
 {
     manifest_free(backup->manifest);
     backup->manifest = NULL;
@@ -276,7 +276,7 @@ static void finish(struct backup *backup, bool good)
     backup->last_ms = loop_wall_ms(backup->partition->loop);
     backup->last_good = good;
     partition_saved(backup->partition, good, backup->changes);
-    settle(backup);
+    become_idle(backup);
 }
 
 static void give_up(struct backup *backup, const char *reason)
@@ -296,7 +296,7 @@ static void next(struct backup *backup)
 {
     switch (backup->state) {
     case STATE_PREPARING:
-        backup->state = backup->is_led ? STATE_READY : STATE_SETTLING;
+        backup->state = backup->is_led ? STATE_READY : STATE_DRAINING;
         break;
     case STATE_CUTTING:
         work(backup, STATE_COPYING);
@@ -313,7 +313,7 @@ static void next(struct backup *backup)
     case STATE_DELETING:
     case STATE_IDLE:
     case STATE_READY:
-    case STATE_SETTLING:
+    case STATE_DRAINING:
         break;
     }
 }
@@ -326,7 +326,7 @@ static void ended(struct job *job)
         if (backup->has_more)
             work(backup, STATE_DELETING);
         else
-            settle(backup);
+            become_idle(backup);
         backup->has_more = false;
         return;
     }
@@ -346,7 +346,7 @@ static void ended(struct job *job)
 
 void backup_turn(struct backup *backup)
 {
-    if (backup->state != STATE_SETTLING ||
+    if (backup->state != STATE_DRAINING ||
         (backup->is_held && !commit_is_idle(backup->partition->commit)))
         return;
     backup->manifest->batch_index = backup->partition->batch.index;
@@ -491,7 +491,7 @@ const char *backup_cut(struct backup *backup, struct bytes id, uint64_t lease_ms
         return "ERR the lease must be from 1 to 60000 milliseconds";
     backup->is_held = backup->partition->pause.is_held = true;
     backup->held_until_ms = now_ms(backup) + lease_ms;
-    backup->state = STATE_SETTLING;
+    backup->state = STATE_DRAINING;
     return NULL;
 }
 

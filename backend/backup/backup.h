@@ -1,7 +1,7 @@
 /*
  * backup.h - one backup of one partition at a time, made while it serves.
  *
- *   IDLE ─ prepare ─► PREPARING ──► READY ─ cut ─► SETTLING ──► CUTTING ──► COPYING ──► COPIED ─ confirm ─► SEALING
+ *   IDLE ─ prepare ─► PREPARING ──► READY ─ cut ─► DRAINING ──► CUTTING ──► COPYING ──► COPIED ─ confirm ─► SEALING
  *     ▲               memory to                    what is in   hard links  to the      (held back)         manifest
  *     │               files                        flight lands             directory                          │
  *     └────── failed, cancelled, nobody came back in time, done ◄──────────────────────────────────────────────┘
@@ -9,11 +9,13 @@
  * Alone (backup_start) a partition goes through all of it by itself and holds nobody up: the cut is consistent anyway.
  *
  * Over a cluster a proxy leads all shards (proxy/backup.h). `cut` with a lease holds every write of this partition from
- * before the cut until `release`, or until the lease is over: then the release says so, and the backup is not confirmed.
- * When all shards have cut and all releases found their hold unbroken, there was a moment at which every shard was held
- * and had cut: no write after it is in the backup, and none before it is missing, whoever's proxy it went through.
+ * before the cut until `release`, or until the lease is over: then the release says so, and the backup is not
+ * confirmed. When all shards have cut and all releases found their hold unbroken, there was a moment at which every
+ * shard was held and had cut: no write after it is in the backup, and none before it is missing, whoever's proxy it
+ * went through.
  *
- * The files of the cut (links in `<data>/cut-partition-N`) are copied; unchanged ones become links to the newest backup.
+ * The files of the cut (links in `<data>/cut-partition-N`) are copied; unchanged ones become links to the newest
+ * backup.
  */
 #pragma once
 

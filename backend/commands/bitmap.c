@@ -69,7 +69,7 @@ static bool unit_argument(struct call *call, uint32_t index, enum unit *unit)
 }
 
 /* Makes start and end of a value of `len` bytes first and last bit. False: the range is empty. */
-static bool range_settle(uint64_t len, enum unit unit, int64_t *start, int64_t *end)
+static bool range_clamp(uint64_t len, enum unit unit, int64_t *start, int64_t *end)
 {
     int64_t units = (int64_t)(len * 8 / unit);
     if (*start < 0)
@@ -131,7 +131,7 @@ void cmd_bitcount(struct call *call)
     bool empty = start < 0 && end < 0 && start > end;
     if (!empty && call->argc == 5 && !unit_argument(call, 4, &unit))
         return;
-    if (empty || !range_settle(text_len(&entry), unit, &start, &end) ||
+    if (empty || !range_clamp(text_len(&entry), unit, &start, &end) ||
         count_range(call, &entry, (uint64_t)start, (uint64_t)end, &count))
         reply_int(&call->reply, (int64_t)count);
 }
@@ -200,7 +200,7 @@ void cmd_bitpos(struct call *call)
     }
     if (!position_arguments(call, &start, &end, &unit))
         return;
-    bool has_range = range_settle(text_len(&entry), unit, &start, &end);
+    bool has_range = range_clamp(text_len(&entry), unit, &start, &end);
     if (has_range && !find_in_range(call, &entry, (uint64_t)start, (uint64_t)end, bit == 1, &place))
         return;
     /* without an end the value counts as followed by zeros */

@@ -24,7 +24,7 @@ void cmd_scree_compact(struct call *call)
     struct compaction *compaction = upkeep_compaction(call->partition->upkeep);
     struct bytes what = call->argv[2];
     if (bytes_is(what, "START")) {
-        (void)commit_settle(call->partition->commit); /* what is in no table yet goes in before */
+        (void)commit_apply(call->partition->commit); /* what is in no table yet goes in before */
         if (compaction_start(compaction))
             reply_ok(&call->reply);
         else

@@ -76,7 +76,7 @@ static void debug_cold(struct call *call)
     struct store *store = call->partition->store;
     char reason[256];
     bool flushes = call->argc == 2 || !bytes_is(call->argv[2], "NOFLUSH");
-    if (flushes && !commit_settle(call->partition->commit)) {
+    if (flushes && !commit_apply(call->partition->commit)) {
         call_error_text(call, "ERR writes are under way");
         return;
     }
@@ -85,7 +85,7 @@ static void debug_cold(struct call *call)
         return;
     }
     if (flushes)
-        store_settle_ranges(store);
+        store_compact_ranges(store);
     overlay_store_changed(call->partition->overlay); /* what was fetched holds blocks */
     store_forget_blocks(store);
     reply_ok(&call->reply);

@@ -134,7 +134,7 @@ void cmd_bgsave(struct call *call)
 /* The log that keeps writes durable is rewritten by compaction. */
 void cmd_bgrewriteaof(struct call *call)
 {
-    (void)commit_settle(call->partition->commit); /* what is in no table yet goes in before */
+    (void)commit_apply(call->partition->commit); /* what is in no table yet goes in before */
     if (compaction_start(upkeep_compaction(call->partition->upkeep)))
         reply_status(&call->reply, "Background append only file rewriting started");
     else

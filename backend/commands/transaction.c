@@ -98,8 +98,8 @@ void cmd_watch(struct call *call)
         call_error(call, ERR_STATE_LIMIT);
         return;
     }
-    bool is_busy =
-        scripts_running(call->partition->scripts) != NULL; /* its effects are not settled */
+    bool is_busy = scripts_running(call->partition->scripts) !=
+                   NULL; /* its effects may still be rolled back */
     for (uint32_t i = 1; !is_busy && i < call->argc; i++) {
         if (!keyspace_open(call, call->argv[i], OPEN_QUIET, &entry))
             return;

@@ -67,7 +67,7 @@ static inline uint64_t stats_metric(const struct metrics *metrics, enum metric m
 }
 /* Counts an error by its first word ("ERR", "WRONGTYPE"). */
 void stats_error(struct stats *stats, const char *text);
-/* Errors from now on count only when they are settled as good. */
+/* Errors from now on count only when the commands that made them are kept. */
 void stats_hold_errors(struct stats *stats);
 void stats_settle_errors(struct stats *stats, bool is_good);
 /* Takes a sample of the rates. */

@@ -25,9 +25,9 @@ struct accounts {
 void account(const struct call *call);
 /* A script's command was refused before it ran. */
 void account_refused(const struct call *call);
-/* From now on nothing is counted before it is settled, errors neither. The call stays until then. */
+/* From now on nothing is counted before it is counted for good, errors neither. The call stays until then. */
 void accounts_hold(const struct call *call);
-/* So much is held that it should be settled. */
+/* So much is held that it should be counted for good. */
 bool accounts_are_full(const struct partition *partition);
 void accounts_settle(struct partition *partition);
 void accounts_drop(struct partition *partition);

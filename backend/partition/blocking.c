@@ -196,7 +196,7 @@ static struct awaited *awaited_add(struct blocking_set *set, struct space *space
 }
 
 /* Forgets the key when nobody waits for it. */
-static void awaited_settle(struct blocking_set *set, struct awaited *awaited)
+static void awaited_free_if_unused(struct blocking_set *set, struct awaited *awaited)
 {
     if (!list_empty(&awaited->waits) || awaited->is_serving)
         return;
@@ -386,7 +386,7 @@ void blocking_cancel(struct waiter *waiter)
         struct wait *wait = container_of(link, struct wait, waiter_link);
         list_remove(&wait->key_link);
         wait->awaited->groups -= wants_end(waiter);
-        awaited_settle(set, wait->awaited);
+        awaited_free_if_unused(set, wait->awaited);
         free(wait);
     }
     if (waiter->deadline_ms)
@@ -501,7 +501,7 @@ static void serve_key(struct blocking_set *set, struct awaited *awaited)
             type = awaited_type(set, awaited);
     }
     awaited->is_serving = false;
-    awaited_settle(set, awaited);
+    awaited_free_if_unused(set, awaited);
 }
 
 void blocking_serve(struct blocking_set *set)

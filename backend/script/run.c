@@ -251,7 +251,7 @@ static void begin(struct script_run *run)
 }
 
 /* Keeps the effects of the script's commands, also when its code failed. Only an ended script is rolled back. */
-static void settle(struct script_run *run)
+static void keep_or_roll_back(struct script_run *run)
 {
     struct call *call = run->call;
     struct partition *partition = call->partition;
@@ -288,7 +288,7 @@ void run_script(const struct run_start *start)
         call_error_text(run->call, error);
     lua_settop(vm->lua, 0);
     scratch_trim(vm);
-    settle(run);
+    keep_or_roll_back(run);
     scripts_make_room(vm->scripts, vm->kind);
     out_clear(&vm->scripts->set->reply);
     if (session->db != db)

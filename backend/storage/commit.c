@@ -3,14 +3,14 @@
  *
  * The happy path: commit_turn seals the collecting batch ─► log_batch on the commit thread appends it to the store's log
  * and syncs that ─► batch_done on the partition's thread calls on_commit. A buffer that is full goes into the tables by
- * itself (settle.h) when the batch that filled it is logged.
+ * itself (apply.h) when the batch that filled it is logged.
  *
  * When either fails, effects that are not durable are taken back, and writes are refused until store_recover and a
  * synced probe succeed. Reads go on: what is durable is in the buffers and in the store.
  */
 #include "backend/storage/commit.h"
 
-#include "backend/storage/settle.h"
+#include "backend/storage/apply.h"
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -24,8 +24,8 @@
 #include <stdlib.h>
 
 enum {
-    BUFFER_AGE_MS = 10000,      /* a buffer goes into the tables then, however small it is */
-    SETTLE_NOW_BYTES = 1 << 20, /* so much goes into the tables on the spot */
+    BUFFER_AGE_MS = 10000,     /* a buffer goes into the tables then, however small it is */
+    APPLY_NOW_BYTES = 1 << 20, /* so much goes into the tables on the spot */
     SYNC_INTERVAL_MS = 1000,
     RETRY_INTERVAL_MS = 1000,
 };
@@ -41,7 +41,7 @@ struct commit {
     struct worker *worker;
     struct timer *timer; /* everysec: the sync; FAILED: the next try */
     struct store_batch *rows;
-    struct settle *settle;
+    struct apply *apply;
     enum commit_state state;
     bool unsynced;    /* something was written since the last sync */
     bool sync_is_due; /* everysec: the second was over while a batch was written */
@@ -50,7 +50,7 @@ struct commit {
     bool retry_is_due;                /* commit_turn tries to recover */
     bool fills_buffer;                /* the batch is the last of its buffer */
     uint64_t active_ms, immutable_ms; /* wall clock, when the buffers began; 0: they are empty */
-    uint64_t immutable_logged;        /* the last batch of the settling buffer, in the log */
+    uint64_t immutable_logged;        /* the last batch of the immutable buffer, in the log */
     uint64_t rest_ticket;             /* of the collecting batch at the last commit_rest */
 
     /* of the job under way */
@@ -93,7 +93,7 @@ static void commit_fail(struct commit *commit)
 /* Compaction must not take what tables say of a TTL for the truth: it may have changed since. */
 static void tell_age(struct commit *commit)
 {
-    store_set_unsettled(commit->store,
+    store_set_unapplied(commit->store,
                         commit->immutable_ms ? commit->immutable_ms : commit->active_ms);
 }
 
@@ -106,9 +106,9 @@ static void turn(struct commit *commit)
 }
 
 /* The immutable buffer; later batches are in the active one. */
-static void begin_settling(struct commit *commit)
+static void begin_apply(struct commit *commit)
 {
-    settle_begin(commit->settle, commit->immutable_logged);
+    apply_begin(commit->apply, commit->immutable_logged);
 }
 
 /* All batches of the buffer that became immutable are in the log. */
@@ -118,16 +118,16 @@ static void note_logged(struct commit *commit)
 }
 
 /* Nothing is in flight. */
-static void settling_failed(struct commit *commit, int err)
+static void apply_failed(struct commit *commit, int err)
 {
-    (void)snprintf(commit->reason, sizeof commit->reason, "%s", settle_reason(commit->settle));
+    (void)snprintf(commit->reason, sizeof commit->reason, "%s", apply_reason(commit->apply));
     commit->result = err;
     commit->ticket = overlay_ticket(commit->overlay);
     commit_fail(commit);
 }
 
-/* settle_fn. An error is met by commit_turn, when nothing is in flight: that will be durable. */
-static void on_settled(void *owner, int err)
+/* apply_fn. An error is met by commit_turn, when nothing is in flight: that will be durable. */
+static void on_applied(void *owner, int err)
 {
     struct commit *commit = owner;
     if (err != OK)
@@ -157,7 +157,7 @@ static void batch_done(struct job *job)
         commit->options.on_commit(commit->options.owner, commit->ticket, OK);
     }
     if (fills_buffer)
-        begin_settling(commit);
+        begin_apply(commit);
 }
 
 static void submit(struct commit *commit, const struct batch *batch)
@@ -172,13 +172,13 @@ static void submit(struct commit *commit, const struct batch *batch)
 /* Reopens the engine where needed and proves with a synced write that it takes data again. */
 static void try_recover(struct commit *commit)
 {
-    if (settle_is_running(commit->settle) || overlay_has_feeds(commit->overlay))
+    if (apply_is_running(commit->apply) || overlay_has_feeds(commit->overlay))
         return;
     bool is_reopened;
     int err = store_recover(commit->store, &is_reopened, commit->reason, sizeof commit->reason);
     if (is_reopened) { /* all that is durable is in the tables */
         overlay_forget(commit->overlay);
-        settle_forget(commit->settle);
+        apply_forget(commit->apply);
         commit->active_ms = commit->immutable_ms = 0;
         tell_age(commit);
     }
@@ -201,7 +201,7 @@ static void try_recover(struct commit *commit)
     timer_stop(commit->timer);
     commit_set_durability(commit, commit->options.durability);
     if (overlay_immutable(commit->overlay))
-        begin_settling(commit);
+        begin_apply(commit);
 }
 
 static void on_timer(void *owner)
@@ -228,7 +228,7 @@ struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct sto
     commit->worker = worker_new(loop, "commit");
     commit->timer = timer_new(loop, on_timer, commit);
     commit->rows = store_batch_new();
-    commit->settle = settle_new(loop, overlay, store, on_settled, commit);
+    commit->apply = apply_new(loop, overlay, store, on_applied, commit);
     commit_set_durability(commit, options->durability);
     return commit;
 }
@@ -242,7 +242,7 @@ void commit_free(struct commit *commit)
     if (commit->unsynced && store_sync(commit->store, commit->reason, sizeof commit->reason) != OK)
         log_event(LOG_ERROR, "sync_failed", "reason=\"%s\"", commit->reason);
     overlay_discard(commit->overlay);
-    settle_free(commit->settle);
+    apply_free(commit->apply);
     store_batch_free(commit->rows);
     free(commit);
 }
@@ -269,8 +269,8 @@ static void meet_failures(struct commit *commit)
         try_recover(commit);
     }
     commit->retry_is_due = false;
-    if (commit->state == COMMIT_IDLE && settle_result(commit->settle) != OK)
-        settling_failed(commit, settle_result(commit->settle));
+    if (commit->state == COMMIT_IDLE && apply_result(commit->apply) != OK)
+        apply_failed(commit, apply_result(commit->apply));
 }
 
 bool commit_turn(struct commit *commit)
@@ -303,22 +303,22 @@ void commit_rest(struct commit *commit)
         return;
     turn(commit);
     note_logged(commit);
-    begin_settling(commit);
+    begin_apply(commit);
 }
 
-bool commit_settle(struct commit *commit)
+bool commit_apply(struct commit *commit)
 {
     if (commit->state != COMMIT_IDLE || overlay_dirty(commit->overlay) ||
         overlay_immutable(commit->overlay))
         return false;
-    bool is_big = overlay_active(commit->overlay)->arena.bytes > SETTLE_NOW_BYTES;
+    bool is_big = overlay_active(commit->overlay)->arena.bytes > APPLY_NOW_BYTES;
     turn(commit);
     note_logged(commit);
     if (is_big || store_holds_writes(commit->store)) { /* that may take long */
-        begin_settling(commit);
+        begin_apply(commit);
         return false;
     }
-    if (!settle_now(commit->settle, commit->immutable_logged))
+    if (!apply_now(commit->apply, commit->immutable_logged))
         return false; /* commit_turn sees it */
     commit->immutable_ms = 0;
     tell_age(commit);
@@ -334,7 +334,7 @@ bool commit_is_full(const struct commit *commit, uint64_t limit)
 {
     return commit->state != COMMIT_FAILED && /* then writes are refused, and nothing collects */
            (overlay_bytes(commit->overlay) > limit ||
-            overlay_is_behind(commit->overlay, settle_bytes(commit->settle)));
+            overlay_is_behind(commit->overlay, apply_bytes(commit->apply)));
 }
 
 bool commit_is_failed(const struct commit *commit, const char **reason)

@@ -5,10 +5,10 @@
  *      ▲                                      └──error──► FAILED (batches taken back, waiting clients get an error)
  *      └────────── recovered ─────────────────────────────┘      retried every second; writes are refused
  *
- * While one batch is logged and synced on the commit thread the next one collects: the busier the server, the larger the
- * group, and one fsync serves all of it. The store's tables get the rows later, many batches at once (settle.h); when
- * they fall behind, because compaction holds the engine back, writes are let in as fast as rows go in there: clients
- * are slowed evenly, by moments each.
+ * While one batch is logged and synced on the commit thread the next one collects: the busier the server, the larger
+ * the group, and one fsync serves all of it. The store's tables get the rows later, many batches at once (apply.h);
+ * when they fall behind, because compaction holds the engine back, writes are let in as fast as rows go in there:
+ * clients are slowed evenly, by moments each.
  *
  * With durability everysec a batch is synced when the second is over, a busy partition's with the batch that
  * is next then: at most one batch, and its time, later than that.
@@ -49,12 +49,12 @@ struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct sto
 void commit_free(struct commit *commit);
 /* Turn hook: submits current when nothing is in flight. Returns true when it did. */
 bool commit_turn(struct commit *commit);
-/* When nothing was written since the last call, the write buffer goes into the tables however small it is: reads need not search
- * it any more. Call it about once a second. */
+/* When nothing was written since the last call, the write buffer goes into the tables however small it is: reads need
+ * not search it any more. Call it about once a second. */
 void commit_rest(struct commit *commit);
-/* Brings all rows into the store's tables, unless writes are under way. Few rows go there at once, which blocks for some
- * milliseconds: then it says true. */
-bool commit_settle(struct commit *commit);
+/* Brings all rows into the store's tables, unless writes are under way. Few rows go there at once, which blocks for
+ * some milliseconds: then it says true. */
+bool commit_apply(struct commit *commit);
 /* Nothing in flight and nothing collected? */
 bool commit_is_idle(const struct commit *commit);
 /* The collecting batch is bigger than `limit`, or the tables are behind: pause reading from clients until the next

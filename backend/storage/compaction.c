@@ -115,7 +115,7 @@ void compaction_free(struct compaction *self)
 
 void compaction_look_on(struct compaction *self)
 {
-    uint64_t since_ms = store_unsettled(self->store);
+    uint64_t since_ms = store_unapplied(self->store);
     bool is_behind = since_ms && since_ms <= self->begun_ms;
     if (!self->is_waiting || (is_behind && clock_mono_us() < self->begun_us + WAIT_US))
         return;

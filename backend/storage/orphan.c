@@ -11,7 +11,7 @@ enum { ORPHAN_GRACE_MS = 5 * 60 * 1000 }; /* an expired collection's rows stay t
 static uint64_t tables_ms(const struct store *store)
 {
     uint64_t now_ms = clock_wall_us() / 1000;
-    uint64_t since_ms = store_unsettled(store);
+    uint64_t since_ms = store_unapplied(store);
     return since_ms && since_ms < now_ms ? since_ms : now_ms;
 }
 

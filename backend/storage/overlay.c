@@ -401,8 +401,8 @@ bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes)
 {
     if (!overlay->immutable)
         return false;
-    double settled = (double)applied_bytes / (double)(overlay->immutable->arena.bytes + 1);
-    double room = 2 * (double)overlay->buffer_bytes * (1 + settled);
+    double share = (double)applied_bytes / (double)(overlay->immutable->arena.bytes + 1);
+    double room = 2 * (double)overlay->buffer_bytes * (1 + share);
     return (double)overlay->active->arena.bytes > room;
 }
 

@@ -11,7 +11,7 @@
  * A batch is what one write to the log holds: deleted ranges, which apply before the rows, and the rows it changed (the
  * last effect of a row wins). Each has a ticket: 1, 2, 3 …; a reply that observed or made an effect of a batch waits
  * for its ticket (commit.h). A buffer holds the effects of many batches, by key. The commit thread reads what a sealed
- * batch has kept of its rows, and a thread of settle.h an immutable write buffer, while the partition's thread reads
+ * batch has kept of its rows, and a thread of apply.h an immutable write buffer, while the partition's thread reads
  * both; nobody changes them.
  *
  * A row that is in no buffer may be on the disk only. Between overlay_unwind_begin and overlay_unwind_end that is
@@ -52,7 +52,7 @@ void overlay_use_reader(struct overlay *overlay, struct reader *reader);
 /* The store may hold other rows than it did (it was recovered): nothing remembered of it is right. */
 void overlay_store_changed(struct overlay *overlay);
 
-/* 0 and the value (borrowed: until the next overlay_savepoint/settled/discard, and slice_release when pinned),
+/* 0 and the value (borrowed: until the next overlay_savepoint/applied/discard, and slice_release when pinned),
  * ERR_NOT_FOUND, or ERR_STORE. */
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value);
 /* Key and value are copied. */
@@ -127,7 +127,7 @@ struct bytes overlay_iter_key(const struct overlay_iter *iter);
 struct bytes overlay_iter_value(const struct overlay_iter *iter);
 bool overlay_iter_failed(const struct overlay_iter *iter);
 
-/* ---- for commit.c and settle.c ---- */
+/* ---- for commit.c and apply.c ---- */
 
 /* Threads read the store for walks that were detached, or are about to let go of it: it can not be recovered. */
 bool overlay_has_feeds(const struct overlay *overlay);

@@ -5,7 +5,7 @@
  * direction. The nearest key wins; at equal keys the newest source does, and the others step over it.
  *
  * Detached, the buffers are copies, and reader threads bring the store's rows. While these have to be waited for
- * nothing can be said; then the walk settles again from where its sources stand.
+ * nothing can be said; then the walk finds its row again from where its sources stand.
  */
 #include "backend/storage/overlay_inner.h"
 #include "backend/storage/stored_walk.h"
@@ -205,7 +205,7 @@ static void store_jump(struct overlay_iter *iter, const struct range *range)
 }
 
 /* Finds the next visible row from where the sources stand. */
-static void iter_settle(struct overlay_iter *iter)
+static void iter_find_visible(struct overlay_iter *iter)
 {
     for (;;) {
         int winner = iter->stored.is_stuck ? -1 : nearest_source(iter);
@@ -236,7 +236,7 @@ void overlay_iter_seek(struct overlay_iter *iter, struct bytes key)
             iter->rows[i] = buffer_skip_absent(
                 iter, iter->buffers[i], rows_at_or_after(&iter->buffers[i]->rows[iter->cf], key));
     stored_walk_seek(&iter->stored, false, key, true);
-    iter_settle(iter);
+    iter_find_visible(iter);
 }
 
 void overlay_iter_seek_first(struct overlay_iter *iter)
@@ -258,7 +258,7 @@ void overlay_iter_seek_last(struct overlay_iter *iter)
 {
     seek_back(iter, iter->upper, false, iter->upper.len == 0);
     stored_walk_seek(&iter->stored, true, iter->upper, false);
-    iter_settle(iter);
+    iter_find_visible(iter);
 }
 
 void overlay_iter_seek_for_prev(struct overlay_iter *iter, struct bytes key)
@@ -269,21 +269,21 @@ void overlay_iter_seek_for_prev(struct overlay_iter *iter, struct bytes key)
     }
     seek_back(iter, key, true, false);
     stored_walk_seek(&iter->stored, true, key, true);
-    iter_settle(iter);
+    iter_find_visible(iter);
 }
 
 void overlay_iter_next(struct overlay_iter *iter)
 {
     CHECK(!iter->reverse);
     source_step(iter, iter->winner);
-    iter_settle(iter);
+    iter_find_visible(iter);
 }
 
 void overlay_iter_prev(struct overlay_iter *iter)
 {
     CHECK(iter->reverse);
     source_step(iter, iter->winner);
-    iter_settle(iter);
+    iter_find_visible(iter);
 }
 
 bool overlay_iter_valid(const struct overlay_iter *iter)
@@ -311,7 +311,7 @@ void overlay_iter_go_on(struct overlay_iter *iter)
     if (!iter->stored.is_stuck)
         return;
     stored_walk_look(&iter->stored);
-    iter_settle(iter);
+    iter_find_visible(iter);
 }
 
 bool overlay_iter_failed(const struct overlay_iter *iter)

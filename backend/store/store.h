@@ -184,13 +184,13 @@ void store_applied(struct store *store, uint64_t logged);
 bool store_log_is_long(const struct store *store);
 /* For store_drop_fn: effects made since this time, in ms of the wall clock, may not be in the tables; 0: all are. Set
  * by the partition's thread. */
-void store_set_unsettled(struct store *store, uint64_t since_ms);
-uint64_t store_unsettled(const struct store *store);
+void store_set_unapplied(struct store *store, uint64_t since_ms);
+uint64_t store_unapplied(const struct store *store);
 /* Logs and applies the batch; for who has no commit thread. Errors as those of the two. */
 int store_write(struct store *store, struct store_batch *batch, bool sync, char *error,
                 size_t size);
 /* Compacts where ranges were deleted, until nothing is left of them; blocks. */
-void store_settle_ranges(struct store *store);
+void store_compact_ranges(struct store *store);
 /* After a failure this tries to bring logging and applying back, and may reopen the database for it; called on the
  * partition's thread with neither under way and no slice or iterator alive; blocks. 0, or ERR_DISK_FULL or ERR_STORE
  * and a reason: try again later; reads go on as long as the database is there. Afterwards a batch whose logging failed

@@ -2,7 +2,7 @@
  * store_rocksdb.c - the store on RocksDB: open, close, read.
  *
  *   store ─┬─ db, a handle per column family  ◄── store_get, store_iter_* (the partition's thread, others)
- *          │                                  ◄── store_apply             (its settling thread)
+ *          │                                  ◄── store_apply             (its apply thread)
  *          │                                  ◄── compaction filters      (RocksDB's threads)
  *          ├─ log                             ◄── store_log, store_sync   (the commit thread)
  *          └─ lock: shared by the control path, exclusive while the database is reopened

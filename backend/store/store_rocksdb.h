@@ -54,7 +54,7 @@ struct store {
     struct batch_log *log; /* NULL: together with db */
     uint64_t log_bytes_max;
     _Atomic uint64_t applied;      /* batches up to this one are in the tables, */
-    _Atomic uint64_t unsettled_ms; /* store_set_unsettled */
+    _Atomic uint64_t unapplied_ms; /* store_set_unapplied */
     _Atomic uint64_t filed;        /* and up to this one in their files */
     _Atomic int stopped;      /* what every apply is refused with since one failed; 0 = works */
     char stopped_reason[256]; /* written before `stopped` */

@@ -77,7 +77,7 @@ void store_ranges_opened(struct store *store)
     store_ranges_landed(store);
 }
 
-void store_settle_ranges(struct store *store)
+void store_compact_ranges(struct store *store)
 {
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
         if (store_has_ranges(store, cf))

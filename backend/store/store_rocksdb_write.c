@@ -9,8 +9,10 @@
  *
  *   the log fails    batch_log_renew: the batch that failed is void, a probe goes into a new file
  *   a table fails    it is not written to any more, and goes on answering reads; only a reopen ends that (the C API has
- *                    no Resume). Rows in memory tables are gone then, and come back from the log. There is no way to read
- *                    while the database is closed: first a file is written where its files are, and two attempts are made.
+ *                    no Resume). Rows in memory tables are gone then, and come back from the log. There is no way to
+ *                    read
+ *                    while the database is closed: first a file is written where its files are, and two attempts are
+ *                    made.
  */
 #include "backend/store/store_rocksdb.h"
 #include "backend/wal/batch_file.h"
@@ -173,14 +175,14 @@ void store_applied(struct store *store, uint64_t logged)
     atomic_store(&store->applied, logged);
 }
 
-void store_set_unsettled(struct store *store, uint64_t since_ms)
+void store_set_unapplied(struct store *store, uint64_t since_ms)
 {
-    atomic_store(&store->unsettled_ms, since_ms);
+    atomic_store(&store->unapplied_ms, since_ms);
 }
 
-uint64_t store_unsettled(const struct store *store)
+uint64_t store_unapplied(const struct store *store)
 {
-    return atomic_load(&store->unsettled_ms);
+    return atomic_load(&store->unapplied_ms);
 }
 
 bool store_log_is_long(const struct store *store)

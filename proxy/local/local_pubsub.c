@@ -52,7 +52,7 @@ static void change_end(struct client *client, struct request *request, struct ch
     channels->is_changing = true;
     if (!audience || !audience_tell(audience, request, change->channels, change->count, confirmed))
         confirmed(client, request, NULL);
-    audience_settle(client);
+    audience_leave_if_unused(client);
     free(change->channels);
 }
 

@@ -66,7 +66,7 @@ static int attempt_leave(struct connecting *connecting)
 }
 
 /* The socket says what became of the attempt. */
-static void attempt_settle(struct connecting *connecting)
+static void attempt_finish(struct connecting *connecting)
 {
     int fd = attempt_leave(connecting);
     int err = 0;
@@ -85,10 +85,10 @@ static void on_attempt(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
-    attempt_settle(container_of(poll, struct attempt, poll)->connecting);
+    attempt_finish(container_of(poll, struct attempt, poll)->connecting);
 }
 
-static bool is_settled(const struct attempt *attempt)
+static bool is_finished(const struct attempt *attempt)
 {
     struct pollfd it = {.fd = attempt->fd, .events = POLLOUT};
     return poll(&it, 1, 0) > 0;
@@ -150,8 +150,8 @@ static void connect_next(struct connecting *connecting, int err)
 static void on_timeout(void *owner)
 {
     struct connecting *connecting = owner;
-    if (connecting->attempt && is_settled(connecting->attempt)) {
-        attempt_settle(connecting); /* in time: the loop was busy, and has not looked yet */
+    if (connecting->attempt && is_finished(connecting->attempt)) {
+        attempt_finish(connecting); /* in time: the loop was busy, and has not looked yet */
         return;
     }
     if (connecting->lookup) {

@@ -16,13 +16,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { SETTLE_MS = 50, LOOK_EVERY_MS = 2000 };
+enum { DEBOUNCE_MS = 50, LOOK_EVERY_MS = 2000 };
 
 struct watch {
     uv_fs_event_t events;
     struct loop *loop;
-    struct timer *settle; /* after an event */
-    struct timer *look;   /* where events are missing */
+    struct timer *debounce; /* after an event */
+    struct timer *look;     /* where events are missing */
     watch_fn *on_change;
     void *owner;
     struct stat file;      /* as last told */
@@ -43,7 +43,7 @@ static void on_event(uv_fs_event_t *events, const char *name, int what, int stat
     (void)name;
     (void)what;
     (void)status;
-    timer_start(watch->settle, SETTLE_MS, 0);
+    timer_start(watch->debounce, DEBOUNCE_MS, 0);
 }
 
 /* The directory may be replaced as well: listen to the one that is there now. */
@@ -89,7 +89,7 @@ struct watch *watch_new(struct loop *loop, const char *path, watch_fn *on_change
     follow_directory(watch);
     if (stat(path, &watch->file) < 0)
         memset(&watch->file, 0, sizeof(watch->file));
-    watch->settle = timer_new(loop, on_look, watch);
+    watch->debounce = timer_new(loop, on_look, watch);
     watch->look = timer_new(loop, on_look, watch);
     timer_start(watch->look, LOOK_EVERY_MS, LOOK_EVERY_MS);
     loop->opened++;
@@ -107,7 +107,7 @@ void watch_free(struct watch *watch)
 {
     watch->loop->opened--;
     watch->loop->closing++;
-    timer_free(watch->settle);
+    timer_free(watch->debounce);
     timer_free(watch->look);
     uv_close((uv_handle_t *)&watch->events, on_watch_closed);
 }

@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from cluster import binary
 from resp import Connection
-from rig import Farm, info, settle
+from rig import Farm, info, wait_until_quiet
 
 SIZE = 1000
 QUANTILES = ('p50', 'p90', 'p99', 'max')
@@ -96,7 +96,7 @@ def main():
             found = {title: [] for title in targets}
             for _ in range(options.rounds):
                 for title, target in targets.items():
-                    settle(SimpleNamespace(processes=[backend]))
+                    wait_until_quiet(SimpleNamespace(processes=[backend]))
                     found[title].append(measure(port, client, title, options, target))
             print('medians')
             for title, rounds in found.items():

@@ -102,7 +102,7 @@ def info(client, name):
     return '0'
 
 
-def settle(system):
+def wait_until_quiet(system):
     """Waits until what earlier commands left to be done in the background, a compaction say, is done."""
     def is_quiet():
         before = sum(process.cpu_seconds() for process in system.processes)
@@ -115,7 +115,7 @@ def load(system, words, depth=16, clients=CLIENTS, seconds=1.0, count=0, first=0
     command = [os.path.join(os.path.dirname(binary('scree-backend')), 'bench', 'load'), '--port', system.port, '--clients',
                clients, '--depth', depth, '--seconds', seconds, '--count', count, '--first', first, '--rate', rate,
                '--'] + words.split()
-    settle(system)
+    wait_until_quiet(system)
     before = sum(process.cpu_seconds() for process in system.processes)
     done = subprocess.run([str(word) for word in command], capture_output=True, timeout=1800)
     after = sum(process.cpu_seconds() for process in system.processes)

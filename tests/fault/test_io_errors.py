@@ -44,14 +44,14 @@ class Ledger:
                 check_equal(reply, b'OK', 'SET')
                 self.possible[key] = [text.encode()]
 
-    def check(self, client, when, settles=True):
+    def check(self, client, when, is_final=True):
         keys = list(self.possible)
         for key, reply in zip(keys, client.pipeline([['GET', key] for key in keys])):
             got = value(reply)
             if got not in self.possible[key]:
                 check(False, '%s: %s holds %r, acknowledged or refused were %r'
                       % (when, key, (got or b'nil')[:30], [(one or b'nil')[:30] for one in self.possible[key]]))
-            if settles:
+            if is_final:
                 self.possible[key] = [got]
 
 
@@ -71,7 +71,7 @@ def fail_each_call(run, kinds, error, failures):
                     disk.arm(kinds, call, failures, error)
                     for serial in range(40):
                         ledger.write(client, rng, call * 1000 + serial, refused)
-                    ledger.check(client, 'reads while call %d fails' % call, settles=False)
+                    ledger.check(client, 'reads while call %d fails' % call, is_final=False)
                     failed = disk.disarm()
                     total += failed
                     check(backend.alive(), 'the backend died of a failed call')

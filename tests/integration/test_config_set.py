@@ -197,7 +197,7 @@ CONFIG GET maxmemory maxmemory
 
 @suite.case('CONFIG SET of several at once, and what it refuses, as redis-server, at a partition and through a proxy')
 def _(run):
-    def settled(reply):
+    def comparable(reply):
         kind, payload = reply
         if kind == '-':
             return kind, re.sub(rb'between (-?\d+) and \d+', rb'between \1 and', payload)
@@ -210,7 +210,7 @@ def _(run):
         try:
             clients = [Connection(oracle.address), Connection(cluster.backends[0].addresses[0]), cluster.connect()]
             for line in AS_REDIS.strip().split('\n'):
-                replies = [settled(client.call(*line.split(' '))) for client in clients]
+                replies = [comparable(client.call(*line.split(' '))) for client in clients]
                 check(replies[0] == replies[1] == replies[2], '%s\n  %s' % (line, '\n  '.join(map(repr, replies))))
         finally:
             oracle.stop()

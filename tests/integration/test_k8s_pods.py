@@ -58,7 +58,7 @@ class Caller(threading.Thread):
             try:
                 self.connection.send_many([['INCR', key] for key in keys])
                 while keys:
-                    self.settle(keys[0], value(self.connection.read()))
+                    self.note_reply(keys[0], value(self.connection.read()))
                     keys = keys[1:]
             except (Closed, ConnectionError):
                 self.connection.close()
@@ -66,7 +66,7 @@ class Caller(threading.Thread):
                 self.moves += 1
                 self.repeated += len(keys)
 
-    def settle(self, key, reply):
+    def note_reply(self, key, reply):
         self.counts[key] += 1
         self.answered += 1
         if reply != self.counts[key]:

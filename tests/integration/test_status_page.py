@@ -335,7 +335,7 @@ def _(run):
     with cluster_of() as cluster, enter(cluster, 'outside') as client, enter(cluster, 'shop-token') as shopper:
         proxy = cluster.proxies[0]
 
-        def settled():
+        def new_document():
             """A document that was made after now: they are kept for a moment."""
             made = document_of(proxy)['mono_ms']
             found = []
@@ -344,12 +344,12 @@ def _(run):
 
         def counts(document, kind):
             return {row['name']: row['requests'] for row in document[kind]}
-        before = settled()
+        before = new_document()
         names = [shard['name'] for shard in before['map']['shards']]
         for i, amount in enumerate((10, 20, 30)):
             client.pipeline([['GET', cluster.key_on(i)]] * amount)
         shopper.pipeline([['SET', 'mine', 'v']] * 7)
-        after = settled()
+        after = new_document()
         grown = [counts(after['map'], 'shards')[name] - counts(before['map'], 'shards')[name] for name in names]
         shop = cluster.shard_of('mine')
         check_equal(grown, [amount + (7 if i == shop else 0) for i, amount in enumerate((10, 20, 30))], 'by shard')

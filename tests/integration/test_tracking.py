@@ -376,9 +376,9 @@ class Cache:
         self.connection.send_many(commands)
         self.expected += commands
 
-    def settle(self):
+    def read_all(self):
         """Reads all replies, then what was told before the answer of a PING."""
-        self.send(self.fence + [['PING', 'settled']])
+        self.send(self.fence + [['PING', 'all read']])
         while self.expected:
             frame = self.connection.read()
             if frame[0] == '>':
@@ -418,7 +418,7 @@ def play_randomly(run, address, fence=()):
             writer.pipeline(commands)
             for _ in range(2):
                 for cache in caches:
-                    cache.settle()
+                    cache.read_all()
             copies += check_copies(writer, caches, turn)
         run.note('%d copies compared, %d messages' % (copies, sum(cache.told for cache in caches)))
         for cache in caches:
@@ -490,8 +490,8 @@ def check_copies(writer, caches, turn):
     keys = sorted({key for cache in caches for key in cache.copies})
     texts = dict(zip(keys, [value(reply) for reply in writer.pipeline([['GET', key] for key in keys])])) if keys else {}
     for cache in caches:
-        cache.settle()
-        cache.settle()  # a proxy may tell behind all requests that are under way
+        cache.read_all()
+        cache.read_all()  # a proxy may tell behind all requests that are under way
         for key, text in cache.copies.items():
             check(type(text) is type(texts[key]) and text == texts[key],
                   'turn %d: %r is %r, copy %d says %r' % (turn, key, texts[key], caches.index(cache), text))

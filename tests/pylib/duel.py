@@ -123,18 +123,18 @@ class Player:
         for _ in range(2):
             for other in set(self.connections) - self.queueing:
                 self.collect(other, got.setdefault(other, []))
-        return {other: self.settled(frames, commands) for other, frames in got.items()}
+        return {other: self.comparable(frames, commands) for other, frames in got.items()}
 
-    def settled(self, frames, commands):
+    def comparable(self, frames, commands):
         with_ids = any(word in str(text).upper() for text in commands for word in ID_COMMANDS)
         names = {b'%d' % number: b'id of ' + name.encode() for name, number in self.ids.items()}
 
-        def settle(frame):
+        def comparable_frame(frame):
             kind, payload = frame
             if isinstance(payload, list) and kind == '*':
                 payload = [item for item in payload if not mentions_fence(item)]
             if isinstance(payload, list):
-                return kind, [(':', names.get(item[1], item[1])) if before in ID_MARKS else settle(item)
+                return kind, [(':', names.get(item[1], item[1])) if before in ID_MARKS else comparable_frame(item)
                               for before, item in zip([None] + payload, payload)]
             if kind == ':' and with_ids:
                 return kind, names.get(payload, payload)
@@ -144,7 +144,7 @@ class Player:
             return frame
         is_noise = re.compile(rb'"(PING|CLIENT)" "(token|ID)')
         frames = [frame for frame in frames if not (is_message(frame) and mentions_fence(frame))]
-        return [frame for frame in map(settle, frames) if not (frame[0] == '+' and is_noise.search(frame[1]))]
+        return [frame for frame in map(comparable_frame, frames) if not (frame[0] == '+' and is_noise.search(frame[1]))]
 
     def close(self):
         for connection in self.connections.values():

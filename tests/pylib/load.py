@@ -243,9 +243,9 @@ class Writer(threading.Thread):
             unit.possible = [unit.state(), after] + unit.between(after)
         self.connection.send_many([words for _, commands, _, _ in operations for words in commands])
         for unit, commands, after, is_right in operations:
-            self.settle(unit, after, is_right, [value(self.connection.read()) for _ in commands])
+            self.note_reply(unit, after, is_right, [value(self.connection.read()) for _ in commands])
 
-    def settle(self, unit, after, is_right, replies):
+    def note_reply(self, unit, after, is_right, replies):
         errors = [reply for reply in replies if isinstance(reply, ReplyError)]
         if errors:
             self.refused += 1

@@ -48,7 +48,7 @@ struct store {
     struct state state;     /* of the tables: what reads see */
     struct state logged;    /* with every batch that is in the log */
     uint64_t last, applied; /* batches, in the log and in the tables */
-    uint64_t unsettled_ms;
+    uint64_t unapplied_ms;
     struct store_batch *doubtful; /* it failed, and may have reached the disk; NULL: none */
     int stopped;                  /* 0, or the error every batch gets that is to be logged */
     int apply_stopped;            /* the same for the tables */
@@ -693,14 +693,14 @@ bool store_log_is_long(const struct store *store)
     return store->disk && store->disk->log_count > 20;
 }
 
-void store_set_unsettled(struct store *store, uint64_t since_ms)
+void store_set_unapplied(struct store *store, uint64_t since_ms)
 {
-    store->unsettled_ms = since_ms;
+    store->unapplied_ms = since_ms;
 }
 
-uint64_t store_unsettled(const struct store *store)
+uint64_t store_unapplied(const struct store *store)
 {
-    return store->unsettled_ms;
+    return store->unapplied_ms;
 }
 
 int store_write(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size)
@@ -847,7 +847,7 @@ int store_flush(struct store *store, char *error, size_t size)
     return OK;
 }
 
-void store_settle_ranges(struct store *store)
+void store_compact_ranges(struct store *store)
 {
     (void)store;
 }

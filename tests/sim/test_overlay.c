@@ -50,7 +50,7 @@ struct world {
     const struct batch *in_flight;
     bool fills_buffer;             /* it fills the write buffer, which is immutable now */
     bool is_applied;               /* the immutable buffer is in the tables */
-    int settled;                   /* buffers */
+    int applied;                   /* buffers */
     struct overlay_iter *detached; /* NULL: none */
     struct state seen;             /* what it must show */
     int low, high;                 /* of these rows, but not `high` */
@@ -164,7 +164,7 @@ static void step_command(struct world *world)
 }
 
 /* The buffer that waits goes into the store's tables. */
-static void step_settle(struct world *world)
+static void step_apply(struct world *world)
 {
     char error[128];
     _Atomic size_t written = 0;
@@ -182,7 +182,7 @@ static void step_settle(struct world *world)
     if (!overlay_applied(world->overlay, 1 + chance(world, KEYS)))
         return;
     world->is_applied = false;
-    world->settled++;
+    world->applied++;
 }
 
 static void step_commit(struct world *world)
@@ -530,7 +530,7 @@ static int run_seed(uint64_t seed, int steps)
         else
             step_command(&world);
         if (chance(&world, 6) == 0)
-            step_settle(&world);
+            step_apply(&world);
         step_ask(&world);
         check_gets(&world);
         check_walk(&world, false);
@@ -553,7 +553,7 @@ static int run_seed(uint64_t seed, int steps)
     worker_pool_free(world.pool);
     loop_free(world.loop);
     sim_fini();
-    return world.settled;
+    return world.applied;
 }
 
 int main(int argc, char **argv)
@@ -563,10 +563,10 @@ int main(int argc, char **argv)
         printf("1 passed, 0 failed\n");
         return 0;
     }
-    uint64_t settled = 0, seeds = sized(SEEDS);
+    uint64_t applied = 0, seeds = sized(SEEDS);
     for (uint64_t seed = 1; seed <= seeds; seed++)
-        settled += (uint64_t)run_seed(seed, STEPS);
-    CHECK(settled > seeds);
+        applied += (uint64_t)run_seed(seed, STEPS);
+    CHECK(applied > seeds);
     CHECK(walks_in_runs > seeds * STEPS / 4);
     printf("%" PRIu64 " passed, 0 failed\n", seeds);
     return 0;

@@ -398,7 +398,7 @@ START_TEST(a_walk_where_a_range_was_deleted_reads_what_it_needs)
     store_forget_blocks(store);
     ck_assert_uint_eq(count_cached(&is_cold), 90);
     ck_assert(!is_cold);
-    store_settle_ranges(store);
+    store_compact_ranges(store);
     store_forget_blocks(store);
     ck_assert_uint_lt(count_cached(&is_cold), 90);
     ck_assert(is_cold);

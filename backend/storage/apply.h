@@ -1,5 +1,5 @@
 /*
- * settle.h - brings complete buffers of the overlay into the store's tables, on a thread of its own.
+ * apply.h - the apply thread: brings immutable write buffers into the store's tables.
  *
  *   batches ──log──► durable, answered        (commit.h)
  *      │
@@ -14,26 +14,26 @@
 #include "backend/storage/overlay.h"
 
 struct loop;
-struct settle;
+struct apply;
 
 /* The write buffer is in the tables, or (an error) it is not, and stays where it is. */
-typedef void settle_fn(void *owner, int err);
+typedef void apply_fn(void *owner, int err);
 
-struct settle *settle_new(struct loop *loop, struct overlay *overlay, struct store *store,
-                          settle_fn *on_done, void *owner);
+struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct store *store,
+                        apply_fn *on_done, void *owner);
 /* Waits for what is under way, then brings in all that is durable: a start has nothing to do again. What fails is in
  * the log. The overlay has no effects that are not durable. NULL is allowed. */
-void settle_free(struct settle *settle);
-/* The batches of the settling buffer are in the log, the newest of them with this index there (store_logged). No other
- * may be under way. */
-void settle_begin(struct settle *settle, uint64_t logged);
+void apply_free(struct apply *apply);
+/* The batches of the immutable write buffer are in the log, the newest of them with this index there (store_logged).
+ * No other apply may be under way. */
+void apply_begin(struct apply *apply, uint64_t logged);
 /* The same here and now. False: it failed. */
-bool settle_now(struct settle *settle, uint64_t logged);
-bool settle_is_running(const struct settle *settle);
+bool apply_now(struct apply *apply, uint64_t logged);
+bool apply_is_running(const struct apply *apply);
 /* Another way was found to bring into the tables what failed. */
-void settle_forget(struct settle *settle);
+void apply_forget(struct apply *apply);
 /* Of the last one: OK, ERR_DISK_FULL or ERR_STORE, and then why, in one line. */
-int settle_result(const struct settle *settle);
-const char *settle_reason(const struct settle *settle);
+int apply_result(const struct apply *apply);
+const char *apply_reason(const struct apply *apply);
 /* So many bytes of the buffer under way are in the tables; 0: none is under way. */
-size_t settle_bytes(const struct settle *settle);
+size_t apply_bytes(const struct apply *apply);

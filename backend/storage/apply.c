@@ -1,0 +1,160 @@
+#include "backend/storage/apply.h"
+
+#include "backend/storage/write_buffer.h"
+#include "shared/check.h"
+#include "shared/error.h"
+#include "shared/log.h"
+#include "shared/net/loop.h"
+#include "shared/net/worker.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { FOLD_ROWS = 1024 }; /* in a turn of the loop: some 0.1 ms */
+
+struct apply {
+    struct job job;
+    struct worker *worker;
+    struct timer *timer; /* the buffer is in the tables, and what is remembered of them follows */
+    struct overlay *overlay;
+    struct store *store;
+    struct store_batch *batch;
+    apply_fn *on_done;
+    void *owner;
+    bool is_running;
+
+    /* of the job under way, or of the last one */
+    const struct write_buffer *buffer;
+    uint64_t logged;
+    _Atomic size_t bytes;
+    int result;
+    char reason[256];
+};
+
+/* Only what is durable goes into the tables. */
+static int sync_and_apply(struct apply *apply, const struct write_buffer *buffer)
+{
+    int err = store_sync_upto(apply->store, apply->logged, apply->reason, sizeof apply->reason);
+    if (err != OK)
+        return err;
+    return write_buffer_apply(buffer, apply->store, apply->batch, &apply->bytes, apply->reason,
+                              sizeof apply->reason);
+}
+
+static void apply_buffer(struct job *job)
+{
+    struct apply *apply = container_of(job, struct apply, job);
+    apply->result = sync_and_apply(apply, apply->buffer);
+    if (apply->result == OK)
+        store_applied(apply->store, apply->logged);
+}
+
+static void end(struct apply *apply)
+{
+    apply->is_running = false;
+    apply->on_done(apply->owner, apply->result);
+}
+
+static void on_timer(void *owner)
+{
+    struct apply *apply = owner;
+    if (overlay_applied(apply->overlay, FOLD_ROWS))
+        end(apply);
+    else
+        timer_start(apply->timer, 0, 0);
+}
+
+static void apply_done(struct job *job)
+{
+    struct apply *apply = container_of(job, struct apply, job);
+    if (apply->result == OK)
+        on_timer(apply);
+    else
+        end(apply);
+}
+
+struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct store *store,
+                        apply_fn *on_done, void *owner)
+{
+    struct apply *apply = calloc(1, sizeof *apply);
+    CHECK(apply);
+    apply->job = (struct job){.work = apply_buffer, .done = apply_done};
+    apply->worker = worker_new(loop, "apply");
+    apply->timer = timer_new(loop, on_timer, apply);
+    apply->overlay = overlay;
+    apply->store = store;
+    apply->batch = store_batch_new();
+    apply->on_done = on_done;
+    apply->owner = owner;
+    return apply;
+}
+
+static int apply_rest(struct apply *apply)
+{
+    const struct write_buffer *immutable = overlay_immutable(apply->overlay);
+    apply->logged = store_logged(apply->store);
+    int err = immutable ? sync_and_apply(apply, immutable) : OK;
+    return err == OK ? sync_and_apply(apply, overlay_active(apply->overlay)) : err;
+}
+
+void apply_free(struct apply *apply)
+{
+    if (!apply)
+        return;
+    worker_free(apply->worker);
+    timer_free(apply->timer);
+    if (apply->is_running)
+        (void)overlay_applied(apply->overlay, SIZE_MAX);
+    if (apply->result == OK && apply_rest(apply) == OK)
+        store_applied(apply->store, apply->logged);
+    store_batch_free(apply->batch);
+    free(apply);
+}
+
+void apply_begin(struct apply *apply, uint64_t logged)
+{
+    CHECK(!apply->is_running);
+    apply->is_running = true;
+    apply->buffer = overlay_immutable(apply->overlay);
+    apply->logged = logged;
+    atomic_store(&apply->bytes, 0);
+    CHECK(apply->buffer);
+    worker_submit(apply->worker, &apply->job);
+}
+
+bool apply_now(struct apply *apply, uint64_t logged)
+{
+    CHECK(!apply->is_running);
+    apply->buffer = overlay_immutable(apply->overlay);
+    apply->logged = logged;
+    apply_buffer(&apply->job);
+    if (apply->result == OK)
+        (void)overlay_applied(apply->overlay, SIZE_MAX);
+    return apply->result == OK;
+}
+
+bool apply_is_running(const struct apply *apply)
+{
+    return apply->is_running;
+}
+
+void apply_forget(struct apply *apply)
+{
+    CHECK(!apply->is_running);
+    apply->result = OK;
+}
+
+int apply_result(const struct apply *apply)
+{
+    return apply->is_running ? OK : apply->result;
+}
+
+const char *apply_reason(const struct apply *apply)
+{
+    return apply->reason;
+}
+
+size_t apply_bytes(const struct apply *apply)
+{
+    return apply->is_running ? atomic_load_explicit(&apply->bytes, memory_order_relaxed) : 0;
+}
