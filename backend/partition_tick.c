@@ -186,9 +186,8 @@ static void on_tick(void *owner)
         tick_second(partition);
     if (expire_due(partition))
         timer_start(partition->thread.tick, TICK_SOON_MS, TICK_MS);
-    partition->running.started_us = clock_mono_us();
-    blocking_serve(
-        partition->watchers.blocking); /* keys that expired, or that a failed commit gave back */
+    /* Keys expire, a failed commit gives elements back, a proxy has read what it was owed. */
+    blocking_resume(partition->watchers.blocking);
 }
 
 void partition_tick_start(struct partition *partition)

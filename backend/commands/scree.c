@@ -7,8 +7,10 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
+#include "backend/partition/blocking.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/session.h"
+#include "backend/partition/waits.h"
 #include "backend/script/script.h"
 #include "shared/command_reply.h"
 #include "shared/number.h"
@@ -33,6 +35,33 @@ void cmd_scree_auth(struct call *call)
 void cmd_scree_as(struct call *call)
 {
     call_error_text(call, "ERR SCREE AS cannot be passed on");
+}
+
+/* SCREE WAIT number protocol namespace db rule command…: dispatch() runs the command. */
+void cmd_scree_wait(struct call *call)
+{
+    call_error_text(call, "ERR SCREE WAIT takes a number that is not in use, 2 or 3, a namespace, "
+                          "a database, a slot rule, and a command that may wait");
+}
+
+/* SCREE UNBLOCK number TIMEOUT|ERROR|GONE. The reply is that of the wait; there is none of its own. */
+void cmd_scree_unblock(struct call *call)
+{
+    int64_t id;
+    struct bytes how = call->argv[3];
+    if (!call_int64(call, 2, &id))
+        return;
+    bool is_gone = bytes_is(how, "gone");
+    bool is_error = bytes_is(how, "error");
+    if (!is_gone && !is_error && !bytes_is(how, "timeout")) {
+        call_error(call, ERR_SYNTAX);
+        return;
+    }
+    struct waiter *waiter = waits_find(call->session, (uint64_t)id);
+    if (waiter && is_gone)
+        blocking_cancel(waiter);
+    else if (waiter)
+        blocking_unblock_later(waiter, is_error);
 }
 
 /* SCREE SCRIPT KILL: for operators, when SCRIPT KILL says UNKILLABLE. */

@@ -11,16 +11,19 @@
  * (2) A key that is being served is not made ready by those it serves: the walk over its waiters goes on
  *     as long as there is something for them.
  * (3) A waiter keeps its place while its command runs again and finds nothing.
+ * (4) While a proxy's connection owes too much its waiters are passed over; their keys are in `stalled` then.
  */
 #include "backend/partition/blocking.h"
 
 #include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/context/stats.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/dispatch.h"
 #include "backend/partition/internal_call.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
+#include "backend/partition/waits.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/number.h"
@@ -35,9 +38,10 @@ enum { TIMER_MS_MAX = 60 * 60 * 1000 }; /* a later deadline is looked at again t
 struct awaited {
     struct space *space;
     struct list waits; /* of struct wait, by key_link */
-    struct list ready; /* in blocking_set.ready */
+    struct list ready; /* in blocking_set.ready or stalled */
     uint32_t groups;   /* waiters that want to hear of the key's end */
     bool is_serving;
+    bool is_stalled;
     size_t key_len;
     char key[];
 };
@@ -50,15 +54,22 @@ struct wait {
     struct waiter *waiter;
 };
 
-/* One waiting session; the arguments' bytes lie behind argv in the same allocation. */
+enum waiter_end { END_NONE, END_TIMEOUT, END_ERROR };
+
+/* One waiting client; the arguments' bytes lie behind argv in the same allocation. */
 struct waiter {
     struct session *session;
+    uint64_t id;                /* of a wait of a proxy's connection; 0: the session waits */
+    struct wait_origin *origin; /* its client's */
     const struct command *command;
     struct list waits;
     uint64_t deadline_ms; /* monotonic; 0 = none */
     uint32_t place;       /* in the heap, with a deadline */
     uint64_t observed;    /* newest ticket its last run observed */
     bool is_kept;         /* it ran again and goes on waiting */
+    uint8_t end;          /* enum waiter_end: in blocking_set.ending */
+    struct list ending;
+    size_t bytes; /* of it and what it waits with */
     uint32_t argc;
     struct bytes argv[];
 };
@@ -67,6 +78,9 @@ struct blocking_set {
     struct partition *partition;
     struct table *keys;
     struct list ready; /* of struct awaited, in the order they became ready */
+    struct list stalled;
+    struct list ending;     /* waiters that were unblocked */
+    struct waiter *serving; /* whose command runs again; NULL: none */
     uint32_t clients;
     struct waiter **heap; /* earliest deadline first */
     uint32_t heap_count;
@@ -209,6 +223,9 @@ static void awaited_free_if_unused(struct blocking_set *set, struct awaited *awa
 
 static void make_ready(struct blocking_set *set, struct awaited *awaited)
 {
+    if (awaited->is_stalled)
+        list_remove(&awaited->ready);
+    awaited->is_stalled = false;
     if (!awaited->is_serving && list_empty(&awaited->ready))
         list_push(&set->ready, &awaited->ready);
 }
@@ -250,9 +267,19 @@ void blocking_space_flushed(struct blocking_set *set, const struct space *space)
     }
 }
 
-static struct waiter *first_waiter(const struct awaited *awaited)
+/* Its session is where the waiter's client is. */
+static void enter(const struct waiter *waiter)
 {
-    return container_of(awaited->waits.next, struct wait, key_link)->waiter;
+    if (waiter->id)
+        waits_enter_again(waiter->session, waiter->id, waiter->origin);
+}
+
+/* The session of the oldest waiter, where its client is; waits_leave() follows. */
+static struct session *enter_first(const struct awaited *awaited)
+{
+    const struct waiter *waiter = container_of(awaited->waits.next, struct wait, key_link)->waiter;
+    enter(waiter);
+    return waiter->session;
 }
 
 void blocking_renew(struct blocking_set *set)
@@ -266,8 +293,11 @@ void blocking_renew(struct blocking_set *set)
     set->keys = table_new();
     while (table_next(old, &cursor, &name, &value)) {
         struct awaited *awaited = value;
-        if (!list_empty(&awaited->waits)) /* all its waiters are in one database */
-            awaited->space = session_space(first_waiter(awaited)->session);
+        if (!list_empty(&awaited->waits)) { /* all its waiters are in one database */
+            struct session *session = enter_first(awaited);
+            awaited->space = session_space(session);
+            waits_leave(session);
+        }
         awaited_index(set, awaited);
         make_ready(set, awaited);
     }
@@ -317,6 +347,7 @@ static struct waiter *waiter_new(struct session *session, const struct command *
     CHECK(waiter);
     *waiter = (struct waiter){.session = session, .command = command, .argc = argc};
     list_init(&waiter->waits);
+    list_init(&waiter->ending);
     char *text = (char *)waiter + text_at;
     for (uint32_t i = 0; i < argc; i++) {
         waiter->argv[i] = (struct bytes){text, argv[i].len};
@@ -327,6 +358,41 @@ static struct waiter *waiter_new(struct session *session, const struct command *
     return waiter;
 }
 
+/* What a waiter with these keys and arguments takes, beside what the allocator adds. */
+static size_t cost_of(const struct bytes *keys, uint32_t count, const struct bytes *argv,
+                      uint32_t argc)
+{
+    enum { COPIES = 2, TABLE_ENTRY = 64 }; /* a key is in awaited and in the table */
+    size_t bytes = sizeof(struct waiter) + TABLE_ENTRY + argc * sizeof *argv;
+    for (uint32_t i = 0; i < argc; i++)
+        bytes += argv[i].len;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += sizeof(struct wait) + sizeof(struct awaited) + TABLE_ENTRY + COPIES * keys[i].len;
+    return bytes;
+}
+
+/* The waiter is the session's, or its current wait's. */
+static void waiter_enlist(struct blocking_set *set, struct waiter *waiter)
+{
+    struct session *session = waiter->session;
+    waiter->id = waits_current(session);
+    set->clients++;
+    if (waiter->id) {
+        waiter->origin = waits_add(session, waiter, waiter->bytes);
+        return;
+    }
+    CHECK(!session->waiter);
+    session->waiter = waiter;
+}
+
+/* A proxy's connection carries waits of many clients, each of which may have its share. */
+static bool has_room(const struct session *session, size_t bytes)
+{
+    return waits_current(session)
+               ? bytes <= session->partition->settings->config.client_state_limit_bytes
+               : session_has_room(session, bytes);
+}
+
 bool blocking_wait_as(struct call *call, const struct bytes *keys, uint32_t count,
                       uint64_t timeout_ms, const struct bytes *argv, uint32_t argc)
 {
@@ -334,18 +400,22 @@ bool blocking_wait_as(struct call *call, const struct bytes *keys, uint32_t coun
     struct blocking_set *set = call->partition->watchers.blocking;
     if (call->in_exec || !session)
         return false;
-    call->is_waiting = true;
     if (call->ready_key) {
-        session->waiter->is_kept = true;
+        call->is_waiting = set->serving->is_kept = true;
         return true;
     }
-    CHECK(!session->waiter);
+    size_t bytes = cost_of(keys, count, argv, argc);
+    if (!has_room(session, bytes)) {
+        call_error(call, ERR_STATE_LIMIT);
+        return true;
+    }
+    call->is_waiting = true;
     struct waiter *waiter = waiter_new(session, call->command, argv, argc);
+    waiter->bytes = bytes;
     for (uint32_t i = 0; i < count; i++)
         wait_add(set, waiter, call->space, keys[i]);
     waiter->observed = overlay_observed(call->partition->overlay);
-    session->waiter = waiter;
-    set->clients++;
+    waiter_enlist(set, waiter);
     if (timeout_ms) { /* counted from when the command began, which the loop's clock may not have reached */
         waiter->deadline_ms = (call->partition->running.started_us + 999) / 1000 + timeout_ms;
         heap_add(set, waiter);
@@ -391,9 +461,25 @@ void blocking_cancel(struct waiter *waiter)
     }
     if (waiter->deadline_ms)
         heap_remove(set, waiter);
+    list_remove(&waiter->ending);
     set->clients--;
-    session->waiter = NULL;
+    if (waiter->id)
+        waits_remove(session, waiter->id, waiter->origin, waiter->bytes);
+    else
+        session->waiter = NULL;
     free(waiter);
+}
+
+/* The client has its reply and waits no more. */
+static void waiter_finish(struct waiter *waiter)
+{
+    struct session *session = waiter->session;
+    bool is_own = !waiter->id;
+    blocking_cancel(waiter);
+    if (is_own)
+        session_go_on(session);
+    else
+        session_check_later(session);
 }
 
 /* A ticket that was observed and is durable by now need not be waited for. */
@@ -404,13 +490,15 @@ static uint64_t still_open(const struct overlay *overlay, uint64_t observed)
                                                                                         : 0;
 }
 
-/* Nothing came: replies a null array or the error, and the session reads on. */
+/* Nothing came: replies a null array or the error. */
 static void give_up(struct waiter *waiter, const char *error, bool is_failure)
 {
     struct session *session = waiter->session;
     struct partition *partition = session->partition;
+    enter(waiter);
     struct out *out = session_reply_begin(session, true);
     size_t begun = out->bytes;
+    waits_write_head(session, out);
     struct reply reply = {.out = out, .resp = session->resp};
     struct command_stats *stats = &partition->stats->commands[waiter->command->id];
     stats->calls++;
@@ -422,13 +510,29 @@ static void give_up(struct waiter *waiter, const char *error, bool is_failure)
         reply_null_array(&reply);
     }
     session_reply_end(session, out, begun, still_open(partition->overlay, waiter->observed));
-    blocking_cancel(waiter);
-    session_go_on(session);
+    waits_leave(session);
+    waiter_finish(waiter);
 }
 
 void blocking_unblock(struct waiter *waiter, bool with_error)
 {
     give_up(waiter, with_error ? "UNBLOCKED client unblocked via CLIENT UNBLOCK" : NULL, true);
+}
+
+void blocking_unblock_later(struct waiter *waiter, bool with_error)
+{
+    struct blocking_set *set = waiter->session->partition->watchers.blocking;
+    if (waiter->end == END_NONE)
+        list_push(&set->ending, &waiter->ending);
+    waiter->end = with_error ? END_ERROR : END_TIMEOUT;
+}
+
+static void end_unblocked(struct blocking_set *set)
+{
+    for (struct list *link; (link = list_pop(&set->ending));) {
+        struct waiter *waiter = container_of(link, struct waiter, ending);
+        blocking_unblock(waiter, waiter->end == END_ERROR);
+    }
 }
 
 static void on_timer(void *owner)
@@ -462,32 +566,49 @@ static enum type awaited_type(struct blocking_set *set, const struct awaited *aw
     struct call call;
     struct entry entry;
     internal_call_begin(set->partition, &call);
-    call.slot_rule = first_waiter(awaited)->session->slot_rule;
+    struct session *session = enter_first(awaited);
+    call.slot_rule = session->slot_rule;
     bool found =
         keyspace_open_in(&call, awaited->space, awaited_key(awaited), OPEN_QUIET, &entry) &&
         entry.exists;
     internal_call_end(set->partition, &call);
+    waits_leave(session);
     return found ? entry.meta.type : TYPE_NONE;
 }
 
 /* Runs the waiter's command again; it may be gone afterwards, and its session too. */
-static void serve(struct waiter *waiter, struct bytes key)
+static void serve(struct blocking_set *set, struct waiter *waiter, struct bytes key)
 {
-    struct session *session = waiter->session;
     waiter->is_kept = false;
-    dispatch_again(session, waiter->command, waiter->argv, waiter->argc, &key);
-    if (waiter->is_kept) {
-        waiter->observed = overlay_observed(session->partition->overlay);
-        return;
-    }
-    blocking_cancel(waiter);
-    session_go_on(session);
+    set->serving = waiter;
+    enter(waiter);
+    dispatch_again(waiter->session, waiter->command, waiter->argv, waiter->argc, &key);
+    waits_leave(waiter->session);
+    set->serving = NULL;
+    if (waiter->is_kept)
+        waiter->observed = overlay_observed(set->partition->overlay);
+    else
+        waiter_finish(waiter);
+}
+
+/* Does its connection owe so much that the element stays in the list for now? */
+static bool is_slow(const struct waiter *waiter)
+{
+    return waiter->id && session_owed_bytes(waiter->session) > STREAM_HIGH_WATER;
+}
+
+static void stall(struct blocking_set *set, struct awaited *awaited)
+{
+    CHECK(list_empty(&awaited->ready));
+    awaited->is_stalled = true;
+    list_push(&set->stalled, &awaited->ready);
 }
 
 static void serve_key(struct blocking_set *set, struct awaited *awaited)
 {
     enum type type = awaited_type(set, awaited);
     struct list *next;
+    bool is_passing = false;
     awaited->is_serving = true;
     for (struct list *link = awaited->waits.next; link != &awaited->waits; link = next) {
         struct waiter *waiter = container_of(link, struct wait, key_link)->waiter;
@@ -496,21 +617,36 @@ static void serve_key(struct blocking_set *set, struct awaited *awaited)
             break;
         if (type != wanted_type(waiter) && !wants_end(waiter))
             continue;
-        serve(waiter, awaited_key(awaited));
+        if (is_slow(waiter)) {
+            is_passing = true;
+            continue;
+        }
+        serve(set, waiter, awaited_key(awaited));
         if (next != &awaited->waits)
             type = awaited_type(set, awaited);
     }
     awaited->is_serving = false;
+    if (is_passing)
+        stall(set, awaited);
     awaited_free_if_unused(set, awaited);
 }
 
 void blocking_serve(struct blocking_set *set)
 {
     struct list *link;
+    end_unblocked(set);
     if (list_empty(&set->ready) || commit_is_failed(set->partition->commit, NULL))
         return; /* a failed commit: when writes are let in again */
     while ((link = list_pop(&set->ready)))
         serve_key(set, container_of(link, struct awaited, ready));
+}
+
+void blocking_resume(struct blocking_set *set)
+{
+    for (struct list *link; (link = list_pop(&set->stalled));)
+        make_ready(set, container_of(link, struct awaited, ready));
+    set->partition->running.started_us = clock_mono_us();
+    blocking_serve(set);
 }
 
 /* ---- life ---- */
@@ -522,6 +658,8 @@ struct blocking_set *blocking_new(struct partition *partition)
     set->partition = partition;
     set->keys = table_new();
     list_init(&set->ready);
+    list_init(&set->stalled);
+    list_init(&set->ending);
     set->timer = timer_new(partition->loop, on_timer, set);
     return set;
 }
@@ -536,6 +674,11 @@ void blocking_free(struct blocking_set *set)
     table_free(set->keys);
     free(set->heap);
     free(set);
+}
+
+size_t blocking_bytes(const struct waiter *waiter)
+{
+    return waiter ? waiter->bytes : 0;
 }
 
 uint32_t blocking_clients(const struct blocking_set *set)

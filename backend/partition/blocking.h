@@ -11,6 +11,8 @@
  * the top-level command that changed the key (a whole EXEC or script) has ended, before the next request runs.
  * A key is ready for a waiter when it holds the type of the waiter's command; XREADGROUP also hears of its end.
  *
+ * A waiter is a session, or one of the waits that a proxy's connection carries (waits.h).
+ *
  * When it runs again call->ready_key says for which key: in Redis a waiter of several keys takes from that
  * one, not from the first of its arguments. It always runs with a key of the right type there.
  */
@@ -29,7 +31,8 @@ struct waiter;
 
 /* Makes the client wait for a change of one of the keys. False when it may not: inside EXEC or a script; the
  * handler then replies what it does when it found nothing. After true it replies nothing. `timeout_ms` counts
- * from the command's first run, 0 = for ever. All is copied. When its time is up the client gets a null array
+ * from the command's first run, 0 = for ever. All is copied. Too many bytes (client-state-limit) are an error
+ * and count as true. When its time is up the client gets a null array
  * (that is what Redis replies to each of these commands) and the command does not run again. */
 bool blocking_wait(struct call *call, const struct bytes *keys, uint32_t count,
                    uint64_t timeout_ms);
@@ -58,10 +61,16 @@ struct blocking_set *blocking_new(struct partition *partition);
 void blocking_free(struct blocking_set *set);
 /* Serves who waits for keys that are ready; between two top-level commands. */
 void blocking_serve(struct blocking_set *set);
+/* Serves, as blocking_serve(), also those that were passed over because their proxy's connection owed too much. */
+void blocking_resume(struct blocking_set *set);
 /* The session does not wait any more and gets no reply. */
 void blocking_cancel(struct waiter *waiter);
 /* CLIENT UNBLOCK: the reply is a null array, or the error. */
 void blocking_unblock(struct waiter *waiter, bool with_error);
+/* The same when the command that runs has ended. */
+void blocking_unblock_later(struct waiter *waiter, bool with_error);
+/* Memory of the waiter; 0 for NULL. */
+size_t blocking_bytes(const struct waiter *waiter);
 uint32_t blocking_clients(const struct blocking_set *set);
 /* Waiters with a timeout. */
 uint32_t blocking_timeouts(const struct blocking_set *set);

@@ -8,6 +8,7 @@
 #include "backend/partition/blocking.h"
 #include "backend/partition/message.h"
 #include "backend/partition/session.h"
+#include "backend/partition/waits.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/reader.h"
 #include "shared/check.h"
@@ -56,13 +57,22 @@ static bool has_data(const struct command *command)
            command->flags & CMD_SCRIPT;
 }
 
+/* Arguments before the command that a proxy passes on. */
+static uint32_t prefix_args(const struct command *command)
+{
+    if (command->id == COMMAND_scree_as)
+        return AS_ARGS;
+    return command->id == COMMAND_scree_wait ? WAIT_ARGS : 0;
+}
+
 /* Asks for what one request will read first. */
 static void ask_request(struct session *session, const struct bytes *argv, uint32_t argc)
 {
     const struct command *command = command_find_argv(argv, argc);
-    if (command && command->id == COMMAND_scree_as && argc > AS_ARGS) {
-        argv += AS_ARGS;
-        argc -= AS_ARGS;
+    uint32_t before = command ? prefix_args(command) : 0;
+    if (before && argc > before) {
+        argv += before;
+        argc -= before;
         command = command_find_argv(argv, argc);
     }
     if (command && command_arity_ok(command, argc) && has_data(command))

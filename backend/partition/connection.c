@@ -11,6 +11,7 @@
 #include "backend/partition/refresh.h"
 #include "backend/partition/session_reply.h"
 #include "backend/partition/tracking.h"
+#include "backend/partition/waits.h"
 #include "backend/partition/walk.h"
 #include "shared/clock.h"
 
@@ -73,6 +74,7 @@ static void stop_waiting(struct session *session)
 {
     if (session->waiter)
         blocking_cancel(session->waiter);
+    waits_cancel(session);
 }
 
 /* Everything but the stream. */
@@ -80,6 +82,7 @@ static void connection_free(struct session *session)
 {
     struct partition *partition = session->partition;
     stop_waiting(session);
+    waits_free(session);
     session_pause(session, false);
     if (session->cold.pending)
         metric_sub(partition->metrics.process, METRIC_BACKEND_COLD_WAITING, 1);
@@ -156,6 +159,8 @@ static void on_end(void *owner, int err)
 static void on_drain(void *owner)
 {
     struct session *session = owner;
+    if (session->waits)
+        dispatch_drained(session->partition);
     if (!session->walk)
         session_resume(session);
     else if (session->walk->is_open)

@@ -15,6 +15,7 @@
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
 #include "backend/partition/tracking.h"
+#include "backend/partition/waits.h"
 #include "backend/script/script.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -358,14 +359,18 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
     out_limit(call.reply.out, limit);
 }
 
-/* Gives the reply to the session, when there is one. */
-static void finish(struct call *call)
+/* Gives the reply, which begins at `begun` of its out, to the session; there is none when the command waits. */
+static void finish(struct call *call, size_t begun)
 {
-    if (call->is_waiting)
-        session_reply_later(call->session);
-    else
-        session_reply_end(call->session, call->reply.out, call->begun,
+    struct session *session = call->session;
+    if (call->is_waiting) {
+        out_truncate(call->reply.out, begun);
+        session_reply_later(session);
+        waits_announce(session);
+    } else {
+        session_reply_end(session, call->reply.out, begun,
                           overlay_observed(call->partition->overlay));
+    }
 }
 
 void dispatch_again(struct session *session, const struct command *command,
@@ -373,6 +378,8 @@ void dispatch_again(struct session *session, const struct command *command,
 {
     struct partition *partition = session->partition;
     struct out *out = session_reply_begin(session, true);
+    size_t begun = out->bytes;
+    waits_write_head(session, out);
     struct call call = {
         .partition = partition,
         .session = session,
@@ -390,7 +397,13 @@ void dispatch_again(struct session *session, const struct command *command,
     call_limit_reply(&call);
     run(&call);
     out_limit(out, 0);
-    finish(&call);
+    finish(&call, begun);
+}
+
+void dispatch_drained(struct partition *partition)
+{
+    if (!scripts_running(partition->scripts))
+        blocking_resume(partition->watchers.blocking);
 }
 
 /* A reason not to run a script's command. */
@@ -516,10 +529,16 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         argv += AS_ARGS;
         argc -= AS_ARGS;
         command = command_find_argv(argv, argc);
+    } else if (command && command->id == COMMAND_scree_wait && session->is_internal &&
+               argc > WAIT_ARGS && waits_enter(session, argv, argc)) {
+        argv += WAIT_ARGS;
+        argc -= WAIT_ARGS;
+        command = command_find_argv(argv, argc);
     }
     struct out aside;
     struct out *out = begin_reply(session, command, &aside);
     size_t begun = out->bytes;
+    waits_write_head(session, out);
     struct call call = {
         .partition = partition,
         .session = session,
@@ -527,7 +546,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         .argv = argv,
         .argc = argc,
         .reply = {.out = out, .resp = session->resp},
-        .begun = begun,
+        .begun = out->bytes,
         .arena = &partition->running.arena,
         .now_us = loop_wall_us(partition->loop),
         .now_ms = loop_wall_ms(partition->loop),
@@ -542,6 +561,8 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         session->command = command;
     if (gates_pass(&call)) {
         if (!act(&call)) {
+            out_truncate(out, begun);
+            waits_leave(session);
             guest_leave(&session->guest);
             return false;
         }
@@ -553,10 +574,12 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         session->tracker.is_caching = false; /* it was for this command */
     guest_leave(&session->guest);
     if (is_busy) {
-        session_reply_end(session, out, call.begun, 0);
+        session_reply_end(session, out, begun, 0);
+        waits_leave(session);
         return true;
     }
-    finish(&call);
+    finish(&call, begun);
+    waits_leave(session);
     partition->pause.is_new = false;
     blocking_serve(partition->watchers.blocking);
     return true;

@@ -26,6 +26,9 @@ void dispatch_again(struct session *session, const struct command *command,
 /* Runs a queued command of an EXEC: same time, same reply. */
 void dispatch_queued(struct call *exec, const struct command *command, const struct bytes *argv,
                      uint32_t argc);
+/* A proxy has read what its connection owed: serves waiters that were passed over because of that, unless a script runs
+ * now; then they are served when it has ended. */
+void dispatch_drained(struct partition *partition);
 
 /* A command that a script calls: same time, same session, an out of its own. */
 struct nested {

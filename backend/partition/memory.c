@@ -3,6 +3,7 @@
 #include "backend/context/partition.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
+#include "backend/partition/waits.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
 
@@ -54,8 +55,9 @@ uint64_t memory_of_clients(const struct partition *partition)
     for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
          link = link->next) {
         const struct session *session = container_of(link, struct session, link);
-        bytes += sizeof *session + session_state_bytes(session) + session_owed_bytes(session) +
-                 stream_held(session->stream) + stream_tls_bytes(session->stream);
+        bytes += sizeof *session + session_state_bytes(session) + waits_bytes(session) +
+                 session_owed_bytes(session) + stream_held(session->stream) +
+                 stream_tls_bytes(session->stream);
     }
     return bytes;
 }

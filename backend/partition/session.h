@@ -11,6 +11,8 @@
  * While `waiter` is set the last request waits for a key (blocking.h): what comes behind it is kept unread, up to
  * client-query-limit, so that the end of the connection is noticed at once.
  *
+ * A proxy's connection that carries the waits of many clients (waits.h) is read on while they wait.
+ *
  * While rows are pending in `cold` the next request waits for the disk (cold.h): it is still in the stream, which is
  * paused.
  *
@@ -36,6 +38,7 @@ struct partition;
 struct slot_set;
 struct space;
 struct waiter;
+struct waits;
 struct walk;
 
 /* CLIENT REPLY. */
@@ -86,6 +89,7 @@ struct session {
     uint64_t output_soft_since_ms; /* monotonic; output_limit_exceeded */
     const struct command *command; /* the last one; NULL: none yet */
     struct waiter *waiter;         /* it waits for a key; NULL: it does not */
+    struct waits *waits;           /* of a proxy's clients; NULL: it never had any */
     struct walk *walk;             /* the rest of the last reply; NULL: none */
     struct reader_wait cold;       /* rows the next request waits for (cold.h) */
     size_t reply_bytes;          /* of the last reply: one may be longer than client-output-limit */

@@ -3,6 +3,7 @@
 #include "backend/context/partition.h"
 #include "backend/partition/monitor.h"
 #include "backend/partition/session_reply.h"
+#include "backend/partition/waits.h"
 #include "shared/command.h"
 
 #include <inttypes.h>
@@ -19,7 +20,7 @@ static void flags_of(const struct session *session, char flags[FLAGS_MAX])
         {monitor_is(session), 'O'},
         {subscriber_count(&session->subscriber), 'P'},
         {session->transaction.is_open, 'x'},
-        {session->waiter, 'b'},
+        {session->waiter || waits_count(session), 'b'},
         {tracker->is_on, 't'},
         {tracker->is_broken, 'R'},
         {tracker->is_bcast, 'B'},
@@ -83,7 +84,8 @@ void session_line(const struct session *session, struct out *out)
                argument_bytes(session), transaction->bytes, stream_pending(stream),
                session->held_count[0] + session->held_count[1], held,
                sizeof *session + stream_tls_bytes(stream) + query + room + argument_bytes(session) +
-                   session_state_bytes(session) + session_owed_bytes(session));
+                   session_state_bytes(session) + waits_bytes(session) +
+                   session_owed_bytes(session));
     struct bytes user = session_user_name(session);
     out_printf(out, " cmd=%s user=%.*s redir=%" PRId64 " resp=%u lib-name=%s lib-ver=%s",
                session->command ? command_full_name(session->command) : "NULL", (int)user.len,

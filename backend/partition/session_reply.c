@@ -4,6 +4,7 @@
 #include "backend/context/settings.h"
 #include "backend/context/stats.h"
 #include "backend/partition/message.h"
+#include "backend/partition/waits.h"
 #include "backend/partition/walk.h"
 #include "shared/log.h"
 
@@ -76,6 +77,7 @@ static void reply_move(struct session *session, struct out *out, uint64_t observ
         if (out != held)
             out_move(held, out);
         session->held_count[ticket & 1]++;
+        waits_hold(session, ticket & 1);
     } else {
         if (out != direct)
             out_move(direct, out);
@@ -177,7 +179,12 @@ void session_push(struct session *session, struct block *frames, uint64_t ticket
     session->partition->stats->output_bytes += frames->used;
     if (!ticket)
         stream_send(session->stream);
-    if (owes_too_much(session)) /* not now: whoever tells may walk over sessions or waiters */
+    session_check_later(session);
+}
+
+void session_check_later(struct session *session)
+{
+    if (list_empty(&session->overdue) && owes_too_much(session))
         list_push(&session->partition->clients.overdue, &session->overdue);
 }
 
@@ -230,12 +237,15 @@ void session_release(struct session *session, unsigned parity, int err)
         struct reply reply = {.out = to, .resp = session->resp};
         out_clear(&session->held[parity]);
         walk_forget(session, parity);
-        for (uint32_t i = 0; i < session->held_count[parity]; i++)
+        for (uint32_t i = 0; i < session->held_count[parity]; i++) {
+            waits_write_held_head(session, parity, i, to);
             reply_code(&reply, (enum error)err);
+        }
     } else {
         release_held(session, parity);
     }
     session->held_count[parity] = 0;
+    waits_release(session, parity);
     stream_send(session->stream);
 }
 

@@ -4,6 +4,7 @@
 #include "backend/context/stats.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
+#include "backend/partition/waits.h"
 #include "shared/check.h"
 #include "shared/glob.h"
 #include "shared/log.h"
@@ -15,8 +16,8 @@
 bool walk_is_allowed(const struct call *call)
 {
     return call->session && !call->session->walk && !call->ready_key && !call->in_exec &&
-           !call->in_script && !(call->command->flags & CMD_WRITE) &&
-           !commit_is_failed(call->partition->commit, NULL);
+           !call->in_script && !waits_current(call->session) &&
+           !(call->command->flags & CMD_WRITE) && !commit_is_failed(call->partition->commit, NULL);
 }
 
 /* Nobody will read the reply (CLIENT REPLY). */

@@ -649,6 +649,154 @@ def _(run):
             check_equal(b.read_until_closed(20), (b'', True))
 
 
+# -- the waits of a proxy's clients over one connection (backend/partition/waits.h) ----------------------------------
+
+@contextlib.contextmanager
+def carrier(cluster):
+    """A connection that may give SCREE WAIT."""
+    with Connection(cluster.backends[0].addresses[0], 60) as connection:
+        check_equal(connection.call('SCREE', 'AUTH', cluster.secret), ('+', b'OK'))
+        yield connection
+
+
+def begin_wait(connection, number, *words, resp=2, namespace='', db=0):
+    connection.send('SCREE', 'WAIT', number, resp, namespace, db, 'tag', *words)
+
+
+def begins(number):
+    return '>', [(':', b'%d' % number)]
+
+
+def ends(number, reply):
+    return '>', [(':', b'%d' % number), reply]
+
+
+def pair(key, element):
+    return '*', [('$', key), ('$', element)]
+
+
+@suite.case('one connection carries waits in several places and protocols, in the order they came')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster, carrier(cluster) as many, carrier(cluster) as boss:
+        for number, place in ((1, {}), (2, {'namespace': 'shop'}), (3, {'db': 1, 'resp': 3}), (4, {}), (5, {'resp': 3})):
+            begin_wait(many, number, 'BLPOP', 'k', 0, **place)
+            check_equal(many.read(), begins(number))
+        begin_wait(many, 6, 'BLPOP', 'k', 0.01, resp=3)
+        check_equal([many.read(), many.read()], [begins(6), ends(6, ('_', b''))])
+        begin_wait(many, 6, 'BLPOP', 'k', 0.01)  # a number is free again
+        check_equal([many.read(), many.read()], [begins(6), ends(6, ('*', None))])
+        check_equal(boss.call('RPUSH', 'k', 'a', 'b'), (':', b'2'))
+        check_equal([many.read(), many.read()], [ends(1, pair(b'k', b'a')), ends(4, pair(b'k', b'b'))])
+        boss.call('SCREE', 'USE', 'shop', 0)
+        boss.call('RPUSH', 'k', 'in shop')
+        check_equal(many.read(), ends(2, pair(b'k', b'in shop')))
+        boss.call('SCREE', 'USE', '', 0)
+        boss.call('SWAPDB', 0, 1)
+        boss.call('RPUSH', 'k', 'c')
+        check_equal(many.read(), ends(5, pair(b'k', b'c')))
+        boss.call('SELECT', 1)
+        boss.call('RPUSH', 'k', 'd')
+        check_equal(many.read(), ends(3, pair(b'k', b'd')))
+        begin_wait(many, 7, 'BLPOP', 'k', 'soon')
+        check_equal(many.read(), ends(7, ('-', b'ERR timeout is not a float or out of range')))
+        begin_wait(many, 7, 'WAIT', 0, 100)
+        check_equal(many.read(), ends(7, (':', b'0')))
+        check_equal(many.call('PING'), ('+', b'PONG'))
+
+
+@suite.case('SCREE WAIT takes commands that may wait, of connections that know the secret')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster, carrier(cluster) as many:
+        begin_wait(many, 1, 'BLPOP', 'k', 0)
+        check_equal(many.read(), begins(1))
+        for number, words, place in ((2, ['GET', 'k'], {}), (2, ['SUBSCRIBE', 'c'], {}), (2, ['MULTI'], {}), (2, ['NONE', 'k', 0], {}),
+                                     (1, ['BLPOP', 'k', 0], {}), (0, ['BLPOP', 'k', 0], {}), (2, ['BLPOP', 'k', 0], {'db': 99}),
+                                     (2, ['BLPOP', 'k', 0], {'resp': 4}), (2, ['BLPOP', 'k', 0], {'namespace': 'default'})):
+            begin_wait(many, number, *words, **place)
+            check('ERR SCREE WAIT takes' in str(many.read()), '%r was taken' % words)
+        with Connection(cluster.backends[0].addresses[0], 20) as stranger:
+            begin_wait(stranger, 1, 'BLPOP', 'k', 0)
+            check('NOPERM' in str(stranger.read()), 'without the secret')
+        check_equal(many.call('SCREE', 'UNBLOCK', 1, 'SOMEHOW'), ('-', b'ERR syntax error'))
+
+
+@suite.case('a wait is unblocked or cancelled once, and an end of the connection cancels all')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster, carrier(cluster) as boss:
+        with carrier(cluster) as many:
+            for number in range(1, 6):
+                begin_wait(many, number, 'BLMOVE', 'k', 'to', 'LEFT', 'RIGHT', 0)
+                check_equal(many.read(), begins(number))
+            for number, how in ((1, 'TIMEOUT'), (1, 'TIMEOUT'), (9, 'ERROR'), (2, 'ERROR'), (3, 'GONE')):
+                many.send('SCREE', 'UNBLOCK', number, how)
+            check_equal(many.call('PING'), ends(1, ('*', None)))
+            check_equal(many.read(), ends(2, ('-', b'UNBLOCKED client unblocked via CLIENT UNBLOCK')))
+            check_equal(many.read(), ('+', b'PONG'))
+            check_equal(proxy_info(boss, 'blocked_clients'), 2)
+            line = [line for line in boss.get('CLIENT', 'LIST').decode().split('\n') if ' flags=b ' in line]
+            check_equal(len(line), 1, 'connections that wait')
+            boss.call('RPUSH', 'k', 'x')
+            many.send('SCREE', 'UNBLOCK', 4, 'TIMEOUT')  # too late
+            check_equal([many.read(), many.call('PING')], [ends(4, ('$', b'x')), ('+', b'PONG')])
+        wait_for(lambda: proxy_info(boss, 'blocked_clients') == 0, 'the last to be cancelled')
+        boss.call('RPUSH', 'k', 'y')
+        check_equal(boss.call('LRANGE', 'k', 0, -1), ('*', [('$', b'y')]))
+
+
+@suite.case('20 000 waits of one connection are served in turn, and their memory is given back')
+def _(run):
+    count = harness.sized(20000, 100000)
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster, carrier(cluster) as many, carrier(cluster) as boss:
+        backend = cluster.backends[0]
+        before = backend.rss_bytes()
+        many.send_many([['SCREE', 'WAIT', i + 1, 2, '', 0, 'tag', 'BLPOP', 'k', 1000 if i % 2 else 0] for i in range(count)])
+        check_equal([many.read() for _ in range(count)], [begins(i + 1) for i in range(count)])
+        check_equal(proxy_info(boss, 'blocked_clients'), count)
+        run.note('%.0f bytes for each wait' % ((backend.rss_bytes() - before) / count))
+        for first in range(0, count, 1000):
+            boss.call('RPUSH', 'k', *range(first, first + 1000))
+        check_equal([many.read() for _ in range(count)], [ends(i + 1, pair(b'k', b'%d' % i)) for i in range(count)])
+        check_equal(proxy_info(boss, 'blocked_clients'), 0)
+        info = {line.split('=')[0]: line for line in boss.get('CLIENT', 'LIST').decode().split(' ') if line.startswith('tot-mem')}
+        check(int(info['tot-mem'].split('=')[1]) < 20000, info)
+
+
+@suite.case('while a connection is not read from, elements stay in the lists of its waits; others are served')
+def _(run):
+    big, count = 'x' * 100000, 200
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster, carrier(cluster) as many, carrier(cluster) as boss, \
+            carrier(cluster) as other:
+        for i in range(count):
+            begin_wait(many, i + 1, 'BLPOP', 'k', 0)
+            check_equal(many.read(), begins(i + 1))
+        for _ in range(count):  # nobody reads: at some time the connection owes too much
+            boss.call('RPUSH', 'k', big)
+        left = int(value(boss.call('LLEN', 'k')))
+        check(left > 0, 'all were given away')
+        check_equal(other.call('BLPOP', 'k', 0), pair(b'k', big.encode()))
+        begin_wait(other, 1, 'BLPOP', 'k', 0)
+        check_equal(other.read(), ends(1, pair(b'k', big.encode())))
+        begin_wait(other, 2, 'BLPOP', 'k2', 'k', 0)
+        check_equal(other.read(), ends(2, pair(b'k', big.encode())))
+        for i in range(count - 3):
+            check_equal(many.read(), ends(i + 1, pair(b'k', big.encode())))
+        check_equal([boss.call('EXISTS', 'k'), proxy_info(boss, 'blocked_clients')], [(':', b'0'), 3])
+
+
+@suite.case('a wait of too many bytes is refused')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': {'client-state-limit': '1mb'}}) as cluster, \
+            carrier(cluster) as many, Connection(cluster.backends[0].addresses[0], 20) as client:
+        keys = ['key:%d' % i for i in range(10000)]
+        begin_wait(many, 1, 'BLPOP', *keys, 0)
+        check('client-state-limit' in str(many.read()), 'no limit')
+        check('client-state-limit' in str(client.call('BLPOP', *keys, 0)), 'no limit')
+        for number in range(2, 20):  # each may have its share
+            begin_wait(many, number, 'BLPOP', *keys[:1000], 0)
+            check_equal(many.read(), begins(number))
+        check_equal(many.call('PING'), ('+', b'PONG'))
+
+
 @suite.case('(the servers of these cases end cleanly)')
 def _(run):
     WORLD.stop()

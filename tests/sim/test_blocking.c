@@ -4,6 +4,8 @@
  *
  *   test_blocking [seed]      one world, or SEEDS
  *
+ * Two of the connections are proxies', each with the waits of many clients (waits.h), which they cancel and unblock.
+ *
  * Every element is pushed once. It is checked that
  *   (1) replies come in the order of the requests, whatever waits for a key or for a commit;
  *   (2) no element is given to two clients, and none that nobody pushed;
@@ -11,7 +13,9 @@
  *   (4) in the end nobody waits for a list that has elements, and the server knows who waits;
  *   (5) what a failed commit gives back is given to who waits by then;
  *   (6) in the end every element that was acknowledged was given to somebody, or is in a list, or was in a reply
- *       that a fault took away.
+ *       that a fault took away;
+ *   (7) each wait of a proxy's connection gets one reply, with its number; one that was cancelled gets one at most, and
+ *       none when the backend has seen that it is cancelled.
  */
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
@@ -36,6 +40,9 @@
 enum {
     SEEDS = 60,
     CLIENTS = 8,
+    PROXIES = 2,
+    WAITS_MAX = 12, /* of a proxy's connection at a time */
+    GONE_MAX = 64,
     KEYS = 3,
     PENDING_MAX = 16,
     ROUNDS = 200,
@@ -50,6 +57,7 @@ enum wanted { WANT_INT, WANT_STATUS, WANT_INTS, WANT_ELEMENT, WANT_PAIR };
 struct request {
     enum wanted wanted;
     bool is_waiting;       /* a command that waits */
+    bool is_unblocked;     /* null or an error may come at any time */
     unsigned keys;         /* it may take from these, a bit each */
     uint64_t until_us;     /* null is no answer before; 0 = for ever */
     uint64_t first, count; /* elements it pushes */
@@ -64,6 +72,18 @@ struct client {
     uint64_t last;
 };
 
+/* A connection with the waits of many clients. */
+struct proxy {
+    struct stream *stream;
+    struct timer *timer;
+    struct resp_skip skip;
+    uint64_t ids[WAITS_MAX]; /* 0: free */
+    struct request waits[WAITS_MAX];
+    uint64_t gone[GONE_MAX]; /* numbers of waits that were cancelled since the last PING, 0: free */
+    bool is_asked;           /* a PING is on its way */
+    uint64_t last_id;
+};
+
 enum fate { UNKNOWN, ACKED, TAKEN };
 
 static struct process *process;
@@ -71,11 +91,13 @@ static struct loop *backend_loop;
 static struct loop *client_loop;
 static struct partition *partition;
 static struct client clients[CLIENTS];
+static struct proxy proxies[PROXIES];
 static uint8_t fates[ELEMENTS_MAX];
 static uint64_t elements; /* pushed so far */
 static uint64_t taken;
 static uint64_t nulls;
-static uint64_t lost; /* elements that replies nobody got may have had */
+static uint64_t answers; /* to waits of proxies */
+static uint64_t lost;    /* elements that replies nobody got may have had */
 static bool is_ending;
 static bool has_stopped;
 
@@ -104,7 +126,7 @@ static void take(struct bytes text)
 static void check_null(const struct request *request)
 {
     nulls++;
-    if (request->is_waiting)
+    if (request->is_waiting && !request->is_unblocked)
         CHECK(request->until_us && sim_now_us() >= request->until_us);
 }
 
@@ -112,6 +134,8 @@ static void check_reply(const struct request *request, struct bytes frame)
 {
     size_t pos = 0;
     struct resp_value value = next_value(frame, &pos);
+    if (value.type == '-' && request->is_unblocked && value.text.data[0] == 'U')
+        return;
     if (value.type == '-') { /* the store failed: it may have happened after all */
         CHECK(strncmp(value.text.data, "MISCONF", 7) == 0 ||
               strncmp(value.text.data, "EXECABORT", 9) == 0);
@@ -306,6 +330,168 @@ static void on_client_timer(void *owner)
     stream_send(client->stream);
 }
 
+/* ---- proxies ---- */
+
+static void proxy_drop(struct proxy *proxy)
+{
+    for (int i = 0; i < WAITS_MAX; i++)
+        lost += proxy->ids[i] != 0;
+    for (int i = 0; i < GONE_MAX; i++)
+        lost += proxy->gone[i] != 0;
+    memset(proxy->ids, 0, sizeof proxy->ids);
+    memset(proxy->gone, 0, sizeof proxy->gone);
+    proxy->is_asked = false;
+    proxy->stream = NULL;
+}
+
+/* The place of a number in an array; it must be there. */
+static int place_of(const uint64_t *ids, int count, uint64_t id)
+{
+    for (int i = 0; i < count; i++)
+        if (ids[i] == id)
+            return i;
+    return -1;
+}
+
+/* A frame with a number: the wait begins, or has its reply. */
+static void take_numbered(struct proxy *proxy, struct bytes frame)
+{
+    size_t pos = 0;
+    struct resp_value head = next_value(frame, &pos);
+    struct resp_value number = next_value(frame, &pos);
+    CHECK(number.type == ':' && number.count > 0);
+    int place = place_of(proxy->ids, WAITS_MAX, (uint64_t)number.count);
+    int gone = place_of(proxy->gone, GONE_MAX, (uint64_t)number.count);
+    CHECK(place >= 0 || gone >= 0);
+    if (head.count == 1)
+        return;
+    static const struct request cancelled = {
+        .wanted = WANT_PAIR, .keys = (1U << KEYS) - 1, .is_unblocked = true};
+    CHECK(head.count == 2);
+    check_reply(place >= 0 ? &proxy->waits[place] : &cancelled,
+                (struct bytes){frame.data + pos, frame.len - pos});
+    answers++;
+    if (place >= 0)
+        proxy->ids[place] = 0;
+    else
+        proxy->gone[gone] = 0;
+}
+
+static size_t on_frames(void *owner, struct block *block, const char *data, size_t len,
+                        size_t *need)
+{
+    struct proxy *proxy = owner;
+    size_t used = 0;
+    (void)block;
+    while (used < len) {
+        enum resp_result result = resp_skip(&proxy->skip, data + used, len - used);
+        CHECK(result != RESP_BAD);
+        if (result == RESP_MORE) {
+            *need = proxy->skip.need;
+            break;
+        }
+        struct bytes frame = {data + used, proxy->skip.size};
+        if (frame.data[0] == '>') {
+            take_numbered(proxy, frame);
+        } else if (strncmp(frame.data, "+PONG", 5) == 0 || frame.data[0] == '-') {
+            CHECK(proxy->is_asked); /* an error: its reply was held for a batch that failed */
+            memset(proxy->gone, 0, sizeof proxy->gone);
+            proxy->is_asked = false;
+        } else {
+            CHECK(strncmp(frame.data, "+OK", 3) == 0);
+        }
+        used += frame.len;
+    }
+    return used;
+}
+
+/* A number whose wait the proxy wants no more. */
+static void proxy_cancel(struct proxy *proxy, int place)
+{
+    static const char *const ways[] = {"TIMEOUT", "ERROR", "GONE"};
+    uint64_t way = sim_random(3);
+    int gone = place_of(proxy->gone, GONE_MAX, 0);
+    if (way == 2 && (gone < 0 || proxy->is_asked))
+        return;
+    out_printf(stream_out(proxy->stream), "SCREE UNBLOCK %llu %s\r\n",
+               (unsigned long long)proxy->ids[place], ways[way]);
+    proxy->waits[place].is_unblocked = true;
+    if (way < 2)
+        return;
+    proxy->gone[gone] = proxy->ids[place];
+    proxy->ids[place] = 0;
+    if (sim_random(4) == 0) {
+        out_printf(stream_out(proxy->stream), "PING\r\n");
+        proxy->is_asked = true;
+    }
+}
+
+static void proxy_wait(struct proxy *proxy, int place)
+{
+    int a = (int)sim_random(KEYS);
+    int b = (int)sim_random(KEYS);
+    int timeout_ms = sim_random(3) ? (int)sim_random(40) : 0;
+    int resp = 2 + (int)sim_random(2);
+    proxy->ids[place] = ++proxy->last_id;
+    out_printf(stream_out(proxy->stream), "SCREE WAIT %llu %d \"\" 0 tag %s k%d k%d %d.%03d\r\n",
+               (unsigned long long)proxy->ids[place], resp, sim_random(2) ? "BLPOP" : "BRPOP", a, b,
+               timeout_ms / 1000, timeout_ms % 1000);
+    proxy->waits[place] = (struct request){
+        .wanted = WANT_PAIR,
+        .is_waiting = true,
+        .keys = 1U << a | 1U << b,
+        .until_us = timeout_ms ? sim_now_us() + (uint64_t)timeout_ms * 1000 : 0,
+    };
+}
+
+static void on_proxy_end(void *owner, int err)
+{
+    struct proxy *proxy = owner;
+    (void)err;
+    stream_close(proxy->stream);
+    proxy_drop(proxy);
+}
+
+static void on_proxy_open(void *owner, int err)
+{
+    struct proxy *proxy = owner;
+    if (err)
+        on_proxy_end(owner, err);
+    else
+        stream_send(proxy->stream);
+}
+
+static const struct stream_events proxy_events = {.on_data = on_frames, .on_end = on_proxy_end};
+
+static void proxy_connect(struct proxy *proxy)
+{
+    proxy->skip = (struct resp_skip){0};
+    proxy->stream =
+        stream_connect(client_loop, "backend:7401", 1000, &proxy_events, on_proxy_open, proxy);
+    out_printf(stream_out(proxy->stream), "SCREE AUTH secret\r\n");
+}
+
+static void on_proxy_timer(void *owner)
+{
+    struct proxy *proxy = owner;
+    if (!proxy->stream) {
+        if (!is_ending)
+            proxy_connect(proxy);
+        return;
+    }
+    if (sim_chance(1000)) {
+        stream_abort(proxy->stream);
+        proxy_drop(proxy);
+        return;
+    }
+    int place = (int)sim_random(WAITS_MAX);
+    if (!proxy->ids[place])
+        proxy_wait(proxy, place);
+    else if (sim_random(8) == 0 && !proxy->waits[place].is_unblocked)
+        proxy_cancel(proxy, place);
+    stream_send(proxy->stream);
+}
+
 /* ---- the backend ---- */
 
 static void backend_start(void)
@@ -363,6 +549,22 @@ static uint64_t look_at(int key, uint64_t *found)
     return size;
 }
 
+/* Its waits, when all is quiet: they are those for ever, for lists without elements. */
+static uint32_t audit_proxy(const struct proxy *proxy, const uint64_t *sizes)
+{
+    uint32_t waiting = 0;
+    for (int i = 0; i < WAITS_MAX; i++) {
+        const struct request *wait = &proxy->waits[i];
+        if (!proxy->ids[i])
+            continue;
+        CHECK(!wait->until_us && !wait->is_unblocked);
+        for (int key = 0; key < KEYS; key++)
+            CHECK(sizes[key] == 0 || !(wait->keys & 1U << key));
+        waiting++;
+    }
+    return waiting;
+}
+
 /* (4) and (6), when all is quiet. */
 static void audit(void)
 {
@@ -372,6 +574,8 @@ static void audit(void)
     uint32_t waiting = 0;
     for (int i = 0; i < KEYS; i++)
         sizes[i] = look_at(i, &found);
+    for (int i = 0; i < PROXIES; i++)
+        waiting += audit_proxy(&proxies[i], sizes);
     for (int i = 0; i < CLIENTS; i++) {
         struct client *client = &clients[i];
         if (!client->stream || client->first == client->last)
@@ -400,6 +604,9 @@ static bool is_over(void *owner)
     for (int i = 0; i < CLIENTS; i++)
         if (clients[i].stream)
             return false;
+    for (int i = 0; i < PROXIES; i++)
+        if (proxies[i].stream)
+            return false;
     return has_stopped;
 }
 
@@ -412,11 +619,14 @@ static void world_begin(struct backend_config *config, uint64_t seed)
     store_mem_reset();
     store_mem_seed(seed);
     memset(clients, 0, sizeof clients);
+    memset(proxies, 0, sizeof proxies);
     memset(fates, UNKNOWN, sizeof fates);
-    elements = taken = nulls = lost = 0;
+    elements = taken = nulls = lost = answers = 0;
     is_ending = has_stopped = false;
     config_init_defaults(&config->head, &backend_schema);
     config->durability = DURABILITY_ALWAYS;
+    free(config->secret);
+    config->secret = strdup("secret");
     process = process_new(config, NULL, NULL);
     if (sim_random(2)) /* less than an option may be: every effect fills the batch */
         process->settings->config.commit_batch_limit_bytes = 1;
@@ -430,19 +640,33 @@ static void world_begin(struct backend_config *config, uint64_t seed)
         timer_start(clients[i].timer, 1 + sim_random(5), 1 + sim_random(10));
         client_connect(&clients[i]);
     }
+    for (int i = 0; i < PROXIES; i++) {
+        proxies[i].timer = timer_new(client_loop, on_proxy_timer, &proxies[i]);
+        timer_start(proxies[i].timer, 1 + sim_random(5), 1 + sim_random(10));
+        proxy_connect(&proxies[i]);
+    }
+}
+
+static void stop_timers(void)
+{
+    for (int i = 0; i < CLIENTS; i++)
+        timer_stop(clients[i].timer);
+    for (int i = 0; i < PROXIES; i++)
+        timer_stop(proxies[i].timer);
 }
 
 static void world_end(struct backend_config *config)
 {
     is_ending = true;
-    for (int i = 0; i < CLIENTS; i++)
-        timer_stop(clients[i].timer);
+    stop_timers();
     sim_run_for(10 * 1000 * 1000);
     audit();
     partition_stop(partition, on_stopped, NULL);
     CHECK(sim_run_until(is_over, NULL, STEPS_MAX));
     for (int i = 0; i < CLIENTS; i++)
         timer_free(clients[i].timer);
+    for (int i = 0; i < PROXIES; i++)
+        timer_free(proxies[i].timer);
     backend_free();
     loop_free(client_loop);
     store_env_free(process->env);
@@ -472,7 +696,7 @@ static void run_world(uint64_t seed)
         sim_run_for(1 + sim_random(ROUND_US));
     }
     world_end(&config);
-    CHECK(taken > 0);
+    CHECK(taken > 0 && answers > 0);
 }
 
 static void on_nothing(void *owner)
@@ -486,8 +710,7 @@ static void run_give_back(uint64_t seed)
     struct backend_config config;
     struct client *client = &clients[0];
     world_begin(&config, seed);
-    for (int i = 0; i < CLIENTS; i++)
-        timer_stop(clients[i].timer);
+    stop_timers();
     process->settings->config.commit_batch_limit_bytes = 1024 * 1024;
     struct timer *turns =
         timer_new(client_loop, on_nothing, NULL); /* what is written out here leaves */
@@ -518,8 +741,9 @@ int main(int argc, char **argv)
     if (argc > 1) {
         run_world(strtoull(argv[1], NULL, 0));
         run_give_back(strtoull(argv[1], NULL, 0));
-        printf("elements %llu taken %llu nulls %llu lost %llu\n", (unsigned long long)elements,
-               (unsigned long long)taken, (unsigned long long)nulls, (unsigned long long)lost);
+        printf("elements %llu taken %llu nulls %llu lost %llu, %llu answers to waits of proxies\n",
+               (unsigned long long)elements, (unsigned long long)taken, (unsigned long long)nulls,
+               (unsigned long long)lost, (unsigned long long)answers);
         return 0;
     }
     for (uint64_t seed = 1; seed <= sized(SEEDS); seed++) {
