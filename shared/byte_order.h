@@ -24,6 +24,7 @@
 BYTE_ORDER_PAIR(be16, uint16_t, htobe16, be16toh)
 BYTE_ORDER_PAIR(be32, uint32_t, htobe32, be32toh)
 BYTE_ORDER_PAIR(be64, uint64_t, htobe64, be64toh)
+BYTE_ORDER_PAIR(le16, uint16_t, htole16, le16toh)
 BYTE_ORDER_PAIR(le32, uint32_t, htole32, le32toh)
 BYTE_ORDER_PAIR(le64, uint64_t, htole64, le64toh)
 #undef BYTE_ORDER_PAIR

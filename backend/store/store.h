@@ -16,19 +16,9 @@
  */
 #pragma once
 
+#include "backend/format/column_family.h"
 #include "shared/bytes.h"
 #include "shared/out.h"
-
-enum cf {
-    CF_SYSTEM,     /* counters, database map, batch header; later slot records, functions */
-    CF_METADATA,   /* one row a key */
-    CF_DATA,       /* rows of collections */
-    CF_ZSET_SCORE, /* score | member */
-    CF_STREAM,     /* stream entries */
-    CF_RANK,       /* counts of blocks of rows */
-    CF_EXPIRE,     /* expiry index */
-    CF_COUNT,
-};
 
 struct pace;
 struct store_env;

@@ -1,0 +1,16 @@
+/*
+ * column_family.h - the column families of a store. Their numbers are on disk (effects.h): a new one goes behind the
+ * others.
+ */
+#pragma once
+
+enum cf {
+    CF_SYSTEM,     /* counters, database map, batch header; later slot records, functions */
+    CF_METADATA,   /* one row a key */
+    CF_DATA,       /* rows of collections */
+    CF_ZSET_SCORE, /* score | member */
+    CF_STREAM,     /* stream entries */
+    CF_RANK,       /* counts of blocks of rows */
+    CF_EXPIRE,     /* expiry index */
+    CF_COUNT,
+};

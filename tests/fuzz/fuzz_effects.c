@@ -1,0 +1,72 @@
+/*
+ * fuzz_effects.c - effects.h: any bytes are read to an end without a read behind them, and what was read whole is, when
+ * it is written again from its parts, read as the same effects.
+ */
+#include "backend/format/effects.h"
+#include "shared/check.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+static volatile unsigned sum; /* so that bytes are really read */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void touch(struct bytes run)
+{
+    if (run.len)
+        sum += (uint8_t)run.data[0] + (uint8_t)run.data[run.len - 1];
+}
+
+static void write_again(struct effects *effects, const struct effect *effect)
+{
+    if (effect->kind == EFFECT_PUT)
+        effects_put(effects, effect->cf, effect->key, effect->value);
+    else if (effect->kind == EFFECT_DELETE)
+        effects_delete(effects, effect->cf, effect->key);
+    else
+        effects_delete_range(effects, effect->cf, effect->key, effect->to);
+}
+
+/* Places are those of the keys, which the input's may not be. */
+static void check_same(struct bytes written, struct bytes again)
+{
+    struct effects_header header, header_again;
+    struct effects_reader one, other;
+    struct effect a, b;
+    CHECK(effects_open(written, &header, &one) == EFFECTS_READ);
+    CHECK(effects_open(again, &header_again, &other) == EFFECTS_READ);
+    CHECK(memcmp(&header, &header_again, sizeof header) == 0);
+    for (enum effects_read result = EFFECTS_READ; result == EFFECTS_READ;) {
+        result = effects_next(&one, &a);
+        CHECK(effects_next(&other, &b) == result && result != EFFECTS_DAMAGED);
+        CHECK(result != EFFECTS_READ ||
+              (a.kind == b.kind && a.cf == b.cf && bytes_equal(a.key, b.key) &&
+               bytes_equal(a.value, b.value) && bytes_equal(a.to, b.to)));
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct bytes input = {(const char *)data, size};
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    memset(&header, 0, sizeof header);
+    if (effects_open(input, &header, &reader) != EFFECTS_READ)
+        return 0;
+    struct effects *effects = effects_new();
+    effects_begin(effects, &header);
+    enum effects_read result;
+    while ((result = effects_next(&reader, &effect)) == EFFECTS_READ) {
+        touch(effect.place.space);
+        touch(effect.key);
+        touch(effect.value);
+        touch(effect.to);
+        write_again(effects, &effect);
+    }
+    if (result == EFFECTS_END)
+        check_same(input, effects_bytes(effects));
+    effects_free(effects);
+    return 0;
+}
