@@ -26,7 +26,7 @@ static const struct label_family command_families[] = {
 
 static const struct label_family partition_families[] = {
     {LABEL_HISTOGRAM, PARTITION_COMMIT_SECONDS, "scree_backend_commit_duration_seconds",
-     "From sealing a batch until its replies may leave.", 1e6, 4, 24},
+     "From closing a batch until its replies may leave.", 1e6, 4, 24},
     {LABEL_HISTOGRAM, PARTITION_SYNC_SECONDS, "scree_backend_sync_duration_seconds",
      "Writing a batch to the store, with its fsync.", 1e6, 4, 24},
     {LABEL_HISTOGRAM, PARTITION_BATCH_COMMANDS, "scree_backend_batch_commands",
@@ -88,8 +88,8 @@ static void print_figures(const struct server *server, struct out *out)
         {"sst_bytes", "scree_backend_store_sst_bytes", "Its data files."},
         {"blob_bytes", "scree_backend_store_blob_bytes", "Its files of big values."},
         {"wal_bytes", "scree_backend_store_wal_bytes", "Its write-ahead log."},
-        {"log_damaged_batches", "scree_backend_store_log_damaged_batches",
-         "Whole batches of the log that were dropped at the start, behind one that could not be "
+        {"wal_damaged_batches", "scree_backend_store_wal_damaged_batches",
+         "Whole batches of the WAL that were dropped at the start, behind one that could not be "
          "read."},
         {"memtable_bytes", "scree_backend_store_memtable_bytes", "Fresh writes in memory."},
         {"table_reader_bytes", "scree_backend_store_table_reader_bytes",

@@ -34,11 +34,11 @@ bool partition_read_header(struct partition *partition)
     return true;
 }
 
-/* commit_seal_fn: the last rows of a batch. */
-static void on_seal(void *owner)
+/* commit_close_fn: the last rows of a batch. */
+static void on_close(void *owner)
 {
     struct partition *partition = owner;
-    space_seal(partition->spaces);
+    space_put_counters(partition->spaces);
     const struct batch_header header = {
         .index = ++partition->batch.index,
         .origin_ms = loop_wall_ms(partition->loop),
@@ -47,7 +47,7 @@ static void on_seal(void *owner)
     overlay_set_header(partition->overlay, header_key,
                        encode_batch_header(&partition->running.arena, &header));
     arena_reset(&partition->running.arena);
-    partition->batch.sealed_us = clock_mono_us();
+    partition->batch.closed_us = clock_mono_us();
     cell_observe(partition->metrics.cell, PARTITION_BATCH_COMMANDS, partition->batch.commands);
     partition->batch.commands = 0;
 }
@@ -92,7 +92,7 @@ static void commit_failed(struct partition *partition, uint64_t ticket)
     cut_walks(partition);
     tracking_forget_all(partition);
     messages_deliver(partition->watchers.messages, 0);
-    blocking_renew(partition->watchers.blocking);
+    blocking_check_all(partition->watchers.blocking);
 }
 
 /* commit_room_fn */
@@ -115,7 +115,7 @@ static void on_commit(void *owner, uint64_t ticket, int err)
                    space_keys_total(partition->spaces));
         metric_add(partition->metrics.process, METRIC_BACKEND_COMMIT_ROWS,
                    commit_rows(partition->commit));
-        uint64_t usec = clock_mono_us() - partition->batch.sealed_us;
+        uint64_t usec = clock_mono_us() - partition->batch.closed_us;
         metric_add(partition->metrics.process, METRIC_BACKEND_COMMIT_US, usec);
         cell_observe(partition->metrics.cell, PARTITION_COMMIT_SECONDS, usec);
         cell_observe(partition->metrics.cell, PARTITION_SYNC_SECONDS,
@@ -133,7 +133,7 @@ void partition_commit_init(struct partition *partition)
 {
     const struct commit_options options = {
         .durability = (enum durability)partition->settings->config.durability,
-        .on_seal = on_seal,
+        .on_close = on_close,
         .on_commit = on_commit,
         .on_recover = read_anew,
         .on_room = on_room,

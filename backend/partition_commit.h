@@ -1,7 +1,7 @@
 /*
  * partition_commit.h - what a partition does when a batch is closed, durable or failed (callbacks of commit.h).
  *
- *   batch collects ──on_seal──► its last rows: counters, header ──on_commit──► held replies leave
+ *   batch collects ──on_close──► its last rows: counters, header ──on_commit──► held replies leave
  *                                                                    └─ failed: memory is read from the store again
  */
 #pragma once

@@ -152,7 +152,7 @@ static void on_swap(void *owner, struct space *a, struct space *b)
 {
     struct partition *partition = owner;
     watch_swap(partition->watchers.watches, a, b);
-    blocking_renew(partition->watchers.blocking);
+    blocking_check_all(partition->watchers.blocking);
 }
 
 /* What lies on top of the store. */

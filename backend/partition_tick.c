@@ -127,7 +127,7 @@ static void tick_second(struct partition *partition)
     block_cache_decay();
     scripts_log_turn(partition->scripts);
     commit_rest(partition->commit);
-    if (store_log_is_long(partition->store) && !partition->thread.is_stopping)
+    if (store_wal_is_long(partition->store) && !partition->thread.is_stopping)
         (void)upkeep_start(partition->upkeep, UPKEEP_FLUSH);
     commit_watch_disk(partition->commit, partition->settings->config.store_disk_free_min_bytes);
     close_idle(partition);

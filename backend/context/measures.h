@@ -12,7 +12,7 @@ struct partition;
 enum { MEASURED_SPACES_MAX = 4096, MEASURED_SPACES_SHOWN = 50 };
 
 enum partition_word {
-    PARTITION_COMMIT_SECONDS = 0,                   /* sealed until its replies may leave */
+    PARTITION_COMMIT_SECONDS = 0,                   /* closed until its replies may leave */
     PARTITION_SYNC_SECONDS = 1 * HISTOGRAM_WORDS,   /* in the store: write and fsync */
     PARTITION_BATCH_COMMANDS = 2 * HISTOGRAM_WORDS, /* that wrote */
     PARTITION_BATCH_BYTES = 3 * HISTOGRAM_WORDS,    /* as written */

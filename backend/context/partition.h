@@ -83,10 +83,10 @@ struct partition_running {
 
 /* The batch of writes that collects, and the one in flight before it. */
 struct partition_batch {
-    uint64_t index;     /* of the last sealed batch */
+    uint64_t index;     /* of the last closed batch */
     uint64_t version;   /* newest collection version given out */
     uint64_t commands;  /* that wrote into the batch that collects */
-    uint64_t sealed_us; /* monotonic: when the batch in flight was sealed */
+    uint64_t closed_us; /* monotonic: when the batch in flight was closed */
     struct pace_latency latency;
 };
 

@@ -40,7 +40,7 @@ struct holder {
     struct counter *counters;
     size_t counters_count;
     struct counter **by_slot; /* NULL while there are few */
-    struct counter *dirty;    /* changed since the last seal */
+    struct counter *dirty;    /* changed since the last batch was closed */
     uint16_t dirty_count;
     struct holder *next_dirty; /* in set->dirty */
     struct group groups[GROUPS];
@@ -537,7 +537,7 @@ static char *write_count(char *to, const struct counter *counter)
                             &(struct slot_count){counter->slot, counter->keys, counter->expires});
 }
 
-/* What changed in a namespace since the last seal; it is clean then. */
+/* What changed in a namespace since the last batch was closed; it is clean then. */
 static char *write_changes(struct space_set *set, struct holder *holder, char *to)
 {
     to = write_journal_space(to, holder->space.name, holder->dirty_count);
@@ -599,7 +599,7 @@ static void put_counter_row(struct space_set *set, struct group *group)
     group->stale_since = 0;
 }
 
-void space_seal(struct space_set *set)
+void space_put_counters(struct space_set *set)
 {
     if (!set->dirty)
         return;

@@ -4,7 +4,7 @@
  *   (namespace "shop", db 3) ──database map──► storage namespace "shop\0\x03" ──► counters per slot, total
  *
  * Counters live in memory and change with the commands; rows of changed counters join the batch when it is
- * sealed (space_seal), so they are exact after a crash. SWAPDB swaps two entries of the database map.
+ * closed (space_put_counters), so they are exact after a crash. SWAPDB swaps two entries of the database map.
  */
 #pragma once
 
@@ -66,8 +66,8 @@ void space_script_end(struct space_set *set, bool is_good);
 /* Called when two databases of a namespace were swapped, also when the swap was rolled back. */
 typedef void space_swapped_fn(void *owner, struct space *a, struct space *b);
 void space_on_swap(struct space_set *set, space_swapped_fn *on_swap, void *owner);
-/* Puts rows of the counters changed since the last seal into the overlay. */
-void space_seal(struct space_set *set);
+/* Puts rows of the counters changed since the last batch was closed into the overlay. */
+void space_put_counters(struct space_set *set);
 /* After overlay_discard: reads everything anew. */
 bool space_reload(struct space_set *set);
 /* Sum over all storage namespaces. */

@@ -282,7 +282,7 @@ static struct session *enter_first(const struct awaited *awaited)
     return waiter->session;
 }
 
-void blocking_renew(struct blocking_set *set)
+void blocking_check_all(struct blocking_set *set)
 {
     struct table *old = set->keys;
     size_t cursor = 0;

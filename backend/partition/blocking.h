@@ -52,7 +52,7 @@ void blocking_key_deleted(struct blocking_set *set, const struct space *space, s
 /* Every key of the storage namespace was deleted. */
 void blocking_space_flushed(struct blocking_set *set, const struct space *space);
 /* Databases are other storage namespaces than before, or the store holds other rows: every key is looked at. */
-void blocking_renew(struct blocking_set *set);
+void blocking_check_all(struct blocking_set *set);
 
 /* ---- for the partition and its sessions ---- */
 

@@ -353,7 +353,7 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
     if (acl_gate_exec(&call, text)) { /* the rules may have changed since */
         run(&call);
     } else {
-        overlay_unwind_end(call.partition->overlay); /* it is in the log now */
+        overlay_unwind_end(call.partition->overlay); /* it is in the WAL now */
         call_error_text(&call, text);
     }
     out_limit(call.reply.out, limit);
@@ -429,7 +429,7 @@ static const char *refuse_nested(struct call *call, const struct nested *nested)
                "is not allowed from script while there are several shards";
     const char *refused = acl_gate_script(call);
     if (refused) {
-        overlay_unwind_end(call->partition->overlay); /* it is in the log now */
+        overlay_unwind_end(call->partition->overlay); /* it is in the WAL now */
         return refused;
     }
     if (nested->read_only && command->flags & (CMD_WRITE | CMD_MAY_REPLICATE))

@@ -6,8 +6,8 @@
  *      └─► active write buffer ──full──► immutable one ──sorted, one row for each key──► the store's tables
  *
  * A row that many batches changed goes into the tables once, and rows go in in order: that costs a third of inserting
- * them batch by batch. Nobody waits for it: what is not in the tables yet is in the log and read from the buffers. Only
- * what is durable goes in, so that files never hold what the log may lose.
+ * them batch by batch. Nobody waits for it: what is not in the tables yet is in the WAL and read from the buffers. Only
+ * what is durable goes in, so that files never hold what the WAL may lose.
  */
 #pragma once
 
@@ -22,9 +22,9 @@ typedef void apply_fn(void *owner, int err);
 struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct store *store,
                         apply_fn *on_done, void *owner);
 /* Waits for what is under way, then brings in all that is durable: a start has nothing to do again. What fails is in
- * the log. The overlay has no effects that are not durable. NULL is allowed. */
+ * the WAL. The overlay has no effects that are not durable. NULL is allowed. */
 void apply_free(struct apply *apply);
-/* The batches of the immutable write buffer are in the log, the newest of them with this index there (store_logged).
+/* The batches of the immutable write buffer are in the WAL, the newest of them with this index there (store_logged).
  * No other apply may be under way. */
 void apply_begin(struct apply *apply, uint64_t logged);
 /* The same here and now. False: it failed. */

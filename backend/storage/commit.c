@@ -1,7 +1,7 @@
 /*
- * commit.c - seals batches, has them logged and synced on the commit thread, and tells what became of them.
+ * commit.c - group commit: closes batches, logs and syncs them on the commit thread, and reports the result.
  *
- * The happy path: commit_turn seals the collecting batch ─► log_batch on the commit thread appends it to the store's log
+ * The happy path: commit_turn closes the collecting batch ─► log_batch on the commit thread appends it to the store's log
  * and syncs that ─► batch_done on the partition's thread calls on_commit. A buffer that is full goes into the tables by
  * itself (apply.h) when the batch that filled it is logged.
  *
@@ -50,7 +50,7 @@ struct commit {
     bool retry_is_due;                /* commit_turn tries to recover */
     bool fills_buffer;                /* the batch is the last of its buffer */
     uint64_t active_ms, immutable_ms; /* wall clock, when the buffers began; 0: they are empty */
-    uint64_t immutable_logged;        /* the last batch of the immutable buffer, in the log */
+    uint64_t immutable_logged;        /* the last batch of the immutable buffer, in the WAL */
     uint64_t rest_ticket;             /* of the collecting batch at the last commit_rest */
 
     /* of the job under way */
@@ -111,7 +111,7 @@ static void begin_apply(struct commit *commit)
     apply_begin(commit->apply, commit->immutable_logged);
 }
 
-/* All batches of the buffer that became immutable are in the log. */
+/* All batches of the buffer that became immutable are in the WAL. */
 static void note_logged(struct commit *commit)
 {
     commit->immutable_logged = store_logged(commit->store);
@@ -153,7 +153,7 @@ static void batch_done(struct job *job)
     commit->state = COMMIT_IDLE;
     commit->unsynced = was_batch && !commit->sync;
     if (was_batch) {
-        overlay_retire(commit->overlay);
+        overlay_batch_committed(commit->overlay);
         commit->options.on_commit(commit->options.owner, commit->ticket, OK);
     }
     if (fills_buffer)
@@ -184,7 +184,7 @@ static void try_recover(struct commit *commit)
     }
     overlay_store_changed(commit->overlay);
     if (err == OK) {
-        store_batch_log_data(commit->rows, BYTES("probe"));
+        store_batch_add_record(commit->rows, BYTES("probe"));
         err = store_log(commit->store, commit->rows, true, commit->reason, sizeof commit->reason);
         store_batch_clear(commit->rows);
     }
@@ -278,9 +278,9 @@ bool commit_turn(struct commit *commit)
     meet_failures(commit);
     if (commit->state != COMMIT_IDLE || !overlay_dirty(commit->overlay))
         return false;
-    commit->options.on_seal(commit->options.owner);
+    commit->options.on_close(commit->options.owner);
     commit->ticket = overlay_ticket(commit->overlay);
-    const struct batch *batch = overlay_seal(commit->overlay);
+    const struct batch *batch = overlay_close_batch(commit->overlay);
     uint64_t now_ms = loop_wall_ms(commit->loop);
     if (!commit->active_ms || now_ms < commit->active_ms) /* the clock may go back */
         commit->active_ms = now_ms;

@@ -5,10 +5,10 @@
  *      ▲                                      └──error──► FAILED (batches taken back, waiting clients get an error)
  *      └────────── recovered ─────────────────────────────┘      retried every second; writes are refused
  *
- * While one batch is logged and synced on the commit thread the next one collects: the busier the server, the larger
- * the group, and one fsync serves all of it. The store's tables get the rows later, many batches at once (apply.h);
- * when they fall behind, because compaction holds the engine back, writes are let in as fast as rows go in there:
- * clients are slowed evenly, by moments each.
+ * This is group commit: while one batch is logged and synced on the commit thread the next one collects, so the busier
+ * the server, the more commands share an fsync. The store's tables get the rows later, many batches at once (apply.h);
+ * when they fall behind, because compaction holds the engine back, backpressure lets writes in as fast as rows go into
+ * the tables: clients are slowed evenly, by moments each.
  *
  * With durability everysec a batch is synced when the second is over, a busy partition's with the batch that
  * is next then: at most one batch, and its time, later than that.
@@ -24,8 +24,8 @@ struct loop;
 /* The batch with this ticket is durable (0), or was not applied (an error; then all later tickets are void too
  * and the state is what the store holds). */
 typedef void commit_fn(void *owner, uint64_t ticket, int err);
-/* Called on the partition's thread right before a batch is sealed: last rows (counters) are added here. */
-typedef void commit_seal_fn(void *owner);
+/* Called on the partition's thread right before a batch is closed: last rows (counters) are added here. */
+typedef void commit_close_fn(void *owner);
 
 /* After a failure writing works again: read anew what is cached from the store, since the batch that
  * failed may be there after all. False: that failed, writes stay refused and it is tried again. */
@@ -36,7 +36,7 @@ typedef void commit_room_fn(void *owner);
 
 struct commit_options {
     enum durability durability;
-    commit_seal_fn *on_seal;
+    commit_close_fn *on_close;
     commit_fn *on_commit;
     commit_recover_fn *on_recover;
     commit_room_fn *on_room;

@@ -49,7 +49,7 @@ static const char *const results[] = {"ok", "cancelled", "err"};
 
 /* ---- on other threads ---- */
 
-/* Memory tables are flushed on the way, so the log can be shortened, if that is true. */
+/* Memory tables are flushed on the way, so the WAL can be shortened, if that is true. */
 static void run_work(struct job *job)
 {
     struct compaction *self = container_of(job, struct compaction, run);

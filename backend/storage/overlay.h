@@ -1,16 +1,16 @@
 /*
  * overlay.h - what a command sees: effects of batches that are not in the store's tables yet → the store.
  *
- *            put, delete                 overlay_seal             overlay_retire
- *   command ────────────► batch collects ───────────► batch in flight ────────► durable: in the log
+ *            put, delete              overlay_close_batch      overlay_batch_committed
+ *   command ────────────► batch collects ───────────► batch in flight ────────► durable: in the WAL
  *                │
  *                ▼         overlay_switch_buffers                  overlay_applied
  *          active write buffer ───────► immutable one ─────────────────► (in the tables)
  *                ▲ reads look here first, then there, then in the store
  *
- * A batch is what one write to the log holds: deleted ranges, which apply before the rows, and the rows it changed (the
+ * A batch is what one write to the WAL holds: deleted ranges, which apply before the rows, and the rows it changed (the
  * last effect of a row wins). Each has a ticket: 1, 2, 3 …; a reply that observed or made an effect of a batch waits
- * for its ticket (commit.h). A buffer holds the effects of many batches, by key. The commit thread reads what a sealed
+ * for its ticket (commit.h). A buffer holds the effects of many batches, by key. The commit thread reads what a closed
  * batch has kept of its rows, and a thread of apply.h an immutable write buffer, while the partition's thread reads
  * both; nobody changes them.
  *
@@ -139,14 +139,14 @@ size_t overlay_bytes(const struct overlay *overlay);
 bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes);
 /* Bytes of all buffers. */
 size_t overlay_memory(const struct overlay *overlay);
-/* Puts the batch's header row and remembers it as the record that goes to the log with the batch. */
+/* Puts the batch's header row and remembers it as the record that goes to the WAL with the batch. */
 void overlay_set_header(struct overlay *overlay, struct bytes key, struct bytes header);
 /* The collecting batch becomes in flight and an empty one begins. Nothing may be in flight. */
-const struct batch *overlay_seal(struct overlay *overlay);
-/* Adds a sealed batch's ranges, then its rows, to `to`. Returns how many. Any thread. */
+const struct batch *overlay_close_batch(struct overlay *overlay);
+/* Adds a closed batch's ranges, then its rows, to `to`. Returns how many. Any thread. */
 size_t batch_write(const struct batch *batch, struct store *store, struct store_batch *to);
 /* The batch in flight is durable. */
-void overlay_retire(struct overlay *overlay);
+void overlay_batch_committed(struct overlay *overlay);
 /* The batch in flight failed: takes it back, and the collecting one, which may build on it. */
 void overlay_discard(struct overlay *overlay);
 
@@ -154,7 +154,7 @@ void overlay_discard(struct overlay *overlay);
 bool overlay_is_full(const struct overlay *overlay);
 bool overlay_is_empty(const struct overlay *overlay); /* the active write buffer is */
 /* The active write buffer becomes immutable and an empty one begins; none is immutable. Call it right behind
- * overlay_seal: the batch in flight is the buffer's last. */
+ * overlay_close_batch: the batch in flight is the buffer's last. */
 void overlay_switch_buffers(struct overlay *overlay);
 const struct write_buffer *overlay_immutable(const struct overlay *overlay); /* NULL: none */
 const struct write_buffer *overlay_active(const struct overlay *overlay);

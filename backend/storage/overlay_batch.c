@@ -1,5 +1,5 @@
 /*
- * overlay_batch.c - how effects leave the overlay: in batches to the log, in buffers to the store's tables.
+ * overlay_batch.c - how effects leave the overlay: in batches to the WAL, in buffers to the store's tables.
  *
  *   batch:  (row, its value before, its value after)  one for each row it changes; discard walks it back
  */
@@ -51,30 +51,30 @@ static void keep_ranges(struct batch *batch)
     memcpy(batch->ranges, batch->buffer->ranges + batch->ranges_from, size);
 }
 
-const struct batch *overlay_seal(struct overlay *overlay)
+const struct batch *overlay_close_batch(struct overlay *overlay)
 {
-    struct batch *sealed = overlay->batch;
+    struct batch *closed = overlay->batch;
     CHECK(!overlay->in_flight && !overlay->is_attempt && !overlay->is_script);
-    for (size_t i = 0; i < sealed->count; i++) {
-        struct change *change = &sealed->changes[i];
+    for (size_t i = 0; i < closed->count; i++) {
+        struct change *change = &closed->changes[i];
         change->after = change->row->value;
         change->state_after = (uint8_t)change->row->state;
     }
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
         if (overlay->walked[cf])
             (void)write_buffer_order(overlay->active, cf);
-    keep_ranges(sealed);
-    overlay->in_flight = sealed;
-    overlay->batch = sealed == &overlay->batches[0] ? &overlay->batches[1] : &overlay->batches[0];
-    overlay_begin_batch(overlay, sealed->ticket + 1);
-    return sealed;
+    keep_ranges(closed);
+    overlay->in_flight = closed;
+    overlay->batch = closed == &overlay->batches[0] ? &overlay->batches[1] : &overlay->batches[0];
+    overlay_begin_batch(overlay, closed->ticket + 1);
+    return closed;
 }
 
 /* A row that the batch left ABSENT was so before, or one of the batch's ranges has it. */
 size_t batch_write(const struct batch *batch, struct store *store, struct store_batch *to)
 {
     if (batch->header.len)
-        store_batch_log_data(to, batch->header);
+        store_batch_add_record(to, batch->header);
     for (size_t i = 0; i < batch->ranges_count; i++)
         store_batch_delete_range(to, store, batch->ranges[i].cf, batch->ranges[i].from,
                                  batch->ranges[i].to);
@@ -93,7 +93,7 @@ size_t batch_write(const struct batch *batch, struct store *store, struct store_
     return count;
 }
 
-void overlay_retire(struct overlay *overlay)
+void overlay_batch_committed(struct overlay *overlay)
 {
     struct batch *batch = overlay->in_flight;
     CHECK(batch);

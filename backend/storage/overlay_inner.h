@@ -25,7 +25,7 @@ struct mark {
     uint64_t observed_writes;
 };
 
-/* A row that a batch changes: what it was before, and, when the batch is sealed, what it has become. When a command
+/* A row that a batch changes: what it was before, and, when the batch is closed, what it has become. When a command
  * took its change back and another one made one, the row is there twice. */
 struct change {
     struct row *row;
@@ -41,7 +41,7 @@ struct batch {
     size_t count;
     size_t cap;
     size_t ranges_from;
-    struct range *ranges; /* when it is sealed */
+    struct range *ranges; /* when it is closed */
     size_t ranges_count;
     size_t bytes_from; /* of the buffer's arena */
     size_t effects;    /* puts, deletes and ranges that were not rolled back */
@@ -72,7 +72,7 @@ struct overlay {
     struct fold fold;               /* when it is there */
     struct batch batches[2];
     struct batch *batch;     /* collects effects, in current */
-    struct batch *in_flight; /* sealed, on its way into the log; NULL: none */
+    struct batch *in_flight; /* closed, on its way into the WAL; NULL: none */
     uint64_t generation;
     uint64_t observed_reads; /* tickets, since observe_begin */
     uint64_t observed_writes;

@@ -7,7 +7,7 @@
  *      └─── the command runs again ◄─ on_ready ◄─ done: the row is kept for a while
  *
  * A row is fetched once, however many want it. What was fetched is the store's row as long as reader_forget has not
- * been called for it: the overlay does, for every row of a batch that it retires. A fetch that is under way then may
+ * been called for it: the overlay does, for every row of a batch that was committed. A fetch that is under way then may
  * bring the old row or the new one, and is not kept.
  *
  * All of this is the partition's thread's; only the read itself is not.

@@ -43,7 +43,7 @@ static bool maintain(struct upkeep *upkeep)
     return true;
 }
 
-/* What fails stays in the log; it is tried again as long as that is long. */
+/* What fails stays in the WAL; it is tried again as long as that is long. */
 static bool flush(struct upkeep *upkeep)
 {
     char reason[REASON_MAX];

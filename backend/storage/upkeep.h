@@ -2,7 +2,7 @@
  * upkeep.h - slow care for a store, on a thread of its own, one task after the other.
  *
  *   MAINTAIN   hourly: compaction looks for files that are due, orphans go where nothing is written
- *   FLUSH      the log has grown long: tables go to files, and it is shortened
+ *   FLUSH      the WAL has grown long: tables go to files, and it is shortened
  *   TUNE       the engine takes over options that were changed
  *   SAVE       BGSAVE: a consistent copy, made of hard links, takes the place of the last one
  *

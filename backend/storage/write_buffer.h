@@ -1,5 +1,5 @@
 /*
- * write_buffer.h - rows that are in the log and not yet in RocksDB: the effects of many batches, in an arena.
+ * write_buffer.h - rows that are in the WAL and not yet in RocksDB: the effects of many batches, in an arena.
  *
  *   index   all rows by hash, for point reads
  *   rows    of each column family: newest first in a chain; in order (skip list) once somebody walks over them

@@ -5,10 +5,10 @@
  *   store_env   one per process: block cache and background threads, shared by all stores
  *   store       one per partition: one database directory
  *
- *   store_log ──► the log: durable, in order     store_apply ──► the tables: what reads see
+ *   store_log ──► the WAL: durable, in order     store_apply ──► the tables: what reads see
  *
  * A batch is logged first, and its rows go into the tables later, maybe together with those of many others. What is in
- * the log and not in the tables' files yet goes into the tables when the store is opened.
+ * the WAL and not in the tables' files yet goes into the tables when the store is opened.
  *
  * Reads may come from any thread; logging from one thread at a time (the commit thread), applying from one at a time
  * too. Figures, compaction and checkpoints may be asked for by any thread. store_open, store_close, store_recover: by
@@ -151,11 +151,11 @@ void store_batch_delete(struct store_batch *batch, struct store *store, enum cf 
  * 32 bytes 0xff). An empty range is no operation. */
 void store_batch_delete_range(struct store_batch *batch, struct store *store, enum cf cf,
                               struct bytes from, struct bytes to);
-/* A record that goes to the log only. */
-void store_batch_log_data(struct store_batch *batch, struct bytes data);
+/* A record that goes to the WAL only. */
+void store_batch_add_record(struct store_batch *batch, struct bytes data);
 size_t store_batch_bytes(const struct store_batch *batch);
 
-/* Appends the batch to the log; with `sync` it is on the disk when this returns, and all before it. 0, ERR_DISK_FULL or
+/* Appends the batch to the WAL; with `sync` it is on the disk when this returns, and all before it. 0, ERR_DISK_FULL or
  * ERR_STORE, then a one-line reason in error[size], and nothing is logged any more until store_recover. */
 int store_log(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size);
 /* Logged batches are numbered: the newest one; any thread. */
@@ -171,7 +171,7 @@ int store_apply(struct store *store, struct store_batch *batch, char *error, siz
 /* All rows of batches up to this one are in the tables. */
 void store_applied(struct store *store, uint64_t logged);
 /* The log has grown as long as it may, and store_flush would shorten it. */
-bool store_log_is_long(const struct store *store);
+bool store_wal_is_long(const struct store *store);
 /* For store_drop_fn: effects made since this time, in ms of the wall clock, may not be in the tables; 0: all are. Set
  * by the partition's thread. */
 void store_set_unapplied(struct store *store, uint64_t since_ms);
@@ -184,7 +184,7 @@ void store_compact_ranges(struct store *store);
 /* After a failure this tries to bring logging and applying back, and may reopen the database for it; called on the
  * partition's thread with neither under way and no slice or iterator alive; blocks. 0, or ERR_DISK_FULL or ERR_STORE
  * and a reason: try again later; reads go on as long as the database is there. Afterwards a batch whose logging failed
- * never was. *is_reopened: the database was, and the rows of all batches in the log are in the tables. */
+ * never was. *is_reopened: the database was, and the rows of all batches in the WAL are in the tables. */
 int store_recover(struct store *store, bool *is_reopened, char *error, size_t size);
 
 /* Compacts a column family's range; blocks. Empty bounds: everything. */
@@ -214,7 +214,7 @@ void store_info(struct store *store, struct out *out);
  * "memtable_bytes", "table_reader_bytes", "cache_bytes" (of the environment),
  * "pending_compaction_bytes", "stalled" (1 when writes are stopped), "delayed_write_rate" (bytes a second
  * that writes are held to while compaction is behind; 0: they are not), "disk_free_bytes" (0: none, or unknown),
- * "running_compactions", "running_flushes", "log_damaged_batches" (whole ones of the log that were dropped at the
+ * "running_compactions", "running_flushes", "wal_damaged_batches" (whole ones of the WAL that were dropped at the
  * start). */
 uint64_t store_figure(struct store *store, const char *name);
 /* The engine takes no writes, or holds them to a rate, until compaction has followed: what writes, a flush too, may
@@ -232,12 +232,12 @@ struct store_level {
 void store_levels(struct store *store, struct store_level levels[STORE_LEVELS]);
 /* Blocks this thread found in the block cache, and those it read, since its first call. */
 void store_thread_blocks(uint64_t *hits, uint64_t *reads);
-/* Writes what is in memory tables to files and shortens the log; blocks, other writes go on. 0, ERR_DISK_FULL or
+/* Writes what is in memory tables to files and shortens the WAL; blocks, other writes go on. 0, ERR_DISK_FULL or
  * ERR_STORE. */
 int store_flush(struct store *store, char *error, size_t size);
 /* Forgets the blocks that were read, of all stores of the environment: who reads next goes to the disk. */
 void store_forget_blocks(struct store *store);
 /* A consistent copy made of hard links at `path` (must not exist): every batch that was logged is in it.
- * What is in no file yet goes along in the log, which is copied: flush before, and it is short.
+ * What is in no file yet goes along in the WAL, which is copied: flush before, and it is short.
  * 0, ERR_DISK_FULL or ERR_STORE with a reason. */
 int store_checkpoint(struct store *store, const char *path, char *error, size_t size);

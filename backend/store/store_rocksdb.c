@@ -22,7 +22,7 @@
 
 enum {
     LOG_BYTES_LEFT = 8 << 20, /* a start reads so much again in a tenth of a second */
-    LOG_FILES = 4,            /* of a log that is as long as it may be, at least */
+    LOG_FILES = 4,            /* of a WAL that is as long as it may be, at least */
     LOG_FILE_MAX = 16 << 20,  /* a backup copies one that is needed in part */
     READ_ALL_TIER = 0,        /* RocksDB's kReadAllTier and */
     BLOCK_CACHE_TIER = 1,     /* kBlockCacheTier */
@@ -105,7 +105,7 @@ static int rocksdb_start(struct store *store, char *error, size_t size)
     return OK;
 }
 
-/* batch_log_fn */
+/* wal_fn */
 static bool apply_again(void *owner, uint64_t index, struct bytes batch)
 {
     struct store *store = owner;
@@ -121,34 +121,34 @@ static bool apply_again(void *owner, uint64_t index, struct bytes batch)
     return is_good;
 }
 
-/* Tables go to files. If they have all batches, the log goes on in a new file, so that nothing is read twice. */
-static int leave_log(struct store *store, char *error, size_t size)
+/* Tables go to files. If they have all batches, the WAL goes on in a new file, so that nothing is read twice. */
+static int leave_wal(struct store *store, char *error, size_t size)
 {
     int err = store_flush(store, error, size);
-    if (err != OK || atomic_load(&store->applied) != batch_log_last(store->log))
+    if (err != OK || atomic_load(&store->applied) != wal_last(store->wal))
         return err;
-    err = batch_log_renew(store->log, error, size);
+    err = wal_rotate(store->wal, error, size);
     if (err == OK)
-        batch_log_trim(store->log, batch_log_last(store->log));
+        wal_trim(store->wal, wal_last(store->wal));
     return err;
 }
 
 static int log_start(struct store *store, char *error, size_t size)
 {
-    uint64_t bytes = store->log_bytes_max / LOG_FILES;
-    const struct batch_log_options options = {
+    uint64_t bytes = store->wal_bytes_max / LOG_FILES;
+    const struct wal_options options = {
         .path = store->path,
         .file_bytes = bytes < LOG_FILE_MAX ? bytes : LOG_FILE_MAX,
     };
-    struct batch_log *log = batch_log_open(&options, apply_again, store, error, size);
-    if (!log)
+    struct wal *wal = wal_open(&options, apply_again, store, error, size);
+    if (!wal)
         return ERR_STORE;
-    atomic_store(&store->applied, batch_log_last(log));
+    atomic_store(&store->applied, wal_last(wal));
     atomic_store(&store->filed, 0);
     pthread_rwlock_wrlock(&store->lock);
-    store->log = log;
+    store->wal = wal;
     pthread_rwlock_unlock(&store->lock);
-    return batch_log_last(log) ? leave_log(store, error, size) : OK;
+    return wal_last(wal) ? leave_wal(store, error, size) : OK;
 }
 
 int store_db_open(struct store *store, char *error, size_t size)
@@ -173,8 +173,8 @@ void store_db_close(struct store *store)
     atomic_store(&store->is_open, false);
     rocksdb_cancel_all_background_work(store->db, 1);
     pthread_rwlock_wrlock(&store->lock);
-    batch_log_close(store->log);
-    store->log = NULL;
+    wal_close(store->wal);
+    store->wal = NULL;
     CHECK(atomic_load(&store->iters_now) == 0);
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
         rocksdb_column_family_handle_destroy(store->cfs[cf]);
@@ -199,7 +199,7 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
     pthread_mutex_init(&store->compact_lock, NULL);
     pthread_mutex_init(&store->options_lock, NULL);
     pthread_mutex_init(&store->apply_lock, NULL);
-    store->log_bytes_max = options->wal_bytes_max;
+    store->wal_bytes_max = options->wal_bytes_max;
     store->get_options = rocksdb_readoptions_create();
     store->cached_options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_read_tier(store->cached_options, BLOCK_CACHE_TIER);
@@ -220,23 +220,23 @@ static void iter_destroy(struct store_iter *iter)
     free(iter);
 }
 
-/* A long log would be read again by the next start: its rows go to files now. What fails stays in the log. */
-static void shorten_log(struct store *store)
+/* A long log would be read again by the next start: its rows go to files now. What fails stays in the WAL. */
+static void shorten_wal(struct store *store)
 {
     char reason[256];
-    bool is_in_files = store->db && atomic_load(&store->filed) == batch_log_last(store->log);
+    bool is_in_files = store->db && atomic_load(&store->filed) == wal_last(store->wal);
     if (store_holds_writes(store))
         return; /* a flush would wait for compaction */
     if (!store->db || atomic_load(&store->stopped) ||
-        (!is_in_files && batch_log_bytes(store->log) < LOG_BYTES_LEFT))
+        (!is_in_files && wal_bytes(store->wal) < LOG_BYTES_LEFT))
         return;
-    if (leave_log(store, reason, sizeof reason) != OK)
+    if (leave_wal(store, reason, sizeof reason) != OK)
         log_event(LOG_WARN, "flush_failed", "path=%s reason=\"%s\"", store->path, reason);
 }
 
 void store_close(struct store *store)
 {
-    shorten_log(store);
+    shorten_wal(store);
     store_db_close(store);
     for (size_t i = 0; i < ITERS_KEPT; i++) {
         struct store_iter *iter = atomic_load(&store->iters[i]);

@@ -13,7 +13,7 @@
 #pragma once
 
 #include "backend/store/store.h"
-#include "backend/wal/batch_log.h"
+#include "backend/wal/wal.h"
 
 #include <pthread.h>
 #include <rocksdb/c.h>
@@ -51,8 +51,8 @@ struct store {
     char *path;
     rocksdb_t *db; /* NULL: a reopen failed and so did opening it for reading */
     rocksdb_column_family_handle_t *cfs[CF_COUNT];
-    struct batch_log *log; /* NULL: together with db */
-    uint64_t log_bytes_max;
+    struct wal *wal; /* NULL: together with db */
+    uint64_t wal_bytes_max;
     _Atomic uint64_t applied;      /* batches up to this one are in the tables, */
     _Atomic uint64_t unapplied_ms; /* store_set_unapplied */
     _Atomic uint64_t filed;        /* and up to this one in their files */
@@ -70,7 +70,7 @@ struct store {
     struct ranges ranges[CF_COUNT];
     store_drop_fn *drop;
     void *drop_owner;
-    pthread_mutex_t apply_lock; /* tables or what is left of the log change; taken behind `lock` */
+    pthread_mutex_t apply_lock; /* tables or what is left of the WAL change; taken behind `lock` */
     pthread_mutex_t options_lock; /* of what `options` point to; taken behind `lock` */
     pthread_rwlock_t lock; /* shared: control functions; exclusive: the database is reopened */
     pthread_mutex_t compact_lock;     /* of the next two; taken behind `lock` */
@@ -100,7 +100,7 @@ void store_ranges_opened(struct store *store);
 bool store_has_ranges(const struct store *store, enum cf cf);
 /* Looks for those that are gone. The lock is held. */
 void store_look_for_ranges(struct store *store);
-/* Opens the database and brings what the log has into the tables. ERR_DISK_FULL or ERR_STORE, then there is none. */
+/* Opens the database and brings what the WAL has into the tables. ERR_DISK_FULL or ERR_STORE, then there is none. */
 int store_db_open(struct store *store, char *error, size_t size);
 void store_db_close(struct store *store);
 /* Writes the column family's memory tables to files; blocks. NULL, or RocksDB's reason. The lock is held. */

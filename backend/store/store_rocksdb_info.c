@@ -99,9 +99,9 @@ static uint64_t figure_locked(struct store *store, const char *name)
     if (strcmp(name, "disk_free_bytes") == 0)
         return path_free_bytes(store->path);
     if (strcmp(name, "wal_bytes") == 0)
-        return store->log ? batch_log_bytes(store->log) : 0;
-    if (strcmp(name, "log_damaged_batches") == 0)
-        return store->log ? batch_log_damaged(store->log) : 0;
+        return store->wal ? wal_bytes(store->wal) : 0;
+    if (strcmp(name, "wal_damaged_batches") == 0)
+        return store->wal ? wal_damaged(store->wal) : 0;
     if (!store->db)
         return strcmp(name, "stalled") == 0;
     if (strcmp(name, "stalled") == 0)
@@ -206,7 +206,7 @@ void store_info(struct store *store, struct out *out)
     info_line(store, out, "disk_bytes");
     info_line(store, out, "disk_free_bytes");
     info_line(store, out, "wal_bytes");
-    info_line(store, out, "log_damaged_batches");
+    info_line(store, out, "wal_damaged_batches");
     info_line(store, out, "cache_bytes");
     info_line(store, out, "stalled");
     info_line(store, out, "delayed_write_rate");
@@ -225,19 +225,18 @@ void store_forget_blocks(struct store *store)
     rocksdb_cache_set_capacity(cache, bytes);
 }
 
-/* Files first, then the log: in between nothing leaves it. */
+/* Files first, then the WAL: in between nothing leaves it. */
 static int checkpoint_locked(struct store *store, const char *path, char *error, size_t size)
 {
     char *reason = NULL;
-    if (!store->db || !store->log)
+    if (!store->db || !store->wal)
         return store_lost(error, size);
     rocksdb_checkpoint_t *checkpoint = rocksdb_checkpoint_object_create(store->db, &reason);
     if (!reason) {
         rocksdb_checkpoint_create(checkpoint, path, UINT64_MAX, &reason); /* does not flush */
         rocksdb_checkpoint_object_destroy(checkpoint);
     }
-    return reason ? store_failure(reason, error, size)
-                  : batch_log_copy(store->log, path, error, size);
+    return reason ? store_failure(reason, error, size) : wal_copy(store->wal, path, error, size);
 }
 
 int store_checkpoint(struct store *store, const char *path, char *error, size_t size)

@@ -160,7 +160,7 @@ void store_make_options(struct store *store, const struct store_options *options
         options_set_compression(made, options->compression);
         options_set_sizes(made, options, traits);
         options_set_levels(made);
-        if (cf == CF_SYSTEM) /* what is in memory tables is in our log */
+        if (cf == CF_SYSTEM) /* what is in memory tables is in our WAL */
             made = options_with(made, "avoid_flush_during_shutdown", "true");
         /* No memtable_insert_with_hint_prefix_extractor, though rows come in order: 7.8.3 shares its hints between
          * rows and range tombstones, and aborts at the second FLUSHALL. */

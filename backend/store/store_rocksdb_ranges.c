@@ -66,7 +66,7 @@ void store_look_for_ranges(struct store *store)
         look(store, cf);
 }
 
-/* What the log held is in files now. */
+/* What the WAL held is in files now. */
 void store_ranges_opened(struct store *store)
 {
     for (enum cf cf = 0; cf < CF_COUNT; cf++) {

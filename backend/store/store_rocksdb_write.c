@@ -1,22 +1,22 @@
 /*
- * store_rocksdb_write.c - the store on RocksDB: batches, the log, the tables, and the way back after a failure.
+ * store_rocksdb_write.c - the store on RocksDB: batches, the WAL, the tables, and the way back after a failure.
  *
  *   store_log ──► log ─── tables' files have it ──► log files go
  *                  :                 ▲
- *   store_apply ──►: memory tables ──┘ flushed when they are full, or the log is too long
+ *   store_apply ──►: memory tables ──┘ flushed when they are full, or the WAL is too long
  *
- * RocksDB's own log is not used: a failed write says nothing of the log, and a failed log nothing of the tables.
+ * RocksDB's own WAL is not used: a failed write says nothing of ours, and a failed WAL nothing of the tables.
  *
- *   the log fails    batch_log_renew: the batch that failed is void, a probe goes into a new file
+ *   the WAL fails    wal_rotate: the batch that failed is void, a probe goes into a new file
  *   a table fails    it is not written to any more, and goes on answering reads; only a reopen ends that (the C API has
- *                    no Resume). Rows in memory tables are gone then, and come back from the log. There is no way to
+ *                    no Resume). Rows in memory tables are gone then, and come back from the WAL. There is no way to
  *                    read
  *                    while the database is closed: first a file is written where its files are, and two attempts are
  *                    made.
  */
 #include "backend/store/store_rocksdb.h"
-#include "backend/wal/batch_file.h"
 #include "backend/wal/path.h"
+#include "backend/wal/wal_segment.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
@@ -29,7 +29,7 @@
 
 enum {
     BATCH_BYTES_KEPT = 1 << 20,   /* a cleared batch that was bigger gives its memory back */
-    RECOVER_BYTES_FREE = 4 << 20, /* room a reopen needs beside that for the rows in the log */
+    RECOVER_BYTES_FREE = 4 << 20, /* room a reopen needs beside that for the rows in the WAL */
     PROBE_BYTES = 4096,
     END_KEY_BYTES = 32,
 };
@@ -98,7 +98,7 @@ void store_batch_delete_range(struct store_batch *batch, struct store *store, en
                                        to.len);
 }
 
-void store_batch_log_data(struct store_batch *batch, struct bytes data)
+void store_batch_add_record(struct store_batch *batch, struct bytes data)
 {
     rocksdb_writebatch_put_log_data(batch->rows, data.data, data.len);
 }
@@ -110,7 +110,7 @@ size_t store_batch_bytes(const struct store_batch *batch)
     return size;
 }
 
-/* ---- the log ----------------------------------------------------------------------------- */
+/* ---- the WAL ----------------------------------------------------------------------------- */
 
 int store_log(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size)
 {
@@ -118,23 +118,22 @@ int store_log(struct store *store, struct store_batch *batch, bool sync, char *e
     if (!store->db)
         return store_lost(error, size);
     rows.data = rocksdb_writebatch_data(batch->rows, &rows.len);
-    return batch_log_append(store->log, rows, sync, error, size);
+    return wal_append(store->wal, rows, sync, error, size);
 }
 
 uint64_t store_logged(const struct store *store)
 {
-    return store->log ? batch_log_last(store->log) : 0;
+    return store->wal ? wal_last(store->wal) : 0;
 }
 
 int store_sync(struct store *store, char *error, size_t size)
 {
-    return store->db ? batch_log_sync(store->log, error, size) : store_lost(error, size);
+    return store->db ? wal_sync(store->wal, error, size) : store_lost(error, size);
 }
 
 int store_sync_upto(struct store *store, uint64_t logged, char *error, size_t size)
 {
-    return store->db ? batch_log_sync_upto(store->log, logged, error, size)
-                     : store_lost(error, size);
+    return store->db ? wal_sync_upto(store->wal, logged, error, size) : store_lost(error, size);
 }
 
 /* ---- the tables -------------------------------------------------------------------------- */
@@ -185,9 +184,9 @@ uint64_t store_unapplied(const struct store *store)
     return atomic_load(&store->unapplied_ms);
 }
 
-bool store_log_is_long(const struct store *store)
+bool store_wal_is_long(const struct store *store)
 {
-    return store->log && batch_log_bytes(store->log) >= store->log_bytes_max &&
+    return store->wal && wal_bytes(store->wal) >= store->wal_bytes_max &&
            atomic_load(&store->applied) > atomic_load(&store->filed) &&
            !atomic_load(&store->stopped);
 }
@@ -202,12 +201,12 @@ char *store_flush_cf(struct store *store, enum cf cf)
     return reason;
 }
 
-/* What was applied before the flush began is in files then, and the log does not need it; while a checkpoint is on its
- * way nothing leaves the log. */
+/* What was applied before the flush began is in files then, and the WAL does not need it; while a checkpoint is on its
+ * way nothing leaves the WAL. */
 static int flush_locked(struct store *store, char *error, size_t size)
 {
     char *reason = NULL;
-    if (!store->db || !store->log)
+    if (!store->db || !store->wal)
         return store_lost(error, size);
     uint64_t applied = atomic_load(&store->applied);
     for (enum cf cf = 0; cf < CF_COUNT && !reason; cf++)
@@ -216,7 +215,7 @@ static int flush_locked(struct store *store, char *error, size_t size)
         return store_failure(reason, error, size);
     pthread_mutex_lock(&store->apply_lock);
     atomic_store(&store->filed, applied);
-    batch_log_trim(store->log, applied);
+    wal_trim(store->wal, applied);
     pthread_mutex_unlock(&store->apply_lock);
     return OK;
 }
@@ -237,7 +236,7 @@ int store_write(struct store *store, struct store_batch *batch, bool sync, char 
     if (err != OK)
         return err;
     store_applied(store, store_logged(store));
-    return store_log_is_long(store) ? store_flush(store, error, size) : OK;
+    return store_wal_is_long(store) ? store_flush(store, error, size) : OK;
 }
 
 /* ---- the way back ------------------------------------------------------------------------ */
@@ -252,18 +251,18 @@ static int probe_disk(const struct store *store, char *error, size_t size)
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
     bool is_good =
         fd >= 0 && write(fd, zeros, sizeof zeros) == (ssize_t)sizeof zeros && fsync(fd) == 0;
-    int err = is_good ? OK : batch_file_failure(path, error, size);
+    int err = is_good ? OK : wal_segment_failure(path, error, size);
     if (fd >= 0)
         (void)close(fd);
     (void)unlink(path);
     return err;
 }
 
-/* A reopen writes the rows of the log to files: without room for that it would fail, and reads with it. */
+/* A reopen writes the rows of the WAL to files: without room for that it would fail, and reads with it. */
 static int has_room(struct store *store, char *error, size_t size)
 {
     uint64_t free_bytes = path_free_bytes(store->path);
-    uint64_t need_bytes = batch_log_bytes(store->log) + RECOVER_BYTES_FREE;
+    uint64_t need_bytes = wal_bytes(store->wal) + RECOVER_BYTES_FREE;
     if (free_bytes >= need_bytes)
         return probe_disk(store, error, size);
     (void)snprintf(error, size,
@@ -273,13 +272,13 @@ static int has_room(struct store *store, char *error, size_t size)
 }
 
 /* The batch that failed is void as soon as this one is durable. */
-static int renew_log(struct store *store, char *error, size_t size)
+static int rotate_wal(struct store *store, char *error, size_t size)
 {
-    int err = batch_log_renew(store->log, error, size);
+    int err = wal_rotate(store->wal, error, size);
     if (err != OK)
         return err;
     struct store_batch *batch = store_batch_new();
-    store_batch_log_data(batch, BYTES("probe"));
+    store_batch_add_record(batch, BYTES("probe"));
     err = store_log(store, batch, true, error, size);
     store_batch_free(batch);
     return err;
@@ -301,7 +300,7 @@ int store_recover(struct store *store, bool *is_reopened, char *error, size_t si
         bool is_sound = tables_are_sound(store);
         int err = is_sound ? OK : has_room(store, error, size);
         if (err == OK)
-            err = renew_log(store, error, size);
+            err = rotate_wal(store, error, size);
         if (err != OK || is_sound)
             return err;
     }

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""When the log is synced: with every batch (always), about once a second (everysec), not at all (os)."""
+"""When the WAL is synced: with every batch (always), about once a second (everysec), not at all (os)."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ suite = Suite(__doc__)
 
 
 def log_syncs(disk, backend):
-    """How often files of the log were synced so far."""
+    """How often files of the WAL were synced so far."""
     logs = set()
     for folder, _, names in os.walk(disk.root):
         logs |= {os.stat(os.path.join(folder, name)).st_ino for name in names if name.endswith('.batches')}
@@ -39,7 +39,7 @@ def run_mode(durability, seconds):
     try:
         with Cluster(backends=1, partitions=1, proxies=0, backend_options={
                 'backend': {'durability': durability},
-                'store': {'layer': '1gb'}}) as cluster:  # a full one has the log synced before its rows go into tables
+                'store': {'layer': '1gb'}}) as cluster:  # a full one has the WAL synced before its rows go into tables
             backend = cluster.backends[0]
             backend.stop()
             disk.use(backend)
@@ -60,7 +60,7 @@ def run_mode(durability, seconds):
 def _(run):
     syncs, count = run_mode('everysec', 5)
     run.note('%d syncs in 5 s of %d writes' % (syncs, count))
-    check(2 <= syncs <= 20 * SLOW, '%d syncs in 5 seconds' % syncs)  # the engine syncs a log that it ends, too
+    check(2 <= syncs <= 20 * SLOW, '%d syncs in 5 seconds' % syncs)  # the engine syncs a WAL that it ends, too
 
 
 @suite.case('always: every batch is synced; os: none is')

@@ -25,7 +25,7 @@ suite = Suite(__doc__, options)
 
 class Ledger:
     """What a key may hold: the last acknowledged value, or one of the refused ones after it. A refused write whose bytes
-    had reached the log before its fsync failed may come back when the store recovers, but not come and go after that."""
+    had reached the WAL before its fsync failed may come back when the store recovers, but not come and go after that."""
 
     def __init__(self):
         self.possible = {}
@@ -89,10 +89,10 @@ def fail_each_call(run, kinds, error, failures):
 
 
 CASES = [
-    ('a write to the log fails once with EIO', WRITE_LOG, errno.EIO, 1),
-    ('a write to the log fails with ENOSPC until there is room', WRITE_LOG, errno.ENOSPC, -1),
-    ('an fsync of the log fails once with EIO', SYNC_LOG, errno.EIO, 1),
-    ('every fsync of the log fails for a while', SYNC_LOG, errno.EIO, -1),
+    ('a write to the WAL fails once with EIO', WRITE_LOG, errno.EIO, 1),
+    ('a write to the WAL fails with ENOSPC until there is room', WRITE_LOG, errno.ENOSPC, -1),
+    ('an fsync of the WAL fails once with EIO', SYNC_LOG, errno.EIO, 1),
+    ('every fsync of the WAL fails for a while', SYNC_LOG, errno.EIO, -1),
     ('a write to a data file fails once with EIO', WRITE_OTHER, errno.EIO, 1),
     ('an fsync of a data file fails once with EIO', SYNC_OTHER, errno.EIO, 1),
     ('data files cannot be written for a while: ENOSPC', WRITE_OTHER, errno.ENOSPC, -1),

@@ -105,7 +105,7 @@ def _(run):
                 client.pipeline([['SET', 'old:%d' % i, 'x' * 100] for i in range(2000)])
                 logs = [os.stat(os.path.join(folder, name)) for folder, _, names in os.walk(backend.data)
                         for name in names if name.endswith('.batches')]
-                wait_for(lambda: all(disk.is_guaranteed(log) for log in logs), 'the log to be synced')
+                wait_for(lambda: all(disk.is_guaranteed(log) for log in logs), 'the WAL to be synced')
                 client.pipeline([['SET', 'new:%d' % i, 'x'] for i in range(2000)])
             backend.kill9()
             disk.lose_power(rng)

@@ -27,7 +27,7 @@ struct state {
     struct node *roots[CF_COUNT];
 };
 
-/* What is at a path: files with rows, each column family's of some moment, and a log of batches. */
+/* What is at a path: files with rows, each column family's of some moment, and a WAL of batches. */
 struct disk {
     struct disk *next;
     char *path;
@@ -46,8 +46,8 @@ struct store_env {
 struct store {
     struct disk *disk;      /* NULL after a crash */
     struct state state;     /* of the tables: what reads see */
-    struct state logged;    /* with every batch that is in the log */
-    uint64_t last, applied; /* batches, in the log and in the tables */
+    struct state logged;    /* with every batch that is in the WAL */
+    uint64_t last, applied; /* batches, in the WAL and in the tables */
     uint64_t unapplied_ms;
     struct store_batch *doubtful; /* it failed, and may have reached the disk; NULL: none */
     int stopped;                  /* 0, or the error every batch gets that is to be logged */
@@ -93,7 +93,7 @@ static void state_set(struct state *to, const struct state *from)
 
 static void state_apply(struct state *state, const struct store_batch *batch);
 
-/* The first `count` batches leave the log. */
+/* The first `count` batches leave the WAL. */
 static void disk_trim(struct disk *disk, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -123,7 +123,7 @@ static void disk_push(struct disk *disk, struct store_batch *batch)
         disk->unsynced_count++;
 }
 
-/* Reads the log again into files, as a start does. */
+/* Reads the WAL again into files, as a start does. */
 static void disk_replay(struct disk *disk)
 {
     for (size_t i = 0; i < disk->log_count; i++)
@@ -520,7 +520,7 @@ void store_batch_delete_range(struct store_batch *batch, struct store *store, en
         batch_add(batch, DELETE_RANGE, cf, from, to);
 }
 
-void store_batch_log_data(struct store_batch *batch, struct bytes data)
+void store_batch_add_record(struct store_batch *batch, struct bytes data)
 {
     batch->bytes += data.len;
 }
@@ -668,7 +668,7 @@ int store_apply(struct store *store, struct store_batch *batch, char *error, siz
     return apply(store, batch, error, size);
 }
 
-/* Batches up to `logged` are in the tables: those go to files, and the batches from the log. */
+/* Batches up to `logged` are in the tables: those go to files, and the batches from the WAL. */
 static void store_shorten(struct store *store, uint64_t logged)
 {
     struct disk *disk = store->disk;
@@ -688,7 +688,7 @@ void store_applied(struct store *store, uint64_t logged)
         store_shorten(store, logged);
 }
 
-bool store_log_is_long(const struct store *store)
+bool store_wal_is_long(const struct store *store)
 {
     return store->disk && store->disk->log_count > 20;
 }
@@ -709,7 +709,7 @@ int store_write(struct store *store, struct store_batch *batch, bool sync, char 
     return err == OK ? apply(store, batch, error, size) : err;
 }
 
-/* The batch that failed never was. Tables that failed are made anew from files and the log. */
+/* The batch that failed never was. Tables that failed are made anew from files and the WAL. */
 int store_recover(struct store *store, bool *is_reopened, char *error, size_t size)
 {
     *is_reopened = false;
@@ -734,7 +734,7 @@ int store_recover(struct store *store, bool *is_reopened, char *error, size_t si
 
 /* ---- control ----------------------------------------------------------------------------- */
 
-/* The row is in no file any more, whatever the log brings back of the others. */
+/* The row is in no file any more, whatever the WAL brings back of the others. */
 static void drop_row(struct store *store, enum cf cf, struct bytes key)
 {
     tree_replace(&store->state.roots[cf], key, key, true, NULL);

@@ -43,8 +43,8 @@ struct world {
     struct worker_pool *pool;
     struct reader *reader; /* NULL: none */
     struct store_batch *batch;
-    struct state durable; /* in the log */
-    struct state sealed;  /* with the batch in flight */
+    struct state durable; /* in the WAL */
+    struct state closed;  /* with the batch in flight */
     struct state now;     /* with the collecting one */
     struct state saved;   /* at the savepoint */
     const struct batch *in_flight;
@@ -191,11 +191,11 @@ static void step_commit(struct world *world)
     if (!world->in_flight) {
         if (!overlay_dirty(world->overlay))
             return;
-        world->in_flight = overlay_seal(world->overlay);
+        world->in_flight = overlay_close_batch(world->overlay);
         world->fills_buffer = overlay_is_full(world->overlay) && !overlay_immutable(world->overlay);
         if (world->fills_buffer)
             overlay_switch_buffers(world->overlay);
-        world->sealed = world->now;
+        world->closed = world->now;
         return;
     }
     store_batch_clear(world->batch);
@@ -207,11 +207,11 @@ static void step_commit(struct world *world)
         return;
     }
     CHECK(store_log(world->store, world->batch, true, error, sizeof error) == OK);
-    overlay_retire(world->overlay);
-    world->durable = world->sealed;
+    overlay_batch_committed(world->overlay);
+    world->durable = world->closed;
 }
 
-/* What is in the log is what is durable. */
+/* What is in the WAL is what is durable. */
 static void check_log(struct world *world)
 {
     char error[128];

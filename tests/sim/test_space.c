@@ -1,5 +1,5 @@
 /*
- * test_space.c - key counters against a model: changes, rollbacks, flushes, seals, failed and durable batches; after
+ * test_space.c - key counters against a model: changes, rollbacks, flushes, closed, failed and durable batches; after
  * every reload the counters are exactly those of the last durable batch.
  */
 #include "backend/keyspace/space.h"
@@ -93,10 +93,10 @@ static void step_flush(struct world *world)
 static void step_commit(struct world *world)
 {
     char error[128];
-    space_seal(world->set);
+    space_put_counters(world->set);
     if (!overlay_dirty(world->overlay))
         return;
-    const struct batch *batch = overlay_seal(world->overlay);
+    const struct batch *batch = overlay_close_batch(world->overlay);
     store_batch_clear(world->batch);
     batch_write(batch, world->store, world->batch);
     if (chance(world, 5) == 0) {
@@ -106,7 +106,7 @@ static void step_commit(struct world *world)
         return;
     }
     CHECK(store_write(world->store, world->batch, true, error, sizeof error) == OK);
-    overlay_retire(world->overlay);
+    overlay_batch_committed(world->overlay);
     world->durable = world->now;
 }
 

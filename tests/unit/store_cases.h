@@ -175,7 +175,7 @@ START_TEST(a_batch_applies_in_order_and_only_when_written)
     put(CF_DATA, "b", "1");
     store_batch_delete_range(batch, store, CF_DATA, BYTES("a"), BYTES("c"));
     put(CF_DATA, "b", "2");
-    store_batch_log_data(batch, BYTES("not a row"));
+    store_batch_add_record(batch, BYTES("not a row"));
     ck_assert_uint_gt(store_batch_bytes(batch), 9);
     ck_assert_str_eq(get(CF_DATA, "b"), "(none)");
     commit();

@@ -272,7 +272,7 @@ START_TEST(a_stop_leaves_no_long_log_to_the_next_start)
     options.wal_bytes_max = 64 << 20;
     store_close(store);
     store = store_open(env, &options, error, sizeof error);
-    put(CF_METADATA, "first", "keeps the log");
+    put(CF_METADATA, "first", "keeps the WAL");
     commit();
     for (char key[2] = "a"; key[0] < 'a' + 20; key[0]++) {
         memset(value, key[0], sizeof value);
@@ -281,11 +281,11 @@ START_TEST(a_stop_leaves_no_long_log_to_the_next_start)
     }
     ck_assert_uint_gt(store_figure(store, "wal_bytes"), 8 << 20);
     while (store_holds_writes(store))
-        sched_yield(); /* a stop does not wait for compactions, and leaves the log */
+        sched_yield(); /* a stop does not wait for compactions, and leaves the WAL */
     store_close(store);
     ck_assert_uint_lt(path_bytes(store_path, ".batches"), 1 << 20);
     open_with(NULL, NULL);
-    ck_assert_str_eq(get(CF_METADATA, "first"), "keeps the log");
+    ck_assert_str_eq(get(CF_METADATA, "first"), "keeps the WAL");
 }
 END_TEST
 
@@ -571,7 +571,7 @@ START_TEST(no_acknowledged_row_is_lost_wherever_the_disk_fails)
 }
 END_TEST
 
-/* ---- the log and the tables -------------------------------------------------------------- */
+/* ---- the WAL and the tables -------------------------------------------------------------- */
 
 /* From now on the store is what a process that was killed here would have left. */
 static void go_on_as_if_killed(void)

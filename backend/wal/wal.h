@@ -1,8 +1,8 @@
 /*
- * batch_log.h - the log of a store: write batches appended to files, made durable by one fdatasync, and read again at
- * the next start. What a batch holds is not known here.
+ * wal.h - the write-ahead log (WAL) of a store: batches appended to segments, made durable by one fdatasync, and
+ * replayed at the next start. The content of a batch does not matter here.
  *
- *   <index of its first batch>.batches:   first line | record | record | ...        (batch_file.h)
+ *   <index of its first batch>.batches:   first line | record | record | ...        (wal_segment.h)
  *
  *   01.batches   1 2 3 4 5 (6)        6 failed: void, since the next file begins with 6
  *   06.batches   6 7 8 (torn)         the next file begins with 9: nothing is missing
@@ -17,11 +17,11 @@
  *   (3) The newest file is never removed, so no index is given twice.
  *
  * After an fdatasync that failed, a later one that works says nothing about the same bytes. So what is not known to be
- * on the disk by then is read back and written to a new file, where the log goes on (batch_log_renew). A process that
+ * on the disk by then is read back and written to a new file, where the WAL goes on (wal_rotate). A process that
  * was killed leaves the same doubt: every record says up to where batches were durable when it was written, and what is
  * behind that is written again by the first sync of the next process: with a sync for each batch, that is one.
  *
- * Threads: append, sync and renew by one at a time; sync_upto, trim, last, bytes and copy by any, at the same time.
+ * Threads: append, sync and rotate by one at a time; sync_upto, trim, last, bytes and copy by any, at the same time.
  * Appends never wait for the removal of files, nor does a trim wait for a sync; it does wait where batches are written
  * again.
  */
@@ -29,51 +29,50 @@
 
 #include "shared/bytes.h"
 
-struct batch_log;
+struct wal;
 
-/* One batch, borrowed for the call. False: reading ends and batch_log_open fails; the owner knows why. */
-typedef bool batch_log_fn(void *owner, uint64_t index, struct bytes batch);
+/* One batch, borrowed for the call. False: reading ends and wal_open fails; the owner knows why. */
+typedef bool wal_fn(void *owner, uint64_t index, struct bytes batch);
 
-struct batch_log_options {
+struct wal_options {
     const char *path;    /* directory, exists */
     uint64_t file_bytes; /* a file that has so many is followed by a new one */
-    uint64_t trimmed;    /* batches up to it are not needed, as for batch_log_trim: they may be
+    uint64_t trimmed;    /* batches up to it are not needed, as for wal_trim: they may be
                           * missing, and the next one appended has a higher index. 0: not known */
 };
 
 /* Reads again what there is, in order (the first batch read has any index), then is ready to append behind it; makes no
- * file until something is appended. Removes files behind a gap, durably, and logs what was dropped (log_cut). A torn
+ * file until something is appended. Removes files behind a gap, durably, and logs what was dropped (wal_gap). A torn
  * end of the newest file is what a crash leaves and is not logged, unless what is behind tells that it was durable
- * (log_damaged). NULL and a one-line reason in error[size]: a file cannot be read, or is of a newer format; then nothing
- * is removed. */
-struct batch_log *batch_log_open(const struct batch_log_options *options, batch_log_fn *read,
-                                 void *owner, char *error, size_t size);
+ * (wal_damaged). NULL and a one-line reason in error[size]: a file cannot be read, or is of a newer format; then
+ * nothing is removed. */
+struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owner, char *error,
+                     size_t size);
 /* Does not sync. NULL is allowed. */
-void batch_log_close(struct batch_log *log);
+void wal_close(struct wal *wal);
 
 /* These return OK, ERR_DISK_FULL or ERR_STORE, then with a one-line reason in error[size]. */
 
 /* Appends; with `sync` it and everything before is durable on return. After an error the batch is void and nothing more
- * is accepted until batch_log_renew. At most 4 GiB. */
-int batch_log_append(struct batch_log *log, struct bytes batch, bool sync, char *error,
-                     size_t size);
+ * is accepted until wal_rotate. At most 4 GiB. */
+int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size_t size);
 /* Everything appended so far is durable. An error is one as of append. */
-int batch_log_sync(struct batch_log *log, char *error, size_t size);
+int wal_sync(struct wal *wal, char *error, size_t size);
 /* The same up to this batch, by any thread; the one that appends meets an error too. What the process before
- * has left is trimmed, or batch_log_sync or _renew has come before. */
-int batch_log_sync_upto(struct batch_log *log, uint64_t index, char *error, size_t size);
+ * has left is trimmed, or wal_sync or wal_rotate has come before. */
+int wal_sync_upto(struct wal *wal, uint64_t index, char *error, size_t size);
 /* After an error: goes on in a new file, so that what failed is void. What was appended before it stays, and what was
  * durable stays durable. May fail and be called again; what it cannot read back it can do without once that
  * is trimmed. */
-int batch_log_renew(struct batch_log *log, char *error, size_t size);
-/* Copies the files as they are, durably, into a directory that has no such files: opened there, the log has every batch
+int wal_rotate(struct wal *wal, char *error, size_t size);
+/* Copies the files as they are, durably, into a directory that has no such files: opened there, the WAL has every batch
  * appended before the call. What a failed one leaves there is the caller's to remove. */
-int batch_log_copy(struct batch_log *log, const char *path, char *error, size_t size);
+int wal_copy(struct wal *wal, const char *path, char *error, size_t size);
 
 /* Batches up to `index` are not needed any more: removes files with no others, the newest excepted. Waits for
  * the disk. */
-void batch_log_trim(struct batch_log *log, uint64_t index);
-uint64_t batch_log_last(const struct batch_log *log);  /* index of the last batch; 0: none yet */
-uint64_t batch_log_bytes(const struct batch_log *log); /* of all files, without what is reserved */
-/* Whole batches that were dropped when it was opened, behind one that could not be read (log_damaged). */
-uint64_t batch_log_damaged(const struct batch_log *log);
+void wal_trim(struct wal *wal, uint64_t index);
+uint64_t wal_last(const struct wal *wal);  /* index of the last batch; 0: none yet */
+uint64_t wal_bytes(const struct wal *wal); /* of all files, without what is reserved */
+/* Whole batches that were dropped when it was opened, behind one that could not be read (wal_damaged). */
+uint64_t wal_damaged(const struct wal *wal);

@@ -1,8 +1,8 @@
 /*
- * batch_log_part.c - what any thread may do with the log's files of a moment, while others are appended to and removed.
+ * wal_threads.c - what any thread may do with the segments of a moment, while others are appended to and removed.
  */
-#include "backend/wal/batch_log_inner.h"
 #include "backend/wal/path.h"
+#include "backend/wal/wal_inner.h"
 #include "shared/check.h"
 #include "shared/error.h"
 
@@ -26,28 +26,28 @@ void close_parts(struct part *parts, size_t count)
     free(parts);
 }
 
-struct part *open_parts(struct batch_log *log, uint64_t from, size_t *count)
+struct part *open_parts(struct wal *wal, uint64_t from, size_t *count)
 {
     char path[PATH_MAX];
     size_t room = 0;
     bool good = true;
     *count = 0;
-    pthread_mutex_lock(&log->lock);
-    for (struct list *node = log->files.next; node != &log->files; node = node->next)
+    pthread_mutex_lock(&wal->lock);
+    for (struct list *node = wal->files.next; node != &wal->files; node = node->next)
         room++;
     struct part *parts = calloc(room + 1, sizeof *parts);
     CHECK(parts);
-    for (struct list *node = log->files.next; good && node != &log->files; node = node->next) {
-        const struct batch_file *file = batch_file_of(node);
+    for (struct list *node = wal->files.next; good && node != &wal->files; node = node->next) {
+        const struct wal_segment *file = wal_segment_of(node);
         if (file->last < from)
             continue;
-        batch_file_path(path, log->path, file->first);
+        wal_segment_path(path, wal->path, file->first);
         struct part *part = &parts[(*count)++];
         *part = (struct part){file->first, file->last, file->bytes, -1};
         part->fd = open(path, O_RDONLY | O_CLOEXEC);
         good = part->fd >= 0;
     }
-    pthread_mutex_unlock(&log->lock);
+    pthread_mutex_unlock(&wal->lock);
     if (good)
         return parts;
     int cause = errno;
@@ -68,59 +68,59 @@ bool sync_fd(int fd)
 }
 
 /* The thread that appends must not go on as if nothing had happened. */
-static int sync_failed(struct batch_log *log, char *error, size_t size)
+static int sync_failed(struct wal *wal, char *error, size_t size)
 {
-    int failure = batch_file_failure(log->path, error, size);
-    pthread_mutex_lock(&log->lock);
-    (void)snprintf(log->late_reason, sizeof log->late_reason, "%s", error);
-    log->late_failure = failure;
-    pthread_mutex_unlock(&log->lock);
+    int failure = wal_segment_failure(wal->path, error, size);
+    pthread_mutex_lock(&wal->lock);
+    (void)snprintf(wal->late_reason, sizeof wal->late_reason, "%s", error);
+    wal->late_failure = failure;
+    pthread_mutex_unlock(&wal->lock);
     return failure;
 }
 
-/* The failure of the log, whoever met it. The late one is read first: it becomes the other, never the reverse. */
-static int failure_of(struct batch_log *log)
+/* The failure of the WAL, whoever met it. The late one is read first: it becomes the other, never the reverse. */
+static int failure_of(struct wal *wal)
 {
-    int late = log->late_failure;
-    int failed = log->failed;
+    int late = wal->late_failure;
+    int failed = wal->failed;
     return failed ? failed : late;
 }
 
-/* Files opened anew: each descriptor hears of a write that failed by itself, unless another one has; then the log has
+/* Files opened anew: each descriptor hears of a write that failed by itself, unless another one has; then the WAL has
  * failed by the end. */
-static int sync_files(struct batch_log *log, uint64_t from, char *error, size_t size)
+static int sync_files(struct wal *wal, uint64_t from, char *error, size_t size)
 {
     size_t count;
-    struct part *parts = open_parts(log, from, &count);
+    struct part *parts = open_parts(wal, from, &count);
     bool good = parts != NULL;
     for (size_t i = 0; good && i < count; i++)
         good = sync_fd(parts[i].fd);
-    good = good && path_sync(log->path);
-    int failure = good ? OK : sync_failed(log, error, size);
+    good = good && path_sync(wal->path);
+    int failure = good ? OK : sync_failed(wal, error, size);
     close_parts(parts, parts ? count : 0);
     return failure;
 }
 
-int batch_log_sync_upto(struct batch_log *log, uint64_t index, char *error, size_t size)
+int wal_sync_upto(struct wal *wal, uint64_t index, char *error, size_t size)
 {
-    uint64_t synced = log->synced, upto = log->last;
-    int failure = failure_of(log);
+    uint64_t synced = wal->synced, upto = wal->last;
+    int failure = failure_of(wal);
     if (!failure && index <= synced)
         return OK;
     if (!failure) {
-        failure = sync_files(log, synced + 1, error, size);
+        failure = sync_files(wal, synced + 1, error, size);
         if (failure)
             return failure;
-        failure = failure_of(log);
+        failure = failure_of(wal);
     }
     if (failure) {
-        (void)snprintf(error, size, "%s: a write or sync failed", log->path);
+        (void)snprintf(error, size, "%s: a write or sync failed", wal->path);
         return failure;
     }
-    pthread_mutex_lock(&log->lock);
-    if (log->synced < upto)
-        log->synced = upto;
-    pthread_mutex_unlock(&log->lock);
+    pthread_mutex_lock(&wal->lock);
+    if (wal->synced < upto)
+        wal->synced = upto;
+    pthread_mutex_unlock(&wal->lock);
     return OK;
 }
 
@@ -148,28 +148,28 @@ static int copy_bytes(int from, int to, uint64_t bytes)
     return at == bytes && sync_fd(to);
 }
 
-int batch_log_copy(struct batch_log *log, const char *path, char *error, size_t size)
+int wal_copy(struct wal *wal, const char *path, char *error, size_t size)
 {
     char to[PATH_MAX];
     size_t count;
     int failure = OK;
-    if (strlen(path) > PATH_MAX - BATCH_LOG_PATH_ROOM) {
+    if (strlen(path) > PATH_MAX - WAL_PATH_ROOM) {
         errno = ENAMETOOLONG;
-        return batch_file_failure(path, error, size);
+        return wal_segment_failure(path, error, size);
     }
-    struct part *parts = open_parts(log, 0, &count);
+    struct part *parts = open_parts(wal, 0, &count);
     if (!parts)
-        return batch_file_failure(log->path, error, size);
+        return wal_segment_failure(wal->path, error, size);
     for (size_t i = 0; i < count && !failure; i++) {
-        batch_file_path(to, path, parts[i].first);
+        wal_segment_path(to, path, parts[i].first);
         int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
         if (fd < 0 || !copy_bytes(parts[i].fd, fd, parts[i].bytes))
-            failure = batch_file_failure(to, error, size);
+            failure = wal_segment_failure(to, error, size);
         if (fd >= 0 && close(fd) != 0 && !failure)
-            failure = batch_file_failure(to, error, size);
+            failure = wal_segment_failure(to, error, size);
     }
     if (!failure && !path_sync(path))
-        failure = batch_file_failure(path, error, size);
+        failure = wal_segment_failure(path, error, size);
     close_parts(parts, count);
     return failure;
 }

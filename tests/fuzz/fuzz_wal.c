@@ -1,5 +1,5 @@
 /*
- * fuzz_batch_log.c - a batch log with damaged files: what is read are batches that were appended, in order and from the
+ * fuzz_wal.c - a WAL with damaged files: what is read are batches that were appended, in order and from the
  * first on; and what is appended then is read behind them.
  *
  *   input:  batches | place | 3 bytes at place * 8 | rest
@@ -7,7 +7,7 @@
  * The rest is cut into so many batches; the three bytes replace what a file has at the place, or (place 255) all of the
  * input is a file.
  */
-#include "backend/wal/batch_log.h"
+#include "backend/wal/wal.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "shared/log.h"
@@ -38,14 +38,14 @@ static bool see(void *owner, uint64_t index, struct bytes batch)
     return true;
 }
 
-static struct batch_log *open_log(void)
+static struct wal *open_wal(void)
 {
     char error[512];
-    struct batch_log_options options = {.path = dir, .file_bytes = 200};
+    struct wal_options options = {.path = dir, .file_bytes = 200};
     count = 0;
-    struct batch_log *log = batch_log_open(&options, see, NULL, error, sizeof error);
-    CHECK(log || strstr(error, "newer"));
-    return log;
+    struct wal *wal = wal_open(&options, see, NULL, error, sizeof error);
+    CHECK(wal || strstr(error, "newer"));
+    return wal;
 }
 
 /* Calls `visit` for each file, if it is given; removes it if not. */
@@ -89,13 +89,13 @@ static void make_log(const uint8_t *data, size_t size)
     char error[512];
     uint64_t batches = data[0] % (BATCHES_MAX + 1);
     size_t len = batches ? (size - HEAD) / batches : 0;
-    struct batch_log *log = open_log();
-    CHECK(log);
+    struct wal *wal = open_wal();
+    CHECK(wal);
     for (uint64_t i = 1; i <= batches; i++) {
         appended[i] = (struct bytes){(const char *)data + HEAD + (i - 1) * len, len};
-        CHECK(batch_log_append(log, appended[i], false, error, sizeof error) == OK);
+        CHECK(wal_append(wal, appended[i], false, error, sizeof error) == OK);
     }
-    batch_log_close(log);
+    wal_close(wal);
     each_file(damage, data);
 }
 
@@ -122,17 +122,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         make_raw(data, size);
     else
         make_log(data, size);
-    struct batch_log *log = open_log();
-    if (!log)
+    struct wal *wal = open_wal();
+    if (!wal)
         return 0;
     uint64_t last = count;
-    CHECK(batch_log_last(log) == last);
+    CHECK(wal_last(wal) == last);
     if (last <= BATCHES_MAX)
         appended[last + 1] = BYTES("new");
-    CHECK(batch_log_append(log, BYTES("new"), data[0] & 1, error, sizeof error) == OK);
-    batch_log_close(log);
-    log = open_log();
-    CHECK(!log || count == last + 1);
-    batch_log_close(log);
+    CHECK(wal_append(wal, BYTES("new"), data[0] & 1, error, sizeof error) == OK);
+    wal_close(wal);
+    wal = open_wal();
+    CHECK(!wal || count == last + 1);
+    wal_close(wal);
     return 0;
 }

@@ -1,8 +1,8 @@
 /*
- * test_batch_log.c - the log of write batches: cut and damaged at every byte, files lost, trimmed, copied and renewed;
+ * test_wal.c - the WAL: cut and damaged at every byte, segments lost, trimmed, copied and rotated;
  * and at random on a disk that fails and loses power (lossy_disk.h).
  */
-#include "backend/wal/batch_log.h"
+#include "backend/wal/wal.h"
 #include "shared/error.h"
 #include "shared/log.h"
 #include "tests/sized.h"
@@ -63,37 +63,37 @@ static bool see(void *owner, uint64_t index, struct bytes batch)
     return true;
 }
 
-static struct batch_log *open_at(const char *path, uint64_t file_bytes, uint64_t trimmed)
+static struct wal *open_at(const char *path, uint64_t file_bytes, uint64_t trimmed)
 {
-    struct batch_log_options options = {path, file_bytes, trimmed};
+    struct wal_options options = {path, file_bytes, trimmed};
     seen.first = seen.last = 0;
-    return batch_log_open(&options, see, &seen, error, sizeof error);
+    return wal_open(&options, see, &seen, error, sizeof error);
 }
 
-static struct batch_log *open_log(void)
+static struct wal *open_wal(void)
 {
-    struct batch_log *log = open_at(dir, FILE_BYTES, 0);
-    CHECK(log);
-    return log;
+    struct wal *wal = open_at(dir, FILE_BYTES, 0);
+    CHECK(wal);
+    return wal;
 }
 
-static void append(struct batch_log *log, unsigned count)
+static void append(struct wal *wal, unsigned count)
 {
     while (count--) {
-        struct bytes batch = batch_of(batch_log_last(log) + 1, 0);
-        CHECK(batch_log_append(log, batch, false, error, sizeof error) == OK);
+        struct bytes batch = batch_of(wal_last(wal) + 1, 0);
+        CHECK(wal_append(wal, batch, false, error, sizeof error) == OK);
     }
 }
 
 /* What is on the disk is the batches from..last, all first tries. */
 static void check_read(uint64_t first, uint64_t last)
 {
-    struct batch_log *log = open_log();
+    struct wal *wal = open_wal();
     CHECK(seen.first == first && seen.last == last);
-    CHECK(!last || batch_log_last(log) == last);
+    CHECK(!last || wal_last(wal) == last);
     for (uint64_t index = first; index && index <= last; index++)
         CHECK(seen.try[index] == 0);
-    batch_log_close(log);
+    wal_close(wal);
 }
 
 static void path_of(char *path, const char *folder, uint64_t first)
@@ -167,13 +167,13 @@ static void test_what_was_appended_is_read_again(void)
     check_read(0, 0);
     CHECK(list_firsts(firsts, 64) == 0); /* no file before something is appended */
     for (unsigned round = 1; round <= 5; round++) {
-        struct batch_log *log = open_log();
-        append(log, 30);
-        CHECK(batch_log_sync(log, error, sizeof error) == OK);
-        append(log, 10);
-        CHECK(batch_log_append(log, batch_of(round * 41, 0), true, error, sizeof error) == OK);
-        CHECK(batch_log_last(log) == round * 41);
-        batch_log_close(log);
+        struct wal *wal = open_wal();
+        append(wal, 30);
+        CHECK(wal_sync(wal, error, sizeof error) == OK);
+        append(wal, 10);
+        CHECK(wal_append(wal, batch_of(round * 41, 0), true, error, sizeof error) == OK);
+        CHECK(wal_last(wal) == round * 41);
+        wal_close(wal);
         check_read(1, round * 41);
     }
     size_t count = list_firsts(firsts, 64);
@@ -181,10 +181,9 @@ static void test_what_was_appended_is_read_again(void)
     CHECK(count > 10);
     for (size_t i = 0; i < count; i++)
         bytes += bytes_of_file(firsts[i]);
-    struct batch_log *log = open_log();
-    CHECK(batch_log_bytes(log) <= bytes &&
-          batch_log_bytes(log) > bytes / 2); /* void ones do not count */
-    batch_log_close(log);
+    struct wal *wal = open_wal();
+    CHECK(wal_bytes(wal) <= bytes && wal_bytes(wal) > bytes / 2); /* void ones do not count */
+    wal_close(wal);
 }
 
 static bool see_x(void *owner, uint64_t index, struct bytes batch)
@@ -201,32 +200,32 @@ static void test_a_long_batch_is_read_again_and_a_too_long_one_refused(void)
     uint64_t firsts[8];
     start();
     memset(long_text, 'x', sizeof long_text);
-    struct batch_log *log = open_log();
+    struct wal *wal = open_wal();
     struct bytes batch = {long_text, sizeof long_text};
-    CHECK(batch_log_append(log, batch, true, error, sizeof error) == OK);
-    CHECK(batch_log_append(log, batch, true, error, sizeof error) == OK);
+    CHECK(wal_append(wal, batch, true, error, sizeof error) == OK);
+    CHECK(wal_append(wal, batch, true, error, sizeof error) == OK);
     batch.len = (size_t)UINT32_MAX + 1;
-    CHECK(batch_log_append(log, batch, true, error, sizeof error) == ERR_STORE);
-    CHECK(batch_log_append(log, BYTES("x"), true, error, sizeof error) == ERR_STORE);
-    CHECK(batch_log_renew(log, error, sizeof error) == OK);
-    CHECK(batch_log_copy(log, other, error, sizeof error) == OK);
-    batch_log_close(log);
+    CHECK(wal_append(wal, batch, true, error, sizeof error) == ERR_STORE);
+    CHECK(wal_append(wal, BYTES("x"), true, error, sizeof error) == ERR_STORE);
+    CHECK(wal_rotate(wal, error, sizeof error) == OK);
+    CHECK(wal_copy(wal, other, error, sizeof error) == OK);
+    wal_close(wal);
     CHECK(list_firsts(firsts, 8) == 3);
     CHECK(bytes_of_file(1) == bytes_of_file(2) && bytes_of_file(2) == 16 + 28 + sizeof long_text);
-    struct batch_log_options options = {.path = other, .file_bytes = FILE_BYTES};
+    struct wal_options options = {.path = other, .file_bytes = FILE_BYTES};
     unsigned count = 0;
-    log = batch_log_open(&options, see_x, &count, error, sizeof error);
-    CHECK(log && count == 2);
-    batch_log_close(log);
+    wal = wal_open(&options, see_x, &count, error, sizeof error);
+    CHECK(wal && count == 2);
+    wal_close(wal);
 }
 
 static void test_writes_that_are_cut_short_or_interrupted_are_continued(void)
 {
     start();
     disk.is_on = disk.is_short = true;
-    struct batch_log *log = open_log();
-    append(log, 200);
-    batch_log_close(log);
+    struct wal *wal = open_wal();
+    append(wal, 200);
+    wal_close(wal);
     disk.is_on = disk.is_short = false;
     check_read(1, 200);
 }
@@ -234,9 +233,9 @@ static void test_writes_that_are_cut_short_or_interrupted_are_continued(void)
 static void test_the_reader_may_refuse_and_nothing_is_removed(void)
 {
     start();
-    struct batch_log *log = open_log();
-    append(log, 60);
-    batch_log_close(log);
+    struct wal *wal = open_wal();
+    append(wal, 60);
+    wal_close(wal);
     seen.refuse = 30;
     CHECK(!open_at(dir, FILE_BYTES, 0));
     CHECK(strstr(error, "batch 30 "));
@@ -248,13 +247,13 @@ static void test_the_reader_may_refuse_and_nothing_is_removed(void)
 static size_t make_small(char *bytes, size_t size, uint64_t ends[7])
 {
     start();
-    struct batch_log *log = open_at(dir, 1 << 20, 0);
+    struct wal *wal = open_at(dir, 1 << 20, 0);
     ends[0] = 16;
     for (unsigned i = 1; i <= 6; i++) {
-        append(log, 1);
-        ends[i] = batch_log_bytes(log);
+        append(wal, 1);
+        ends[i] = wal_bytes(wal);
     }
-    batch_log_close(log);
+    wal_close(wal);
     size_t len = read_whole(1, bytes, size);
     CHECK(len == ends[6]);
     return len;
@@ -272,9 +271,9 @@ static void test_an_end_cut_at_every_byte_leaves_the_batches_before(void)
         lossy_empty(dir);
         write_whole(1, bytes, cut);
         check_read(whole ? 1 : 0, whole);
-        struct batch_log *log = open_log();
-        append(log, 2);
-        batch_log_close(log);
+        struct wal *wal = open_wal();
+        append(wal, 2);
+        wal_close(wal);
         check_read(1, whole + 2);
     }
 }
@@ -342,10 +341,10 @@ static void test_other_files_are_left_alone(void)
         int fd = open(path, O_WRONLY | O_CREAT, 0640);
         CHECK(fd >= 0 && close(fd) == 0);
     }
-    struct batch_log *log = open_log();
-    append(log, 30);
-    batch_log_trim(log, 30);
-    batch_log_close(log);
+    struct wal *wal = open_wal();
+    append(wal, 30);
+    wal_trim(wal, 30);
+    wal_close(wal);
     for (size_t i = 0; i < 6; i++) {
         snprintf(path, sizeof path, "%s/%s", dir, names[i]);
         CHECK(access(path, F_OK) == 0);
@@ -368,9 +367,9 @@ static void test_files_behind_a_gap_go(void)
     char path[LOSSY_PATH_MAX], log_path[LOSSY_PATH_MAX], text[2048];
     uint64_t firsts[64];
     start();
-    struct batch_log *log = open_log();
-    append(log, 60);
-    batch_log_close(log);
+    struct wal *wal = open_wal();
+    append(wal, 60);
+    wal_close(wal);
     size_t count = list_firsts(firsts, 64);
     CHECK(count >= 6);
     path_of(path, dir, firsts[2]);
@@ -382,12 +381,12 @@ static void test_files_behind_a_gap_go(void)
     check_read(1, last);
     CHECK(list_firsts(firsts, 64) == 3);
     read_warning(text, sizeof text, log_path);
-    CHECK(strstr(text, " warn log_cut ") && strstr(text, path));
+    CHECK(strstr(text, " warn wal_gap ") && strstr(text, path));
     CHECK(strchr(text, '\n') == text + strlen(text) - 1); /* one */
     check_read(1, last);
-    log = open_log();
-    append(log, 30);
-    batch_log_close(log);
+    wal = open_wal();
+    append(wal, 30);
+    wal_close(wal);
     check_read(1, last + 30);
     read_warning(text, sizeof text, log_path);
     CHECK(strchr(text, '\n') == text + strlen(text) - 1);
@@ -402,15 +401,15 @@ static void damage(char *text, size_t size, bool is_synced)
     char path[LOSSY_PATH_MAX], log_path[LOSSY_PATH_MAX], bytes[4096];
     uint64_t end = 0;
     start();
-    struct batch_log *log = open_at(dir, UINT64_MAX, 0);
-    CHECK(log);
+    struct wal *wal = open_at(dir, UINT64_MAX, 0);
+    CHECK(wal);
     for (uint64_t index = 1; index <= 6; index++) {
         struct bytes batch = batch_of(index, 0);
-        CHECK(batch_log_append(log, batch, is_synced, error, sizeof error) == OK);
+        CHECK(wal_append(wal, batch, is_synced, error, sizeof error) == OK);
         if (index == 3)
-            end = batch_log_bytes(log);
+            end = wal_bytes(wal);
     }
-    batch_log_close(log);
+    wal_close(wal);
     size_t len = read_whole(1, bytes, sizeof bytes);
     bytes[end - 1] ^= 1;
     write_whole(1, bytes, len);
@@ -430,11 +429,11 @@ static void test_damage_before_whole_batches_is_logged(void)
 {
     char text[2048];
     damage(text, sizeof text, true);
-    CHECK(strstr(text, " error log_damaged "));
+    CHECK(strstr(text, " error wal_damaged "));
     CHECK(strstr(text, " after_batch=2 whole_batch_behind=4 dropped_batches=3 dropped_bytes="));
     CHECK(strstr(text, " synced=yes"));
     damage(text, sizeof text, false);
-    CHECK(strstr(text, " warn log_damaged "));
+    CHECK(strstr(text, " warn wal_damaged "));
     CHECK(strstr(text, " after_batch=2 whole_batch_behind=4 dropped_batches=3 dropped_bytes="));
     CHECK(strstr(text, " synced=unknown"));
 }
@@ -445,18 +444,18 @@ static void test_a_file_that_is_missing_is_a_gap(void)
     uint64_t firsts[64];
     for (size_t missing = 1; missing < 5; missing++) {
         start();
-        struct batch_log *log = open_log();
-        append(log, 60);
-        batch_log_close(log);
+        struct wal *wal = open_wal();
+        append(wal, 60);
+        wal_close(wal);
         CHECK(list_firsts(firsts, 64) > 5);
         path_of(path, dir, firsts[missing]);
         CHECK(unlink(path) == 0);
         log_set_level(LOG_ERROR);
         check_read(1, firsts[missing] - 1);
         log_set_level(LOG_ERROR);
-        log = open_log();
-        append(log, 7);
-        batch_log_close(log);
+        wal = open_wal();
+        append(wal, 7);
+        wal_close(wal);
         check_read(1, firsts[missing] + 6);
     }
 }
@@ -466,50 +465,50 @@ static void test_a_gap_of_what_is_not_needed_is_none(void)
     char path[LOSSY_PATH_MAX];
     uint64_t firsts[64];
     start();
-    struct batch_log *log = open_log();
-    append(log, 60);
-    batch_log_close(log);
+    struct wal *wal = open_wal();
+    append(wal, 60);
+    wal_close(wal);
     CHECK(list_firsts(firsts, 64) > 5);
     path_of(path, dir, firsts[2]);
     CHECK(truncate(path, 20) == 0);
-    log = open_at(dir, FILE_BYTES, firsts[3] - 1);
-    CHECK(log && seen.first == 1 && seen.last == 60);
-    append(log, 1);
-    batch_log_close(log);
-    log = open_at(dir, FILE_BYTES, 1000); /* more is known than the log has */
-    CHECK(log && batch_log_last(log) == 1000);
-    append(log, 2);
-    batch_log_close(log);
+    wal = open_at(dir, FILE_BYTES, firsts[3] - 1);
+    CHECK(wal && seen.first == 1 && seen.last == 60);
+    append(wal, 1);
+    wal_close(wal);
+    wal = open_at(dir, FILE_BYTES, 1000); /* more is known than the WAL has */
+    CHECK(wal && wal_last(wal) == 1000);
+    append(wal, 2);
+    wal_close(wal);
     check_read(1001, 1002);
 }
 
-/* ---- renew ------------------------------------------------------------------------------- */
+/* ---- rotate ------------------------------------------------------------------------------ */
 
 static void test_a_batch_that_failed_is_void(void)
 {
     char bytes[2048];
     start();
-    struct batch_log *log = open_at(dir, 1 << 20, 0);
-    append(log, 5);
-    CHECK(batch_log_append(log, batch_of(6, 1), false, error, sizeof error) == OK);
-    batch_log_close(log);
+    struct wal *wal = open_at(dir, 1 << 20, 0);
+    append(wal, 5);
+    CHECK(wal_append(wal, batch_of(6, 1), false, error, sizeof error) == OK);
+    wal_close(wal);
     size_t len = read_whole(1, bytes, sizeof bytes); /* with all of 6 */
     start();
-    log = open_at(dir, 1 << 20, 0);
-    append(log, 5);
-    CHECK(batch_log_sync(log, error, sizeof error) == OK);
+    wal = open_at(dir, 1 << 20, 0);
+    append(wal, 5);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
     disk.is_on = true;
     disk.fail_sync = EIO;
-    CHECK(batch_log_append(log, batch_of(6, 1), true, error, sizeof error) == ERR_STORE);
+    CHECK(wal_append(wal, batch_of(6, 1), true, error, sizeof error) == ERR_STORE);
     lossy_heal();
-    CHECK(batch_log_last(log) == 5);
-    CHECK(batch_log_append(log, batch_of(6, 0), true, error, sizeof error) == ERR_STORE);
-    CHECK(batch_log_sync(log, error, sizeof error) == ERR_STORE);
+    CHECK(wal_last(wal) == 5);
+    CHECK(wal_append(wal, batch_of(6, 0), true, error, sizeof error) == ERR_STORE);
+    CHECK(wal_sync(wal, error, sizeof error) == ERR_STORE);
     CHECK(strstr(error, strerror(EIO)));
-    CHECK(batch_log_renew(log, error, sizeof error) == OK);
-    append(log, 3);
-    CHECK(batch_log_sync(log, error, sizeof error) == OK);
-    batch_log_close(log);
+    CHECK(wal_rotate(wal, error, sizeof error) == OK);
+    append(wal, 3);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
+    wal_close(wal);
     disk.is_on = false;
     write_whole(1, bytes, len); /* and it had reached the file */
     check_read(1, 8);
@@ -519,29 +518,29 @@ static void test_the_first_batch_of_a_file_may_fail(void)
 {
     uint64_t firsts[8];
     start();
-    struct batch_log *log = open_at(dir, 1 << 20, 0);
-    append(log, 3);
-    CHECK(batch_log_sync(log, error, sizeof error) == OK);
+    struct wal *wal = open_at(dir, 1 << 20, 0);
+    append(wal, 3);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
     disk.is_on = true;
     for (unsigned i = 0; i < 3; i++) {
-        CHECK(batch_log_renew(log, error, sizeof error) == OK);
+        CHECK(wal_rotate(wal, error, sizeof error) == OK);
         disk.fail_sync = EIO;
-        CHECK(batch_log_append(log, batch_of(4, 1), true, error, sizeof error) == ERR_STORE);
+        CHECK(wal_append(wal, batch_of(4, 1), true, error, sizeof error) == ERR_STORE);
         lossy_heal();
     }
     disk.fail_rename = ENOSPC;
-    CHECK(batch_log_renew(log, error, sizeof error) == ERR_DISK_FULL);
+    CHECK(wal_rotate(wal, error, sizeof error) == ERR_DISK_FULL);
     disk.fail_rename = EDQUOT;
-    CHECK(batch_log_renew(log, error, sizeof error) == ERR_DISK_FULL);
+    CHECK(wal_rotate(wal, error, sizeof error) == ERR_DISK_FULL);
     lossy_heal();
     disk.fail_dir_sync = EIO;
-    CHECK(batch_log_renew(log, error, sizeof error) == ERR_STORE);
-    CHECK(batch_log_append(log, batch_of(4, 0), true, error, sizeof error) == ERR_STORE);
+    CHECK(wal_rotate(wal, error, sizeof error) == ERR_STORE);
+    CHECK(wal_append(wal, batch_of(4, 0), true, error, sizeof error) == ERR_STORE);
     lossy_heal();
-    CHECK(batch_log_renew(log, error, sizeof error) == OK);
-    append(log, 1);
-    CHECK(batch_log_sync(log, error, sizeof error) == OK);
-    batch_log_close(log);
+    CHECK(wal_rotate(wal, error, sizeof error) == OK);
+    append(wal, 1);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
+    wal_close(wal);
     disk.is_on = false;
     CHECK(list_firsts(firsts, 8) == 2 && firsts[0] == 1 && firsts[1] == 4);
     check_read(1, 4);
@@ -551,21 +550,21 @@ static void test_the_first_batch_of_a_file_may_fail(void)
 static bool lose_at(unsigned synced, unsigned after)
 {
     start();
-    struct batch_log *log = open_log();
-    append(log, synced);
-    CHECK(batch_log_sync(log, error, sizeof error) == OK);
-    append(log, 40 - synced);
+    struct wal *wal = open_wal();
+    append(wal, synced);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
+    append(wal, 40 - synced);
     disk.fail_sync = EIO;
     disk.fail_after = after;
-    bool is_lost = batch_log_append(log, batch_of(41, 1), true, error, sizeof error) != OK;
+    bool is_lost = wal_append(wal, batch_of(41, 1), true, error, sizeof error) != OK;
     lossy_heal();
     disk.fail_after = 0;
     if (is_lost) {
-        CHECK(batch_log_last(log) == 40);
-        CHECK(batch_log_renew(log, error, sizeof error) == OK);
-        CHECK(batch_log_append(log, batch_of(41, 0), true, error, sizeof error) == OK);
+        CHECK(wal_last(wal) == 40);
+        CHECK(wal_rotate(wal, error, sizeof error) == OK);
+        CHECK(wal_append(wal, batch_of(41, 0), true, error, sizeof error) == OK);
     }
-    batch_log_close(log);
+    wal_close(wal);
     if (is_lost) {
         lossy_power_loss();
         check_read(1, 41);
@@ -585,25 +584,25 @@ static void test_what_a_failed_sync_may_have_lost_is_written_again(void)
     disk.is_on = false;
 }
 
-/* The process ends before it renews: the next one reads what the disk does not have, and must not believe it. */
+/* The process ends before it rotates: the next one reads what the disk does not have, and must not believe it. */
 static void test_what_a_failed_sync_has_lost_is_written_again_by_the_next_process(void)
 {
     for (unsigned i = 0; i < 2; i++) {
         start();
         disk.is_on = true;
-        struct batch_log *log = open_log();
-        append(log, 5);
-        CHECK(batch_log_sync(log, error, sizeof error) == OK);
-        append(log, 2);
+        struct wal *wal = open_wal();
+        append(wal, 5);
+        CHECK(wal_sync(wal, error, sizeof error) == OK);
+        append(wal, 2);
         disk.fail_sync = EIO;
-        CHECK(batch_log_append(log, batch_of(8, 1), true, error, sizeof error) != OK);
+        CHECK(wal_append(wal, batch_of(8, 1), true, error, sizeof error) != OK);
         lossy_heal();
-        batch_log_close(log);
-        log = open_log();
-        CHECK(batch_log_last(log) == 7);
-        append(log, i);
-        CHECK(batch_log_append(log, batch_of(8 + i, 0), true, error, sizeof error) == OK);
-        batch_log_close(log);
+        wal_close(wal);
+        wal = open_wal();
+        CHECK(wal_last(wal) == 7);
+        append(wal, i);
+        CHECK(wal_append(wal, batch_of(8 + i, 0), true, error, sizeof error) == OK);
+        wal_close(wal);
         lossy_power_loss();
         disk.is_on = false;
         check_read(1, 8 + i);
@@ -611,23 +610,23 @@ static void test_what_a_failed_sync_has_lost_is_written_again_by_the_next_proces
 }
 
 /* The new file has all of them; the process ends before the old ones are removed, or some. */
-static void test_a_renew_that_ends_half_way_loses_nothing(void)
+static void test_a_rotation_that_ends_half_way_loses_nothing(void)
 {
     for (unsigned after = 0; after < 5; after++) {
         start();
         disk.is_on = true;
-        struct batch_log *log = open_log();
-        append(log, 40);
+        struct wal *wal = open_wal();
+        append(wal, 40);
         disk.fail_sync = EIO;
-        CHECK(batch_log_sync(log, error, sizeof error) == ERR_STORE);
+        CHECK(wal_sync(wal, error, sizeof error) == ERR_STORE);
         lossy_heal();
         disk.fail_unlink = EIO;
         disk.fail_after = after;
-        CHECK(batch_log_renew(log, error, sizeof error) == ERR_STORE);
-        CHECK(batch_log_append(log, BYTES("x"), false, error, sizeof error) == ERR_STORE);
+        CHECK(wal_rotate(wal, error, sizeof error) == ERR_STORE);
+        CHECK(wal_append(wal, BYTES("x"), false, error, sizeof error) == ERR_STORE);
         lossy_heal();
         disk.fail_after = 0;
-        batch_log_close(log);
+        wal_close(wal);
         disk.is_on = false;
         check_read(1, 40);
     }
@@ -638,23 +637,23 @@ static void test_what_is_lost_and_trimmed_leaves_no_gap(void)
 {
     start();
     disk.is_on = true;
-    struct batch_log *log = open_log();
-    append(log, 5);
-    CHECK(batch_log_sync(log, error, sizeof error) == OK);
-    append(log, 35);
+    struct wal *wal = open_wal();
+    append(wal, 5);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
+    append(wal, 35);
     disk.fail_sync = EIO;
-    CHECK(batch_log_sync(log, error, sizeof error) == ERR_STORE);
+    CHECK(wal_sync(wal, error, sizeof error) == ERR_STORE);
     lossy_heal();
     disk.fail_unlink = EIO;
     log_set_level(LOG_ERROR);
-    batch_log_trim(log, 38);
-    CHECK(batch_log_renew(log, error, sizeof error) == ERR_STORE);
+    wal_trim(wal, 38);
+    CHECK(wal_rotate(wal, error, sizeof error) == ERR_STORE);
     log_set_level(LOG_ERROR);
     lossy_heal();
-    CHECK(batch_log_renew(log, error, sizeof error) == OK);
-    append(log, 1);
-    CHECK(batch_log_sync(log, error, sizeof error) == OK);
-    batch_log_close(log);
+    CHECK(wal_rotate(wal, error, sizeof error) == OK);
+    append(wal, 1);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
+    wal_close(wal);
     lossy_power_loss();
     disk.is_on = false;
     check_read(39, 41);
@@ -666,28 +665,28 @@ static void test_a_disk_that_is_full_loses_nothing(void)
     CHECK(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
     CHECK(getrlimit(RLIMIT_FSIZE, &old) == 0);
     start();
-    struct batch_log *log = open_at(dir, 1 << 20, 0);
-    append(log, 10);
+    struct wal *wal = open_at(dir, 1 << 20, 0);
+    append(wal, 10);
     for (unsigned more = 0; more < 120; more += 7) {
-        uint64_t last = batch_log_last(log);
+        uint64_t last = wal_last(wal);
         uint64_t firsts[64];
         size_t count = list_firsts(firsts, 64);
         limit = (struct rlimit){bytes_of_file(firsts[count - 1]) + more, old.rlim_max};
         CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
         int failure;
         do
-            failure = batch_log_append(log, batch_of(batch_log_last(log) + 1, 0), more % 2, error,
-                                       sizeof error);
+            failure =
+                wal_append(wal, batch_of(wal_last(wal) + 1, 0), more % 2, error, sizeof error);
         while (failure == OK);
         CHECK(failure == ERR_STORE && strstr(error, strerror(EFBIG)));
         CHECK(setrlimit(RLIMIT_FSIZE, &old) == 0);
-        CHECK(batch_log_last(log) >= last);
-        CHECK(batch_log_renew(log, error, sizeof error) == OK);
-        append(log, 2);
+        CHECK(wal_last(wal) >= last);
+        CHECK(wal_rotate(wal, error, sizeof error) == OK);
+        append(wal, 2);
     }
-    uint64_t last = batch_log_last(log);
-    CHECK(batch_log_sync(log, error, sizeof error) == OK);
-    batch_log_close(log);
+    uint64_t last = wal_last(wal);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
+    wal_close(wal);
     check_read(1, last);
     CHECK(signal(SIGXFSZ, SIG_DFL) != SIG_ERR);
 }
@@ -701,21 +700,21 @@ static void test_synced_batches_take_the_place_of_zeros(void)
     uint64_t size = 0;
     unsigned changes = 0;
     start();
-    struct batch_log *log = open_at(dir, UINT64_MAX, 0);
+    struct wal *wal = open_at(dir, UINT64_MAX, 0);
     for (uint64_t index = 1; index <= COUNT; index++) {
-        CHECK(batch_log_append(log, batch_of(index, 0), true, error, sizeof error) == OK);
+        CHECK(wal_append(wal, batch_of(index, 0), true, error, sizeof error) == OK);
         changes += bytes_of_file(1) != size;
         size = bytes_of_file(1);
-        CHECK(size >= batch_log_bytes(log) && size <= batch_log_bytes(log) + ZEROS);
+        CHECK(size >= wal_bytes(wal) && size <= wal_bytes(wal) + ZEROS);
     }
-    CHECK(changes >= 2 && changes == (batch_log_bytes(log) + ZEROS - 1) / ZEROS);
+    CHECK(changes >= 2 && changes == (wal_bytes(wal) + ZEROS - 1) / ZEROS);
     snprintf(log_path, sizeof log_path, "%s/warnings", root);
     CHECK(log_set_file(log_path));
     check_read(1, COUNT);
     CHECK(log_set_file(NULL));
     struct stat found;
     CHECK(stat(log_path, &found) == 0 && found.st_size == 0 && unlink(log_path) == 0);
-    batch_log_close(log);
+    wal_close(wal);
     CHECK(bytes_of_file(1) < size);
     check_read(1, COUNT);
 }
@@ -727,23 +726,23 @@ static void test_trim_removes_exactly_what_is_not_needed(void)
     for (uint64_t index = 0; index <= 62; index++) {
         uint64_t before[64], after[64];
         start();
-        struct batch_log *log = open_log();
-        append(log, 60);
+        struct wal *wal = open_wal();
+        append(wal, 60);
         size_t count = list_firsts(before, 64), gone = 0;
-        batch_log_trim(log, index);
+        wal_trim(wal, index);
         while (gone + 1 < count && before[gone + 1] - 1 <= index)
             gone++;
         CHECK(list_firsts(after, 64) == count - gone);
         CHECK(memcmp(after, before + gone, (count - gone) * sizeof *after) == 0);
-        CHECK(batch_log_last(log) == 60);
-        append(log, 1);
-        CHECK(batch_log_sync(log, error, sizeof error) == OK);
-        uint64_t bytes = batch_log_bytes(log);
-        batch_log_close(log);
+        CHECK(wal_last(wal) == 60);
+        append(wal, 1);
+        CHECK(wal_sync(wal, error, sizeof error) == OK);
+        uint64_t bytes = wal_bytes(wal);
+        wal_close(wal);
         check_read(before[gone], 61);
-        log = open_log();
-        CHECK(batch_log_bytes(log) == bytes);
-        batch_log_close(log);
+        wal = open_wal();
+        CHECK(wal_bytes(wal) == bytes);
+        wal_close(wal);
     }
 }
 
@@ -751,19 +750,19 @@ static void test_the_newest_file_keeps_the_count(void)
 {
     uint64_t firsts[64];
     start();
-    struct batch_log *log = open_log();
-    append(log, 60);
-    batch_log_close(log);
-    log = open_log();
-    batch_log_trim(log, 60); /* nothing is being appended to, all is read */
+    struct wal *wal = open_wal();
+    append(wal, 60);
+    wal_close(wal);
+    wal = open_wal();
+    wal_trim(wal, 60); /* nothing is being appended to, all is read */
     CHECK(list_firsts(firsts, 64) == 1);
-    batch_log_close(log);
-    log = open_log();
-    CHECK(batch_log_last(log) == 60);
-    append(log, 1);
-    batch_log_trim(log, 60);
+    wal_close(wal);
+    wal = open_wal();
+    CHECK(wal_last(wal) == 60);
+    append(wal, 1);
+    wal_trim(wal, 60);
     CHECK(list_firsts(firsts, 64) == 1 && firsts[0] == 61);
-    batch_log_close(log);
+    wal_close(wal);
     check_read(61, 61);
 }
 
@@ -771,27 +770,27 @@ static void test_a_removal_that_fails_is_tried_again(void)
 {
     uint64_t before[64], after[64];
     start();
-    struct batch_log *log = open_log();
-    append(log, 60);
+    struct wal *wal = open_wal();
+    append(wal, 60);
     size_t count = list_firsts(before, 64);
-    uint64_t bytes = batch_log_bytes(log), first_bytes = bytes_of_file(1);
+    uint64_t bytes = wal_bytes(wal), first_bytes = bytes_of_file(1);
     log_set_level(LOG_ERROR);
     disk.is_on = true;
     disk.fail_unlink = EIO;
     disk.fail_after = 1;
-    batch_log_trim(log, 60);
+    wal_trim(wal, 60);
     lossy_heal();
     disk.fail_dir_sync = EIO;
-    batch_log_trim(log, 60);
+    wal_trim(wal, 60);
     lossy_heal();
     disk.fail_after = 0;
     CHECK(list_firsts(after, 64) == count - 1 && after[0] == before[1]);
-    CHECK(batch_log_bytes(log) == bytes - first_bytes);
-    batch_log_trim(log, 0);
+    CHECK(wal_bytes(wal) == bytes - first_bytes);
+    wal_trim(wal, 0);
     disk.is_on = false;
     log_set_level(LOG_ERROR);
     CHECK(list_firsts(after, 64) == 1);
-    batch_log_close(log);
+    wal_close(wal);
 }
 
 /* ---- copy, beside appends and trims ------------------------------------------------------ */
@@ -799,7 +798,7 @@ static void test_a_removal_that_fails_is_tried_again(void)
 enum { COPIES = 20 };
 
 struct writer {
-    struct batch_log *log;
+    struct wal *wal;
     _Atomic bool is_ending;
 };
 
@@ -807,13 +806,13 @@ static void *keep_appending(void *owner)
 {
     struct writer *writer = owner;
     char reason[512];
-    for (unsigned i = 0; !writer->is_ending && batch_log_last(writer->log) < BATCHES_MAX - 1; i++) {
-        struct bytes batch = batch_of(batch_log_last(writer->log) + 1, 0);
-        CHECK(batch_log_append(writer->log, batch, i % 16 == 0, reason, sizeof reason) == OK);
+    for (unsigned i = 0; !writer->is_ending && wal_last(writer->wal) < BATCHES_MAX - 1; i++) {
+        struct bytes batch = batch_of(wal_last(writer->wal) + 1, 0);
+        CHECK(wal_append(writer->wal, batch, i % 16 == 0, reason, sizeof reason) == OK);
         if (i % 400 == 300)
-            CHECK(batch_log_renew(writer->log, reason, sizeof reason) == OK);
+            CHECK(wal_rotate(writer->wal, reason, sizeof reason) == OK);
         if (i % 512 == 500)
-            CHECK(batch_log_sync(writer->log, reason, sizeof reason) == OK);
+            CHECK(wal_sync(writer->wal, reason, sizeof reason) == OK);
     }
     return NULL;
 }
@@ -822,9 +821,9 @@ static void *keep_trimming(void *owner)
 {
     struct writer *writer = owner;
     while (!writer->is_ending) {
-        uint64_t last = batch_log_last(writer->log);
-        batch_log_trim(writer->log, last > 200 ? last - 200 : 0);
-        CHECK(batch_log_bytes(writer->log) > 0 || !last);
+        uint64_t last = wal_last(writer->wal);
+        wal_trim(writer->wal, last > 200 ? last - 200 : 0);
+        CHECK(wal_bytes(writer->wal) > 0 || !last);
     }
     return NULL;
 }
@@ -834,8 +833,7 @@ static void *keep_syncing(void *owner)
     struct writer *writer = owner;
     char reason[512];
     while (!writer->is_ending)
-        CHECK(batch_log_sync_upto(writer->log, batch_log_last(writer->log), reason,
-                                  sizeof reason) == OK);
+        CHECK(wal_sync_upto(writer->wal, wal_last(writer->wal), reason, sizeof reason) == OK);
     return NULL;
 }
 
@@ -843,8 +841,8 @@ static void test_a_copy_has_everything_appended_before(void)
 {
     pthread_t threads[4];
     start();
-    struct writer writer = {.log = open_at(dir, 4096, 0)};
-    append(writer.log, 10);
+    struct writer writer = {.wal = open_at(dir, 4096, 0)};
+    append(writer.wal, 10);
     CHECK(pthread_create(&threads[0], NULL, keep_appending, &writer) == 0);
     CHECK(pthread_create(&threads[1], NULL, keep_trimming, &writer) == 0);
     CHECK(pthread_create(&threads[2], NULL, keep_trimming, &writer) == 0);
@@ -852,36 +850,36 @@ static void test_a_copy_has_everything_appended_before(void)
     for (unsigned i = 0; i < COPIES; i++) {
         char reason[512];
         lossy_empty(other);
-        uint64_t before = batch_log_last(writer.log);
-        CHECK(batch_log_copy(writer.log, other, reason, sizeof reason) == OK);
-        uint64_t after = batch_log_last(writer.log);
-        struct batch_log *copy = open_at(other, 4096, 0);
+        uint64_t before = wal_last(writer.wal);
+        CHECK(wal_copy(writer.wal, other, reason, sizeof reason) == OK);
+        uint64_t after = wal_last(writer.wal);
+        struct wal *copy = open_at(other, 4096, 0);
         CHECK(copy && seen.last >= before && seen.last <= after);
         CHECK(seen.first <= (after > 200 ? after - 199 : 1));
         for (uint64_t index = seen.first; index <= seen.last; index++)
             CHECK(seen.try[index] == 0);
-        batch_log_close(copy);
+        wal_close(copy);
     }
     writer.is_ending = true;
     for (unsigned i = 0; i < 4; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
-    uint64_t last = batch_log_last(writer.log);
-    batch_log_close(writer.log);
-    struct batch_log *log = open_log();
+    uint64_t last = wal_last(writer.wal);
+    wal_close(writer.wal);
+    struct wal *wal = open_wal();
     CHECK(seen.last == last);
-    CHECK(batch_log_copy(log, "/nonexistent", error, sizeof error) == ERR_STORE);
+    CHECK(wal_copy(wal, "/nonexistent", error, sizeof error) == ERR_STORE);
     lossy_empty(other);
-    CHECK(batch_log_copy(log, other, error, sizeof error) == OK);
-    CHECK(batch_log_copy(log, other, error, sizeof error) == ERR_STORE); /* has such files */
-    batch_log_close(log);
+    CHECK(wal_copy(wal, other, error, sizeof error) == OK);
+    CHECK(wal_copy(wal, other, error, sizeof error) == ERR_STORE); /* has such files */
+    wal_close(wal);
 }
 
 /* ---- at random --------------------------------------------------------------------------- */
 
-enum { SEEDS = 40, STEPS = 400 }; /* other seeds: BATCH_LOG_SEEDS=FROM-TO */
+enum { SEEDS = 40, STEPS = 400 }; /* other seeds: WAL_SEEDS=FROM-TO */
 
 static struct {
-    struct batch_log *log;
+    struct wal *wal;
     bool is_failed, knows_trimmed;
     bool is_own; /* nothing is left of the process before that might be lost */
     uint64_t last, durable, trimmed;
@@ -892,25 +890,25 @@ static struct {
 
 static void random_open(void)
 {
-    model.log = open_at(dir, 1 + lossy_random(600), model.knows_trimmed ? model.trimmed : 0);
-    if (!model.log)
+    model.wal = open_at(dir, 1 + lossy_random(600), model.knows_trimmed ? model.trimmed : 0);
+    if (!model.wal)
         printf("%s\n", error);
-    CHECK(model.log);
-    CHECK(!model.is_failed || batch_log_last(model.log) <= model.last + 1);
-    CHECK(model.is_failed || batch_log_last(model.log) <= model.last);
-    for (uint64_t index = model.trimmed + 1; index <= batch_log_last(model.log); index++) {
+    CHECK(model.wal);
+    CHECK(!model.is_failed || wal_last(model.wal) <= model.last + 1);
+    CHECK(model.is_failed || wal_last(model.wal) <= model.last);
+    for (uint64_t index = model.trimmed + 1; index <= wal_last(model.wal); index++) {
         CHECK(seen.first <= index && seen.last >= index);
         if (index > model.last)
             model.try[index] = model.tries[index]; /* the one that failed */
         CHECK(seen.try[index] == model.try[index]);
     }
-    model.last = batch_log_last(model.log);
+    model.last = wal_last(model.wal);
     model.is_failed = model.is_own = false;
 }
 
 static void random_reopen(bool is_power_lost)
 {
-    batch_log_close(model.log);
+    wal_close(model.wal);
     lossy_heal();
     if (is_power_lost)
         lossy_power_loss();
@@ -927,17 +925,17 @@ static void random_append(void)
     uint64_t index = model.last + 1;
     bool sync = lossy_random(3) == 0;
     struct bytes batch = batch_of(index, ++model.tries[index]);
-    int failure = batch_log_append(model.log, batch, sync, error, sizeof error);
+    int failure = wal_append(model.wal, batch, sync, error, sizeof error);
     if (failure) {
         model.is_failed = true;
         model.failures++;
-        CHECK(batch_log_last(model.log) == model.last);
+        CHECK(wal_last(model.wal) == model.last);
         return;
     }
     CHECK(!model.is_failed);
     model.try[index] = model.tries[index];
     model.last = index;
-    CHECK(batch_log_last(model.log) == index);
+    CHECK(wal_last(model.wal) == index);
     if (sync) {
         model.durable = index;
         model.is_own = true;
@@ -949,13 +947,12 @@ static void random_sync_upto(void)
 {
     if (!model.is_own || model.last == 0)
         return;
-    if (batch_log_sync_upto(model.log, model.last, error, sizeof error) == OK) {
+    if (wal_sync_upto(model.wal, model.last, error, sizeof error) == OK) {
         CHECK(!model.is_failed);
         model.durable = model.last;
     } else {
         model.is_failed = true;
-        CHECK(batch_log_append(model.log, batch_of(model.last + 1, 0), false, error,
-                               sizeof error) != OK);
+        CHECK(wal_append(model.wal, batch_of(model.last + 1, 0), false, error, sizeof error) != OK);
     }
 }
 
@@ -991,7 +988,7 @@ static void random_step(void)
     } else if (chance < 63) {
         random_sync_upto();
     } else if (chance < 66) {
-        if (batch_log_sync(model.log, error, sizeof error) == OK) {
+        if (wal_sync(model.wal, error, sizeof error) == OK) {
             model.durable = model.last;
             model.is_own = true;
         } else {
@@ -1001,13 +998,13 @@ static void random_step(void)
         uint64_t most = model.knows_trimmed ? model.last : model.durable;
         if (most > model.trimmed)
             model.trimmed += lossy_random(most - model.trimmed + 1);
-        batch_log_trim(model.log, model.trimmed);
+        wal_trim(model.wal, model.trimmed);
     } else if (chance < 80) {
         random_fault();
     } else if (chance < 86) {
         lossy_heal();
     } else if (chance < 94) {
-        model.is_failed = batch_log_renew(model.log, error, sizeof error) != OK;
+        model.is_failed = wal_rotate(model.wal, error, sizeof error) != OK;
         model.is_own |= !model.is_failed;
     } else {
         random_reopen(chance >= 97);
@@ -1023,7 +1020,7 @@ static void say_seed(int signal)
 static void test_nothing_durable_is_lost_at_random(void)
 {
     unsigned failures = 0, losses = 0, from = 1, to = sized(SEEDS);
-    const char *range = getenv("BATCH_LOG_SEEDS");
+    const char *range = getenv("WAL_SEEDS");
     CHECK(!range || sscanf(range, "%u-%u", &from, &to) == 2);
     log_set_level(LOG_ERROR);
     CHECK(signal(SIGABRT, say_seed) != SIG_ERR);
@@ -1039,7 +1036,7 @@ static void test_nothing_durable_is_lost_at_random(void)
         for (unsigned step = 0; step < STEPS; step++)
             random_step();
         random_reopen(true);
-        batch_log_close(model.log);
+        wal_close(model.wal);
         failures += model.failures;
         losses += model.losses;
         disk.is_on = disk.is_short = false;
@@ -1080,7 +1077,7 @@ int main(void)
     test_the_first_batch_of_a_file_may_fail();
     test_what_a_failed_sync_may_have_lost_is_written_again();
     test_what_a_failed_sync_has_lost_is_written_again_by_the_next_process();
-    test_a_renew_that_ends_half_way_loses_nothing();
+    test_a_rotation_that_ends_half_way_loses_nothing();
     test_what_is_lost_and_trimmed_leaves_no_gap();
     test_a_disk_that_is_full_loses_nothing();
     test_synced_batches_take_the_place_of_zeros();

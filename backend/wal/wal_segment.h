@@ -1,6 +1,6 @@
 /*
- * batch_file.h - one file of a batch log: its name, its records written and read. For batch_log.c, which knows what
- * several files mean together.
+ * wal_segment.h - one file of the WAL: its name, its records written and read. What several files mean together is for
+ * wal.c.
  *
  *   <index of its first batch, 20 digits>.batches
  *   "scree batches 1\n" | record | record | ...                      1: the format
@@ -20,8 +20,8 @@
 
 #define BATCH_BYTES_MAX UINT32_MAX
 
-struct batch_file {
-    struct list node;  /* of the log */
+struct wal_segment {
+    struct list node;  /* of the WAL */
     uint64_t first;    /* its name */
     uint64_t last;     /* first - 1: it has none */
     uint64_t bytes;    /* up to the end of `last`; what is behind is void */
@@ -31,39 +31,39 @@ struct batch_file {
 };
 
 /* From errno: ERR_DISK_FULL or ERR_STORE, and "<path>: why" in error[size]. */
-int batch_file_failure(const char *path, char *error, size_t size);
+int wal_segment_failure(const char *path, char *error, size_t size);
 /* path[PATH_MAX] of the file that begins with batch `first`; `dir` is not longer than PATH_MAX - 64. */
-void batch_file_path(char *path, const char *dir, uint64_t first);
-/* Is this the name of a batch file, or (then *is_new) of one that was being made? */
-bool batch_file_name(const char *name, uint64_t *first, bool *is_new);
+void wal_segment_path(char *path, const char *dir, uint64_t first);
+/* Is this the name of a WAL segment, or (then *is_new) of one that was being made? */
+bool wal_segment_name(const char *name, uint64_t *first, bool *is_new);
 /* False: its first line says that a newer program wrote it. */
-bool batch_file_format_known(int fd);
+bool wal_segment_format_known(int fd);
 
 /* Without batches and not open yet. */
-struct batch_file *batch_file_new(uint64_t first);
-void batch_file_close(struct batch_file *file); /* no sync */
-void batch_file_free(struct batch_file *file);  /* closes it */
+struct wal_segment *wal_segment_new(uint64_t first);
+void wal_segment_close(struct wal_segment *file); /* no sync */
+void wal_segment_free(struct wal_segment *file);  /* closes it */
 /* Makes it on the disk, under the name for new ones; then gives it its own. What stops half way is removed. */
-int batch_file_make(struct batch_file *file, const char *dir, char *error, size_t size);
-int batch_file_publish(struct batch_file *file, const char *dir, char *error, size_t size);
-void batch_file_discard(struct batch_file *file, const char *dir); /* it was not published */
+int wal_segment_make(struct wal_segment *file, const char *dir, char *error, size_t size);
+int wal_segment_publish(struct wal_segment *file, const char *dir, char *error, size_t size);
+void wal_segment_discard(struct wal_segment *file, const char *dir); /* it was not published */
 /* Has room on the disk for a record of the batch and some more, up to `limit` bytes, if that is possible. */
-void batch_file_reserve(struct batch_file *file, size_t batch_len, uint64_t limit);
+void wal_segment_reserve(struct wal_segment *file, size_t batch_len, uint64_t limit);
 /* Where a record of the batch does not end in front of zeros, writes some behind it, up to `limit`. The sync of the
  * batch brings them to the disk. Those of the batches then written over them find the file's length and extents as they
  * were, so they do not wait for the file system's journal. */
-void batch_file_zero_ahead(struct batch_file *file, size_t batch_len, uint64_t limit);
-/* Writes the record behind what it has; it counts from batch_file_extend on. */
-bool batch_file_write(struct batch_file *file, uint64_t index, uint64_t durable,
-                      struct bytes batch);
-void batch_file_extend(struct batch_file *file, size_t batch_len);
+void wal_segment_zero_ahead(struct wal_segment *file, size_t batch_len, uint64_t limit);
+/* Writes the record behind what it has; it counts from wal_segment_extend on. */
+bool wal_segment_write(struct wal_segment *file, uint64_t index, uint64_t durable,
+                       struct bytes batch);
+void wal_segment_extend(struct wal_segment *file, size_t batch_len);
 /* Bytes of a record with such a batch. */
-uint64_t batch_file_record_bytes(size_t batch_len);
+uint64_t wal_segment_record_bytes(size_t batch_len);
 /* Gives back what is reserved, and void bytes at the end; may fail without harm. */
-void batch_file_cut(struct batch_file *file);
+void wal_segment_truncate(struct wal_segment *file);
 
 /* Reads records one behind the other; the memory grows to the longest and serves for many files. */
-struct batch_reader {
+struct wal_reader {
     int fd;
     uint64_t at;      /* offset of the next record */
     uint64_t limit;   /* of the file */
@@ -72,16 +72,16 @@ struct batch_reader {
     size_t room, begin, end;
 };
 
-enum batch_read { BATCH_READ, BATCH_READ_END, BATCH_READ_FAILED /* errno */ };
+enum wal_read { WAL_READ, WAL_READ_END, WAL_READ_FAILED /* errno */ };
 
-void batch_reader_init(struct batch_reader *reader);
-void batch_reader_fini(struct batch_reader *reader);
+void wal_reader_init(struct wal_reader *reader);
+void wal_reader_fini(struct wal_reader *reader);
 /* From the first record on, up to `limit` bytes of the file. */
-void batch_reader_begin(struct batch_reader *reader, int fd, uint64_t limit);
+void wal_reader_begin(struct wal_reader *reader, int fd, uint64_t limit);
 /* The next record, if it is whole and that of `index`; the batch is borrowed until the next call. */
-enum batch_read batch_reader_next(struct batch_reader *reader, uint64_t index, struct bytes *batch);
+enum wal_read wal_reader_next(struct wal_reader *reader, uint64_t index, struct bytes *batch);
 /* Whole records behind one that cannot be read. */
-struct batch_later {
+struct wal_later {
     uint64_t
         first; /* index of the first; 0: none found, or too many bytes that only look like a record */
     uint64_t count;
@@ -90,4 +90,4 @@ struct batch_later {
     uint64_t was_durable;
 };
 /* Searches for whole records behind the last record read, that of `index`. */
-void batch_reader_later(struct batch_reader *reader, uint64_t index, struct batch_later *later);
+void wal_reader_later(struct wal_reader *reader, uint64_t index, struct wal_later *later);

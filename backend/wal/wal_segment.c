@@ -1,4 +1,4 @@
-#include "backend/wal/batch_file.h"
+#include "backend/wal/wal_segment.h"
 
 #include "shared/byte_order.h"
 #include "shared/check.h"
@@ -33,7 +33,7 @@ static const char suffix_new[] = ".batches.new";
 static const char first_line[] = "scree batches 1\n";
 enum { LINE_BYTES = sizeof first_line - 1, FORMAT_AT = LINE_BYTES - 2 };
 
-int batch_file_failure(const char *path, char *error, size_t size)
+int wal_segment_failure(const char *path, char *error, size_t size)
 {
     int cause = errno;
     (void)snprintf(error, size, "%s: %s", path, strerror(cause));
@@ -48,12 +48,12 @@ static void make_path(char *path, const char *dir, uint64_t first, const char *e
     CHECK(len > 0 && len < PATH_MAX);
 }
 
-void batch_file_path(char *path, const char *dir, uint64_t first)
+void wal_segment_path(char *path, const char *dir, uint64_t first)
 {
     make_path(path, dir, first, suffix);
 }
 
-bool batch_file_name(const char *name, uint64_t *first, bool *is_new)
+bool wal_segment_name(const char *name, uint64_t *first, bool *is_new)
 {
     uint64_t number = 0;
     for (int i = 0; i < INDEX_DIGITS; i++) {
@@ -66,7 +66,7 @@ bool batch_file_name(const char *name, uint64_t *first, bool *is_new)
     return number > 0 && (*is_new || strcmp(name + INDEX_DIGITS, suffix) == 0);
 }
 
-bool batch_file_format_known(int fd)
+bool wal_segment_format_known(int fd)
 {
     char line[LINE_BYTES];
     if (pread(fd, line, LINE_BYTES, 0) != LINE_BYTES || line[LINE_BYTES - 1] != '\n')
@@ -76,26 +76,26 @@ bool batch_file_format_known(int fd)
 
 /* ---- written ---- */
 
-struct batch_file *batch_file_new(uint64_t first)
+struct wal_segment *wal_segment_new(uint64_t first)
 {
-    struct batch_file *file = calloc(1, sizeof *file);
+    struct wal_segment *file = calloc(1, sizeof *file);
     CHECK(file);
     CHECK(first > 0);
-    *file = (struct batch_file){.first = first, .last = first - 1, .fd = -1};
+    *file = (struct wal_segment){.first = first, .last = first - 1, .fd = -1};
     list_init(&file->node);
     return file;
 }
 
-void batch_file_close(struct batch_file *file)
+void wal_segment_close(struct wal_segment *file)
 {
     if (file->fd >= 0)
         (void)close(file->fd);
     file->fd = -1;
 }
 
-void batch_file_free(struct batch_file *file)
+void wal_segment_free(struct wal_segment *file)
 {
-    batch_file_close(file);
+    wal_segment_close(file);
     free(file);
 }
 
@@ -120,51 +120,51 @@ static bool write_all(int fd, struct iovec *part, int count, uint64_t at)
     return true;
 }
 
-int batch_file_make(struct batch_file *file, const char *dir, char *error, size_t size)
+int wal_segment_make(struct wal_segment *file, const char *dir, char *error, size_t size)
 {
     char path[PATH_MAX];
     make_path(path, dir, file->first, suffix_new);
     CHECK(file->fd < 0);
     if (unlink(path) != 0 && errno != ENOENT)
-        return batch_file_failure(path, error, size);
+        return wal_segment_failure(path, error, size);
     file->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
     struct iovec line = {(char *)(uintptr_t)first_line, LINE_BYTES};
     if (file->fd < 0 || !write_all(file->fd, &line, 1, 0)) {
-        int failure = batch_file_failure(path, error, size);
-        batch_file_discard(file, dir);
+        int failure = wal_segment_failure(path, error, size);
+        wal_segment_discard(file, dir);
         return failure;
     }
     file->bytes = LINE_BYTES;
     return OK;
 }
 
-int batch_file_publish(struct batch_file *file, const char *dir, char *error, size_t size)
+int wal_segment_publish(struct wal_segment *file, const char *dir, char *error, size_t size)
 {
     char from[PATH_MAX], to[PATH_MAX];
     make_path(from, dir, file->first, suffix_new);
     make_path(to, dir, file->first, suffix);
     if (rename(from, to) == 0)
         return OK;
-    int failure = batch_file_failure(to, error, size);
-    batch_file_discard(file, dir);
+    int failure = wal_segment_failure(to, error, size);
+    wal_segment_discard(file, dir);
     return failure;
 }
 
-void batch_file_discard(struct batch_file *file, const char *dir)
+void wal_segment_discard(struct wal_segment *file, const char *dir)
 {
     char path[PATH_MAX];
     make_path(path, dir, file->first, suffix_new);
     (void)unlink(path);
 }
 
-uint64_t batch_file_record_bytes(size_t batch_len)
+uint64_t wal_segment_record_bytes(size_t batch_len)
 {
     return HEADER_BYTES + (uint64_t)batch_len;
 }
 
-void batch_file_reserve(struct batch_file *file, size_t batch_len, uint64_t limit)
+void wal_segment_reserve(struct wal_segment *file, size_t batch_len, uint64_t limit)
 {
-    uint64_t end = file->bytes + batch_file_record_bytes(batch_len);
+    uint64_t end = file->bytes + wal_segment_record_bytes(batch_len);
     if (end <= file->reserved)
         return;
     file->reserved = end + RESERVE_BYTES < limit ? end + RESERVE_BYTES : limit;
@@ -173,10 +173,10 @@ void batch_file_reserve(struct batch_file *file, size_t batch_len, uint64_t limi
                          (off_t)(file->reserved - file->bytes));
 }
 
-void batch_file_zero_ahead(struct batch_file *file, size_t batch_len, uint64_t limit)
+void wal_segment_zero_ahead(struct wal_segment *file, size_t batch_len, uint64_t limit)
 {
     static char zeros[ZERO_BYTES]; /* never written: no memory */
-    uint64_t end = file->bytes + batch_file_record_bytes(batch_len);
+    uint64_t end = file->bytes + wal_segment_record_bytes(batch_len);
     if (end <= file->zeroed || end >= limit || batch_len > ZERO_BYTES)
         return;
     size_t len = limit - end < ZERO_BYTES ? (size_t)(limit - end) : ZERO_BYTES;
@@ -194,7 +194,8 @@ static uint64_t checksum(uint64_t index, uint64_t durable, struct bytes batch)
     return XXH3_64bits_withSeed(batch.data, batch.len, XXH3_64bits(head, sizeof head));
 }
 
-bool batch_file_write(struct batch_file *file, uint64_t index, uint64_t durable, struct bytes batch)
+bool wal_segment_write(struct wal_segment *file, uint64_t index, uint64_t durable,
+                       struct bytes batch)
 {
     char header[HEADER_BYTES];
     CHECK(index == file->last + 1);
@@ -207,13 +208,13 @@ bool batch_file_write(struct batch_file *file, uint64_t index, uint64_t durable,
     return write_all(file->fd, parts, 2, file->bytes);
 }
 
-void batch_file_extend(struct batch_file *file, size_t batch_len)
+void wal_segment_extend(struct wal_segment *file, size_t batch_len)
 {
     file->last++;
-    file->bytes += batch_file_record_bytes(batch_len);
+    file->bytes += wal_segment_record_bytes(batch_len);
 }
 
-void batch_file_cut(struct batch_file *file)
+void wal_segment_truncate(struct wal_segment *file)
 {
     (void)!ftruncate(file->fd, (off_t)file->bytes);
     file->reserved = file->zeroed = 0;
@@ -221,17 +222,17 @@ void batch_file_cut(struct batch_file *file)
 
 /* ---- read ---- */
 
-void batch_reader_init(struct batch_reader *reader)
+void wal_reader_init(struct wal_reader *reader)
 {
-    *reader = (struct batch_reader){.fd = -1};
+    *reader = (struct wal_reader){.fd = -1};
 }
 
-void batch_reader_fini(struct batch_reader *reader)
+void wal_reader_fini(struct wal_reader *reader)
 {
     free(reader->buf);
 }
 
-void batch_reader_begin(struct batch_reader *reader, int fd, uint64_t limit)
+void wal_reader_begin(struct wal_reader *reader, int fd, uint64_t limit)
 {
     reader->fd = fd;
     reader->at = LINE_BYTES;
@@ -240,11 +241,11 @@ void batch_reader_begin(struct batch_reader *reader, int fd, uint64_t limit)
 }
 
 /* The next `len` bytes are in memory; the file has them if it did not become shorter. */
-static enum batch_read fill(struct batch_reader *reader, size_t len)
+static enum wal_read fill(struct wal_reader *reader, size_t len)
 {
     size_t has = reader->end - reader->begin;
     if (has >= len)
-        return BATCH_READ;
+        return WAL_READ;
     if (has)
         memmove(reader->buf, reader->buf + reader->begin, has);
     reader->begin = 0;
@@ -264,50 +265,50 @@ static enum batch_read fill(struct batch_reader *reader, size_t len)
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            return got < 0 ? BATCH_READ_FAILED : BATCH_READ_END;
+            return got < 0 ? WAL_READ_FAILED : WAL_READ_END;
         reader->end += (size_t)got;
     }
-    return BATCH_READ;
+    return WAL_READ;
 }
 
-enum batch_read batch_reader_next(struct batch_reader *reader, uint64_t index, struct bytes *batch)
+enum wal_read wal_reader_next(struct wal_reader *reader, uint64_t index, struct bytes *batch)
 {
     if (reader->limit < HEADER_BYTES || reader->at > reader->limit - HEADER_BYTES)
-        return BATCH_READ_END;
-    enum batch_read result = fill(reader, HEADER_BYTES);
-    if (result != BATCH_READ)
+        return WAL_READ_END;
+    enum wal_read result = fill(reader, HEADER_BYTES);
+    if (result != WAL_READ)
         return result;
     const char *header = reader->buf + reader->begin;
     size_t len = get_le32(header + LENGTH_AT);
     uint64_t left = reader->limit - reader->at - HEADER_BYTES;
     if (len > BATCH_BYTES_MAX || len > left || get_le64(header + INDEX_AT) != index)
-        return BATCH_READ_END;
+        return WAL_READ_END;
     result = fill(reader, HEADER_BYTES + len);
-    if (result != BATCH_READ)
+    if (result != WAL_READ)
         return result;
     header = reader->buf + reader->begin;
     *batch = (struct bytes){header + HEADER_BYTES, len};
     reader->durable = get_le64(header + DURABLE_AT);
     if (get_le64(header + CHECKSUM_AT) != checksum(index, reader->durable, *batch))
-        return BATCH_READ_END;
+        return WAL_READ_END;
     reader->begin += HEADER_BYTES + len;
     reader->at += HEADER_BYTES + len;
-    return BATCH_READ;
+    return WAL_READ;
 }
 
-void batch_reader_later(struct batch_reader *reader, uint64_t index, struct batch_later *later)
+void wal_reader_later(struct wal_reader *reader, uint64_t index, struct wal_later *later)
 {
     struct bytes batch;
     uint64_t end = index + reader->limit / HEADER_BYTES + 1;
     int tries = 0;
-    *later = (struct batch_later){0};
+    *later = (struct wal_later){0};
     for (; reader->at + HEADER_BYTES <= reader->limit; reader->at++, reader->begin++) {
-        if (fill(reader, HEADER_BYTES) != BATCH_READ)
+        if (fill(reader, HEADER_BYTES) != WAL_READ)
             return;
         uint64_t found = get_le64(reader->buf + reader->begin + INDEX_AT);
         if (found <= index || found >= end)
             continue;
-        if (batch_reader_next(reader, found, &batch) == BATCH_READ) {
+        if (wal_reader_next(reader, found, &batch) == WAL_READ) {
             later->first = later->first ? later->first : found;
             if (reader->durable > index && !later->was_durable)
                 later->was_durable = found;

@@ -1,0 +1,420 @@
+#include "backend/wal/wal.h"
+
+#include "backend/wal/path.h"
+#include "backend/wal/wal_inner.h"
+#include "shared/check.h"
+#include "shared/error.h"
+#include "shared/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- trim ---- */
+
+/* The oldest file, if it is not needed and not the newest; it is in the list no more. */
+static struct wal_segment *take_trimmed(struct wal *wal)
+{
+    struct wal_segment *file = NULL;
+    pthread_mutex_lock(&wal->lock);
+    if (!list_empty(&wal->files) && wal->files.next != wal->files.prev)
+        file = wal_segment_of(wal->files.next);
+    if (file && file->last > wal->trimmed)
+        file = NULL;
+    if (file) {
+        list_remove(&file->node);
+        wal->bytes -= file->bytes;
+    }
+    pthread_mutex_unlock(&wal->lock);
+    return file;
+}
+
+static void put_back(struct wal *wal, struct wal_segment *file)
+{
+    pthread_mutex_lock(&wal->lock);
+    list_push(wal->files.next, &file->node);
+    wal->bytes += file->bytes;
+    pthread_mutex_unlock(&wal->lock);
+}
+
+/* The directory is synced before each removal: the name of the newest file and the removal before are on the disk. */
+static bool remove_trimmed(struct wal *wal)
+{
+    char path[PATH_MAX], reason[WAL_REASON_MAX];
+    for (struct wal_segment *file; (file = take_trimmed(wal));) {
+        wal_segment_path(path, wal->path, file->first);
+        if (!path_sync(wal->path) || (unlink(path) != 0 && errno != ENOENT)) {
+            (void)wal_segment_failure(path, reason, sizeof reason);
+            log_event(LOG_WARN, "wal_trim_failed", "reason=" LOG_QUOTED, reason);
+            put_back(wal, file);
+            return false;
+        }
+        wal_segment_free(file);
+    }
+    return true;
+}
+
+void wal_trim(struct wal *wal, uint64_t index)
+{
+    pthread_mutex_lock(&wal->lock);
+    if (wal->trimmed < index)
+        wal->trimmed = index;
+    pthread_mutex_unlock(&wal->lock);
+    pthread_mutex_lock(&wal->trim_lock);
+    (void)remove_trimmed(wal);
+    pthread_mutex_unlock(&wal->trim_lock);
+}
+
+/* ---- sync ---- */
+
+/* The descriptor of a file that was left and not synced yet, now the caller's; -1: there is none. */
+static int take_unsynced(struct wal *wal, uint64_t *first)
+{
+    int fd = -1;
+    pthread_mutex_lock(&wal->lock);
+    for (struct list *node = wal->files.next; fd < 0 && node != &wal->files; node = node->next) {
+        struct wal_segment *file = wal_segment_of(node);
+        if (file == wal->current || file->fd < 0)
+            continue;
+        fd = file->fd;
+        file->fd = -1;
+        *first = file->first;
+    }
+    pthread_mutex_unlock(&wal->lock);
+    return fd;
+}
+
+/* Everything up to `upto`, the last batch written, is on the disk. */
+static int sync_all(struct wal *wal, uint64_t upto, char *error, size_t size)
+{
+    char path[PATH_MAX];
+    uint64_t first;
+    for (int fd; (fd = take_unsynced(wal, &first)) >= 0;) {
+        bool good = sync_fd(fd);
+        wal_segment_path(path, wal->path, first);
+        int failure = good ? OK : wal_segment_failure(path, error, size);
+        (void)close(fd);
+        if (failure)
+            return failure;
+    }
+    if (wal->is_name_new && !path_sync(wal->path))
+        return wal_segment_failure(wal->path, error, size);
+    wal->is_name_new = false;
+    if (wal->current && upto > wal->durable && !sync_fd(wal->current->fd)) {
+        wal_segment_path(path, wal->path, wal->current->first);
+        return wal_segment_failure(path, error, size);
+    }
+    wal->durable = upto;
+    pthread_mutex_lock(&wal->lock);
+    if (wal->synced < upto)
+        wal->synced = upto;
+    pthread_mutex_unlock(&wal->lock);
+    return OK;
+}
+
+/* ---- a new file ---- */
+
+/* Copies the part's batches that the file does not have yet. */
+static int carry_part(const struct wal *wal, struct wal_segment *file, struct wal_reader *reader,
+                      const struct part *part, char *error, size_t size)
+{
+    struct bytes batch;
+    char path[PATH_MAX];
+    wal_reader_begin(reader, part->fd, part->bytes);
+    for (uint64_t index = part->first; index <= part->last; index++) {
+        enum wal_read result = wal_reader_next(reader, index, &batch);
+        if (result != WAL_READ) {
+            (void)snprintf(error, size, "%s: batch %" PRIu64 " cannot be read back: %s", wal->path,
+                           index, result == WAL_READ_END ? "it is damaged" : strerror(errno));
+            return ERR_STORE;
+        }
+        if (index <= file->last)
+            continue;
+        if (!wal_segment_write(file, index, wal->durable, batch)) {
+            wal_segment_path(path, wal->path, file->first);
+            return wal_segment_failure(path, error, size);
+        }
+        wal_segment_extend(file, batch.len);
+    }
+    return OK;
+}
+
+/* Copies the batches from the file's first to the WAL's last into it, durably. */
+static int carry_over(struct wal *wal, struct wal_segment *file, char *error, size_t size)
+{
+    struct wal_reader reader;
+    size_t count;
+    int failure = OK;
+    struct part *parts = open_parts(wal, file->first, &count);
+    if (!parts)
+        return wal_segment_failure(wal->path, error, size);
+    wal_reader_init(&reader);
+    for (size_t i = 0; i < count && !failure; i++)
+        failure = carry_part(wal, file, &reader, &parts[i], error, size);
+    wal_reader_fini(&reader);
+    close_parts(parts, count);
+    CHECK(failure || file->last == wal->last);
+    if (!failure && !sync_fd(file->fd))
+        failure = wal_segment_failure(wal->path, error, size);
+    return failure;
+}
+
+/* The file is the newest. Those it has the batches of are replaced; the one of its own name is already. */
+static void enlist(struct wal *wal, struct wal_segment *file)
+{
+    pthread_mutex_lock(&wal->lock);
+    for (struct wal_segment *old; (old = wal_newest(wal)) && old->first >= file->first;) {
+        list_remove(&old->node);
+        list_push(wal->replaced.next, &old->node); /* in front */
+        wal->bytes -= old->bytes;
+    }
+    if (wal_newest(wal) && wal_newest(wal)->last >= file->first)
+        wal_newest(wal)->last = file->first - 1;
+    list_push(&wal->files, &file->node);
+    wal->bytes += file->bytes;
+    pthread_mutex_unlock(&wal->lock);
+    for (struct list *node = wal->replaced.next; node != &wal->replaced;) {
+        struct wal_segment *old = wal_segment_of(node);
+        node = node->next;
+        if (old->first == file->first) {
+            list_remove(&old->node);
+            wal_segment_free(old);
+        }
+    }
+}
+
+/* Goes on in a new file that begins with batch `first`; where the WAL has that one and later ones, it has them. */
+static int begin_file(struct wal *wal, uint64_t first, char *error, size_t size)
+{
+    if (wal->is_name_new && !path_sync(wal->path)) { /* or this file could outlast the one before */
+        wal->is_sync_lost = true;
+        return wal_segment_failure(wal->path, error, size);
+    }
+    struct wal_segment *file = wal_segment_new(first);
+    int failure = wal_segment_make(file, wal->path, error, size);
+    if (!failure && first <= wal->last) {
+        failure = carry_over(wal, file, error, size);
+        if (failure)
+            wal_segment_discard(file, wal->path);
+    }
+    if (!failure)
+        failure = wal_segment_publish(file, wal->path, error, size);
+    if (failure) {
+        wal_segment_free(file);
+        return failure;
+    }
+    if (wal->current)
+        wal_segment_truncate(wal->current);
+    wal->is_name_new = true;
+    wal->current = file;
+    enlist(wal, file);
+    return OK;
+}
+
+/* ---- go on in a new file ---- */
+
+/* The batch that a new file begins with: one that is not known to be on the disk, but needed; else the next. */
+static uint64_t first_lost(struct wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    uint64_t known = wal->durable > wal->trimmed ? wal->durable : wal->trimmed;
+    if (!list_empty(&wal->files) && wal_segment_of(wal->files.next)->first > known)
+        known = wal_segment_of(wal->files.next)->first - 1;
+    if (known > wal->last)
+        known = wal->last;
+    pthread_mutex_unlock(&wal->lock);
+    return known + 1;
+}
+
+/* Removes the files whose batches the current one has, the oldest first and each durably before the next: what is left
+ * of them follows, at any moment, what the current one has. */
+static int remove_replaced(struct wal *wal, char *error, size_t size)
+{
+    char path[PATH_MAX];
+    while (path_sync(wal->path)) {
+        struct list *node = list_pop(&wal->replaced);
+        if (!node)
+            return OK;
+        struct wal_segment *file = wal_segment_of(node);
+        wal_segment_path(path, wal->path, file->first);
+        if (unlink(path) != 0 && errno != ENOENT) {
+            list_push(wal->replaced.next, node);
+            return wal_segment_failure(path, error, size);
+        }
+        wal_segment_free(file);
+    }
+    return wal_segment_failure(wal->path, error, size);
+}
+
+/* The current file has what others may have lost. Where it begins behind what they have on the disk, they must go, or
+ * there would be a gap; the batches between are not needed. */
+static int leave_lost(struct wal *wal, char *error, size_t size)
+{
+    if (wal->current->first > wal->durable + 1 && !remove_trimmed(wal)) {
+        (void)snprintf(error, size, "%s: files that may have lost batches cannot be removed",
+                       wal->path);
+        return ERR_STORE;
+    }
+    int failure = remove_replaced(wal, error, size);
+    if (failure)
+        return failure;
+    uint64_t first;
+    for (int fd; (fd = take_unsynced(wal, &first)) >= 0;)
+        (void)close(fd);
+    wal->durable = wal->last;
+    wal->is_name_new = false;
+    return OK;
+}
+
+/* In a new file, with what may not reach the disk in others. */
+static int go_on(struct wal *wal, char *error, size_t size)
+{
+    pthread_mutex_lock(&wal->trim_lock);
+    uint64_t first = wal->is_sync_lost ? first_lost(wal) : wal->last + 1;
+    int failure = begin_file(wal, first, error, size);
+    if (!failure && wal->is_sync_lost)
+        failure = leave_lost(wal, error, size);
+    pthread_mutex_unlock(&wal->trim_lock);
+    wal->is_sync_lost &= failure != OK;
+    return failure;
+}
+
+/* ---- append ---- */
+
+/* Nothing more is accepted; what was written behind the last batch goes, if the disk can do that. */
+static void note_failure(struct wal *wal, int failure, const char *reason)
+{
+    wal->failed = failure;
+    (void)snprintf(wal->reason, sizeof wal->reason, "%s", reason);
+    if (wal->current)
+        wal_segment_truncate(wal->current);
+}
+
+static int refuse(const struct wal *wal, char *error, size_t size)
+{
+    (void)snprintf(error, size, "%s", wal->reason);
+    return wal->failed;
+}
+
+static int write_batch(struct wal *wal, struct bytes batch, char *error, size_t size)
+{
+    uint64_t index = wal->last + 1;
+    char path[PATH_MAX];
+    if (batch.len > BATCH_BYTES_MAX) {
+        (void)snprintf(error, size, "a batch of %zu bytes is longer than a WAL can have",
+                       batch.len);
+        return ERR_STORE;
+    }
+    if (!wal->current || wal->current->bytes >= wal->file_bytes) {
+        int failure = begin_file(wal, index, error, size);
+        if (failure)
+            return failure;
+    }
+    wal_segment_reserve(wal->current, batch.len, wal->file_bytes);
+    if (wal_segment_write(wal->current, index, wal->durable, batch))
+        return OK;
+    wal_segment_path(path, wal->path, wal->current->first);
+    return wal_segment_failure(path, error, size);
+}
+
+/* What another thread's sync has shown. */
+static void learn(struct wal *wal)
+{
+    if (wal->late_failure) {
+        pthread_mutex_lock(&wal->lock);
+        note_failure(wal, wal->late_failure, wal->late_reason);
+        wal->late_failure = OK;
+        pthread_mutex_unlock(&wal->lock);
+        wal->is_sync_lost = true;
+    } else if (!wal->is_sync_lost && wal->durable < wal->synced) {
+        wal->durable = wal->synced;
+    }
+}
+
+int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size_t size)
+{
+    learn(wal);
+    if (wal->failed)
+        return refuse(wal, error, size);
+    int failure = sync && wal->is_sync_lost ? go_on(wal, error, size) : OK;
+    if (!failure)
+        failure = write_batch(wal, batch, error, size);
+    if (!failure && sync) {
+        wal_segment_zero_ahead(wal->current, batch.len, wal->file_bytes);
+        failure = sync_all(wal, wal->last + 1, error, size);
+        wal->is_sync_lost = failure != OK;
+    }
+    if (failure) {
+        note_failure(wal, failure, error);
+        return failure;
+    }
+    pthread_mutex_lock(&wal->lock);
+    wal_segment_extend(wal->current, batch.len);
+    wal->bytes += wal_segment_record_bytes(batch.len);
+    wal->last++;
+    pthread_mutex_unlock(&wal->lock);
+    return OK;
+}
+
+int wal_sync(struct wal *wal, char *error, size_t size)
+{
+    learn(wal);
+    if (wal->failed)
+        return refuse(wal, error, size);
+    int failure = wal->is_sync_lost ? go_on(wal, error, size) : OK;
+    if (!failure) {
+        failure = sync_all(wal, wal->last, error, size);
+        wal->is_sync_lost = failure != OK;
+    }
+    if (failure)
+        note_failure(wal, failure, error);
+    return failure;
+}
+
+int wal_rotate(struct wal *wal, char *error, size_t size)
+{
+    learn(wal);
+    int failure = go_on(wal, error, size);
+    if (failure)
+        note_failure(wal, failure, error);
+    else
+        wal->failed = OK;
+    return failure;
+}
+
+/* ---- figures ---- */
+
+uint64_t wal_last(const struct wal *wal)
+{
+    return wal->last;
+}
+
+uint64_t wal_damaged(const struct wal *wal)
+{
+    return wal->damaged_batches;
+}
+
+uint64_t wal_bytes(const struct wal *wal)
+{
+    return wal->bytes;
+}
+
+void wal_close(struct wal *wal)
+{
+    if (!wal)
+        return;
+    if (wal->current)
+        wal_segment_truncate(wal->current);
+    for (struct list *node; (node = list_pop(&wal->files));)
+        wal_segment_free(wal_segment_of(node));
+    for (struct list *node; (node = list_pop(&wal->replaced));)
+        wal_segment_free(wal_segment_of(node));
+    pthread_mutex_destroy(&wal->lock);
+    pthread_mutex_destroy(&wal->trim_lock);
+    free(wal->path);
+    free(wal);
+}

@@ -1,0 +1,239 @@
+/*
+ * wal_open.c - reads the files of a WAL, and drops what is behind a gap.
+ */
+#include "backend/wal/wal.h"
+
+#include "backend/wal/path.h"
+#include "backend/wal/wal_inner.h"
+#include "shared/check.h"
+#include "shared/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static uint64_t size_of(int fd)
+{
+    struct stat found;
+    return fstat(fd, &found) == 0 && found.st_size > 0 ? (uint64_t)found.st_size : 0;
+}
+
+/* Puts the file where its name belongs. */
+static void list_file(struct wal *wal, struct wal_segment *file)
+{
+    struct list *next = &wal->files;
+    while (next->prev != &wal->files && wal_segment_of(next->prev)->first > file->first)
+        next = next->prev;
+    list_push(next, &file->node);
+}
+
+/* Lists the files of the directory; removes what was being made. */
+static bool list_files(struct wal *wal, char *error, size_t size)
+{
+    DIR *dir = opendir(wal->path);
+    if (!dir) {
+        (void)wal_segment_failure(wal->path, error, size);
+        return false;
+    }
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        uint64_t first;
+        bool is_new;
+        if (!wal_segment_name(entry->d_name, &first, &is_new))
+            continue;
+        if (is_new)
+            (void)unlinkat(dirfd(dir), entry->d_name, 0);
+        else
+            list_file(wal, wal_segment_new(first));
+    }
+    (void)closedir(dir);
+    return true;
+}
+
+/* What is read is on the disk before: a file made of it must not outlive it. */
+static bool open_files(struct wal *wal, char *error, size_t size)
+{
+    char path[PATH_MAX];
+    for (struct list *node = wal->files.next; node != &wal->files; node = node->next) {
+        struct wal_segment *file = wal_segment_of(node);
+        wal_segment_path(path, wal->path, file->first);
+        file->fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (file->fd < 0 || !sync_fd(file->fd)) {
+            (void)wal_segment_failure(path, error, size);
+            return false;
+        }
+        if (!wal_segment_format_known(file->fd)) {
+            (void)snprintf(error, size, "%s: written by a newer version, which can read it", path);
+            return false;
+        }
+    }
+    if (list_empty(&wal->files) || path_sync(wal->path))
+        return true;
+    (void)wal_segment_failure(wal->path, error, size);
+    return false;
+}
+
+/* The file and those behind it go, durably. */
+static bool drop_files(struct wal *wal, struct list *from, char *error, size_t size)
+{
+    char path[PATH_MAX];
+    while (from != &wal->files) {
+        struct wal_segment *file = wal_newest(wal);
+        bool is_last = &file->node == from;
+        wal_segment_path(path, wal->path, file->first);
+        if (unlink(path) != 0) {
+            (void)wal_segment_failure(path, error, size);
+            return false;
+        }
+        list_remove(&file->node);
+        wal_segment_free(file);
+        if (is_last)
+            break;
+    }
+    if (path_sync(wal->path))
+        return true;
+    (void)wal_segment_failure(wal->path, error, size);
+    return false;
+}
+
+/* What is behind the gap that `at` begins with is dropped; `before` is the file in which the run ended. */
+static bool drop_gap(struct wal *wal, const struct wal_segment *before, struct list *at,
+                     char *error, size_t size)
+{
+    char path[PATH_MAX];
+    unsigned files = 0;
+    uint64_t bytes = size_of(before->fd) - before->bytes;
+    for (struct list *node = at; node != &wal->files; node = node->next, files++)
+        bytes += size_of(wal_segment_of(node)->fd);
+    wal_segment_path(path, wal->path, before->first);
+    log_event(LOG_WARN, "wal_gap",
+              "file=" LOG_QUOTED " at=%" PRIu64 " after_batch=%" PRIu64 " dropped_files=%u "
+              "dropped_bytes=%" PRIu64,
+              path, before->bytes, before->last, files, bytes);
+    return drop_files(wal, at, error, size);
+}
+
+/* A crash of the process leaves nothing whole behind the end, and one of the machine only what was not synced. Says
+ * what is dropped. */
+static void tell_damage(struct wal *wal, struct wal_reader *reader)
+{
+    char path[PATH_MAX];
+    struct wal_later later = {0};
+    const struct wal_segment *file = wal_newest(wal);
+    if (file && reader->at == file->bytes)
+        wal_reader_later(reader, file->last, &later);
+    if (!later.count)
+        return;
+    wal_segment_path(path, wal->path, file->first);
+    wal->damaged_batches = later.count;
+    log_event(later.was_durable ? LOG_ERROR : LOG_WARN, "wal_damaged",
+              "file=" LOG_QUOTED " at=%" PRIu64 " after_batch=%" PRIu64
+              " whole_batch_behind=%" PRIu64 " dropped_batches=%" PRIu64 " dropped_bytes=%" PRIu64
+              " synced=%s",
+              path, file->bytes, file->last, later.first, later.count, later.end - file->bytes,
+              later.was_durable ? "yes" : "unknown");
+}
+
+struct reading {
+    struct wal_reader reader;
+    wal_fn *read;
+    void *owner;
+};
+
+/* Reads the file's batches, those that the next file begins with excepted. */
+static bool read_file(struct wal *wal, struct reading *reading, struct wal_segment *file,
+                      char *error, size_t size)
+{
+    struct bytes batch;
+    char path[PATH_MAX];
+    uint64_t end =
+        file->node.next == &wal->files ? UINT64_MAX : wal_segment_of(file->node.next)->first;
+    wal_segment_path(path, wal->path, file->first);
+    wal_reader_begin(&reading->reader, file->fd, size_of(file->fd));
+    while (file->last + 1 < end) {
+        switch (wal_reader_next(&reading->reader, file->last + 1, &batch)) {
+        case WAL_READ_END:
+            return true;
+        case WAL_READ_FAILED:
+            (void)wal_segment_failure(path, error, size);
+            return false;
+        case WAL_READ:
+            break;
+        }
+        if (!reading->read(reading->owner, file->last + 1, batch)) {
+            (void)snprintf(error, size, "%s: batch %" PRIu64 " was refused", path, file->last + 1);
+            return false;
+        }
+        file->last++;
+        file->bytes = reading->reader.at;
+        if (wal->durable < reading->reader.durable)
+            wal->durable = reading->reader.durable;
+    }
+    return true;
+}
+
+static bool read_files(struct wal *wal, struct reading *reading, char *error, size_t size)
+{
+    struct wal_segment *before = NULL;
+    for (struct list *node = wal->files.next; node != &wal->files; node = node->next) {
+        struct wal_segment *file = wal_segment_of(node);
+        uint64_t known = before && before->last > wal->trimmed ? before->last : wal->trimmed;
+        if (before && file->first > known + 1)
+            return drop_gap(wal, before, node, error, size);
+        if (!read_file(wal, reading, file, error, size))
+            return false;
+        before = file;
+    }
+    return true;
+}
+
+struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owner, char *error,
+                     size_t size)
+{
+    if (strlen(options->path) > PATH_MAX - WAL_PATH_ROOM) {
+        errno = ENAMETOOLONG;
+        (void)wal_segment_failure(options->path, error, size);
+        return NULL;
+    }
+    struct reading reading = {.read = read, .owner = owner};
+    struct wal *wal = calloc(1, sizeof *wal);
+    CHECK(wal);
+    wal->path = strdup(options->path);
+    CHECK(wal->path);
+    wal->file_bytes = options->file_bytes;
+    wal->trimmed = options->trimmed;
+    wal->is_name_new = true;
+    list_init(&wal->files);
+    list_init(&wal->replaced);
+    CHECK(pthread_mutex_init(&wal->lock, NULL) == 0);
+    CHECK(pthread_mutex_init(&wal->trim_lock, NULL) == 0);
+    wal_reader_init(&reading.reader);
+    bool good = list_files(wal, error, size) && open_files(wal, error, size) &&
+                read_files(wal, &reading, error, size);
+    if (good && wal_newest(wal)) {
+        wal->last = wal_newest(wal)->last;
+        tell_damage(wal, &reading.reader);
+    }
+    if (good &&
+        wal->last < wal->trimmed) { /* not needed, and the next file would be behind a gap */
+        good = drop_files(wal, wal->files.next, error, size);
+        wal->last = wal->trimmed;
+    }
+    for (struct list *node = wal->files.next; node != &wal->files; node = node->next) {
+        wal->bytes += wal_segment_of(node)->bytes;
+        wal_segment_close(wal_segment_of(node));
+    }
+    if (wal->durable > wal->last)
+        wal->durable = wal->last;
+    wal->is_sync_lost = wal->durable < wal->last;
+    wal_reader_fini(&reading.reader);
+    if (good)
+        return wal;
+    wal_close(wal);
+    return NULL;
+}
