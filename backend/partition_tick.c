@@ -86,8 +86,8 @@ static void show_reader(struct partition *partition)
     if (!partition->reader)
         return;
     struct reader_figures figures = reader_figures(partition->reader);
-    metric_set(partition->metrics.process, METRIC_BACKEND_COLD_FETCHES, figures.fetches);
-    metric_set(partition->metrics.process, METRIC_BACKEND_COLD_BLOCKING, figures.blocking);
+    metric_set(partition->metrics.process, METRIC_BACKEND_UNCACHED_FETCHES, figures.fetches);
+    metric_set(partition->metrics.process, METRIC_BACKEND_UNCACHED_BLOCKING, figures.blocking);
 }
 
 /* How fast compactions may go. What commands take by themselves tells nothing about it. */

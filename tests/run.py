@@ -37,7 +37,7 @@ BENCH_LIMIT_S = 3 * 3600
 FUZZ_S, LONG_FUZZ_S = 20, 600
 SCRIPTS_AT_ONCE = 2  # a script waits for its programs, and they for it: alone it leaves half of two cores idle
 # The scripts that run under a sanitizer without --long: they send what no client would, or kill and freeze programs.
-SANITIZED = ['test_attack', 'test_bad_input', 'test_big_replies', 'test_chaos', 'test_cold', 'test_fifo',
+SANITIZED = ['test_attack', 'test_bad_input', 'test_big_replies', 'test_chaos', 'test_uncached', 'test_fifo',
              'test_io_errors', 'test_kill9', 'test_payloads', 'test_reload', 'test_security', 'test_shutdown',
              'test_slow_scripts']
 PROGRESS_S = 15
@@ -46,7 +46,7 @@ WAYS = {None: 'test', 'address': 'asan', 'thread': 'tsan'}
 BUILD_STEP = re.compile(r'\[\d+/\d+\] (Building|Linking) ')  # ninja's progress, which hides what failed behind it
 # A first look at each measurement, which shows that it works: the arguments it gets then.
 QUICK = {
-    'bench_cold': '--mb 64 --seconds 1 --threads 0 16',
+    'bench_uncached': '--mb 64 --seconds 1 --threads 0 16',
     'bench_commands': '--quick --output {pages}/commands.md',
     'bench_compaction': '--mb 60 --seconds 3 --rounds 1',
     'bench_cores': '--repeat 1',

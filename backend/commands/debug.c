@@ -71,7 +71,7 @@ static void debug_reload(struct call *call)
 }
 
 /* What is committed, or with NOFLUSH what is in files, is on the disk only: for tests. */
-static void debug_cold(struct call *call)
+static void debug_evict(struct call *call)
 {
     struct store *store = call->partition->store;
     char reason[256];
@@ -101,7 +101,7 @@ static void debug_help(struct call *call)
 {
     static const char *const lines[] = {
         "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-        "COLD [NOFLUSH]",
+        "EVICT [NOFLUSH]",
         "    Write memory tables to files, and forget what is cached.",
         "OBJECT <key>",
         "    Show low level info about the key.",
@@ -131,7 +131,7 @@ void cmd_debug(struct call *call)
         {"SLEEP", 3, 3, debug_sleep},
         {"SET-ACTIVE-EXPIRE", 3, 3, debug_set_active_expire},
         {"OBJECT", 3, 4, debug_object},
-        {"COLD", 2, 3, debug_cold},
+        {"EVICT", 2, 3, debug_evict},
         {"RELOAD", 2, 5, debug_reload},
         {"LOADAOF", 2, 2, debug_reload},
         {"CHANGE-REPL-ID", 2, 2, debug_nothing},

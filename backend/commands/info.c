@@ -213,17 +213,18 @@ static void print_messages(const struct call *call, struct out *out)
 }
 
 /* Rows that were not in memory. */
-static void print_cold(const struct partition *partition, struct out *out)
+static void print_uncached(const struct partition *partition, struct out *out)
 {
     const struct metrics *metrics = partition->metrics.process;
     struct reader_figures figures = {0};
     if (partition->reader)
         figures = reader_figures(partition->reader);
     out_printf(out,
-               "cold_fetches:%" PRIu64 "\r\ncold_blocking_reads:%" PRIu64 "\r\ncold_waits:%" PRIu64
-               "\r\ncold_waiting:%" PRIu64 "\r\n",
-               figures.fetches, figures.blocking, stats_metric(metrics, METRIC_BACKEND_COLD_WAITS),
-               stats_metric(metrics, METRIC_BACKEND_COLD_WAITING));
+               "uncached_fetches:%" PRIu64 "\r\nuncached_blocking_reads:%" PRIu64
+               "\r\nsuspended_commands:%" PRIu64 "\r\nsuspended_clients:%" PRIu64 "\r\n",
+               figures.fetches, figures.blocking,
+               stats_metric(metrics, METRIC_BACKEND_SUSPENDED_COMMANDS),
+               stats_metric(metrics, METRIC_BACKEND_SUSPENDED_CLIENTS));
 }
 
 static void print_stats(const struct call *call, struct out *out)
@@ -249,7 +250,7 @@ static void print_stats(const struct call *call, struct out *out)
     out_printf(out, "keyspace_hits:%" PRIu64 "\r\nkeyspace_misses:%" PRIu64 "\r\n",
                stats_metric(metrics, METRIC_BACKEND_HITS) - stats->hits_before,
                stats_metric(metrics, METRIC_BACKEND_MISSES) - stats->misses_before);
-    print_cold(partition, out);
+    print_uncached(partition, out);
     print_messages(call, out);
     out_printf(out,
                "total_net_repl_input_bytes:0\r\ntotal_net_repl_output_bytes:0\r\n"

@@ -144,7 +144,7 @@ void cmd_xgroup_destroy(struct call *call)
     if (err == OK) {
         group_delete(call, &entry, group.name);
         if (blocking_concerns(call->partition->watchers.blocking, entry.space, entry.key))
-            overlay_unwind_end(call->partition->overlay);
+            overlay_nonblocking_end(call->partition->overlay);
         blocking_key_deleted(call->partition->watchers.blocking, entry.space, entry.key);
         notify(call, NOTIFY_STREAM, "xgroup-destroy", call->argv[2]);
     }

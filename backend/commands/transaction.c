@@ -7,10 +7,10 @@
  */
 #include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
-#include "backend/partition/cold.h"
 #include "backend/partition/dispatch.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/session.h"
+#include "backend/partition/suspend.h"
 #include "backend/script/script.h"
 
 /* The transaction and the watches are over, whatever became of them. */
@@ -50,12 +50,12 @@ static void run_queue(struct call *call)
     reply_array(&call->reply, queue.count);
     for (const struct queued *queued = queue.first; queued; queued = queued->next)
         dispatch_queued(call, queued->command, queued->argv, queued->argc);
-    if (overlay_is_cold(call->partition->overlay)) {
+    if (overlay_has_uncached(call->partition->overlay)) {
         session->transaction = queue;
         session->watcher.is_over = false;
         return;
     }
-    cold_settle(call);
+    suspend_forbid(call);
     transaction_end(&queue);
     watch_clear(call->partition->watchers.watches, &session->watcher);
 }
@@ -69,7 +69,7 @@ void cmd_exec(struct call *call)
     }
     bool is_dirty =
         !session->transaction.is_aborted && keyspace_watch_dirty(call, &session->watcher);
-    if (overlay_is_cold(call->partition->overlay))
+    if (overlay_has_uncached(call->partition->overlay))
         return; /* a watched key is on the disk */
     if (session->transaction.is_aborted) {
         call_error(call, ERR_EXECABORT);

@@ -39,7 +39,7 @@ void call_error_text(struct call *call, const char *text)
 {
     if (out_is_over(call->reply.out)) /* any error of the handler follows from that */
         text = error_text(ERR_REPLY_LIMIT);
-    if (!overlay_is_cold(call->partition->overlay))
+    if (!overlay_has_uncached(call->partition->overlay))
         stats_error(call->partition->stats, text);
     call_error_again(call, text);
 }

@@ -48,7 +48,7 @@ static bool expire_one(struct call *call, const struct due *due)
     uint16_t slot;
     struct slice value;
     struct metadata meta;
-    if (partition->reader && !overlay_ask(partition->overlay, CF_METADATA, due->row_key, NULL))
+    if (partition->reader && !overlay_prefetch(partition->overlay, CF_METADATA, due->row_key, NULL))
         return false;
     int err = overlay_get(partition->overlay, CF_METADATA, due->row_key, &value);
     if (err == ERR_STORE)

@@ -204,12 +204,12 @@ static bool concerns_somebody(const struct partition *partition, const struct en
 static bool touch(struct call *call, const struct entry *entry, bool by_client)
 {
     struct partition *partition = call->partition;
-    if (overlay_is_cold(partition->overlay))
+    if (overlay_has_uncached(partition->overlay))
         return false;
     space_change(partition->spaces);
     if (!concerns_somebody(partition, entry))
         return true;
-    overlay_unwind_end(partition->overlay);
+    overlay_nonblocking_end(partition->overlay);
     watch_touch(partition->watchers.watches, entry->space, entry->key);
     tracking_touch(call, entry->space, entry->key, by_client);
     return true;
@@ -490,7 +490,7 @@ static bool key_exists(void *owner, struct space *space, struct bytes key)
 void keyspace_flush(struct call *call, struct space *space)
 {
     static const enum cf FLUSHED[] = {CF_METADATA, CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
-    overlay_unwind_end(call->partition->overlay);
+    overlay_nonblocking_end(call->partition->overlay);
     watch_touch_space(call->partition->watchers.watches, space, key_exists, call);
     blocking_space_flushed(call->partition->watchers.blocking, space);
     struct bytes prefix = encode_space_prefix(call->arena, space->name);
@@ -521,7 +521,7 @@ void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b)
                         space_open(partition->spaces, name, b)};
     if (a == b)
         return;
-    overlay_unwind_end(partition->overlay);
+    overlay_nonblocking_end(partition->overlay);
     watch_touch_space(partition->watchers.watches, swap.a, exists_in_either, &swap);
     watch_touch_space(partition->watchers.watches, swap.b, exists_in_either, &swap);
     space_swap(partition->spaces, name, a, b); /* watches follow: partition.c */

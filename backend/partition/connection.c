@@ -4,12 +4,12 @@
 #include "backend/context/process.h"
 #include "backend/context/stats.h"
 #include "backend/partition/blocking.h"
-#include "backend/partition/cold.h"
 #include "backend/partition/dispatch.h"
 #include "backend/partition/message.h"
 #include "backend/partition/monitor.h"
 #include "backend/partition/refresh.h"
 #include "backend/partition/session_reply.h"
+#include "backend/partition/suspend.h"
 #include "backend/partition/tracking.h"
 #include "backend/partition/waits.h"
 #include "backend/partition/walk.h"
@@ -59,7 +59,7 @@ struct session *connection_new(struct partition *partition, struct stream *strea
     watcher_init(&session->watcher);
     subscriber_init(&session->subscriber);
     tracker_init(&session->tracker);
-    reader_wait_init(&session->cold, on_fetched);
+    reader_wait_init(&session->row_wait, on_fetched);
     list_init(&session->monitor);
     list_init(&session->overdue);
     connection_reset(session);
@@ -84,9 +84,9 @@ static void connection_free(struct session *session)
     stop_waiting(session);
     waits_free(session);
     session_pause(session, false);
-    if (session->cold.pending)
-        metric_sub(partition->metrics.process, METRIC_BACKEND_COLD_WAITING, 1);
-    reader_wait_cancel(&session->cold);
+    if (session->row_wait.pending)
+        metric_sub(partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
+    reader_wait_cancel(&session->row_wait);
     walk_free(session->walk);
     connection_reset(session);
     tracking_leave(session);
@@ -250,8 +250,8 @@ static void throttle(struct session *session)
 
 static void connection_resume(struct session *session)
 {
-    if (!session->is_throttled || session->is_closing || session->walk || session->cold.pending ||
-        session->partition->thread.is_stopping)
+    if (!session->is_throttled || session->is_closing || session->walk ||
+        session->row_wait.pending || session->partition->thread.is_stopping)
         return;
     session->is_throttled = false;
     stream_resume(session->stream);
@@ -262,18 +262,18 @@ static void suspend(struct session *session, const char *behind, size_t len)
 {
     session->is_throttled = true;
     stream_pause(session->stream);
-    metric_add(session->partition->metrics.process, METRIC_BACKEND_COLD_WAITING, 1);
-    cold_look_ahead(session, behind, len);
+    metric_add(session->partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
+    suspend_prefetch(session, behind, len);
 }
 
 /* The request is presented again. */
 static void on_fetched(struct reader_wait *wait)
 {
-    struct session *session = container_of(wait, struct session, cold);
+    struct session *session = container_of(wait, struct session, row_wait);
     CHECK(session->magic == SESSION_MAGIC);
-    metric_sub(session->partition->metrics.process, METRIC_BACKEND_COLD_WAITING, 1);
+    metric_sub(session->partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
     if (wait->has_failed) /* the store says so itself */
-        session->cold_tries = UINT8_MAX;
+        session->suspend_tries = UINT8_MAX;
     wait->has_failed = false;
     session_resume(session);
 }
@@ -307,14 +307,14 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
     size_t size = session->scan.size;
     if (session->scan.argc > 0 && !run_request(session, data)) {
         resp_scan_reset(&session->scan);
-        if (session->cold.pending)
+        if (session->row_wait.pending)
             suspend(session, data + size, len - size);
         else
             throttle(session);
         return 0;
     }
-    session->cold_tries = session->cold.ranges = 0;
-    session->cold.has_range = false;
+    session->suspend_tries = session->row_wait.ranges = 0;
+    session->row_wait.has_range = false;
     check_query(session, 0);
     return size;
 }

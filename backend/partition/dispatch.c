@@ -8,12 +8,12 @@
 #include "backend/partition/account.h"
 #include "backend/partition/acl_gate.h"
 #include "backend/partition/blocking.h"
-#include "backend/partition/cold.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/message.h"
 #include "backend/partition/monitor.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
+#include "backend/partition/suspend.h"
 #include "backend/partition/tracking.h"
 #include "backend/partition/waits.h"
 #include "backend/script/script.h"
@@ -279,7 +279,7 @@ static void show(struct call *call, bool is_shown)
         monitor_show(call);
 }
 
-/* A command that needs rows from the disk leaves nothing behind but overlay_is_cold. */
+/* A command that needs rows from the disk leaves nothing behind but overlay_has_uncached. */
 static void run(struct call *call)
 {
     struct partition *partition = call->partition;
@@ -300,38 +300,38 @@ static void run(struct call *call)
     handlers[call->command->id](call);
     partition->watchers.messages->open--;
     CHECK(!(call->is_waiting && call->failed));
-    bool is_cold = overlay_is_cold(partition->overlay);
-    if (!is_cold)
+    bool is_uncached = overlay_has_uncached(partition->overlay);
+    if (!is_uncached)
         (void)call_refuse_reply(call);
-    if (call->failed || is_cold) {
+    if (call->failed || is_uncached) {
         overlay_rollback(partition->overlay);
         space_rollback(partition->spaces);
     }
-    if (is_cold) {
+    if (is_uncached) {
         messages_drop(partition->watchers.messages, messages);
     } else if (call->failed) {
         messages_cut(partition->watchers.messages, messages);
         metric_add(partition->metrics.process, METRIC_BACKEND_ERRORS, 1);
     }
-    if (!is_cold)
+    if (!is_uncached)
         show(call, is_shown && !is_shown_first);
     keyspace_end(partition);
     arena_reset(call->arena);
-    if (!is_cold)
+    if (!is_uncached)
         account(call);
 }
 
 /* False: the session waits for rows from the disk, and the request comes again. */
 static bool run_warm(struct call *call)
 {
-    struct cold_mark mark;
-    if (!cold_ready(call))
+    struct suspend_mark mark;
+    if (!suspend_ready(call))
         return false;
-    cold_begin(call, &mark);
+    suspend_begin(call, &mark);
     call_limit_reply(call);
     run(call);
     out_limit(call->reply.out, 0);
-    return !cold_end(call, &mark);
+    return !suspend_end(call, &mark);
 }
 
 void dispatch_queued(struct call *exec, const struct command *command, const struct bytes *argv,
@@ -353,7 +353,7 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
     if (acl_gate_exec(&call, text)) { /* the rules may have changed since */
         run(&call);
     } else {
-        overlay_unwind_end(call.partition->overlay); /* it is in the WAL now */
+        overlay_nonblocking_end(call.partition->overlay); /* it is in the WAL now */
         call_error_text(&call, text);
     }
     out_limit(call.reply.out, limit);
@@ -429,7 +429,7 @@ static const char *refuse_nested(struct call *call, const struct nested *nested)
                "is not allowed from script while there are several shards";
     const char *refused = acl_gate_script(call);
     if (refused) {
-        overlay_unwind_end(call->partition->overlay); /* it is in the WAL now */
+        overlay_nonblocking_end(call->partition->overlay); /* it is in the WAL now */
         return refused;
     }
     if (nested->read_only && command->flags & (CMD_WRITE | CMD_MAY_REPLICATE))
@@ -450,7 +450,7 @@ const char *dispatch_nested(struct call *script, const struct nested *nested)
     call.in_exec = call.in_script = true;
     call.failed = false;
     call.ready_key = NULL;
-    cold_before_nested(script, call.command);
+    suspend_before_nested(script, call.command);
     const char *refused = refuse_nested(&call, nested);
     if (refused) {
         stats_error(call.partition->stats, refused);

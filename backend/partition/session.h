@@ -13,8 +13,8 @@
  *
  * A proxy's connection that carries the waits of many clients (waits.h) is read on while they wait.
  *
- * While rows are pending in `cold` the next request waits for the disk (cold.h): it is still in the stream, which is
- * paused.
+ * While rows are pending in `row_wait` the next request waits for the disk (suspend.h): it is still in the stream,
+ * which is paused.
  *
  * While `walk` is set the last reply is still being produced (walk.h): nothing behind it is read, and the session can
  * only go on or be aborted.
@@ -76,7 +76,7 @@ struct session {
     bool drops_reply;  /* CLIENT REPLY OFF or SKIP, when the request began */
     bool no_evict;
     bool no_touch;
-    uint8_t cold_tries; /* how often the next request was taken back for rows on the disk */
+    uint8_t suspend_tries; /* how often the next request was taken back for rows on the disk */
     struct partition *partition;
     struct stream *stream;
     struct list link;       /* in partition->clients.all */
@@ -91,7 +91,7 @@ struct session {
     struct waiter *waiter;         /* it waits for a key; NULL: it does not */
     struct waits *waits;           /* of a proxy's clients; NULL: it never had any */
     struct walk *walk;             /* the rest of the last reply; NULL: none */
-    struct reader_wait cold;       /* rows the next request waits for (cold.h) */
+    struct reader_wait row_wait;   /* rows the next request waits for (suspend.h) */
     size_t reply_bytes;          /* of the last reply: one may be longer than client-output-limit */
     struct bytes namespace_name; /* heap; empty: the default namespace */
     struct space *space;         /* cached; see session_space */

@@ -75,8 +75,8 @@ static const char *call_command(lua_State *lua)
     refused = dispatch_nested(run->call, &nested);
     if (refused)
         return refused;
-    run->is_cold = overlay_is_cold(run->call->partition->overlay);
-    if (run->is_cold)
+    run->is_uncached = overlay_has_uncached(run->call->partition->overlay);
+    if (run->is_uncached)
         (void)run_break(lua);
     size_t len = out->bytes;
     char *frame = lua_newuserdata(lua, len + 1);

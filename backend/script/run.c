@@ -4,15 +4,15 @@
  *   run_script ─► protected: KEYS, ARGV, pcall ─┬─► convert_to_reply
  *                     ▲                         └─► error, with the place it came from
  *                     ├─ every 1000 instructions run_hook: over the threshold? poll, BUSY, killed?
- *                     └─ a command needs a row from the disk: run_break, and the run is taken back (cold.h)
+ *                     └─ a command needs a row from the disk: run_break, and the run is taken back (suspend.h)
  */
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/context/settings.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/cold.h"
 #include "backend/partition/message.h"
 #include "backend/partition/session.h"
+#include "backend/partition/suspend.h"
 #include "backend/script/vm.h"
 #include "shared/clock.h"
 #include "shared/log.h"
@@ -50,7 +50,7 @@ static void poll_others(struct script_run *run)
 bool run_is_over(lua_State *lua)
 {
     const struct script_run *run = vm_of(lua)->scripts->set->running;
-    return run && (run->end != SCRIPT_GOES_ON || run->is_cold);
+    return run && (run->end != SCRIPT_GOES_ON || run->is_uncached);
 }
 
 static const char *end_text(const struct script_run *run)
@@ -99,7 +99,7 @@ static void be_slow(struct script_run *run, uint64_t now_us)
         log_event(LOG_WARN, "script_slow", "name=%s ms=%llu", run->name,
                   (unsigned long long)((now_us - run->started_us) / 1000));
     run->is_slow = true;
-    cold_settle(run->call); /* others see that it runs */
+    suspend_forbid(run->call); /* others see that it runs */
     poll_others(run);
     run->polled_us = clock_mono_us();
 }
@@ -278,7 +278,7 @@ void run_script(const struct run_start *start)
     struct script_vm *vm = run->vm;
     struct session *session = run->call->session;
     uint8_t db = session->db;
-    if (overlay_is_cold(run->call->partition->overlay)) { /* its EXEC is taken back */
+    if (overlay_has_uncached(run->call->partition->overlay)) { /* its EXEC is taken back */
         run->call->failed = true;
         return;
     }

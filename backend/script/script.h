@@ -49,7 +49,7 @@ struct script_run {
     bool read_only;
     bool wrote;
     bool is_slow;        /* over busy-reply-threshold: others are served BUSY */
-    bool is_cold;        /* it needs a row from the disk: it is rolled back and runs again */
+    bool is_uncached;    /* it needs a row from the disk: it is rolled back and runs again */
     uint8_t end;         /* enum script_end */
     uint8_t resp;        /* redis.setresp */
     uint64_t started_us; /* monotonic */

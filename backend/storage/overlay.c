@@ -103,10 +103,10 @@ static enum row_state buffer_look(struct overlay *overlay, struct write_buffer *
 }
 
 /* The row is on the disk. */
-static int cold_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
-                    struct slice *value)
+static int uncached_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
+                        struct slice *value)
 {
-    if (!overlay->may_unwind) {
+    if (!overlay->is_nonblocking) {
         reader_note_blocking(overlay->reader);
         return store_get(overlay->store, cf, key, value);
     }
@@ -117,12 +117,12 @@ static int cold_get(struct overlay *overlay, enum cf cf, struct bytes key, uint6
 static int stored_get(struct overlay *overlay, enum cf cf, struct bytes key, uint64_t hash,
                       struct slice *value)
 {
-    if (!overlay->reader || !overlay_is_coldable(cf))
+    if (!overlay->reader || !overlay_may_be_uncached(cf))
         return store_get(overlay->store, cf, key, value);
     int err = reader_look(overlay->reader, cf, key, hash, value);
-    if (err == ERR_COLD)
+    if (err == ERR_UNCACHED)
         err = store_get_cached(overlay->store, cf, key, value);
-    return err == ERR_COLD ? cold_get(overlay, cf, key, hash, value) : err;
+    return err == ERR_UNCACHED ? uncached_get(overlay, cf, key, hash, value) : err;
 }
 
 /* From the store, through the cache. */
@@ -142,15 +142,15 @@ static int cached_get(struct overlay *overlay, enum cf cf, struct bytes key, uin
     return err;
 }
 
-void overlay_unwind_begin(struct overlay *overlay, struct reader_wait *wait)
+void overlay_nonblocking_begin(struct overlay *overlay, struct reader_wait *wait)
 {
     overlay->wait = wait;
-    overlay->may_unwind = wait != NULL;
+    overlay->is_nonblocking = wait != NULL;
 }
 
-void overlay_unwind_end(struct overlay *overlay)
+void overlay_nonblocking_end(struct overlay *overlay)
 {
-    overlay->may_unwind = false;
+    overlay->is_nonblocking = false;
 }
 
 bool overlay_has_feeds(const struct overlay *overlay)
@@ -158,7 +158,7 @@ bool overlay_has_feeds(const struct overlay *overlay)
     return overlay->reader && reader_has_feeds(overlay->reader);
 }
 
-bool overlay_is_cold(const struct overlay *overlay)
+bool overlay_has_uncached(const struct overlay *overlay)
 {
     return overlay->wait && overlay->wait->pending > 0;
 }
@@ -170,7 +170,8 @@ static bool buffer_has(struct write_buffer *buffer, enum cf cf, struct bytes key
     return row && row->state != ROW_ABSENT;
 }
 
-bool overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct reader_wait *wait)
+bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key,
+                      struct reader_wait *wait)
 {
     uint64_t hash = hash_row(cf, key);
     struct bytes found;
@@ -178,16 +179,16 @@ bool overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct r
     if (buffer_has(overlay->active, cf, key, hash) ||
         buffer_has(overlay->immutable, cf, key, hash) ||
         (overlay_caches(overlay, cf) && row_cache_get(overlay->cache, cf, key, hash, &found)) ||
-        reader_look(overlay->reader, cf, key, hash, &value) != ERR_COLD)
+        reader_look(overlay->reader, cf, key, hash, &value) != ERR_UNCACHED)
         return true;
     if (reader_has(overlay->reader, cf, key, hash, wait))
         return false;
     int err = store_get_cached(overlay->store, cf, key, &value);
-    if (err == ERR_COLD)
+    if (err == ERR_UNCACHED)
         reader_want(overlay->reader, cf, key, hash, wait);
     else if (err != ERR_STORE)
         reader_keep(overlay->reader, cf, key, hash, err, &value);
-    return err != ERR_COLD;
+    return err != ERR_UNCACHED;
 }
 
 int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct slice *value)

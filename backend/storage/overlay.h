@@ -14,8 +14,8 @@
  * batch has kept of its rows, and a thread of apply.h an immutable write buffer, while the partition's thread reads
  * both; nobody changes them.
  *
- * A row that is in no buffer may be on the disk only. Between overlay_unwind_begin and overlay_unwind_end that is
- * a failed read, which makes the command unwind, and the row is fetched for the one who waits (reader.h); else the
+ * A row that is in no buffer may be on the disk only. Between overlay_nonblocking_begin and overlay_nonblocking_end
+ * that is a failed read, which lets the command be suspended while the row is fetched (reader.h); else the
  * read goes to the disk.
  *
  * Invariants: (1) at most two write buffers and two batches exist; (2) only the active buffer changes, and only by the
@@ -93,13 +93,15 @@ bool overlay_in_flight(const struct overlay *overlay);
 
 /* From now on a read that would go to the disk is ERR_STORE, and `wait` waits for the row. NULL: it goes to the
  * disk. */
-void overlay_unwind_begin(struct overlay *overlay, struct reader_wait *wait);
+void overlay_nonblocking_begin(struct overlay *overlay, struct reader_wait *wait);
 /* The command can not be taken back any more: its reads go to the disk from now on. */
-void overlay_unwind_end(struct overlay *overlay);
-/* Has a read since overlay_unwind_begin failed because its row was not in memory? */
-bool overlay_is_cold(const struct overlay *overlay);
-/* A row will be read: it is fetched when it is not in memory, and `wait` (or NULL) waits for it. True: it is there. */
-bool overlay_ask(struct overlay *overlay, enum cf cf, struct bytes key, struct reader_wait *wait);
+void overlay_nonblocking_end(struct overlay *overlay);
+/* Has a read since overlay_nonblocking_begin failed because its row was not in memory? */
+bool overlay_has_uncached(const struct overlay *overlay);
+/* Prefetch of a row that will be read: it is fetched when it is not in memory, and `wait` (or NULL) waits for it. True:
+ * it is there. */
+bool overlay_prefetch(struct overlay *overlay, enum cf cf, struct bytes key,
+                      struct reader_wait *wait);
 
 /* Ordered iteration over all buffers and the store: keys in [lower, upper), deleted rows skipped. A walk goes one
  * way: seek and seek_first are followed by next, seek_last and seek_for_prev by prev. It must be closed before the

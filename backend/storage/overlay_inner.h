@@ -61,8 +61,8 @@ struct overlay {
     struct row_cache *cache;    /* of the store's rows; NULL: none */
     struct range_cache *ranges; /* of runs of its rows; NULL: none */
     struct reader *reader;      /* NULL: reads go to the disk */
-    struct reader_wait *wait;   /* of the command being run; NULL: it may not unwind */
-    bool may_unwind;
+    struct reader_wait *wait;   /* of the command being run; NULL: its reads may block */
+    bool is_nonblocking;
     size_t buffer_bytes;
     struct write_buffer buffers[2];
     struct write_buffer *active; /* takes the effects of commands */
@@ -97,7 +97,7 @@ static inline void overlay_observe_effect(struct overlay *overlay, uint64_t tick
 enum { OVERLAY_WALKED = 2 };
 
 /* Small rows of the whole partition are read where they are needed. */
-static inline bool overlay_is_coldable(enum cf cf)
+static inline bool overlay_may_be_uncached(enum cf cf)
 {
     return cf != CF_SYSTEM && cf != CF_EXPIRE;
 }

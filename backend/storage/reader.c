@@ -22,7 +22,7 @@ enum {
     KEPT_MAX = 2048,
     KEPT_BYTES_MAX = 16 << 20, /* or the newest row alone */
     UNDER_WAY_MAX = 2048,      /* above it nothing is fetched ahead */
-    COLD_MS = 1000,
+    MISSED_MS = 1000,
     RANGE_BYTES = 16 * 1024, /* of the first range that a command needs */
 };
 
@@ -71,7 +71,7 @@ struct reader {
     size_t kept_bytes;
     size_t under_way;
     struct loop *loop;
-    uint64_t cold_ms; /* monotonic: when a row was last not in memory */
+    uint64_t missed_ms; /* monotonic: when a row was last not in memory */
     struct reader_figures figures;
     uint64_t target_us; /* 0: latency is not noted */
     struct pace_latency latency;
@@ -187,7 +187,7 @@ static struct fetch *fetch_begin(struct reader *reader, enum cf cf, struct bytes
     struct fetch *fetch = fetch_new(reader, cf, key, hash);
     reader->under_way++;
     reader->figures.fetches++;
-    reader->cold_ms = loop_mono_ms(reader->loop);
+    reader->missed_ms = loop_mono_ms(reader->loop);
     worker_submit(reader->worker, &fetch->job);
     return fetch;
 }
@@ -269,7 +269,7 @@ void reader_want_range(struct reader *reader, const struct store_range *range,
     want_add(wait, &fetch->wants);
     reader->under_way++;
     reader->figures.fetches++;
-    reader->cold_ms = loop_mono_ms(reader->loop);
+    reader->missed_ms = loop_mono_ms(reader->loop);
     worker_submit(reader->worker, &fetch->job);
 }
 
@@ -302,7 +302,7 @@ int reader_look(struct reader *reader, enum cf cf, struct bytes key, uint64_t ha
 {
     const struct fetch *fetch = fetch_find(reader, cf, key, hash);
     if (!fetch || !fetch->is_done)
-        return ERR_COLD;
+        return ERR_UNCACHED;
     if (fetch->result == OK)
         *value = (struct slice){fetch->value.data, fetch->value.len, NULL};
     return fetch->result;
@@ -352,12 +352,12 @@ bool reader_is_empty(const struct reader *reader)
 void reader_note_blocking(struct reader *reader)
 {
     reader->figures.blocking++;
-    reader->cold_ms = loop_mono_ms(reader->loop);
+    reader->missed_ms = loop_mono_ms(reader->loop);
 }
 
-bool reader_was_cold(const struct reader *reader)
+bool reader_has_missed(const struct reader *reader)
 {
-    return reader->cold_ms && loop_mono_ms(reader->loop) - reader->cold_ms < COLD_MS;
+    return reader->missed_ms && loop_mono_ms(reader->loop) - reader->missed_ms < MISSED_MS;
 }
 
 struct reader_figures reader_figures(const struct reader *reader)

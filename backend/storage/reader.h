@@ -49,12 +49,12 @@ void reader_want(struct reader *reader, enum cf cf, struct bytes key, uint64_t h
 void reader_keep(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash, int result,
                  const struct slice *value);
 enum { READER_RANGES_MAX = 5 };
-/* Reads a range into memory for `wait`: 16 KB, and each time four times as much, up to 4 MB at the READER_RANGES_MAX-th:
- * who needs more is better off reading by itself. */
+/* Reads a range into memory for `wait`: 16 KB, and each time four times as much, up to 4 MB at the
+ * READER_RANGES_MAX-th: who needs more is better off reading by itself. */
 void reader_want_range(struct reader *reader, const struct store_range *range,
                        struct reader_wait *wait);
-/* What was fetched: OK and the value, borrowed until the next turn of the loop or reader_keep; ERR_NOT_FOUND; ERR_COLD:
- * nothing. */
+/* What was fetched: OK and the value, borrowed until the next turn of the loop or reader_keep; ERR_NOT_FOUND;
+ * ERR_UNCACHED: nothing. */
 int reader_look(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
                 struct slice *value);
 /* Is the row being fetched, or was it? Then `wait`, if any, waits for it. */
@@ -81,7 +81,7 @@ bool reader_has_feeds(const struct reader *reader);
 /* The partition's thread goes to the disk itself. */
 void reader_note_blocking(struct reader *reader);
 /* Has something been on the disk only, within the last second? */
-bool reader_was_cold(const struct reader *reader);
+bool reader_has_missed(const struct reader *reader);
 /* Counted since the beginning. */
 struct reader_figures {
     uint64_t fetches;  /* made by the reader threads */

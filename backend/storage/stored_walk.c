@@ -19,14 +19,14 @@ static bool is_collection(enum cf cf, struct bytes lower, struct bytes upper)
 void stored_walk_init(struct stored_walk *walk, struct overlay *overlay, enum cf cf,
                       struct bytes lower, struct bytes upper)
 {
-    bool may_unwind = overlay->may_unwind && overlay_is_coldable(cf);
+    bool is_nonblocking = overlay->is_nonblocking && overlay_may_be_uncached(cf);
     *walk = (struct stored_walk){
         .overlay = overlay,
         .cf = cf,
         .lower = lower,
         .upper = upper,
         .ranges = overlay->ranges && is_collection(cf, lower, upper) ? overlay->ranges : NULL,
-        .wait = may_unwind ? overlay->wait : NULL,
+        .wait = is_nonblocking ? overlay->wait : NULL,
     };
 }
 
@@ -81,11 +81,12 @@ static void course_begin(struct stored_walk *walk, struct bytes key, bool has_fr
 static void engine_moved(struct stored_walk *walk)
 {
     bool is_valid = store_iter_valid(walk->iter);
-    walk->is_cold = walk->is_stuck = walk->wait && !is_valid && store_iter_is_cold(walk->iter);
+    walk->is_uncached = walk->is_stuck =
+        walk->wait && !is_valid && store_iter_is_uncached(walk->iter);
     if (walk->draft && is_valid)
         run_draft_add(walk->draft, store_iter_key(walk->iter), store_iter_value(walk->iter));
     else if (walk->draft)
-        end_draft(walk, !walk->is_cold && !store_iter_failed(walk->iter));
+        end_draft(walk, !walk->is_uncached && !store_iter_failed(walk->iter));
 }
 
 static void engine_seek(struct stored_walk *walk, struct bytes key, bool has_from)
@@ -145,7 +146,7 @@ static bool run_seek(struct stored_walk *walk, const struct run_place *place)
 void stored_walk_seek(struct stored_walk *walk, bool is_reverse, struct bytes key, bool has_from)
 {
     walk->is_reverse = is_reverse;
-    walk->is_through = walk->is_cold = walk->is_stuck = false;
+    walk->is_through = walk->is_uncached = walk->is_stuck = false;
     if (walk->feed) {
         row_feed_seek(walk->feed, &(struct row_feed_place){key, has_from, true, is_reverse});
         stored_walk_look(walk);
@@ -212,7 +213,7 @@ bool stored_walk_is_dry(const struct stored_walk *walk)
 
 void stored_walk_look(struct stored_walk *walk)
 {
-    walk->is_stuck = walk->is_cold || stored_walk_is_dry(walk);
+    walk->is_stuck = walk->is_uncached || stored_walk_is_dry(walk);
 }
 
 /* The iterator brings what lies behind where the walk stands. */
@@ -241,7 +242,7 @@ void stored_walk_detach(struct stored_walk *walk, uint64_t rows, void (*on_rows)
     struct overlay *overlay = walk->overlay;
     struct store_iter *old = walk->iter;
     bool is_whole = old && !walk->wait && !walk->run;
-    CHECK(!walk->is_cold);
+    CHECK(!walk->is_uncached);
     end_draft(walk, false);
     walk->wait = NULL;
     walk->ranges = NULL;
@@ -284,7 +285,7 @@ struct bytes stored_walk_value(const struct stored_walk *walk)
                      : store_iter_value(walk->iter);
 }
 
-/* What lies before a cold walk is read into memory. */
+/* What lies before an uncached walk is read into memory. */
 static void want(const struct stored_walk *walk)
 {
     const struct store_range range = {
@@ -301,9 +302,9 @@ static void want(const struct stored_walk *walk)
 
 bool stored_walk_failed(const struct stored_walk *walk)
 {
-    if (walk->is_cold)
+    if (walk->is_uncached)
         want(walk);
     if (walk->feed)
         return row_feed_failed(walk->feed);
-    return walk->is_cold || (walk->iter && store_iter_failed(walk->iter));
+    return walk->is_uncached || (walk->iter && store_iter_failed(walk->iter));
 }

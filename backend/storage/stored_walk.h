@@ -3,7 +3,7 @@
  *
  *   seek ─┬─ the range cache has a run there ─► its rows ─► its end ─┐
  *         └─ else ───────────────────────────────────────────────────┴─► the engine's iterator ─► the end, or
- *                                         │ rows that it passes            a row that is on the disk only: is_cold, and
+ *                                         │ rows that it passes            a row that is on the disk only: is_uncached, and
  *                                         ▼                                stored_walk_failed has the range fetched
  *                                 draft of another run                     for the one who waits
  *
@@ -19,8 +19,8 @@ struct stored_walk {
     enum cf cf;
     bool is_reverse;
     bool is_through;    /* nothing is left to pass */
-    bool is_cold;       /* it would have to go to the disk: nothing is right any more */
-    bool is_stuck;      /* it is cold or dry: what comes next is not known */
+    bool is_uncached;   /* it would have to go to the disk: nothing is right any more */
+    bool is_stuck;      /* it is uncached or dry: what comes next is not known */
     struct bytes lower; /* the bounds: the owner's */
     struct bytes upper;
     struct range_cache *ranges; /* NULL: not for this walk */

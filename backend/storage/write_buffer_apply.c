@@ -156,7 +156,7 @@ static int apply_portion(const struct target *to)
 }
 
 /* The row that comes AHEAD rows later, and the bytes of one that is half as far and there by now. */
-static void fetch_ahead(const struct sorted *sorted, size_t i, size_t count)
+static void prefetch_rows(const struct sorted *sorted, size_t i, size_t count)
 {
     if (i + AHEAD >= count)
         return;
@@ -175,7 +175,7 @@ static int apply_rows(const struct rows *rows, enum cf cf, const struct target *
     int err = OK;
     for (size_t i = 0; i < count && err == OK; i++) {
         const struct row *row = sorted[i].row;
-        fetch_ahead(sorted, i, count);
+        prefetch_rows(sorted, i, count);
         if (row->state == ROW_VALUE)
             store_batch_put(to->batch, to->store, cf, row->key, row->value);
         else

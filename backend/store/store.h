@@ -78,7 +78,7 @@ static inline struct bytes slice_bytes(const struct slice *slice)
 
 /* 0 and the value, ERR_NOT_FOUND, or ERR_STORE (logged). On failure `value` is left alone. */
 int store_get(struct store *store, enum cf cf, struct bytes key, struct slice *value);
-/* The same without going to the disk: ERR_COLD when the row, or whether it exists, is not known in memory. */
+/* The same without going to the disk: ERR_UNCACHED when the row, or whether it exists, is not known in memory. */
 int store_get_cached(struct store *store, enum cf cf, struct bytes key, struct slice *value);
 /* The same as store_get on a thread of the readers: store_recover waits for it, and it for store_recover. */
 int store_fetch(struct store *store, enum cf cf, struct bytes key, struct slice *value);
@@ -88,11 +88,11 @@ void slice_release(struct slice *slice);
  * that of its creation. After every move: store_iter_valid. The bounds are copied. */
 struct store_iter *store_iter_new(struct store *store, enum cf cf, struct bytes lower,
                                   struct bytes upper);
-/* The same without going to the disk: where it would have to, it is not valid any more, and cold. Where ranges were
+/* The same without going to the disk: where it would have to, it is not valid any more, and uncached. Where ranges were
  * deleted lately, it does go to the disk. */
 struct store_iter *store_iter_new_cached(struct store *store, enum cf cf, struct bytes lower,
                                          struct bytes upper);
-bool store_iter_is_cold(const struct store_iter *iter);
+bool store_iter_is_uncached(const struct store_iter *iter);
 void store_iter_free(struct store_iter *iter);                            /* NULL is allowed */
 void store_iter_seek(struct store_iter *iter, struct bytes key);          /* first k >= key */
 void store_iter_seek_for_prev(struct store_iter *iter, struct bytes key); /* last k <= key */

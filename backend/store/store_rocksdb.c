@@ -258,14 +258,14 @@ void store_close(struct store *store)
 /* ---- point reads ------------------------------------------------------------------------- */
 
 /* RocksDB's Status::Incomplete: there would be more, on the disk. */
-static bool is_cold(const char *reason)
+static bool is_uncached(const char *reason)
 {
     return strncmp(reason, "Result incomplete", strlen("Result incomplete")) == 0;
 }
 
 static int read_failed(const struct store *store, char *reason)
 {
-    int err = is_cold(reason) ? ERR_COLD : ERR_STORE;
+    int err = is_uncached(reason) ? ERR_UNCACHED : ERR_STORE;
     if (err == ERR_STORE)
         log_event(LOG_ERROR, "store_read_failed", "path=%s reason=\"%s\"", store->path, reason);
     rocksdb_free(reason);
@@ -462,7 +462,7 @@ struct bytes store_iter_value(const struct store_iter *iter)
     return value;
 }
 
-/* OK, ERR_COLD or ERR_STORE. */
+/* OK, ERR_UNCACHED or ERR_STORE. */
 static int iter_result(const struct store_iter *iter)
 {
     char *reason = NULL;
@@ -477,9 +477,9 @@ bool store_iter_failed(const struct store_iter *iter)
     return iter_result(iter) != OK;
 }
 
-bool store_iter_is_cold(const struct store_iter *iter)
+bool store_iter_is_uncached(const struct store_iter *iter)
 {
-    return iter_result(iter) == ERR_COLD;
+    return iter_result(iter) == ERR_UNCACHED;
 }
 
 /* The database may be closed by store_recover as soon as the lock is free: the iterator is gone by then. */

@@ -4,7 +4,7 @@
 Targets: `direct` is one partition, `proxy` is two backends of two partitions behind a proxy, `proxies` three backends
 behind two proxies, where each of a stream's connections goes to another one. Each is played single and pipelined, in
 RESP2 and RESP3. `tiny-…` are the same with next to no cache, one reader thread (direct) or many (proxies), and all rows
-sent to the disk again and again (DEBUG COLD), so that most commands wait for rows and run anew. A difference is printed with the shortest stream that shows it; `--seed N --stream I`
+sent to the disk again and again (DEBUG EVICT), so that most commands wait for rows and run anew. A difference is printed with the shortest stream that shows it; `--seed N --stream I`
 plays that stream again. One report per kind of difference.
 """
 
@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
 
 import groups
-from cluster import Cluster, Oracle, go_cold
+from cluster import Cluster, Oracle, evict_all
 from harness import Failure, Skip, Suite, check, check_equal, sized
 from player import Player, shrink
 from stream import Grammar, stream
@@ -87,9 +87,9 @@ class Chill:
     def __call__(self, is_whole):
         for partition in self.partitions:
             if is_whole:
-                go_cold(partition)
+                evict_all(partition)
             else:
-                check_equal(partition.get('DEBUG', 'COLD', 'NOFLUSH'), b'OK')
+                check_equal(partition.get('DEBUG', 'EVICT', 'NOFLUSH'), b'OK')
 
     def figure(self, name):
         line = ('%s:' % name).encode()
@@ -97,7 +97,7 @@ class Chill:
                    for each in partition.get('INFO', 'stats').split() if each.startswith(line))
 
     def finish(self, run):
-        figures = [self.figure(name) for name in ('cold_fetches', 'cold_waits', 'cold_blocking_reads')]
+        figures = [self.figure(name) for name in ('uncached_fetches', 'suspended_commands', 'uncached_blocking_reads')]
         run.note('%d rows and ranges fetched, %d commands taken back, %d reads on the executing threads' % tuple(figures))
         for partition in self.partitions:
             partition.close()

@@ -7,7 +7,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Cluster, go_cold, is_sanitized
+from cluster import Cluster, evict_all, is_sanitized
 from harness import Suite, check, check_equal, wait_for
 from resp import Closed, value
 
@@ -134,7 +134,7 @@ def _(run):
 def _(run):
     with server() as cluster, cluster.partition(0) as client:
         client.call(*['MSET'] + [word for i in range(3000) for word in ('k%d' % i, 'v')])
-        go_cold(client)
+        evict_all(client)
         names = texts(value(client.call('KEYS', '*')))
         for count in (1, 2, 600):
             client.pipeline([['DEL', name] for name in names[:count]])

@@ -8,7 +8,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Cluster, go_cold, metric
+from cluster import Cluster, evict_all, metric
 from harness import Suite, check, check_equal, wait_for
 from resp import Connection
 
@@ -65,7 +65,7 @@ def _(run):
         fill(client, 1)
         client.pipeline([['DEL', 'key:%d' % i, 'hash:%d' % i] for i in range(KEYS)])
         client.pipeline([['SET', 'key:%d' % i, value(i, 1)] for i in range(0, KEYS, 10)])
-        go_cold(client)
+        evict_all(client)
         folder = os.path.join(backend.data, 'partition-0')
         before = disk_use(folder)
         check_equal(client.call('SCREE', 'COMPACT', 'START'), ('+', b'OK'), 'START')
@@ -212,7 +212,7 @@ def _(run):
         backend = cluster.backends[0]
         client = Connection(backend.addresses[0])
         client.pipeline([['SET', 'big:%d' % i, 'x' * (8 << 20)] for i in range(8)])
-        go_cold(client)
+        evict_all(client)
 
         def is_waiting():
             before = info(client, 'compaction_waited_seconds')

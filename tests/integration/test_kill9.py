@@ -8,7 +8,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Cluster, go_cold, scan_all, slot_of
+from cluster import Cluster, evict_all, scan_all, slot_of
 from harness import Suite, check, check_equal, sized, wait_for
 from load import Counter, Watcher, Writer, verify
 from resp import ReplyError
@@ -78,13 +78,13 @@ def chill(cluster):
     fetches = 0
     for shard in range(len(cluster.slots)):
         with cluster.partition(shard) as client:
-            go_cold(client)
-            fetches += sum(int(line[len('cold_fetches:'):]) for line in client.get('INFO', 'stats').decode().split()
-                           if line.startswith('cold_fetches:'))
+            evict_all(client)
+            fetches += sum(int(line[len('uncached_fetches:'):]) for line in client.get('INFO', 'stats').decode().split()
+                           if line.startswith('uncached_fetches:'))
     return fetches
 
 
-def kill_loop(run, rounds, is_cold=False, **cluster_options):
+def kill_loop(run, rounds, is_uncached=False, **cluster_options):
     rng = random.Random(run.seed)
     with Cluster(backends=2, partitions=2, proxies=2, **cluster_options) as cluster:
         histories = []
@@ -96,21 +96,21 @@ def kill_loop(run, rounds, is_cold=False, **cluster_options):
             for thread in writers + [watcher]:
                 thread.may_lose_connection = round_number % 3 == 2  # a proxy dies in these rounds
                 thread.start()
-            if is_cold:
+            if is_uncached:
                 chill(cluster)
             crash(run, cluster, rng, writers, round_number)
             all_answer(cluster)
-            if is_cold:
+            if is_uncached:
                 chill(cluster)
             for writer in writers:
                 writer.finish()
             watcher.stopping.set()
             watcher.join(90)
             histories += [unit for writer in writers for unit in writer.units]
-            if is_cold:
+            if is_uncached:
                 chill(cluster)
             check_round(run, cluster, round_number, writers, watcher, histories)
-            if is_cold:
+            if is_uncached:
                 check(chill(cluster) > 0, 'no row was read from the disk')
 
 
@@ -138,7 +138,7 @@ def _(run):
 @suite.case('the same with tiny memtables and caches: flushes and compactions are interrupted, rows are read from the disk')
 def _(run):
     for reader_threads in (16, 1):
-        kill_loop(run, max(1, run.options.rounds // 4), is_cold=True, backend_options={'store': {
+        kill_loop(run, max(1, run.options.rounds // 4), is_uncached=True, backend_options={'store': {
             'memtable': '256kb', 'memtables': 2, 'layer': '4kb', 'wal-limit': '1mb', 'block-cache': '1mb', 'row-cache': '1',
             'rank-cache': '4kb', 'compression': 'none', 'reader-threads': reader_threads}})
 

@@ -403,7 +403,7 @@ def _(run):
         for round in range(5):
             for client in clients:
                 client.pipeline([['GET', 'hot']] * 400 + [['MGET', 'warm', 'hot']] * 100
-                                + [['GET', 'cold:%d:%d' % (round, i)] for i in range(200)])
+                                + [['GET', 'rare:%d:%d' % (round, i)] for i in range(200)])
         found = [pairs(row) for row in admin.get('SCREE', 'HOTKEYS', 'COUNT', '3')]
         check_equal([row[b'key'] for row in found], [b'hot', b'warm', b'inside'], 'order')
         check_equal([row[b'namespace'] for row in found], [b'', b'', b'one'], 'namespaces')

@@ -597,9 +597,9 @@ class Cluster:
         return Connection(backend.addresses[shard % self.partitions], timeout * harness.SLOW)
 
 
-def go_cold(client):
+def evict_all(client):
     """All rows of a partition go to files, and none is in memory any more, as soon as no write is under way."""
-    wait_for(lambda: client.get('DEBUG', 'COLD') == b'OK', 'rows to go to files')
+    wait_for(lambda: client.get('DEBUG', 'EVICT') == b'OK', 'rows to go to files')
 
 
 def scan_all(connection, *options):

@@ -158,7 +158,7 @@ static void seat_start(struct sim_backend *backend, unsigned index)
     CHECK(seat->partition);
     if (!sim_audit_rows(seat->partition->overlay, error, sizeof(error)))
         note_wrong(cluster, "%s partition %u starts with %s", backend->name, index, error);
-    store_mem_be_cold(seat->partition->store, sim_random(3) ? 2 + sim_random(20) : 0);
+    store_mem_be_uncached(seat->partition->store, sim_random(3) ? 2 + sim_random(20) : 0);
     seat->partition->listeners.tcp = listen_on(seat, shard->addresses[0]);
     seat->partition->listeners.unix_socket = listen_on(seat, shard->addresses[1]);
     seat->partition->listeners.port = SIM_PORT + (int)index;

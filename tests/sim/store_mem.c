@@ -54,7 +54,7 @@ struct store {
     int apply_stopped;            /* the same for the tables */
     int fail_kind;
     uint64_t fail_write_in, fail_apply_in, fail_read_in, fail_recovers;
-    uint64_t cold_one_in; /* store_get_cached finds one row of so many not in memory; 0: none */
+    uint64_t uncached_one_in; /* store_get_cached finds one row of so many not in memory; 0: none */
     uint64_t writes;
     uint64_t iters_now;
     store_drop_fn *drop;
@@ -215,9 +215,9 @@ void store_mem_fail_read(struct store *store, uint64_t n)
     store->fail_read_in = n;
 }
 
-void store_mem_be_cold(struct store *store, uint64_t one_in)
+void store_mem_be_uncached(struct store *store, uint64_t one_in)
 {
-    store->cold_one_in = one_in;
+    store->uncached_one_in = one_in;
 }
 
 uint64_t store_mem_writes(const struct store *store)
@@ -305,8 +305,8 @@ int store_get(struct store *store, enum cf cf, struct bytes key, struct slice *v
 
 int store_get_cached(struct store *store, enum cf cf, struct bytes key, struct slice *value)
 {
-    if (store->cold_one_in && chance(store->cold_one_in) == 0)
-        return ERR_COLD;
+    if (store->uncached_one_in && chance(store->uncached_one_in) == 0)
+        return ERR_UNCACHED;
     return store_get(store, cf, key, value);
 }
 
@@ -328,8 +328,8 @@ struct store_iter {
     struct row *lower, *upper; /* bounds, as keys */
     struct row *at;            /* in the tree; NULL: not valid */
     bool is_failed;
-    bool is_cached; /* may be cold */
-    bool is_cold;
+    bool is_cached; /* may be uncached */
+    bool is_uncached;
 };
 
 struct store_iter *store_iter_new(struct store *store, enum cf cf, struct bytes lower,
@@ -355,9 +355,9 @@ struct store_iter *store_iter_new_cached(struct store *store, enum cf cf, struct
     return iter;
 }
 
-bool store_iter_is_cold(const struct store_iter *iter)
+bool store_iter_is_uncached(const struct store_iter *iter)
 {
-    return iter->is_cold;
+    return iter->is_uncached;
 }
 
 int store_fetch_range(struct store *store, const struct store_range *range)
@@ -384,9 +384,9 @@ static void iter_set(struct store_iter *iter, struct row *row)
     struct bytes upper = row_key(iter->upper);
     bool is_below = row && bytes_compare(row_key(row), row_key(iter->lower)) < 0;
     bool is_above = row && upper.len && bytes_compare(row_key(row), upper) >= 0;
-    uint64_t one_in = iter->is_cached ? iter->store->cold_one_in : 0;
-    iter->is_cold = one_in && chance(one_in) == 0;
-    iter->at = is_below || is_above || iter->is_cold ? NULL : row;
+    uint64_t one_in = iter->is_cached ? iter->store->uncached_one_in : 0;
+    iter->is_uncached = one_in && chance(one_in) == 0;
+    iter->at = is_below || is_above || iter->is_uncached ? NULL : row;
 }
 
 void store_iter_seek(struct store_iter *iter, struct bytes key)
@@ -442,7 +442,7 @@ struct bytes store_iter_value(const struct store_iter *iter)
 
 bool store_iter_failed(const struct store_iter *iter)
 {
-    return iter->is_failed || iter->is_cold;
+    return iter->is_failed || iter->is_uncached;
 }
 
 /* ---- batches ----------------------------------------------------------------------------- */
@@ -854,7 +854,7 @@ void store_compact_ranges(struct store *store)
 
 void store_forget_blocks(struct store *store)
 {
-    (void)store; /* store_mem_be_cold */
+    (void)store; /* store_mem_be_uncached */
 }
 
 void store_levels(struct store *store, struct store_level levels[STORE_LEVELS])

@@ -34,7 +34,7 @@ void store_mem_fail_apply(struct store *store, uint64_t n, int kind);
 void store_mem_fail_recover(struct store *store, uint64_t times);
 /* The n-th store_get or store_iter_new from now fails, once. 0 calls it off. */
 void store_mem_fail_read(struct store *store, uint64_t n);
-/* From now on one in so many calls of store_get_cached says ERR_COLD, and of moves of cached iterators; 0: none. */
-void store_mem_be_cold(struct store *store, uint64_t one_in);
+/* From now on one in so many calls of store_get_cached says ERR_UNCACHED, and of moves of cached iterators; 0: none. */
+void store_mem_be_uncached(struct store *store, uint64_t one_in);
 /* Calls of store_log and store_sync since store_open. */
 uint64_t store_mem_writes(const struct store *store);

@@ -257,7 +257,7 @@ static void step_ask(struct world *world)
     char key[NAME_BYTES];
     struct slice value;
     struct bytes name = key_of((int)chance(world, KEYS), key);
-    CHECK(overlay_ask(world->overlay, CF_DATA, name, NULL));
+    CHECK(overlay_prefetch(world->overlay, CF_DATA, name, NULL));
     store_mem_fail_read(world->store, 1);
     int err = overlay_get(world->overlay, CF_DATA, name, &value);
     store_mem_fail_read(world->store, 0);
@@ -444,7 +444,7 @@ static void detached_begin(struct world *world)
     if (world->at < world->low || world->at >= world->high)
         return;
     if (is_cached)
-        overlay_unwind_begin(world->overlay, &wait);
+        overlay_nonblocking_begin(world->overlay, &wait);
     world->detached = overlay_iter_new(
         world->overlay, CF_DATA, is_one ? lower_of(world->low, low_text) : (struct bytes){"\1n", 2},
         is_one ? upper_of(world->low, high_text) : (struct bytes){"\1o", 2});
@@ -454,7 +454,7 @@ static void detached_begin(struct world *world)
         overlay_iter_seek_first(world->detached);
     for (uint32_t i = chance(world, 6); i > 0 && world->detached; i--)
         detached_next(world);
-    overlay_unwind_begin(world->overlay, NULL);
+    overlay_nonblocking_begin(world->overlay, NULL);
     if (!world->detached)
         return;
     overlay_observe_begin(world->overlay);

@@ -82,17 +82,17 @@ static int read_all(int from, int count)
 
 START_TEST(reading_everything_once_forgets_little)
 {
-    enum { HOT = 500, COLD = 100000 };
+    enum { HOT = 500, RARE = 100000 };
     struct row_cache_figures before, after;
-    read_all(0, COLD); /* now it is full */
-    read_all(COLD, HOT);
-    read_all(COLD, HOT);
-    ck_assert_int_ge(read_all(COLD, HOT), HOT * 9 / 10);
+    read_all(0, RARE); /* now it is full */
+    read_all(RARE, HOT);
+    read_all(RARE, HOT);
+    ck_assert_int_ge(read_all(RARE, HOT), HOT * 9 / 10);
     row_cache_figures(cache, &before);
-    ck_assert_int_le(read_all(2 * COLD, COLD), COLD / 100);
+    ck_assert_int_le(read_all(2 * RARE, RARE), RARE / 100);
     row_cache_figures(cache, &after);
-    ck_assert_uint_ge(after.misses - before.misses, COLD * 99 / 100);
-    ck_assert_int_ge(read_all(COLD, HOT), HOT * 8 / 10);
+    ck_assert_uint_ge(after.misses - before.misses, RARE * 99 / 100);
+    ck_assert_int_ge(read_all(RARE, HOT), HOT * 8 / 10);
 }
 END_TEST
 

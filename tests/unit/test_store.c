@@ -292,7 +292,7 @@ END_TEST
 /* ---- rows on the disk -------------------------------------------------------------------- */
 
 /* A store just opened has read none of its rows. */
-static void make_cold(void)
+static void make_uncached(void)
 {
     char key[16];
     for (int i = 0; i < 100; i++) {
@@ -307,11 +307,11 @@ static void make_cold(void)
     open_with(NULL, NULL);
 }
 
-START_TEST(a_row_on_the_disk_is_cold_until_it_was_fetched)
+START_TEST(a_row_on_the_disk_is_uncached_until_it_was_fetched)
 {
     struct slice value;
-    make_cold();
-    ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("key 10"), &value), ERR_COLD);
+    make_uncached();
+    ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("key 10"), &value), ERR_UNCACHED);
     ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("absent"), &value), ERR_NOT_FOUND);
     ck_assert_int_eq(store_fetch(store, CF_DATA, BYTES("key 10"), &value), OK);
     slice_release(&value);
@@ -332,33 +332,33 @@ START_TEST(blocks_that_were_read_can_be_forgotten)
     ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("key"), &value), OK);
     slice_release(&value);
     store_forget_blocks(store);
-    ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("key"), &value), ERR_COLD);
+    ck_assert_int_eq(store_get_cached(store, CF_DATA, BYTES("key"), &value), ERR_UNCACHED);
     ck_assert_int_eq(store_fetch(store, CF_DATA, BYTES("key"), &value), OK);
     slice_release(&value);
 }
 END_TEST
 
-static size_t count_cached(bool *is_cold)
+static size_t count_cached(bool *is_uncached)
 {
     size_t rows = 0;
     struct store_iter *iter = store_iter_new_cached(store, CF_DATA, BYTES(""), BYTES(""));
     for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter))
         rows++;
-    *is_cold = store_iter_is_cold(iter);
+    *is_uncached = store_iter_is_uncached(iter);
     store_iter_free(iter);
     return rows;
 }
 
-START_TEST(a_walk_over_rows_on_the_disk_is_cold_until_they_were_fetched)
+START_TEST(a_walk_over_rows_on_the_disk_is_uncached_until_they_were_fetched)
 {
-    bool is_cold;
+    bool is_uncached;
     const struct store_range range = {.cf = CF_DATA, .bytes = 1 << 20};
-    make_cold();
-    (void)count_cached(&is_cold);
-    ck_assert(is_cold);
+    make_uncached();
+    (void)count_cached(&is_uncached);
+    ck_assert(is_uncached);
     ck_assert_int_eq(store_fetch_range(store, &range), OK);
-    ck_assert_uint_eq(count_cached(&is_cold), 100);
-    ck_assert(!is_cold);
+    ck_assert_uint_eq(count_cached(&is_uncached), 100);
+    ck_assert(!is_uncached);
 }
 END_TEST
 
@@ -374,39 +374,39 @@ static void put_file(char first)
     store_compact(store, CF_DATA, BYTES(""), BYTES(""));
 }
 
-START_TEST(a_walk_that_comes_to_a_file_on_the_disk_is_cold)
+START_TEST(a_walk_that_comes_to_a_file_on_the_disk_is_uncached)
 {
-    bool is_cold;
+    bool is_uncached;
     const struct store_range range = {.cf = CF_DATA, .upper = BYTES("b"), .bytes = 1 << 20};
     put_file('a');
     put_file('b');
     store_forget_blocks(store);
     ck_assert_int_eq(store_fetch_range(store, &range), OK);
-    ck_assert_uint_eq(count_cached(&is_cold), 50);
-    ck_assert(is_cold);
+    ck_assert_uint_eq(count_cached(&is_uncached), 50);
+    ck_assert(is_uncached);
 }
 END_TEST
 
 START_TEST(a_walk_where_a_range_was_deleted_reads_what_it_needs)
 {
-    bool is_cold;
+    bool is_uncached;
     put_file('a');
     put_file('b');
     store_batch_delete_range(batch, store, CF_DATA, BYTES("a 10"), BYTES("a 20"));
     commit();
     ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
     store_forget_blocks(store);
-    ck_assert_uint_eq(count_cached(&is_cold), 90);
-    ck_assert(!is_cold);
+    ck_assert_uint_eq(count_cached(&is_uncached), 90);
+    ck_assert(!is_uncached);
     store_compact_ranges(store);
     store_forget_blocks(store);
-    ck_assert_uint_lt(count_cached(&is_cold), 90);
-    ck_assert(is_cold);
+    ck_assert_uint_lt(count_cached(&is_uncached), 90);
+    ck_assert(is_uncached);
     ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
     reopen();
     store_forget_blocks(store);
-    (void)count_cached(&is_cold);
-    ck_assert(is_cold);
+    (void)count_cached(&is_uncached);
+    ck_assert(is_uncached);
 }
 END_TEST
 
@@ -1200,11 +1200,11 @@ int main(int argc, char **argv)
     tcase_add_test(tests, a_file_in_the_way_is_reported);
     tcase_add_test(tests, a_damaged_row_is_an_error_not_a_wrong_value);
     tcase_add_test(tests, a_stop_leaves_no_long_log_to_the_next_start);
-    tcase_add_test(tests, a_row_on_the_disk_is_cold_until_it_was_fetched);
+    tcase_add_test(tests, a_row_on_the_disk_is_uncached_until_it_was_fetched);
     tcase_add_test(tests, blocks_that_were_read_can_be_forgotten);
-    tcase_add_test(tests, a_walk_that_comes_to_a_file_on_the_disk_is_cold);
+    tcase_add_test(tests, a_walk_that_comes_to_a_file_on_the_disk_is_uncached);
     tcase_add_test(tests, a_walk_where_a_range_was_deleted_reads_what_it_needs);
-    tcase_add_test(tests, a_walk_over_rows_on_the_disk_is_cold_until_they_were_fetched);
+    tcase_add_test(tests, a_walk_over_rows_on_the_disk_is_uncached_until_they_were_fetched);
     tcase_add_loop_test(tests, a_write_without_room_is_refused_until_recovery, 0, 2);
     tcase_add_loop_test(tests, a_failed_write_is_refused_until_recovery, 0, 2);
     tcase_add_test(tests, a_failed_sync_is_refused_until_recovery);

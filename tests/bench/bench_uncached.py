@@ -4,7 +4,7 @@
 The data is ten times the block cache. Every read of a data file takes --read-us (fault/preload/slow_disk.c), because what
 was written a moment ago is in the system's page cache.
 
-  SCREE_BIN=build/release tests/bench/bench_cold.py [--mb 320] [--read-us 500] [--seconds 4]
+  SCREE_BIN=build/release tests/bench/bench_uncached.py [--mb 320] [--read-us 500] [--seconds 4]
 """
 
 import argparse

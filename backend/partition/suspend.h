@@ -1,17 +1,18 @@
 /*
- * cold.h - a command that needs a row from the disk is taken back, and runs again when the row is in memory.
+ * suspend.h - suspend and retry: a command whose row is on the disk only is rolled back, and runs again when the row is
+ * in memory. Until then its session is suspended; the thread goes on with others.
  *
- *   dispatch ─► cold_ready ─► cold_begin ─► handler ─► a read fails: the row is on the disk only (overlay.h)
+ *   dispatch ─► suspend_ready ─► suspend_begin ─► handler ─► a read fails: the row is on the disk only (overlay.h)
  *      ▲                                                    │ the handler returns, as when the store fails
  *      │                                                    ▼
- *   session_resume ◄─ the rows have been fetched ◄─ cold_end: effects, reply, chance, counters as before
+ *   session_resume ◄─ the rows have been fetched ◄─ suspend_end: effects, reply, chance, counters as before
  *
  * The request stays unread in the session's stream, and everything behind it, so nothing of it has to be kept; other
  * sessions go on. Meanwhile the rows are fetched too that the requests behind it will ask for first.
  *
  * A command can be taken back until it has told somebody of a change (WATCH, tracking, blocked clients): from then on,
- * and after COLD_TRIES, its reads go to the disk. So do those of commands that waited for a key. Where rows have been
- * cold lately scripts and all commands of several keys ask for the rows of their keys first.
+ * and after SUSPEND_TRIES, its reads go to the disk. So do those of commands that waited for a key. Where rows have
+ * been uncached lately scripts and all commands of several keys ask for the rows of their keys first.
  *
  * EXEC is taken back as a whole, when all its commands do is to read and write their keys, to publish, and to run
  * scripts: each of them that needs a row asks for it, then the effects of all, and what was counted, are forgotten, and
@@ -32,7 +33,7 @@ struct reader_wait;
 struct session;
 
 /* What a command can change and overlay, spaces and messages do not take back. */
-struct cold_mark {
+struct suspend_mark {
     bool is_set;
     uint64_t random_state[4];
     bool is_attempt; /* of an EXEC or a script: several commands are taken back as one */
@@ -42,16 +43,16 @@ struct cold_mark {
 };
 
 /* False: the command has to wait for rows before it is run. */
-bool cold_ready(struct call *call);
+bool suspend_ready(struct call *call);
 /* The handler is about to run. */
-void cold_begin(struct call *call, struct cold_mark *mark);
+void suspend_begin(struct call *call, struct suspend_mark *mark);
 /* It has run. True: it was taken back, and its session waits. */
-bool cold_end(struct call *call, const struct cold_mark *mark);
+bool suspend_end(struct call *call, const struct suspend_mark *mark);
 
 /* A script is about to run this command; NULL: it will be refused. */
-void cold_before_nested(struct call *script, const struct command *command);
+void suspend_before_nested(struct call *script, const struct command *command);
 /* In EXEC or a script: what its commands did stays, and nothing is taken back any more. No row may be pending. */
-void cold_settle(struct call *call);
+void suspend_forbid(struct call *call);
 
-/* The session waits: asks for rows that the requests in these bytes will read. */
-void cold_look_ahead(struct session *session, const char *data, size_t len);
+/* The session waits: prefetches rows that the requests in these bytes will read. */
+void suspend_prefetch(struct session *session, const char *data, size_t len);

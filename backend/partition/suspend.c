@@ -1,4 +1,4 @@
-#include "backend/partition/cold.h"
+#include "backend/partition/suspend.h"
 
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
@@ -17,38 +17,38 @@
 #include "shared/slot.h"
 
 enum {
-    COLD_TRIES = 16,
-    AHEAD_FRAMES_MAX = 64,
-    ASKED_KEYS_MAX = 256, /* of one command */
-    AS_ARGS = 4,          /* SCREE AS NAME RULES, before the command */
+    SUSPEND_TRIES = 16,
+    PREFETCH_FRAMES_MAX = 64,
+    PREFETCH_KEYS_MAX = 256, /* of one command */
+    AS_ARGS = 4,             /* SCREE AS NAME RULES, before the command */
 };
 
-/* ---- asking ahead ---- */
+/* ---- prefetch ---- */
 
-/* Asks for the metadata rows of a request's keys; the session waits for them. */
-static void ask_keys(struct session *session, const struct command *command,
-                     const struct bytes *argv, uint32_t argc)
+/* Prefetches the metadata rows of a request's keys; the session waits for them. */
+static void prefetch_keys(struct session *session, const struct command *command,
+                          const struct bytes *argv, uint32_t argc)
 {
     struct partition *partition = session->partition;
     const struct space *space = session_space(session);
     struct key_list keys;
     keys_list_init(&keys);
     if (keys_find(command, argv, argc, &keys) == 0)
-        for (uint32_t i = 0; i < keys.count && i < ASKED_KEYS_MAX; i++) {
+        for (uint32_t i = 0; i < keys.count && i < PREFETCH_KEYS_MAX; i++) {
             struct bytes key = argv[keys.refs[i].index];
             uint16_t slot = slot_rule_slot(session->slot_rule, key);
-            (void)overlay_ask(
+            (void)overlay_prefetch(
                 partition->overlay, CF_METADATA,
                 encode_metadata_key(&partition->running.arena, space->name, slot, key),
-                &session->cold);
+                &session->row_wait);
         }
     keys_list_fini(&keys);
 }
 
-static void ask_queue(struct session *session)
+static void prefetch_queue(struct session *session)
 {
     for (const struct queued *queued = session->transaction.first; queued; queued = queued->next)
-        ask_keys(session, queued->command, queued->argv, queued->argc);
+        prefetch_keys(session, queued->command, queued->argv, queued->argc);
 }
 
 static bool has_data(const struct command *command)
@@ -65,8 +65,8 @@ static uint32_t prefix_args(const struct command *command)
     return command->id == COMMAND_scree_wait ? WAIT_ARGS : 0;
 }
 
-/* Asks for what one request will read first. */
-static void ask_request(struct session *session, const struct bytes *argv, uint32_t argc)
+/* Prefetches what one request will read first. */
+static void prefetch_request(struct session *session, const struct bytes *argv, uint32_t argc)
 {
     const struct command *command = command_find_argv(argv, argc);
     uint32_t before = command ? prefix_args(command) : 0;
@@ -76,25 +76,25 @@ static void ask_request(struct session *session, const struct bytes *argv, uint3
         command = command_find_argv(argv, argc);
     }
     if (command && command_arity_ok(command, argc) && has_data(command))
-        ask_keys(session, command, argv, argc);
+        prefetch_keys(session, command, argv, argc);
 }
 
-void cold_look_ahead(struct session *session, const char *data, size_t len)
+void suspend_prefetch(struct session *session, const char *data, size_t len)
 {
     struct partition *partition = session->partition;
     const struct resp_limits limits = {
-        .bulk_bytes_max = UINT32_MAX, .args_max = ASKED_KEYS_MAX, .inline_bytes_max = 1024};
+        .bulk_bytes_max = UINT32_MAX, .args_max = PREFETCH_KEYS_MAX, .inline_bytes_max = 1024};
     struct resp_scan scan;
-    struct bytes argv[ASKED_KEYS_MAX];
+    struct bytes argv[PREFETCH_KEYS_MAX];
     resp_scan_init(&scan);
-    for (int i = 0; i < AHEAD_FRAMES_MAX && !reader_is_full(partition->reader); i++) {
+    for (int i = 0; i < PREFETCH_FRAMES_MAX && !reader_is_full(partition->reader); i++) {
         if (len == 0 || resp_scan(&scan, &limits, data, len) != RESP_FRAME)
             break;
         const char *base = resp_scan_base(&scan, data);
         for (uint32_t arg = 0; arg < scan.argc; arg++)
             argv[arg] = (struct bytes){base + scan.args[arg].at, scan.args[arg].len};
         if (scan.argc > 0)
-            ask_request(session, argv, scan.argc);
+            prefetch_request(session, argv, scan.argc);
         data += scan.size;
         len -= scan.size;
     }
@@ -109,7 +109,8 @@ static bool runs_others(const struct command *command)
     return command->id == COMMAND_exec || command->group == GROUP_SCRIPTING;
 }
 
-/* Nobody looks on while it runs, and its commands do nothing that could not be undone; a script's show later. */
+/* No MONITOR or tracking client sees this command, so it is safe to run it twice; what a script is made of shows when
+ * it runs. */
 static bool is_undone_as_one(const struct call *call)
 {
     const struct session *session = call->session;
@@ -120,13 +121,13 @@ static bool is_undone_as_one(const struct call *call)
                                              : call->command->flags & CMD_SCRIPT;
 }
 
-/* A handler of these reads rows, and only tells of changes through the keyspace. */
-static bool may_unwind(const struct call *call)
+/* Handlers of these commands read rows, and notify of changes through the keyspace only. */
+static bool may_suspend(const struct call *call)
 {
     const struct command *command = call->command;
     const struct session *session = call->session;
-    if (!call->partition->reader || session->cold_tries >= COLD_TRIES ||
-        session->cold.ranges >= READER_RANGES_MAX)
+    if (!call->partition->reader || session->suspend_tries >= SUSPEND_TRIES ||
+        session->row_wait.ranges >= READER_RANGES_MAX)
         return false;
     if (runs_others(command))
         return is_undone_as_one(call);
@@ -135,32 +136,32 @@ static bool may_unwind(const struct call *call)
 }
 
 /* The session waits for what was asked for. */
-static void suspend(struct session *session)
+static void wait_for_rows(struct session *session)
 {
     struct partition *partition = session->partition;
-    session->cold_tries++;
-    session->cold.ranges += session->cold.has_range;
-    session->cold.has_range = false;
+    session->suspend_tries++;
+    session->row_wait.ranges += session->row_wait.has_range;
+    session->row_wait.has_range = false;
     partition->running.started_us = clock_mono_us();
-    metric_add(partition->metrics.process, METRIC_BACKEND_COLD_WAITS, 1);
+    metric_add(partition->metrics.process, METRIC_BACKEND_SUSPENDED_COMMANDS, 1);
 }
 
-bool cold_ready(struct call *call)
+bool suspend_ready(struct call *call)
 {
     struct session *session = call->session;
     const struct command *command = call->command;
     struct partition *partition = call->partition;
-    if (!partition->reader || !reader_was_cold(partition->reader) ||
-        session->cold_tries >= COLD_TRIES)
+    if (!partition->reader || !reader_has_missed(partition->reader) ||
+        session->suspend_tries >= SUSPEND_TRIES)
         return true;
     if (command->id == COMMAND_exec)
-        ask_queue(session);
+        prefetch_queue(session);
     else if (keys_first(command, call->argc) == KEYS_WALK)
-        ask_keys(session, command, call->argv, call->argc);
+        prefetch_keys(session, command, call->argv, call->argc);
     arena_reset(&partition->running.arena);
-    if (!session->cold.pending)
+    if (!session->row_wait.pending)
         return true;
-    suspend(session);
+    wait_for_rows(session);
     return false;
 }
 
@@ -170,7 +171,7 @@ static const enum metric counted[] = {METRIC_BACKEND_HITS, METRIC_BACKEND_MISSES
 
 enum { COUNTED = sizeof counted / sizeof counted[0] };
 
-static void attempt_begin(const struct call *call, struct cold_mark *mark)
+static void attempt_begin(const struct call *call, struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
     mark->is_attempt = true;
@@ -180,11 +181,11 @@ static void attempt_begin(const struct call *call, struct cold_mark *mark)
     accounts_hold(call);
 }
 
-void cold_begin(struct call *call, struct cold_mark *mark)
+void suspend_begin(struct call *call, struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
-    *mark = (struct cold_mark){.is_set = may_unwind(call),
-                               .messages = partition->watchers.messages->count};
+    *mark = (struct suspend_mark){.is_set = may_suspend(call),
+                                  .messages = partition->watchers.messages->count};
     if (!mark->is_set)
         return;
     _Static_assert(COUNTED == sizeof mark->counts / sizeof mark->counts[0], "one for each");
@@ -193,30 +194,30 @@ void cold_begin(struct call *call, struct cold_mark *mark)
         mark->counts[i] = stats_metric(partition->metrics.process, counted[i]);
     if (runs_others(call->command))
         attempt_begin(call, mark);
-    overlay_unwind_begin(partition->overlay, &call->session->cold);
+    overlay_nonblocking_begin(partition->overlay, &call->session->row_wait);
 }
 
-void cold_before_nested(struct call *script, const struct command *command)
+void suspend_before_nested(struct call *script, const struct command *command)
 {
     bool is_undone = !command || (command->flags & (CMD_WRITE | CMD_READONLY | CMD_FAST) &&
                                   !(command->flags & CMD_ADMIN));
     if (!is_undone || accounts_are_full(script->partition))
-        cold_settle(script);
+        suspend_forbid(script);
 }
 
-void cold_settle(struct call *call)
+void suspend_forbid(struct call *call)
 {
     struct partition *partition = call->partition;
     if (!partition->metrics.accounts->is_held)
         return;
-    overlay_unwind_end(partition->overlay);
+    overlay_nonblocking_end(partition->overlay);
     overlay_attempt_end(partition->overlay, true);
     space_attempt_end(partition->spaces, true);
     accounts_settle(partition);
 }
 
 /* Everything that the call's commands did is forgotten. */
-static void take_back(struct call *call, const struct cold_mark *mark)
+static void roll_back(struct call *call, const struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
     if (mark->is_attempt) {
@@ -232,23 +233,23 @@ static void take_back(struct call *call, const struct cold_mark *mark)
     out_truncate(call->reply.out, call->begun);
 }
 
-bool cold_end(struct call *call, const struct cold_mark *mark)
+bool suspend_end(struct call *call, const struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
     struct session *session = call->session;
     if (!mark->is_set)
         return false;
-    overlay_unwind_begin(partition->overlay, NULL);
-    if (!session->cold.pending) {
-        cold_settle(call);
+    overlay_nonblocking_begin(partition->overlay, NULL);
+    if (!session->row_wait.pending) {
+        suspend_forbid(call);
         return false;
     }
-    take_back(call, mark);
+    roll_back(call, mark);
     if (call->command->id == COMMAND_exec)
-        ask_queue(session);
+        prefetch_queue(session);
     else
-        ask_keys(session, call->command, call->argv, call->argc);
+        prefetch_keys(session, call->command, call->argv, call->argc);
     arena_reset(&partition->running.arena);
-    suspend(session);
+    wait_for_rows(session);
     return true;
 }

@@ -9,7 +9,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
-from cluster import Cluster, go_cold
+from cluster import Cluster, evict_all
 from harness import Suite, check, check_equal, wait_for
 from resp import Closed, ReplyError, value
 from slowdisk import SlowDisk
@@ -20,7 +20,7 @@ PAD = 'x' * 1000
 suite = Suite(__doc__)
 
 
-class Cold:
+class SlowDisk:
     """A backend with little memory on a slow disk, and far more data than memory."""
 
     def __init__(self, keys=KEYS, **store):
@@ -49,10 +49,10 @@ class Cold:
 
     def waits(self, client, function):
         """The function's result; it made commands wait for rows, and no read of its held up the partition."""
-        before = [self.info(client, name) for name in ('cold_waits', 'cold_blocking_reads')]
+        before = [self.info(client, name) for name in ('suspended_commands', 'uncached_blocking_reads')]
         result = function()
-        check(self.info(client, "cold_waits") > before[0], "nothing was cold: %s" % (result,))
-        check_equal(self.info(client, 'cold_blocking_reads'), before[1], 'reads for which all stood still')
+        check(self.info(client, "suspended_commands") > before[0], "nothing was uncached: %s" % (result,))
+        check_equal(self.info(client, 'uncached_blocking_reads'), before[1], 'reads for which all stood still')
         return result
 
     def __exit__(self, *error):
@@ -77,56 +77,56 @@ def took(function):
 
 @suite.case('while a GET waits for the disk other connections are answered, and its own requests keep their order')
 def _(run):
-    with Cold() as cold, cold.client() as one, cold.client() as other:
+    with SlowDisk() as slow, slow.client() as one, slow.client() as other:
         other.call('SET', 'hot', 'value')
-        cold.disk.set(2)
+        slow.disk.set(2)
         one.send_many([['GET', key(10)], ['PING'], ['GET', key(2000)], ['GET', 'hot'], ['ECHO', 'end']])
-        wait_for(lambda: cold.disk.now() > 0, 'a slow read')
+        wait_for(lambda: slow.disk.now() > 0, 'a slow read')
         seconds, reply = took(lambda: other.pipeline([['GET', 'hot'], ['SET', 'hot', 'new'], ['GET', 'hot']]))
         check_equal(reply, [('$', b'value'), ('+', b'OK'), ('$', b'new')])
-        check(cold.disk.now() > 0 and seconds < 2, 'the others waited for the disk: %.3f s' % seconds)
-        check_equal(cold.info(other, 'cold_waiting'), 1)
+        check(slow.disk.now() > 0 and seconds < 2, 'the others waited for the disk: %.3f s' % seconds)
+        check_equal(slow.info(other, 'suspended_clients'), 1)
         check_equal([one.read() for _ in range(5)], [('$', text(10).encode()), ('+', b'PONG'),
                                                      ('$', text(2000).encode()), ('$', b'new'), ('$', b'end')])
-        cold.disk.set(0)
-        check_equal(cold.info(other, 'cold_waiting'), 0)
-        check(cold.info(other, 'cold_waits') > 0, 'no command waited')
-        check_equal(cold.info(other, 'cold_blocking_reads'), 0)
+        slow.disk.set(0)
+        check_equal(slow.info(other, 'suspended_clients'), 0)
+        check(slow.info(other, 'suspended_commands') > 0, 'no command waited')
+        check_equal(slow.info(other, 'uncached_blocking_reads'), 0)
 
 
 @suite.case('a pipeline of 16 GETs and an MGET of 100 keys wait for their reads together')
 def _(run):
-    with Cold() as cold, cold.client() as client:
-        cold.disk.set(0.1)
+    with SlowDisk() as slow, slow.client() as client:
+        slow.disk.set(0.1)
         wanted = [i * 97 for i in range(16)]
         seconds, replies = took(lambda: client.pipeline([['GET', key(i)] for i in wanted]))
         check_equal(replies, [('$', text(i).encode()) for i in wanted])
-        run.note('16 GETs: %.2f s, %d reads, %d at a time' % (seconds, cold.disk.reads(), cold.disk.most()))
-        check(cold.disk.reads() >= 12, 'they were not cold')
-        check(cold.disk.most() >= 12, 'at most %d reads at a time' % cold.disk.most())
-        cold.disk.set(0.1)
+        run.note('16 GETs: %.2f s, %d reads, %d at a time' % (seconds, slow.disk.reads(), slow.disk.most()))
+        check(slow.disk.reads() >= 12, 'they were not uncached')
+        check(slow.disk.most() >= 12, 'at most %d reads at a time' % slow.disk.most())
+        slow.disk.set(0.1)
         wanted = [3000 + i * 29 for i in range(100)]
         seconds, replies = took(lambda: client.get('MGET', *[key(i) for i in wanted]))
         check_equal(replies, [text(i).encode() for i in wanted])
-        run.note('MGET: %.2f s, %d reads, %d at a time' % (seconds, cold.disk.reads(), cold.disk.most()))
-        check(cold.disk.reads() >= 60 and cold.disk.most() >= 24, 'at most %d reads at a time' % cold.disk.most())
-        check_equal(cold.info(client, 'cold_blocking_reads'), 0)
+        run.note('MGET: %.2f s, %d reads, %d at a time' % (seconds, slow.disk.reads(), slow.disk.most()))
+        check(slow.disk.reads() >= 60 and slow.disk.most() >= 24, 'at most %d reads at a time' % slow.disk.most())
+        check_equal(slow.info(client, 'uncached_blocking_reads'), 0)
 
 
 @suite.case('what a command counts, it counts once, and a write is one write')
 def _(run):
-    with Cold() as cold, cold.client() as client, cold.client() as other:
+    with SlowDisk() as slow, slow.client() as client, slow.client() as other:
         client.call('CONFIG', 'RESETSTAT')
-        cold.disk.set(0.02)
+        slow.disk.set(0.02)
         hits = 0
         for i in range(0, 40):
             check_equal(client.call('APPEND', key(i * 50), 'more'), (':', b'%d' % (len(text(0)) + 4)))
             check_equal(client.get('GET', key(i * 50 + 20)), text(i * 50 + 20).encode())
             check_equal(client.call('LPUSH', key(i * 50 + 30), 'x')[0], '-')
             hits += 1
-        cold.disk.set(0)
-        check(cold.info(other, 'cold_waits') > 20, 'they were not cold')
-        check_equal(cold.info(other, 'keyspace_hits'), hits)
+        slow.disk.set(0)
+        check(slow.info(other, 'suspended_commands') > 20, 'they were not uncached')
+        check_equal(slow.info(other, 'keyspace_hits'), hits)
         stats = client.get('INFO', 'commandstats').decode()
         for name, failed in (('append', 0), ('get', 0), ('lpush', 40)):
             line = [line for line in stats.split() if line.startswith('cmdstat_%s:' % name)][0]
@@ -135,10 +135,10 @@ def _(run):
               'errorstat_ERR' not in client.get('INFO', 'errorstats').decode(), 'errors are counted that no client saw')
 
 
-@suite.case('transactions, scripts and WATCH on cold keys')
+@suite.case('transactions, scripts and WATCH on uncached keys')
 def _(run):
-    with Cold() as cold, cold.client() as client, cold.client() as other:
-        cold.disk.set(0.02)
+    with SlowDisk() as slow, slow.client() as client, slow.client() as other:
+        slow.disk.set(0.02)
         for i in range(0, 20):
             a, b, c = i * 100, i * 100 + 33, i * 100 + 66
             client.call('WATCH', key(a))
@@ -154,13 +154,13 @@ def _(run):
                                    key(a + 12), key(a + 70)), text(a + 70).encode())
             check_equal(client.get('EVAL', "return redis.call('GET', 'key:' .. ARGV[1])", '0', '%06d' % (a + 71)),
                         text(a + 71).encode())
-        cold.disk.set(0)
-        check(cold.info(other, 'cold_fetches') > 20, 'nothing was cold')
+        slow.disk.set(0)
+        check(slow.info(other, 'uncached_fetches') > 20, 'nothing was uncached')
 
 
-@suite.case('collections are walked, ranked and changed on a cold disk as on a warm one')
+@suite.case('collections are walked, ranked and changed on disk as in memory')
 def _(run):
-    with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other:
+    with SlowDisk(keys=1000) as slow, slow.client() as client, slow.client() as other:
         members = ['m%05d' % i for i in range(3000)]
         for start in range(0, 3000, 250):
             part = members[start:start + 250]
@@ -170,7 +170,7 @@ def _(run):
             client.call('SADD', 'set', *part)
         for i in range(3):  # what was written last leaves the memtables
             client.pipeline([['SET', key(i), text(i)] for i in range(1000)])
-        cold.disk.set(0.005)
+        slow.disk.set(0.005)
         for start in range(0, 3000, 300):
             check_equal(client.get('ZRANGE', 'zset', str(start), str(start + 9)),
                         [m.encode() for m in members[start:start + 10]])
@@ -190,24 +190,24 @@ def _(run):
         check_equal(client.get('SUNIONSTORE', 'union', 'set', 'other'), 3000)
         check_equal(client.get('ZCARD', 'zset'), 3010)
         check_equal(sorted(client.get('SCAN', '0', 'COUNT', '2000')[1])[:2], [b'hash', key(0).encode()])
-        cold.disk.set(0)
-        check(cold.info(other, 'cold_waits') > 20, 'nothing was cold')
+        slow.disk.set(0)
+        check(slow.info(other, 'suspended_commands') > 20, 'nothing was uncached')
         run.note('%d waits, %d fetches, %d blocking reads' % tuple(
-            cold.info(other, name) for name in ('cold_waits', 'cold_fetches', 'cold_blocking_reads')))
+            slow.info(other, name) for name in ('suspended_commands', 'uncached_fetches', 'uncached_blocking_reads')))
 
 
 @suite.case('what was deleted a moment ago is passed over, not read: FLUSHDB and LTRIM, then walks')
 def _(run):
-    with Cold(keys=1000) as cold, cold.client() as client:
+    with SlowDisk(keys=1000) as slow, slow.client() as client:
         for _ in range(2):
             client.pipeline([['SET', key(i), text(i)] for i in range(100)])
             client.call('ZADD', 'zset', *sum(([str(i), 'm%d' % i] for i in range(1000)), []))
-            go_cold(client)
+            evict_all(client)
             check_equal(client.pipeline([['FLUSHDB'], ['KEYS', '*'], ['RANDOMKEY'], ['SCAN', '0'], ['ZRANGE', 'zset', '0', '-1'],
                                          ['DBSIZE']]),
                         [('+', b'OK'), ('*', []), ('$', None), ('*', [('$', b'0'), ('*', [])]), ('*', []), (':', b'0')])
             client.call('RPUSH', 'list', *['m%d' % i for i in range(34000)])
-            go_cold(client)
+            evict_all(client)
             check_equal(client.pipeline([['LTRIM', 'list', '-2', '-1'], ['LRANGE', 'list', '0', '-1'], ['LPUSH', 'list', 'a'],
                                          ['LPOS', 'list', 'm33999'], ['LTRIM', 'list', '1', '0'], ['EXISTS', 'list']]),
                         [('+', b'OK'), ('*', [('$', b'm33998'), ('$', b'm33999')]), (':', b'3'), (':', b'2'), ('+', b'OK'),
@@ -216,39 +216,39 @@ def _(run):
 
 @suite.case('EXEC waits for all the rows it needs without holding up others, and runs as one, once')
 def _(run):
-    with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other:
+    with SlowDisk(keys=1000) as slow, slow.client() as client, slow.client() as other:
         for name in ('a', 'b', 'c'):
             client.call('ZADD', 'zset:' + name, *sum(([str(i), 'm%d' % i] for i in range(500)), []))
             client.call('HSET', 'hash:' + name, *sum((['f%d' % i, PAD] for i in range(100)), []))
         client.call('CONFIG', 'RESETSTAT')
         for i in range(10):
-            go_cold(client)
-            blocking = cold.info(client, 'cold_blocking_reads')
+            evict_all(client)
+            blocking = slow.info(client, 'uncached_blocking_reads')
             client.pipeline([['WATCH', key(i), 'zset:a'], ['MULTI'], ['GET', key(i)], ['SET', key(i), 'new'], ['APPEND', key(i + 100), 'x'],
                              ['ZADD', 'zset:a', '1.5', 'new%d' % i], ['ZRANK', 'zset:a', 'm400'], ['HINCRBY', 'hash:b', 'n', '2'],
                              ['LPUSH', 'hash:b', 'x'], ['HGET', 'hash:c', 'f50'], ['ZRANGE', 'zset:c', '250', '251'],
                              ['RENAME', 'hash:a', 'hash:d'], ['RENAME', 'hash:d', 'hash:a'], ['DEL', key(i + 200)]])
-            cold.disk.set(0.2 if i == 0 else 0.005)
+            slow.disk.set(0.2 if i == 0 else 0.005)
             client.send('EXEC')
             if i == 0:
-                wait_for(lambda: cold.info(other, 'cold_waiting') == 1, 'EXEC to wait for rows')
+                wait_for(lambda: slow.info(other, 'suspended_clients') == 1, 'EXEC to wait for rows')
                 check_equal(other.get('GET', key(i)), text(i).encode())
             replies = client.read()[1]
-            cold.disk.set(0)
+            slow.disk.set(0)
             check_equal(replies[:2], [('$', text(i).encode()), ('+', b'OK')])
             check_equal([reply[1] for reply in replies[2:6]], [len(text(0)) + 1, 1, 401 + i, 2 * i + 2] if isinstance(replies[2][1], int)
                         else [b'%d' % n for n in (len(text(0)) + 1, 1, 401 + i, 2 * i + 2)])
             check_equal(replies[6][0], '-')
             check_equal(replies[7:], [('$', PAD.encode()), ('*', [('$', b'm250'), ('$', b'm251')]), ('+', b'OK'), ('+', b'OK'),
                                       (':', b'1')])
-            check_equal(cold.info(client, 'cold_blocking_reads') - blocking, 0, 'reads for which all stood still')
+            check_equal(slow.info(client, 'uncached_blocking_reads') - blocking, 0, 'reads for which all stood still')
             check_equal(other.get('GET', key(i)), b'new')
         stats = client.get('INFO', 'commandstats').decode()
         for name, failed in (('exec', 0), ('zadd', 0), ('hincrby', 0), ('append', 0), ('lpush', 10)):
             line = [line for line in stats.split() if line.startswith('cmdstat_%s:' % name)][0]
             check('calls=10,' in line and 'failed_calls=%d' % failed in line, line)
         check('errorstat_WRONGTYPE:count=10' in client.get('INFO', 'errorstats').decode(), 'errors of attempts are counted')
-        check(cold.info(other, 'cold_waits') > 10, 'nothing was cold')
+        check(slow.info(other, 'suspended_commands') > 10, 'nothing was uncached')
 
 
 # Each reads the key it is given in ARGV, which it does not declare.
@@ -289,11 +289,11 @@ def evaluate(client, script, *argv):
 
 @suite.case('a script that needs a row runs anew when it is there, whatever it does about errors: it replies as if all were warm')
 def _(run):
-    with Cold(keys=100) as cold, cold.client() as client:
+    with SlowDisk(keys=100) as slow, slow.client() as client:
         client.call('SET', 'hot', '1')
         for script in READERS:
-            go_cold(client)
-            reply = cold.waits(client, lambda: evaluate(client, script, key(7)))
+            evict_all(client)
+            reply = slow.waits(client, lambda: evaluate(client, script, key(7)))
             for _ in range(2):
                 check_equal(evaluate(client, script, key(7)), reply, 'the reply of %s' % script)
         check_equal(evaluate(client, READERS[0], key(7)), text(7).encode())
@@ -304,25 +304,25 @@ def _(run):
     script = ("redis.call('INCR', 'n') redis.call('RPUSH', 'list', 'x') redis.call('DEL', 'gone') redis.call('PUBLISH', 'news', 'once')"
               " redis.call('SET', 'made', math.random(1000000)) redis.pcall('LPUSH', 'n', 'x')"
               " return {#redis.call('GET', ARGV[1]), redis.call('HGET', 'hash', 'f50'), redis.call('ZRANK', 'zset', 'm400')}")
-    with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other, cold.client() as reader:
+    with SlowDisk(keys=1000) as slow, slow.client() as client, slow.client() as other, slow.client() as reader:
         client.call('HSET', 'hash', *sum((['f%d' % i, PAD] for i in range(100)), []))
         client.call('ZADD', 'zset', *sum(([str(i), 'm%d' % i] for i in range(500)), []))
         reader.call('SUBSCRIBE', 'news')
         client.call('CONFIG', 'RESETSTAT')
         for i in range(5):
             client.pipeline([['SET', 'gone', 'x'], ['EVAL', 'math.randomseed(3)', '0']])
-            go_cold(client)
+            evict_all(client)
             other.pipeline([['GET', name] for name in ('n', 'gone', 'made')] + [['LLEN', 'list']])
-            blocking = cold.info(client, 'cold_blocking_reads')
-            cold.disk.set(0.3 if i == 0 else 0.002)
+            blocking = slow.info(client, 'uncached_blocking_reads')
+            slow.disk.set(0.3 if i == 0 else 0.002)
             client.send('EVAL', script, '1', 'n', key(i * 10))
             if i == 0:
-                wait_for(lambda: cold.info(other, 'cold_waiting') == 1 and cold.disk.now() > 0, 'the script to wait')
+                wait_for(lambda: slow.info(other, 'suspended_clients') == 1 and slow.disk.now() > 0, 'the script to wait')
                 check_equal(other.pipeline([['GET', 'n'], ['GET', 'gone'], ['EXISTS', 'made', 'list']]),
                             [('$', None), ('$', b'x'), (':', b'0')])
             check_equal(client.read(), ('*', [(':', b'%d' % len(text(0))), ('$', PAD.encode()), (':', b'400')]))
-            cold.disk.set(0)
-            check_equal(cold.info(client, 'cold_blocking_reads'), blocking, 'reads for which all stood still')
+            slow.disk.set(0)
+            check_equal(slow.info(client, 'uncached_blocking_reads'), blocking, 'reads for which all stood still')
             check_equal(other.pipeline([['GET', 'n'], ['LLEN', 'list'], ['EXISTS', 'gone'], ['GET', 'made']]),
                         [('$', b'%d' % (i + 1)), (':', b'%d' % (i + 1)), (':', b'0'), other.call('EVAL', 'math.randomseed(3) '
                          'return tostring(math.random(1000000))', '0')])
@@ -341,7 +341,7 @@ def _(run):
                " return #redis.call('GET', args[1]) end)"
                " redis.register_function{function_name='look', callback=function(keys, args) return redis.call('GET', args[1]) end,"
                " flags={'no-writes'}}")
-    with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other, cold.client() as reader:
+    with SlowDisk(keys=1000) as slow, slow.client() as client, slow.client() as other, slow.client() as reader:
         client.call('FUNCTION', 'LOAD', library)
         sha = client.get('SCRIPT', 'LOAD', "redis.call('INCR', KEYS[1]) return redis.call('GET', ARGV[1])")
         reader.call('SUBSCRIBE', 'news')
@@ -350,13 +350,13 @@ def _(run):
                         ['EVALSHA', sha, '1', 'n', key(i + 200)], ['EVAL_RO', READERS[0], '0', key(i + 300)]]
             wanted = [(':', b'%d' % len(text(0)))] + [('$', text(i + at).encode()) for at in (100, 200, 300)]
             for command, reply in zip(commands, wanted):
-                go_cold(client)
-                check_equal(cold.waits(client, lambda: client.call(*command)), reply)
+                evict_all(client)
+                check_equal(slow.waits(client, lambda: client.call(*command)), reply)
             check_equal(client.get('GET', 'n'), b'%d' % (5 * i + 2))
             client.pipeline([['MULTI'], ['INCR', 'n'], ['PUBLISH', 'news', str(i)], ['EVAL', 'return redis.call("INCR", "n")', '0'],
                              ['GET', key(i + 400)]] + commands)
-            go_cold(other)
-            replies = cold.waits(other, lambda: client.call('EXEC'))
+            evict_all(other)
+            replies = slow.waits(other, lambda: client.call('EXEC'))
             check_equal(replies[1], [(':', b'%d' % (5 * i + 3)), (':', b'1'), (':', b'%d' % (5 * i + 4)), ('$', text(i + 400).encode())] + wanted)
             client.call('DECR', 'n')
             check_equal(reader.read(), ('*', [('$', b'message'), ('$', b'news'), ('$', b'%d' % i)]))
@@ -365,13 +365,13 @@ def _(run):
 
 @suite.case('a script that changed what somebody watches, or that is slow, goes on and reads the disk itself')
 def _(run):
-    with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other, cold.client() as watcher:
+    with SlowDisk(keys=1000) as slow, slow.client() as client, slow.client() as other, slow.client() as watcher:
         def blocks(*command):
-            go_cold(other)
+            evict_all(other)
             other.call('GET', 'n')
-            before = cold.info(other, 'cold_blocking_reads')
+            before = slow.info(other, 'uncached_blocking_reads')
             reply = client.get(*command)
-            check(cold.info(other, 'cold_blocking_reads') > before, 'it was taken back')
+            check(slow.info(other, 'uncached_blocking_reads') > before, 'it was taken back')
             return reply
         client.call('SET', 'n', '0')
         watcher.call('WATCH', 'n')
@@ -396,67 +396,67 @@ def _(run):
 
 @suite.case('a key that EXEC watches is watched while EXEC waits for its rows')
 def _(run):
-    with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other:
+    with SlowDisk(keys=1000) as slow, slow.client() as client, slow.client() as other:
         other.call('SET', 'hot', '1')
         client.pipeline([['WATCH', 'hot'], ['MULTI'], ['INCR', 'hot'], ['GET', key(7)]])
-        go_cold(other)
+        evict_all(other)
         other.call('GET', 'hot')
-        cold.disk.set(1)
+        slow.disk.set(1)
         client.send('EXEC')
-        wait_for(lambda: cold.info(other, 'cold_waiting') == 1, 'EXEC to wait for rows')
+        wait_for(lambda: slow.info(other, 'suspended_clients') == 1, 'EXEC to wait for rows')
         other.call('SET', 'hot', '5')
         check_equal(client.read(), ('*', None))
-        cold.disk.set(0)
+        slow.disk.set(0)
         check_equal(other.get('GET', 'hot'), b'5')
 
 
 @suite.case('keys on the disk whose time has come are deleted without holding up others')
 def _(run):
-    with Cold(keys=100) as cold, cold.client() as client:
+    with SlowDisk(keys=100) as slow, slow.client() as client:
         client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '0')
         client.pipeline([['SET', 'short:%d' % i, PAD, 'PX', '1'] for i in range(500)])
-        go_cold(client)
-        check_equal(cold.info(client, 'expired_keys'), 0)
-        cold.disk.set(0.005)
+        evict_all(client)
+        check_equal(slow.info(client, 'expired_keys'), 0)
+        slow.disk.set(0.005)
         client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '1')
         wait_for(lambda: client.get('DBSIZE') == 100, 'keys to expire')
-        cold.disk.set(0)
-        check_equal(cold.info(client, 'expired_keys'), 500)
-        check(cold.info(client, 'cold_fetches') > 20, 'they were not cold')
-        check_equal(cold.info(client, 'cold_blocking_reads'), 0, 'reads for which all stood still')
+        slow.disk.set(0)
+        check_equal(slow.info(client, 'expired_keys'), 500)
+        check(slow.info(client, 'uncached_fetches') > 20, 'they were not uncached')
+        check_equal(slow.info(client, 'uncached_blocking_reads'), 0, 'reads for which all stood still')
 
 
 @suite.case('a command that waited tells of a missing key once')
 def _(run):
-    with Cold(keys=1000) as cold, cold.client() as client, cold.client() as other:
+    with SlowDisk(keys=1000) as slow, slow.client() as client, slow.client() as other:
         client.call('CONFIG', 'SET', 'notify-keyspace-events', 'KEAm')
         other.call('SUBSCRIBE', '__keyevent@0__:keymiss')
         for i in range(5):
-            go_cold(client)
+            evict_all(client)
             check_equal(client.get('MGET', 'none%d' % i, key(i)), [None, text(i).encode()])
             check_equal(other.read(), ('*', [('$', b'message'), ('$', b'__keyevent@0__:keymiss'), ('$', b'none%d' % i)]))
-        check(cold.info(client, 'cold_waits') >= 5, 'nothing was cold')
+        check(slow.info(client, 'suspended_commands') >= 5, 'nothing was uncached')
 
 
 @suite.case('clients that leave, and a stop, while reads are under way')
 def _(run):
-    with Cold() as cold, cold.client() as other:
-        cold.disk.set(1)
-        clients = [cold.client() for _ in range(20)]
+    with SlowDisk() as slow, slow.client() as other:
+        slow.disk.set(1)
+        clients = [slow.client() for _ in range(20)]
         for i, client in enumerate(clients):
             client.send('GET', key(i * 200))
-        wait_for(lambda: cold.info(other, 'cold_waiting') >= 12, 'most clients to wait')
+        wait_for(lambda: slow.info(other, 'suspended_clients') >= 12, 'most clients to wait')
         for client in clients[:10]:
             client.close()
         for i in range(10, 20):
             check_equal(clients[i].read(), ('$', text(i * 200).encode()))
-        wait_for(lambda: cold.info(other, 'cold_waiting') == 0, 'nobody to wait')
+        wait_for(lambda: slow.info(other, 'suspended_clients') == 0, 'nobody to wait')
         for i, client in enumerate(clients[10:]):
             client.send('GET', key(i * 200 + 100))
-        wait_for(lambda: cold.info(other, 'cold_waiting') > 0, 'clients to wait')
-        cold.cluster.backends[0].stop()
-        cold.disk.set(0)
-        cold.cluster.backends[0].start()
+        wait_for(lambda: slow.info(other, 'suspended_clients') > 0, 'clients to wait')
+        slow.cluster.backends[0].stop()
+        slow.disk.set(0)
+        slow.cluster.backends[0].start()
 
 
 HELD = 600  # seconds that a read takes, unless the test lets it go on before
@@ -471,20 +471,20 @@ def field(i):
     return 'f%05d' % i
 
 
-def hold_walk(cold, client, words, other):
+def hold_walk(slow, client, words, other):
     """Sends a command of which the beginning is in memory, and holds what reader threads read of the rest."""
     for _ in range(20):
-        cold.disk.set(0)
-        go_cold(other)
+        slow.disk.set(0)
+        evict_all(other)
         other.call('SET', 'hot', 'value')
         other.call('SCAN', '0', 'COUNT', '1')
         other.call('HSCAN', 'hash', '0', 'COUNT', '600')
-        cold.disk.set(HELD)
+        slow.disk.set(HELD)
         client.send(*words)
-        wait_for(lambda: cold.disk.now() > 0, 'a read of the walk')
-        if cold.info(other, 'cold_waiting') == 0:
+        wait_for(lambda: slow.disk.now() > 0, 'a read of the walk')
+        if slow.info(other, 'suspended_clients') == 0:
             return
-        cold.disk.set(0)  # a compaction has moved its beginning
+        slow.disk.set(0)  # a compaction has moved its beginning
         client.read()
     check(False, 'the beginning was never in memory')
 
@@ -499,68 +499,68 @@ def check_walk(words, reply, keys):
 
 @suite.case('big replies of what is on the disk hold up nobody: the partition\'s thread reads nothing of them')
 def _(run):
-    with Cold(keys=4000) as cold, cold.client() as client, cold.client() as other:
+    with SlowDisk(keys=4000) as slow, slow.client() as client, slow.client() as other:
         fill_hash(client)
         for words in (['KEYS', '*'], ['HGETALL', 'hash']):
-            hold_walk(cold, client, words, other)
+            hold_walk(slow, client, words, other)
             for i in range(10):
                 check_equal(other.pipeline([['GET', 'hot'], ['SET', 'hot', 'value'], ['PING']]),
                             [('$', b'value'), ('+', b'OK'), ('+', b'PONG')])
-            check_equal((cold.disk.now() > 0, cold.disk.reads(), cold.disk.executing()), (True, 0, 0),
+            check_equal((slow.disk.now() > 0, slow.disk.reads(), slow.disk.executing()), (True, 0, 0),
                         'a read under way, ended, by the partition')
-            cold.disk.set(0.002)
+            slow.disk.set(0.002)
             check_walk(words, client.read(), 4000)
-            run.note('%s: %d reads more' % (words[0], cold.disk.reads()))
-            check(cold.disk.reads() > 5, 'it was not cold')
-            check_equal(cold.disk.executing(), 0, 'reads by the partition')
+            run.note('%s: %d reads more' % (words[0], slow.disk.reads()))
+            check(slow.disk.reads() > 5, 'it was not uncached')
+            check_equal(slow.disk.executing(), 0, 'reads by the partition')
 
 
 @suite.case('clients that go, and are killed, in the middle of a big reply whose next rows are being read')
 def _(run):
-    with Cold(keys=4000) as cold, cold.client() as other:
+    with SlowDisk(keys=4000) as slow, slow.client() as other:
         def count():
             return other.get('CLIENT', 'LIST').count(b'\n')
 
         fill_hash(other)
         for words in (['KEYS', '*'], ['HGETALL', 'hash']):
-            clients = [cold.client() for _ in range(5)]
+            clients = [slow.client() for _ in range(5)]
             for client in clients:
                 client.id = client.get('CLIENT', 'ID')
-            hold_walk(cold, clients[0], words, other)
+            hold_walk(slow, clients[0], words, other)
             for client in clients[1:]:
                 client.send(*words)
-            wait_for(lambda: cold.disk.now() >= len(clients), 'a read of each')
+            wait_for(lambda: slow.disk.now() >= len(clients), 'a read of each')
             for client in clients[2:]:
                 other.call('CLIENT', 'KILL', 'ID', str(client.id))
             for client in clients:
                 client.close()
             check_equal(count(), 3)
-            check(cold.disk.now() >= len(clients) and cold.disk.reads() == 0, 'reads have ended')
+            check(slow.disk.now() >= len(clients) and slow.disk.reads() == 0, 'reads have ended')
             check_equal(other.get('GET', 'hot'), b'value')
-            cold.disk.set(0)
+            slow.disk.set(0)
             wait_for(lambda: count() == 1, 'those to go that nobody killed')
             check_walk(words, other.call(*words), 4000)
-        check_equal(cold.info(other, 'cold_blocking_reads'), 0)
+        check_equal(slow.info(other, 'uncached_blocking_reads'), 0)
 
 
 @suite.case('a stop in the middle of big replies whose next rows are being read')
 def _(run):
-    with Cold(keys=4000) as cold:
+    with SlowDisk(keys=4000) as slow:
         for words in (['KEYS', '*'], ['HGETALL', 'hash']):
-            with cold.client() as client, cold.client() as other:
+            with slow.client() as client, slow.client() as other:
                 fill_hash(other)
-                hold_walk(cold, client, words, other)
-                cold.cluster.backends[0].signal(signal.SIGTERM)
+                hold_walk(slow, client, words, other)
+                slow.cluster.backends[0].signal(signal.SIGTERM)
                 try:
                     wait_for(lambda: other.get('PING') is None, 'the partition to close')
                 except (Closed, OSError):
                     pass
-                check(cold.disk.now() > 0, 'the walk was through')
-                cold.disk.set(0)
-                cold.cluster.backends[0].wait_exit()
-                cold.cluster.backends[0].stop()
-            cold.cluster.backends[0].start()
-            with cold.client() as client:
+                check(slow.disk.now() > 0, 'the walk was through')
+                slow.disk.set(0)
+                slow.cluster.backends[0].wait_exit()
+                slow.cluster.backends[0].stop()
+            slow.cluster.backends[0].start()
+            with slow.client() as client:
                 check_walk(words, client.call(*words), 4000)
 
 
