@@ -20,7 +20,7 @@ PAD = 'x' * 1000
 suite = Suite(__doc__)
 
 
-class SlowDisk:
+class Uncached:
     """A backend with little memory on a slow disk, and far more data than memory."""
 
     def __init__(self, keys=KEYS, **store):
@@ -77,7 +77,7 @@ def took(function):
 
 @suite.case('while a GET waits for the disk other connections are answered, and its own requests keep their order')
 def _(run):
-    with SlowDisk() as slow, slow.client() as one, slow.client() as other:
+    with Uncached() as slow, slow.client() as one, slow.client() as other:
         other.call('SET', 'hot', 'value')
         slow.disk.set(2)
         one.send_many([['GET', key(10)], ['PING'], ['GET', key(2000)], ['GET', 'hot'], ['ECHO', 'end']])
@@ -96,7 +96,7 @@ def _(run):
 
 @suite.case('a pipeline of 16 GETs and an MGET of 100 keys wait for their reads together')
 def _(run):
-    with SlowDisk() as slow, slow.client() as client:
+    with Uncached() as slow, slow.client() as client:
         slow.disk.set(0.1)
         wanted = [i * 97 for i in range(16)]
         seconds, replies = took(lambda: client.pipeline([['GET', key(i)] for i in wanted]))
@@ -115,7 +115,7 @@ def _(run):
 
 @suite.case('what a command counts, it counts once, and a write is one write')
 def _(run):
-    with SlowDisk() as slow, slow.client() as client, slow.client() as other:
+    with Uncached() as slow, slow.client() as client, slow.client() as other:
         client.call('CONFIG', 'RESETSTAT')
         slow.disk.set(0.02)
         hits = 0
@@ -137,7 +137,7 @@ def _(run):
 
 @suite.case('transactions, scripts and WATCH on uncached keys')
 def _(run):
-    with SlowDisk() as slow, slow.client() as client, slow.client() as other:
+    with Uncached() as slow, slow.client() as client, slow.client() as other:
         slow.disk.set(0.02)
         for i in range(0, 20):
             a, b, c = i * 100, i * 100 + 33, i * 100 + 66
@@ -160,7 +160,7 @@ def _(run):
 
 @suite.case('collections are walked, ranked and changed on disk as in memory')
 def _(run):
-    with SlowDisk(keys=1000) as slow, slow.client() as client, slow.client() as other:
+    with Uncached(keys=1000) as slow, slow.client() as client, slow.client() as other:
         members = ['m%05d' % i for i in range(3000)]
         for start in range(0, 3000, 250):
             part = members[start:start + 250]
@@ -198,7 +198,7 @@ def _(run):
 
 @suite.case('what was deleted a moment ago is passed over, not read: FLUSHDB and LTRIM, then walks')
 def _(run):
-    with SlowDisk(keys=1000) as slow, slow.client() as client:
+    with Uncached(keys=1000) as slow, slow.client() as client:
         for _ in range(2):
             client.pipeline([['SET', key(i), text(i)] for i in range(100)])
             client.call('ZADD', 'zset', *sum(([str(i), 'm%d' % i] for i in range(1000)), []))
@@ -216,7 +216,7 @@ def _(run):
 
 @suite.case('EXEC waits for all the rows it needs without holding up others, and runs as one, once')
 def _(run):
-    with SlowDisk(keys=1000) as slow, slow.client() as client, slow.client() as other:
+    with Uncached(keys=1000) as slow, slow.client() as client, slow.client() as other:
         for name in ('a', 'b', 'c'):
             client.call('ZADD', 'zset:' + name, *sum(([str(i), 'm%d' % i] for i in range(500)), []))
             client.call('HSET', 'hash:' + name, *sum((['f%d' % i, PAD] for i in range(100)), []))
@@ -289,7 +289,7 @@ def evaluate(client, script, *argv):
 
 @suite.case('a script that needs a row runs anew when it is there, whatever it does about errors: it replies as if all were warm')
 def _(run):
-    with SlowDisk(keys=100) as slow, slow.client() as client:
+    with Uncached(keys=100) as slow, slow.client() as client:
         client.call('SET', 'hot', '1')
         for script in READERS:
             evict_all(client)
@@ -304,7 +304,7 @@ def _(run):
     script = ("redis.call('INCR', 'n') redis.call('RPUSH', 'list', 'x') redis.call('DEL', 'gone') redis.call('PUBLISH', 'news', 'once')"
               " redis.call('SET', 'made', math.random(1000000)) redis.pcall('LPUSH', 'n', 'x')"
               " return {#redis.call('GET', ARGV[1]), redis.call('HGET', 'hash', 'f50'), redis.call('ZRANK', 'zset', 'm400')}")
-    with SlowDisk(keys=1000) as slow, slow.client() as client, slow.client() as other, slow.client() as reader:
+    with Uncached(keys=1000) as slow, slow.client() as client, slow.client() as other, slow.client() as reader:
         client.call('HSET', 'hash', *sum((['f%d' % i, PAD] for i in range(100)), []))
         client.call('ZADD', 'zset', *sum(([str(i), 'm%d' % i] for i in range(500)), []))
         reader.call('SUBSCRIBE', 'news')
@@ -341,7 +341,7 @@ def _(run):
                " return #redis.call('GET', args[1]) end)"
                " redis.register_function{function_name='look', callback=function(keys, args) return redis.call('GET', args[1]) end,"
                " flags={'no-writes'}}")
-    with SlowDisk(keys=1000) as slow, slow.client() as client, slow.client() as other, slow.client() as reader:
+    with Uncached(keys=1000) as slow, slow.client() as client, slow.client() as other, slow.client() as reader:
         client.call('FUNCTION', 'LOAD', library)
         sha = client.get('SCRIPT', 'LOAD', "redis.call('INCR', KEYS[1]) return redis.call('GET', ARGV[1])")
         reader.call('SUBSCRIBE', 'news')
@@ -365,7 +365,7 @@ def _(run):
 
 @suite.case('a script that changed what somebody watches, or that is slow, goes on and reads the disk itself')
 def _(run):
-    with SlowDisk(keys=1000) as slow, slow.client() as client, slow.client() as other, slow.client() as watcher:
+    with Uncached(keys=1000) as slow, slow.client() as client, slow.client() as other, slow.client() as watcher:
         def blocks(*command):
             evict_all(other)
             other.call('GET', 'n')
@@ -396,7 +396,7 @@ def _(run):
 
 @suite.case('a key that EXEC watches is watched while EXEC waits for its rows')
 def _(run):
-    with SlowDisk(keys=1000) as slow, slow.client() as client, slow.client() as other:
+    with Uncached(keys=1000) as slow, slow.client() as client, slow.client() as other:
         other.call('SET', 'hot', '1')
         client.pipeline([['WATCH', 'hot'], ['MULTI'], ['INCR', 'hot'], ['GET', key(7)]])
         evict_all(other)
@@ -412,7 +412,7 @@ def _(run):
 
 @suite.case('keys on the disk whose time has come are deleted without holding up others')
 def _(run):
-    with SlowDisk(keys=100) as slow, slow.client() as client:
+    with Uncached(keys=100) as slow, slow.client() as client:
         client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '0')
         client.pipeline([['SET', 'short:%d' % i, PAD, 'PX', '1'] for i in range(500)])
         evict_all(client)
@@ -428,7 +428,7 @@ def _(run):
 
 @suite.case('a command that waited tells of a missing key once')
 def _(run):
-    with SlowDisk(keys=1000) as slow, slow.client() as client, slow.client() as other:
+    with Uncached(keys=1000) as slow, slow.client() as client, slow.client() as other:
         client.call('CONFIG', 'SET', 'notify-keyspace-events', 'KEAm')
         other.call('SUBSCRIBE', '__keyevent@0__:keymiss')
         for i in range(5):
@@ -440,7 +440,7 @@ def _(run):
 
 @suite.case('clients that leave, and a stop, while reads are under way')
 def _(run):
-    with SlowDisk() as slow, slow.client() as other:
+    with Uncached() as slow, slow.client() as other:
         slow.disk.set(1)
         clients = [slow.client() for _ in range(20)]
         for i, client in enumerate(clients):
@@ -499,7 +499,7 @@ def check_walk(words, reply, keys):
 
 @suite.case('big replies of what is on the disk hold up nobody: the partition\'s thread reads nothing of them')
 def _(run):
-    with SlowDisk(keys=4000) as slow, slow.client() as client, slow.client() as other:
+    with Uncached(keys=4000) as slow, slow.client() as client, slow.client() as other:
         fill_hash(client)
         for words in (['KEYS', '*'], ['HGETALL', 'hash']):
             hold_walk(slow, client, words, other)
@@ -517,7 +517,7 @@ def _(run):
 
 @suite.case('clients that go, and are killed, in the middle of a big reply whose next rows are being read')
 def _(run):
-    with SlowDisk(keys=4000) as slow, slow.client() as other:
+    with Uncached(keys=4000) as slow, slow.client() as other:
         def count():
             return other.get('CLIENT', 'LIST').count(b'\n')
 
@@ -545,7 +545,7 @@ def _(run):
 
 @suite.case('a stop in the middle of big replies whose next rows are being read')
 def _(run):
-    with SlowDisk(keys=4000) as slow:
+    with Uncached(keys=4000) as slow:
         for words in (['KEYS', '*'], ['HGETALL', 'hash']):
             with slow.client() as client, slow.client() as other:
                 fill_hash(other)
