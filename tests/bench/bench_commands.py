@@ -21,14 +21,11 @@ import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import binary, is_sanitized
-from harness import wait_for
 from page import FOLDER, Table, heading
-from resp import Connection
 from rig import CLIENTS, Farm, System, in_turn, load, median
+from support.cluster import binary, is_sanitized
+from support.harness import wait_for
+from support.resp import Connection
 
 SELLERS = 64
 CPU_LIMIT = 2.5

@@ -18,12 +18,9 @@ import tempfile
 import threading
 from types import SimpleNamespace
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import binary
-from resp import Connection
 from rig import Farm, info, wait_until_quiet
+from support.cluster import binary
+from support.resp import Connection
 
 SIZE = 1000
 QUANTILES = ('p50', 'p90', 'p99', 'max')

@@ -7,13 +7,9 @@ all threads, medians of runs in turn: if two cost what one costs, throughput fol
 
 import argparse
 import concurrent.futures
-import os
 import statistics
 import sys
 import tempfile
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 from rig import Farm, System, load
 

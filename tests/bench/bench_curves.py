@@ -15,17 +15,14 @@ import os
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
 import matplotlib
 matplotlib.use('svg')
 from matplotlib import pyplot
 
-from cluster import binary, is_sanitized
 from page import FOLDER, heading
-from resp import Connection
 from rig import CLIENTS, Farm, System, in_turn, info, load
+from support.cluster import binary, is_sanitized
+from support.resp import Connection
 
 KEYS = 100000
 SET, GET, FILL = 'SET key:{k:%d} {x:64}', 'GET key:{k:%d}', 'SET key:{s} {x:64}'

@@ -19,15 +19,11 @@ import selectors
 import socket
 import ssl
 import subprocess
-import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from certs import openssl
-from cluster import Oracle, Process, binary, free_ports, write_ini
+from support.certs import openssl
+from support.cluster import Oracle, Process, binary, free_ports, write_ini
 
 KEYS = {'RSA-2048': ['rsa:2048'], 'ECDSA P-256': ['ec', '-pkeyopt', 'ec_paramgen_curve:P-256']}
 

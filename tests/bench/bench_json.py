@@ -7,16 +7,11 @@ names the same value by a path that only the tree can follow. Medians of some ru
 
 import argparse
 import json
-import os
 import statistics
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from resp import Connection
 from rig import System, load
+from support.cluster import Cluster
+from support.resp import Connection
 
 EVENTS = 100
 PLACE = "$.sections['D-9'].stats.available"

@@ -8,16 +8,11 @@ machine's: what a long command adds is the difference.
 """
 
 import multiprocessing
-import os
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from harness import Suite, check
-from resp import Connection
+from support.cluster import Cluster
+from support.harness import Suite, check
+from support.resp import Connection
 
 BATCH = 1000
 

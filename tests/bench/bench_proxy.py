@@ -11,19 +11,15 @@ matter. Runs take turns; each figure is the median. The figures against the targ
 """
 
 import argparse
-import os
 import socket
 import statistics
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
 from bench_requests import benchmark
-from cluster import binary, is_sanitized
-from resp import Connection, encode
 from rig import CLIENTS, Farm, System
+from support.cluster import binary, is_sanitized
+from support.resp import Connection, encode
 
 KEYS, VALUE = 1000, 'v' * 16
 

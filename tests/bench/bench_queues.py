@@ -9,15 +9,9 @@ load on the machine matters little; beside it stands the CPU time of the whole p
 A kind of queue is one row of QUEUES: how the i-th element is put in, how one is taken, how long the queue is.
 """
 
-import os
-import sys
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from harness import Suite, check
-from resp import Connection, value
+from support.cluster import Cluster
+from support.harness import Suite, check
+from support.resp import Connection, value
 
 VALUE = 'x' * 64
 WINDOW = 1000

@@ -13,12 +13,9 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from harness import Suite, check
-from resp import Connection, value
+from support.cluster import Cluster
+from support.harness import Suite, check
+from support.resp import Connection, value
 
 WINDOW = 1000
 BATCH = 500

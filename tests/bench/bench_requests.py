@@ -29,13 +29,10 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from certs import Kit
-from cluster import Process, binary, free_ports, is_sanitized
 from page import FOLDER, heading
 from rig import CLIENTS, Farm, System
+from support.certs import Kit
+from support.cluster import Process, binary, free_ports, is_sanitized
 
 SYSTEMS = ['redis', 'nutcracker', 'haproxy', 'scree-proxy', 'backend', 'scree']
 TLS_SYSTEMS = ['redis-tls', 'scree-proxy', 'proxy-tls', 'backend', 'backend-tls', 'scree', 'scree-tls']

@@ -20,12 +20,9 @@ import tempfile
 import threading
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import binary
-from resp import Connection
 from rig import Farm, info
+from support.cluster import binary
+from support.resp import Connection
 
 PAUSE_MS = 100
 

@@ -8,16 +8,11 @@ was written a moment ago is in the system's page cache.
 """
 
 import argparse
-import os
 import subprocess
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from slowdisk import SlowDisk
+from support.cluster import Cluster
+from support.slowdisk import SlowDisk
 
 PAD = 'x' * 1012
 HOT = 'hot'

@@ -12,15 +12,11 @@ import os
 import random
 import resource
 import socket
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from harness import Suite, wait_for
-from resp import encode
+from support.cluster import Cluster
+from support.harness import Suite, wait_for
+from support.resp import encode
 
 ELEMENT = b'x' * 32
 

@@ -5,10 +5,10 @@ import os
 import platform
 import subprocess
 
-from cluster import binary
-from machine import page_ns, pauses
+from support import ROOT
+from support.cluster import binary
+from support.machine import page_ns, pauses
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FOLDER = os.path.join(ROOT, 'docs', 'benchmarks')
 BUSY = 0.1  # of a core's time, lost to others
 DEAR_NS = 500  # for a byte of some other page

@@ -15,9 +15,8 @@ import statistics
 import subprocess
 import time
 
-from cluster import Oracle, Process, binary, even_slots, free_ports, write_ini
-from harness import wait_for
-from resp import Connection
+from support.cluster import Oracle, Process, binary, even_slots, free_ports, write_ini
+from support.harness import wait_for
 
 CLIENTS = 50
 SECRET = 'bench-secret'

@@ -4,7 +4,7 @@ Most often: when their bytes are. Where Redis promises no order, no exact time o
 into a form that keeps all it does promise. Errors are always compared byte for byte.
 """
 
-import groups
+from support import groups
 
 TTL_TOLERANCE_MS = 5000
 STRING_ENCODINGS = {b'int', b'embstr', b'raw'}

@@ -11,9 +11,9 @@ import random
 import time
 
 import checks
-import groups
-from resp import Closed, Connection, show
-from stream import Carry, Member, Step, Walk, quote
+from support import groups
+from support.resp import Closed, Connection, show
+from support.stream import Carry, Member, Step, Walk, quote
 
 CONNECTIONS = 2
 DATABASES = 3  # looked at afterwards; streams write to 0, 1 and 2 (and 15, which is then emptied unseen)

@@ -12,8 +12,8 @@ One command per line, quoted as redis-cli quotes ("a\\x00b", 'it''s one word'). 
 import re
 
 import checks
-from harness import Failure, wait_for
-from resp import Closed, Connection, show
+from support.harness import Failure, wait_for
+from support.resp import Closed, Connection, show
 
 REPEAT = re.compile(r'^<(.*)\*(\d+)>$', re.S)
 

@@ -8,15 +8,11 @@ single commands in the order of a hash table. What is left out of client descrip
 import os
 import re
 import shlex
-import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
-
-from cluster import Cluster, Oracle
-from harness import Failure, Suite, check, check_equal, wait_for
-from resp import Closed, Connection, ReplyError, value
+from support.cluster import Cluster, Oracle
+from support.harness import Failure, Suite, check, check_equal, wait_for
+from support.resp import Closed, Connection, ReplyError, value
 
 VOLATILE = (rb'(id|addr|laddr|fd|age|idle|flags|qbuf|qbuf-free|argv-mem|multi|multi-mem|rbs|rbp|obl|oll|omem|tot-mem|'
             rb'lib-name|lib-ver)=\S*')

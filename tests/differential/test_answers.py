@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Every command that the proxy answers, merges or rewrites has the reply of redis-server, in RESP2 and RESP3.
 
 EXAMPLES has a line for each command that more than one shard or the proxy itself answers; one without a line fails the
@@ -14,14 +14,12 @@ their reply in RESP3 must be that in RESP2 in the types of RESP3.
 
 import os
 import re
-import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'pylib'))
-
-from cluster import Cluster, Oracle
-from harness import Suite, check
-from resp import Connection, show
+from support import ROOT
+from support.cluster import Cluster, Oracle
+from support.harness import Suite, check
+from support.resp import Connection, show
 
 suite = Suite(__doc__)
 
@@ -465,7 +463,7 @@ def _(run):
 
 @suite.case('each command that the proxy or several shards answer has an example here')
 def _(run):
-    page = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'docs', 'commands.md')
+    page = os.path.join(ROOT, 'docs', 'commands.md')
     examples = [line.split(None, 1)[1] for line in lines(EXAMPLES)] + lines(OWN) + lines(ELSEWHERE)
     missing = []
     for row in re.findall(r'^\| `([^`]+)` \| -?\d+ \| (\w+) \| ([^|]*) \|', open(page, encoding='utf-8').read(), re.M):

@@ -5,12 +5,7 @@ Every case runs on one partition directly and through the proxy over four, in RE
 one pipeline. The cases are the files behaviours_*.py; script.py says how they are written.
 """
 
-import os
-import sys
 import tempfile
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
 
 import behaviours_bitmaps
 import behaviours_connection
@@ -20,11 +15,11 @@ import behaviours_protocol
 import behaviours_scripting
 import behaviours_values
 import behaviours_zsets
-import groups
 import script
-from cluster import Cluster, Oracle
-from harness import Failure, Suite, check
-from resp import Closed, Connection, value
+from support import groups
+from support.cluster import Cluster, Oracle
+from support.harness import Failure, Suite, check
+from support.resp import Closed, Connection, value
 
 for name in groups.NAMES:
     groups.load(name)

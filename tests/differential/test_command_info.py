@@ -13,17 +13,12 @@ Different on purpose, and taken out before comparing:
 """
 
 import contextlib
-import os
 import random
-import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
-
-from cluster import Cluster, Oracle
-from harness import Failure, Suite, check, sized
-from resp import Connection, show, value
+from support.cluster import Cluster, Oracle
+from support.harness import Failure, Suite, check, sized
+from support.resp import Connection, show, value
 
 SHOWN_MAX = 10  # differences of one case that are printed
 COLUMNS = ['name', 'arity', 'flags', 'first key', 'last key', 'step', 'categories', 'tips', 'key specs', 'subcommands']

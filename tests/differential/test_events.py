@@ -4,19 +4,14 @@
 What expires by itself does so at different moments, so that class is left out.
 """
 
-import os
-import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
-
-import groups
-from cluster import Cluster, Oracle
-from harness import Failure, Suite, sized
-from resp import Connection, show, value
-from stream import Grammar, Step, stream
+from support import groups
+from support.cluster import Cluster, Oracle
+from support.harness import Failure, Suite, sized
+from support.resp import Connection, show, value
+from support.stream import Grammar, Step, stream
 
 CLASSES = 'KEg$lshzetdnm'
 LEFT_OUT = {'CONFIG', 'RESET', 'HELLO', 'CLIENT', 'MULTI', 'EXEC', 'DISCARD', 'WATCH', 'DEBUG', 'QUIT', 'SWAPDB', 'PUBLISH',

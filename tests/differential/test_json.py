@@ -8,14 +8,11 @@ against what the documents must be.
 import json
 import os
 import random
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
-
-from cluster import Cluster
-from harness import Failure, Suite, check, check_equal
-from resp import Connection, ReplyError
+from support import TESTS
+from support.cluster import Cluster
+from support.harness import Failure, Suite, check, check_equal
+from support.resp import Connection, ReplyError
 
 suite = Suite(__doc__)
 
@@ -62,7 +59,7 @@ def meets(reply, expect, want):
 
 @suite.case('the vectors')
 def _(run):
-    with open(os.path.join(HERE, 'json_vectors.json'), encoding='utf-8') as file:
+    with open(os.path.join(TESTS, 'differential/json_vectors.json'), encoding='utf-8') as file:
         groups = json.load(file)['groups']
     wrong, steps = [], 0
     with serve() as cluster:

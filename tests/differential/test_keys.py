@@ -6,19 +6,14 @@ key that a command opens with them (tests/spy/keys_opened.c). It gets the random
 words doubled, exchanged and inserted; in transactions, so that none of them waits.
 """
 
-import os
 import random
 import re
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
-
-import harness
-from cluster import Cluster, binary
-from harness import Suite, check, check_equal, sized
-from stream import Carry, Context, Grammar, Step
+from support import harness
+from support.cluster import Cluster, binary
+from support.harness import Suite, check, check_equal, sized
+from support.stream import Carry, Context, Grammar, Step
 
 GROUPS = 'strings,bitmaps,hll,hashes,lists,zsets,geo,keys,sets,sorting,streams,scripting'
 DOUBLED = ['STORE', 'STOREDIST', 'STREAMS', 'KEYS', 'COUNT', 'GET', 'BY', 'LIMIT', 'GROUP', 'BLOCK', 'NOACK', 'WEIGHTS',

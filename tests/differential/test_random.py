@@ -8,19 +8,14 @@ sent to the disk again and again (DEBUG EVICT), so that most commands wait for r
 plays that stream again. One report per kind of difference.
 """
 
-import os
-import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
-
-import groups
-from cluster import Cluster, Oracle, evict_all
-from harness import Failure, Skip, Suite, check, check_equal, sized
 from player import Player, shrink
-from stream import Grammar, stream
+from support import groups
+from support.cluster import Cluster, Oracle, evict_all
+from support.harness import Failure, Skip, Suite, check, check_equal, sized
+from support.stream import Grammar, stream
 
 VARIANTS = [(mode, proto, blocks) for mode in ('single', 'pipelined') for proto in (2, 3) for blocks in (0.06, 0.5)]
 

@@ -1,16 +1,12 @@
 #!/usr/bin/python3
 """RESTORE takes what servers from Redis 5 to Redis 8 and Valkey 9 dump; what cannot be kept is refused with its reason."""
 
-import os
-import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'pylib'))
-
-from cluster import Cluster, Oracle
-from harness import Suite, check, check_equal
-from rdb_payload import length, listpack, millis, payload, stream, string
-from resp import Connection, ReplyError
+from support.cluster import Cluster, Oracle
+from support.harness import Suite, check, check_equal
+from support.rdb_payload import length, listpack, millis, payload, stream, string
+from support.resp import Connection, ReplyError
 
 suite = Suite(__doc__)
 

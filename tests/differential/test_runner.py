@@ -1,19 +1,14 @@
 #!/usr/bin/python3
 """The differential runner itself: silent on two redis-servers, loud when one of them is tampered with."""
 
-import os
 import random
 import socket
-import sys
 import tempfile
 import threading
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
-
 import test_random
-from cluster import Oracle
-from harness import Suite, check
+from support.cluster import Oracle
+from support.harness import Suite, check
 
 # One command taken for another of the same length: what a wrong handler looks like from outside.
 MUTATIONS = [(b'APPEND', b'GETSET'), (b'INCRBY\r\n', b'DECRBY\r\n'), (b'PEXPIRE', b'PERSIST'), (b'HKEYS', b'HVALS'),

@@ -1,16 +1,11 @@
 #!/usr/bin/python3
 """Sorted ints against a sorted list in Python: Redis has none of these commands."""
 
-import os
 import random
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
-
-from cluster import Cluster
-from harness import Suite, check, check_equal
-from resp import Connection, ReplyError
+from support.cluster import Cluster
+from support.harness import Suite, check, check_equal
+from support.resp import Connection, ReplyError
 
 suite = Suite(__doc__)
 LARGEST = 2 ** 64 - 1

@@ -5,16 +5,12 @@ Redis' nodes have at most stream-node-max-entries entries and stream-node-max-by
 streams whose fields, values and ids take different room.
 """
 
-import os
 import random
-import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'pylib'))
-
-from cluster import Cluster, Oracle
-from harness import Suite, check_equal, sized
-from resp import Connection
+from support.cluster import Cluster, Oracle
+from support.harness import Suite, check_equal, sized
+from support.resp import Connection
 
 suite = Suite(__doc__, lambda parser: parser.add_argument('--rounds', type=int, default=sized(15, long=300), help='random streams'))
 

@@ -6,11 +6,11 @@ import random
 import shutil
 import struct
 import subprocess
-import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+from support import TESTS
+
+
 
 WRITE_LOG, SYNC_LOG, WRITE_OTHER, SYNC_OTHER = 1, 2, 4, 8
 
@@ -34,7 +34,7 @@ class Disk:
         self.folder = tempfile.mkdtemp(prefix='scree-shim-')
         self.library = os.path.join(self.folder, 'disk_fault.so')
         subprocess.run(['cc', '-D_GNU_SOURCE', '-std=gnu11', '-O1', '-shared', '-fPIC', '-o', self.library,
-                        os.path.join(HERE, 'preload', 'disk_fault.c'), '-ldl'], check=True)
+                        os.path.join(TESTS, 'fault', 'preload', 'disk_fault.c'), '-ldl'], check=True)
         self.log = os.path.join(self.folder, 'syncs')
         self.page_path = os.path.join(self.folder, 'control')
         with open(self.page_path, 'wb') as file:

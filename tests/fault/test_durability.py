@@ -2,15 +2,11 @@
 """When the WAL is synced: with every batch (always), about once a second (everysec), not at all (os)."""
 
 import os
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
-
-from cluster import Cluster
 from disk import Disk
-from harness import SLOW, Suite, check, wait_for
+from support.cluster import Cluster
+from support.harness import SLOW, Suite, check, wait_for
 
 suite = Suite(__doc__)
 

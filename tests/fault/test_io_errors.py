@@ -5,15 +5,11 @@ import errno
 import hashlib
 import os
 import random
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
-
-from cluster import Cluster
 from disk import SYNC_LOG, SYNC_OTHER, WRITE_LOG, WRITE_OTHER, Disk
-from harness import Suite, check, check_equal, sized, wait_for
-from resp import ReplyError, value
+from support.cluster import Cluster
+from support.harness import Suite, check, check_equal, sized, wait_for
+from support.resp import ReplyError, value
 
 
 def options(parser):

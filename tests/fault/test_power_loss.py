@@ -3,16 +3,12 @@
 
 import os
 import random
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, '..', 'pylib')]
-
-from cluster import Cluster, scan_all
 from disk import Disk
-from harness import Suite, check, check_equal, sized, wait_for
-from load import Writer, verify
-from resp import value
+from support.cluster import Cluster, scan_all
+from support.harness import Suite, check, check_equal, sized, wait_for
+from support.load import Writer, verify
+from support.resp import value
 
 
 def options(parser):

@@ -9,15 +9,10 @@ turn here, and one allocation for each would be far above the limit.
 """
 
 import json
-import os
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, binary, is_sanitized
-from harness import Skip, Suite, check
-from resp import Connection, encode
+from support.cluster import Cluster, binary, is_sanitized
+from support.harness import Skip, Suite, check
+from support.resp import Connection, encode
 
 PREPARED, MORE, AT_ONCE = 20000, 100000, 500
 LIMIT = 0.25  # a request

@@ -29,14 +29,10 @@ import tempfile
 import threading
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-import harness
-import hostile
-from cluster import Cluster, Proxy, even_slots, free_ports, is_sanitized, binary, write_ini
-from harness import Failure, Suite, check, check_equal, sized, wait_for
-from resp import Connection, Reader, encode
+from support import harness, hostile
+from support.cluster import Cluster, Proxy, even_slots, free_ports, is_sanitized, binary, write_ini
+from support.harness import Failure, Suite, check, check_equal, sized, wait_for
+from support.resp import Connection, Reader, encode
 
 MB = 1 << 20
 ROUND_S = 5

@@ -6,17 +6,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, binary, even_slots, scan_all, write_ini
-from harness import Suite, check, check_equal, wait_for
-from resp import Connection
+from support.cluster import Cluster, binary, even_slots, scan_all, write_ini
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Connection
 
 suite = Suite(__doc__)
 KEYS = 3000

@@ -1,20 +1,15 @@
 #!/usr/bin/python3
 """Whatever clients send or fail to read, others are served, memory stays bounded, and the servers live."""
 
-import os
 import resource
 import socket
-import sys
 import threading
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-import harness
-from cluster import Cluster, is_sanitized
-from harness import Suite, check, check_equal, sized, wait_for
-from resp import Closed, Connection, ReplyError, encode, show, value
+from support import harness
+from support.cluster import Cluster, is_sanitized
+from support.harness import Suite, check, check_equal, sized, wait_for
+from support.resp import Closed, Connection, ReplyError, encode, show, value
 
 
 def options(parser):

@@ -2,14 +2,10 @@
 """Replies of big collections: the state at the command, in order, produced as the client reads, at no cost in memory."""
 
 import os
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, evict_all, is_sanitized
-from harness import Suite, check, check_equal, wait_for
-from resp import Closed, value
+from support.cluster import Cluster, evict_all, is_sanitized
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Closed, value
 
 FIELDS = 100000
 PAD = 'x' * 100

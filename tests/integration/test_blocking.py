@@ -3,21 +3,16 @@
 partition, and must look the same on both."""
 
 import contextlib
-import os
 import resource
 import select
 import socket
-import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-import harness
-from cluster import Cluster, Oracle
-from harness import Skip, Suite, check, check_equal, sized, wait_for
-from resp import Closed, Connection, value
+from support import harness
+from support.cluster import Cluster, Oracle
+from support.harness import Skip, Suite, check, check_equal, sized, wait_for
+from support.resp import Closed, Connection, value
 
 
 def options(parser):

@@ -20,20 +20,16 @@ served without errors again, and the lists are read and compared.
 import asyncio
 import os
 import random
-import sys
 import threading
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-import harness
-from aio import AsyncConnection
-from cluster import Cluster
-from harness import Failure, Suite, check, sized, wait_for
-from middleman import Middleman
-from model import encode_all
-from resp import Closed, ReplyError, value
+from support import harness
+from support.aio import AsyncConnection
+from support.cluster import Cluster
+from support.harness import Failure, Suite, check, sized, wait_for
+from support.middleman import Middleman
+from support.model import encode_all
+from support.resp import Closed, ReplyError, value
 
 BACKENDS, PROXIES = 3, 2
 WRITE = "redis.call('RPUSH', KEYS[1], ARGV[1]) redis.call('SET', KEYS[2], ARGV[1]) return ARGV[1]"

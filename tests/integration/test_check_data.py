@@ -2,16 +2,10 @@
 """--check-data and --dump-keys on what a backend left: nothing is wrong after a crash; every key has its line."""
 
 import json
-import os
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-sys.path.insert(0, HERE)
-
-from cluster import Cluster, scan_all
-from harness import Suite, check, check_equal
-from resp import Connection
+from support.cluster import Cluster, scan_all
+from support.harness import Suite, check, check_equal
+from support.resp import Connection
 from test_backup import fill, tool
 
 suite = Suite(__doc__)

@@ -1,20 +1,15 @@
 #!/usr/bin/python3
 """What clients hold in a proxy: shown, limited, and given back, whoever holds it."""
 
-import os
 import re
 import select
 import socket
-import sys
 import threading
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-import harness
-from cluster import Cluster
-from harness import Suite, check, check_equal, wait_for
-from resp import Closed, Connection, ReplyError, value
+from support import harness
+from support.cluster import Cluster
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Closed, Connection, ReplyError, value
 
 suite = Suite(__doc__)
 MB = 1 << 20

@@ -6,20 +6,16 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
 
 import redis
 import redis.asyncio
 
-import harness
-from cluster import Cluster, Oracle
-from harness import Skip, Suite, check, check_equal, wait_for
-from resp import Connection, encode
+from support import TESTS, harness
+from support.cluster import Cluster, Oracle
+from support.harness import Skip, Suite, check, check_equal, wait_for
+from support.resp import Connection, encode
 
 suite = Suite(__doc__)
 
@@ -260,7 +256,7 @@ def _(run):
     check_equal(flags.returncode, 0, 'pkg-config: %s' % flags.stderr.decode().strip())
     with tempfile.TemporaryDirectory(prefix='scree-hiredis-') as folder:
         program = os.path.join(folder, 'hiredis_client')
-        run_program(['cc', '-std=gnu11', '-O1', '-Wall', '-o', program, os.path.join(HERE, 'hiredis_client.c')]
+        run_program(['cc', '-std=gnu11', '-O1', '-Wall', '-o', program, os.path.join(TESTS, 'integration/hiredis_client.c')]
                     + flags.stdout.decode().split())
 
         def body(address):
@@ -312,8 +308,8 @@ def run_node(folder_name):
     if not shutil.which('node') or not shutil.which('npm'):
         raise Skip('node or npm is not installed')
     with tempfile.TemporaryDirectory(prefix='scree-node-') as folder:
-        for name in os.listdir(os.path.join(HERE, folder_name)):
-            shutil.copy(os.path.join(HERE, folder_name, name), folder)
+        for name in os.listdir(os.path.join(TESTS, 'integration', folder_name)):
+            shutil.copy(os.path.join(TESTS, 'integration', folder_name, name), folder)
         done = subprocess.run(['npm', 'ci', '--no-audit', '--no-fund', '--ignore-scripts'], cwd=folder,
                               capture_output=True, timeout=300)
         if done.returncode != 0:

@@ -2,15 +2,11 @@
 """Compaction on demand: disk use shrinks, progress is seen, it can be cancelled, stopped and killed, and loses nothing."""
 
 import os
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, evict_all, metric
-from harness import Suite, check, check_equal, wait_for
-from resp import Connection
+from support.cluster import Cluster, evict_all, metric
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Connection
 
 suite = Suite(__doc__)
 KEYS = 1000

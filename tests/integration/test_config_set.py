@@ -7,15 +7,12 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, Oracle, metric
-from harness import Suite, check, check_equal, wait_for
-from resp import Connection, ReplyError
+from support import ROOT
+from support.cluster import Cluster, Oracle, metric
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Connection, ReplyError
 
 suite = Suite(__doc__)
 ROW = re.compile(r'^OPTION\((\w+), (\w+), "([^"]*)", "([^"]*)", "([^"]*)", "([^"]*)", "([^"]*)", "([^"]*)", (RELOAD|RESTART),', re.M)
@@ -52,7 +49,7 @@ class Row:
 
 
 def rows(program):
-    path = os.path.join(HERE, '..', '..', 'config', '%s_options.def' % program)
+    path = os.path.join(ROOT, 'config', '%s_options.def' % program)
     with open(path) as file:
         found = [Row(match) for match in ROW.finditer(file.read())]
     check(len(found) > 40, 'the table: %d rows' % len(found))

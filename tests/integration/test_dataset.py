@@ -5,12 +5,9 @@ import os
 import subprocess
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from harness import Suite, check, sized
-
+from support import TESTS
+from support.cluster import Cluster
+from support.harness import Suite, check, sized
 
 def options(parser):
     parser.add_argument('--limit', type=int, default=sized(5000, long=0), help='so many records (default %(default)s; 0: all)')
@@ -20,7 +17,7 @@ suite = Suite(__doc__, options)
 
 
 def packages(run, proxy, *words):
-    command = [sys.executable, os.path.join(HERE, 'load_packages.py'), '--port', str(proxy.port),
+    command = [sys.executable, os.path.join(TESTS, 'integration/load_packages.py'), '--port', str(proxy.port),
                '--limit', str(run.options.limit), *words]
     done = subprocess.run(command, capture_output=True, timeout=540)
     output = done.stdout.decode('utf-8', 'replace').strip()

@@ -1,16 +1,11 @@
 #!/usr/bin/python3
 """A disk that is nearly full: what may grow the dataset is refused early, all else goes on, and it ends by itself."""
 
-import os
 import signal
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from harness import Suite, check, check_equal, wait_for
-from resp import ReplyError
+from support.cluster import Cluster
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import ReplyError
 
 suite = Suite(__doc__)
 

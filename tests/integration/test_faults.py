@@ -3,18 +3,14 @@
 
 import os
 import random
-import sys
 import threading
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-import harness
-from cluster import Cluster, metric
-from disk import SmallDisk
-from harness import Suite, check, check_equal, wait_for
-from resp import Closed, Connection, ReplyError, value
+from support import harness
+from support.cluster import Cluster, metric
+from support.disk import SmallDisk
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Closed, Connection, ReplyError, value
 
 suite = Suite(__doc__)
 

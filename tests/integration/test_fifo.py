@@ -2,18 +2,13 @@
 """Every reply belongs to its request: 200 clients, mixed shards, random shard delays, pipelines in random pieces."""
 
 import asyncio
-import os
 import random
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from aio import Crowd
-from cluster import Cluster
-from harness import Suite, check, sized
-from model import OwnKeys
-from relay import DelayRelay
+from support.aio import Crowd
+from support.cluster import Cluster
+from support.harness import Suite, check, sized
+from support.model import OwnKeys
+from support.relay import DelayRelay
 
 
 def options(parser):

@@ -7,19 +7,15 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 
 import yaml
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-import monitors
-from certs import Authority
-from cluster import binary
-from harness import Skip, Suite, check, check_equal
-from kube import ROOT, Agreement, Objects, container_of, render, render_with_tls
+from support import ROOT, TESTS, monitors
+from support.certs import Authority
+from support.cluster import binary
+from support.harness import Skip, Suite, check, check_equal
+from support.kube import Agreement, Objects, container_of, render, render_with_tls
 
 suite = Suite(__doc__)
 OVERLAYS = ('k8s/overlays/dev', 'k8s/overlays/prod')
@@ -39,7 +35,7 @@ def _(run):
     if not shutil.which('node') or not shutil.which('npm'):
         raise Skip('node or npm is not installed')
     with tempfile.TemporaryDirectory(prefix='scree-schemas-') as folder:
-        source = os.path.join(HERE, 'kubernetes_schemas')
+        source = os.path.join(TESTS, 'integration/kubernetes_schemas')
         for name in os.listdir(source):
             shutil.copy(os.path.join(source, name), folder)
         done = subprocess.run(['npm', 'ci', '--prefer-offline', '--no-audit', '--no-fund', '--ignore-scripts'], cwd=folder,

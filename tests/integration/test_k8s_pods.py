@@ -12,15 +12,12 @@ import tempfile
 import threading
 import urllib.request
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from certs import Authority
-from cluster import binary, metric, slot_of
-from harness import Skip, Suite, check, check_equal, wait_for
-from kube import data_of, ini, render, render_with_tls
-from pods import Node, enter_node, reachable
-from resp import Closed, Connection, ReplyError, value
+from support.certs import Authority
+from support.cluster import binary, metric, slot_of
+from support.harness import Skip, Suite, check, check_equal, wait_for
+from support.kube import data_of, ini, render, render_with_tls
+from support.pods import Node, enter_node, reachable
+from support.resp import Closed, Connection, ReplyError, value
 
 suite = Suite(__doc__)
 PASSWORD = 'replace-me-default-password'

@@ -1,17 +1,12 @@
 #!/usr/bin/python3
 """kill -9 at random moments: what was acknowledged is there, the rest is whole or not at all, counts are exact."""
 
-import os
 import random
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, evict_all, scan_all, slot_of
-from harness import Suite, check, check_equal, sized, wait_for
-from load import Counter, Watcher, Writer, verify
-from resp import ReplyError
+from support.cluster import Cluster, evict_all, scan_all, slot_of
+from support.harness import Suite, check, check_equal, sized, wait_for
+from support.load import Counter, Watcher, Writer, verify
+from support.resp import ReplyError
 
 
 def options(parser):

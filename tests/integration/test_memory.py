@@ -6,14 +6,10 @@
 """
 
 import os
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, binary, is_sanitized
-from harness import Skip, Suite, check
-from resp import Connection, encode
+from support.cluster import Cluster, binary, is_sanitized
+from support.harness import Skip, Suite, check
+from support.resp import Connection, encode
 
 MB = 1 << 20
 ROWS, AT_ONCE, VALUE = 165000, 500, 1000

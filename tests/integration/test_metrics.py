@@ -7,22 +7,20 @@ import os
 import re
 import resource
 import subprocess
-import sys
 import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
 import yaml
-from cluster import Cluster, Process, free_ports, http_get, metric
-from harness import Failure, Suite, check, check_equal, wait_for
-from resp import ReplyError, value
+
+from support import ROOT
+from support.cluster import Cluster, Process, free_ports, http_get, metric
+from support.harness import Failure, Suite, check, check_equal, wait_for
+from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
-MONITORING = os.path.join(HERE, '..', '..', 'k8s', 'monitoring')
+MONITORING = os.path.join(ROOT, 'k8s', 'monitoring')
 NAMESPACES = {'plain': {'token': 'plain'}, 'few': {'token': 'few', 'rate-limit': '1'}, 'test_*': {'token': 'test'}}
 SAMPLE = re.compile(r'^([a-z_:]+)(?:\{(.*)\})? (\S+)$')
 
@@ -202,7 +200,7 @@ def _(run):
 def _(run):
     promtool('check', 'rules', 'rules.yaml')
     promtool('test', 'rules', 'rules_test.yaml')
-    with open(os.path.join(HERE, '..', '..', 'docs', 'operations.md')) as file:
+    with open(os.path.join(ROOT, 'docs', 'operations.md')) as file:
         headings = set(re.findall(r'^#+ (Scree\w+)$', file.read(), re.M))
     alerts = [rule['alert'] for group in yaml.safe_load(rules())['groups'] for rule in group['rules']]
     check_equal(headings, set(alerts), 'headings of the runbook')

@@ -8,13 +8,11 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, Oracle, Process, binary, free_ports, http_get
-from harness import Suite, check, check_equal, wait_for
-from kube import ROOT, ini
-from resp import Connection
+from support import ROOT
+from support.cluster import Cluster, Oracle, Process, binary, free_ports, http_get
+from support.harness import Suite, check, check_equal, wait_for
+from support.kube import ini
+from support.resp import Connection
 
 suite = Suite(__doc__)
 

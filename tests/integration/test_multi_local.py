@@ -1,15 +1,9 @@
 #!/usr/bin/python3
 """MULTI at the proxy with commands that it answers by itself: CONFIG, CLIENT, SLOWLOG, INFO and the like."""
 
-import os
-import sys
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from harness import Suite, check, check_equal
-from resp import ReplyError
+from support.cluster import Cluster
+from support.harness import Suite, check, check_equal
+from support.resp import ReplyError
 
 suite = Suite(__doc__)
 

@@ -1,17 +1,12 @@
 #!/usr/bin/python3
 """Inside a namespace everything looks like a Redis of one's own: logins, isolation, patterns, listeners, ephemeral ones."""
 
-import os
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-import harness
-from cluster import Cluster, metric, scan_all, slot_of
-from harness import Suite, check, check_equal, sized, wait_for
-from resp import Connection, ReplyError, value
+from support import harness
+from support.cluster import Cluster, metric, scan_all, slot_of
+from support.harness import Suite, check, check_equal, sized, wait_for
+from support.resp import Connection, ReplyError, value
 
 
 def options(parser):

@@ -11,13 +11,11 @@ import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import binary, http_get, is_sanitized
-from harness import Failure, Skip, Suite, check, check_equal, wait_for
-from kube import ROOT, ini
-from resp import Connection
+from support import ROOT
+from support.cluster import binary, http_get, is_sanitized
+from support.harness import Failure, Skip, Suite, check, check_equal, wait_for
+from support.kube import ini
+from support.resp import Connection
 
 suite = Suite(__doc__)
 NAMES = ('scree-common', 'scree-backend', 'scree-proxy')

@@ -7,19 +7,13 @@ RESTORE takes must be a whole value: it can be read, changed and dumped, and its
     test_payloads.py [--seconds N] [--seed S]
 """
 
-import os
 import subprocess
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-import harness
-import rdb_payload
-from cluster import Cluster, Oracle, binary
-from harness import Failure, Suite, check, check_equal, sized
-from resp import Connection, show
+from support import harness, rdb_payload
+from support.cluster import Cluster, Oracle, binary
+from support.harness import Failure, Suite, check, check_equal, sized
+from support.resp import Connection, show
 
 
 def options(parser):

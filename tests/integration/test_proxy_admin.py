@@ -4,16 +4,12 @@
 import contextlib
 import os
 import re
-import sys
 import threading
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, Oracle
-from harness import Suite, check, check_equal, wait_for
-from resp import Closed, Connection, ReplyError
+from support.cluster import Cluster, Oracle
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Closed, Connection, ReplyError
 
 suite = Suite(__doc__)
 

@@ -3,16 +3,12 @@
 
 import os
 import re
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from disk import SmallDisk
-from duel import Duel
-from harness import Suite, check, check_equal, wait_for
-from resp import Closed, Connection, ReplyError, value
+from support.cluster import Cluster
+from support.disk import SmallDisk
+from support.duel import Duel
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Closed, Connection, value
 
 suite = Suite(__doc__)
 

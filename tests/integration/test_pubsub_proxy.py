@@ -1,15 +1,9 @@
 #!/usr/bin/python3
 """Pub/sub through several proxies and shards: every message once, counts as of one server, and what outlives a fault."""
 
-import os
-import sys
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from harness import Suite, check, check_equal, wait_for
-from resp import Closed, Connection, value
+from support.cluster import Cluster
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Closed, Connection, value
 
 suite = Suite(__doc__)
 

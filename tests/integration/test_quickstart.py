@@ -7,17 +7,14 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
+from support import ROOT
+from support.cluster import free_ports
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Connection
 
-from cluster import free_ports
-from harness import Suite, check, check_equal, wait_for
-from resp import Connection
-
-QUICKSTART = os.path.join(HERE, '..', '..', 'config', 'quickstart')
+QUICKSTART = os.path.join(ROOT, 'config', 'quickstart')
 PORTS = 86 + 2
 suite = Suite(__doc__)
 

@@ -1,16 +1,11 @@
 #!/usr/bin/python3
 """Limits of the proxy: requests and bytes a second of a namespace over all workers, connections, requests in a pipeline."""
 
-import os
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, metric
-from harness import Suite, check, check_equal, wait_for
-from resp import Closed, Connection, ReplyError, value
+from support.cluster import Cluster, metric
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Closed, Connection, ReplyError, value
 
 suite = Suite(__doc__)
 

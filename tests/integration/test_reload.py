@@ -4,16 +4,12 @@
 import os
 import random
 import signal
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from aio import BackgroundCrowd
-from cluster import Cluster, metric, slot_of, write_ini
-from harness import Suite, check, check_equal, sized, wait_for
-from model import OwnKeys
-from resp import ReplyError
+from support.aio import BackgroundCrowd
+from support.cluster import Cluster, metric, slot_of, write_ini
+from support.harness import Suite, check, check_equal, sized, wait_for
+from support.model import OwnKeys
+from support.resp import ReplyError
 
 
 def options(parser):

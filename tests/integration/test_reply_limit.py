@@ -1,16 +1,10 @@
 #!/usr/bin/python3
 """reply-limit: a reply that would be too long is an error that says whether the command was done, and takes no memory."""
 
-import os
-import sys
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-import harness
-from cluster import Cluster
-from harness import Suite, check, check_equal
-from resp import Connection, show
+from support import harness
+from support.cluster import Cluster
+from support.harness import Suite, check, check_equal
+from support.resp import Connection, show
 
 suite = Suite(__doc__)
 MB = 1 << 20

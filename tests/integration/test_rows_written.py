@@ -1,15 +1,9 @@
 #!/usr/bin/python3
 """What commands cost the engine: rows written by each, alone in its batch. Every row is an insert into a skip list and bytes in the log."""
 
-import os
-import sys
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from harness import Suite, check_equal
-from resp import Connection
+from support.cluster import Cluster
+from support.harness import Suite, check_equal
+from support.resp import Connection
 
 suite = Suite(__doc__)
 

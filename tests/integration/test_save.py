@@ -5,15 +5,11 @@ import os
 import re
 import shlex
 import shutil
-import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, Oracle
-from harness import Suite, check, check_equal, wait_for
-from resp import Connection, ReplyError
+from support.cluster import Cluster, Oracle
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Connection, ReplyError
 
 suite = Suite(__doc__)
 KEYS = 3000

@@ -1,15 +1,11 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """A script that one shard knows is known to the endpoint: EVALSHA at other shards, through other proxies, in MULTI."""
 
 import hashlib
-import os
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'pylib'))
-
-from cluster import Cluster
-from harness import Suite, check, check_equal, wait_for
-from resp import Connection, value
+from support.cluster import Cluster
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Connection, value
 
 suite = Suite(__doc__)
 

@@ -3,14 +3,10 @@
 
 import os
 import subprocess
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, slot_of
-from harness import Suite, check, check_equal, wait_for
-from resp import Connection, ReplyError
+from support.cluster import Cluster, slot_of
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Connection, ReplyError
 
 suite = Suite(__doc__)
 

@@ -1,18 +1,14 @@
 #!/usr/bin/python3
 """Scripts that run for long, scripts that need too much memory, and functions after a crash."""
 
-import os
 import sys
 import threading
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-import harness
-from cluster import Cluster, Oracle
-from harness import Suite, check, check_equal, wait_for
-from resp import Connection
-from slow import text
+from support import harness
+from support.cluster import Cluster, Oracle
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Connection
+from support.slow import text
 
 suite = Suite(__doc__)
 BUSY = b'BUSY Redis is busy running a script. You can only call %s KILL or SHUTDOWN NOSAVE.'

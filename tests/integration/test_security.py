@@ -6,14 +6,10 @@ import re
 import select
 import socket
 import subprocess
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from harness import Skip, Suite, check, check_equal, wait_for
-from resp import Closed, Connection
+from support.cluster import Cluster
+from support.harness import Skip, Suite, check, check_equal, wait_for
+from support.resp import Closed, Connection
 
 suite = Suite(__doc__)
 

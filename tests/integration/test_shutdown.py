@@ -1,20 +1,15 @@
 #!/usr/bin/python3
 """SIGTERM under load: what was read is answered, what was acknowledged is there, nobody new is let in, exit code 0."""
 
-import os
 import random
 import signal
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, metric
-from harness import Suite, check, check_equal, wait_for
-from load import Writer, verify
-from relay import DelayRelay
-from resp import Closed, Connection, value
+from support.cluster import Cluster, metric
+from support.harness import Suite, check, check_equal, wait_for
+from support.load import Writer, verify
+from support.relay import DelayRelay
+from support.resp import Closed, Connection, value
 
 suite = Suite(__doc__)
 

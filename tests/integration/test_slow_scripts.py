@@ -1,19 +1,14 @@
 #!/usr/bin/python3
 """Scripts over their time: what other clients are answered meanwhile, and how the script is ended."""
 
-import os
 import signal
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-import harness
-from cluster import Cluster, Oracle
-from harness import Suite, check, check_equal, wait_for
-from resp import Connection
-from slow import BUSY_FUNCTION, BUSY_SCRIPT, FOREVER, NOTBUSY, Background, is_busy, text, wait_busy, wait_free
+from support import harness
+from support.cluster import Cluster, Oracle
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Connection
+from support.slow import BUSY_SCRIPT, FOREVER, NOTBUSY, Background, is_busy, text, wait_busy, wait_free
 
 suite = Suite(__doc__)
 WRITES_FOREVER = 'redis.call("set", KEYS[1], "half") while true do end'

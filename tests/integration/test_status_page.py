@@ -9,17 +9,13 @@ import contextlib
 import json
 import os
 import random
-import sys
 import threading
 import unicodedata
 import urllib.error
 import urllib.request
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, slot_of
-from harness import Suite, check, check_equal, wait_for
+from support.cluster import Cluster, slot_of
+from support.harness import Suite, check, check_equal, wait_for
 
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options

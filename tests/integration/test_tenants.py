@@ -3,14 +3,10 @@
 
 import os
 import re
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from harness import Suite, check, check_equal, wait_for
-from resp import ReplyError, value
+from support.cluster import Cluster
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import ReplyError, value
 
 suite = Suite(__doc__)
 

@@ -13,19 +13,14 @@ everything in one MULTI/EXEC and must never see a reservation half done.
 
 import asyncio
 import json
-import os
 import random
-import sys
 import threading
 
 import redis
 import redis.asyncio
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from harness import Suite, check, check_equal
+from support.cluster import Cluster
+from support.harness import Suite, check, check_equal
 
 SECTIONS, SEATS = 4, 120  # of each section
 FREE, RESERVED, SOLD = 0, 1, 2

@@ -8,18 +8,14 @@ import shutil
 import socket
 import ssl
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from certs import Authority, openssl
-from cluster import Cluster, metric
-from harness import Suite, check, check_equal, wait_for
-from resp import Closed, Connection, value
+from support.certs import Authority, openssl
+from support.cluster import Cluster, metric
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Closed, Connection, value
 
 suite = Suite(__doc__)
 MEGABYTE = 1 << 20

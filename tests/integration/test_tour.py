@@ -6,17 +6,12 @@ import glob
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.realpath(os.path.join(HERE, '..', '..'))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-import harness
-from cluster import SANITIZER_WORDS, binary, free_ports, is_sanitized
-from harness import Failure, Suite, check
-from transcript import PORTS, Shell, commands_of
+from support import ROOT, harness
+from support.cluster import SANITIZER_WORDS, binary, free_ports, is_sanitized
+from support.harness import Failure, Suite, check
+from support.transcript import PORTS, Shell, commands_of
 
 suite = Suite(__doc__)
 

@@ -1,16 +1,10 @@
 #!/usr/bin/python3
 """CLIENT TRACKING: every connection gets the frames it gets from redis-server, and no copy in a client stays wrong."""
 
-import os
-import sys
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from duel import Duel
-from harness import Suite, check, check_equal, wait_for
-from resp import Connection, value
+from support.cluster import Cluster
+from support.duel import Duel
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Connection, value
 
 suite = Suite(__doc__)
 

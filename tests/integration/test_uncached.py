@@ -1,18 +1,13 @@
 #!/usr/bin/python3
 """Rows that are on the disk only: nobody else waits for them, what waits runs as if it had come later."""
 
-import os
 import signal
-import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, evict_all
-from harness import Suite, check, check_equal, wait_for
-from resp import Closed, ReplyError, value
-from slowdisk import SlowDisk
+from support.cluster import Cluster, evict_all
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Closed, ReplyError, value
+from support.slowdisk import SlowDisk
 
 KEYS = 6000
 PAD = 'x' * 1000

@@ -1,15 +1,9 @@
 #!/usr/bin/python3
 """Keys that only a shard sees, those of scripts and of SORT's patterns: answered right, or refused, never silently wrong."""
 
-import os
-import sys
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, even_slots
-from harness import Suite, check, check_equal, wait_for
-from resp import ReplyError
+from support.cluster import Cluster, even_slots
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import ReplyError
 
 suite = Suite(__doc__)
 

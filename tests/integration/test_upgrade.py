@@ -4,13 +4,9 @@
 import glob
 import os
 import subprocess
-import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster
-from harness import Suite, check, check_equal, wait_for
+from support.cluster import Cluster
+from support.harness import Suite, check, check_equal, wait_for
 
 suite = Suite(__doc__)
 

@@ -4,15 +4,12 @@
 import os
 import re
 import socket
-import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, '..', 'pylib'))
-
-from cluster import Cluster, Oracle, metric
-from harness import Suite, check, check_equal, wait_for
-from resp import Closed, ReplyError
+from support import ROOT
+from support.cluster import Cluster, Oracle, metric
+from support.harness import Suite, check, check_equal, wait_for
+from support.resp import Closed, ReplyError
 
 suite = Suite(__doc__)
 
@@ -93,7 +90,7 @@ def _(run):
 
 @suite.case('the example in config/ is one')
 def _(run):
-    with open(os.path.join(HERE, '..', '..', 'config', 'users.acl')) as file:
+    with open(os.path.join(ROOT, 'config', 'users.acl')) as file:
         text = file.read()
     with Users(text) as users:
         shop, report = users.enter('shop', 'change me'), users.enter('report', 'change me')

@@ -8,14 +8,12 @@
   answer     what a backend answers that does not keep to the protocol
 """
 
-import os
 import struct
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'differential'))
-
-from rdb_payload import crc64
-from resp import encode, to_bytes
+from support import groups
+from support.rdb_payload import crc64
+from support.resp import encode, to_bytes
+from support.stream import Context, Grammar
 
 NUMBERS = [b'0', b'-1', b'1', b'2147483647', b'2147483648', b'-2147483648', b'4294967295', b'4294967296',
            b'9223372036854775807', b'9223372036854775808', b'-9223372036854775808', b'-9223372036854775809',
@@ -57,8 +55,6 @@ class Words:
     """Commands: of the random streams (mostly valid), and of the table (mostly not)."""
 
     def __init__(self, rng, rows, options):
-        import groups
-        from stream import Context, Grammar
         self.rng, self.rows, self.options = rng, rows, options
         self.grammar = Grammar(groups.NAMES)
         self.context = Context(rng.randrange(1 << 31), True)

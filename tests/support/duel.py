@@ -15,9 +15,9 @@ caused it: a message of our own over every shard (Fence) shows that all have com
 import re
 import tempfile
 
-from cluster import Cluster, Oracle
-from harness import Failure
-from resp import Closed, Connection, show
+from support.cluster import Cluster, Oracle
+from support.harness import Failure
+from support.resp import Closed, Connection, show
 
 MONITOR_LINE = re.compile(rb'^\d+\.\d{6} \[(\d+) (lua|[0-9.]+:\d+|unix:[^\]]*)\] ')
 ID_COMMANDS = ('GETREDIR', 'TRACKINGINFO')

@@ -1,6 +1,6 @@
 """keys: expiry, renaming, copying, looking around, DUMP and RESTORE, databases."""
 
-from stream import Carry, Member, Walk
+from support.stream import Carry, Member, Walk
 
 WEIGHT = 2
 PATTERNS = ['*', '?', 'a*', '[a-c]', '[^a-c]', '{g1}*', '*g?}*', '', '\\a', 'small[1-2]', '[', '[a', '*\\', 'k*k', '**', '[c-a]']

@@ -1,25 +1,25 @@
-#!/usr/bin/python3
 """relay.py - a TCP relay that delays every piece of every connection by a random time; order stays.
 
-As a program: relay.py PORT HOST PORT MIN_MS MAX_MS SEED. As a class: a process of its own, so that its work does not
+As a program: python3 -m support.relay PORT HOST PORT MIN_MS MAX_MS SEED. As a class: a process of its own, so that its work does not
 share the interpreter with the test's clients.
 """
 
 import asyncio
-import os
 import random
 import subprocess
 import sys
 
+from support import TESTS
+from support.cluster import free_ports, listens
+from support.harness import wait_for
+
 
 class DelayRelay:
     def __init__(self, upstream, low_ms=0, high_ms=20, seed=0):
-        from cluster import free_ports, listens
-        from harness import wait_for
         self.port = free_ports()
         self.address = ('127.0.0.1', self.port)
         words = [self.port, upstream[0], upstream[1], low_ms, high_ms, seed]
-        self.child = subprocess.Popen([sys.executable, os.path.abspath(__file__)] + [str(word) for word in words])
+        self.child = subprocess.Popen([sys.executable, '-m', __name__] + [str(word) for word in words], cwd=TESTS)
         wait_for(lambda: listens(self.child.pid, self.port), 'the relay to listen')
 
     def stop(self):

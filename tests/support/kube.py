@@ -17,9 +17,9 @@ import tempfile
 
 import yaml
 
-from harness import Skip
+from support import ROOT
+from support.harness import Skip
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WORKLOADS = ('Deployment', 'StatefulSet')
 COLUMN_FAMILIES = 7  # backend/store/store.h: each has memtables of its own
 SIZES = {'Ki': 2 ** 10, 'Mi': 2 ** 20, 'Gi': 2 ** 30, 'kb': 2 ** 10, 'mb': 2 ** 20, 'gb': 2 ** 30}

@@ -4,8 +4,8 @@ import asyncio
 import threading
 import time
 
-from model import encode_all
-from resp import Closed, Reader, value
+from support.model import encode_all
+from support.resp import Closed, Reader, value
 
 
 class AsyncConnection:

@@ -4,7 +4,7 @@ import os
 import subprocess
 import tempfile
 
-from harness import Skip
+from support.harness import Skip
 
 
 class SmallDisk:

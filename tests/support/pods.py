@@ -23,10 +23,10 @@ import time
 import urllib.error
 import urllib.request
 
-import harness
-from cluster import SANITIZER_WORDS, binary
-from harness import Failure, check, wait_for
-from kube import Objects, container_of, data_of
+from support import harness
+from support.cluster import SANITIZER_WORDS, binary
+from support.harness import Failure, check, wait_for
+from support.kube import Objects, container_of, data_of
 
 SUBNET = '10.77.0.%d'
 INSIDE = 'SCREE_TEST_NODE'

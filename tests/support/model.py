@@ -7,7 +7,7 @@ known when it is sent: a lost, doubled, reordered or strangers' reply shows at o
     args, want = own.next()          # want: what resp.value() must give
 """
 
-from resp import ReplyError, encode
+from support.resp import ReplyError, encode
 
 
 class OwnKeys:

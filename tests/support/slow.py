@@ -2,9 +2,9 @@
 
 import threading
 
-import harness
-from harness import check, wait_for
-from resp import Connection, ReplyError
+from support import harness
+from support.harness import check, wait_for
+from support.resp import Connection, ReplyError
 
 BUSY_SCRIPT = b'BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.'
 BUSY_FUNCTION = b'BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.'

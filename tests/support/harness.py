@@ -19,7 +19,7 @@ import sys
 import time
 import traceback
 
-from machine import slowness
+from support.machine import slowness
 
 # A shell that starts us in the background has Ctrl-C ignored, and programs under test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,6 +1,6 @@
 """transactions: MULTI blocks around other groups' commands, with WATCH, errors inside, and a second connection."""
 
-from stream import Step
+from support.stream import Step
 
 
 def body(context, grammar):

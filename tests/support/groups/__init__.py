@@ -42,7 +42,7 @@ READERS = {}
 
 
 def load(name):
-    module = importlib.import_module('groups.' + name)
+    module = importlib.import_module('support.groups.' + name)
     KEYLESS.update(getattr(module, 'KEYLESS', ()))
     MANY_KEYS.update(getattr(module, 'MANY_KEYS', ()))
     CHECKS.update(getattr(module, 'CHECKS', {}))

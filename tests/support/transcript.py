@@ -17,8 +17,8 @@ import subprocess
 import threading
 import time
 
-import harness
-from harness import Failure
+from support import harness
+from support.harness import Failure
 
 PORT = re.compile(r'(?<![\d.])7[345]\d\d(?!\d)')
 PORTS = 300

@@ -11,7 +11,7 @@ until verify() has read it). So: an acknowledged write that is gone, or a block 
 
 import threading
 
-from resp import Closed, Connection, ReplyError, value
+from support.resp import Closed, Connection, ReplyError, value
 
 FAR_MS = 4102444800000
 

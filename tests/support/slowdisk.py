@@ -7,7 +7,8 @@ import struct
 import subprocess
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+from support import TESTS
+
 
 
 class SlowDisk:
@@ -17,7 +18,7 @@ class SlowDisk:
         self.folder = tempfile.mkdtemp(prefix='scree-slow-')
         self.library = os.path.join(self.folder, 'slow_disk.so')
         subprocess.run(['cc', '-D_GNU_SOURCE', '-std=gnu11', '-O1', '-shared', '-fPIC', '-o', self.library,
-                        os.path.join(HERE, '..', 'fault', 'preload', 'slow_disk.c'), '-ldl'], check=True)
+                        os.path.join(TESTS, 'fault', 'preload', 'slow_disk.c'), '-ldl'], check=True)
         self.page_path = os.path.join(self.folder, 'control')
         with open(self.page_path, 'wb') as file:
             file.write(b'\0' * 4096)

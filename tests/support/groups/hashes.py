@@ -1,6 +1,6 @@
 """hashes: every hash command of Redis 7.0."""
 
-from stream import Member, Walk
+from support.stream import Member, Walk
 
 WEIGHT = 2
 

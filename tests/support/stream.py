@@ -14,7 +14,7 @@ Steps of a stream:
 
 import random
 
-import groups
+from support import groups
 
 SMALL = b'small'  # keys with this in their name hold short values only (LCS is quadratic)
 
@@ -272,7 +272,7 @@ class Grammar:
 
 def stream(seed, grammar, length, through_proxy, blocks=0.06):
     """A list of steps. `blocks`: how often a MULTI block begins."""
-    import groups.transactions as transactions
+    from support.groups import transactions  # which imports this module
     context = Context(seed, through_proxy)
     steps = []
     while len(steps) < length:

@@ -1,6 +1,6 @@
 """hll: every HyperLogLog command of Redis 7.0; the strings they live in are compared byte for byte."""
 
-from stream import SMALL
+from support.stream import SMALL
 
 WEIGHT = 2
 

@@ -31,10 +31,10 @@ import time
 import urllib.error
 import urllib.request
 
-import harness
-from certs import Kit
-from harness import PATIENCE, Failure, check, wait_for
-from resp import Connection, value
+from support import harness
+from support.certs import Kit
+from support.harness import PATIENCE, Failure, check, wait_for
+from support.resp import Connection, value
 
 SLOTS = 16384
 SANITIZER_WORDS = (b'ERROR: AddressSanitizer', b'ERROR: LeakSanitizer', b'runtime error:', b'ThreadSanitizer',

@@ -1,6 +1,6 @@
 """sets: every set command of Redis 7.0."""
 
-from stream import Member, Step, Walk
+from support.stream import Member, Step, Walk
 
 WEIGHT = 2
 

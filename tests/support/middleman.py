@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """middleman.py - a TCP relay that spoils connections when it is told to; a process of its own.
 
     proxy ◄──── Middleman ◄──── backend        spoil(what) concerns the connections there are; later ones are honest
@@ -8,7 +7,7 @@
   garbage   no RESP behind the next whole reply      shut      the backend sees the end of the stream
   mute      nothing is passed on any more            heal      ends slow
 
-As a program: middleman.py PORT HOST PORT SEED; one word a line on stdin, each answered with a line.
+As a program: python3 -m support.middleman PORT HOST PORT SEED; one word a line on stdin, each answered with a line.
 """
 
 import asyncio
@@ -19,9 +18,10 @@ import struct
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-from resp import Reader
+from support import TESTS
+from support.cluster import free_ports, listens
+from support.harness import wait_for
+from support.resp import Reader
 
 NO_RESP = (b'HTTP/1.1 400 Bad Request\r\n\r\n', b'\x00\xff\x00\xff', b'$-7\r\n', b'*x\r\n', b':12\n', b'$3\r\nabcde\r\n',
            b'*99999999999999999999\r\n', b'\r\n', b'%-1\r\n', b'SELECT 0\r\n')
@@ -30,12 +30,10 @@ LONGEST_DELAY_S = 0.03
 
 class Middleman:
     def __init__(self, upstream, seed=0):
-        from cluster import free_ports, listens
-        from harness import wait_for
         self.port = free_ports()
         self.address = ('127.0.0.1', self.port)
         words = [self.port, upstream[0], upstream[1], seed]
-        self.child = subprocess.Popen([sys.executable, os.path.abspath(__file__)] + [str(word) for word in words],
+        self.child = subprocess.Popen([sys.executable, '-m', __name__] + [str(word) for word in words], cwd=TESTS,
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         wait_for(lambda: listens(self.child.pid, self.port), 'the middleman to listen')
 
