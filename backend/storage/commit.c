@@ -172,7 +172,7 @@ static void submit(struct commit *commit, const struct batch *batch)
 /* Reopens the engine where needed and proves with a synced write that it takes data again. */
 static void try_recover(struct commit *commit)
 {
-    if (apply_is_running(commit->apply) || overlay_has_feeds(commit->overlay))
+    if (apply_is_running(commit->apply) || overlay_has_read_aheads(commit->overlay))
         return;
     bool is_reopened;
     int err = store_recover(commit->store, &is_reopened, commit->reason, sizeof commit->reason);

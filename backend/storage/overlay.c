@@ -153,9 +153,9 @@ void overlay_nonblocking_end(struct overlay *overlay)
     overlay->is_nonblocking = false;
 }
 
-bool overlay_has_feeds(const struct overlay *overlay)
+bool overlay_has_read_aheads(const struct overlay *overlay)
 {
-    return overlay->reader && reader_has_feeds(overlay->reader);
+    return overlay->reader && reader_has_read_aheads(overlay->reader);
 }
 
 bool overlay_has_uncached(const struct overlay *overlay)

@@ -132,7 +132,7 @@ bool overlay_iter_failed(const struct overlay_iter *iter);
 /* ---- for commit.c and apply.c ---- */
 
 /* Threads read the store for walks that were detached, or are about to let go of it: it can not be recovered. */
-bool overlay_has_feeds(const struct overlay *overlay);
+bool overlay_has_read_aheads(const struct overlay *overlay);
 /* Has the collecting batch effects? Its approximate bytes. */
 bool overlay_dirty(const struct overlay *overlay);
 size_t overlay_bytes(const struct overlay *overlay);

@@ -3,7 +3,7 @@
  *
  *   overlay.c         reads and effects
  *   overlay_batch.c   batches and buffers come and go
- *   overlay_iter.c    walks, merged from the buffers and stored_walk.c
+ *   overlay_iter.c    iteration, merged from the buffers and cached_iter.c
  */
 #pragma once
 

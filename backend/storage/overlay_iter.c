@@ -7,8 +7,8 @@
  * Detached, the buffers are copies, and reader threads bring the store's rows. While these have to be waited for
  * nothing can be said; then the walk finds its row again from where its sources stand.
  */
+#include "backend/storage/cached_iter.h"
 #include "backend/storage/overlay_inner.h"
-#include "backend/storage/stored_walk.h"
 #include "shared/check.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct overlay_iter {
     struct write_buffer *buffers[2]; /* active, immutable (or NULL) */
     struct row *rows[2];             /* where the walk stands in each */
     struct write_buffer *own;        /* detached: two, which buffers[] point to; NULL: it is not */
-    struct stored_walk stored;
+    struct cached_iter stored;
     struct bytes lower;
     struct bytes upper; /* empty: unbounded */
     int winner;         /* 0, 1: a buffer; 2: the store; -1: the end */
@@ -46,7 +46,7 @@ struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struc
         memcpy(iter->bounds + lower.len, upper.data, upper.len);
     iter->lower = (struct bytes){iter->bounds, lower.len};
     iter->upper = (struct bytes){iter->bounds + lower.len, upper.len};
-    stored_walk_init(&iter->stored, overlay, cf, iter->lower, iter->upper);
+    cached_iter_init(&iter->stored, overlay, cf, iter->lower, iter->upper);
     iter->winner = -1;
     return iter;
 }
@@ -55,7 +55,7 @@ void overlay_iter_free(struct overlay_iter *iter)
 {
     if (!iter)
         return;
-    stored_walk_fini(&iter->stored);
+    cached_iter_fini(&iter->stored);
     if (iter->own) {
         write_buffer_fini(&iter->own[0]);
         write_buffer_fini(&iter->own[1]);
@@ -110,7 +110,7 @@ void overlay_iter_detach(struct overlay_iter *iter, uint64_t rows, void (*on_row
     CHECK(!iter->own);
     iter->own = malloc(2 * sizeof *iter->own);
     CHECK(iter->own);
-    stored_walk_detach(&iter->stored, rows, on_rows, owner);
+    cached_iter_detach(&iter->stored, rows, on_rows, owner);
     for (int i = 0; i < 2; i++) {
         struct write_buffer *copy = &iter->own[i];
         write_buffer_init(copy);
@@ -143,12 +143,12 @@ static void buffer_step(struct overlay_iter *iter, int index)
 
 static struct bytes source_key(const struct overlay_iter *iter, int source)
 {
-    return source < 2 ? iter->rows[source]->key : stored_walk_key(&iter->stored);
+    return source < 2 ? iter->rows[source]->key : cached_iter_key(&iter->stored);
 }
 
 static bool source_valid(const struct overlay_iter *iter, int source)
 {
-    return source < 2 ? iter->rows[source] != NULL : stored_walk_valid(&iter->stored);
+    return source < 2 ? iter->rows[source] != NULL : cached_iter_valid(&iter->stored);
 }
 
 static void source_step(struct overlay_iter *iter, int source)
@@ -156,7 +156,7 @@ static void source_step(struct overlay_iter *iter, int source)
     if (source < 2)
         buffer_step(iter, source);
     else
-        stored_walk_step(&iter->stored);
+        cached_iter_step(&iter->stored);
 }
 
 /* The nearest source, newest at ties, or -1; older sources step over the same key. */
@@ -197,11 +197,11 @@ static void store_jump(struct overlay_iter *iter, const struct range *range)
     const struct bytes to = range->to;
     bool is_rest = to.len == 0 || (iter->upper.len && bytes_compare(to, iter->upper) >= 0);
     if (iter->reverse)
-        stored_walk_skip(&iter->stored, range->from);
+        cached_iter_skip(&iter->stored, range->from);
     else if (is_rest)
-        stored_walk_end(&iter->stored);
+        cached_iter_end(&iter->stored);
     else
-        stored_walk_skip(&iter->stored, to);
+        cached_iter_skip(&iter->stored, to);
 }
 
 /* Finds the next visible row from where the sources stand. */
@@ -235,7 +235,7 @@ void overlay_iter_seek(struct overlay_iter *iter, struct bytes key)
         if (iter->buffers[i])
             iter->rows[i] = buffer_skip_absent(
                 iter, iter->buffers[i], rows_at_or_after(&iter->buffers[i]->rows[iter->cf], key));
-    stored_walk_seek(&iter->stored, false, key, true);
+    cached_iter_seek(&iter->stored, false, key, true);
     iter_find_visible(iter);
 }
 
@@ -257,7 +257,7 @@ static void seek_back(struct overlay_iter *iter, struct bytes key, bool or_equal
 void overlay_iter_seek_last(struct overlay_iter *iter)
 {
     seek_back(iter, iter->upper, false, iter->upper.len == 0);
-    stored_walk_seek(&iter->stored, true, iter->upper, false);
+    cached_iter_seek(&iter->stored, true, iter->upper, false);
     iter_find_visible(iter);
 }
 
@@ -268,7 +268,7 @@ void overlay_iter_seek_for_prev(struct overlay_iter *iter, struct bytes key)
         return;
     }
     seek_back(iter, key, true, false);
-    stored_walk_seek(&iter->stored, true, key, true);
+    cached_iter_seek(&iter->stored, true, key, true);
     iter_find_visible(iter);
 }
 
@@ -298,23 +298,23 @@ struct bytes overlay_iter_key(const struct overlay_iter *iter)
 
 struct bytes overlay_iter_value(const struct overlay_iter *iter)
 {
-    return iter->winner < 2 ? iter->rows[iter->winner]->value : stored_walk_value(&iter->stored);
+    return iter->winner < 2 ? iter->rows[iter->winner]->value : cached_iter_value(&iter->stored);
 }
 
 bool overlay_iter_waits(const struct overlay_iter *iter)
 {
-    return stored_walk_is_dry(&iter->stored);
+    return cached_iter_is_pending(&iter->stored);
 }
 
 void overlay_iter_go_on(struct overlay_iter *iter)
 {
     if (!iter->stored.is_stuck)
         return;
-    stored_walk_look(&iter->stored);
+    cached_iter_look(&iter->stored);
     iter_find_visible(iter);
 }
 
 bool overlay_iter_failed(const struct overlay_iter *iter)
 {
-    return stored_walk_failed(&iter->stored);
+    return cached_iter_failed(&iter->stored);
 }

@@ -7,7 +7,7 @@
  */
 #include "backend/storage/reader.h"
 
-#include "backend/storage/row_feed.h"
+#include "backend/storage/read_ahead.h"
 #include "backend/store/pace.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -66,7 +66,7 @@ struct reader {
     struct store *store;
     struct list kept;
     struct list ranges; /* under way */
-    struct list feeds;
+    struct list read_aheads;
     size_t kept_count;
     size_t kept_bytes;
     size_t under_way;
@@ -376,14 +376,14 @@ struct worker *reader_worker(struct reader *reader)
     return reader->worker;
 }
 
-struct list *reader_feeds(struct reader *reader)
+struct list *reader_read_aheads(struct reader *reader)
 {
-    return &reader->feeds;
+    return &reader->read_aheads;
 }
 
-bool reader_has_feeds(const struct reader *reader)
+bool reader_has_read_aheads(const struct reader *reader)
 {
-    return !list_empty(&reader->feeds);
+    return !list_empty(&reader->read_aheads);
 }
 
 /* ---- life ---- */
@@ -397,7 +397,7 @@ struct reader *reader_new(struct loop *loop, struct worker_pool *pool, struct st
     reader->store = store;
     list_init(&reader->kept);
     list_init(&reader->ranges);
-    list_init(&reader->feeds);
+    list_init(&reader->read_aheads);
     return reader;
 }
 
@@ -408,8 +408,8 @@ void reader_free(struct reader *reader)
     worker_free(reader->worker);
     while (!list_empty(&reader->ranges)) /* the loop died before they came back */
         range_free(container_of(reader->ranges.next, struct range_fetch, link));
-    while (!list_empty(&reader->feeds))
-        row_feed_bury(reader->feeds.next);
+    while (!list_empty(&reader->read_aheads))
+        read_ahead_reap(reader->read_aheads.next);
     for (size_t i = 0; i < BUCKETS; i++) {
         struct fetch *next;
         for (struct fetch *fetch = reader->buckets[i]; fetch; fetch = next) {

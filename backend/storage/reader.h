@@ -68,13 +68,13 @@ bool reader_is_full(const struct reader *reader);
 /* Nothing is under way or kept. */
 bool reader_is_empty(const struct reader *reader);
 
-/* ---- for row_feed.c ---- */
+/* ---- for read_ahead.c ---- */
 
 struct worker *reader_worker(struct reader *reader);
 /* All there are, by their links; also those that were freed while a thread worked for them. */
-struct list *reader_feeds(struct reader *reader);
+struct list *reader_read_aheads(struct reader *reader);
 /* Iterators of the store are in the hands of threads, or will be. */
-bool reader_has_feeds(const struct reader *reader);
+bool reader_has_read_aheads(const struct reader *reader);
 
 /* ---- figures ---- */
 

@@ -1,10 +1,11 @@
 /*
- * test_row_feed.c - feeds against the rows they read: random steps, skips and seeks in both directions over rows of very
- * different sizes, with jobs that take their time, a store that fails, and feeds that go in the middle.
+ * test_read_ahead.c - read-aheads against the rows they read: random steps, skips and seeks in both directions over
+ * rows of very different sizes, with jobs that take their time, a store that fails, and read-aheads that go in the
+ * middle.
  *
- *   test_row_feed [seed]      one seed, or SEEDS
+ *   test_read_ahead [seed]      one seed, or SEEDS
  */
-#include "backend/storage/row_feed.h"
+#include "backend/storage/read_ahead.h"
 
 #include "backend/storage/reader.h"
 #include "shared/check.h"
@@ -27,7 +28,7 @@ struct world {
     struct loop *loop;
     struct worker_pool *pool;
     struct reader *reader;
-    struct row_feed *feed;
+    struct read_ahead *ahead;
     int low, high; /* bounds, as places */
     int at;        /* it should stand there; beyond the bounds: at the end */
     bool is_reverse;
@@ -77,11 +78,11 @@ static bool is_end(const struct world *world)
     return world->at < world->low || world->at >= world->high;
 }
 
-/* row_feed_fn */
+/* read_ahead_fn */
 static void on_rows(void *owner)
 {
     struct world *world = owner;
-    CHECK(!row_feed_is_dry(world->feed));
+    CHECK(!read_ahead_is_pending(world->ahead));
     world->told++;
 }
 
@@ -94,19 +95,19 @@ static bool is_told(void *owner)
 static void check_place(struct world *world)
 {
     char key[16];
-    if (row_feed_is_dry(world->feed)) {
+    if (read_ahead_is_pending(world->ahead)) {
         world->told = 0;
         CHECK(sim_run_until(is_told, world, 100000));
     }
-    if (!row_feed_valid(world->feed)) {
+    if (!read_ahead_valid(world->ahead)) {
         CHECK(world->has_failed || is_end(world));
-        CHECK(row_feed_failed(world->feed) == world->has_failed);
+        CHECK(read_ahead_failed(world->ahead) == world->has_failed);
         return;
     }
     CHECK(!is_end(world));
-    CHECK(!row_feed_failed(world->feed));
-    CHECK(bytes_equal(row_feed_key(world->feed), key_of(world->at, key)));
-    CHECK(bytes_equal(row_feed_value(world->feed), value_of(world->at)));
+    CHECK(!read_ahead_failed(world->ahead));
+    CHECK(bytes_equal(read_ahead_key(world->ahead), key_of(world->at, key)));
+    CHECK(bytes_equal(read_ahead_value(world->ahead), value_of(world->at)));
 }
 
 static void move_seek(struct world *world)
@@ -114,13 +115,13 @@ static void move_seek(struct world *world)
     char key[16];
     int place = (int)sim_random(PLACES);
     world->is_reverse = sim_random(2);
-    struct row_feed_place to = {key_of(place, key), sim_random(8) != 0, sim_random(2) != 0,
-                                world->is_reverse};
+    struct read_ahead_place to = {key_of(place, key), sim_random(8) != 0, sim_random(2) != 0,
+                                  world->is_reverse};
     int step = world->is_reverse ? -1 : 1;
     if (!to.has_from)
         place = world->is_reverse ? PLACES : -1;
     world->at = row_from(world, to.has_from && !to.or_equal ? place + step : place);
-    row_feed_seek(world->feed, &to);
+    read_ahead_seek(world->ahead, &to);
 }
 
 /* What lies ahead, or where it stands. */
@@ -133,8 +134,8 @@ static void move_skip(struct world *world)
         return;
     bool or_equal = sim_random(2);
     world->at = row_from(world, or_equal ? place : place + step);
-    row_feed_skip(world->feed,
-                  &(struct row_feed_place){key_of(place, key), true, or_equal, world->is_reverse});
+    read_ahead_skip(world->ahead, &(struct read_ahead_place){key_of(place, key), true, or_equal,
+                                                             world->is_reverse});
 }
 
 static void feed_begin(struct world *world)
@@ -147,14 +148,15 @@ static void feed_begin(struct world *world)
         store_mem_fail_read(world->store, 1);
     struct store_iter *iter =
         store_iter_new(world->store, CF_DATA, key_of(world->low, low), key_of(world->high, high));
-    uint64_t ahead = sim_random(2) ? UINT64_MAX : sim_random(1000);
-    world->feed = row_feed_new(world->reader, iter, ahead, on_rows, world);
+    uint64_t rows_wanted = sim_random(2) ? UINT64_MAX : sim_random(1000);
+    world->ahead = read_ahead_new(world->reader, iter, rows_wanted, on_rows, world);
     world->is_reverse = sim_random(2);
     world->at = row_from(world, world->low + (int)sim_random((uint64_t)(world->high - world->low)));
     if (is_end(world) || sim_random(3) == 0)
         move_seek(world);
     else
-        row_feed_stand(world->feed, key_of(world->at, key), value_of(world->at), world->is_reverse);
+        read_ahead_stand(world->ahead, key_of(world->at, key), value_of(world->at),
+                         world->is_reverse);
 }
 
 static void feed_run(struct world *world)
@@ -163,11 +165,11 @@ static void feed_run(struct world *world)
     for (int i = 0; i < MOVES; i++) {
         if (sim_random(20) == 0)
             sim_run_for(sim_random(3000));
-        bool is_on_row = row_feed_valid(world->feed);
+        bool is_on_row = read_ahead_valid(world->ahead);
         uint64_t kind = sim_random(100);
         if (is_on_row && kind < 90) {
             world->at += world->is_reverse ? -2 : 2;
-            row_feed_next(world->feed);
+            read_ahead_next(world->ahead);
         } else if (is_on_row && kind < 95) {
             move_skip(world);
         } else {
@@ -176,7 +178,7 @@ static void feed_run(struct world *world)
         if (sim_random(50)) /* else the next move comes before it is there */
             check_place(world);
     }
-    row_feed_free(world->feed);
+    read_ahead_free(world->ahead);
 }
 
 static void run_seed(uint64_t seed)
@@ -192,7 +194,7 @@ static void run_seed(uint64_t seed)
     world.pool = worker_pool_new("reader", 2);
     world.env = store_env_new(&(struct store_env_options){0});
     world.store =
-        store_open(world.env, &(struct store_options){.path = "feed"}, error, sizeof error);
+        store_open(world.env, &(struct store_options){.path = "ahead"}, error, sizeof error);
     CHECK(world.store);
     world.reader = reader_new(world.loop, world.pool, world.store);
     fill(&world);
@@ -200,7 +202,7 @@ static void run_seed(uint64_t seed)
         feed_run(&world);
     if (seed % 3 == 0) {
         sim_run_for(10 * 1000 * 1000);
-        CHECK(!reader_has_feeds(world.reader));
+        CHECK(!reader_has_read_aheads(world.reader));
     } else if (seed % 3 == 1) {
         sim_crash_host("backend");
     }
