@@ -11,7 +11,7 @@ import threading
 import time
 
 from support.cluster import Cluster, binary, even_slots, scan_all, write_ini
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, patience, wait_for
 from support.resp import Connection
 
 suite = Suite(__doc__)
@@ -304,7 +304,7 @@ def _(run):
             for writer in writers:
                 writer.is_over = True
             for writer in writers:
-                writer.join(60)
+                writer.join(patience())
                 check(writer.error is None, 'writer %d: %s' % (writer.me, writer.error))
         for name, (first, last) in bounds.items():
             with restored(shelf.of(name), 2, 2) as cluster:

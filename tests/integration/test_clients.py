@@ -14,7 +14,7 @@ import redis.asyncio
 
 from support import TESTS, harness
 from support.cluster import Cluster, Oracle
-from support.harness import Skip, Suite, check, check_equal, wait_for
+from support.harness import Skip, Suite, check, check_equal, patience, wait_for
 from support.resp import Connection, encode
 
 suite = Suite(__doc__)
@@ -167,7 +167,7 @@ def _(run):
         for key in ('q3', 'q2', 'q1'):
             client.rpush(key, key)
         for thread in threads:
-            thread.join(20 * harness.SLOW)
+            thread.join(patience())
         check_equal(sorted(popped), [(b'q1', b'q1'), (b'q2', b'q2'), (b'q3', b'q3')])
 
         ids = [client.xadd('stream', {'n': i}) for i in range(10)]
@@ -183,7 +183,7 @@ def _(run):
 
 
 async def asyncio_session(port):
-    client = redis.asyncio.Redis(host='127.0.0.1', port=port, socket_timeout=20 * harness.SLOW)
+    client = redis.asyncio.Redis(host='127.0.0.1', port=port, socket_timeout=patience())
     replies = await asyncio.gather(*(client.set('a:%d' % i, i) for i in range(100)))
     check(all(replies), 'SET')
     check_equal(await asyncio.gather(*(client.get('a:%d' % i) for i in range(100))), [b'%d' % i for i in range(100)])

@@ -9,7 +9,7 @@ import time
 from support import harness
 from support.cluster import Cluster, metric
 from support.disk import SmallDisk
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, patience, wait_for
 from support.resp import Closed, Connection, ReplyError, value
 
 suite = Suite(__doc__)
@@ -69,7 +69,7 @@ class Probers:
         for prober in self.all:
             prober.stopping.set()
         for prober in self.all:
-            prober.join(60)
+            prober.join(patience())
         return False
 
 
@@ -203,7 +203,7 @@ def _(run):
                 wait_for(lambda: not isinstance(prober.get('GET', key), ReplyError), 'the thawed backend to answer')
         stop.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(patience())
         check(not wrong, (wrong or [''])[0])
 
 

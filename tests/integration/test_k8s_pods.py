@@ -14,7 +14,7 @@ import urllib.request
 
 from support.certs import Authority
 from support.cluster import binary, metric, slot_of
-from support.harness import Skip, Suite, check, check_equal, wait_for
+from support.harness import Skip, Suite, check, check_equal, patience, wait_for
 from support.kube import data_of, ini, render, render_with_tls
 from support.pods import Node, enter_node, reachable
 from support.resp import Closed, Connection, ReplyError, value
@@ -87,7 +87,7 @@ class Callers:
         for caller in self.callers:
             caller.stopping.set()
         for caller in self.callers:
-            caller.join(60)
+            caller.join(patience())
         if kind is None:
             wrong = self.wrong() + ['a caller still waits' for caller in self.callers if caller.is_alive()]
             check(not wrong, '%d wrong, the first: %s' % (len(wrong), (wrong or [''])[0]))

@@ -4,7 +4,7 @@
 import random
 
 from support.cluster import Cluster, evict_all, scan_all, slot_of
-from support.harness import Suite, check, check_equal, sized, wait_for
+from support.harness import Suite, check, check_equal, patience, sized, wait_for
 from support.load import Counter, Watcher, Writer, verify
 from support.resp import ReplyError
 
@@ -100,7 +100,7 @@ def kill_loop(run, rounds, is_uncached=False, **cluster_options):
             for writer in writers:
                 writer.finish()
             watcher.stopping.set()
-            watcher.join(90)
+            watcher.join(patience())
             histories += [unit for writer in writers for unit in writer.units]
             if is_uncached:
                 chill(cluster)

@@ -6,7 +6,7 @@ import threading
 
 from support import harness
 from support.cluster import Cluster, Oracle
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, patience, wait_for
 from support.resp import Connection
 from support.slow import text
 
@@ -47,7 +47,7 @@ class Background:
         self.reply = self.connection.get(*words)
 
     def finish(self):
-        self.thread.join(60)
+        self.thread.join(patience())
         check(not self.thread.is_alive(), 'the command did not end')
         self.connection.close()
         return text(self.reply)

@@ -20,7 +20,7 @@ import redis
 import redis.asyncio
 
 from support.cluster import Cluster
-from support.harness import Suite, check, check_equal
+from support.harness import Suite, check, check_equal, patience
 
 SECTIONS, SEATS = 4, 120  # of each section
 FREE, RESERVED, SOLD = 0, 1, 2
@@ -197,7 +197,7 @@ def run_threads(jobs):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(patience())
     check(not any(thread.is_alive() for thread in threads), 'every seller came to an end')
     return failures
 
@@ -220,7 +220,7 @@ def finish(event, client, ledger, failures):
 
 def client_of(cluster):
     host, port = (cluster.proxies[0].address if cluster.proxies else cluster.backends[0].addresses[0])
-    return redis.Redis(host, port, socket_timeout=60)
+    return redis.Redis(host, port, socket_timeout=patience())
 
 
 def play_threads(run, **shape):

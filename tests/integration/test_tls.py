@@ -14,7 +14,7 @@ import time
 
 from support.certs import Authority, openssl
 from support.cluster import Cluster, metric
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, patience, wait_for
 from support.resp import Closed, Connection, value
 
 suite = Suite(__doc__)
@@ -78,7 +78,7 @@ def _(run):
         check_equal(client.dbsize(), 500)
         words = ['redis-cli', '--tls', '--cacert', cluster.tls.ca.cert, '--cert', cluster.tls.client.cert, '--key',
                  cluster.tls.client.key, '-p', str(cluster.proxies[0].port), 'GET', 'key:7']
-        check_equal(subprocess.run(words, capture_output=True, timeout=20).stdout, b'7\n')
+        check_equal(subprocess.run(words, capture_output=True, timeout=patience()).stdout, b'7\n')
         check('tls' not in cluster.connect().get('CLIENT', 'LIST').decode(), 'CLIENT LIST speaks of TLS')
         check(metric_of(cluster.proxies[0], 'scree_process_tls_connections') >= 2, 'no TLS connections in the metrics')
         check(metric_of(cluster.backends[0], 'scree_process_tls_connections') >= 1, 'the backend is spoken to plainly')
@@ -126,7 +126,7 @@ def _(run):
     with cluster_of() as cluster:
         words = ['openssl', 's_client', '-quiet', '-connect', '127.0.0.1:%d' % cluster.proxies[0].port, '-CAfile',
                  cluster.tls.ca.cert, '-cert', cluster.tls.client.cert, '-key', cluster.tls.client.key]
-        done = subprocess.run(words, input=b'SET half closed\r\nGET half\r\nQUIT\r\n', capture_output=True, timeout=20)
+        done = subprocess.run(words, input=b'SET half closed\r\nGET half\r\nQUIT\r\n', capture_output=True, timeout=patience())
         check_equal(done.stdout, b'+OK\r\n$6\r\nclosed\r\n+OK\r\n')
         connection = cluster.connect()
         connection.send('QUIT')
@@ -222,7 +222,7 @@ def _(run):
                               ({'tls-ca-cert-file': cluster.tls.client.key}, b'tls-ca-cert-file: ')):
             proxy.options = {'proxy': options}
             proxy.write_config()
-            done = subprocess.run(proxy.argv, capture_output=True, timeout=20)
+            done = subprocess.run(proxy.argv, capture_output=True, timeout=patience())
             check(done.returncode == 1 and want in done.stderr, '%r: %r' % (options, done.stderr))
         proxy.options = {}
         proxy.write_config()
@@ -343,7 +343,7 @@ def s_client(cluster, *words, command=b'PING\r\nQUIT\r\n'):
     """What openssl s_client prints."""
     words = ['openssl', 's_client', '-connect', '127.0.0.1:%d' % cluster.proxies[0].port, '-ign_eof', '-CAfile',
              cluster.tls.ca.cert, '-cert', cluster.tls.client.cert, '-key', cluster.tls.client.key] + list(words)
-    return subprocess.run(words, input=command, capture_output=True, timeout=20).stdout
+    return subprocess.run(words, input=command, capture_output=True, timeout=patience()).stdout
 
 
 @suite.case('sessions are resumed, by whichever worker takes the connection; not where it is switched off')

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 
+from support.harness import patience
 from support.model import encode_all
 from support.resp import Closed, Reader, value
 
@@ -122,7 +123,7 @@ class BackgroundCrowd:
 
     def __exit__(self, *_):
         self.crowd.stop()
-        self.thread.join(60)
+        self.thread.join(patience())
         if self.thread.is_alive():
-            self.crowd.failures.append('some clients still wait for replies after 60 s')
+            self.crowd.failures.append('some clients still wait for replies')
         return False

@@ -35,6 +35,11 @@ def sized(usual, long):
     return long if LONG else usual
 
 
+def patience():
+    """Seconds after which a test gives up, here and now."""
+    return PATIENCE * SLOW
+
+
 def programs_are_sanitized():
     """Their memory and time are those of a build with a sanitizer."""
     global BIG, SLOW

@@ -11,6 +11,7 @@ until verify() has read it). So: an acknowledged write that is gone, or a block 
 
 import threading
 
+from support.harness import patience
 from support.resp import Closed, Connection, ReplyError, value
 
 FAR_MS = 4102444800000
@@ -258,9 +259,9 @@ class Writer(threading.Thread):
         unit.possible = [after]
         self.acknowledged += 1
 
-    def finish(self, limit=90):
+    def finish(self):
         self.stopping.set()
-        self.join(limit)
+        self.join(patience())
         if self.is_alive():
             self.wrong.append('%s still waits for replies' % self.name_)
 

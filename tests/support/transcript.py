@@ -18,7 +18,7 @@ import threading
 import time
 
 from support import harness
-from support.harness import Failure
+from support.harness import Failure, patience
 
 PORT = re.compile(r'(?<![\d.])7[345]\d\d(?!\d)')
 PORTS = 300
@@ -104,7 +104,7 @@ class Shell:
                 text, code = self.run(command)
                 if (pattern.match(text) if expected else code == 0) and not unexpected_error(text, expected):
                     break
-                if not is_soon or time.monotonic() - began > 20 * harness.SLOW:
+                if not is_soon or time.monotonic() - began > patience():
                     raise Failure('%s\n     printed (exit code %d):\n%s     and not:\n%s' % (place, code, text, '\n'.join(expected)))
                 time.sleep(0.1)
             run.debug('%5.1f s  %s' % (time.monotonic() - began, place))
