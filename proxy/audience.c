@@ -323,7 +323,7 @@ void client_channels_free(struct client *client)
 /* ---- feeds ----------------------------------------------------------------------------------- */
 
 /* Tells one shard of everything. */
-static void tell_all(struct feed *feed)
+static void announce_channels(struct feed *feed)
 {
     struct audience *audience = feed->audience;
     struct channel_name channels[TELL_MAX];
@@ -343,7 +343,7 @@ void feed_up(struct feed *feed)
     if (!feed->has_missed || !feed->audience)
         return;
     feed->has_missed = false;
-    tell_all(feed);
+    announce_channels(feed);
 }
 
 void feed_lost(struct feed *feed)
@@ -381,7 +381,7 @@ static void audience_reloaded(struct audience *audience)
     }
     for (size_t i = 0; i < pool->count; i++)
         if (!find_feed(&audience->feeds, pool->nodes[i]))
-            tell_all(feed_new(audience, pool->nodes[i]));
+            announce_channels(feed_new(audience, pool->nodes[i]));
 }
 
 void audiences_reloaded(struct proxy_worker *worker)

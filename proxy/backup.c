@@ -60,13 +60,13 @@ static request_done_fn on_status;
 static request_done_fn on_cut;
 static request_done_fn on_release;
 static request_done_fn on_confirm;
-static void prepare(struct cluster_backup *backup, struct request *request);
+static void send_prepare(struct cluster_backup *backup, struct request *request);
 
 /* ---- asking ---- */
 
-static void ask_all(struct cluster_backup *backup, struct request *request,
-                    const struct bytes *argv, uint32_t argc, uint32_t name_at,
-                    request_done_fn *done)
+static void fan_out_backup(struct cluster_backup *backup, struct request *request,
+                           const struct bytes *argv, uint32_t argc, uint32_t name_at,
+                           request_done_fn *done)
 {
     const struct fan_out how = {
         .shard = SHARDS_ALL, .lane = LANE_CONTROL, .argv = argv, .argc = argc, .name_at = name_at};
@@ -75,18 +75,18 @@ static void ask_all(struct cluster_backup *backup, struct request *request,
 }
 
 /* SCREE BACKUP what id [more], as a request of the proxy's own. */
-static void tell_all(struct cluster_backup *backup, const char *what, const char *more,
-                     request_done_fn *done)
+static void send_to_shards(struct cluster_backup *backup, const char *what, const char *more,
+                           request_done_fn *done)
 {
     const struct bytes argv[] = {BYTES("SCREE"), BYTES("BACKUP"), bytes_of(what),
                                  bytes_of(backup->id), bytes_of(more ? more : "")};
-    ask_all(backup, request_internal(backup->worker), argv, more ? 5 : 4, 0, done);
+    fan_out_backup(backup, request_internal(backup->worker), argv, more ? 5 : 4, 0, done);
 }
 
 static void ask_status(struct cluster_backup *backup)
 {
     const struct bytes argv[] = {BYTES("SCREE"), BYTES("BACKUP"), BYTES("STATUS")};
-    ask_all(backup, request_internal(backup->worker), argv, 3, 0, on_status);
+    fan_out_backup(backup, request_internal(backup->worker), argv, 3, 0, on_status);
 }
 
 static void on_timer(void *owner)
@@ -96,7 +96,7 @@ static void on_timer(void *owner)
         return;
     backup->is_first = false;
     if (backup->is_retry)
-        prepare(backup, request_internal(backup->worker));
+        send_prepare(backup, request_internal(backup->worker));
     else
         ask_status(backup);
 }
@@ -120,7 +120,7 @@ static void on_cancelled(struct client *client, struct request *request, struct 
     (void)reply;
 }
 
-static void end(struct cluster_backup *backup, bool good, const char *reason)
+static void finish_cluster_backup(struct cluster_backup *backup, bool good, const char *reason)
 {
     struct backup_view *view = &backup->view;
     timer_stop(backup->timer);
@@ -137,10 +137,10 @@ static void end(struct cluster_backup *backup, bool good, const char *reason)
               (unsigned long long)view->held_ms, reason);
 }
 
-static void give_up(struct cluster_backup *backup, const char *reason)
+static void abort_cluster_backup(struct cluster_backup *backup, const char *reason)
 {
-    end(backup, false, reason);
-    tell_all(backup, "CANCEL", NULL, on_cancelled);
+    finish_cluster_backup(backup, false, reason);
+    send_to_shards(backup, "CANCEL", NULL, on_cancelled);
     backup->is_asking = false;
 }
 
@@ -148,12 +148,12 @@ static void give_up(struct cluster_backup *backup, const char *reason)
 static void try_again(struct cluster_backup *backup, const char *reason)
 {
     if (++backup->attempt >= ATTEMPTS) {
-        give_up(backup, reason);
+        abort_cluster_backup(backup, reason);
         return;
     }
     log_event(LOG_WARN, "backup_cut_again", "backup=%s reason=" LOG_QUOTED, backup->view.name,
               reason);
-    tell_all(backup, "CANCEL", NULL, on_cancelled);
+    send_to_shards(backup, "CANCEL", NULL, on_cancelled);
     backup->is_asking = false;
     backup->step = STEP_PREPARE;
     backup->is_retry = true;
@@ -165,7 +165,7 @@ static bool map_is_same(struct cluster_backup *backup)
     if (backup->worker->snapshot->map->epoch == backup->epoch &&
         backup->worker->pool.count == backup->view.shards)
         return true;
-    give_up(backup, "the shard map has changed meanwhile");
+    abort_cluster_backup(backup, "the shard map has changed meanwhile");
     return false;
 }
 
@@ -195,13 +195,13 @@ static void poll_again(struct cluster_backup *backup)
     timer_start(backup->timer, backup->poll_ms, 0);
 }
 
-static void cut(struct cluster_backup *backup)
+static void send_cut(struct cluster_backup *backup)
 {
     char lease[16];
     (void)snprintf(lease, sizeof lease, "%u", backup->wish.lease_ms);
     backup->step = STEP_CUT;
     backup->cut_ms = loop_mono_ms(backup->worker->loop);
-    tell_all(backup, "CUT", lease, on_cut);
+    send_to_shards(backup, "CUT", lease, on_cut);
 }
 
 /* The backup whose step every shard has done while writes were held; NULL: it is over, or has to begin again. */
@@ -235,7 +235,7 @@ static void on_release(struct client *client, struct request *request, struct re
     if (!backup)
         return;
     backup->step = STEP_CONFIRM;
-    tell_all(backup, "CONFIRM", NULL, on_confirm);
+    send_to_shards(backup, "CONFIRM", NULL, on_confirm);
 }
 
 static void on_confirm(struct client *client, struct request *request, struct reply *reply)
@@ -247,7 +247,7 @@ static void on_confirm(struct client *client, struct request *request, struct re
     if (!backup)
         return;
     if (find_refusal(request, reason)) {
-        give_up(backup, reason);
+        abort_cluster_backup(backup, reason);
         return;
     }
     backup->step = STEP_COPY;
@@ -259,7 +259,7 @@ static void on_kept(struct proxy_worker *worker)
 {
     struct cluster_backup *backup = worker->backup;
     if (backup && backup->step == STEP_KEEP)
-        end(backup, true, "");
+        finish_cluster_backup(backup, true, "");
 }
 
 /* ---- STATUS ---- */
@@ -315,8 +315,8 @@ struct sum {
     char reason[BACKUP_REASON_MAX];
 };
 
-static void add_status(const struct cluster_backup *backup, const struct shard_reply *answer,
-                       const struct shard_status *status, struct sum *sum)
+static void add_shard_status(const struct cluster_backup *backup, const struct shard_reply *answer,
+                             const struct shard_status *status, struct sum *sum)
 {
     bool is_last = !status->is_ours &&
                    bytes_equal(status->last_backup, bytes_of(backup->view.name)) &&
@@ -336,26 +336,26 @@ static void add_status(const struct cluster_backup *backup, const struct shard_r
                                                        : "it has forgotten its backup     ");
 }
 
-static void go_on(struct cluster_backup *backup, const struct sum *sum)
+static void advance_step(struct cluster_backup *backup, const struct sum *sum)
 {
     uint32_t shards = backup->view.shards;
     uint64_t since_ms = loop_mono_ms(backup->worker->loop) - backup->cut_ms;
     if (sum->has_failed && backup->step == STEP_CUT) {
         try_again(backup, sum->reason);
     } else if (sum->has_failed) {
-        give_up(backup, sum->reason);
+        abort_cluster_backup(backup, sum->reason);
     } else if (backup->step == STEP_PREPARE && sum->ready == shards) {
-        cut(backup);
+        send_cut(backup);
     } else if (backup->step == STEP_CUT && sum->have_cut == shards) {
         backup->step = STEP_RELEASE;
-        tell_all(backup, "RELEASE", NULL, on_release);
+        send_to_shards(backup, "RELEASE", NULL, on_release);
     } else if (backup->step == STEP_CUT && since_ms > backup->wish.lease_ms) {
         try_again(backup, "not all shards made their cut within the lease");
     } else if (backup->step == STEP_COPY && sum->done == shards && backup->wish.keep) {
         backup->step = STEP_KEEP;
         backup_keep(backup->worker, backup->wish.keep, on_kept);
     } else if (backup->step == STEP_COPY && sum->done == shards) {
-        end(backup, true, "");
+        finish_cluster_backup(backup, true, "");
     } else {
         poll_again(backup);
     }
@@ -374,14 +374,14 @@ static void on_status(struct client *client, struct request *request, struct rep
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         const struct shard_reply *answer = request_reply(request, i);
         struct shard_status status = read_status(backup, answer->frame);
-        add_status(backup, answer, &status, &sum);
+        add_shard_status(backup, answer, &status, &sum);
         done += status.done;
         total += status.total;
     }
     backup->view.bytes_done = done;
     backup->view.bytes_total = total;
     backup->view.shards_done = sum.done;
-    go_on(backup, &sum);
+    advance_step(backup, &sum);
 }
 
 /* ---- PREPARE ---- */
@@ -406,12 +406,12 @@ static void on_prepare(struct client *client, struct request *request, struct re
     if (is_refused && backup->attempt)
         try_again(backup, reason);
     else if (is_refused)
-        give_up(backup, reason);
+        abort_cluster_backup(backup, reason);
     else
         ask_status(backup);
 }
 
-static void prepare(struct cluster_backup *backup, struct request *request)
+static void send_prepare(struct cluster_backup *backup, struct request *request)
 {
     backup_new_id(backup->id);
     backup->step = STEP_PREPARE;
@@ -429,7 +429,7 @@ static void prepare(struct cluster_backup *backup, struct request *request)
                                  BYTES("MAP"),
                                  {backup->map, backup->map_len},
                                  backup->wish.is_full ? BYTES("FULL") : BYTES("INCREMENTAL")};
-    ask_all(backup, request, argv, sizeof argv / sizeof argv[0], 8, on_prepare);
+    fan_out_backup(backup, request, argv, sizeof argv / sizeof argv[0], 8, on_prepare);
 }
 
 static struct cluster_backup *backup_of(struct proxy_worker *worker)
@@ -461,7 +461,7 @@ void cluster_backup_lead(struct request *request, const struct backup_wish *wish
     log_event(LOG_INFO, "backup_started", "backup=%s shards=%u", wish->name, backup->view.shards);
     backup->is_first = true;
     timer_start(backup->timer, LEFT_MS, 0);
-    prepare(backup, request);
+    send_prepare(backup, request);
 }
 
 bool cluster_backup_stop(struct proxy_worker *worker, const char *reason)
@@ -469,7 +469,7 @@ bool cluster_backup_stop(struct proxy_worker *worker, const char *reason)
     struct cluster_backup *backup = worker->backup;
     if (!backup || backup->step == STEP_IDLE)
         return false;
-    give_up(backup, reason);
+    abort_cluster_backup(backup, reason);
     return true;
 }
 

@@ -20,7 +20,7 @@ void backup_list_ask(struct request *request, backup_listed_fn *done)
     request_fan_out_with(request, &how, done);
 }
 
-static void note(struct backup_list *list, const struct listed_backup *seen)
+static void merge_listed(struct backup_list *list, const struct listed_backup *seen)
 {
     for (size_t i = 0; i < list->count; i++) {
         struct listed_backup *item = &list->items[i];
@@ -39,7 +39,7 @@ static void note(struct backup_list *list, const struct listed_backup *seen)
     list->items[list->count++].shards = 1;
 }
 
-static void set_text(char *to, size_t size, struct bytes text)
+static void copy_bounded(char *to, size_t size, struct bytes text)
 {
     (void)snprintf(to, size, "%.*s", (int)(text.len < size ? text.len : size - 1),
                    text.len ? text.data : "");
@@ -57,9 +57,9 @@ static bool read_item(struct bytes frame, size_t *pos, struct listed_backup *ite
         if (!resp_value_next(frame, pos, &name) || !resp_value_next(frame, pos, &value))
             return false;
         if (bytes_is(name.text, "backup"))
-            set_text(item->name, sizeof item->name, value.text);
+            copy_bounded(item->name, sizeof item->name, value.text);
         else if (bytes_is(name.text, "id"))
-            set_text(item->id, sizeof item->id, value.text);
+            copy_bounded(item->id, sizeof item->id, value.text);
         else if (bytes_is(name.text, "taken-ms"))
             item->taken_ms = (uint64_t)value.count;
         else if (bytes_is(name.text, "bytes"))
@@ -68,7 +68,7 @@ static bool read_item(struct bytes frame, size_t *pos, struct listed_backup *ite
     return true;
 }
 
-static int older_first(const void *a, const void *b)
+static int older_listed_first(const void *a, const void *b)
 {
     const struct listed_backup *one = a;
     const struct listed_backup *other = b;
@@ -90,10 +90,10 @@ void backup_list_read(const struct request *request, struct backup_list *list)
             continue;
         }
         for (int64_t left = value.count; left > 0 && read_item(frame, &pos, &item); left--)
-            note(list, &item);
+            merge_listed(list, &item);
     }
     if (list->count)
-        qsort(list->items, list->count, sizeof list->items[0], older_first);
+        qsort(list->items, list->count, sizeof list->items[0], older_listed_first);
 }
 
 void backup_list_free(struct backup_list *list)

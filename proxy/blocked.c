@@ -13,7 +13,7 @@
 
 /* ---- how long -------------------------------------------------------------------------------- */
 
-static uint64_t parse_seconds(struct bytes text)
+static uint64_t parse_timeout_seconds(struct bytes text)
 {
     double seconds;
     if (!number_parse_double(text, &seconds) || isnan(seconds) || seconds < 0)
@@ -32,12 +32,13 @@ static uint64_t parse_milliseconds(struct bytes text)
 }
 
 /* The time the command itself may take, in ms. */
-static uint64_t wait_ms(const struct command *command, const struct bytes *argv, uint32_t argc)
+static uint64_t blocking_wait_ms(const struct command *command, const struct bytes *argv,
+                                 uint32_t argc)
 {
     switch (command->id) {
     case COMMAND_blmpop:
     case COMMAND_bzmpop:
-        return parse_seconds(argv[1]);
+        return parse_timeout_seconds(argv[1]);
     case COMMAND_wait:
     case COMMAND_waitaof:
         return parse_milliseconds(argv[argc - 1]);
@@ -48,7 +49,7 @@ static uint64_t wait_ms(const struct command *command, const struct bytes *argv,
                 return parse_milliseconds(argv[i + 1]);
         return 0;
     default:
-        return parse_seconds(argv[argc - 1]);
+        return parse_timeout_seconds(argv[argc - 1]);
     }
 }
 
@@ -74,7 +75,7 @@ static void send_leased(struct client *client, const struct frame *frame,
                         const struct command *command, struct upstream **leases, uint32_t count)
 {
     struct request *request = client->blocked;
-    uint64_t patience = wait_ms(command, client->worker->argv, frame->argc);
+    uint64_t patience = blocking_wait_ms(command, client->worker->argv, frame->argc);
     if (count > 1)
         request_make_parts(request, count, 0);
     else

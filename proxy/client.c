@@ -555,8 +555,8 @@ static void on_partial_frame(struct client *client, size_t have, size_t *need)
 }
 
 /* Takes frames until they end or something holds the client; returns the bytes used. */
-static size_t take_frames(struct client *client, struct block *block, const char *data, size_t len,
-                          size_t *need)
+static size_t read_requests(struct client *client, struct block *block, const char *data,
+                            size_t len, size_t *need)
 {
     struct proxy_worker *worker = client->worker;
     struct resp_scan *scan = &client->scan;
@@ -624,7 +624,7 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
     client->is_resuming = false;
     if (client->held_by == HOLD_BLOCKED && len > BLOCKED_BYTES_MAX)
         stream_pause(client->stream);
-    size_t used = take_frames(client, block, data, len, need);
+    size_t used = read_requests(client, block, data, len, need);
     if (client->is_closed || client->is_ending)
         return len;
     if (client->is_draining && !client->held_by) {

@@ -39,7 +39,7 @@ const char *endpoint_name_next(size_t *cursor)
     return *cursor < NAME_COUNT ? NAMES[(*cursor)++].name : NULL;
 }
 
-static int find(struct bytes name)
+static int find_name(struct bytes name)
 {
     for (int i = 0; i < NAME_COUNT; i++)
         if (bytes_is(name, NAMES[i].name))
@@ -49,7 +49,7 @@ static int find(struct bytes name)
 
 bool endpoint_has(struct bytes name)
 {
-    return find(name) >= 0;
+    return find_name(name) >= 0;
 }
 
 /* ---- addresses ---- */
@@ -95,7 +95,7 @@ static void print_hosts(const char *list, bool is_unix, struct out *out)
 
 void endpoint_print(const struct proxy_config *config, const char *name, struct out *out)
 {
-    int row = find(bytes_of(name));
+    int row = find_name(bytes_of(name));
     char buffer[OPTION_TEXT_MAX];
     struct bytes text = {"", 0};
     CHECK(row >= 0);
@@ -113,7 +113,7 @@ void endpoint_print(const struct proxy_config *config, const char *name, struct 
 
 const struct option *endpoint_option(const struct config *config, struct bytes name)
 {
-    int row = find(name);
+    int row = find_name(name);
     if (row < 0)
         return config_find(config, name);
     return NAMES[row].key ? config_find(config, bytes_of(NAMES[row].key)) : NULL;

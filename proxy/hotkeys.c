@@ -119,7 +119,7 @@ static bool is_kept(const struct hotkeys *hotkeys, struct bytes name, uint64_t h
 }
 
 /* Makes room for a name with that estimate; false: all that are kept have more. */
-static bool make_room(struct hotkeys *hotkeys, uint64_t estimate)
+static bool evict_name(struct hotkeys *hotkeys, uint64_t estimate)
 {
     uint64_t least = UINT64_MAX;
     uint32_t at = 0;
@@ -148,7 +148,7 @@ void hotkeys_add(struct hotkeys *hotkeys, struct bytes name, uint64_t now_ms)
         hotkeys->counts[hotkeys->current][row][column_of(hash, row)]++;
     uint64_t estimate = estimate_of(hotkeys, hash);
     if ((hotkeys->name_count == HOTKEYS_NAMES && estimate <= hotkeys->least) ||
-        is_kept(hotkeys, name, hash) || !make_room(hotkeys, estimate))
+        is_kept(hotkeys, name, hash) || !evict_name(hotkeys, estimate))
         return;
     struct hot_name *kept = &hotkeys->names[hotkeys->name_count++];
     *kept =

@@ -31,7 +31,7 @@ static void raise_descriptor_limit(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int run(struct proxy_snapshot *snapshot)
+static int run_proxy(struct proxy_snapshot *snapshot)
 {
     char reason[REASON_MAX];
     struct loop *loop = loop_new();
@@ -76,5 +76,5 @@ int main(int argc, char **argv)
         snapshot_unref(snapshot);
         return EXIT_FAILURE;
     }
-    return run(snapshot);
+    return run_proxy(snapshot);
 }

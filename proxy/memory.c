@@ -196,7 +196,7 @@ uint64_t memory_tls_share(const struct proxy_worker *worker)
     return worker->snapshot->config.memory_limit_bytes / 2;
 }
 
-static uint64_t publish(struct proxy_worker *worker)
+static uint64_t publish_usage(struct proxy_worker *worker)
 {
     uint64_t tls = loop_tls_bytes(worker->loop);
     uint64_t share = memory_tls_share(worker) / worker->proxy->worker_count;
@@ -209,13 +209,13 @@ static uint64_t publish(struct proxy_worker *worker)
 }
 
 /* client_fn */
-static void hold(struct client *client)
+static void hold_client(struct client *client)
 {
     client_hold(client, HOLD_MEMORY);
 }
 
 /* client_fn */
-static void release(struct client *client)
+static void release_client(struct client *client)
 {
     client_unhold(client, HOLD_MEMORY);
 }
@@ -244,14 +244,14 @@ static void begin_full(struct proxy_worker *worker, uint64_t used, uint64_t limi
     events_note(worker->proxy->events, EVENT_MEMORY_FULL, loop_wall_ms(worker->loop), "",
                 "nobody is read from until a quarter of memory-limit is free");
     set_full(worker, true);
-    proxy_worker_each_client(worker, hold);
+    proxy_worker_each_client(worker, hold_client);
     proxy_worker_each_client(worker, close_hung_up);
     proxy_worker_need_tick(worker);
 }
 
 /* Closes the clients that hold most, until this worker's share of the excess is free. CLIENT NO-EVICT has no effect: a
  * client could stop the proxy by it. */
-static void cut(struct proxy_worker *worker, uint64_t used, uint64_t limit)
+static void kill_greediest(struct proxy_worker *worker, uint64_t used, uint64_t limit)
 {
     uint64_t excess = used > limit / 4 * 3 ? used - limit / 4 * 3 : 0;
     double share = used ? (double)worker->memory_published / (double)used : 0;
@@ -281,19 +281,19 @@ static void cut(struct proxy_worker *worker, uint64_t used, uint64_t limit)
 void memory_check(struct proxy_worker *worker)
 {
     uint64_t limit = worker->snapshot->config.memory_limit_bytes;
-    uint64_t used = publish(worker);
+    uint64_t used = publish_usage(worker);
     if (used > limit || worker->is_memory_full) {
         block_cache_decay();
         proxy_worker_each_client(worker, client_count);
-        used = publish(worker);
+        used = publish_usage(worker);
     }
     if (!worker->is_memory_full && used > limit) {
         begin_full(worker, used, limit);
     } else if (worker->is_memory_full && used < limit / 4 * 3) {
         set_full(worker, false);
-        proxy_worker_each_client(worker, release);
+        proxy_worker_each_client(worker, release_client);
     } else if (worker->is_memory_full) {
-        cut(worker, used, limit);
+        kill_greediest(worker, used, limit);
     }
 }
 

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_error(const struct shard_reply *part)
+static bool is_error_part(const struct shard_reply *part)
 {
     return part->frame.data[0] == '-' || part->frame.data[0] == '!';
 }
 
-static void pass(const struct shard_reply *part, struct out *out)
+static void forward_part(const struct shard_reply *part, struct out *out)
 {
     out_write_block(out, part->block, part->frame.data, part->frame.len);
 }
@@ -28,7 +28,7 @@ static void merge_error(const struct merge *merge, const struct shard_reply *fir
     struct resp_value value;
     size_t pos = 0;
     if (all_same || first->is_failure || !resp_value_next(first->frame, &pos, &value))
-        pass(first, reply->out);
+        forward_part(first, reply->out);
     else
         reply_errorf(reply, "%.*s (shard '%s')", (int)value.text.len, value.text.data,
                      first->shard);
@@ -42,7 +42,7 @@ static void merge_nonsense(const struct shard_reply *part, struct reply *reply)
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
-static int64_t combine(enum command_merge rule, int64_t a, int64_t b)
+static int64_t combine_integers(enum command_merge rule, int64_t a, int64_t b)
 {
     if (rule == MERGE_SUM)
         return (int64_t)((uint64_t)a + (uint64_t)b);
@@ -61,14 +61,14 @@ static void merge_integers(const struct merge *merge, struct reply *reply)
             merge_nonsense(&merge->replies[i], reply);
             return;
         }
-        result = i == 0 ? value.count : combine(merge->rule, result, value.count);
+        result = i == 0 ? value.count : combine_integers(merge->rule, result, value.count);
     }
     reply_int(reply, result);
 }
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
-static bool is_array(char type)
+static bool is_array_type(char type)
 {
     return type == '*' || type == '~' || type == '>';
 }
@@ -78,7 +78,7 @@ static bool open_array(const struct shard_reply *part, size_t *pos, int64_t *cou
 {
     struct resp_value value;
     *pos = 0;
-    if (!resp_value_next(part->frame, pos, &value) || !is_array(value.type))
+    if (!resp_value_next(part->frame, pos, &value) || !is_array_type(value.type))
         return false;
     *count = value.is_null ? 0 : value.count;
     return true;
@@ -306,7 +306,7 @@ static const struct shard_reply *first_error(const struct merge *merge)
     const struct shard_reply *first = NULL;
     for (uint32_t i = 0; i < merge->count; i++) {
         const struct shard_reply *reply = &merge->replies[i];
-        if (is_error(reply) && (!first || (says_notbusy(first) && !says_notbusy(reply))))
+        if (is_error_part(reply) && (!first || (says_notbusy(first) && !says_notbusy(reply))))
             first = reply;
     }
     return first;
@@ -315,7 +315,7 @@ static const struct shard_reply *first_error(const struct merge *merge)
 static const struct shard_reply *first_good(const struct merge *merge)
 {
     for (uint32_t i = 0; i < merge->count; i++) {
-        if (!is_error(&merge->replies[i]))
+        if (!is_error_part(&merge->replies[i]))
             return &merge->replies[i];
     }
     return NULL;
@@ -364,7 +364,7 @@ void merge_replies(const struct merge *merge, struct reply *reply)
         merge_map(merge, reply);
         return;
     case MERGE_FIRST_NONNULL:
-        pass(first_nonnull(merge), reply->out);
+        forward_part(first_nonnull(merge), reply->out);
         return;
     case MERGE_ONE:
     case MERGE_ALL_OK:
@@ -372,7 +372,7 @@ void merge_replies(const struct merge *merge, struct reply *reply)
     case MERGE_INFO:   /* a local command's own work */
     case MERGE_CURSOR: /* too */
     case MERGE_SPECIAL:
-        pass(good, reply->out);
+        forward_part(good, reply->out);
         return;
     }
 }

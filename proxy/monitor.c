@@ -72,8 +72,8 @@ static uint8_t db_of(const struct client *client, const struct command *command,
 }
 
 /* Keeps a line for the end of the turn. */
-static void show(struct client *client, const struct command *command, const struct bytes *argv,
-                 uint32_t argc)
+static void show_to_monitors(struct client *client, const struct command *command,
+                             const struct bytes *argv, uint32_t argc)
 {
     struct proxy_worker *worker = client->worker;
     struct bytes name = client->session.place->name;
@@ -99,7 +99,7 @@ static bool show_queued(void *owner, const struct command *command, const struct
                         uint32_t argc)
 {
     if (command)
-        show(owner, command, argv, argc);
+        show_to_monitors(owner, command, argv, argc);
     return true;
 }
 
@@ -122,13 +122,13 @@ bool monitor_take(struct client *client, const struct frame *frame, monitor_take
     if (!is_taken || !command || is_queued)
         out_truncate(&worker->monitor_lines, mark);
     else
-        show(client, command, argv_of(worker, frame), frame->argc);
+        show_to_monitors(client, command, argv_of(worker, frame), frame->argc);
     return is_taken;
 }
 
 /* ---- travelling ------------------------------------------------------------------------------- */
 
-static void tell(struct proxy_worker *worker, struct bytes name, struct bytes line)
+static void push_line(struct proxy_worker *worker, struct bytes name, struct bytes line)
 {
     for (struct list *link = worker->monitors.next; link != &worker->monitors;) {
         struct client *client = container_of(link, struct client, monitor);
@@ -148,8 +148,8 @@ static void deliver(struct task *task)
         memcpy(&record, batch->data + at, sizeof record);
         const char *name = batch->data + at + sizeof record;
         at += sizeof record + record.name_len + record.line_len;
-        tell(worker, (struct bytes){name, record.name_len},
-             (struct bytes){name + record.name_len, record.line_len});
+        push_line(worker, (struct bytes){name, record.name_len},
+                  (struct bytes){name + record.name_len, record.line_len});
     }
     atomic_fetch_sub(&worker->monitor_bytes, batch->len);
     free(batch);
@@ -159,7 +159,7 @@ static void deliver(struct task *task)
     atomic_store(&worker->monitor_is_cut, false);
 }
 
-static void post(struct proxy_worker *from, struct proxy_worker *to)
+static void post_lines(struct proxy_worker *from, struct proxy_worker *to)
 {
     size_t len = from->monitor_lines.bytes;
     uint64_t limit = from->snapshot->config.client_output_limit_bytes;
@@ -182,7 +182,7 @@ void monitor_flush(struct proxy_worker *worker)
         return;
     for (uint32_t i = 0; i < proxy->worker_count; i++)
         if (proxy->workers[i] && atomic_load(&proxy->workers[i]->monitor_count) > 0)
-            post(worker, proxy->workers[i]);
+            post_lines(worker, proxy->workers[i]);
     out_clear(&worker->monitor_lines);
 }
 

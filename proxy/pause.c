@@ -85,7 +85,7 @@ bool pause_holds(struct client *client, const struct command *command)
 /* ---- beginning and ending --------------------------------------------------------------------- */
 
 /* The pause of that space; NULL: there is none. */
-static struct pause *find(const struct proxy_worker *worker, const struct pause *like)
+static struct pause *find_pause(const struct proxy_worker *worker, const struct pause *like)
 {
     for (uint32_t i = 0; i < worker->pause_count; i++)
         if (worker->pauses[i].space_len == like->space_len &&
@@ -95,12 +95,12 @@ static struct pause *find(const struct proxy_worker *worker, const struct pause 
 }
 
 /* Held clients look again; those that another pause concerns are held again. */
-static void release(struct client *client)
+static void resume_client(struct client *client)
 {
     client_unhold(client, HOLD_PAUSED);
 }
 
-static void end(struct proxy_worker *worker, struct pause *pause)
+static void end_pause(struct proxy_worker *worker, struct pause *pause)
 {
     *pause = worker->pauses[--worker->pause_count];
     if (worker->pause_count == 0) {
@@ -115,9 +115,9 @@ bool pause_tick(struct proxy_worker *worker)
     uint32_t before = worker->pause_count;
     for (uint32_t i = before; i-- > 0;)
         if (worker->is_stopping || now_ms >= worker->pauses[i].until_ms)
-            end(worker, &worker->pauses[i]);
+            end_pause(worker, &worker->pauses[i]);
     if (worker->pause_count < before)
-        proxy_worker_each_client(worker, release);
+        proxy_worker_each_client(worker, resume_client);
     return worker->pause_count > 0;
 }
 
@@ -130,7 +130,7 @@ void pause_stop(struct proxy_worker *worker)
 static void pause_visit(struct proxy_worker *worker, const void *data, struct out *out)
 {
     struct pause wanted = *(const struct pause *)data;
-    struct pause *pause = find(worker, &wanted);
+    struct pause *pause = find_pause(worker, &wanted);
     (void)out;
     wanted.until_ms += loop_mono_ms(worker->loop);
     if (pause) {
@@ -148,12 +148,12 @@ static void pause_visit(struct proxy_worker *worker, const void *data, struct ou
 /* gather_visit_fn */
 static void unpause_visit(struct proxy_worker *worker, const void *data, struct out *out)
 {
-    struct pause *pause = find(worker, data);
+    struct pause *pause = find_pause(worker, data);
     (void)out;
     if (!pause)
         return;
-    end(worker, pause);
-    proxy_worker_each_client(worker, release);
+    end_pause(worker, pause);
+    proxy_worker_each_client(worker, resume_client);
 }
 
 /* ---- CLIENT PAUSE, CLIENT UNPAUSE ------------------------------------------------------------- */
@@ -166,7 +166,7 @@ static struct pause pause_of(const struct client *client)
     return pause;
 }
 
-static void done(struct client *client, struct request *request, struct reply *reply)
+static void pause_done(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
     (void)request;
@@ -194,7 +194,7 @@ void local_client_pause(struct client *client, struct request *request, struct r
         struct pause pause = pause_of(client);
         pause.until_ms = (uint64_t)timeout_ms; /* from then on */
         pause.writes_only = writes_only;
-        request_gather(request, pause_visit, &pause, sizeof pause, done);
+        request_gather(request, pause_visit, &pause, sizeof pause, pause_done);
         client_hold(client, HOLD_ORDER); /* what follows is paused already */
     }
 }
@@ -203,5 +203,5 @@ void local_client_unpause(struct client *client, struct request *request, struct
 {
     const struct pause pause = pause_of(client);
     (void)reply;
-    request_gather(request, unpause_visit, &pause, sizeof pause, done);
+    request_gather(request, unpause_visit, &pause, sizeof pause, pause_done);
 }

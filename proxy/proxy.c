@@ -244,7 +244,7 @@ static void on_signal(void *owner, int signum)
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-static void add_row(struct proxy_run *run, struct bytes address, const char *name, bool tls)
+static void add_address_row(struct proxy_run *run, struct bytes address, const char *name, bool tls)
 {
     run->rows = realloc(run->rows, (run->row_count + 1) * sizeof(*run->rows));
     CHECK(run->rows);
@@ -261,13 +261,13 @@ static void list_addresses(struct proxy_run *run, const struct proxy_config *con
     struct bytes rest = bytes_of(config->listen);
     struct bytes word;
     while (word_next(&rest, &word))
-        add_row(run, word, "", false);
+        add_address_row(run, word, "", false);
     rest = bytes_of(config->tls_listen);
     while (word_next(&rest, &word))
-        add_row(run, word, "", true);
+        add_address_row(run, word, "", true);
     for (size_t i = 0; i < config->listener_count; i++)
-        add_row(run, bytes_of(config->listeners[i].address), config->listeners[i].namespace,
-                config->listeners[i].tls);
+        add_address_row(run, bytes_of(config->listeners[i].address), config->listeners[i].namespace,
+                        config->listeners[i].tls);
 }
 
 static struct listen_options listen_options_of(const struct proxy_config *config,

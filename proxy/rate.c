@@ -103,7 +103,7 @@ void rate_forget(struct meters *meters, struct place *place)
     place->meter = NULL;
 }
 
-static uint64_t wait_ms(struct meter *meter, uint64_t now_ms)
+static uint64_t meter_wait_ms(struct meter *meter, uint64_t now_ms)
 {
     uint64_t requests = token_bucket_wait_ms(&meter->requests, now_ms);
     uint64_t bytes = token_bucket_wait_ms(&meter->bytes, now_ms);
@@ -124,7 +124,7 @@ static uint64_t wakeable(const struct place *place, uint64_t now_ms)
     struct meter *meter = place->meter;
     if (!meter)
         return UINT64_MAX;
-    if (wait_ms(meter, now_ms) > 0)
+    if (meter_wait_ms(meter, now_ms) > 0)
         return 0;
     uint64_t left = token_bucket_left(&meter->requests, now_ms);
     if (left == UINT64_MAX)
@@ -156,7 +156,7 @@ static void on_due(void *owner)
             list_remove(&place->rate_link);
             continue;
         }
-        uint64_t after_ms = place->meter ? wait_ms(place->meter, now_ms) : 0;
+        uint64_t after_ms = place->meter ? meter_wait_ms(place->meter, now_ms) : 0;
         set_timer(waits, after_ms ? after_ms : 1);
     }
 }
@@ -203,7 +203,8 @@ static bool is_free(const struct command *command)
                        command->id == COMMAND_discard);
 }
 
-static void refuse(struct client *client, const struct command *command, uint64_t now_ms)
+static void reply_rate_limited(struct client *client, const struct command *command,
+                               uint64_t now_ms)
 {
     const struct place *place = client->session.place;
     struct meter *meter = place->meter;
@@ -227,7 +228,7 @@ bool rate_pass(struct client *client, const struct frame *frame, const struct co
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
     if (client->is_charged)
         return true; /* it is shown again */
-    uint64_t after_ms = is_free(command) ? 0 : wait_ms(meter, now_ms);
+    uint64_t after_ms = is_free(command) ? 0 : meter_wait_ms(meter, now_ms);
     if (after_ms == 0) {
         token_bucket_charge(&meter->requests, now_ms, 1);
         token_bucket_charge(&meter->bytes, now_ms, frame->len);
@@ -238,7 +239,7 @@ bool rate_pass(struct client *client, const struct frame *frame, const struct co
         metric_add(client->worker->metrics, METRIC_PROXY_RATE_DELAYED, 1);
         wait(client, after_ms);
     } else {
-        refuse(client, command, now_ms);
+        reply_rate_limited(client, command, now_ms);
     }
     return false;
 }

@@ -586,7 +586,7 @@ static void on_visited(struct task *task)
         gather_done(gather);
 }
 
-static void on_visit(struct task *task)
+static void on_gather_visit(struct task *task)
 {
     struct visit *visit = container_of(task, struct visit, task);
     struct gather *gather = visit->gather;
@@ -613,7 +613,7 @@ static struct gather *gather_new(struct request *request, uint32_t count, const 
         memcpy(gather->data, data, size);
     for (uint32_t i = 0; i < count; i++) {
         gather->visits[i].gather = gather;
-        gather->visits[i].task.run = on_visit;
+        gather->visits[i].task.run = on_gather_visit;
         out_init(&gather->visits[i].out);
     }
     local_wait(request, done);

@@ -76,9 +76,9 @@ static bool knows(const struct shard_reply *answer)
     return !answer->is_failure && bytes_equal(answer->frame, BYTES("*1\r\n:1\r\n"));
 }
 
-static void ask(struct request *request, const struct script_search *search, int shard,
-                const char *container, const char *word, struct bytes argument,
-                request_done_fn *done)
+static void ask_shard(struct request *request, const struct script_search *search, int shard,
+                      const char *container, const char *word, struct bytes argument,
+                      request_done_fn *done)
 {
     const struct bytes words[] = {bytes_of(container), bytes_of(word), argument};
     request_fan_out(request, search->client->session.place, shard, words, 3, done);
@@ -106,7 +106,7 @@ static void found_body(struct client *nobody, struct request *request, struct re
         return;
     if (!answer->is_failure && resp_value_next(answer->frame, &pos, &value) && value.type == '$' &&
         !value.is_null && search->shard < (int)request->worker->pool.count)
-        ask(request, search, search->shard, "SCRIPT", "LOAD", value.text, loaded);
+        ask_shard(request, search, search->shard, "SCRIPT", "LOAD", value.text, loaded);
     else
         end_search(search);
 }
@@ -128,8 +128,8 @@ static void asked_all(struct client *nobody, struct request *request, struct rep
             is_missing |= is_target(search, i);
     }
     if (is_missing && teacher >= 0 && teacher < (int)request->worker->pool.count)
-        ask(request, search, teacher, "SCREE", "SOURCE", (struct bytes){search->sha, SHA1_HEX_LEN},
-            found_body);
+        ask_shard(request, search, teacher, "SCREE", "SOURCE",
+                  (struct bytes){search->sha, SHA1_HEX_LEN}, found_body);
     else
         end_search(search);
 }
@@ -153,8 +153,8 @@ static void asked_targets(struct client *nobody, struct request *request, struct
     if (all_know)
         end_search(search);
     else
-        ask(request, search, SHARDS_ALL, "SCRIPT", "EXISTS",
-            (struct bytes){search->sha, SHA1_HEX_LEN}, asked_all);
+        ask_shard(request, search, SHARDS_ALL, "SCRIPT", "EXISTS",
+                  (struct bytes){search->sha, SHA1_HEX_LEN}, asked_all);
 }
 
 static void begin_search(struct client *client, int shard, const char *sha)
@@ -165,8 +165,8 @@ static void begin_search(struct client *client, int shard, const char *sha)
     memcpy(search->sha, sha, SHA1_HEX_LEN);
     client->script_search = search;
     client_hold(client, HOLD_SCRIPT);
-    ask(request, search, shard, "SCRIPT", "EXISTS", (struct bytes){search->sha, SHA1_HEX_LEN},
-        asked_targets);
+    ask_shard(request, search, shard, "SCRIPT", "EXISTS", (struct bytes){search->sha, SHA1_HEX_LEN},
+              asked_targets);
 }
 
 void scripts_leave(struct client *client)

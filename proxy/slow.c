@@ -50,7 +50,7 @@ void slow_configure(struct proxy_worker *worker)
 /* ---- what is left of a request ---------------------------------------------------------------- */
 
 /* The number behind a '*' or '$' at *pos, which moves behind its line; -1: the head ends before. */
-static int64_t take_number(const struct request *request, size_t *pos)
+static int64_t read_header_number(const struct request *request, size_t *pos)
 {
     int64_t number = 0;
     size_t at = *pos + 1;
@@ -67,10 +67,10 @@ static void parse_head(const struct request *request, struct bytes argv[ARGS_MAX
                        struct slow_command *slow)
 {
     size_t pos = 0;
-    int64_t argc = take_number(request, &pos);
+    int64_t argc = read_header_number(request, &pos);
     slow->argv = argv;
     while (slow->argc < ARGS_MAX && slow->argc < argc && pos < request->head_len) {
-        int64_t len = take_number(request, &pos);
+        int64_t len = read_header_number(request, &pos);
         if (len < 0)
             break;
         size_t left = request->head_len - pos;
@@ -97,7 +97,8 @@ static void tell_shard(const struct request *request, struct slow_command *slow)
     slow->shard_usec = worker->now_us - since;
 }
 
-static void log_slow(const struct client *client, const struct request *request, uint64_t usec)
+static void log_slow_request(const struct client *client, const struct request *request,
+                             uint64_t usec)
 {
     const struct proxy_worker *worker = client->worker;
     struct bytes argv[ARGS_MAX];
@@ -129,7 +130,7 @@ void slow_note(struct client *client, const struct request *request, uint64_t us
     /* A transaction's commands run at the shard: here they are one. */
     bool is_skipped = command->flags & CMD_SKIP_SLOWLOG && command->id != COMMAND_exec;
     if (slower_than >= 0 && usec >= (uint64_t)slower_than && !is_skipped)
-        log_slow(client, request, usec);
+        log_slow_request(client, request, usec);
     if (threshold_ms == 0 || usec < (uint64_t)threshold_ms * 1000)
         return;
     struct journal *journal = worker->proxy->journal;

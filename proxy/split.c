@@ -42,7 +42,7 @@ static void write_args(const struct split *split, uint32_t first, uint32_t last,
         out_write(out, split->base + begin, end - begin);
 }
 
-static void write_header(struct out *out, uint32_t argc)
+static void write_array_header(struct out *out, uint32_t argc)
 {
     char header[INT64_TEXT_MAX + 3] = "*";
     size_t len = 1 + number_format_int64(header + 1, argc);
@@ -70,7 +70,7 @@ void split_write(const struct split *split, const uint16_t *order, uint32_t coun
     for (uint32_t part = 0; part < count; part++) {
         if (!outs[part])
             continue;
-        write_header(outs[part], before + groups[part] * step + split->argc - behind);
+        write_array_header(outs[part], before + groups[part] * step + split->argc - behind);
         write_args(split, 0, before - 1, outs[part]);
     }
     for (uint32_t i = 0; i < keys->count; i++) {

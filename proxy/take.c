@@ -41,8 +41,8 @@ static inline bool send_one(struct client *client, const struct frame *frame,
     return true;
 }
 
-static bool send_all(struct client *client, const struct frame *frame,
-                     const struct command *command)
+static bool send_to_all_shards(struct client *client, const struct frame *frame,
+                               const struct command *command)
 {
     struct pool *pool = &client->worker->pool;
     uint32_t count = (uint32_t)pool->count;
@@ -134,7 +134,7 @@ static bool follow_plan(struct client *client, const struct frame *frame,
     case ROUTE_KIND_PARTS:
         return send_parts(client, frame, command);
     case ROUTE_KIND_ALL:
-        return send_all(client, frame, command);
+        return send_to_all_shards(client, frame, command);
     case ROUTE_KIND_LOCAL:
         return run_local(client, frame, command);
     case ROUTE_KIND_TRANSACTION:
@@ -243,7 +243,7 @@ static inline bool may_run(struct client *client, const struct frame *frame,
 }
 
 /* A web page made a browser talk to us: it gets no second line in. */
-static bool is_http(const struct frame *frame)
+static bool is_http_frame(const struct frame *frame)
 {
     return bytes_is(frame_arg(frame, 0), "post") || bytes_is(frame_arg(frame, 0), "host:");
 }
@@ -273,7 +273,7 @@ static bool pass_gates(struct client *client, const struct frame *frame,
     if (is_arity_ok && (client->session.is_authenticated || (command->flags & CMD_NO_AUTH)))
         return may_run(client, frame, command);
     transaction_refused(client);
-    if (!command && is_http(frame))
+    if (!command && is_http_frame(frame))
         client_kill(client, "it speaks HTTP");
     else if (!command)
         client_reply_unknown(client, frame);

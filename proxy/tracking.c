@@ -252,7 +252,7 @@ static struct bytes keys_of(const char *data, size_t len)
 }
 
 /* In RESP2 only those who have subscribed to something get it, as a message. */
-static void tell(struct client *target, const char *data, size_t len)
+static void push_invalidation(struct client *target, const char *data, size_t len)
 {
     static const char head[] = ">3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n";
     if (target->session.resp == 3) {
@@ -312,7 +312,7 @@ static void visit_target(struct proxy_worker *worker, const void *data, struct o
     struct client *target = tracking_target_find(worker, &redirected->target);
     if (!target)
         return;
-    tell(target, redirected->frame, redirected->len);
+    push_invalidation(target, redirected->frame, redirected->len);
     out_write(out, "1", 1);
 }
 
@@ -335,7 +335,7 @@ static void redirect(struct client *client, const char *data, size_t len)
     struct tracking_target wanted = tracking_target_of(client, client->tracking->redirect_id);
     struct client *target = tracking_target_find(client->worker, &wanted);
     if (target) {
-        tell(target, data, len);
+        push_invalidation(target, data, len);
         return;
     }
     struct redirected *redirected = malloc(sizeof *redirected + len);

@@ -49,7 +49,7 @@ void client_transaction_clear(struct client_transaction *transaction)
     transaction->needs_shard = transaction->needs_proxy = false;
 }
 
-static void run_free(struct client_transaction *transaction)
+static void exec_run_free(struct client_transaction *transaction)
 {
     if (!transaction->run)
         return;
@@ -62,7 +62,7 @@ void client_transaction_fini(struct client_transaction *transaction)
 {
     CHECK(!transaction->lease);
     client_transaction_clear(transaction);
-    run_free(transaction);
+    exec_run_free(transaction);
     free(transaction->lease_lost);
     transaction->lease_lost = NULL;
 }
@@ -132,7 +132,8 @@ static bool proxy_may_answer(const struct command *command)
     }
 }
 
-static void refuse(struct client *client, const struct command *command, const char *text)
+static void refuse_in_transaction(struct client *client, const struct command *command,
+                                  const char *text)
 {
     transaction_refused(client);
     client_reply_text(client, command, text);
@@ -149,9 +150,10 @@ static bool check_one_place(struct client *client, const struct command *command
     transaction->needs_proxy |= !for_shard;
     if (!transaction->needs_shard || !transaction->needs_proxy)
         return true;
-    refuse(client, command,
-           "ERR Command not allowed inside this transaction: through the proxy a transaction has "
-           "either commands for the keys of a shard or ones about clients and the server");
+    refuse_in_transaction(
+        client, command,
+        "ERR Command not allowed inside this transaction: through the proxy a transaction has "
+        "either commands for the keys of a shard or ones about clients and the server");
     return false;
 }
 
@@ -161,7 +163,7 @@ static bool check_queueable(struct client *client, const struct frame *frame,
 {
     bool one_shard = client->worker->pool.count == 1;
     if (command->flags & CMD_NO_MULTI && route->kind != ROUTE_KIND_UNKNOWN) {
-        refuse(client, command, "ERR Command not allowed inside a transaction");
+        refuse_in_transaction(client, command, "ERR Command not allowed inside a transaction");
         return false;
     }
     switch (route->kind) {
@@ -175,19 +177,20 @@ static bool check_queueable(struct client *client, const struct frame *frame,
         return false;
     case ROUTE_KIND_PARTS:
     case ROUTE_KIND_CROSSSLOT:
-        refuse(client, command, error_text(ERR_CROSSSLOT));
+        refuse_in_transaction(client, command, error_text(ERR_CROSSSLOT));
         return false;
     case ROUTE_KIND_LOCAL:
         if (command->route == ROUTE_LOCAL ? shard_may_answer(command) || proxy_may_answer(command)
                                           : one_shard && command->route != ROUTE_PINNED)
             break;
-        refuse(client, command, "ERR Command not allowed inside a transaction");
+        refuse_in_transaction(client, command, "ERR Command not allowed inside a transaction");
         return false;
     case ROUTE_KIND_ALL:
         if (one_shard)
             break;
-        refuse(client, command,
-               "ERR Command not allowed inside a transaction: it concerns all shards");
+        refuse_in_transaction(
+            client, command,
+            "ERR Command not allowed inside a transaction: it concerns all shards");
         return false;
     case ROUTE_KIND_ONE:
     case ROUTE_KIND_ANY:
@@ -446,7 +449,7 @@ bool transaction_go_on(struct client *client)
     run->is_stepping = false;
     bool is_over = run->at == run->len && client->pipeline.count == 0;
     if (is_over)
-        run_free(transaction);
+        exec_run_free(transaction);
     return is_over;
 }
 

@@ -65,8 +65,8 @@ bool users_is_removed(const struct client *client)
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-static void note(struct client *client, enum acl_denied reason, struct bytes user,
-                 struct bytes object)
+static void log_denied(struct client *client, enum acl_denied reason, struct bytes user,
+                       struct bytes object)
 {
     struct refusals *refusals = client->worker->proxy->refusals;
     struct out out;
@@ -105,8 +105,8 @@ bool users_allow(struct client *client, const struct frame *frame, const struct 
     enum acl_denied denied = acl_check(client->session.user, command, argv, frame->argc, &index);
     if (denied == ACL_ALLOWED)
         return true;
-    note(client, denied, users_name(client),
-         denied == ACL_DENIED_COMMAND ? bytes_of(command_full_name(command)) : argv[index]);
+    log_denied(client, denied, users_name(client),
+               denied == ACL_DENIED_COMMAND ? bytes_of(command_full_name(command)) : argv[index]);
     acl_denied_error(denied, command, error);
     return false;
 }
@@ -147,7 +147,7 @@ void users_send(struct client *client, struct upstream *upstream, struct request
 
 void users_note_login(struct client *client, struct bytes name, struct bytes command)
 {
-    note(client, ACL_DENIED_AUTH, name, command);
+    log_denied(client, ACL_DENIED_AUTH, name, command);
 }
 
 bool users_reply_log(struct client *client, struct reply *reply, const struct bytes *argv,

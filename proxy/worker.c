@@ -170,7 +170,7 @@ static void drop_end(void *owner, int err)
     (void)err;
 }
 
-static void refuse(struct proxy_worker *worker, struct stream *stream, const char *error)
+static void refuse_client(struct proxy_worker *worker, struct stream *stream, const char *error)
 {
     static const struct stream_events refused = {drop_data, drop_end, NULL};
     metric_add(worker->metrics, METRIC_PROXY_CLIENTS_REFUSED, 1);
@@ -192,7 +192,7 @@ void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, str
         bool is_full = is_tls_full(worker, stream);
         if (is_full || local_is_protected(worker, stream, name)) {
             atomic_fetch_sub(&worker->proxy->clients, 1);
-            refuse(worker, stream, is_full ? tls_memory_error : protected_error);
+            refuse_client(worker, stream, is_full ? tls_memory_error : protected_error);
             return;
         }
         metric_add(worker->metrics, METRIC_PROXY_CLIENTS_ACCEPTED, 1);
@@ -200,7 +200,7 @@ void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, str
         return;
     }
     atomic_fetch_sub(&worker->proxy->clients, 1);
-    refuse(worker, stream, maxclients_error);
+    refuse_client(worker, stream, maxclients_error);
 }
 
 static void on_accept(void *owner, struct stream *stream)
@@ -303,7 +303,7 @@ void proxy_worker_stop(struct proxy_worker *worker, uint64_t timeout_ms)
     proxy_worker_each_client(worker, client_drain);
 }
 
-static void kill_all(struct proxy_worker *worker, const char *reason)
+static void kill_clients(struct proxy_worker *worker, const char *reason)
 {
     while (!list_empty(&worker->clients))
         client_kill(container_of(worker->clients.next, struct client, link), reason);
@@ -335,7 +335,7 @@ static void on_tick(void *owner)
     needed |= pause_tick(worker);
     memory_check(worker);
     if (worker->is_stopping && loop_mono_ms(worker->loop) >= worker->stop_at_ms)
-        kill_all(worker, NULL);
+        kill_clients(worker, NULL);
     if (needed || worker->is_memory_full || worker->is_stopping)
         return;
     worker->is_ticking = false;
@@ -350,7 +350,7 @@ void proxy_worker_need_tick(struct proxy_worker *worker)
     timer_start(worker->tick, TICK_MS, TICK_MS);
 }
 
-static void close_idle(struct client *client)
+static void close_if_idle(struct client *client)
 {
     uint64_t timeout_ms = client->worker->snapshot->config.idle_timeout_ms;
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
@@ -395,7 +395,7 @@ static void choose_slot_sample(struct proxy_worker *worker)
 static void on_slow(void *owner)
 {
     struct proxy_worker *worker = owner;
-    proxy_worker_each_client(worker, close_idle);
+    proxy_worker_each_client(worker, close_if_idle);
     proxy_worker_each_client(worker, client_look_stalled);
     proxy_worker_each_client(worker, client_count);
     memory_check(worker);

@@ -108,8 +108,8 @@ static void work_done(struct client *client, struct request *request, struct rep
 }
 
 /* Puts the users in force; NULL: nothing to do. */
-static void finish(struct proxy *proxy, struct proxy_snapshot *fresh, const struct outcome *outcome,
-                   struct out *out)
+static void finish_change(struct proxy *proxy, struct proxy_snapshot *fresh,
+                          const struct outcome *outcome, struct out *out)
 {
     if (fresh)
         proxy_publish(proxy, fresh);
@@ -173,12 +173,13 @@ static void change_work(struct proxy *proxy, const void *data, struct out *out)
     bool good = bytes_is(argv[1], "SETUSER")
                     ? acl_setuser(users, argv, sentence->argc, all_channels, outcome.error)
                     : acl_deluser(users, argv, sentence->argc, &outcome.count, outcome.error);
-    finish(proxy, good ? snapshot_with_users(snapshot, acl_ref(users)) : NULL, &outcome, out);
+    finish_change(proxy, good ? snapshot_with_users(snapshot, acl_ref(users)) : NULL, &outcome,
+                  out);
     acl_unref(users);
     free(argv);
 }
 
-static void change(struct client *client, struct request *request)
+static void change_users(struct client *client, struct request *request)
 {
     size_t size;
     struct sentence *sentence = sentence_new(request, &size);
@@ -189,13 +190,13 @@ static void change(struct client *client, struct request *request)
 void local_acl_setuser(struct client *client, struct request *request, struct reply *reply)
 {
     (void)reply;
-    change(client, request);
+    change_users(client, request);
 }
 
 void local_acl_deluser(struct client *client, struct request *request, struct reply *reply)
 {
     (void)reply;
-    change(client, request);
+    change_users(client, request);
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -208,7 +209,7 @@ static void load_work(struct proxy *proxy, const void *data, struct out *out)
     struct proxy_snapshot *fresh = snapshot_load_users(proxy->snapshot, reason, sizeof(reason));
     if (!fresh)
         acl_load_error(reason, outcome.error);
-    finish(proxy, fresh, &outcome, out);
+    finish_change(proxy, fresh, &outcome, out);
 }
 
 static void save_work(struct proxy *proxy, const void *data, struct out *out)
@@ -221,7 +222,7 @@ static void save_work(struct proxy *proxy, const void *data, struct out *out)
                   proxy->snapshot->users_path, strerror(errno));
         (void)snprintf(outcome.error, sizeof(outcome.error), "%s", acl_save_error);
     }
-    finish(proxy, fresh, &outcome, out);
+    finish_change(proxy, fresh, &outcome, out);
 }
 
 static void with_file(struct client *client, struct request *request, struct reply *reply,

@@ -127,7 +127,7 @@ static void add_up(struct entries *entries)
     qsort(entries->items, count, sizeof(*entries->items), compare_ages);
 }
 
-static void write_entry(struct out *out, const struct entry *entry)
+static void write_log_entry(struct out *out, const struct entry *entry)
 {
     out_write(out, entry->head.data, entry->head.len);
     out_printf(out, ":%" PRId64 "\r\n", entry->times);
@@ -162,7 +162,7 @@ static size_t wanted_of(const struct request *request)
     return wanted > 0 ? (size_t)wanted : 0;
 }
 
-static void list_done(struct client *client, struct request *request, struct reply *reply)
+static void acl_log_done(struct client *client, struct request *request, struct reply *reply)
 {
     struct entries entries = {0};
     struct out out;
@@ -179,13 +179,13 @@ static void list_done(struct client *client, struct request *request, struct rep
     size_t count = wanted_of(request) < entries.count ? wanted_of(request) : entries.count;
     reply_array(reply, (int64_t)count);
     for (size_t i = 0; i < count; i++)
-        write_entry(reply->out, &entries.items[i]);
+        write_log_entry(reply->out, &entries.items[i]);
     out_clear(&out);
     free(text);
     free(entries.items);
 }
 
-static void reset_done(struct client *client, struct request *request, struct reply *reply)
+static void acl_log_reset_done(struct client *client, struct request *request, struct reply *reply)
 {
     (void)answer_alone(client, request, reply);
 }
@@ -210,5 +210,5 @@ void local_acl_log(struct client *client, struct request *request, struct reply 
     }
     request_keep(request);
     request_fan_out(request, NULL, SHARDS_ALL, request_argv(request), request_argc(request),
-                    is_reset ? reset_done : list_done);
+                    is_reset ? acl_log_reset_done : acl_log_done);
 }

@@ -64,7 +64,7 @@ void local_admin_publish(struct proxy *proxy)
 
 /* ---- probing ---- */
 
-static redisContext *connect_to(const char *address)
+static redisContext *connect_probe(const char *address)
 {
     const struct timeval timeout = {.tv_usec = PROBE_TIMEOUT_US};
     static const char UNIX[] = "unix:";
@@ -84,7 +84,7 @@ static redisContext *connect_to(const char *address)
 static bool probe(const char *address, struct tls_context *tls)
 {
     const struct timeval timeout = {.tv_usec = PROBE_TIMEOUT_US};
-    redisContext *context = connect_to(address);
+    redisContext *context = connect_probe(address);
     bool is_good = context && !context->err && redisSetTimeout(context, timeout) == REDIS_OK;
     bool is_up = false;
     if (is_good && tls && context->connection_type == REDIS_CONN_TCP) {
@@ -120,7 +120,7 @@ static void probe_all(struct admin *admin, const struct proxy_snapshot *snapshot
 /* ---- pages ---- */
 
 /* At memory-limit the proxy reads from no client, so new clients are better served by another one. */
-static bool is_full(const struct proxy *proxy)
+static bool are_workers_full(const struct proxy *proxy)
 {
     return atomic_load(&proxy->workers_full) > 0;
 }
@@ -137,7 +137,7 @@ static void reply_readyz(const struct admin_visit *visit, bool any_suffices,
         out_printf(&reply->body, "stopping\n");
         return;
     }
-    if (is_full(admin->proxy)) {
+    if (are_workers_full(admin->proxy)) {
         reply->status = 503;
         out_printf(&reply->body, "memory-limit is reached: no client is read from\n");
     }
@@ -164,7 +164,7 @@ void admin_print_health(const struct admin_visit *visit, struct out *out)
 {
     static const char NAME[] = "scree_proxy_shard_up";
     const struct shard_map *map = visit->snapshot->map;
-    bool is_ready = !atomic_load(&visit->proxy->is_stopping) && !is_full(visit->proxy);
+    bool is_ready = !atomic_load(&visit->proxy->is_stopping) && !are_workers_full(visit->proxy);
     probe_all(visit->admin, visit->snapshot);
     metric_head(out, NAME, "gauge", "1: the shard answered when it was asked last.");
     for (size_t i = 0; i < map->shard_count && i < HEALTH_MAX; i++) {
@@ -191,7 +191,7 @@ static void reply_printed(struct http_reply *reply, void (*print)(const void *wh
 }
 
 /* "0-5460 7000" */
-static void write_slots(const struct shard_map *map, size_t shard, struct json_writer *json)
+static void write_slots_json(const struct shard_map *map, size_t shard, struct json_writer *json)
 {
     struct out out;
     unsigned slot = 0;
@@ -280,7 +280,7 @@ static void answer_shards(void *visit, struct http_reply *reply)
         json_put_object(&json, NULL);
         json_put_text(&json, "name", map->shards[i].name);
         json_put_text(&json, "address", map->shards[i].addresses[0]);
-        write_slots(map, i, &json);
+        write_slots_json(map, i, &json);
         json_put_text(&json, "state", own->admin->is_up[i] ? "up" : "down");
         write_counts(own, map->shards[i].name, &json);
         json_put_end(&json);

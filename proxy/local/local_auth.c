@@ -41,8 +41,8 @@ static bool needs_login(const struct proxy_snapshot *snapshot)
 }
 
 /* The client is this ACL user (NULL: "default", or the namespace's own) at this place from now on. */
-static void enter(struct client *client, const struct bytes *user, struct bytes namespace,
-                  uint8_t db)
+static void client_log_in(struct client *client, const struct bytes *user, struct bytes namespace,
+                          uint8_t db)
 {
     struct client_session *session = &client->session;
     char *name = user ? strndup(user->data, user->len) : NULL;
@@ -61,7 +61,7 @@ static bool login_default(struct client *client, struct bytes password)
     bool is_open = !acl_user_needs_password(user) && has_tokens(snapshot->namespaces);
     if (is_open || !acl_user_accepts(user, password))
         return false;
-    enter(client, NULL, (struct bytes){"", 0}, client->session.place->db);
+    client_log_in(client, NULL, (struct bytes){"", 0}, client->session.place->db);
     return true;
 }
 
@@ -75,9 +75,9 @@ static bool login_user(struct client *client, struct bytes name, struct bytes pa
     if (!user || !acl_user_accepts(user, password))
         return false;
     if (namespaces_home(snapshot->namespaces, name, &home))
-        enter(client, &name, home.name, 0);
+        client_log_in(client, &name, home.name, 0);
     else
-        enter(client, &name, (struct bytes){"", 0}, client->session.place->db);
+        client_log_in(client, &name, (struct bytes){"", 0}, client->session.place->db);
     return true;
 }
 
@@ -88,7 +88,7 @@ static bool login_token(struct client *client, const struct bytes *name, struct 
     if (name ? !namespaces_login_as(namespaces, *name, token, &match)
              : !namespaces_login(namespaces, token, &match))
         return false;
-    enter(client, NULL, match.name, 0);
+    client_log_in(client, NULL, match.name, 0);
     return true;
 }
 

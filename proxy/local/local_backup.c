@@ -16,8 +16,8 @@ enum { KEEP_MAX = 100000 };
 
 /* ---- START ---- */
 
-static bool parse_number(struct reply *reply, struct bytes text, const char *name, int64_t max,
-                         uint32_t *number)
+static bool parse_backup_number(struct reply *reply, struct bytes text, const char *name,
+                                int64_t max, uint32_t *number)
 {
     int64_t value;
     if (number_parse_int64(text, &value) && value >= 1 && value <= max) {
@@ -28,7 +28,7 @@ static bool parse_number(struct reply *reply, struct bytes text, const char *nam
     return false;
 }
 
-static bool parse_name(struct reply *reply, struct bytes name, struct backup_wish *wish)
+static bool parse_backup_name(struct reply *reply, struct bytes name, struct backup_wish *wish)
 {
     if (!backup_name_valid(name)) {
         reply_error(reply, "ERR a name has 1 to 64 letters, digits, '.', '_' and '-', and no '.' "
@@ -46,17 +46,18 @@ static bool parse_wish(struct request *request, struct reply *reply, struct back
     uint32_t argc = request_argc(request);
     char name[BACKUP_TIME_NAME_MAX];
     bool good =
-        parse_name(reply, backup_time_name(loop_wall_ms(request->worker->loop), name), wish);
+        parse_backup_name(reply, backup_time_name(loop_wall_ms(request->worker->loop), name), wish);
     for (uint32_t i = 3; good && i < argc; i++) {
         bool has_value = i + 1 < argc;
         if (bytes_is(argv[i], "FULL") || bytes_is(argv[i], "INCREMENTAL")) {
             wish->is_full = bytes_is(argv[i], "FULL");
         } else if (has_value && bytes_is(argv[i], "NAME")) {
-            good = parse_name(reply, argv[++i], wish);
+            good = parse_backup_name(reply, argv[++i], wish);
         } else if (has_value && bytes_is(argv[i], "KEEP")) {
-            good = parse_number(reply, argv[++i], "KEEP", KEEP_MAX, &wish->keep);
+            good = parse_backup_number(reply, argv[++i], "KEEP", KEEP_MAX, &wish->keep);
         } else if (has_value && bytes_is(argv[i], "LEASE")) {
-            good = parse_number(reply, argv[++i], "LEASE", BACKUP_LEASE_MAX_MS, &wish->lease_ms);
+            good = parse_backup_number(reply, argv[++i], "LEASE", BACKUP_LEASE_MAX_MS,
+                                       &wish->lease_ms);
         } else {
             reply_code(reply, ERR_SYNTAX);
             good = false;
@@ -81,7 +82,7 @@ static void start(struct request *request, struct reply *reply)
 /* ---- STATUS, CANCEL ---- */
 
 /* gather_visit_fn */
-static void look(struct proxy_worker *worker, const void *data, struct out *out)
+static void copy_backup_view(struct proxy_worker *worker, const void *data, struct out *out)
 {
     struct backup_view view;
     (void)data;
@@ -129,7 +130,7 @@ static void cancel(struct proxy_worker *worker, const void *data, struct out *ou
         out_write(out, "1", 1);
 }
 
-static void cancelled(struct client *client, struct request *request, struct reply *reply)
+static void backup_cancelled(struct client *client, struct request *request, struct reply *reply)
 {
     int64_t count = 0;
     (void)client;
@@ -200,9 +201,9 @@ void local_scree_backup(struct client *client, struct request *request, struct r
     if (bytes_is(argv[2], "START"))
         start(request, reply);
     else if (bytes_is(argv[2], "STATUS") && argc == 3)
-        request_gather(request, look, NULL, 0, reply_status_of);
+        request_gather(request, copy_backup_view, NULL, 0, reply_status_of);
     else if (bytes_is(argv[2], "CANCEL") && argc == 3)
-        request_gather(request, cancel, NULL, 0, cancelled);
+        request_gather(request, cancel, NULL, 0, backup_cancelled);
     else if (bytes_is(argv[2], "LIST") && argc == 3)
         backup_list_ask(request, listed);
     else if (bytes_is(argv[2], "DELETE") && argc == 4)

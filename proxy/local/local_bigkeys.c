@@ -87,7 +87,7 @@ static void reply_big(const struct big *big, struct reply *reply)
     reply_bulk_text(reply, big->shard_name);
 }
 
-static void finish(const struct walk *walk, struct reply *reply)
+static void reply_bigkeys(const struct walk *walk, struct reply *reply)
 {
     reply_map(reply, 4);
     reply_bulk_text(reply, "keys");
@@ -121,7 +121,7 @@ static void ask_type(struct request *request, struct walk *walk, struct reply *r
         }
         walk->typed++;
     }
-    finish(walk, reply);
+    reply_bigkeys(walk, reply);
 }
 
 static void ask_page(struct request *request, struct walk *walk)
@@ -169,7 +169,7 @@ static struct bytes page_key(const struct walk *walk)
 }
 
 /* The next key of the page, else the next page, else the next shard. */
-static void go_on(struct request *request, struct walk *walk, struct reply *reply)
+static void continue_scan(struct request *request, struct walk *walk, struct reply *reply)
 {
     bool is_there = has_shard(request, walk->shard);
     if (is_there && walk->left > 0 && walk->page_at < walk->page_len) {
@@ -231,7 +231,7 @@ static void on_usage(struct client *client, struct request *request, struct repl
         walk->sampled++;
         keep_big(walk, key, (uint64_t)value.count, answer->node->name);
     }
-    go_on(request, walk, reply);
+    continue_scan(request, walk, reply);
 }
 
 /* Copies the page's keys; those that do not fit are passed over. False: it is no page. */
@@ -267,7 +267,7 @@ static void on_page(struct client *client, struct request *request, struct reply
     struct walk *walk = walk_of(request);
     (void)client;
     if (take_page(walk, request_reply(request, 0))) {
-        go_on(request, walk, reply);
+        continue_scan(request, walk, reply);
     } else {
         walk->silent++;
         next_shard(request, walk, reply);

@@ -76,7 +76,7 @@ static bool filter_matches(const struct filter *filter, const struct client *cli
 }
 
 /* A client type's name; false: an error was replied. */
-static bool parse_type(struct bytes name, struct filter *filter, struct reply *reply)
+static bool parse_filter_type(struct bytes name, struct filter *filter, struct reply *reply)
 {
     if (bytes_is(name, "normal"))
         filter->type = TYPE_NORMAL;
@@ -161,7 +161,7 @@ void local_describe_client(const struct client *client, struct out *out)
 }
 
 /* One line of CLIENT LIST. */
-static void describe(const struct client *client, struct out *out)
+static void write_client_info(const struct client *client, struct out *out)
 {
     local_describe_client(client, out);
     out_write(out, "\n", 1);
@@ -182,19 +182,19 @@ static void for_matching(struct proxy_worker *worker, const struct filter *filte
     }
 }
 
-static void list_one(struct client *client, const struct filter *filter, void *out)
+static void list_client(struct client *client, const struct filter *filter, void *out)
 {
     (void)filter;
-    describe(client, out);
+    write_client_info(client, out);
 }
 
 /* gather_visit_fn */
-static void list_visit(struct proxy_worker *worker, const void *filter, struct out *out)
+static void list_worker_clients(struct proxy_worker *worker, const void *filter, struct out *out)
 {
-    for_matching(worker, filter, list_one, out);
+    for_matching(worker, filter, list_client, out);
 }
 
-static void list_done(struct client *client, struct request *request, struct reply *reply)
+static void client_list_done(struct client *client, struct request *request, struct reply *reply)
 {
     struct out all;
     (void)client;
@@ -229,7 +229,7 @@ void local_client_list(struct client *client, struct request *request, struct re
     filter_begin(filter, client);
     bool fine = true;
     if (argc == 4 && bytes_is(argv[2], "TYPE")) {
-        fine = parse_type(argv[3], filter, reply);
+        fine = parse_filter_type(argv[3], filter, reply);
     } else if (argc > 3 && bytes_is(argv[2], "ID")) {
         fine = parse_ids(argv, argc, filter, reply);
     } else if (argc != 2) {
@@ -237,7 +237,7 @@ void local_client_list(struct client *client, struct request *request, struct re
         fine = false;
     }
     if (fine)
-        request_gather(request, list_visit, filter, size, list_done);
+        request_gather(request, list_worker_clients, filter, size, client_list_done);
     free(filter);
 }
 
@@ -246,7 +246,7 @@ void local_client_info(struct client *client, struct request *request, struct re
     struct out out;
     (void)request;
     out_init(&out);
-    describe(client, &out);
+    write_client_info(client, &out);
     reply_verbatim_out(reply, "txt", &out);
 }
 
@@ -307,7 +307,7 @@ static void kill_address_done(struct client *client, struct request *request, st
         client_end(client);
 }
 
-static void set_text(struct bytes value, char to[256], bool *has)
+static void filter_set_text(struct bytes value, char to[256], bool *has)
 {
     size_t len = value.len < 255 ? value.len : 255; /* longer ones are nobody's */
     memcpy(to, value.data, len);
@@ -325,8 +325,8 @@ static bool is_known_user(const struct client *client, struct bytes name)
 }
 
 /* One option and its value; false: an error was replied. */
-static bool kill_option(const struct client *client, struct bytes option, struct bytes value,
-                        struct filter *filter, struct reply *reply)
+static bool parse_kill_filter(const struct client *client, struct bytes option, struct bytes value,
+                              struct filter *filter, struct reply *reply)
 {
     int64_t id;
     if (bytes_is(option, "ID")) {
@@ -336,17 +336,17 @@ static bool kill_option(const struct client *client, struct bytes option, struct
         }
         filter->id = (uint64_t)id;
     } else if (bytes_is(option, "TYPE")) {
-        return parse_type(value, filter, reply);
+        return parse_filter_type(value, filter, reply);
     } else if (bytes_is(option, "ADDR")) {
-        set_text(value, filter->addr, &filter->has_addr);
+        filter_set_text(value, filter->addr, &filter->has_addr);
     } else if (bytes_is(option, "LADDR")) {
-        set_text(value, filter->laddr, &filter->has_laddr);
+        filter_set_text(value, filter->laddr, &filter->has_laddr);
     } else if (bytes_is(option, "USER")) {
         if (!is_known_user(client, value)) {
             reply_errorf(reply, "ERR No such user '%.*s'", (int)value.len, value.data);
             return false;
         }
-        set_text(value, filter->user, &filter->has_user);
+        filter_set_text(value, filter->user, &filter->has_user);
     } else if (bytes_is(option, "SKIPME") && (bytes_is(value, "yes") || bytes_is(value, "no"))) {
         filter->skip_me = bytes_is(value, "yes");
     } else {
@@ -363,7 +363,7 @@ void local_client_kill(struct client *client, struct request *request, struct re
     struct filter filter = {0};
     filter_begin(&filter, client);
     if (argc == 3) { /* the old form: one address, which may be the asker's own */
-        set_text(argv[2], filter.addr, &filter.has_addr);
+        filter_set_text(argv[2], filter.addr, &filter.has_addr);
         request_gather(request, kill_visit, &filter, sizeof filter, kill_address_done);
         return;
     }
@@ -373,7 +373,7 @@ void local_client_kill(struct client *client, struct request *request, struct re
             reply_code(reply, ERR_SYNTAX);
             return;
         }
-        if (!kill_option(client, argv[i], argv[i + 1], &filter, reply))
+        if (!parse_kill_filter(client, argv[i], argv[i + 1], &filter, reply))
             return;
     }
     request_gather(request, kill_visit, &filter, sizeof filter, kill_done);

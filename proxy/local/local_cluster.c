@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-static struct cluster_node node_of(const struct client *client)
+static struct cluster_node proxy_node(const struct client *client)
 {
     struct cluster_node node = {.epoch = client->worker->snapshot->map->epoch};
     (void)snprintf(node.id, sizeof node.id, "%s", client->worker->proxy->run_id);
@@ -21,7 +21,7 @@ static struct cluster_node node_of(const struct client *client)
 
 void local_cluster_myid(struct client *client, struct request *request, struct reply *reply)
 {
-    struct cluster_node node = node_of(client);
+    struct cluster_node node = proxy_node(client);
     (void)request;
     reply_bulk_text(reply, node.id);
 }
@@ -35,28 +35,28 @@ void local_cluster_keyslot(struct client *client, struct request *request, struc
 
 void local_cluster_info(struct client *client, struct request *request, struct reply *reply)
 {
-    struct cluster_node node = node_of(client);
+    struct cluster_node node = proxy_node(client);
     (void)request;
     cluster_reply_info(reply, &node);
 }
 
 void local_cluster_nodes(struct client *client, struct request *request, struct reply *reply)
 {
-    struct cluster_node node = node_of(client);
+    struct cluster_node node = proxy_node(client);
     (void)request;
     cluster_reply_nodes(reply, &node);
 }
 
 void local_cluster_slots(struct client *client, struct request *request, struct reply *reply)
 {
-    struct cluster_node node = node_of(client);
+    struct cluster_node node = proxy_node(client);
     (void)request;
     cluster_reply_slots(reply, &node);
 }
 
 void local_cluster_shards(struct client *client, struct request *request, struct reply *reply)
 {
-    struct cluster_node node = node_of(client);
+    struct cluster_node node = proxy_node(client);
     (void)request;
     cluster_reply_shards(reply, &node);
 }

@@ -47,7 +47,7 @@ static void add_field(struct compact_sums *sums, struct bytes name, const struct
 }
 
 /* A shard's map; shards are spoken to in RESP2, so it is an array. */
-static bool add_status(struct compact_sums *sums, struct bytes frame)
+static bool add_compact_status(struct compact_sums *sums, struct bytes frame)
 {
     struct resp_value name;
     struct resp_value value;
@@ -68,7 +68,7 @@ static void told(struct client *client, struct request *request, struct reply *r
     uint32_t count = request_reply_count(request);
     (void)client;
     for (uint32_t i = 0; i < count; i++)
-        sums.silent += !add_status(&sums, request_reply(request, i)->frame);
+        sums.silent += !add_compact_status(&sums, request_reply(request, i)->frame);
     reply_map(reply, 11);
     reply_pair_text(reply, "state",
                     sums.is_cancelling ? "cancelling"
@@ -117,7 +117,7 @@ static void started(struct client *client, struct request *request, struct reply
 }
 
 /* How many shards end theirs now. */
-static void cancelled(struct client *client, struct request *request, struct reply *reply)
+static void compact_cancelled(struct client *client, struct request *request, struct reply *reply)
 {
     int64_t count = 0;
     (void)client;
@@ -126,7 +126,7 @@ static void cancelled(struct client *client, struct request *request, struct rep
     reply_int(reply, count);
 }
 
-static void ask_all(struct request *request, struct bytes what, request_done_fn *done)
+static void fan_out_compact(struct request *request, struct bytes what, request_done_fn *done)
 {
     const struct bytes argv[] = {BYTES("SCREE"), BYTES("COMPACT"), what};
     const struct fan_out how = {.shard = SHARDS_ALL, .lane = LANE_CONTROL, .argv = argv, .argc = 3};
@@ -138,11 +138,11 @@ void local_scree_compact(struct client *client, struct request *request, struct 
     struct bytes what = request_argv(request)[2];
     (void)client;
     if (bytes_is(what, "START"))
-        ask_all(request, what, started);
+        fan_out_compact(request, what, started);
     else if (bytes_is(what, "STATUS"))
-        ask_all(request, what, told);
+        fan_out_compact(request, what, told);
     else if (bytes_is(what, "CANCEL"))
-        ask_all(request, what, cancelled);
+        fan_out_compact(request, what, compact_cancelled);
     else
         reply_code(reply, ERR_SYNTAX);
 }

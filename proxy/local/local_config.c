@@ -43,7 +43,7 @@ struct patterns {
     uint32_t count;
 };
 
-static bool is_wanted(const struct patterns *patterns, const char *name)
+static bool matches_patterns(const struct patterns *patterns, const char *name)
 {
     for (uint32_t i = 0; i < patterns->count; i++)
         if (glob_match_nocase(patterns->items[i], bytes_of(name)))
@@ -59,7 +59,7 @@ static int64_t write_endpoint(struct client *client, struct reply *pairs,
     size_t cursor = 0;
     const char *name;
     while ((name = endpoint_name_next(&cursor))) {
-        if (!is_wanted(patterns, name))
+        if (!matches_patterns(patterns, name))
             continue;
         struct out value;
         out_init(&value);
@@ -82,7 +82,7 @@ static int64_t write_own(struct client *client, struct reply *pairs,
     size_t cursor = 0;
     const struct option *option;
     while ((option = config_next(config, BYTES("*"), &cursor))) {
-        if (endpoint_has(bytes_of(option->key)) || !is_wanted(patterns, option->key))
+        if (endpoint_has(bytes_of(option->key)) || !matches_patterns(patterns, option->key))
             continue;
         char buffer[OPTION_TEXT_MAX];
         struct bytes text = config_get(config, option, buffer);
@@ -148,7 +148,7 @@ void local_config_get(struct client *client, struct request *request, struct rep
 /* ---- SET: which names are the proxy's, which the shards' ---- */
 
 /* Options that the backends have too, and that mean the same there. */
-static bool is_common(struct bytes name)
+static bool is_shared_parameter(struct bytes name)
 {
     return bytes_is(name, "slowlog-log-slower-than") || bytes_is(name, "slowlog-max-len") ||
            bytes_is(name, "latency-monitor-threshold");
@@ -156,10 +156,10 @@ static bool is_common(struct bytes name)
 
 static bool is_for_shards(const struct client *client, struct bytes name)
 {
-    return is_common(name) || !is_own(client, name);
+    return is_shared_parameter(name) || !is_own(client, name);
 }
 
-static void refuse(struct reply *reply, struct bytes name, const char *reason)
+static void reply_set_failed(struct reply *reply, struct bytes name, const char *reason)
 {
     reply_errorf(reply, "ERR CONFIG SET failed (possibly related to argument '%.*s') - %s",
                  (int)name.len, name.data, reason);
@@ -196,7 +196,7 @@ struct pairs {
     char bytes[];
 };
 
-static const char *take_text(const char *at, struct bytes *text)
+static const char *unpack_text(const char *at, struct bytes *text)
 {
     uint64_t len;
     memcpy(&len, at, sizeof len);
@@ -204,7 +204,7 @@ static const char *take_text(const char *at, struct bytes *text)
     return at + sizeof len + len;
 }
 
-static char *put_text(char *at, struct bytes text)
+static char *pack_text(char *at, struct bytes text)
 {
     uint64_t len = text.len;
     memcpy(at, &len, sizeof len);
@@ -219,8 +219,8 @@ static bool apply_pairs(struct proxy_config *config, const struct pairs *pairs, 
     const char *at = pairs->bytes;
     for (uint32_t i = 0; i < pairs->count; i++) {
         struct bytes value;
-        at = take_text(at, name);
-        at = take_text(at, &value);
+        at = unpack_text(at, name);
+        at = unpack_text(at, &value);
         if (!endpoint_set(&config->head, *name, value, error, size))
             return false;
     }
@@ -264,7 +264,7 @@ static void send_own(struct client *client, struct request *request, bool is_fin
     for (uint32_t i = 2; i < argc; i += 2) {
         if (!is_own(client, argv[i]))
             continue;
-        at = put_text(put_text(at, argv[i]), argv[i + 1]);
+        at = pack_text(pack_text(at, argv[i]), argv[i + 1]);
         pairs->count++;
     }
     request_on_main(request, set_work, pairs, size, done);
@@ -379,7 +379,7 @@ void local_config_set(struct client *client, struct request *request, struct rep
     for (uint32_t i = 2; i < argc; i += 2) {
         const char *reason = why_not(client, argv, i);
         if (reason) {
-            refuse(reply, argv[i], reason);
+            reply_set_failed(reply, argv[i], reason);
             return;
         }
         wanted.has_own |= is_own(client, argv[i]);

@@ -16,7 +16,7 @@
 
 /* ---- HELLO ---- */
 
-static bool set_name(struct client *client, struct bytes name, struct reply *reply)
+static bool set_connection_name(struct client *client, struct bytes name, struct reply *reply)
 {
     if (!client_text_is_fine(name)) {
         reply_code(reply, ERR_CLIENT_NAME);
@@ -39,7 +39,7 @@ static bool hello_options(struct client *client, const struct bytes *argv, uint3
             }
             i += 3;
         } else if (bytes_is(argv[i], "SETNAME") && more >= 1) {
-            if (!set_name(client, argv[i + 1], reply))
+            if (!set_connection_name(client, argv[i + 1], reply))
                 return false;
             i += 2;
         } else {
@@ -214,7 +214,7 @@ void local_client_id(struct client *client, struct request *request, struct repl
 
 void local_client_setname(struct client *client, struct request *request, struct reply *reply)
 {
-    if (set_name(client, request_argv(request)[2], reply))
+    if (set_connection_name(client, request_argv(request)[2], reply))
         reply_ok(reply);
 }
 

@@ -94,7 +94,7 @@ static void drop_done(struct client *client, struct request *request, struct rep
         arm(worker, name, match.entry->ephemeral_after_ms);
 }
 
-static void drop(struct proxy_worker *worker, struct bytes name, uint64_t idle_ms)
+static void send_drop(struct proxy_worker *worker, struct bytes name, uint64_t idle_ms)
 {
     char text[24];
     size_t len = (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)idle_ms);
@@ -134,7 +134,7 @@ static void drop_due(struct proxy_worker *worker, uint64_t now_ms)
         if (!has_clients(worker, leaving_name(leaving)) &&
             namespaces_find(worker->snapshot->namespaces, leaving_name(leaving), &match) &&
             match.entry->ephemeral)
-            drop(worker, leaving_name(leaving), match.entry->ephemeral_after_ms);
+            send_drop(worker, leaving_name(leaving), match.entry->ephemeral_after_ms);
         leaving_free(leaving);
     }
 }
@@ -150,7 +150,7 @@ static void kept(struct client *client, struct request *request, struct reply *r
         request->worker->keep_again |= request_reply(request, i)->is_failure;
 }
 
-static void keep(struct proxy_worker *worker, struct place *place)
+static void send_keep(struct proxy_worker *worker, struct place *place)
 {
     char text[24];
     size_t len = (size_t)snprintf(text, sizeof text, "%llu",
@@ -175,7 +175,7 @@ static void keep_used(struct proxy_worker *worker, uint64_t now_ms)
         if (!is_due)
             continue;
         place->kept_ms = now_ms;
-        keep(worker, place);
+        send_keep(worker, place);
     }
 }
 

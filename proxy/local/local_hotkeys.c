@@ -32,7 +32,7 @@ static uint32_t next_interval(const struct proxy_worker *worker)
     return average ? 1 + (uint32_t)(clock_random() % (2 * average - 1)) : UINT32_MAX;
 }
 
-static void add_key(struct client *client, struct bytes key)
+static void count_hot_key(struct client *client, struct bytes key)
 {
     struct proxy_worker *worker = client->worker;
     const struct place *place = client->session.place;
@@ -67,7 +67,7 @@ void local_hotkeys_sample(struct client *client, const struct frame *frame)
     keys_list_init(&keys);
     if (keys_find(command, argv, frame->argc, &keys) != KEYS_INVALID)
         for (uint32_t i = 0; i < keys.count; i++)
-            add_key(client, argv[keys.refs[i].index]);
+            count_hot_key(client, argv[keys.refs[i].index]);
     keys_list_fini(&keys);
 }
 
@@ -117,7 +117,7 @@ struct listing {
 };
 
 /* hot_key_fn */
-static void list_one(void *owner, struct bytes name, double per_second)
+static void list_hot_key(void *owner, struct bytes name, double per_second)
 {
     const struct listing *listing = owner;
     const struct question *question = listing->question;
@@ -130,10 +130,10 @@ static void list_one(void *owner, struct bytes name, double per_second)
 }
 
 /* gather_visit_fn */
-static void list_visit(struct proxy_worker *worker, const void *data, struct out *out)
+static void list_worker_hotkeys(struct proxy_worker *worker, const void *data, struct out *out)
 {
     struct listing listing = {data, out};
-    local_hotkeys_each(worker, list_one, &listing);
+    local_hotkeys_each(worker, list_hot_key, &listing);
 }
 
 /* gather_visit_fn */
@@ -196,7 +196,7 @@ static void reply_found(const struct shard_map *map, const struct found *found, 
     reply_bulk(reply, hot.space);
 }
 
-static void list_done(struct client *client, struct request *request, struct reply *reply)
+static void hotkeys_done(struct client *client, struct request *request, struct reply *reply)
 {
     const int64_t *wanted = request_state(request, sizeof *wanted);
     uint32_t workers = request_gathered_count(request);
@@ -231,7 +231,7 @@ static void list_done(struct client *client, struct request *request, struct rep
     table_free(by_name);
 }
 
-static void reset_done(struct client *client, struct request *request, struct reply *reply)
+static void hotkeys_reset_done(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
     (void)request;
@@ -251,7 +251,7 @@ void local_scree_hotkeys(struct client *client, struct request *request, struct 
     if (is_reset && question.has_space) {
         reply_error(reply, "NOPERM a namespace cannot forget what others asked for");
     } else if (is_reset) {
-        request_gather(request, reset_visit, NULL, 0, reset_done);
+        request_gather(request, reset_visit, NULL, 0, hotkeys_reset_done);
     } else if (argc != 2 && (argc != 4 || !bytes_is(argv[2], "COUNT"))) {
         reply_code(reply, ERR_SYNTAX);
     } else if (argc == 4 && (!number_parse_int64(argv[3], &count) || count < 1)) {
@@ -259,6 +259,6 @@ void local_scree_hotkeys(struct client *client, struct request *request, struct 
     } else {
         memcpy(question.space, space.data, question.space_len);
         *(int64_t *)request_state(request, sizeof count) = count;
-        request_gather(request, list_visit, &question, sizeof question, list_done);
+        request_gather(request, list_worker_hotkeys, &question, sizeof question, hotkeys_done);
     }
 }

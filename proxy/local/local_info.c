@@ -70,7 +70,7 @@ static bool line_next(struct bytes *rest, struct bytes *line)
 }
 
 /* Cuts at the first `mark`; false when there is none. */
-static bool cut(struct bytes text, char mark, struct bytes *left, struct bytes *right)
+static bool split_at(struct bytes text, char mark, struct bytes *left, struct bytes *right)
 {
     const char *at = text.len ? memchr(text.data, mark, text.len) : NULL;
     if (!at)
@@ -153,7 +153,7 @@ static struct bytes larger_number(struct bytes a, struct bytes b)
 }
 
 /* Every shard has the same scripts and functions, so their numbers are not added up. */
-static bool is_common(struct bytes name)
+static bool is_shared_field(struct bytes name)
 {
     return bytes_equal(name, BYTES("number_of_cached_scripts")) ||
            bytes_equal(name, BYTES("number_of_functions")) ||
@@ -181,9 +181,9 @@ static struct bytes add_lists(struct info *info, struct bytes a, struct bytes b)
         struct bytes name;
         struct bytes value_a;
         struct bytes value_b;
-        (void)cut(a, ',', &item_a, &rest_a);
-        (void)cut(b, ',', &item_b, &rest_b);
-        if (!cut(item_a, '=', &name, &value_a) || !cut(item_b, '=', &name, &value_b))
+        (void)split_at(a, ',', &item_a, &rest_a);
+        (void)split_at(b, ',', &item_b, &rest_b);
+        if (!split_at(item_a, '=', &name, &value_a) || !split_at(item_b, '=', &name, &value_b))
             break;
         struct bytes sum = is_average(name) ? larger_number(value_a, value_b)
                                             : add_numbers(info, value_a, value_b);
@@ -206,7 +206,7 @@ static void field_merge(struct info *info, struct section *section, struct bytes
     bool adds = section->rule == RULE_SUM || (section->rule == RULE_SUM_PROCESS && is_new_process);
     if (!field)
         field_set(info, section, name, value);
-    else if (is_common(name))
+    else if (is_shared_field(name))
         field_set(info, section, name, larger_number(field->value, value));
     else if (adds && memchr(value.data, '=', value.len))
         field_set(info, section, name, add_lists(info, field->value, value));
@@ -215,13 +215,13 @@ static void field_merge(struct info *info, struct section *section, struct bytes
 }
 
 /* The value of a line "name:value" in the text; empty when there is none. */
-static struct bytes value_of(struct bytes text, struct bytes wanted)
+static struct bytes info_value(struct bytes text, struct bytes wanted)
 {
     struct bytes line;
     struct bytes name;
     struct bytes value;
     while (line_next(&text, &line))
-        if (cut(line, ':', &name, &value) && bytes_equal(name, wanted))
+        if (split_at(line, ':', &name, &value) && bytes_equal(name, wanted))
             return value;
     return (struct bytes){"", 0};
 }
@@ -235,17 +235,17 @@ static void info_merge(struct info *info, struct bytes text, bool is_new_process
     while (line_next(&text, &line)) {
         if (line.len > 2 && line.data[0] == '#')
             section = section_open(info, trim_front(line, 2));
-        else if (section && cut(line, ':', &name, &value) && value.len)
+        else if (section && split_at(line, ':', &name, &value) && value.len)
             field_merge(info, section, name, value, is_new_process);
-        else if (section && cut(line, ':', &name, &value) && !field_find(section, name))
+        else if (section && split_at(line, ':', &name, &value) && !field_find(section, name))
             field_set(info, section, name, value);
     }
 }
 
 /* ---- what is the proxy's own ---- */
 
-static void set_number(struct info *info, struct section *section, const char *name,
-                       uint64_t number)
+static void field_set_number(struct info *info, struct section *section, const char *name,
+                             uint64_t number)
 {
     char text[INT64_TEXT_MAX + 1];
     int len = snprintf(text, sizeof text, "%" PRIu64, number);
@@ -253,7 +253,8 @@ static void set_number(struct info *info, struct section *section, const char *n
         field_set(info, section, bytes_of(name), (struct bytes){text, (size_t)len});
 }
 
-static void set_text(struct info *info, struct section *section, const char *name, const char *text)
+static void field_set_text(struct info *info, struct section *section, const char *name,
+                           const char *text)
 {
     if (field_find(section, bytes_of(name)))
         field_set(info, section, bytes_of(name), bytes_of(text));
@@ -267,17 +268,19 @@ static void info_own(struct info *info, const struct client *client)
     const char *port = strrchr(stream_local(client->stream), ':');
     uint64_t uptime_s = (loop_wall_ms(client->worker->loop) - proxy->started_ms) / 1000;
     for (struct section *section = info->first; section; section = section->next) {
-        set_number(info, section, "process_id", (uint64_t)getpid());
-        set_number(info, section, "uptime_in_seconds", uptime_s);
-        set_number(info, section, "uptime_in_days", uptime_s / 86400);
-        set_number(info, section, "maxclients", (uint64_t)config->maxclients);
-        set_number(info, section, "connected_clients", (uint64_t)atomic_load(&proxy->clients));
-        set_number(info, section, "blocked_clients", metrics_sum(METRIC_PROXY_CLIENTS_BLOCKED));
-        set_number(info, section, "total_connections_received",
-                   metrics_sum(METRIC_PROXY_CLIENTS_ACCEPTED));
-        set_text(info, section, "run_id", proxy->run_id);
-        set_text(info, section, "tcp_port", port ? port + 1 : "0");
-        set_text(info, section, "config_file", config->head.path ? config->head.path : "");
+        field_set_number(info, section, "process_id", (uint64_t)getpid());
+        field_set_number(info, section, "uptime_in_seconds", uptime_s);
+        field_set_number(info, section, "uptime_in_days", uptime_s / 86400);
+        field_set_number(info, section, "maxclients", (uint64_t)config->maxclients);
+        field_set_number(info, section, "connected_clients",
+                         (uint64_t)atomic_load(&proxy->clients));
+        field_set_number(info, section, "blocked_clients",
+                         metrics_sum(METRIC_PROXY_CLIENTS_BLOCKED));
+        field_set_number(info, section, "total_connections_received",
+                         metrics_sum(METRIC_PROXY_CLIENTS_ACCEPTED));
+        field_set_text(info, section, "run_id", proxy->run_id);
+        field_set_text(info, section, "tcp_port", port ? port + 1 : "0");
+        field_set_text(info, section, "config_file", config->head.path ? config->head.path : "");
     }
 }
 
@@ -351,14 +354,15 @@ static void print_document(const struct info *info, struct out *out)
 static bool is_known_process(const struct request *request, uint32_t index, struct bytes run_id)
 {
     for (uint32_t i = 0; i < index; i++)
-        if (bytes_equal(value_of(answer_text(request_reply(request, i)), BYTES("run_id")), run_id))
+        if (bytes_equal(info_value(answer_text(request_reply(request, i)), BYTES("run_id")),
+                        run_id))
             return true;
     return false;
 }
 
 bool local_is_new_process(const struct request *request, uint32_t index)
 {
-    struct bytes run_id = value_of(answer_text(request_reply(request, index)), BYTES("run_id"));
+    struct bytes run_id = info_value(answer_text(request_reply(request, index)), BYTES("run_id"));
     return run_id.len == 0 || !is_known_process(request, index, run_id);
 }
 

@@ -22,13 +22,13 @@
 
 enum { NAMES_MAX = 64, STEPS_MAX = 64 };
 
-static struct journal *journal_of(const struct client *client)
+static struct journal *latency_journal(const struct client *client)
 {
     return client->worker->proxy->journal;
 }
 
 /* The request as it is goes to every shard. */
-static void ask_shards(struct request *request, request_done_fn *done)
+static void ask_latency(struct request *request, request_done_fn *done)
 {
     request_keep(request);
     request_fan_out(request, NULL, SHARDS_ALL, request_argv(request), request_argc(request), done);
@@ -175,7 +175,7 @@ void local_latency_histogram(struct client *client, struct request *request, str
 {
     (void)client;
     (void)reply;
-    ask_shards(request, histogram_done);
+    ask_latency(request, histogram_done);
 }
 
 /* ---- LATEST ----------------------------------------------------------------------------------- */
@@ -204,7 +204,7 @@ static void add_latest(struct latency_latest rows[NAMES_MAX], uint32_t *count,
 static void latest_done(struct client *client, struct request *request, struct reply *reply)
 {
     struct latency_latest rows[NAMES_MAX];
-    struct journal *journal = journal_of(client);
+    struct journal *journal = latency_journal(client);
     journal_lock(journal);
     uint32_t count = latency_latest(journal->latency, rows);
     journal_unlock(journal);
@@ -229,7 +229,7 @@ void local_latency_latest(struct client *client, struct request *request, struct
 {
     (void)client;
     (void)reply;
-    ask_shards(request, latest_done);
+    ask_latency(request, latest_done);
 }
 
 /* ---- HISTORY, GRAPH --------------------------------------------------------------------------- */
@@ -255,7 +255,7 @@ static int by_time(const void *a, const void *b)
 
 static void collect_own(struct client *client, struct bytes name, struct samples *samples)
 {
-    struct journal *journal = journal_of(client);
+    struct journal *journal = latency_journal(client);
     journal_lock(journal);
     const struct latency_event *event = latency_find_event(journal->latency, name);
     for (uint32_t i = 0; event && i < event->count; i++)
@@ -276,7 +276,8 @@ static void collect_shard(const struct shard_reply *answer, struct samples *samp
 }
 
 /* The event of argument 2 as all have seen it. */
-static void collect(struct client *client, struct request *request, struct latency_event *event)
+static void collect_samples(struct client *client, struct request *request,
+                            struct latency_event *event)
 {
     struct samples samples = {0};
     collect_own(client, request_argv(request)[2], &samples);
@@ -292,7 +293,7 @@ static void collect(struct client *client, struct request *request, struct laten
 static void history_done(struct client *client, struct request *request, struct reply *reply)
 {
     struct latency_event event = {0};
-    collect(client, request, &event);
+    collect_samples(client, request, &event);
     latency_reply_history(&event, reply);
 }
 
@@ -300,7 +301,7 @@ void local_latency_history(struct client *client, struct request *request, struc
 {
     (void)client;
     (void)reply;
-    ask_shards(request, history_done);
+    ask_latency(request, history_done);
 }
 
 static void graph_done(struct client *client, struct request *request, struct reply *reply)
@@ -310,7 +311,7 @@ static void graph_done(struct client *client, struct request *request, struct re
     struct latency_event event = {.name = text};
     struct out out;
     (void)snprintf(text, sizeof text, "%.*s", (int)(name.len < 63 ? name.len : 63), name.data);
-    collect(client, request, &event);
+    collect_samples(client, request, &event);
     if (!event.count) {
         char error[LATENCY_ERROR_MAX];
         latency_no_samples(name, error);
@@ -334,9 +335,9 @@ void local_latency_graph(struct client *client, struct request *request, struct 
 
 /* ---- DOCTOR, RESET, HELP ---------------------------------------------------------------------- */
 
-static void doctor_done(struct client *client, struct request *request, struct reply *reply)
+static void latency_doctor_done(struct client *client, struct request *request, struct reply *reply)
 {
-    struct journal *journal = journal_of(client);
+    struct journal *journal = latency_journal(client);
     bool is_on = client->worker->snapshot->config.latency_monitor_threshold != 0;
     struct out out;
     out_init(&out);
@@ -361,10 +362,10 @@ void local_latency_doctor(struct client *client, struct request *request, struct
 {
     (void)client;
     (void)reply;
-    ask_shards(request, doctor_done);
+    ask_latency(request, latency_doctor_done);
 }
 
-static void reset_done(struct client *client, struct request *request, struct reply *reply)
+static void latency_reset_done(struct client *client, struct request *request, struct reply *reply)
 {
     const int64_t *own = request_state(request, sizeof *own);
     int64_t count = *own;
@@ -385,13 +386,13 @@ static void reset_done(struct client *client, struct request *request, struct re
 void local_latency_reset(struct client *client, struct request *request, struct reply *reply)
 {
     const struct bytes *argv = request_argv(request);
-    struct journal *journal = journal_of(client);
+    struct journal *journal = latency_journal(client);
     int64_t *count = request_state(request, sizeof *count);
     (void)reply;
     journal_lock(journal);
     *count = latency_reset(journal->latency, argv + 2, request_argc(request) - 2);
     journal_unlock(journal);
-    ask_shards(request, reset_done);
+    ask_latency(request, latency_reset_done);
 }
 
 void local_latency_help(struct client *client, struct request *request, struct reply *reply)

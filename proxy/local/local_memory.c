@@ -19,18 +19,18 @@ struct processes {
     bool is_new[SHARD_COUNT_MAX];
 };
 
-static void pass(const struct shard_reply *answer, struct reply *reply)
+static void forward_reply(const struct shard_reply *answer, struct reply *reply)
 {
     out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
 }
 
-static bool is_error(const struct shard_reply *answer)
+static bool is_error_reply(const struct shard_reply *answer)
 {
     return answer->frame.data[0] == '-' || answer->frame.data[0] == '!';
 }
 
 /* Remembers which shards share a process, then asks all of them what the client asked. */
-static void ask_shards(struct request *request, request_done_fn *done)
+static void ask_memory(struct request *request, request_done_fn *done)
 {
     struct processes *processes = request_state(request, sizeof *processes);
     for (uint32_t i = 0; i < request_reply_count(request); i++)
@@ -55,8 +55,8 @@ static void stats_done(struct client *client, struct request *request, struct re
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         const struct shard_reply *answer = request_reply(request, i);
         struct memory_stats stats;
-        if (is_error(answer)) {
-            pass(answer, reply);
+        if (is_error_reply(answer)) {
+            forward_reply(answer, reply);
             return;
         }
         if (memory_stats_read(answer->frame, &stats))
@@ -70,7 +70,7 @@ static void stats_processes_done(struct client *client, struct request *request,
 {
     (void)client;
     (void)reply;
-    ask_shards(request, stats_done);
+    ask_memory(request, stats_done);
 }
 
 void local_memory_stats(struct client *client, struct request *request, struct reply *reply)
@@ -114,7 +114,7 @@ static void malloc_processes_done(struct client *client, struct request *request
 {
     (void)client;
     (void)reply;
-    ask_shards(request, malloc_stats_done);
+    ask_memory(request, malloc_stats_done);
 }
 
 void local_memory_malloc_stats(struct client *client, struct request *request, struct reply *reply)
@@ -124,7 +124,7 @@ void local_memory_malloc_stats(struct client *client, struct request *request, s
     ask_processes(request, malloc_processes_done);
 }
 
-static void doctor_done(struct client *client, struct request *request, struct reply *reply)
+static void memory_doctor_done(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
     reply_reports(request, NULL, reply);
@@ -136,5 +136,5 @@ void local_memory_doctor(struct client *client, struct request *request, struct 
     (void)reply;
     request_keep(request);
     request_fan_out(request, NULL, SHARDS_ALL, request_argv(request), request_argc(request),
-                    doctor_done);
+                    memory_doctor_done);
 }

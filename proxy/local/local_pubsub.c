@@ -16,8 +16,8 @@ struct change {
     uint32_t count;
 };
 
-static void confirm(struct client *client, const char *word, enum channel_kind kind,
-                    const struct bytes *name)
+static void write_confirmation(struct client *client, const char *word, enum channel_kind kind,
+                               const struct bytes *name)
 {
     struct client_channels *channels = client_channels(client);
     struct reply reply = {.out = &channels->confirmations, .resp = client->session.resp};
@@ -57,7 +57,7 @@ static void change_end(struct client *client, struct request *request, struct ch
 }
 
 /* Counts all channels as new ones, also those that the client has subscribed to already. */
-static bool has_room(const struct client *client, const struct bytes *argv, uint32_t argc)
+static bool fits_channel_limit(const struct client *client, const struct bytes *argv, uint32_t argc)
 {
     uint64_t bytes = client_channel_bytes(client);
     for (uint32_t i = 1; i < argc; i++)
@@ -65,13 +65,13 @@ static bool has_room(const struct client *client, const struct bytes *argv, uint
     return bytes <= client->worker->snapshot->config.client_subscription_limit_bytes;
 }
 
-static void subscribe(struct client *client, struct request *request, struct reply *reply,
-                      enum channel_kind kind)
+static void subscribe_client(struct client *client, struct request *request, struct reply *reply,
+                             enum channel_kind kind)
 {
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
     struct change change;
-    if (!has_room(client, argv, argc)) {
+    if (!fits_channel_limit(client, argv, argc)) {
         reply_errorf(
             reply,
             "ERR '%s' refused: the channels of this connection would take more memory than "
@@ -84,20 +84,21 @@ static void subscribe(struct client *client, struct request *request, struct rep
     for (uint32_t i = 1; i < argc; i++) {
         if (audience_join(client, kind, argv[i]))
             change.channels[change.count++] = (struct channel_name){kind, argv[i]};
-        confirm(client, CHANNEL_WORDS[kind].subscribed, kind, &argv[i]);
+        write_confirmation(client, CHANNEL_WORDS[kind].subscribed, kind, &argv[i]);
     }
     change_end(client, request, &change);
 }
 
-static void leave(struct client *client, enum channel_kind kind, struct bytes name,
-                  struct change *change)
+static void leave_channel(struct client *client, enum channel_kind kind, struct bytes name,
+                          struct change *change)
 {
     if (audience_leave(client, kind, name))
         change->channels[change->count++] = (struct channel_name){kind, name};
-    confirm(client, CHANNEL_WORDS[kind].unsubscribed, kind, &name);
+    write_confirmation(client, CHANNEL_WORDS[kind].unsubscribed, kind, &name);
 }
 
-static void unsubscribe(struct client *client, struct request *request, enum channel_kind kind)
+static void unsubscribe_client(struct client *client, struct request *request,
+                               enum channel_kind kind)
 {
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
@@ -107,12 +108,12 @@ static void unsubscribe(struct client *client, struct request *request, enum cha
     arena_init(&arena);
     change_begin(&change, argc > 1 ? argc : follower->count);
     for (uint32_t i = 1; i < argc; i++)
-        leave(client, kind, argv[i], &change);
+        leave_channel(client, kind, argv[i], &change);
     if (argc == 1 && follower->count == 0)
-        confirm(client, CHANNEL_WORDS[kind].unsubscribed, kind, NULL);
+        write_confirmation(client, CHANNEL_WORDS[kind].unsubscribed, kind, NULL);
     while (argc == 1 && follower->count > 0) {
         struct bytes name = topic_name(follower_interest_next(follower, NULL)->topic);
-        leave(client, kind, arena_copy(&arena, name), &change);
+        leave_channel(client, kind, arena_copy(&arena, name), &change);
     }
     change_end(client, request, &change);
     arena_fini(&arena);
@@ -120,33 +121,33 @@ static void unsubscribe(struct client *client, struct request *request, enum cha
 
 void local_subscribe(struct client *client, struct request *request, struct reply *reply)
 {
-    subscribe(client, request, reply, CHANNEL_PLAIN);
+    subscribe_client(client, request, reply, CHANNEL_PLAIN);
 }
 
 void local_psubscribe(struct client *client, struct request *request, struct reply *reply)
 {
-    subscribe(client, request, reply, CHANNEL_PATTERN);
+    subscribe_client(client, request, reply, CHANNEL_PATTERN);
 }
 
 void local_ssubscribe(struct client *client, struct request *request, struct reply *reply)
 {
-    subscribe(client, request, reply, CHANNEL_SHARD);
+    subscribe_client(client, request, reply, CHANNEL_SHARD);
 }
 
 void local_unsubscribe(struct client *client, struct request *request, struct reply *reply)
 {
     (void)reply;
-    unsubscribe(client, request, CHANNEL_PLAIN);
+    unsubscribe_client(client, request, CHANNEL_PLAIN);
 }
 
 void local_punsubscribe(struct client *client, struct request *request, struct reply *reply)
 {
     (void)reply;
-    unsubscribe(client, request, CHANNEL_PATTERN);
+    unsubscribe_client(client, request, CHANNEL_PATTERN);
 }
 
 void local_sunsubscribe(struct client *client, struct request *request, struct reply *reply)
 {
     (void)reply;
-    unsubscribe(client, request, CHANNEL_SHARD);
+    unsubscribe_client(client, request, CHANNEL_SHARD);
 }

@@ -123,7 +123,7 @@ static struct bytes cursor_behind(const struct shard_map *map, unsigned slot,
     return (struct bytes){text, (size_t)len};
 }
 
-static void pass(const struct shard_reply *answer, struct reply *reply)
+static void forward_page(const struct shard_reply *answer, struct reply *reply)
 {
     out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
 }
@@ -159,7 +159,7 @@ static void steps_done(struct client *client, struct request *request, struct re
     int64_t keys;
     const struct shard_reply *bad = measure_page(request, &used, &keys, &cursor);
     if (bad) {
-        pass(bad, reply);
+        forward_page(bad, reply);
         return;
     }
     if (is_end(cursor))
@@ -276,7 +276,7 @@ static void scan_done(struct client *client, struct request *request, struct rep
     struct bytes cursor;
     size_t pos;
     if (!page_open(answer, &cursor, &pos)) { /* an error: the shard's, or ours about it */
-        pass(answer, reply);
+        forward_page(answer, reply);
     } else if (is_end(cursor) && request_argc(request) + 2 <= SCAN_WORDS_MAX &&
                shard_behind(client->worker->snapshot->map, state->first.first_slot, &next_slot) >=
                    0) {
@@ -314,7 +314,7 @@ void local_scan(struct client *client, struct request *request, struct reply *re
 static void randomkey_done(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
-    pass(request_reply(request, 0), reply);
+    forward_page(request_reply(request, 0), reply);
 }
 
 static void sizes_done(struct client *client, struct request *request, struct reply *reply)
@@ -325,7 +325,7 @@ static void sizes_done(struct client *client, struct request *request, struct re
         const struct shard_reply *answer = request_reply(request, i);
         int64_t count = answered_count(answer);
         if (count < 0) {
-            pass(answer, reply);
+            forward_page(answer, reply);
             return;
         }
         total += count;

@@ -23,7 +23,7 @@ static void write_slots(const struct shard_map *map, int shard, struct out *out)
 }
 
 /* Replies an out's bytes as one bulk string; empties it. */
-static void reply_out(struct reply *reply, struct out *out)
+static void reply_and_clear(struct reply *reply, struct out *out)
 {
     struct bytes text = {malloc(out->bytes + 1), out->bytes};
     CHECK(text.data);
@@ -38,7 +38,7 @@ static void reply_slots(struct reply *reply, const struct shard_map *map, int sh
     struct out out;
     out_init(&out);
     write_slots(map, shard, &out);
-    reply_out(reply, &out);
+    reply_and_clear(reply, &out);
 }
 
 void local_scree_map(struct client *client, struct request *request, struct reply *reply)

@@ -9,12 +9,12 @@
 #include "proxy/upstream/pool.h"
 #include "shared/command_reply.h"
 
-static struct journal *journal_of(const struct client *client)
+static struct journal *slowlog_journal(const struct client *client)
 {
     return client->worker->proxy->journal;
 }
 
-static slowlog_space space_of(const struct client *client)
+static slowlog_space slowlog_space_of(const struct client *client)
 {
     const struct bytes *name = &client->session.place->name;
     return name->len ? name : NULL;
@@ -28,26 +28,26 @@ void local_slowlog_get(struct client *client, struct request *request, struct re
         reply_error(reply, error);
         return;
     }
-    journal_lock(journal_of(client));
-    slowlog_reply(&journal_of(client)->slowlog, space_of(client), count, reply);
-    journal_unlock(journal_of(client));
+    journal_lock(slowlog_journal(client));
+    slowlog_reply(&slowlog_journal(client)->slowlog, slowlog_space_of(client), count, reply);
+    journal_unlock(slowlog_journal(client));
 }
 
 void local_slowlog_len(struct client *client, struct request *request, struct reply *reply)
 {
     (void)request;
-    journal_lock(journal_of(client));
-    uint64_t count = slowlog_count(&journal_of(client)->slowlog, space_of(client));
-    journal_unlock(journal_of(client));
+    journal_lock(slowlog_journal(client));
+    uint64_t count = slowlog_count(&slowlog_journal(client)->slowlog, slowlog_space_of(client));
+    journal_unlock(slowlog_journal(client));
     reply_int(reply, (int64_t)count);
 }
 
 void local_slowlog_reset(struct client *client, struct request *request, struct reply *reply)
 {
     (void)request;
-    journal_lock(journal_of(client));
-    slowlog_reset(&journal_of(client)->slowlog, space_of(client));
-    journal_unlock(journal_of(client));
+    journal_lock(slowlog_journal(client));
+    slowlog_reset(&slowlog_journal(client)->slowlog, slowlog_space_of(client));
+    journal_unlock(slowlog_journal(client));
     reply_ok(reply);
 }
 
@@ -62,9 +62,9 @@ void local_slowlog_help(struct client *client, struct request *request, struct r
 
 static void reply_own(const struct client *client, int64_t count, struct reply *reply)
 {
-    const struct slowlog *log = &journal_of(client)->slowlog;
-    journal_lock(journal_of(client));
-    slowlog_space space = space_of(client);
+    const struct slowlog *log = &slowlog_journal(client)->slowlog;
+    journal_lock(slowlog_journal(client));
+    slowlog_space space = slowlog_space_of(client);
     int64_t all = (int64_t)slowlog_count(log, space);
     if (count < 0 || count > all)
         count = all;
@@ -78,7 +78,7 @@ static void reply_own(const struct client *client, int64_t count, struct reply *
         reply_bulk(reply, entry->shard);
         reply_int(reply, (int64_t)entry->shard_usec);
     }
-    journal_unlock(journal_of(client));
+    journal_unlock(slowlog_journal(client));
 }
 
 static void shards_done(struct client *client, struct request *request, struct reply *reply)
@@ -103,7 +103,7 @@ void local_scree_slowlog(struct client *client, struct request *request, struct 
     int64_t count;
     if (!slowlog_parse_get(argv, argc, &count, error)) {
         reply_error(reply, error);
-    } else if (space_of(client)) {
+    } else if (slowlog_space_of(client)) {
         reply_map(reply, 1);
         reply_own(client, count, reply);
     } else {

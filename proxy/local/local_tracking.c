@@ -69,7 +69,7 @@ static bool parse(const struct request *request, struct wanted *wanted, struct r
     return true;
 }
 
-static int by_bytes(const void *a, const void *b)
+static int by_prefix_bytes(const void *a, const void *b)
 {
     return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
 }
@@ -104,12 +104,12 @@ static void adopt(struct client_tracking *tracking, const struct wanted *wanted,
         CHECK(empty);
         tracking->prefixes[tracking->prefix_count++] = (struct bytes){empty, 0};
     }
-    qsort(tracking->prefixes, tracking->prefix_count, sizeof(struct bytes), by_bytes);
+    qsort(tracking->prefixes, tracking->prefix_count, sizeof(struct bytes), by_prefix_bytes);
 }
 
 /* ---- TRACKING ON, step by step ---- */
 
-static void give_up(struct client *client, struct reply *reply, const char *error)
+static void fail_tracking(struct client *client, struct reply *reply, const char *error)
 {
     if (error)
         reply_error(reply, error);
@@ -132,7 +132,7 @@ static void agreed(struct client *client, struct request *request, struct reply 
         if (answer->frame.data[0] != '-' || may_go_on)
             continue;
         out_write(reply->out, answer->frame.data, answer->frame.len);
-        give_up(client, reply, NULL);
+        fail_tracking(client, reply, NULL);
         return;
     }
     adopt(client->tracking, wanted, request_argv(request), request_argc(request));
@@ -173,11 +173,11 @@ static void ask_shards(struct client *client, struct request *request, struct re
     for (uint32_t i = 0; i < count; i++) {
         const struct upstream *ear = has_ears ? tracking_lease(client, i, true) : NULL;
         if (!tracking_lease(client, i, false) || (has_ears && !ear)) {
-            give_up(client, reply, lease_limit_error);
+            fail_tracking(client, reply, lease_limit_error);
             return;
         }
         if (ear && !ear->backend_id) {
-            give_up(client, reply, "ERR a shard is not reachable: it has to be for REDIRECT");
+            fail_tracking(client, reply, "ERR a shard is not reachable: it has to be for REDIRECT");
             return;
         }
     }
@@ -196,7 +196,7 @@ static void open_ears(struct client *client, struct request *request, struct rep
     uint32_t count = (uint32_t)client->worker->pool.count;
     for (uint32_t i = 0; i < count; i++) {
         if (!tracking_lease(client, i, true)) {
-            give_up(client, reply, lease_limit_error);
+            fail_tracking(client, reply, lease_limit_error);
             return;
         }
     }

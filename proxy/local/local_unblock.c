@@ -16,7 +16,7 @@ struct unblock {
 };
 
 /* gather_visit_fn */
-static void visit(struct proxy_worker *worker, const void *data, struct out *out)
+static void unblock_clients(struct proxy_worker *worker, const void *data, struct out *out)
 {
     const struct unblock *unblock = data;
     for (struct list *link = worker->clients.next; link != &worker->clients; link = link->next) {
@@ -32,7 +32,7 @@ static void visit(struct proxy_worker *worker, const void *data, struct out *out
     }
 }
 
-static void done(struct client *client, struct request *request, struct reply *reply)
+static void unblock_done(struct client *client, struct request *request, struct reply *reply)
 {
     int64_t count = 0;
     (void)client;
@@ -61,6 +61,6 @@ void local_client_unblock(struct client *client, struct request *request, struct
         struct unblock unblock = {.id = (uint64_t)id, .with_error = with_error};
         unblock.space_len = space.len < SPACE_MAX ? (uint32_t)space.len : SPACE_MAX;
         memcpy(unblock.space, space.data, unblock.space_len);
-        request_gather(request, visit, &unblock, sizeof unblock, done);
+        request_gather(request, unblock_clients, &unblock, sizeof unblock, unblock_done);
     }
 }

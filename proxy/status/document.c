@@ -147,7 +147,7 @@ static struct share_shard sum_shard(const struct status *status, const struct sh
     return sum;
 }
 
-static const char *state_of(const struct health *health, const struct share_shard *sum)
+static const char *shard_state(const struct health *health, const struct share_shard *sum)
 {
     switch (health->state) {
     case HEALTH_UP:
@@ -182,7 +182,7 @@ static void write_shard(struct json_writer *json, const struct status *status,
 {
     const struct shard *shard = &map->shards[i];
     struct share_shard sum = sum_shard(status, map, i);
-    const char *state = state_of(health, &sum);
+    const char *state = shard_state(health, &sum);
     bool is_down = health->state == HEALTH_DOWN;
     json_put_object(json, NULL);
     json_put_text(json, "name", shard->name);
@@ -276,7 +276,7 @@ static void write_clients(struct json_writer *json, const struct status *status)
 
 /* ---- hot keys ---------------------------------------------------------------------------------- */
 
-static int by_rate(const void *a, const void *b)
+static int by_key_rate(const void *a, const void *b)
 {
     const struct share_key *left = a;
     const struct share_key *right = b;
@@ -284,7 +284,7 @@ static int by_rate(const void *a, const void *b)
 }
 
 /* The workers' lists as one, each name once; returns how many names. */
-static size_t merge_keys(const struct status *status, struct share_key *to)
+static size_t merge_hot_keys(const struct status *status, struct share_key *to)
 {
     struct table *by_name = table_new();
     size_t count = 0;
@@ -302,17 +302,17 @@ static size_t merge_keys(const struct status *status, struct share_key *to)
         }
     }
     table_free(by_name);
-    qsort(to, count, sizeof *to, by_rate);
+    qsort(to, count, sizeof *to, by_key_rate);
     return count;
 }
 
-static void write_keys(struct json_writer *json, const struct status *status,
-                       const struct shard_map *map)
+static void write_hot_keys(struct json_writer *json, const struct status *status,
+                           const struct shard_map *map)
 {
     size_t max = (size_t)gatherer_count(status->gatherer) * SHARE_KEYS_MAX;
     struct share_key *keys = calloc(max + 1, sizeof *keys);
     CHECK(keys);
-    size_t count = merge_keys(status, keys);
+    size_t count = merge_hot_keys(status, keys);
     json_put_list(json, "hot_keys");
     for (size_t i = 0; i < count && i < KEYS_SHOWN; i++) {
         struct hot_key hot = local_hotkeys_parse(keys[i].name);
@@ -349,8 +349,8 @@ static int by_clients_then_name(const void *a, const void *b)
 }
 
 /* The entry of that name; added when it is new. */
-static struct space *space_of(struct table *by_name, struct space *spaces, size_t *count,
-                              struct bytes name)
+static struct space *find_or_add_space(struct table *by_name, struct space *spaces, size_t *count,
+                                       struct bytes name)
 {
     struct space *space = table_get(by_name, name);
     if (space)
@@ -365,17 +365,18 @@ static void collect_spaces(const struct status *status, const struct namespaces 
                            struct space *spaces, size_t *count)
 {
     struct table *by_name = table_new();
-    (void)space_of(by_name, spaces, count, BYTES(""));
+    (void)find_or_add_space(by_name, spaces, count, BYTES(""));
     for (size_t i = 0; i < configured->count; i++) {
         const struct namespace *item = &configured->items[i];
         if (!item->is_pattern)
-            space_of(by_name, spaces, count, bytes_of(item->name))->is_ephemeral = item->ephemeral;
+            find_or_add_space(by_name, spaces, count, bytes_of(item->name))->is_ephemeral =
+                item->ephemeral;
     }
     for (uint32_t i = 0; i < gatherer_count(status->gatherer); i++) {
         const struct share *share = gatherer_share(status->gatherer, i);
         for (uint32_t at = 0; share && at < share->place_count; at++) {
             const struct share_place *place = &share->places[at];
-            struct space *space = space_of(by_name, spaces, count, place->name);
+            struct space *space = find_or_add_space(by_name, spaces, count, place->name);
             space->clients += place->clients;
             space->requests += place->requests;
             space->is_ephemeral |= place->is_ephemeral;
@@ -385,7 +386,8 @@ static void collect_spaces(const struct status *status, const struct namespaces 
 }
 
 /* Asking for keys is use, and use keeps an ephemeral namespace alive: so only while it has clients. */
-static void write_space(struct json_writer *json, struct survey *survey, const struct space *space)
+static void write_namespace(struct json_writer *json, struct survey *survey,
+                            const struct space *space)
 {
     uint64_t keys = 0;
     uint64_t age_ms = 0;
@@ -419,7 +421,7 @@ static void write_spaces(struct json_writer *json, const struct status *status,
     json_put_uint(json, "namespace_count", count);
     json_put_list(json, "namespaces");
     for (size_t i = 0; i < count && i < SPACES_SHOWN; i++)
-        write_space(json, status->survey, &spaces[i]);
+        write_namespace(json, status->survey, &spaces[i]);
     json_put_end(json);
     free(spaces);
 }
@@ -510,7 +512,7 @@ void document_write(struct status *status, const struct proxy_snapshot *snapshot
     write_commands(&json, status);
     write_spaces(&json, status, snapshot->namespaces);
     write_clients(&json, status);
-    write_keys(&json, status, snapshot->map);
+    write_hot_keys(&json, status, snapshot->map);
     write_slow(&json, status->proxy->journal);
     write_events(&json, status->proxy->events);
     write_peers(&json, status->peers, snapshot->config.admin_token);

@@ -50,8 +50,8 @@ static uint64_t read_number(const char *text, const char *name)
     return strtoull(word, NULL, 10);
 }
 
-static void ask(const struct peers *peers, const char *token, const struct addrinfo *info,
-                struct peer *peer)
+static void ask_peer(const struct peers *peers, const char *token, const struct addrinfo *info,
+                     struct peer *peer)
 {
     char host[64];
     char port[16];
@@ -95,7 +95,7 @@ static uint32_t ask_address(const struct peers *peers, const char *token, const 
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     int problem = getaddrinfo(address + is_v6, colon + 1, &hints, &found);
     for (const struct addrinfo *info = found; info && count < max; info = info->ai_next)
-        ask(peers, token, info, &to[count++]);
+        ask_peer(peers, token, info, &to[count++]);
     if (problem) {
         to[0] = (struct peer){0};
         (void)snprintf(to[0].address, sizeof to[0].address, "%.*s", (int)len, word);
@@ -107,7 +107,7 @@ static uint32_t ask_address(const struct peers *peers, const char *token, const 
     return count;
 }
 
-static uint32_t ask_all(const struct peers *peers, const char *token, struct peer to[PEERS_MAX])
+static uint32_t ask_peers(const struct peers *peers, const char *token, struct peer to[PEERS_MAX])
 {
     uint32_t count = 0;
     const char *at = peers->addresses;
@@ -131,7 +131,7 @@ static void unlock(struct peers *peers)
     CHECK(pthread_mutex_unlock(&peers->mutex) == 0);
 }
 
-static bool is_wanted(const struct peers *peers)
+static bool is_polling_wanted(const struct peers *peers)
 {
     return peers->looked_us &&
            clock_mono_us() < peers->looked_us + (uint64_t)PEERS_PATIENCE_MS * 1000;
@@ -141,7 +141,7 @@ static bool is_wanted(const struct peers *peers)
 static void rest(struct peers *peers)
 {
     struct timespec until;
-    if (!is_wanted(peers)) {
+    if (!is_polling_wanted(peers)) {
         CHECK(pthread_cond_wait(&peers->has_work, &peers->mutex) == 0);
         return;
     }
@@ -152,17 +152,17 @@ static void rest(struct peers *peers)
         ;
 }
 
-static void *run(void *owner)
+static void *poll_peers(void *owner)
 {
     struct peers *peers = owner;
     struct peer fresh[PEERS_MAX];
     char token[PEERS_TOKEN_MAX];
     lock(peers);
     while (!peers->is_stopping) {
-        if (is_wanted(peers)) {
+        if (is_polling_wanted(peers)) {
             memcpy(token, peers->token, sizeof token);
             unlock(peers);
-            uint32_t count = ask_all(peers, token, fresh);
+            uint32_t count = ask_peers(peers, token, fresh);
             lock(peers);
             memcpy(peers->seen, fresh, count * sizeof *fresh);
             peers->count = count;
@@ -187,7 +187,7 @@ struct peers *peers_new(const char *addresses, const char *run_id)
     CHECK(pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0);
     CHECK(pthread_cond_init(&peers->has_work, &monotonic) == 0);
     (void)pthread_condattr_destroy(&monotonic);
-    CHECK(pthread_create(&peers->thread, NULL, run, peers) == 0);
+    CHECK(pthread_create(&peers->thread, NULL, poll_peers, peers) == 0);
     return peers;
 }
 
@@ -211,7 +211,7 @@ uint32_t peers_look(struct peers *peers, const char *token, struct peer to[PEERS
 {
     lock(peers);
     (void)snprintf(peers->token, sizeof peers->token, "%s", token);
-    bool was_wanted = is_wanted(peers);
+    bool was_wanted = is_polling_wanted(peers);
     uint32_t count = peers->count;
     memcpy(to, peers->seen, count * sizeof *to);
     peers->looked_us = clock_mono_us();

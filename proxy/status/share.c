@@ -27,7 +27,7 @@ void share_free(struct share *share)
     free(share);
 }
 
-static struct bytes keep(struct share *share, struct bytes text)
+static struct bytes copy_share_text(struct share *share, struct bytes text)
 {
     return arena_copy(&share->arena,
                       (struct bytes){text.data, text.len < TEXT_MAX ? text.len : TEXT_MAX});
@@ -35,7 +35,7 @@ static struct bytes keep(struct share *share, struct bytes text)
 
 static struct bytes keep_text(struct share *share, const char *text)
 {
-    return keep(share, bytes_of(text ? text : ""));
+    return copy_share_text(share, bytes_of(text ? text : ""));
 }
 
 /* ---- shards ------------------------------------------------------------------------------------ */
@@ -99,7 +99,7 @@ static uint32_t insert(struct candidate *list, uint32_t count, struct candidate 
     return count;
 }
 
-static struct share_client describe(struct share *share, const struct candidate *one)
+static struct share_client describe_client(struct share *share, const struct candidate *one)
 {
     const struct client *client = one->client;
     const struct client_session *session = &client->session;
@@ -117,8 +117,8 @@ static struct share_client describe(struct share *share, const struct candidate 
         .db = session->place->db,
         .address = keep_text(share, stream_peer(client->stream)),
         .name = keep_text(share, session->name),
-        .user = keep(share, users_name(client)),
-        .space = keep(share, session->place->name),
+        .user = copy_share_text(share, users_name(client)),
+        .space = copy_share_text(share, session->place->name),
         .library = keep_text(share, session->lib_name),
         .command = keep_text(share, command),
         .flags = keep_text(share, flags),
@@ -136,14 +136,14 @@ static void fill_clients(struct share *share, const struct proxy_worker *worker)
             count = insert(list, count, (struct candidate){client, client_owed_bytes(client)});
     }
     for (uint32_t i = 0; i < count; i++)
-        share->clients[i] = describe(share, &list[i]);
+        share->clients[i] = describe_client(share, &list[i]);
     share->client_count = count;
 }
 
 /* ---- keys and places --------------------------------------------------------------------------- */
 
 /* hot_key_fn: keeps the hottest. */
-static void add_key(void *owner, struct bytes name, double per_second)
+static void add_hot_key(void *owner, struct bytes name, double per_second)
 {
     struct share *share = owner;
     uint32_t at = 0;
@@ -156,11 +156,11 @@ static void add_key(void *owner, struct bytes name, double per_second)
         if (share->keys[at].per_second >= per_second)
             return;
     }
-    share->keys[at] = (struct share_key){per_second, keep(share, name)};
+    share->keys[at] = (struct share_key){per_second, copy_share_text(share, name)};
 }
 
 /* Has an earlier row this name? The databases of a namespace have one counter. */
-static bool is_counted(const struct share *share, struct bytes name)
+static bool has_place_named(const struct share *share, struct bytes name)
 {
     for (uint32_t i = 0; i < share->place_count; i++)
         if (bytes_equal(share->places[i].name, name))
@@ -180,11 +180,11 @@ static void fill_places(struct share *share, const struct proxy_worker *worker)
         if (place->is_gone)
             continue;
         struct share_place *to = &share->places[share->place_count];
-        *to =
-            (struct share_place){.clients = place->clients,
-                                 .requests = is_counted(share, place->name) ? 0 : *place->requests,
-                                 .is_ephemeral = place->entry && place->entry->ephemeral,
-                                 .name = keep(share, place->name)};
+        *to = (struct share_place){.clients = place->clients,
+                                   .requests =
+                                       has_place_named(share, place->name) ? 0 : *place->requests,
+                                   .is_ephemeral = place->entry && place->entry->ephemeral,
+                                   .name = copy_share_text(share, place->name)};
         share->place_count++;
     }
 }
@@ -196,7 +196,7 @@ void share_fill(struct share *share, struct proxy_worker *worker)
     fill_shards(share, worker);
     fill_clients(share, worker);
     share->key_count = 0;
-    local_hotkeys_each(worker, add_key, share);
+    local_hotkeys_each(worker, add_hot_key, share);
     fill_places(share, worker);
     share->at_us = loop_mono_us(worker->loop);
 }

@@ -271,7 +271,7 @@ static void counted(struct client *client, struct request *request, struct reply
     unlock(survey);
 }
 
-static void count(struct survey *survey, struct proxy_worker *worker, struct bytes name)
+static void request_keyspace(struct survey *survey, struct proxy_worker *worker, struct bytes name)
 {
     const struct bytes argv[] = {BYTES("INFO"), BYTES("keyspace")};
     struct place *place = places_get(&worker->places, name, 0);
@@ -319,5 +319,5 @@ void survey_tick(struct survey *survey, struct proxy_worker *worker)
     ping_all(survey, worker);
     uint32_t wanted = take_wanted(survey, now_ms, names, ASKED_EACH_TICK);
     for (uint32_t i = 0; i < wanted; i++)
-        count(survey, worker, names[i]);
+        request_keyspace(survey, worker, names[i]);
 }

@@ -81,7 +81,7 @@ void pool_init(struct pool *pool, struct proxy_worker *worker, const struct shar
 }
 
 /* Takes the node of the same shard at the same address out of the old nodes; NULL: there is none. */
-static struct node *take_node(struct node **nodes, size_t count, const struct shard *shard)
+static struct node *detach_node(struct node **nodes, size_t count, const struct shard *shard)
 {
     for (size_t i = 0; i < count; i++) {
         struct node *node = nodes[i];
@@ -102,7 +102,7 @@ void pool_update(struct pool *pool, const struct shard_map *map)
     CHECK(pool->nodes);
     pool->count = map->shard_count;
     for (size_t i = 0; i < pool->count; i++) {
-        pool->nodes[i] = take_node(before, count, &map->shards[i]);
+        pool->nodes[i] = detach_node(before, count, &map->shards[i]);
         if (!pool->nodes[i])
             pool->nodes[i] = node_new(pool->worker, &map->shards[i]);
         pool->nodes[i]->index = (uint32_t)i;

@@ -6,7 +6,7 @@
 
 enum { ROUNDS_MAX = 16 }; /* waits for the peer; a handshake takes two or three */
 
-static bool send_all(int fd, struct out *out)
+static bool writev_all(int fd, struct out *out)
 {
     struct iovec iov[16];
     while (out->bytes > 0) {
@@ -25,7 +25,7 @@ static bool repeat(int fd, struct tls *tls, enum tls_result (*step)(struct tls *
     for (int round = 0; round < ROUNDS_MAX; round++) {
         enum tls_result result = step(tls);
         tls_keep(tls);
-        if (!send_all(fd, tls_out(tls)) || result != TLS_MORE)
+        if (!writev_all(fd, tls_out(tls)) || result != TLS_MORE)
             return result == TLS_DONE;
         ssize_t got = read(fd, bytes, sizeof bytes);
         if (got <= 0)
@@ -49,7 +49,7 @@ bool probe_tls(int fd, struct tls_context *context, const char *host, const char
     out_init(&ping);
     out_printf(&ping, "*1\r\n$4\r\nPING\r\n");
     bool is_up = repeat(fd, tls, tls_handshake) && tls_write(tls, &ping, 1024) &&
-                 send_all(fd, tls_out(tls)) && repeat(fd, tls, read_some);
+                 writev_all(fd, tls_out(tls)) && repeat(fd, tls, read_some);
     out_clear(&ping);
     tls_free(tls);
     return is_up;

@@ -406,7 +406,7 @@ static void ask_busy(struct upstream *upstream, uint32_t now_ms)
 }
 
 /* The shard is busy with a script: new requests go on a new connection, where they get BUSY at once. */
-static void replace(struct upstream *upstream, uint32_t now_ms)
+static void replace_late(struct upstream *upstream, uint32_t now_ms)
 {
     struct node *node = upstream->node;
     struct upstream **shared = &node->shared[upstream->lane][upstream->resp == 3];
@@ -425,7 +425,7 @@ bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
     ask_busy(upstream, now);
     if (node_is_busy(upstream->node, now) && upstream->state == UPSTREAM_UP &&
         !upstream->is_closed) {
-        replace(upstream, now);
+        replace_late(upstream, now);
         return true;
     }
     if (upstream->unblock && upstream->first && !upstream->is_closed)

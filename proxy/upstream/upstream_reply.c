@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_error(const char *data)
+static bool is_error_frame(const char *data)
 {
     return data[0] == '-' || data[0] == '!';
 }
@@ -33,7 +33,7 @@ static char *error_of(const char *data, size_t len)
 
 static void take_greeting(struct upstream *upstream, const char *data, size_t len)
 {
-    if (is_error(data)) {
+    if (is_error_frame(data)) {
         char *text = error_of(data, len);
         char reason[sizeof(upstream->reason)];
         (void)snprintf(reason, sizeof(reason), "refused the greeting: %s", text);
@@ -49,7 +49,7 @@ static void take_greeting(struct upstream *upstream, const char *data, size_t le
 static void take_switch(struct upstream *upstream, const char *data, size_t len)
 {
     upstream_forget(&upstream->switch_error);
-    if (!is_error(data))
+    if (!is_error_frame(data))
         return;
     upstream->switch_error = error_of(data, len);
     upstream_set_place(upstream, NULL);
@@ -62,7 +62,7 @@ static void take_swallowed(struct upstream *upstream, struct part *part, const c
                            size_t len)
 {
     part->swallow--;
-    if (is_error(data) && !upstream->block_error)
+    if (is_error_frame(data) && !upstream->block_error)
         upstream->block_error = error_of(data, len);
 }
 
@@ -95,7 +95,7 @@ static void take_reply(struct upstream *upstream, struct part *part, struct bloc
         upstream_forget(&upstream->block_error);
 }
 
-static void take_id(struct upstream *upstream, const char *data, size_t len)
+static void save_client_id(struct upstream *upstream, const char *data, size_t len)
 {
     size_t pos = 0;
     struct resp_value value;
@@ -155,7 +155,7 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
     else if (kind == PART_SWITCH)
         take_switch(upstream, data, len);
     else if (kind == PART_ID)
-        take_id(upstream, data, len);
+        save_client_id(upstream, data, len);
     else if (upstream->lane == LANE_CONTROL)
         take_busy(upstream, data, len);
 }
@@ -183,8 +183,8 @@ static void take_dropped(struct upstream *upstream)
         take_frame(upstream, NULL, error, sizeof error - 1);
 }
 
-static size_t take_frames(struct upstream *upstream, struct block *block, const char *data,
-                          size_t len, size_t *need)
+static size_t read_replies(struct upstream *upstream, struct block *block, const char *data,
+                           size_t len, size_t *need)
 {
     struct stream *stream = upstream->stream;
     size_t used = 0;
@@ -227,7 +227,7 @@ size_t upstream_take(void *owner, struct block *block, const char *data, size_t 
     struct proxy_worker *worker = upstream->worker;
     slow_clock(worker);
     worker->answering = upstream;
-    size_t used = take_frames(upstream, block, data, len, need);
+    size_t used = read_replies(upstream, block, data, len, need);
     worker->answering = NULL;
     upstream->answered_us = worker->now_us;
     return used;
