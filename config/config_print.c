@@ -56,7 +56,7 @@ static void print_item(const struct group *group, const struct group_item *item,
 }
 
 /* What a repeated section may hold, as comments; then the sections there are. */
-static void print_group(const struct config *config, const struct group *group, FILE *to)
+static void print_option_group(const struct config *config, const struct group *group, FILE *to)
 {
     (void)fprintf(to, "# [%s NAME]  any number of these\n#\n", group->word);
     for (size_t i = 0; i < group->option_count; i++) {
@@ -88,7 +88,7 @@ void config_print(const struct config *config, FILE *to)
         print_option(option, config, to);
     }
     for (size_t g = 0; g < schema->group_count; g++)
-        print_group(config, &schema->groups[g], to);
+        print_option_group(config, &schema->groups[g], to);
 }
 
 /* ---- docs/configuration.md ------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ static void print_cell(FILE *to, const char *text)
     (void)fputs(" |", to);
 }
 
-static void print_row(const struct option *option, FILE *to)
+static void print_option_row(const struct option *option, FILE *to)
 {
     char expected[OPTION_REASON_MAX];
     char name[128];
@@ -130,7 +130,7 @@ static void print_rows(const struct option *options, size_t count, FILE *to)
                           "|---|---|---|---|---|\n",
                           options[i].section);
         section = options[i].section;
-        print_row(&options[i], to);
+        print_option_row(&options[i], to);
     }
 }
 

@@ -84,17 +84,17 @@ static bool number_read(enum option_kind kind, struct bytes text, uint64_t *numb
 }
 
 /* A bound of the row; it is written by us. */
-static uint64_t bound(const struct option *option, const char *text)
+static uint64_t bound_value(const struct option *option, const char *text)
 {
     uint64_t amount = 0;
     CHECK(number_read(option->kind, bytes_of(text), &amount));
     return amount;
 }
 
-static bool in_bounds(const struct option *option, uint64_t number)
+static bool in_option_bounds(const struct option *option, uint64_t number)
 {
-    uint64_t min = bound(option, option->min);
-    uint64_t max = bound(option, option->max);
+    uint64_t min = bound_value(option, option->min);
+    uint64_t max = bound_value(option, option->max);
     if (option->kind == OPTION_INT)
         return (int64_t)number >= (int64_t)min && (int64_t)number <= (int64_t)max;
     return number >= min && number <= max;
@@ -161,14 +161,14 @@ static bool addresses_valid(const struct option *option, struct bytes text)
     for (; word_next(&text, &address); count++)
         if (!address_valid(address))
             return false;
-    return count >= bound(option, option->min);
+    return count >= bound_value(option, option->min);
 }
 
 /* A text the file can hold and give back: no control characters, nothing inih would strip or take for
  * a comment. */
 static bool text_valid(const struct option *option, struct bytes text)
 {
-    if (text.len < bound(option, option->min) || text.len > bound(option, option->max))
+    if (text.len < bound_value(option, option->min) || text.len > bound_value(option, option->max))
         return false;
     for (size_t i = 0; i < text.len; i++) {
         unsigned char byte = (unsigned char)text.data[i];
@@ -237,7 +237,7 @@ static bool number_accepted(const struct option *option, struct bytes text, uint
         *number = (uint64_t)index;
         return index >= 0;
     }
-    return number_read(option->kind, text, number) && in_bounds(option, *number);
+    return number_read(option->kind, text, number) && in_option_bounds(option, *number);
 }
 
 static void number_store(const struct option *option, void *member, uint64_t number)

@@ -128,7 +128,7 @@ static int print_page(const char *page)
 }
 
 /* Reads the config, and for the proxy everything it names. */
-static bool check_all(const struct config *config, const char *path, char *error)
+static bool check_proxy_files(const struct config *config, const char *path, char *error)
 {
     if (config->schema != &proxy_schema)
         return true;
@@ -147,7 +147,7 @@ static bool answer_with_config(enum answer answer, const char *path, const struc
         return true;
     if (answer == ANSWER_PRINT_CONFIG) {
         config_print(config, stdout);
-    } else if (check_all(config, path, error)) {
+    } else if (check_proxy_files(config, path, error)) {
         (void)printf("%s: good\n", path ? path : "defaults");
     } else {
         (void)fprintf(stderr, "%s\n", error);

@@ -47,7 +47,7 @@ bool redis_bytes(struct bytes text, uint64_t *bytes)
 
 /* ---- reading ---- */
 
-static struct bytes number_text(uint64_t number, char buffer[OPTION_TEXT_MAX])
+static struct bytes format_number(uint64_t number, char buffer[OPTION_TEXT_MAX])
 {
     return (struct bytes){buffer, (size_t)snprintf(buffer, OPTION_TEXT_MAX, "%" PRIu64, number)};
 }
@@ -61,7 +61,7 @@ struct bytes redis_option_text(const struct option *option, const void *owner,
     case OPTION_BYTES:
     case OPTION_MS:
         memcpy(&number, (const char *)owner + option->offset, sizeof number);
-        return number_text(option->kind == OPTION_MS ? number / 1000 : number, buffer);
+        return format_number(option->kind == OPTION_MS ? number / 1000 : number, buffer);
     case OPTION_ENUM:
         for (size_t i = 0; i < WORD_COUNT; i++)
             if (strcmp(WORDS[i].key, option->key) == 0 && bytes_is(text, WORDS[i].own))
@@ -89,8 +89,8 @@ static void refuse_words(const struct option *option, char *reason, size_t size)
         used += (size_t)snprintf(reason + used, size - used, *word == '|' ? ", " : "%c", *word);
 }
 
-static bool set_word(const struct option *option, void *owner, struct bytes value, char *reason,
-                     size_t size)
+static bool option_set_word(const struct option *option, void *owner, struct bytes value,
+                            char *reason, size_t size)
 {
     char own_reason[OPTION_REASON_MAX];
     bool is_translated = false;
@@ -108,7 +108,7 @@ static bool set_word(const struct option *option, void *owner, struct bytes valu
 }
 
 /* A limit of the option's row, as the number that Redis would show. */
-static uint64_t limit_of(const struct option *option, const char *text)
+static uint64_t unit_limit(const struct option *option, const char *text)
 {
     static const struct {
         const char *unit;
@@ -132,11 +132,11 @@ static void refuse_range(const struct option *option, char *reason, size_t size)
     else
         (void)snprintf(reason, size,
                        "argument must be between %" PRIu64 " and %" PRIu64 " inclusive",
-                       limit_of(option, option->min), limit_of(option, option->max));
+                       unit_limit(option, option->min), unit_limit(option, option->max));
 }
 
-static bool set_number(const struct option *option, void *owner, struct bytes value, char *reason,
-                       size_t size)
+static bool option_set_number(const struct option *option, void *owner, struct bytes value,
+                              char *reason, size_t size)
 {
     char text[OPTION_TEXT_MAX];
     char own_reason[OPTION_REASON_MAX];
@@ -164,11 +164,11 @@ bool redis_option_set(const struct option *option, void *owner, struct bytes val
     char own_reason[OPTION_REASON_MAX];
     switch (option->kind) {
     case OPTION_ENUM:
-        return set_word(option, owner, value, reason, size);
+        return option_set_word(option, owner, value, reason, size);
     case OPTION_INT:
     case OPTION_BYTES:
     case OPTION_MS:
-        return set_number(option, owner, value, reason, size);
+        return option_set_number(option, owner, value, reason, size);
     case OPTION_BOOL:
         if (option_set(option, owner, value, own_reason, sizeof own_reason))
             return true;

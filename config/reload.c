@@ -363,7 +363,7 @@ void snapshot_unref(struct proxy_snapshot *snapshot)
 /* ---- reload ---------------------------------------------------------------------------------- */
 
 /* Adds a word to a list; what does not fit is left out. */
-static void list_add(char list[RELOAD_TEXT_MAX], const char *word)
+static void append_word(char list[RELOAD_TEXT_MAX], const char *word)
 {
     size_t len = strlen(list);
     if (len + strlen(word) + 2 <= RELOAD_TEXT_MAX)
@@ -377,8 +377,8 @@ static void compare_options(struct config *fresh, const struct config *in_force,
     const struct option *option;
     size_t cursor = 0;
     while ((option = config_diff(in_force, fresh, &cursor))) {
-        list_add(option->reload == OPTION_RELOAD ? report->changed : report->needs_restart,
-                 option->key);
+        append_word(option->reload == OPTION_RELOAD ? report->changed : report->needs_restart,
+                    option->key);
         if (option->reload == OPTION_RESTART)
             config_keep(fresh, in_force, option);
     }
@@ -425,7 +425,7 @@ struct proxy_snapshot *snapshot_reload(const struct proxy_snapshot *old,
     report->tls_changed = old->tls != fresh->tls || old->upstream_tls != fresh->upstream_tls;
     report->users_changed = old->users != fresh->users;
     if (!listeners_equal(&old->config, &fresh->config))
-        list_add(report->needs_restart, "listeners");
+        append_word(report->needs_restart, "listeners");
 out:
     config_fini(&config.head);
     return fresh;

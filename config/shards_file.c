@@ -75,7 +75,7 @@ static bool set_epoch(struct shards_loading *loading, const struct ini_value *va
 }
 
 /* "7" or "0-5460" */
-static bool range_parse(struct bytes word, unsigned *first, unsigned *last)
+static bool parse_slot_range(struct bytes word, unsigned *first, unsigned *last)
 {
     const char *dash = memchr(word.data, '-', word.len);
     struct bytes low = {word.data, dash ? (size_t)(dash - word.data) : word.len};
@@ -99,7 +99,7 @@ static bool add_slots(struct shards_loading *loading, const struct ini_value *va
     unsigned last;
     while (word_next(&rest, &word)) {
         unsigned taken;
-        if (!range_parse(word, &first, &last)) {
+        if (!parse_slot_range(word, &first, &last)) {
             (void)snprintf(reason, INI_REASON_MAX,
                            "shard %s.slots: expected slots such as 0-5460 7000, below %d, found "
                            "'%.*s'",
@@ -175,8 +175,8 @@ static bool on_value(void *owner, const struct ini_value *value, char *reason)
 }
 
 /* What can only be said at the end: something is not there. */
-static bool check_whole(const struct shards_loading *loading, const char *path, char *error,
-                        size_t size)
+static bool check_coverage(const struct shards_loading *loading, const char *path, char *error,
+                           size_t size)
 {
     unsigned missing;
     if (!loading->epoch_line) {
@@ -209,7 +209,7 @@ struct shard_map *shards_parse(const char *path, struct bytes text, char *error,
     CHECK(loading);
     loading->map = shard_map_new(0);
     bool ok = ini_walk(path, text, &events, loading, error, size) &&
-              check_whole(loading, path, error, size);
+              check_coverage(loading, path, error, size);
     struct shard_map *map = loading->map;
     free(loading);
     if (ok)

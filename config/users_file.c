@@ -11,7 +11,7 @@
 enum { FILE_BYTES_MAX = 4 << 20, REASON_MAX = 512 };
 
 /* The whole file; NULL: the reason in error[size]. */
-static char *read_file(const char *path, size_t *len, char *error, size_t size)
+static char *read_users_file(const char *path, size_t *len, char *error, size_t size)
 {
     char *text = malloc(FILE_BYTES_MAX);
     CHECK(text);
@@ -35,7 +35,7 @@ struct acl *users_load(const char *path, bool all_channels, char digest[SHA256_H
 {
     char reason[REASON_MAX];
     size_t len;
-    char *text = read_file(path, &len, error, size);
+    char *text = read_users_file(path, &len, error, size);
     if (!text)
         return NULL;
     struct acl *acl = acl_parse((struct bytes){text, len}, all_channels, reason, sizeof reason);
@@ -47,7 +47,7 @@ struct acl *users_load(const char *path, bool all_channels, char digest[SHA256_H
     return acl;
 }
 
-static bool write_all(int fd, const char *text, size_t len)
+static bool write_and_sync(int fd, const char *text, size_t len)
 {
     while (len) {
         ssize_t done = write(fd, text, len);
@@ -59,12 +59,12 @@ static bool write_all(int fd, const char *text, size_t len)
     return fsync(fd) == 0;
 }
 
-static bool replace(const char *path, const char *text, size_t len)
+static bool replace_file(const char *path, const char *text, size_t len)
 {
     char *fresh;
     CHECK(asprintf(&fresh, "%s.new", path) > 0);
     int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool good = fd >= 0 && write_all(fd, text, len);
+    bool good = fd >= 0 && write_and_sync(fd, text, len);
     if (fd >= 0)
         good = close(fd) == 0 && good;
     good = good && rename(fresh, path) == 0;
@@ -82,7 +82,7 @@ bool users_save(const char *path, const struct acl *acl, char digest[SHA256_HEX_
     CHECK(text);
     out_copy(&out, text);
     out_clear(&out);
-    bool good = replace(path, text, len);
+    bool good = replace_file(path, text, len);
     if (digest)
         sha256_hex((struct bytes){text, len}, digest);
     int reason = errno;

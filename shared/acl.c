@@ -449,7 +449,7 @@ bool acl_reads_all(const struct acl_user *user, const struct command *command,
 /* ---- the file ---- */
 
 /* The next word of a line; empty at its end. */
-static struct bytes next_word(struct bytes *line)
+static struct bytes next_rule_word(struct bytes *line)
 {
     while (line->len && (*line->data == ' ' || *line->data == '\t' || *line->data == '\r'))
         *line = (struct bytes){line->data + 1, line->len - 1};
@@ -468,10 +468,10 @@ static bool parse_line(struct acl *acl, struct bytes line, bool all_channels, ch
 {
     struct bytes rules[RULES_MAX];
     size_t count = 0;
-    struct bytes word = next_word(&line);
+    struct bytes word = next_rule_word(&line);
     if (word.len == 0 || *word.data == '#')
         return true;
-    struct bytes name = next_word(&line);
+    struct bytes name = next_rule_word(&line);
     if (!bytes_equal(word, BYTES("user")) || name.len == 0) {
         (void)snprintf(error, size, "expected 'user NAME rules…'");
         return false;
@@ -480,7 +480,7 @@ static bool parse_line(struct acl *acl, struct bytes line, bool all_channels, ch
         (void)snprintf(error, size, "user '%.*s' is there twice", (int)name.len, name.data);
         return false;
     }
-    while ((word = next_word(&line)).len) {
+    while ((word = next_rule_word(&line)).len) {
         if (count == RULES_MAX) {
             (void)snprintf(error, size, "more than %d rules", RULES_MAX);
             return false;

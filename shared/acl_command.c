@@ -15,10 +15,10 @@ const char acl_no_file_error[] =
 const char acl_save_error[] = "ERR There was an error trying to save the ACLs. Please check the "
                               "server logs for more information";
 
-static bool refuse(char error[ACL_ERROR_MAX], const char *format, ...)
+static bool set_acl_error(char error[ACL_ERROR_MAX], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static bool refuse(char error[ACL_ERROR_MAX], const char *format, ...)
+static bool set_acl_error(char error[ACL_ERROR_MAX], const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -30,32 +30,34 @@ static bool refuse(char error[ACL_ERROR_MAX], const char *format, ...)
 /* Redis' words for subcommands with more arguments than they take. */
 static bool refuse_count(struct bytes sub, char error[ACL_ERROR_MAX])
 {
-    return refuse(error,
-                  "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try ACL HELP.",
-                  (int)sub.len, sub.data);
+    return set_acl_error(
+        error, "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try ACL HELP.",
+        (int)sub.len, sub.data);
 }
 
-static bool parse_number(struct bytes text, int64_t *value, char error[ACL_ERROR_MAX])
+static bool parse_integer(struct bytes text, int64_t *value, char error[ACL_ERROR_MAX])
 {
-    return number_parse_int64(text, value) || refuse(error, "%s", error_text(ERR_NOT_INTEGER));
+    return number_parse_int64(text, value) ||
+           set_acl_error(error, "%s", error_text(ERR_NOT_INTEGER));
 }
 
 void acl_load_error(const char *reason, char error[ACL_ERROR_MAX])
 {
-    (void)refuse(error,
-                 "ERR %s. WARNING: ACL errors detected, no change to the previously active ACL "
-                 "rules was performed",
-                 reason);
+    (void)set_acl_error(
+        error,
+        "ERR %s. WARNING: ACL errors detected, no change to the previously active ACL "
+        "rules was performed",
+        reason);
 }
 
 void acl_denied_error(enum acl_denied denied, const struct command *command,
                       char error[ACL_ERROR_MAX])
 {
     if (denied == ACL_DENIED_COMMAND)
-        (void)refuse(error, "NOPERM this user has no permissions to run the '%s' command",
-                     command->full_name);
+        (void)set_acl_error(error, "NOPERM this user has no permissions to run the '%s' command",
+                            command->full_name);
     else
-        (void)refuse(
+        (void)set_acl_error(
             error, "NOPERM this user has no permissions to access one of the %s used as arguments",
             denied == ACL_DENIED_KEY ? "keys" : "channels");
 }
@@ -63,7 +65,7 @@ void acl_denied_error(enum acl_denied denied, const struct command *command,
 /* ---- telling ---- */
 
 /* Replies the collected text as a bulk string and empties the out. */
-static void reply_out(struct reply *reply, struct out *out)
+static void reply_bulk_out(struct reply *reply, struct out *out)
 {
     reply_bulk_begin(reply, (int64_t)out->bytes);
     out_move(reply->out, out);
@@ -96,7 +98,7 @@ void acl_reply_list(struct reply *reply, const struct acl *acl)
         out_init(&line);
         out_printf(&line, "user %.*s ", (int)name.len, name.data);
         acl_user_describe(user, &line);
-        reply_out(reply, &line);
+        reply_bulk_out(reply, &line);
     }
 }
 
@@ -107,13 +109,13 @@ static void reply_selector(struct reply *reply, const struct acl_selector *selec
     out_init(&text);
     reply_bulk_text(reply, "commands");
     acl_selector_commands(selector, &text);
-    reply_out(reply, &text);
+    reply_bulk_out(reply, &text);
     reply_bulk_text(reply, "keys");
     acl_selector_keys(selector, &text);
-    reply_out(reply, &text);
+    reply_bulk_out(reply, &text);
     reply_bulk_text(reply, "channels");
     acl_selector_channels(selector, &text);
-    reply_out(reply, &text);
+    reply_bulk_out(reply, &text);
 }
 
 void acl_reply_getuser(struct reply *reply, const struct acl *acl, const struct bytes *argv)
@@ -180,7 +182,7 @@ bool acl_reply_cat(struct reply *reply, const struct bytes *argv, uint32_t argc,
     }
     uint32_t category = acl_category(argv[2]);
     if (!category)
-        return refuse(error, "ERR Unknown category '%.*s'", (int)argv[2].len, argv[2].data);
+        return set_acl_error(error, "ERR Unknown category '%.*s'", (int)argv[2].len, argv[2].data);
     reply_category(reply, category);
     return true;
 }
@@ -205,7 +207,7 @@ static void reply_verdict(struct reply *reply, const struct acl_user *user,
         out_write(&text, argv[index].data, argv[index].len);
         out_printf(&text, "' %s", denied == ACL_DENIED_KEY ? "key" : "channel");
     }
-    reply_out(reply, &text);
+    reply_bulk_out(reply, &text);
 }
 
 bool acl_reply_dryrun(struct reply *reply, const struct acl *acl, const struct bytes *argv,
@@ -215,11 +217,13 @@ bool acl_reply_dryrun(struct reply *reply, const struct acl *acl, const struct b
     const struct bytes *request = argv + 3;
     const struct command *command = command_find_argv(request, argc - 3);
     if (!user)
-        return refuse(error, "ERR User '%.*s' not found", (int)argv[2].len, argv[2].data);
+        return set_acl_error(error, "ERR User '%.*s' not found", (int)argv[2].len, argv[2].data);
     if (!command)
-        return refuse(error, "ERR Command '%.*s' not found", (int)request->len, request->data);
+        return set_acl_error(error, "ERR Command '%.*s' not found", (int)request->len,
+                             request->data);
     if (!command_arity_ok(command, argc - 3))
-        return refuse(error, "ERR wrong number of arguments for '%s' command", command->full_name);
+        return set_acl_error(error, "ERR wrong number of arguments for '%s' command",
+                             command->full_name);
     reply_verdict(reply, user, command, request, argc - 3);
     return true;
 }
@@ -233,10 +237,11 @@ bool acl_reply_genpass(struct reply *reply, const struct bytes *argv, uint32_t a
     int64_t bits = 256;
     if (argc > 3)
         return refuse_count(argv[1], error);
-    if (argc == 3 && !parse_number(argv[2], &bits, error))
+    if (argc == 3 && !parse_integer(argv[2], &bits, error))
         return false;
     if (bits <= 0 || bits > BITS_MAX)
-        return refuse(error, "ERR ACL GENPASS argument must be the number of bits for the output "
+        return set_acl_error(error,
+                             "ERR ACL GENPASS argument must be the number of bits for the output "
                              "password, a positive number up to 4096");
     size_t len = (size_t)(bits + 3) / 4;
     clock_random_bytes(text, len);
@@ -253,10 +258,10 @@ bool acl_setuser(struct acl *acl, const struct bytes *argv, uint32_t argc, bool 
 {
     char reason[ACL_ERROR_MAX - 8];
     if (!acl_name_ok(argv[2]))
-        return refuse(error, "ERR Usernames can't contain spaces or null characters");
+        return set_acl_error(error, "ERR Usernames can't contain spaces or null characters");
     struct acl_user *user = acl_user_add(acl, argv[2], all_channels);
     return acl_user_set(user, argv + 3, argc - 3, reason, sizeof reason) ||
-           refuse(error, "ERR %s", reason);
+           set_acl_error(error, "ERR %s", reason);
 }
 
 bool acl_deluser(struct acl *acl, const struct bytes *argv, uint32_t argc, int64_t *count,
@@ -265,7 +270,7 @@ bool acl_deluser(struct acl *acl, const struct bytes *argv, uint32_t argc, int64
     *count = 0;
     for (uint32_t i = 2; i < argc; i++)
         if (bytes_equal(argv[i], BYTES("default")))
-            return refuse(error, "ERR The 'default' user cannot be removed");
+            return set_acl_error(error, "ERR The 'default' user cannot be removed");
     for (uint32_t i = 2; i < argc; i++)
         *count += acl_user_remove(acl, argv[i]);
     return true;
@@ -314,7 +319,7 @@ bool acl_reply_log(struct reply *reply, struct acl_log *log, const struct bytes 
         reply_ok(reply);
         return true;
     }
-    if (argc == 3 && !parse_number(argv[2], &count, error))
+    if (argc == 3 && !parse_integer(argv[2], &count, error))
         return false;
     if (count < 0)
         count = 0;

@@ -50,7 +50,7 @@ void arena_reset(struct arena *arena)
 }
 
 /* A chunk with room for `size` bytes. A big one goes behind the newest, whose room stays in use. */
-static struct arena_chunk *add_chunk(struct arena *arena, size_t size)
+static struct arena_chunk *chunk_new(struct arena *arena, size_t size)
 {
     size_t room = size > CHUNK_SIZE / 4 ? size : CHUNK_SIZE;
     struct arena_chunk *chunk = malloc(sizeof(*chunk) + room);
@@ -70,7 +70,7 @@ void *arena_alloc(struct arena *arena, size_t size)
     size = (size + 7) & ~(size_t)7;
     struct arena_chunk *chunk = arena->chunk;
     if (!chunk || chunk->size - chunk->used < size)
-        chunk = add_chunk(arena, size);
+        chunk = chunk_new(arena, size);
     void *room = chunk->data + chunk->used;
     chunk->used += size;
     arena->bytes += size;

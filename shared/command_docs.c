@@ -42,7 +42,7 @@ static bool is_word_only(const struct command *command)
     return command_has_subs(command) && command->id != COMMAND_command;
 }
 
-static void print_row(FILE *file, const struct command *command)
+static void print_command_row(FILE *file, const struct command *command)
 {
     char name[sizeof(command->full_name)];
     command_upper(command_full_name(command), name, sizeof(name));
@@ -64,7 +64,7 @@ static void print_row(FILE *file, const struct command *command)
     (void)fputs(" |\n", file);
 }
 
-static void print_group(FILE *file, enum command_group group)
+static void print_command_group(FILE *file, enum command_group group)
 {
     (void)fprintf(file, "\n## %s\n\n", command_group_name(group));
     (void)fputs("| Command | Arity | Answered by | Route | Since | Complexity | What it does |\n",
@@ -73,7 +73,7 @@ static void print_group(FILE *file, enum command_group group)
     for (int id = 1; id < COMMAND_COUNT; id++) {
         const struct command *command = command_of((enum command_id)id);
         if (command->group == group)
-            print_row(file, command);
+            print_command_row(file, command);
     }
 }
 
@@ -81,5 +81,5 @@ void command_print_docs(FILE *file)
 {
     (void)fputs(intro, file);
     for (int group = 0; group < GROUP_COUNT; group++)
-        print_group(file, (enum command_group)group);
+        print_command_group(file, (enum command_group)group);
 }

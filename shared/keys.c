@@ -45,7 +45,7 @@ static void list_grow(struct key_list *list)
     list->cap = (uint32_t)cap;
 }
 
-static inline void list_add(struct key_list *list, int64_t index, uint32_t flags, uint32_t spec)
+static inline void key_list_add(struct key_list *list, int64_t index, uint32_t flags, uint32_t spec)
 {
     if (list->count == list->cap)
         list_grow(list);
@@ -123,7 +123,7 @@ static bool find_by_spec(const struct command *command, uint32_t index, const st
     if (first >= argc || last >= argc || last < first)
         return false;
     for (int64_t at = first; at <= last; at += spec->step)
-        list_add(list, at, spec->flags, index);
+        key_list_add(list, at, spec->flags, index);
     return !(spec->flags & KEY_INCOMPLETE);
 }
 
@@ -150,7 +150,7 @@ static void find_set(const struct bytes *argv, uint32_t argc, struct key_list *l
         if (bytes_is(argv[i], "get"))
             flags = KEY_RW | KEY_ACCESS | KEY_UPDATE;
     }
-    list_add(list, 1, flags, 0);
+    key_list_add(list, 1, flags, 0);
 }
 
 /* Only whole GETs (and OVERFLOW) leave the key as it is; anything else may write. */
@@ -171,7 +171,7 @@ static bool bitfield_only_reads(const struct bytes *argv, uint32_t argc)
 static void find_bitfield(const struct bytes *argv, uint32_t argc, struct key_list *list)
 {
     bool reads = bitfield_only_reads(argv, argc);
-    list_add(list, 1, reads ? KEY_RO | KEY_ACCESS : KEY_RW | KEY_ACCESS | KEY_UPDATE, 0);
+    key_list_add(list, 1, reads ? KEY_RO | KEY_ACCESS : KEY_RW | KEY_ACCESS | KEY_UPDATE, 0);
 }
 
 /* Of several STOREs the last one counts. To report keys as Redis does, a destination is read as an option again
@@ -190,9 +190,9 @@ static void find_sort(const struct command *command, const struct bytes *argv, u
             i += !as_redis;
         }
     }
-    list_add(list, 1, KEY_RO | KEY_ACCESS, 0);
+    key_list_add(list, 1, KEY_RO | KEY_ACCESS, 0);
     if (store && (command->flags & CMD_WRITE))
-        list_add(list, store, KEY_OW | KEY_UPDATE, 2);
+        key_list_add(list, store, KEY_OW | KEY_UPDATE, 2);
 }
 
 /* MIGRATE host port key|"" db timeout [COPY] [REPLACE] [AUTH p | AUTH2 u p] [KEYS key ...] */
@@ -208,23 +208,23 @@ static void find_migrate(const struct bytes *argv, uint32_t argc, struct key_lis
             if (argv[3].len)
                 return;
             for (uint32_t key = i + 1; key < argc; key++)
-                list_add(list, key, flags, 1);
+                key_list_add(list, key, flags, 1);
             return;
         }
     }
-    list_add(list, 3, flags, 0);
+    key_list_add(list, 3, flags, 0);
 }
 
 /* GEORADIUS and GEORADIUSBYMEMBER: each STORE and STOREDIST from where the options begin; the last one counts. */
 static void find_georadius(const struct command *command, const struct bytes *argv, uint32_t argc,
                            struct key_list *list)
 {
-    list_add(list, 1, command->keys[0].flags, 0);
+    key_list_add(list, 1, command->keys[0].flags, 0);
     for (uint32_t i = (uint32_t)command->keys[1].at; i + 1 < argc; i++) {
         if (bytes_is(argv[i], "count"))
             i++;
         else if (bytes_is(argv[i], "store") || bytes_is(argv[i], "storedist"))
-            list_add(list, ++i, command->keys[1].flags, 1);
+            key_list_add(list, ++i, command->keys[1].flags, 1);
     }
 }
 
@@ -240,7 +240,7 @@ static void find_streams(const struct bytes *argv, uint32_t argc, uint32_t flags
         } else if (bytes_is(argv[i], "streams")) {
             uint32_t rest = argc - i - 1;
             for (uint32_t key = 1; rest % 2 == 0 && key <= rest / 2; key++)
-                list_add(list, i + key, flags, 0);
+                key_list_add(list, i + key, flags, 0);
             return;
         } else if (!bytes_is(argv[i], "noack")) {
             return;
@@ -273,9 +273,9 @@ static void find_counted(const struct bytes *argv, uint32_t argc, uint32_t count
     if (number < 1 || number > argc - first)
         return;
     for (int64_t at = first; at < first + number; at++)
-        list_add(list, at, 0, store_at ? 1 : 0);
+        key_list_add(list, at, 0, store_at ? 1 : 0);
     if (store_at)
-        list_add(list, store_at, 0, 0);
+        key_list_add(list, store_at, 0, 0);
 }
 
 static void find_by_rule(const struct command *command, const struct bytes *argv, uint32_t argc,
@@ -297,7 +297,7 @@ static void find_by_rule(const struct command *command, const struct bytes *argv
         find_migrate(argv, argc, list);
         return;
     case KEY_RULE_DESTINATION:
-        list_add(list, 1, command->keys[0].flags, 0);
+        key_list_add(list, 1, command->keys[0].flags, 0);
         return;
     case KEY_RULE_GEORADIUS:
         find_georadius(command, argv, argc, list);
@@ -318,7 +318,7 @@ static void find_by_rule(const struct command *command, const struct bytes *argv
 }
 
 /* Empties the list. False: the command has no keys. */
-static bool begin(const struct command *command, uint32_t argc, struct key_list *list)
+static bool begin_key_list(const struct command *command, uint32_t argc, struct key_list *list)
 {
     CHECK(list->cap >= KEYS_INLINE);
     CHECK(command_arity_ok(command, argc));
@@ -331,7 +331,7 @@ static bool begin(const struct command *command, uint32_t argc, struct key_list 
 int keys_report(const struct command *command, const struct bytes *argv, uint32_t argc,
                 struct key_list *list)
 {
-    if (!begin(command, argc, list))
+    if (!begin_key_list(command, argc, list))
         return 0;
     bool flags_vary = command->keys[0].flags & KEY_VARIABLE_FLAGS;
     if (flags_vary || !find_by_specs(command, argv, argc, list))
@@ -344,7 +344,7 @@ int keys_report(const struct command *command, const struct bytes *argv, uint32_
 int keys_find(const struct command *command, const struct bytes *argv, uint32_t argc,
               struct key_list *list)
 {
-    if (!begin(command, argc, list))
+    if (!begin_key_list(command, argc, list))
         return 0;
     if (command->key_rule == KEY_RULE_GEORADIUS)
         find_georadius(command, argv, argc, list);

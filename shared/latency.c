@@ -44,7 +44,7 @@ static uint64_t bucket_start(unsigned bucket)
     return (uint64_t)(LATENCY_PARTS + bucket % LATENCY_PARTS) << (bucket / LATENCY_PARTS);
 }
 
-static unsigned bucket_of(uint64_t ns)
+static unsigned latency_bucket(uint64_t ns)
 {
     if (ns < LATENCY_PARTS)
         return 0;
@@ -62,7 +62,7 @@ void latency_add_command(struct latency *latency, enum command_id id, uint64_t u
         CHECK(histogram);
     }
     histogram->count++;
-    histogram->buckets[bucket_of(usec * 1000)]++;
+    histogram->buckets[latency_bucket(usec * 1000)]++;
 }
 
 double histogram_percentile(const struct histogram *histogram, double percent)

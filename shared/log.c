@@ -60,7 +60,7 @@ bool log_set_file(const char *path)
     return ok;
 }
 
-static size_t write_head(char *line, size_t max, enum log_level level, const char *event)
+static size_t write_line_head(char *line, size_t max, enum log_level level, const char *event)
 {
     static const char *const names[] = {"debug", "info", "warn", "error"};
     uint64_t now_ms = clock_wall_us() / 1000;
@@ -112,7 +112,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
     va_end(args);
 
     char line[LINE_MAX_BYTES];
-    size_t len = write_head(line, sizeof(line), level, event);
+    size_t len = write_line_head(line, sizeof(line), level, event);
     len += write_escaped(line + len, sizeof(line) - len - 1, text);
     while (line[len - 1] == ' ')
         len--;

@@ -147,7 +147,7 @@ static bool is_used(const uint64_t *sums, uint32_t words)
 }
 
 /* The values that were counted; rows and sums are the caller's to free. The texts stay. */
-static size_t collect(struct labels *labels, struct label_row **rows, uint64_t **sums)
+static size_t collect_rows(struct labels *labels, struct label_row **rows, uint64_t **sums)
 {
     size_t count = 0;
     CHECK(pthread_mutex_lock(&labels->mutex) == 0);
@@ -269,7 +269,7 @@ void labels_print(struct labels *labels, struct out *out, const char *label,
 {
     struct label_row *rows;
     uint64_t *sums;
-    size_t row_count = collect(labels, &rows, &sums);
+    size_t row_count = collect_rows(labels, &rows, &sums);
     row_count = fold(labels, rows, row_count, shown);
     for (size_t i = 0; i < count && row_count; i++) {
         metric_head(out, families[i].name, type_of(families[i].kind), families[i].help);

@@ -45,7 +45,7 @@ uint64_t metrics_sum(enum metric metric)
     return sum;
 }
 
-static void print_row(struct out *out, enum metric metric)
+static void print_metric(struct out *out, enum metric metric)
 {
     const char *name = rows[metric].name;
     bool is_gauge = rows[metric].kind == GAUGE;
@@ -68,6 +68,6 @@ void metrics_print(struct out *out, const char *prefix)
             continue;
         if (strncmp(name, prefix, strlen(prefix)) == 0 ||
             strncmp(name, always, sizeof(always) - 1) == 0)
-            print_row(out, (enum metric)i);
+            print_metric(out, (enum metric)i);
     }
 }

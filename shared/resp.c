@@ -73,7 +73,7 @@ const char *resp_scan_base(const struct resp_scan *scan, const char *data)
     return scan->is_inline ? scan->inline_text : data;
 }
 
-static enum resp_result fail(struct resp_scan *scan, const char *reason)
+static enum resp_result scan_fail(struct resp_scan *scan, const char *reason)
 {
     (void)snprintf(scan->error, sizeof(scan->error), "ERR Protocol error: %s", reason);
     scan->state = FAILED;
@@ -105,8 +105,8 @@ enum line { LINE_PARTIAL, LINE_TOO_LONG, LINE_ENDS };
 
 /* Looks on for the byte that ends the line that began at scan->line; scan->pos is moved on, to that byte
  * when it is found. */
-static enum line find_end(struct resp_scan *scan, const char *data, size_t len, char byte,
-                          size_t max)
+static enum line find_line_end(struct resp_scan *scan, const char *data, size_t len, char byte,
+                               size_t max)
 {
     bool is_long = len - scan->line > max;
     size_t stop = is_long ? scan->line + max + 1 : len;
@@ -147,20 +147,20 @@ static inline size_t short_count(const char *at, uint32_t *count)
 static enum resp_result scan_count(struct resp_scan *scan, const struct resp_limits *limits,
                                    const char *data, size_t len)
 {
-    enum line line = find_end(scan, data, len, '\r', limits->inline_bytes_max);
+    enum line line = find_line_end(scan, data, len, '\r', limits->inline_bytes_max);
     if (line == LINE_TOO_LONG)
-        return fail(scan, "too big mbulk count string");
+        return scan_fail(scan, "too big mbulk count string");
     size_t end = scan->pos;
     if (line == LINE_PARTIAL || end + 1 == len)
         return RESP_MORE;
 
     int64_t count;
     if (!number_parse_int64((struct bytes){data + 1, end - 1}, &count) || count > INT32_MAX)
-        return fail(scan, "invalid multibulk length");
+        return scan_fail(scan, "invalid multibulk length");
     if (limits->unauthenticated && count > UNAUTHENTICATED_ARGS_MAX)
-        return fail(scan, "unauthenticated multibulk length");
+        return scan_fail(scan, "unauthenticated multibulk length");
     if (count > (int64_t)limits->args_max)
-        return fail(scan, "invalid multibulk length");
+        return scan_fail(scan, "invalid multibulk length");
     scan->expected = count > 0 ? (uint32_t)count : 0;
     scan->pos = scan->line = end + 2;
     scan->state = LENGTH;
@@ -172,9 +172,9 @@ static enum resp_result scan_count(struct resp_scan *scan, const struct resp_lim
 static enum resp_result scan_length(struct resp_scan *scan, const struct resp_limits *limits,
                                     const char *data, size_t len, uint32_t *count)
 {
-    enum line line = find_end(scan, data, len, '\r', limits->inline_bytes_max);
+    enum line line = find_line_end(scan, data, len, '\r', limits->inline_bytes_max);
     if (line == LINE_TOO_LONG)
-        return fail(scan, "too big bulk count string");
+        return scan_fail(scan, "too big bulk count string");
     size_t end = scan->pos;
     if (line == LINE_PARTIAL || end + 1 == len)
         return RESP_MORE;
@@ -185,14 +185,14 @@ static enum resp_result scan_length(struct resp_scan *scan, const struct resp_li
         if (type == '\r' || type == '\n' || type == '\0')
             type = ' ';
         reason[sizeof(reason) - 3] = type;
-        return fail(scan, reason);
+        return scan_fail(scan, reason);
     }
     int64_t bytes;
     struct bytes digits = {data + scan->line + 1, end - scan->line - 1};
     if (!number_parse_int64(digits, &bytes) || bytes < 0 || bytes > limits->bulk_bytes_max)
-        return fail(scan, "invalid bulk length");
+        return scan_fail(scan, "invalid bulk length");
     if (limits->unauthenticated && bytes > UNAUTHENTICATED_BULK_MAX)
-        return fail(scan, "unauthenticated bulk length");
+        return scan_fail(scan, "unauthenticated bulk length");
     *count = (uint32_t)bytes;
     scan->pos = end + 2;
     return RESP_FRAME;
@@ -202,9 +202,9 @@ static enum resp_result scan_length(struct resp_scan *scan, const struct resp_li
 static enum resp_result begin_data(struct resp_scan *scan, uint32_t count)
 {
     if (scan->pos > UINT32_MAX - 2 || count > UINT32_MAX - 2 - scan->pos)
-        return fail(scan, "too big request");
+        return scan_fail(scan, "too big request");
     if (scan->argc == scan->args_cap && !grow_args(scan))
-        return fail(scan, "too big request");
+        return scan_fail(scan, "too big request");
     scan->args[scan->argc] = (struct span){(uint32_t)scan->pos, count};
     scan->state = DATA;
     return RESP_FRAME;
@@ -270,7 +270,7 @@ static enum resp_result scan_args(struct resp_scan *scan, const struct resp_limi
 
 /* ---- requests: inline ------------------------------------------------------------------- */
 
-static bool is_space(char c)
+static bool is_blank(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
@@ -323,7 +323,7 @@ static const char *unquote(const char *at, const char *end, char quote, char **t
             *(*to)++ = *at++;
         }
     }
-    if (at == end || (at + 1 < end && !is_space(at[1])))
+    if (at == end || (at + 1 < end && !is_blank(at[1])))
         return NULL;
     return at + 1;
 }
@@ -346,21 +346,21 @@ static enum resp_result split_line(struct resp_scan *scan, struct bytes line, ch
     const char *at = line.data;
     char *to = text;
     for (;;) {
-        while (at < end && is_space(*at))
+        while (at < end && is_blank(*at))
             at++;
         if (at == end)
             return RESP_FRAME;
         char *word = to;
         at = split_word(at, end, &to);
         if (!at)
-            return fail(scan, "unbalanced quotes in request");
+            return scan_fail(scan, "unbalanced quotes in request");
         if (scan->argc == scan->args_cap && !grow_args(scan))
-            return fail(scan, "too big request");
+            return scan_fail(scan, "too big request");
         scan->args[scan->argc++] = (struct span){(uint32_t)(word - text), (uint32_t)(to - word)};
     }
 }
 
-static size_t write_count(char *to, char type, uint32_t count)
+static size_t format_count(char *to, char type, uint32_t count)
 {
     to[0] = type;
     size_t len = 1 + number_format_int64(to + 1, count);
@@ -378,10 +378,10 @@ static void encode_inline(struct resp_scan *scan, const char *text)
         max += COUNT_MAX + scan->args[i].len + 2;
     char *to = malloc(max);
     CHECK(to);
-    size_t len = write_count(to, '*', scan->argc);
+    size_t len = format_count(to, '*', scan->argc);
     for (uint32_t i = 0; i < scan->argc; i++) {
         struct span *arg = &scan->args[i];
-        len += write_count(to + len, '$', arg->len);
+        len += format_count(to + len, '$', arg->len);
         memcpy(to + len, text + arg->at, arg->len);
         arg->at = (uint32_t)len;
         len += arg->len;
@@ -400,10 +400,10 @@ static enum resp_result scan_inline(struct resp_scan *scan, const struct resp_li
                                     const char *data, size_t len)
 {
     if (len >= 2 && memcmp(data, TLS_HANDSHAKE, 2) == 0)
-        return fail(scan, "this port does not speak TLS");
-    enum line found = find_end(scan, data, len, '\n', limits->inline_bytes_max);
+        return scan_fail(scan, "this port does not speak TLS");
+    enum line found = find_line_end(scan, data, len, '\n', limits->inline_bytes_max);
     if (found == LINE_TOO_LONG)
-        return fail(scan, "too big inline request");
+        return scan_fail(scan, "too big inline request");
     if (found == LINE_PARTIAL)
         return RESP_MORE;
 
@@ -482,7 +482,7 @@ enum resp_result resp_scan(struct resp_scan *scan, const struct resp_limits *lim
 
 /* Reads the number of a header "<type>n\r\n" that begins at `at`. Returns the header's length, 0
  * when its end has not come, -1 when it is none. */
-static int read_header(const char *at, size_t len, int64_t *count)
+static int read_count_header(const char *at, size_t len, int64_t *count)
 {
     size_t stop = len < HEADER_MAX ? len : HEADER_MAX;
     uint64_t sum = 0;
@@ -530,7 +530,7 @@ static enum resp_result skip_line(struct resp_skip *skip, const char *data, size
 static enum resp_result skip_bulk(struct resp_skip *skip, const char *data, size_t len)
 {
     int64_t count;
-    int header = read_header(data + skip->pos, len - skip->pos, &count);
+    int header = read_count_header(data + skip->pos, len - skip->pos, &count);
     if (header <= 0)
         return header < 0 ? RESP_BAD : RESP_MORE;
     size_t end = skip->pos + (size_t)header;
@@ -556,7 +556,7 @@ static enum resp_result skip_aggregate(struct resp_skip *skip, const char *data,
 {
     char type = data[skip->pos];
     int64_t count;
-    int header = read_header(data + skip->pos, len - skip->pos, &count);
+    int header = read_count_header(data + skip->pos, len - skip->pos, &count);
     if (header <= 0)
         return header < 0 ? RESP_BAD : RESP_MORE;
     if (count < 0) {
@@ -705,7 +705,7 @@ static bool value_line(struct bytes rest, struct resp_value *value, size_t *size
 static bool value_header(struct bytes rest, struct resp_value *value, size_t *size)
 {
     bool is_bulk = value->type == '$' || value->type == '=' || value->type == '!';
-    int header = read_header(rest.data, rest.len, &value->count);
+    int header = read_count_header(rest.data, rest.len, &value->count);
     if (header <= 0)
         return false;
     *size = (size_t)header;

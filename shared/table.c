@@ -34,7 +34,7 @@ static void make_seed(void)
     clock_random_bytes(seed, sizeof(seed));
 }
 
-static inline uint64_t rotate(uint64_t x, int bits)
+static inline uint64_t rotl64(uint64_t x, int bits)
 {
     return (x << bits) | (x >> (64 - bits));
 }
@@ -47,14 +47,14 @@ static inline void sip_round(struct sip *v)
 {
     v->a += v->b;
     v->c += v->d;
-    v->b = rotate(v->b, 13) ^ v->a;
-    v->d = rotate(v->d, 16) ^ v->c;
-    v->a = rotate(v->a, 32);
+    v->b = rotl64(v->b, 13) ^ v->a;
+    v->d = rotl64(v->d, 16) ^ v->c;
+    v->a = rotl64(v->a, 32);
     v->c += v->b;
     v->a += v->d;
-    v->b = rotate(v->b, 17) ^ v->c;
-    v->d = rotate(v->d, 21) ^ v->a;
-    v->c = rotate(v->c, 32);
+    v->b = rotl64(v->b, 17) ^ v->c;
+    v->d = rotl64(v->d, 21) ^ v->a;
+    v->c = rotl64(v->c, 32);
 }
 
 static inline void sip_word(struct sip *v, uint64_t word)
@@ -120,7 +120,7 @@ void table_free(struct table *table)
 }
 
 /* The entry that holds `key`, or the free one where it belongs. */
-static struct entry *find(const struct table *table, struct bytes key, uint64_t hash)
+static struct entry *find_entry(const struct table *table, struct bytes key, uint64_t hash)
 {
     size_t mask = table->cap - 1;
     for (size_t i = hash & mask;; i = (i + 1) & mask) {
@@ -132,7 +132,7 @@ static struct entry *find(const struct table *table, struct bytes key, uint64_t 
 
 void *table_get(const struct table *table, struct bytes key)
 {
-    return find(table, key, hash_bytes(key))->value;
+    return find_entry(table, key, hash_bytes(key))->value;
 }
 
 static void resize(struct table *table, size_t cap)
@@ -142,7 +142,7 @@ static void resize(struct table *table, size_t cap)
     table->cap = cap;
     for (size_t i = 0; i < old.cap; i++)
         if (old.entries[i].value)
-            *find(table, old.entries[i].key, old.entries[i].hash) = old.entries[i];
+            *find_entry(table, old.entries[i].key, old.entries[i].hash) = old.entries[i];
     free(old.entries);
 }
 
@@ -150,7 +150,7 @@ void *table_put(struct table *table, struct bytes key, void *value)
 {
     CHECK(value);
     uint64_t hash = hash_bytes(key);
-    struct entry *entry = find(table, key, hash);
+    struct entry *entry = find_entry(table, key, hash);
     void *before = entry->value;
     if (before) {
         entry->value = value;
@@ -158,7 +158,7 @@ void *table_put(struct table *table, struct bytes key, void *value)
     }
     if (table->count + 1 > table->cap / 4 * 3) {
         resize(table, table->cap * 2);
-        entry = find(table, key, hash);
+        entry = find_entry(table, key, hash);
     }
     char *copy = malloc(key.len + 1);
     CHECK(copy);
@@ -185,7 +185,7 @@ static void close_hole(struct table *table, size_t hole)
 
 void *table_remove(struct table *table, struct bytes key)
 {
-    struct entry *entry = find(table, key, hash_bytes(key));
+    struct entry *entry = find_entry(table, key, hash_bytes(key));
     void *value = entry->value;
     if (!value)
         return NULL;

@@ -28,11 +28,11 @@ struct making {
     size_t size;
 };
 
-static bool refuse(struct making *making, const char *option, const char *format, ...)
+static bool set_tls_error(struct making *making, const char *option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* "upstream.tls-cert-file: …" */
-static bool refuse(struct making *making, const char *option, const char *format, ...)
+static bool set_tls_error(struct making *making, const char *option, const char *format, ...)
 {
     char text[TLS_REASON_MAX];
     va_list args;
@@ -78,13 +78,13 @@ static bool digest_file(struct making *making, const char *option, const char *p
         return true;
     FILE *file = fopen(path, "rbe");
     if (!file)
-        return refuse(making, option, "%s: %s", path, strerror(errno));
+        return set_tls_error(making, option, "%s: %s", path, strerror(errno));
     while ((got = fread(block, 1, sizeof block, file)) > 0 && (total += got) <= FILE_BYTES_MAX)
         digest_bytes(making, block, got);
     bool is_good = !ferror(file) && total <= FILE_BYTES_MAX;
     OPENSSL_cleanse(block, sizeof block);
     (void)fclose(file);
-    return is_good || refuse(making, option, "%s: it cannot be read, or is too big", path);
+    return is_good || set_tls_error(making, option, "%s: it cannot be read, or is too big", path);
 }
 
 static bool digest_all(struct making *making)
@@ -117,8 +117,8 @@ static bool set_protocols(struct making *making)
                       : strcasecmp(word, "TLSv1.3") == 0 ? TLS1_3_VERSION
                                                          : 0;
         if (!version)
-            return refuse(making, "tls-protocols", "expected TLSv1.2, TLSv1.3 or both, found %s",
-                          word);
+            return set_tls_error(making, "tls-protocols",
+                                 "expected TLSv1.2, TLSv1.3 or both, found %s", word);
         if (!lowest || version < lowest)
             lowest = version;
         if (version > highest)
@@ -133,9 +133,9 @@ static bool set_ciphers(struct making *making)
 {
     const struct tls_options *options = making->options;
     if (*options->ciphers && SSL_CTX_set_cipher_list(making->ssl, options->ciphers) != 1)
-        return refuse(making, "tls-ciphers", "%s", why());
+        return set_tls_error(making, "tls-ciphers", "%s", why());
     if (*options->ciphersuites && SSL_CTX_set_ciphersuites(making->ssl, options->ciphersuites) != 1)
-        return refuse(making, "tls-ciphersuites", "%s", why());
+        return set_tls_error(making, "tls-ciphersuites", "%s", why());
     if (options->prefers_own_ciphers)
         (void)SSL_CTX_set_options(making->ssl, SSL_OP_CIPHER_SERVER_PREFERENCE);
     return true;
@@ -158,20 +158,20 @@ static bool use_certificate(struct making *making)
     SSL_CTX *ssl = making->ssl;
     bool is_given = *options->cert_file;
     if (is_given != (*options->key_file != '\0'))
-        return refuse(making, is_given ? "tls-key-file" : "tls-cert-file",
-                      "expected a file: a certificate and its key go together");
+        return set_tls_error(making, is_given ? "tls-key-file" : "tls-cert-file",
+                             "expected a file: a certificate and its key go together");
     if (!is_given)
-        return options->is_client || refuse(making, "tls-cert-file", "expected a file");
+        return options->is_client || set_tls_error(making, "tls-cert-file", "expected a file");
     SSL_CTX_set_default_passwd_cb(ssl, on_passphrase);
     SSL_CTX_set_default_passwd_cb_userdata(ssl, (void *)(uintptr_t)options->key_file_pass);
     bool is_good = true;
     if (SSL_CTX_use_certificate_chain_file(ssl, options->cert_file) != 1)
-        is_good = refuse(making, "tls-cert-file", "%s: %s", options->cert_file, why());
+        is_good = set_tls_error(making, "tls-cert-file", "%s: %s", options->cert_file, why());
     else if (SSL_CTX_use_PrivateKey_file(ssl, options->key_file, SSL_FILETYPE_PEM) != 1)
-        is_good = refuse(making, "tls-key-file", "%s: %s", options->key_file, why());
+        is_good = set_tls_error(making, "tls-key-file", "%s: %s", options->key_file, why());
     else if (SSL_CTX_check_private_key(ssl) != 1)
-        is_good = refuse(making, "tls-key-file", "%s is not the key of %s", options->key_file,
-                         options->cert_file);
+        is_good = set_tls_error(making, "tls-key-file", "%s is not the key of %s",
+                                options->key_file, options->cert_file);
     SSL_CTX_set_default_passwd_cb_userdata(ssl, NULL);
     return is_good;
 }
@@ -190,15 +190,16 @@ static bool trust(struct making *making)
         return true;
     }
     if (!*path)
-        return !checks || refuse(making, "tls-ca-cert-file",
-                                 "expected a file, or tls-auth-clients = no: clients are asked for "
-                                 "certificates");
+        return !checks ||
+               set_tls_error(making, "tls-ca-cert-file",
+                             "expected a file, or tls-auth-clients = no: clients are asked for "
+                             "certificates");
     if (SSL_CTX_load_verify_file(making->ssl, path) != 1)
-        return refuse(making, "tls-ca-cert-file", "%s: %s", path, why());
+        return set_tls_error(making, "tls-ca-cert-file", "%s: %s", path, why());
     if (!options->is_client) { /* tells clients whose certificates are welcome */
         STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(path);
         if (!names)
-            return refuse(making, "tls-ca-cert-file", "%s: %s", path, why());
+            return set_tls_error(making, "tls-ca-cert-file", "%s: %s", path, why());
         SSL_CTX_set_client_CA_list(making->ssl, names);
     }
     return true;

@@ -33,7 +33,7 @@ struct sessions *sessions_new(void)
     return sessions;
 }
 
-static void forget_all(struct sessions *sessions)
+static void free_sessions(struct sessions *sessions)
 {
     struct bytes peer;
     void *session;
@@ -46,7 +46,7 @@ void sessions_free(struct sessions *sessions)
 {
     if (!sessions)
         return;
-    forget_all(sessions);
+    free_sessions(sessions);
     (void)pthread_mutex_destroy(&sessions->lock);
     free(sessions);
 }
@@ -56,7 +56,7 @@ static void sessions_put(struct sessions *sessions, const char *peer, SSL_SESSIO
 {
     CHECK(pthread_mutex_lock(&sessions->lock) == 0);
     if (table_count(sessions->by_peer) >= PEERS_MAX) {
-        forget_all(sessions);
+        free_sessions(sessions);
         sessions->by_peer = table_new();
     }
     SSL_SESSION *before = table_put(sessions->by_peer, bytes_of(peer), session);

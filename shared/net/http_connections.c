@@ -35,7 +35,8 @@ static void shut(struct http_connection *connection)
 
 /* Disconnects one connection from `address` (NULL: from any) if there are more than `max`: the one that has waited
  * longest for a request, else the one whose answer is oldest. The newest, the last in the list, is spared. */
-static void make_room(struct http_connections *all, const struct in6_addr *address, unsigned max)
+static void evict_connection(struct http_connections *all, const struct in6_addr *address,
+                             unsigned max)
 {
     struct http_connection *waiting = NULL;
     struct http_connection *answered = NULL;
@@ -53,7 +54,7 @@ static void make_room(struct http_connections *all, const struct in6_addr *addre
         shut(waiting && waiting->next ? waiting : answered ? answered : waiting);
 }
 
-static void append(struct http_connections *all, struct http_connection *connection)
+static void append_connection(struct http_connections *all, struct http_connection *connection)
 {
     struct http_connection **end = &all->first;
     while (*end)
@@ -78,9 +79,9 @@ struct http_connection *http_connection_open(struct http_connections *all, int f
     connection->fd = fd;
     connection->address = address_of(peer);
     connection->until_us = now_us + HTTP_REQUEST_S * SECOND_US;
-    append(all, connection);
-    make_room(all, &connection->address, HTTP_ADDRESS_MAX);
-    make_room(all, NULL, HTTP_CONNECTIONS_MAX);
+    append_connection(all, connection);
+    evict_connection(all, &connection->address, HTTP_ADDRESS_MAX);
+    evict_connection(all, NULL, HTTP_CONNECTIONS_MAX);
     return connection;
 }
 
@@ -90,7 +91,7 @@ static void restart(struct http_connections *all, struct http_connection *connec
     connection->is_answered = is_answered;
     connection->until_us = until_us;
     take_out(all, connection);
-    append(all, connection);
+    append_connection(all, connection);
 }
 
 void http_connection_answer(struct http_connections *all, struct http_connection *connection,

@@ -11,7 +11,7 @@
 enum { REQUEST_MAX = 2048, ANSWER_MAX = 16 * 1024 };
 
 /* Waits until the socket can do `what`; 0, or an errno. */
-static int wait_for(int fd, short what, uint64_t until_us)
+static int poll_until(int fd, short what, uint64_t until_us)
 {
     struct pollfd poller = {.fd = fd, .events = what};
     uint64_t now_us = clock_mono_us();
@@ -31,7 +31,7 @@ static int connect_to(int fd, const struct sockaddr *address, socklen_t len, uin
         return 0;
     if (errno != EINPROGRESS)
         return errno;
-    err = wait_for(fd, POLLOUT, until_us);
+    err = poll_until(fd, POLLOUT, until_us);
     if (err)
         return err;
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &err_len) < 0)
@@ -48,7 +48,7 @@ static int send_all(int fd, const char *text, size_t len, uint64_t until_us)
             len -= (size_t)sent;
             continue;
         }
-        int err = errno == EAGAIN ? wait_for(fd, POLLOUT, until_us) : errno;
+        int err = errno == EAGAIN ? poll_until(fd, POLLOUT, until_us) : errno;
         if (err)
             return err;
     }
@@ -56,14 +56,14 @@ static int send_all(int fd, const char *text, size_t len, uint64_t until_us)
 }
 
 /* Reads until the end, as much as there is room for. */
-static int read_all(int fd, char *to, size_t size, uint64_t until_us)
+static int receive_all(int fd, char *to, size_t size, uint64_t until_us)
 {
     size_t len = 0;
     while (len + 1 < size) {
         ssize_t got = recv(fd, to + len, size - 1 - len, 0);
         if (got == 0)
             break;
-        int err = got > 0 ? 0 : errno == EAGAIN ? wait_for(fd, POLLIN, until_us) : errno;
+        int err = got > 0 ? 0 : errno == EAGAIN ? poll_until(fd, POLLIN, until_us) : errno;
         if (err)
             return err;
         len += got > 0 ? (size_t)got : 0;
@@ -83,7 +83,7 @@ static int converse(int fd, const char *path, const char *token, uint64_t until_
     if (len < 0 || (size_t)len >= sizeof request)
         return EMSGSIZE;
     int err = send_all(fd, request, (size_t)len, until_us);
-    return err ? err : read_all(fd, answer, ANSWER_MAX, until_us);
+    return err ? err : receive_all(fd, answer, ANSWER_MAX, until_us);
 }
 
 bool http_get(const struct sockaddr *address, socklen_t len, const char *path, const char *token,

@@ -45,7 +45,8 @@ struct http_server {
     int port;
 };
 
-static enum MHD_Result answer(struct MHD_Connection *connection, const struct http_reply *reply)
+static enum MHD_Result queue_response(struct MHD_Connection *connection,
+                                      const struct http_reply *reply)
 {
     size_t len = reply->body.bytes;
     char *body = malloc(len + 1);
@@ -161,14 +162,14 @@ static enum MHD_Result on_http(void *owner, struct MHD_Connection *connection, c
         handle(server, connection, path, &reply);
     }
     http_connection_answer(&server->connections, own_of(connection), clock_mono_us());
-    enum MHD_Result result = answer(connection, &reply);
+    enum MHD_Result result = queue_response(connection, &reply);
     out_clear(&reply.body);
     return result;
 }
 
 /* ---- the thread ---- */
 
-static void *serve(void *argument)
+static void *serve_http(void *argument)
 {
     struct http_server *server = argument;
     const union MHD_DaemonInfo *info =
@@ -192,7 +193,7 @@ static void *serve(void *argument)
 /* ---- start and stop ---- */
 
 /* The host and the service of "host:port", "[v6]:port"; "*" and nothing are every address. */
-static struct addrinfo *resolve(const char *address, char *error, size_t size)
+static struct addrinfo *resolve_listen_address(const char *address, char *error, size_t size)
 {
     char host[256];
     const char *colon = strrchr(address, ':');
@@ -261,7 +262,7 @@ static struct MHD_Daemon *start_daemon(struct http_server *server, int fd)
 struct http_server *http_start(const char *address, http_fn *on_request, void *owner, char *error,
                                size_t size)
 {
-    struct addrinfo *info = resolve(address, error, size);
+    struct addrinfo *info = resolve_listen_address(address, error, size);
     if (!info)
         return NULL;
     int fd = bind_to(info);
@@ -284,7 +285,7 @@ struct http_server *http_start(const char *address, http_fn *on_request, void *o
     }
     server->wake_fd = eventfd(0, EFD_CLOEXEC);
     CHECK(server->wake_fd >= 0);
-    CHECK(pthread_create(&server->thread, NULL, serve, server) == 0);
+    CHECK(pthread_create(&server->thread, NULL, serve_http, server) == 0);
     return server;
 }
 

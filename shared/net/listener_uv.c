@@ -52,7 +52,7 @@ static pthread_mutex_t bound_lock = PTHREAD_MUTEX_INITIALIZER;
 static int bound[BOUND_MAX];
 static unsigned bound_count;
 
-static bool is_same(const struct address *a, const struct address *b)
+static bool is_same_address(const struct address *a, const struct address *b)
 {
     char text_a[ADDRESS_TEXT_MAX];
     char text_b[ADDRESS_TEXT_MAX];
@@ -67,7 +67,7 @@ static bool is_listening_on(int fd, const struct address *address)
     int listening = 0;
     socklen_t len = sizeof(listening);
     return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) == 0 && listening &&
-           address_of(fd, false, &own) && is_same(&own, address);
+           address_of(fd, false, &own) && is_same_address(&own, address);
 }
 
 /* A descriptor of ours that listens on the address, or -1. */
@@ -167,7 +167,7 @@ static int tcp_bind(const struct address *address, int backlog)
 }
 
 /* Resolves a name at start; blocks. False and a reason: it has no address. */
-static bool resolve(const char *text, struct address *address, char *error, size_t size)
+static bool resolve_host_name(const char *text, struct address *address, char *error, size_t size)
 {
     if (address_parse(text, address))
         return true;
@@ -196,7 +196,7 @@ static bool resolve(const char *text, struct address *address, char *error, size
 int listen_bind(const struct listen_options *options, char *error, size_t size)
 {
     struct address address;
-    if (!resolve(options->address, &address, error, size))
+    if (!resolve_host_name(options->address, &address, error, size))
         return -1;
     pthread_mutex_lock(&bound_lock);
     int fd = address.any.sa_family == AF_UNIX ? unix_bind(&address, options)

@@ -78,7 +78,7 @@ static void turn_end(struct loop *loop)
     loop->turns++;
 }
 
-static void on_turn_end(uv_prepare_t *prepare)
+static void on_uv_prepare(uv_prepare_t *prepare)
 {
     struct loop *loop = prepare->data;
     if (loop->is_polling) {
@@ -168,7 +168,7 @@ struct loop *loop_new(void)
     list_init(&loop->handshakes);
     list_init(&loop->handshakes_ready);
     loop->turns = 1;
-    uv_prepare_start(&loop->turn, on_turn_end);
+    uv_prepare_start(&loop->turn, on_uv_prepare);
     return loop;
 }
 

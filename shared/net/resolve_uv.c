@@ -60,7 +60,7 @@ static int errno_of(int problem)
     return problem == EAI_MEMORY ? -ENOMEM : -EHOSTUNREACH;
 }
 
-static void look_up(struct lookup *lookup)
+static void resolve_host(struct lookup *lookup)
 {
     char port[8];
     (void)snprintf(port, sizeof(port), "%u", lookup->port);
@@ -88,7 +88,7 @@ static void look_up(struct lookup *lookup)
 static void *lookup_main(void *argument)
 {
     struct lookup *lookup = argument;
-    look_up(lookup);
+    resolve_host(lookup);
     atomic_fetch_sub(&lookups_running, 1);
     pthread_mutex_lock(&lookup->lock);
     bool is_cancelled = !lookup->loop;

@@ -31,7 +31,7 @@ struct watch {
     char path[PATH_MAX];
 };
 
-static bool is_same(const struct stat *a, const struct stat *b)
+static bool is_same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
@@ -65,7 +65,7 @@ static void on_look(void *owner)
     struct watch *watch = owner;
     struct stat now;
     follow_directory(watch);
-    if (stat(watch->path, &now) < 0 || is_same(&now, &watch->file))
+    if (stat(watch->path, &now) < 0 || is_same_file(&now, &watch->file))
         return;
     watch->file = now;
     watch->on_change(watch->owner); /* may free the watch */
