@@ -23,7 +23,7 @@ static const struct acl *users(const struct call *call)
     return call->partition->settings->acl;
 }
 
-static void publish(struct call *call, struct settings *settings)
+static void publish_settings(struct call *call, struct settings *settings)
 {
     process_settings_publish(call->partition->process, settings);
     partition_refresh(call->partition);
@@ -94,7 +94,7 @@ void cmd_acl_setuser(struct call *call)
     struct settings *settings = process_settings_edit(process);
     if (acl_setuser(settings_acl_edit(settings), call->argv, call->argc,
                     settings_all_channels(settings), error)) {
-        publish(call, settings);
+        publish_settings(call, settings);
         reply_ok(&call->reply);
     } else {
         process_settings_drop(process, settings);
@@ -113,7 +113,7 @@ void cmd_acl_deluser(struct call *call)
         call_error_text(call, error);
         return;
     }
-    publish(call, settings);
+    publish_settings(call, settings);
     reply_int(&call->reply, count);
     if (!session_user(call->session))
         session_end(call->session);
@@ -138,7 +138,7 @@ void cmd_acl_load(struct call *call)
         return;
     struct settings *settings = process_settings_edit(call->partition->process);
     if (settings_load_users(settings, reason, sizeof reason)) {
-        publish(call, settings);
+        publish_settings(call, settings);
         reply_ok(&call->reply);
     } else {
         process_settings_drop(call->partition->process, settings);

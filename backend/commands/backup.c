@@ -9,7 +9,7 @@
 
 enum { KEEP_MAX = 100000 };
 
-static void answer(struct call *call, const char *refused)
+static void reply_outcome(struct call *call, const char *refused)
 {
     if (refused)
         call_error_text(call, refused);
@@ -48,7 +48,7 @@ static bool parse_plan(struct call *call, struct backup_plan *plan)
     return false;
 }
 
-static void begin(struct call *call, bool is_led)
+static void handle_begin(struct call *call, bool is_led)
 {
     struct backup_plan plan;
     struct backup *backup = call->partition->saves.backup;
@@ -57,17 +57,17 @@ static void begin(struct call *call, bool is_led)
         return;
     if (!plan.name.len)
         plan.name = backup_time_name(call->now_ms, name);
-    answer(call, is_led ? backup_prepare(backup, &plan) : backup_start(backup, &plan));
+    reply_outcome(call, is_led ? backup_prepare(backup, &plan) : backup_start(backup, &plan));
 }
 
-static void cut(struct call *call)
+static void handle_cut(struct call *call)
 {
     int64_t lease_ms;
     if (call->argc != 5)
         call_error(call, ERR_SYNTAX);
     else if (call_int64(call, 4, &lease_ms))
-        answer(call, backup_cut(call->partition->saves.backup, call->argv[3],
-                                lease_ms > 0 ? (uint64_t)lease_ms : 0));
+        reply_outcome(call, backup_cut(call->partition->saves.backup, call->argv[3],
+                                       lease_ms > 0 ? (uint64_t)lease_ms : 0));
 }
 
 /* One that may be left out. */
@@ -82,7 +82,7 @@ void cmd_scree_backup(struct call *call)
     struct bytes what = call->argv[2];
     uint32_t argc = call->argc;
     if (bytes_is(what, "START") || bytes_is(what, "PREPARE"))
-        begin(call, bytes_is(what, "PREPARE"));
+        handle_begin(call, bytes_is(what, "PREPARE"));
     else if (bytes_is(what, "STATUS") && argc == 3)
         backup_reply_status(backup, &call->reply);
     else if (bytes_is(what, "CANCEL") && argc <= 4)
@@ -90,13 +90,13 @@ void cmd_scree_backup(struct call *call)
     else if (bytes_is(what, "LIST") && argc <= 4)
         backup_reply_list(backup, last_argument(call, 3), &call->reply);
     else if (bytes_is(what, "DELETE") && (argc == 4 || argc == 5))
-        answer(call, backup_delete(backup, call->argv[3], last_argument(call, 4)));
+        reply_outcome(call, backup_delete(backup, call->argv[3], last_argument(call, 4)));
     else if (bytes_is(what, "CUT"))
-        cut(call);
+        handle_cut(call);
     else if (bytes_is(what, "RELEASE") && argc == 4)
-        answer(call, backup_release(backup, call->argv[3]));
+        reply_outcome(call, backup_release(backup, call->argv[3]));
     else if (bytes_is(what, "CONFIRM") && argc == 4)
-        answer(call, backup_confirm(backup, call->argv[3]));
+        reply_outcome(call, backup_confirm(backup, call->argv[3]));
     else
         call_error(call, ERR_SYNTAX);
 }

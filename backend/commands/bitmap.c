@@ -86,8 +86,8 @@ static bool range_clamp(uint64_t len, enum unit unit, int64_t *start, int64_t *e
 }
 
 /* Ones among bits first to last, which lie in the value. False: the store failed. */
-static bool count_range(struct call *call, struct entry *entry, uint64_t first, uint64_t last,
-                        uint64_t *count)
+static bool count_bits(struct call *call, struct entry *entry, uint64_t first, uint64_t last,
+                       uint64_t *count)
 {
     char before = (char)~(0xff >> first % 8); /* bits of the first byte that are not in the range */
     char behind = (char)(0xff >> (last % 8 + 1));
@@ -132,7 +132,7 @@ void cmd_bitcount(struct call *call)
     if (!empty && call->argc == 5 && !unit_argument(call, 4, &unit))
         return;
     if (empty || !range_clamp(text_len(&entry), unit, &start, &end) ||
-        count_range(call, &entry, (uint64_t)start, (uint64_t)end, &count))
+        count_bits(call, &entry, (uint64_t)start, (uint64_t)end, &count))
         reply_int(&call->reply, (int64_t)count);
 }
 

@@ -126,7 +126,7 @@ static bool store_fragments(struct bitop *bitop, struct entry *entry)
 }
 
 /* Makes the result the value of the destination. */
-static bool store_result(struct bitop *bitop, struct entry *entry)
+static bool store_bits(struct bitop *bitop, struct entry *entry)
 {
     struct call *call = bitop->call;
     bitop->result = arena_alloc(call->arena, WINDOW_BYTES);
@@ -140,7 +140,7 @@ static bool store_result(struct bitop *bitop, struct entry *entry)
     return true;
 }
 
-static bool open_sources(struct call *call, struct bitop *bitop)
+static bool open_operands(struct call *call, struct bitop *bitop)
 {
     bitop->count = call->argc - 3;
     bitop->sources = arena_alloc(call->arena, bitop->count * sizeof *bitop->sources);
@@ -166,10 +166,10 @@ void cmd_bitop(struct call *call)
         call_error_text(call, "ERR BITOP NOT must be called with a single source key.");
         return;
     }
-    if (!open_sources(call, &bitop) || !keyspace_open(call, call->argv[2], OPEN_WRITE, &entry))
+    if (!open_operands(call, &bitop) || !keyspace_open(call, call->argv[2], OPEN_WRITE, &entry))
         return;
     if (bitop.len > 0) {
-        if (!store_result(&bitop, &entry))
+        if (!store_bits(&bitop, &entry))
             return;
         notify(call, NOTIFY_STRING, "set", entry.key);
     } else if (entry.exists) {

@@ -14,7 +14,7 @@
 /* ---- listing ---- */
 
 /* One line of CLIENT LIST. */
-static void describe(const struct session *session, struct out *out)
+static void write_client_line(const struct session *session, struct out *out)
 {
     session_line(session, out);
     out_write(out, "\n", 1);
@@ -26,7 +26,7 @@ static struct session *next_session(struct partition *partition, struct session 
     return link == &partition->clients.all ? NULL : container_of(link, struct session, link);
 }
 
-static struct session *find_id(struct partition *partition, uint64_t id)
+static struct session *find_session_by_id(struct partition *partition, uint64_t id)
 {
     struct session *session = NULL;
     while ((session = next_session(partition, session)))
@@ -38,7 +38,7 @@ static struct session *find_id(struct partition *partition, uint64_t id)
 /* Redis' client types; nobody is a replica or a master. */
 enum client_type { TYPE_ANY, TYPE_NORMAL, TYPE_PUBSUB, TYPE_NOBODY };
 
-static bool type_matches(enum client_type type, const struct session *session)
+static bool session_type_matches(enum client_type type, const struct session *session)
 {
     if (type == TYPE_ANY)
         return true;
@@ -46,7 +46,7 @@ static bool type_matches(enum client_type type, const struct session *session)
 }
 
 /* A client type's name; false: an error was replied. */
-static bool parse_type(struct call *call, struct bytes name, enum client_type *type)
+static bool parse_client_type(struct call *call, struct bytes name, enum client_type *type)
 {
     if (bytes_is(name, "normal"))
         *type = TYPE_NORMAL;
@@ -69,9 +69,9 @@ static bool list_ids(struct call *call, struct out *out)
             call_error_text(call, "ERR Invalid client ID");
             return false;
         }
-        const struct session *session = find_id(call->partition, (uint64_t)id);
+        const struct session *session = find_session_by_id(call->partition, (uint64_t)id);
         if (session)
-            describe(session, out);
+            write_client_line(session, out);
     }
     return true;
 }
@@ -83,7 +83,7 @@ void cmd_client_list(struct call *call)
     enum client_type type = call->argc == 2 ? TYPE_ANY : TYPE_NOBODY;
     out_init(&out);
     if (call->argc == 4 && bytes_is(call->argv[2], "TYPE")) {
-        if (!parse_type(call, call->argv[3], &type))
+        if (!parse_client_type(call, call->argv[3], &type))
             return;
     } else if (call->argc > 3 && bytes_is(call->argv[2], "ID")) {
         if (!list_ids(call, &out)) {
@@ -95,8 +95,8 @@ void cmd_client_list(struct call *call)
         return;
     }
     while ((session = next_session(call->partition, session)))
-        if (type_matches(type, session))
-            describe(session, &out);
+        if (session_type_matches(type, session))
+            write_client_line(session, &out);
     reply_verbatim_out(&call->reply, "txt", &out);
 }
 
@@ -104,7 +104,7 @@ void cmd_client_info(struct call *call)
 {
     struct out out;
     out_init(&out);
-    describe(call->session, &out);
+    write_client_line(call->session, &out);
     reply_verbatim_out(&call->reply, "txt", &out);
 }
 
@@ -128,7 +128,7 @@ struct kill {
 static bool kill_matches(const struct kill *kill, const struct session *session,
                          const struct session *me)
 {
-    if (session->is_closing || !type_matches(kill->type, session) ||
+    if (session->is_closing || !session_type_matches(kill->type, session) ||
         (kill->skip_me && session == me))
         return false;
     return (!kill->id || kill->id == session->id) &&
@@ -138,7 +138,7 @@ static bool kill_matches(const struct kill *kill, const struct session *session,
 }
 
 /* Returns how many. The caller's own connection closes after the reply. */
-static int64_t kill_all(struct call *call, const struct kill *kill)
+static int64_t kill_matching(struct call *call, const struct kill *kill)
 {
     int64_t count = 0;
     struct session *session = next_session(call->partition, NULL);
@@ -157,7 +157,7 @@ static int64_t kill_all(struct call *call, const struct kill *kill)
 }
 
 /* One option and its value. */
-static bool kill_option(struct call *call, const struct bytes *option, struct kill *kill)
+static bool parse_kill_option(struct call *call, const struct bytes *option, struct kill *kill)
 {
     const struct bytes *value = option + 1;
     if (bytes_is(*option, "ID")) {
@@ -168,7 +168,7 @@ static bool kill_option(struct call *call, const struct bytes *option, struct ki
         }
         kill->id = (uint64_t)id;
     } else if (bytes_is(*option, "TYPE")) {
-        if (!parse_type(call, *value, &kill->type))
+        if (!parse_client_type(call, *value, &kill->type))
             return false;
     } else if (bytes_is(*option, "ADDR")) {
         kill->addr = value;
@@ -193,7 +193,7 @@ void cmd_client_kill(struct call *call)
 {
     if (call->argc == 3) { /* the old form: one address, which may be our own */
         const struct kill kill = {.addr = &call->argv[2]};
-        if (kill_all(call, &kill))
+        if (kill_matching(call, &kill))
             reply_ok(&call->reply);
         else
             call_error_text(call, "ERR No such client");
@@ -205,10 +205,10 @@ void cmd_client_kill(struct call *call)
             call_error(call, ERR_SYNTAX);
             return;
         }
-        if (!kill_option(call, &call->argv[i], &kill))
+        if (!parse_kill_option(call, &call->argv[i], &kill))
             return;
     }
-    reply_int(&call->reply, kill_all(call, &kill));
+    reply_int(&call->reply, kill_matching(call, &kill));
 }
 
 /* ---- waking ---- */
@@ -230,7 +230,7 @@ void cmd_client_unblock(struct call *call)
     }
     if (!call_int64(call, 2, &id))
         return;
-    const struct session *session = find_id(call->partition, (uint64_t)id);
+    const struct session *session = find_session_by_id(call->partition, (uint64_t)id);
     reply_int(&call->reply, session && session->waiter);
     if (session && session->waiter)
         blocking_unblock(session->waiter, with_error);

@@ -14,7 +14,7 @@
 
 #include <stdio.h>
 
-static struct cluster_node node_of(const struct call *call)
+static struct cluster_node backend_node(const struct call *call)
 {
     const struct partition *partition = call->partition;
     struct cluster_node node = {.port = partition->listeners.port};
@@ -26,7 +26,7 @@ static struct cluster_node node_of(const struct call *call)
 
 void cmd_cluster_myid(struct call *call)
 {
-    struct cluster_node node = node_of(call);
+    struct cluster_node node = backend_node(call);
     reply_bulk_text(&call->reply, node.id);
 }
 
@@ -38,25 +38,25 @@ void cmd_cluster_keyslot(struct call *call)
 
 void cmd_cluster_info(struct call *call)
 {
-    struct cluster_node node = node_of(call);
+    struct cluster_node node = backend_node(call);
     cluster_reply_info(&call->reply, &node);
 }
 
 void cmd_cluster_nodes(struct call *call)
 {
-    struct cluster_node node = node_of(call);
+    struct cluster_node node = backend_node(call);
     cluster_reply_nodes(&call->reply, &node);
 }
 
 void cmd_cluster_slots(struct call *call)
 {
-    struct cluster_node node = node_of(call);
+    struct cluster_node node = backend_node(call);
     cluster_reply_slots(&call->reply, &node);
 }
 
 void cmd_cluster_shards(struct call *call)
 {
-    struct cluster_node node = node_of(call);
+    struct cluster_node node = backend_node(call);
     cluster_reply_shards(&call->reply, &node);
 }
 
@@ -73,7 +73,7 @@ void cmd_cluster_countkeysinslot(struct call *call)
 }
 
 /* Keys that have expired and not gone yet are skipped, so they are counted before they are replied. */
-static bool count_keys(struct call *call, uint16_t slot, int64_t *count)
+static bool count_slot_keys(struct call *call, uint16_t slot, int64_t *count)
 {
     struct key_iter it;
     int64_t found = 0;
@@ -95,7 +95,7 @@ void cmd_cluster_getkeysinslot(struct call *call)
         call_error_text(call, "ERR Invalid slot or number of keys");
         return;
     }
-    if (!count_keys(call, (uint16_t)slot, &count))
+    if (!count_slot_keys(call, (uint16_t)slot, &count))
         return;
     reply_array(&call->reply, count);
     key_iter_init(call, call->space, (uint16_t)slot, (struct bytes){NULL, 0}, &it);

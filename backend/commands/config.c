@@ -24,7 +24,7 @@
 
 /* ---- GET ---- */
 
-static bool matches(const struct call *call, const char *name)
+static bool matches_any_pattern(const struct call *call, const char *name)
 {
     for (uint32_t i = 2; i < call->argc; i++)
         if (glob_match_nocase(call->argv[i], bytes_of(name)))
@@ -33,8 +33,8 @@ static bool matches(const struct call *call, const char *name)
 }
 
 /* A parameter's value. The port is the partition's own, not that of the file. */
-static struct bytes value_of(const struct call *call, const struct parameter *parameter,
-                             char buffer[OPTION_TEXT_MAX])
+static struct bytes parameter_value(const struct call *call, const struct parameter *parameter,
+                                    char buffer[OPTION_TEXT_MAX])
 {
     const struct partition *partition = call->partition;
     if (strcmp(parameter->name, "port") != 0)
@@ -54,13 +54,14 @@ static int64_t get_parameters(struct call *call, struct reply *reply)
     char buffer[OPTION_TEXT_MAX];
     for (size_t i = 0; i < parameters_count; i++) {
         const struct parameter *parameter = &parameters[i];
-        if (!matches(call, parameter->name) || (is_tenant(call) && !parameter_is_public(parameter)))
+        if (!matches_any_pattern(call, parameter->name) ||
+            (is_tenant(call) && !parameter_is_public(parameter)))
             continue;
         count++;
         if (!reply)
             continue;
         reply_bulk_text(reply, parameter->name);
-        reply_bulk(reply, value_of(call, parameter, buffer));
+        reply_bulk(reply, parameter_value(call, parameter, buffer));
     }
     return count;
 }
@@ -76,7 +77,8 @@ static int64_t get_options(struct call *call, struct reply *reply)
     char buffer[OPTION_TEXT_MAX];
     while (!is_tenant(call) && (option = config_next(config, BYTES("*"), &cursor))) {
         bool is_hidden = strcmp(option->key, "secret") == 0;
-        if (is_hidden || parameter_find(bytes_of(option->key)) || !matches(call, option->key))
+        if (is_hidden || parameter_find(bytes_of(option->key)) ||
+            !matches_any_pattern(call, option->key))
             continue;
         count++;
         if (!reply)

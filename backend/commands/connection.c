@@ -44,7 +44,7 @@ void cmd_auth(struct call *call)
 /* ---- HELLO ---- */
 
 /* Replies an error and returns false when a name has bytes that would break CLIENT LIST. */
-static bool set_name(struct call *call, struct bytes name)
+static bool set_client_name(struct call *call, struct bytes name)
 {
     if (!client_text_is_fine(name)) {
         call_error(call, ERR_CLIENT_NAME);
@@ -55,7 +55,7 @@ static bool set_name(struct call *call, struct bytes name)
 }
 
 /* Obeys the options one by one, as Redis does. False: an error was replied. */
-static bool hello_options(struct call *call)
+static bool apply_hello_options(struct call *call)
 {
     for (uint32_t i = 2; i < call->argc;) {
         const struct bytes *option = &call->argv[i];
@@ -65,7 +65,7 @@ static bool hello_options(struct call *call)
                 return false;
             i += 3;
         } else if (bytes_is(*option, "SETNAME") && more >= 1) {
-            if (!set_name(call, option[1]))
+            if (!set_client_name(call, option[1]))
                 return false;
             i += 2;
         } else {
@@ -82,7 +82,7 @@ void cmd_hello(struct call *call)
     struct session *session = call->session;
     uint8_t resp = session->resp;
     enum error err = hello_version(call->argv, call->argc, &resp);
-    if (err == OK && !hello_options(call))
+    if (err == OK && !apply_hello_options(call))
         return;
     if (err == OK && !session->is_authenticated &&
         settings_needs_password(call->partition->settings))
@@ -167,7 +167,7 @@ void cmd_asking(struct call *call)
 
 void cmd_client_setname(struct call *call)
 {
-    if (set_name(call, call->argv[2]))
+    if (set_client_name(call, call->argv[2]))
         reply_ok(&call->reply);
 }
 

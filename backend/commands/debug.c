@@ -12,7 +12,7 @@
 enum { SLEEP_S_MAX = 3600 };
 
 /* A number as atof() reads it, from bytes without terminator. */
-static double parse_seconds(struct bytes text)
+static double parse_sleep_seconds(struct bytes text)
 {
     char copy[64];
     size_t len = text.len < sizeof copy - 1 ? text.len : sizeof copy - 1;
@@ -27,7 +27,7 @@ static double parse_seconds(struct bytes text)
 /* Blocks the partition's thread, as Redis does its own. */
 static void debug_sleep(struct call *call)
 {
-    double seconds = parse_seconds(call->argv[2]);
+    double seconds = parse_sleep_seconds(call->argv[2]);
     struct timespec left = {.tv_sec = (time_t)seconds};
     left.tv_nsec = (long)((seconds - (double)left.tv_sec) * 1e9);
     while (nanosleep(&left, &left) != 0)

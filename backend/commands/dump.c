@@ -51,7 +51,7 @@ static bool eviction_hint(struct call *call, uint32_t index, int64_t max, const 
     return false;
 }
 
-static bool options_parse(struct call *call, struct restore_options *options)
+static bool restore_options_parse(struct call *call, struct restore_options *options)
 {
     bool idle = false;
     bool freq = false;
@@ -89,7 +89,8 @@ void cmd_restore(struct call *call)
     struct rdb_reader reader;
     struct entry entry;
     int64_t expire_ms;
-    if (!options_parse(call, &options) || !keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
+    if (!restore_options_parse(call, &options) ||
+        !keyspace_open(call, call->argv[1], OPEN_WRITE, &entry))
         return;
     if (!options.replace && entry.exists) {
         call_error(call, ERR_BUSYKEY);

@@ -28,7 +28,7 @@ enum { LOAD_TIMEOUT_MS = 500, ERROR_MAX = 512, RDB_OPCODE_FUNCTION = 245 };
 
 /* ---- rows ---- */
 
-static void row_put(struct call *call, const struct library *library)
+static void put_library(struct call *call, const struct library *library)
 {
     overlay_put(
         call->partition->overlay, CF_SYSTEM,
@@ -182,7 +182,7 @@ void cmd_function_load(struct call *call)
         call_error_text(call, error);
         return;
     }
-    row_put(call, library);
+    put_library(call, library);
     reply_bulk_text(&call->reply, library->name);
 }
 
@@ -365,7 +365,7 @@ void cmd_function_restore(struct call *call)
         next = list->next;
         bool is_added = library_add(scripts, list, false, error, sizeof error);
         CHECK(is_added);
-        row_put(call, list);
+        put_library(call, list);
     }
     reply_ok(&call->reply);
 }
@@ -434,7 +434,7 @@ static bool read_list(struct call *call, struct bytes *pattern, bool *with_code)
     return true;
 }
 
-static bool is_listed(const struct library *library, struct bytes pattern)
+static bool library_matches(const struct library *library, struct bytes pattern)
 {
     return !pattern.data || glob_match(pattern, bytes_of(library->name));
 }
@@ -451,10 +451,10 @@ void cmd_function_list(struct call *call)
         return;
     const struct library *first = functions_first(scripts);
     for (const struct library *library = first; library; library = library->next)
-        count += is_listed(library, pattern);
+        count += library_matches(library, pattern);
     reply_array(&call->reply, count);
     for (const struct library *library = first; library; library = library->next)
-        if (is_listed(library, pattern))
+        if (library_matches(library, pattern))
             reply_library(&call->reply, library, with_code);
 }
 

@@ -74,7 +74,7 @@ static bool parse_member(struct call *call, uint32_t at, struct search *search)
     return err == OK;
 }
 
-static bool parse_count(struct call *call, uint32_t at, struct search *search)
+static bool parse_result_count(struct call *call, uint32_t at, struct search *search)
 {
     if (!call_int64(call, at, &search->count))
         return false;
@@ -131,7 +131,7 @@ static uint32_t option(struct call *call, uint32_t at, struct search *search)
     else if (bytes_is(word, "desc"))
         search->order = DESCENDING;
     else if (bytes_is(word, "count") && has_value)
-        return parse_count(call, at + 1, search) ? 2 : 0;
+        return parse_result_count(call, at + 1, search) ? 2 : 0;
     else if (search->may_store && has_value &&
              (bytes_is(word, "store") || bytes_is(word, "storedist"))) {
         search->target = &call->argv[at + 1];

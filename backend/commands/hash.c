@@ -39,8 +39,8 @@ static int field_get(struct call *call, struct entry *entry, struct bytes field,
 }
 
 /* Sets a field and counts it when it is new. False: the store failed. */
-static bool field_set(struct call *call, struct entry *entry, struct bytes field,
-                      struct bytes value, bool *is_new)
+static bool hash_field_set(struct call *call, struct entry *entry, struct bytes field,
+                           struct bytes value, bool *is_new)
 {
     struct bytes old;
     int err = sub_get(call, entry, CF_DATA, field, &old);
@@ -56,7 +56,7 @@ static bool field_set(struct call *call, struct entry *entry, struct bytes field
 /* ---- setting ---- */
 
 /* Sets the field-value pairs from argument 2 on; returns the number of new fields, or -1 (an error was replied). */
-static int64_t set_pairs(struct call *call)
+static int64_t set_fields(struct call *call)
 {
     struct entry entry;
     int64_t added = 0;
@@ -68,7 +68,7 @@ static int64_t set_pairs(struct call *call)
         return -1;
     for (uint32_t i = 2; i < call->argc; i += 2) {
         bool is_new;
-        if (!field_set(call, &entry, call->argv[i], call->argv[i + 1], &is_new))
+        if (!hash_field_set(call, &entry, call->argv[i], call->argv[i + 1], &is_new))
             return -1;
         added += is_new;
     }
@@ -79,14 +79,14 @@ static int64_t set_pairs(struct call *call)
 
 void cmd_hset(struct call *call)
 {
-    int64_t added = set_pairs(call);
+    int64_t added = set_fields(call);
     if (added >= 0)
         reply_int(&call->reply, added);
 }
 
 void cmd_hmset(struct call *call)
 {
-    if (set_pairs(call) >= 0)
+    if (set_fields(call) >= 0)
         reply_ok(&call->reply);
 }
 
@@ -136,11 +136,11 @@ void cmd_hdel(struct call *call)
     reply_int(&call->reply, deleted);
 }
 
-static void set_number(struct call *call, struct entry *entry, struct bytes field,
-                       struct bytes text)
+static void store_number(struct call *call, struct entry *entry, struct bytes field,
+                         struct bytes text)
 {
     bool is_new;
-    if (field_set(call, entry, field, text, &is_new))
+    if (hash_field_set(call, entry, field, text, &is_new))
         entry_save(call, entry);
 }
 
@@ -164,7 +164,8 @@ void cmd_hincrby(struct call *call)
         return;
     }
     char text[INT64_TEXT_MAX];
-    set_number(call, &entry, call->argv[2], (struct bytes){text, number_format_int64(text, value)});
+    store_number(call, &entry, call->argv[2],
+                 (struct bytes){text, number_format_int64(text, value)});
     notify(call, NOTIFY_HASH, "hincrby", call->argv[1]);
     reply_int(&call->reply, value);
 }
@@ -199,7 +200,7 @@ void cmd_hincrbyfloat(struct call *call)
     }
     char *text = arena_alloc(call->arena, LONG_DOUBLE_TEXT_MAX);
     struct bytes result = {text, number_format_long_double(text, value)};
-    set_number(call, &entry, call->argv[2], result);
+    store_number(call, &entry, call->argv[2], result);
     notify(call, NOTIFY_HASH, "hincrbyfloat", call->argv[1]);
     reply_bulk(&call->reply, result);
 }
@@ -262,7 +263,8 @@ void cmd_hstrlen(struct call *call)
 enum part { PART_FIELDS = 1, PART_VALUES = 2 };
 
 /* walk_row_fn */
-static void reply_row(struct reply *reply, struct bytes field, struct bytes value, unsigned parts)
+static void reply_field_row(struct reply *reply, struct bytes field, struct bytes value,
+                            unsigned parts)
 {
     if (parts & PART_FIELDS)
         reply_bulk(reply, field);
@@ -270,11 +272,11 @@ static void reply_row(struct reply *reply, struct bytes field, struct bytes valu
         reply_bulk(reply, value);
 }
 
-static void reply_rows(struct call *call, struct entry *entry, unsigned parts)
+static void reply_fields(struct call *call, struct entry *entry, unsigned parts)
 {
     struct sub_iter it;
     sub_iter_init(call, entry, CF_DATA, NOTHING, &it);
-    walk_rows(call, &it, entry->meta.size, reply_row, parts);
+    walk_rows(call, &it, entry->meta.size, reply_field_row, parts);
 }
 
 static void reply_all(struct call *call, unsigned parts)
@@ -288,7 +290,7 @@ static void reply_all(struct call *call, unsigned parts)
     else
         reply_array(&call->reply, count);
     if (entry.exists)
-        reply_rows(call, &entry, parts);
+        reply_fields(call, &entry, parts);
 }
 
 void cmd_hkeys(struct call *call)
@@ -384,8 +386,8 @@ static bool fetch_picks(struct call *call, struct entry *entry, struct pick *pic
     return true;
 }
 
-static void random_repeated(struct call *call, struct entry *entry, uint64_t count,
-                            bool with_values)
+static void random_fields_repeated(struct call *call, struct entry *entry, uint64_t count,
+                                   bool with_values)
 {
     struct pick *picks = arena_alloc(call->arena, count * sizeof *picks);
     for (uint64_t i = 0; i < count; i++)
@@ -409,7 +411,7 @@ void cmd_hrandfield(struct call *call)
     else if (!entry.exists)
         reply_null(&call->reply);
     if (wish.count > 0 && wish.repeats)
-        random_repeated(call, &entry, wish.count, wish.has_option);
+        random_fields_repeated(call, &entry, wish.count, wish.has_option);
     else if (wish.count > 0)
         random_distinct(call, &entry, wish.count, wish.has_option);
 }

@@ -146,7 +146,7 @@ static bool merge_value(struct call *call, struct entry *entry, char *buffer, ui
 }
 
 /* Merges the HyperLogLogs of all key arguments. NULL: an error was replied. */
-static uint8_t *merge_keys(struct call *call, bool *any_dense)
+static uint8_t *merge_registers(struct call *call, bool *any_dense)
 {
     uint8_t *registers = arena_alloc(call->arena, HLL_REGISTERS);
     char *buffer = arena_alloc(call->arena, HLL_DENSE_BYTES);
@@ -186,7 +186,7 @@ void cmd_pfcount(struct call *call)
     if (is_one && !hll_open(call, 1, OPEN_READ, &entry, header))
         return;
     if (!is_one || (entry.exists && !hll_cached(header, &count))) {
-        uint8_t *registers = merge_keys(call, &any_dense);
+        uint8_t *registers = merge_registers(call, &any_dense);
         if (!registers)
             return;
         count = hll_count(registers);
@@ -203,7 +203,7 @@ void cmd_pfmerge(struct call *call)
     char header[HLL_HEADER_BYTES];
     bool any_dense;
     uint64_t bytes_max = sparse_bytes_max(call);
-    const uint8_t *registers = merge_keys(call, &any_dense);
+    const uint8_t *registers = merge_registers(call, &any_dense);
     if (!registers || !hll_open(call, 1, OPEN_WRITE, &entry, header) ||
         !hll_load(call, &entry, &hll))
         return;

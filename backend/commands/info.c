@@ -104,7 +104,7 @@ static void print_clients(const struct call *call, struct out *out)
                blocking_timeouts(partition->watchers.blocking));
 }
 
-static void print_allocator(const struct memory *memory, struct out *out)
+static void print_allocator_info(const struct memory *memory, struct out *out)
 {
     uint64_t overhead = memory->startup + memory->clients + memory->batches;
     uint64_t dataset = memory->allocated > overhead ? memory->allocated - overhead : 0;
@@ -186,7 +186,7 @@ static void print_memory(const struct call *call, struct out *out)
     print_scripts(call, out);
     out_printf(out, "maxmemory:%" PRId64 "\r\nmaxmemory_human:%s\r\nmaxmemory_policy:%.*s\r\n",
                limit, human((uint64_t)limit, text), (int)policy_name.len, policy_name.data);
-    print_allocator(&memory, out);
+    print_allocator_info(&memory, out);
     out_printf(out, "mem_allocator:jemalloc\r\nactive_defrag_running:0\r\n"
                     "lazyfree_pending_objects:0\r\nlazyfreed_objects:0\r\n");
 }
@@ -471,7 +471,7 @@ static bool is_tenant(const struct call *call)
 }
 
 /* Is the line "name:value" of one of these fields? */
-static bool is_listed(const char *fields, struct bytes line)
+static bool is_listed_field(const char *fields, struct bytes line)
 {
     const char *colon = memchr(line.data, ':', line.len);
     size_t len = colon ? (size_t)(colon - line.data) : 0;
@@ -494,7 +494,7 @@ static void move_listed(struct out *out, const char *fields, struct out *section
     for (const char *line = text; line < end;) {
         const char *newline = memchr(line, '\n', (size_t)(end - line));
         size_t len = newline ? (size_t)(newline + 1 - line) : (size_t)(end - line);
-        if (is_listed(fields, (struct bytes){line, len}))
+        if (is_listed_field(fields, (struct bytes){line, len}))
             out_write(out, line, len);
         line += len;
     }

@@ -14,7 +14,7 @@ struct array_edit {
     int64_t from, to;
 };
 
-static bool is_array(const json *value)
+static bool is_json_array(const json *value)
 {
     return json_kind_of(value) == JSON_KIND_ARRAY;
 }
@@ -26,7 +26,7 @@ static void answer_int(struct json_answer *answer, int64_t number)
 }
 
 /* Values from argument `first` on. */
-static bool values_parse(struct call *call, uint32_t first, struct array_edit *array)
+static bool json_values_parse(struct call *call, uint32_t first, struct array_edit *array)
 {
     array->count = call->argc - first;
     array->values = arena_alloc(call->arena, (array->count + 1) * sizeof *array->values);
@@ -40,11 +40,11 @@ static bool values_parse(struct call *call, uint32_t first, struct array_edit *a
 
 /* ---- adding ---- */
 
-static void answer_append(struct json_edit *edit, const struct json_match *match,
-                          struct json_answer *answer)
+static void append_to_array(struct json_edit *edit, const struct json_match *match,
+                            struct json_answer *answer)
 {
     const struct array_edit *array = (const struct array_edit *)edit;
-    if (!is_array(match->value))
+    if (!is_json_array(match->value))
         return;
     for (uint32_t i = 0; i < array->count; i++)
         json_array_add(match->value, array->values[i]);
@@ -55,18 +55,18 @@ static void answer_append(struct json_edit *edit, const struct json_match *match
 void cmd_json_arrappend(struct call *call)
 {
     struct array_edit array;
-    if (!values_parse(call, 3, &array) ||
+    if (!json_values_parse(call, 3, &array) ||
         !json_begin(call, 2, OPEN_WRITE, MISSING_IS_ERROR, &array.edit))
         return;
     array.edit.event = "json.arrappend";
-    json_finish(&array.edit, answer_append, "an array");
+    json_finish(&array.edit, append_to_array, "an array");
 }
 
 static void answer_insert(struct json_edit *edit, const struct json_match *match,
                           struct json_answer *answer)
 {
     const struct array_edit *array = (const struct array_edit *)edit;
-    if (!is_array(match->value))
+    if (!is_json_array(match->value))
         return;
     int64_t len = (int64_t)json_length(match->value);
     int64_t at = array->from < 0 ? array->from + len : array->from;
@@ -82,7 +82,7 @@ void cmd_json_arrinsert(struct call *call)
 {
     struct array_edit array;
     int64_t at;
-    if (!call_int64(call, 3, &at) || !values_parse(call, 4, &array) ||
+    if (!call_int64(call, 3, &at) || !json_values_parse(call, 4, &array) ||
         !json_begin(call, 2, OPEN_WRITE, MISSING_IS_NULL, &array.edit))
         return;
     array.from = at;
@@ -97,7 +97,7 @@ static void answer_pop(struct json_edit *edit, const struct json_match *match,
 {
     const struct array_edit *array = (const struct array_edit *)edit;
     struct json_text text;
-    if (!is_array(match->value) || json_length(match->value) == 0)
+    if (!is_json_array(match->value) || json_length(match->value) == 0)
         return;
     int64_t len = (int64_t)json_length(match->value);
     int64_t at = array->from < 0 ? array->from + len : array->from;
@@ -124,7 +124,7 @@ void cmd_json_arrpop(struct call *call)
     array.from = at;
     array.edit.event = "json.arrpop";
     if (array.edit.path.is_legacy && array.edit.matches.count &&
-        is_array(array.edit.matches.items[0]->value) &&
+        is_json_array(array.edit.matches.items[0]->value) &&
         json_length(array.edit.matches.items[0]->value) == 0)
         reply_null(&call->reply);
     else
@@ -135,7 +135,7 @@ static void answer_trim(struct json_edit *edit, const struct json_match *match,
                         struct json_answer *answer)
 {
     const struct array_edit *array = (const struct array_edit *)edit;
-    if (!is_array(match->value))
+    if (!is_json_array(match->value))
         return;
     int64_t len = (int64_t)json_length(match->value);
     int64_t from = array->from < 0 ? array->from + len : array->from;
@@ -169,7 +169,7 @@ static void answer_index(struct json_edit *edit, const struct json_match *match,
                          struct json_answer *answer)
 {
     const struct array_edit *array = (const struct array_edit *)edit;
-    if (!is_array(match->value))
+    if (!is_json_array(match->value))
         return;
     int64_t len = (int64_t)json_length(match->value);
     int64_t from = array->from < 0 ? array->from + len : array->from;
@@ -212,7 +212,7 @@ static void answer_array_length(struct json_edit *edit, const struct json_match 
                                 struct json_answer *answer)
 {
     (void)edit;
-    if (is_array(match->value))
+    if (is_json_array(match->value))
         answer_int(answer, (int64_t)json_length(match->value));
 }
 

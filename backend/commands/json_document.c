@@ -26,7 +26,7 @@ static void error_no_place(struct call *call, const struct json_path *path)
 
 /* Puts a value at a path: over every match, or as a new member of the objects in front of the path's last name.
  * False: nothing was to be done, or an error was replied. */
-static bool put(struct json_edit *edit, json *value, enum when when)
+static bool put_value(struct json_edit *edit, json *value, enum when when)
 {
     struct json_path parent;
     struct json_matches parents;
@@ -105,7 +105,7 @@ static bool store_value(struct call *call, uint32_t key_at, uint32_t path_at, js
         call_error_text(call, "ERR the path matches too many values");
         return false;
     }
-    *done = put(&edit, value, when);
+    *done = put_value(&edit, value, when);
     json_commit(&edit);
     return !call->failed;
 }
@@ -200,7 +200,7 @@ void cmd_json_merge(struct call *call)
         for (size_t i = 0; i < edit.matches.count; i++)
             json_replace(&edit, edit.matches.items[i], merge(edit.matches.items[i]->value, patch));
         if (edit.matches.count == 0)
-            (void)put(&edit, merge(NULL, patch), ALWAYS);
+            (void)put_value(&edit, merge(NULL, patch), ALWAYS);
     }
     if (call->failed)
         return;
@@ -338,7 +338,7 @@ void cmd_json_get(struct call *call)
 }
 
 /* One key's value at the path; null for what is missing or no document. */
-static void reply_value(struct call *call, uint32_t index, const struct json_path *path)
+static void reply_json_value(struct call *call, uint32_t index, const struct json_path *path)
 {
     struct entry entry;
     struct json_matches matches;
@@ -371,7 +371,7 @@ void cmd_json_mget(struct call *call)
         return;
     reply_array(&call->reply, call->argc - 2);
     for (uint32_t i = 1; i + 1 < call->argc && !call->failed; i++)
-        reply_value(call, i, &path);
+        reply_json_value(call, i, &path);
 }
 
 /* ---- JSON.DEL, JSON.CLEAR ---- */
@@ -383,7 +383,7 @@ struct place {
 };
 
 /* By array, then by index. */
-static int by_place(const void *a, const void *b)
+static int by_array_index(const void *a, const void *b)
 {
     const struct place *x = a;
     const struct place *y = b;
@@ -412,7 +412,7 @@ static size_t drop_places(struct arena *arena, struct place *places, size_t coun
     size_t *indexes = arena_alloc(arena, (count + 1) * sizeof *indexes);
     size_t dropped = 0;
     if (count)
-        qsort(places, count, sizeof *places, by_place);
+        qsort(places, count, sizeof *places, by_array_index);
     for (size_t i = 0; i < count;) {
         json *array = places[i].array;
         size_t going = 0;
@@ -497,7 +497,7 @@ static bool is_there(const struct json_match *match)
 }
 
 /* Empties a container, or makes a number zero; false: it is that already, or neither. */
-static bool clear(struct json_edit *edit, const struct json_match *match)
+static bool clear_value(struct json_edit *edit, const struct json_match *match)
 {
     switch (json_kind_of(match->value)) {
     case JSON_KIND_OBJECT:
@@ -531,7 +531,7 @@ void cmd_json_clear(struct call *call)
     edit.event = "json.clear";
     for (size_t i = 0; i < edit.matches.count; i++)
         if (is_there(edit.matches.items[i]))
-            count += clear(&edit, edit.matches.items[i]);
+            count += clear_value(&edit, edit.matches.items[i]);
     reply_int(&call->reply, count);
     json_commit(&edit);
 }

@@ -9,7 +9,7 @@
 
 static const struct json_layout COMPACT;
 
-static bool is_number(const json *value)
+static bool is_json_number(const json *value)
 {
     enum json_kind kind = json_kind_of(value);
     return kind == JSON_KIND_INTEGER || kind == JSON_KIND_REAL;
@@ -40,7 +40,7 @@ static bool is_array_reply(const struct json_edit *edit)
     return !edit->path.is_legacy || edit->call->reply.resp == 3;
 }
 
-static void reply_number(struct reply *reply, const json *number)
+static void reply_json_number(struct reply *reply, const json *number)
 {
     if (json_kind_of(number) == JSON_KIND_INTEGER)
         reply_int(reply, json_to_integer(number));
@@ -57,7 +57,7 @@ static void reply_numbers(struct call *call, const struct json_edit *edit, const
     if (call->reply.resp == 3) {
         reply_array(&call->reply, (int64_t)json_length(results));
         for (size_t i = 0; i < json_length(results); i++)
-            reply_number(&call->reply, json_at(results, i));
+            reply_json_number(&call->reply, json_at(results, i));
         return;
     }
     json_text_init(&text, call->arena);
@@ -71,7 +71,7 @@ static void reply_numbers(struct call *call, const struct json_edit *edit, const
 /* A number, but no integer that would be read as a double. */
 static bool is_amount(const json *value, struct bytes text)
 {
-    return is_number(value) &&
+    return is_json_number(value) &&
            (json_kind_of(value) == JSON_KIND_INTEGER || memchr(text.data, '.', text.len) ||
             memchr(text.data, 'e', text.len) || memchr(text.data, 'E', text.len));
 }
@@ -119,7 +119,7 @@ static void change_numbers(struct call *call, bool multiply, const char *event)
     for (size_t i = 0; i < edit.matches.count; i++) {
         const struct json_match *match = edit.matches.items[i];
         json *result = NULL;
-        if (is_number(match->value)) {
+        if (is_json_number(match->value)) {
             result = calculate(match->value, amount, multiply);
             if (!result) {
                 call_error_text(call, "ERR result is not a number");
@@ -159,8 +159,8 @@ struct append {
     struct bytes more;
 };
 
-static void answer_append(struct json_edit *edit, const struct json_match *match,
-                          struct json_answer *answer)
+static void append_to_string(struct json_edit *edit, const struct json_match *match,
+                             struct json_answer *answer)
 {
     const struct append *append = (const struct append *)edit;
     if (json_kind_of(match->value) != JSON_KIND_STRING)
@@ -193,7 +193,7 @@ void cmd_json_strappend(struct call *call)
         return;
     append.more = json_to_string(more);
     append.edit.event = "json.strappend";
-    json_finish(&append.edit, answer_append, "a string");
+    json_finish(&append.edit, append_to_string, "a string");
 }
 
 static void answer_length(struct json_edit *edit, const struct json_match *match,

@@ -46,7 +46,7 @@ void cmd_unlink(struct call *call)
     delete_keys(call);
 }
 
-static void count_keys(struct call *call)
+static void count_existing(struct call *call)
 {
     int64_t found = 0;
     for (uint32_t i = 1; i < call->argc; i++) {
@@ -60,12 +60,12 @@ static void count_keys(struct call *call)
 
 void cmd_exists(struct call *call)
 {
-    count_keys(call);
+    count_existing(call);
 }
 
 void cmd_touch(struct call *call)
 {
-    count_keys(call);
+    count_existing(call);
 }
 
 void cmd_type(struct call *call)

@@ -37,7 +37,7 @@ static uint32_t *cell(const struct lcs *lcs, size_t i, size_t j)
     return &lcs->length[i * (lcs->b.len + 1) + j];
 }
 
-static bool options_parse(struct call *call, struct lcs_options *options)
+static bool lcs_options_parse(struct call *call, struct lcs_options *options)
 {
     *options = (struct lcs_options){0};
     for (uint32_t i = 3; i < call->argc; i++) {
@@ -196,7 +196,7 @@ void cmd_lcs(struct call *call)
     struct lcs lcs = {0};
     struct lcs_options options;
     struct entry entries[2];
-    if (!open_strings(call, entries) || !options_parse(call, &options))
+    if (!open_strings(call, entries) || !lcs_options_parse(call, &options))
         return;
     if (table_make(call, entries, &lcs)) {
         table_fill(&lcs);

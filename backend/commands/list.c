@@ -90,8 +90,8 @@ static void reply_element(struct reply *reply, struct bytes row, struct bytes va
 }
 
 /* Replies the elements of the rows first, first + 1 …, or first - 1 … */
-static bool reply_rows(struct call *call, struct entry *entry, uint64_t first, uint64_t count,
-                       bool is_reverse)
+static bool reply_elements(struct call *call, struct entry *entry, uint64_t first, uint64_t count,
+                           bool is_reverse)
 {
     struct sub_iter it;
     if (count <= POINT_READS_MAX)
@@ -110,7 +110,7 @@ static bool reply_rows(struct call *call, struct entry *entry, uint64_t first, u
 bool list_reply(struct call *call, struct entry *entry, enum list_end end, uint64_t count)
 {
     uint64_t first = end == LIST_HEAD ? entry->meta.head : entry->meta.tail - 1;
-    return reply_rows(call, entry, first, count, end == LIST_TAIL);
+    return reply_elements(call, entry, first, count, end == LIST_TAIL);
 }
 
 void list_taken(struct call *call, struct entry *entry, enum list_end end)
@@ -124,7 +124,7 @@ void list_taken(struct call *call, struct entry *entry, enum list_end end)
 
 /* ---- pushing ---- */
 
-static void push(struct call *call, enum list_end end, bool must_exist)
+static void push_elements(struct call *call, enum list_end end, bool must_exist)
 {
     struct entry entry;
     if (!keyspace_open_type(call, call->argv[1], TYPE_LIST, OPEN_WRITE, &entry))
@@ -144,28 +144,28 @@ static void push(struct call *call, enum list_end end, bool must_exist)
 
 void cmd_lpush(struct call *call)
 {
-    push(call, LIST_HEAD, false);
+    push_elements(call, LIST_HEAD, false);
 }
 
 void cmd_rpush(struct call *call)
 {
-    push(call, LIST_TAIL, false);
+    push_elements(call, LIST_TAIL, false);
 }
 
 void cmd_lpushx(struct call *call)
 {
-    push(call, LIST_HEAD, true);
+    push_elements(call, LIST_HEAD, true);
 }
 
 void cmd_rpushx(struct call *call)
 {
-    push(call, LIST_TAIL, true);
+    push_elements(call, LIST_TAIL, true);
 }
 
 /* ---- popping ---- */
 
 /* Reads the count of LPOP; replies what is wrong with it. */
-static bool parse_count(struct call *call, int64_t *count)
+static bool parse_pop_count(struct call *call, int64_t *count)
 {
     if (call->argc > 3) {
         call_error_arity(call);
@@ -177,12 +177,12 @@ static bool parse_count(struct call *call, int64_t *count)
     return false;
 }
 
-static void pop(struct call *call, enum list_end end)
+static void pop_elements(struct call *call, enum list_end end)
 {
     struct entry entry;
     int64_t wanted = 1;
     bool has_count = call->argc > 2;
-    if (!parse_count(call, &wanted) ||
+    if (!parse_pop_count(call, &wanted) ||
         !keyspace_open_type(call, call->argv[1], TYPE_LIST, OPEN_WRITE, &entry))
         return;
     if (!entry.exists) {
@@ -203,12 +203,12 @@ static void pop(struct call *call, enum list_end end)
 
 void cmd_lpop(struct call *call)
 {
-    pop(call, LIST_HEAD);
+    pop_elements(call, LIST_HEAD);
 }
 
 void cmd_rpop(struct call *call)
 {
-    pop(call, LIST_TAIL);
+    pop_elements(call, LIST_TAIL);
 }
 
 /* ---- by index ---- */
@@ -221,7 +221,7 @@ void cmd_llen(struct call *call)
 }
 
 /* The row of an index, which counts from the end when it is negative. False: there is none. */
-static bool row_at(const struct entry *entry, int64_t index, uint64_t *row)
+static bool row_of_index(const struct entry *entry, int64_t index, uint64_t *row)
 {
     uint64_t size = entry->meta.size;
     uint64_t distance = index < 0 ? -(uint64_t)index : (uint64_t)index;
@@ -243,7 +243,7 @@ void cmd_lindex(struct call *call)
         reply_null(&call->reply);
     else if (!call_int64(call, 2, &index))
         return;
-    else if (!row_at(&entry, index, &row))
+    else if (!row_of_index(&entry, index, &row))
         reply_null(&call->reply);
     else if (list_get(call, &entry, row, &value))
         reply_bulk(&call->reply, value);
@@ -262,7 +262,7 @@ void cmd_lset(struct call *call)
     }
     if (!call_int64(call, 2, &index))
         return;
-    if (!row_at(&entry, index, &row)) {
+    if (!row_of_index(&entry, index, &row)) {
         call_error(call, ERR_INDEX);
         return;
     }
@@ -296,7 +296,7 @@ void cmd_lrange(struct call *call)
     clamp_range(entry.meta.size, start, end, &first, &count);
     reply_array(&call->reply, (int64_t)count);
     if (count)
-        (void)reply_rows(call, &entry, entry.meta.head + first, count, false);
+        (void)reply_elements(call, &entry, entry.meta.head + first, count, false);
 }
 
 void cmd_ltrim(struct call *call)

@@ -161,8 +161,8 @@ struct shift {
 };
 
 /* Reads up to PIECE_ROWS elements, copied to the arena. False: an error was replied. */
-static bool read_piece(struct call *call, struct entry *entry, const struct shift *shift,
-                       struct arena *arena, struct bytes values[PIECE_ROWS], uint64_t count)
+static bool read_shift_piece(struct call *call, struct entry *entry, const struct shift *shift,
+                             struct arena *arena, struct bytes values[PIECE_ROWS], uint64_t count)
 {
     struct sub_iter it;
     uint64_t got = 0;
@@ -200,7 +200,7 @@ static bool shift_rows(struct call *call, struct entry *entry, struct shift *shi
     arena_init(&arena);
     while (good && shift->left > 0) {
         uint64_t count = shift->left < PIECE_ROWS ? shift->left : PIECE_ROWS;
-        good = read_piece(call, entry, shift, &arena, values, count);
+        good = read_shift_piece(call, entry, shift, &arena, values, count);
         if (good)
             write_piece(call, entry, shift, values, count);
         arena_reset(&arena);

@@ -16,8 +16,8 @@ static void notify_push(struct call *call, enum list_end end, struct bytes key)
 }
 
 /* Both ends are of one list, which stays the same key even when it has one element. */
-static void rotate(struct call *call, struct entry *entry, enum list_end from, enum list_end to,
-                   struct bytes value)
+static void rotate_list(struct call *call, struct entry *entry, enum list_end from,
+                        enum list_end to, struct bytes value)
 {
     if (from != to && entry->meta.size > 1) {
         list_cut(call, entry, from, 1);
@@ -38,7 +38,7 @@ static void move(struct call *call, struct entry *source, enum list_end from, en
         return;
     reply_bulk(&call->reply, value);
     if (bytes_equal(call->argv[1], call->argv[2])) {
-        rotate(call, source, from, to, value);
+        rotate_list(call, source, from, to, value);
         return;
     }
     if (!target.exists)
@@ -113,7 +113,7 @@ struct take {
 };
 
 /* Replies key and elements, and removes them. */
-static void take_from(struct call *call, const struct take *take, struct entry *entry)
+static void pop_from_list(struct call *call, const struct take *take, struct entry *entry)
 {
     uint64_t count = take->count < entry->meta.size ? take->count : entry->meta.size;
     reply_array(&call->reply, 2);
@@ -127,7 +127,7 @@ static void take_from(struct call *call, const struct take *take, struct entry *
 }
 
 /* True: it replied, elements or an error. */
-static bool take_any(struct call *call, const struct take *take)
+static bool pop_first_list(struct call *call, const struct take *take)
 {
     struct entry entry;
     for (uint32_t i = 0; i < take->keys_count; i++) {
@@ -136,41 +136,41 @@ static bool take_any(struct call *call, const struct take *take)
         if (!keyspace_open_type(call, take->keys[i], TYPE_LIST, OPEN_WRITE, &entry))
             return true;
         if (entry.exists) {
-            take_from(call, take, &entry);
+            pop_from_list(call, take, &entry);
             return true;
         }
     }
     return false;
 }
 
-static void take_waiting(struct call *call, const struct take *take, uint32_t timeout_at)
+static void pop_list_or_wait(struct call *call, const struct take *take, uint32_t timeout_at)
 {
     uint64_t timeout_ms;
-    if (!blocking_timeout(call, timeout_at, &timeout_ms) || take_any(call, take))
+    if (!blocking_timeout(call, timeout_at, &timeout_ms) || pop_first_list(call, take))
         return;
     if (!blocking_wait(call, take->keys, take->keys_count, timeout_ms))
         reply_null_array(&call->reply);
 }
 
-static void pop_waiting(struct call *call, enum list_end end)
+static void blocking_list_pop(struct call *call, enum list_end end)
 {
     const struct take take = {
         .keys = &call->argv[1], .keys_count = call->argc - 2, .end = end, .count = 1};
-    take_waiting(call, &take, call->argc - 1);
+    pop_list_or_wait(call, &take, call->argc - 1);
 }
 
 void cmd_blpop(struct call *call)
 {
-    pop_waiting(call, LIST_HEAD);
+    blocking_list_pop(call, LIST_HEAD);
 }
 
 void cmd_brpop(struct call *call)
 {
-    pop_waiting(call, LIST_TAIL);
+    blocking_list_pop(call, LIST_TAIL);
 }
 
 /* numkeys key … LEFT|RIGHT [COUNT n] from argument `at` on. */
-static bool parse_take(struct call *call, uint32_t at, struct take *take)
+static bool parse_lmpop(struct call *call, uint32_t at, struct take *take)
 {
     uint64_t keys;
     *take = (struct take){.keys = &call->argv[at + 1], .is_many = true, .count = 1};
@@ -202,13 +202,13 @@ static bool parse_take(struct call *call, uint32_t at, struct take *take)
 void cmd_lmpop(struct call *call)
 {
     struct take take;
-    if (parse_take(call, 1, &take) && !take_any(call, &take))
+    if (parse_lmpop(call, 1, &take) && !pop_first_list(call, &take))
         reply_null_array(&call->reply);
 }
 
 void cmd_blmpop(struct call *call)
 {
     struct take take;
-    if (parse_take(call, 2, &take))
-        take_waiting(call, &take, 1);
+    if (parse_lmpop(call, 2, &take))
+        pop_list_or_wait(call, &take, 1);
 }

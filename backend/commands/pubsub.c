@@ -18,8 +18,8 @@ static struct interest_set *set_of(struct call *call, enum channel_kind kind)
 }
 
 /* A NULL channel: there was none to end. */
-static void confirm(struct call *call, const char *word, enum channel_kind kind,
-                    const struct bytes *channel)
+static void reply_subscription(struct call *call, const char *word, enum channel_kind kind,
+                               const struct bytes *channel)
 {
     struct out out;
     bool is_silent = call->session->reply_mode != REPLY_MODE_ON;
@@ -35,7 +35,7 @@ static void confirm(struct call *call, const char *word, enum channel_kind kind,
 
 /* ---- subscribing ---- */
 
-static void subscribe(struct call *call, enum channel_kind kind)
+static void subscribe_session(struct call *call, enum channel_kind kind)
 {
     struct follower *follower = &call->session->subscriber.kinds[kind];
     size_t bytes = 0;
@@ -53,7 +53,7 @@ static void subscribe(struct call *call, enum channel_kind kind)
         0); /* what is confirmed is done; names are bounded by the request and client-state-limit */
     for (uint32_t i = 1; i < call->argc; i++) {
         (void)interest_add(set_of(call, kind), follower, call->argv[i]);
-        confirm(call, CHANNEL_WORDS[kind].subscribed, kind, &call->argv[i]);
+        reply_subscription(call, CHANNEL_WORDS[kind].subscribed, kind, &call->argv[i]);
     }
 }
 
@@ -62,15 +62,15 @@ static void unsubscribe_all(struct call *call, enum channel_kind kind)
     struct follower *follower = &call->session->subscriber.kinds[kind];
     struct interest *first = follower_interest_next(follower, NULL);
     if (!first)
-        confirm(call, CHANNEL_WORDS[kind].unsubscribed, kind, NULL);
+        reply_subscription(call, CHANNEL_WORDS[kind].unsubscribed, kind, NULL);
     for (; first; first = follower_interest_next(follower, NULL)) {
         struct bytes name = arena_copy(call->arena, topic_name(first->topic));
         (void)interest_remove(first->topic->set, follower, name);
-        confirm(call, CHANNEL_WORDS[kind].unsubscribed, kind, &name);
+        reply_subscription(call, CHANNEL_WORDS[kind].unsubscribed, kind, &name);
     }
 }
 
-static void unsubscribe(struct call *call, enum channel_kind kind)
+static void unsubscribe_session(struct call *call, enum channel_kind kind)
 {
     struct follower *follower = &call->session->subscriber.kinds[kind];
     out_limit(call->reply.out, 0);
@@ -80,18 +80,18 @@ static void unsubscribe(struct call *call, enum channel_kind kind)
     }
     for (uint32_t i = 1; i < call->argc; i++) {
         (void)interest_remove(set_of(call, kind), follower, call->argv[i]);
-        confirm(call, CHANNEL_WORDS[kind].unsubscribed, kind, &call->argv[i]);
+        reply_subscription(call, CHANNEL_WORDS[kind].unsubscribed, kind, &call->argv[i]);
     }
 }
 
 void cmd_subscribe(struct call *call)
 {
-    subscribe(call, CHANNEL_PLAIN);
+    subscribe_session(call, CHANNEL_PLAIN);
 }
 
 void cmd_psubscribe(struct call *call)
 {
-    subscribe(call, CHANNEL_PATTERN);
+    subscribe_session(call, CHANNEL_PATTERN);
 }
 
 void cmd_ssubscribe(struct call *call)
@@ -99,22 +99,22 @@ void cmd_ssubscribe(struct call *call)
     if (call->in_exec)
         call_error_text(call, "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
     else
-        subscribe(call, CHANNEL_SHARD);
+        subscribe_session(call, CHANNEL_SHARD);
 }
 
 void cmd_unsubscribe(struct call *call)
 {
-    unsubscribe(call, CHANNEL_PLAIN);
+    unsubscribe_session(call, CHANNEL_PLAIN);
 }
 
 void cmd_punsubscribe(struct call *call)
 {
-    unsubscribe(call, CHANNEL_PATTERN);
+    unsubscribe_session(call, CHANNEL_PATTERN);
 }
 
 void cmd_sunsubscribe(struct call *call)
 {
-    unsubscribe(call, CHANNEL_SHARD);
+    unsubscribe_session(call, CHANNEL_SHARD);
 }
 
 /* SCREE LISTEN kind channel count: this connection is a proxy's, and so many of its clients listen. */
@@ -140,7 +140,7 @@ void cmd_scree_listen(struct call *call)
 
 /* ---- publishing ---- */
 
-static void publish(struct call *call, enum channel_kind kind)
+static void publish_message(struct call *call, enum channel_kind kind)
 {
     reply_int(&call->reply, pubsub_publish(call->partition, session_namespace(call->session), kind,
                                            call->argv[1], call->argv[2]));
@@ -148,12 +148,12 @@ static void publish(struct call *call, enum channel_kind kind)
 
 void cmd_publish(struct call *call)
 {
-    publish(call, CHANNEL_PLAIN);
+    publish_message(call, CHANNEL_PLAIN);
 }
 
 void cmd_spublish(struct call *call)
 {
-    publish(call, CHANNEL_SHARD);
+    publish_message(call, CHANNEL_SHARD);
 }
 
 /* ---- PUBSUB ---- */

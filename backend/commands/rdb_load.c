@@ -57,7 +57,8 @@ static enum rdb_pack source_next(struct source *source, struct bytes *element)
 /* ---- rows ---- */
 
 /* Puts a row that must be new. */
-static bool add_row(struct call *call, struct entry *entry, struct bytes sub, struct bytes value)
+static bool add_loaded_row(struct call *call, struct entry *entry, struct bytes sub,
+                           struct bytes value)
 {
     struct bytes old;
     if (sub_get(call, entry, CF_DATA, sub, &old) != ERR_NOT_FOUND)
@@ -77,7 +78,7 @@ static bool add_scored(struct call *call, struct entry *entry, struct bytes memb
     if (member.len)
         memcpy(sub + bits.len, member.data, member.len);
     sub_put(call, entry, CF_ZSET_SCORE, (struct bytes){sub, bits.len + member.len}, BYTES(""));
-    return add_row(call, entry, member, bits);
+    return add_loaded_row(call, entry, member, bits);
 }
 
 /* ---- collections ---- */
@@ -126,7 +127,7 @@ static bool load_fields(struct entry *entry, struct source *source)
     enum rdb_pack result;
     while ((result = source_next(source, &field)) == RDB_PACK_ELEMENT)
         if (source_next(source, &value) != RDB_PACK_ELEMENT ||
-            !add_row(source->call, entry, field, value))
+            !add_loaded_row(source->call, entry, field, value))
             return false;
     return result == RDB_PACK_END;
 }
@@ -136,7 +137,7 @@ static bool load_members(struct entry *entry, struct source *source)
     struct bytes member;
     enum rdb_pack result;
     while ((result = source_next(source, &member)) == RDB_PACK_ELEMENT)
-        if (!add_row(source->call, entry, member, BYTES("")))
+        if (!add_loaded_row(source->call, entry, member, BYTES("")))
             return false;
     return result == RDB_PACK_END && rank_build(source->call, entry, CF_DATA);
 }
@@ -183,7 +184,7 @@ static bool load_sortedint(struct call *call, struct entry *entry, struct rdb_re
     for (; count > 0; count--)
         if (!rdb_read_length(reader, &opcode) || opcode != RDB_OPCODE_UINT ||
             !rdb_read_length(reader, &value) ||
-            !add_row(call, entry, encode_u64(call->arena, value), BYTES("")))
+            !add_loaded_row(call, entry, encode_u64(call->arena, value), BYTES("")))
             return false;
     return rdb_read_length(reader, &opcode) && opcode == RDB_OPCODE_END &&
            rank_build(call, entry, CF_DATA);

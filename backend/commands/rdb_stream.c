@@ -21,7 +21,7 @@ enum {
 
 static const struct bytes NOTHING = {"", 0};
 
-static void write_id(struct rdb_writer *writer, struct stream_id id)
+static void write_stream_id(struct rdb_writer *writer, struct stream_id id)
 {
     rdb_write_length(writer, id.ms);
     rdb_write_length(writer, id.seq);
@@ -145,7 +145,7 @@ static bool save_group(struct call *call, struct entry *entry, const struct stre
     if (!consumers)
         return false;
     rdb_write_string(writer, group->name);
-    write_id(writer, group->last);
+    write_stream_id(writer, group->last);
     rdb_write_length(writer, (uint64_t)group->entries_read);
     if (!save_pending(call, entry, group, writer))
         return false;
@@ -164,9 +164,9 @@ bool rdb_save_stream(struct call *call, struct entry *entry, struct rdb_writer *
     if (!save_entries(call, entry, writer))
         return false;
     rdb_write_length(writer, meta->size);
-    write_id(writer, meta->stream_last_generated);
-    write_id(writer, meta->stream_recorded_first);
-    write_id(writer, meta->stream_max_deleted);
+    write_stream_id(writer, meta->stream_last_generated);
+    write_stream_id(writer, meta->stream_recorded_first);
+    write_stream_id(writer, meta->stream_max_deleted);
     rdb_write_length(writer, meta->stream_entries_added);
     const struct stream_group *groups = groups_read(call, entry, &count);
     if (!groups)
@@ -180,7 +180,7 @@ bool rdb_save_stream(struct call *call, struct entry *entry, struct rdb_writer *
 
 /* ---- reading entries ---- */
 
-static bool read_id(struct rdb_reader *reader, struct stream_id *id)
+static bool read_stream_id(struct rdb_reader *reader, struct stream_id *id)
 {
     return rdb_read_length(reader, &id->ms) && rdb_read_length(reader, &id->seq);
 }
@@ -351,7 +351,7 @@ static bool load_group(struct call *call, struct entry *entry, struct rdb_reader
     uint64_t given = 0;
     struct bytes name;
     struct stream_id last;
-    if (!rdb_read_string(reader, &name) || !read_id(reader, &last) ||
+    if (!rdb_read_string(reader, &name) || !read_stream_id(reader, &last) ||
         (has_read && !rdb_read_length(reader, &read)) ||
         group_find(call, entry, name, &old) != ERR_NOT_FOUND)
         return false;
@@ -380,12 +380,12 @@ bool rdb_load_stream(struct call *call, struct entry *entry, struct rdb_reader *
         if (!load_pack(call, entry, reader))
             return false;
     if (!rdb_read_length(reader, &length) || length != meta->size ||
-        !read_id(reader, &meta->stream_last_generated))
+        !read_stream_id(reader, &meta->stream_last_generated))
         return false;
     meta->stream_recorded_first = meta->stream_first;
     meta->stream_entries_added = length;
-    if (second && (!read_id(reader, &meta->stream_recorded_first) ||
-                   !read_id(reader, &meta->stream_max_deleted) ||
+    if (second && (!read_stream_id(reader, &meta->stream_recorded_first) ||
+                   !read_stream_id(reader, &meta->stream_max_deleted) ||
                    !rdb_read_length(reader, &meta->stream_entries_added)))
         return false;
     if (!rdb_read_length(reader, &count))

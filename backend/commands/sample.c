@@ -57,7 +57,7 @@ static int by_row(const void *a, const void *b)
     return (x->row > y->row) - (x->row < y->row);
 }
 
-static int by_place(const void *a, const void *b)
+static int by_request_order(const void *a, const void *b)
 {
     const struct sample *x = a;
     const struct sample *y = b;
@@ -158,6 +158,6 @@ struct sample *sample_repeated(struct call *call, struct entry *entry, enum cf c
     qsort(picks, count, sizeof *picks, by_row);
     if (!fetch(call, entry, cf, picks, count))
         return NULL;
-    qsort(picks, count, sizeof *picks, by_place);
+    qsort(picks, count, sizeof *picks, by_request_order);
     return picks;
 }

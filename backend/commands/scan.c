@@ -35,8 +35,8 @@ static bool cursor_argument(struct call *call, uint32_t index, struct scan_optio
 }
 
 /* Reads MATCH, COUNT and TYPE from argument `from` on. */
-static bool options_parse(struct call *call, uint32_t from, bool may_type,
-                          struct scan_options *options)
+static bool scan_options_parse(struct call *call, uint32_t from, bool may_type,
+                               struct scan_options *options)
 {
     options->count = DEFAULT_COUNT;
     options->pattern = NULL;
@@ -63,7 +63,7 @@ static bool options_parse(struct call *call, uint32_t from, bool may_type,
     return true;
 }
 
-static bool matches(const struct scan_options *options, struct bytes name)
+static bool matches_pattern(const struct scan_options *options, struct bytes name)
 {
     return !options->pattern || glob_fits(options->pattern, name);
 }
@@ -136,7 +136,7 @@ void cmd_scan(struct call *call)
 {
     struct scan_options options;
     struct found found = {.arena = call->arena};
-    if (!cursor_argument(call, 1, &options) || !options_parse(call, 2, true, &options))
+    if (!cursor_argument(call, 1, &options) || !scan_options_parse(call, 2, true, &options))
         return;
     struct bytes last;
     resume_key(call, options.cursor, &last);
@@ -153,7 +153,7 @@ void cmd_scan(struct call *call)
         }
         last = arena_copy(call->arena, it.key);
         options.cursor = cursor_at_slot(it.slot);
-        if (matches(&options, it.key) && type_wanted(&options, it.meta.type))
+        if (matches_pattern(&options, it.key) && type_wanted(&options, it.meta.type))
             found_add(&found, it.key);
     }
     if (!key_iter_fini(&it))
@@ -207,7 +207,7 @@ static bool scan_rows(struct call *call, struct entry *entry, enum cf cf,
         if (more)
             break;
         *last = arena_copy(call->arena, it.sub);
-        if (!matches(options, it.sub))
+        if (!matches_pattern(options, it.sub))
             continue;
         found_add(found, it.sub);
         if (value_of)
@@ -239,7 +239,7 @@ void scan_collection_as(struct call *call, enum type type, enum cf cf, scan_valu
         reply_page(call, 0, &found);
         return;
     }
-    if (!options_parse(call, 3, false, &options))
+    if (!scan_options_parse(call, 3, false, &options))
         return;
     struct bytes scope = collection_scope(call, &entry);
     struct bytes last = {NULL, 0};

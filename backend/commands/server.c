@@ -36,7 +36,7 @@ static bool parse_flush(struct call *call)
     return false;
 }
 
-static void flush(struct call *call, struct space *space)
+static void flush_space(struct call *call, struct space *space)
 {
     if (space->keys)
         keyspace_flush(call, space);
@@ -46,7 +46,7 @@ void cmd_flushdb(struct call *call)
 {
     if (!parse_flush(call))
         return;
-    flush(call, call->space);
+    flush_space(call, call->space);
     tracking_flush(call);
     reply_ok(&call->reply);
 }
@@ -58,7 +58,7 @@ void cmd_flushall(struct call *call)
         return;
     struct bytes name = session_namespace(call->session);
     for (int db = 0; db < DATABASES_MAX; db++)
-        flush(call, space_open(call->partition->spaces, name, (uint8_t)db));
+        flush_space(call, space_open(call->partition->spaces, name, (uint8_t)db));
     tracking_flush(call);
     reply_ok(&call->reply);
 }

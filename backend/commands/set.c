@@ -191,7 +191,7 @@ static void reply_member(struct reply *reply, struct bytes member, struct bytes 
     reply_bulk(reply, member);
 }
 
-static void reply_members(struct call *call, struct entry *entry)
+static void reply_all_members(struct call *call, struct entry *entry)
 {
     struct sub_iter it;
     reply_set(&call->reply, (int64_t)entry->meta.size);
@@ -205,7 +205,7 @@ void cmd_smembers(struct call *call)
 {
     struct entry entry;
     if (set_open(call, 1, OPEN_READ, &entry))
-        reply_members(call, &entry);
+        reply_all_members(call, &entry);
 }
 
 void cmd_sscan(struct call *call)
@@ -233,7 +233,7 @@ static void pop_picks(struct call *call, struct entry *entry, const struct sampl
 
 static void pop_all(struct call *call, struct entry *entry)
 {
-    reply_members(call, entry);
+    reply_all_members(call, entry);
     entry_delete(call, entry);
     notify(call, NOTIFY_SET, "spop", call->argv[1]);
     notify(call, NOTIFY_GENERIC, "del", call->argv[1]);

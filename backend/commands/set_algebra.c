@@ -74,8 +74,8 @@ static bool others_agree(struct call *call, struct sources *sources, uint32_t sk
 }
 
 /* Members of set `walked` on which the others agree; at most `limit`, 0 = all. */
-static bool collect(struct call *call, struct sources *sources, uint32_t walked, int wanted,
-                    uint64_t limit, struct members *members)
+static bool collect_common(struct call *call, struct sources *sources, uint32_t walked, int wanted,
+                           uint64_t limit, struct members *members)
 {
     struct sub_iter it;
     sub_iter_init(call, &sources->entries[walked], CF_DATA, NOTHING, &it);
@@ -94,12 +94,13 @@ static bool intersect(struct call *call, struct sources *sources, uint64_t limit
     for (uint32_t i = 1; i < sources->count; i++)
         if (sources->entries[i].meta.size < sources->entries[smallest].meta.size)
             smallest = i;
-    return collect(call, sources, smallest, OK, limit, members);
+    return collect_common(call, sources, smallest, OK, limit, members);
 }
 
 static bool subtract(struct call *call, struct sources *sources, struct members *members)
 {
-    return !sources->entries[0].exists || collect(call, sources, 0, ERR_NOT_FOUND, 0, members);
+    return !sources->entries[0].exists ||
+           collect_common(call, sources, 0, ERR_NOT_FOUND, 0, members);
 }
 
 /* ---- unions ---- */

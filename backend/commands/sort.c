@@ -97,7 +97,7 @@ static bool option_parse(struct call *call, uint32_t *i, bool may_store, struct 
     return true;
 }
 
-static bool options_parse(struct call *call, bool may_store, struct sort *sort)
+static bool sort_options_parse(struct call *call, bool may_store, struct sort *sort)
 {
     *sort = (struct sort){.count = -1};
     sort->gets = arena_alloc(call->arena, call->argc * sizeof *sort->gets);
@@ -108,7 +108,7 @@ static bool options_parse(struct call *call, bool may_store, struct sort *sort)
 }
 
 /* SORT holds its elements in memory, so reply-limit bounds them too. False: an error was replied. */
-static bool has_room(struct call *call, struct sort *sort, size_t len)
+static bool fits_sort_limit(struct call *call, struct sort *sort, size_t len)
 {
     sort->bytes += len;
     if (sort->bytes <= call->partition->settings->config.reply_limit_bytes)
@@ -155,8 +155,8 @@ static bool pattern_value(struct call *call, struct bytes pattern, struct bytes 
 /* ---- elements ---- */
 
 /* Walks over rows that each are an element: the row's value, or its key behind `skip` bytes. */
-static bool read_rows(struct call *call, struct entry *entry, enum cf cf, bool reverse,
-                      struct bytes from, size_t skip, struct sort *sort)
+static bool read_sort_rows(struct call *call, struct entry *entry, enum cf cf, bool reverse,
+                           struct bytes from, size_t skip, struct sort *sort)
 {
     struct sub_iter it;
     uint64_t size = 0;
@@ -168,7 +168,7 @@ static bool read_rows(struct call *call, struct entry *entry, enum cf cf, bool r
         struct bytes text = entry->meta.type == TYPE_LIST
                                 ? it.value
                                 : (struct bytes){it.sub.data + skip, it.sub.len - skip};
-        if (!has_room(call, sort, text.len))
+        if (!fits_sort_limit(call, sort, text.len))
             break;
         sort->elements[size++] = (struct element){.text = arena_copy(call->arena, text)};
     }
@@ -180,19 +180,21 @@ static bool elements_read(struct call *call, struct entry *entry, struct sort *s
 {
     enum { SCORE_BYTES = 8 };
     sort->size = entry->exists ? entry->meta.size : 0;
-    if (!has_room(call, sort, sort->size * sizeof *sort->elements))
+    if (!fits_sort_limit(call, sort, sort->size * sizeof *sort->elements))
         return false;
     sort->elements = arena_alloc(call->arena, (sort->size + 1) * sizeof *sort->elements);
     if (!entry->exists)
         return true;
     if (entry->meta.type == TYPE_LIST && sort->keeps_order && sort->is_descending)
-        return read_rows(call, entry, CF_DATA, true, list_row(call, entry->meta.tail - 1), 0, sort);
+        return read_sort_rows(call, entry, CF_DATA, true, list_row(call, entry->meta.tail - 1), 0,
+                              sort);
     if (entry->meta.type == TYPE_LIST)
-        return read_rows(call, entry, CF_DATA, false, list_row(call, entry->meta.head), 0, sort);
+        return read_sort_rows(call, entry, CF_DATA, false, list_row(call, entry->meta.head), 0,
+                              sort);
     if (entry->meta.type == TYPE_ZSET && sort->keeps_order)
-        return read_rows(call, entry, CF_ZSET_SCORE, sort->is_descending, NOTHING, SCORE_BYTES,
-                         sort);
-    return read_rows(call, entry, CF_DATA, false, NOTHING, 0, sort);
+        return read_sort_rows(call, entry, CF_ZSET_SCORE, sort->is_descending, NOTHING, SCORE_BYTES,
+                              sort);
+    return read_sort_rows(call, entry, CF_DATA, false, NOTHING, 0, sort);
 }
 
 /* ---- sorting ---- */
@@ -215,7 +217,7 @@ static bool weigh(struct call *call, struct sort *sort)
         struct element *element = &sort->elements[i];
         element->weight = element->text;
         if (sort->has_by && (!pattern_value(call, sort->by, element->text, &element->weight) ||
-                             !has_room(call, sort, element->weight.len)))
+                             !fits_sort_limit(call, sort, element->weight.len)))
             return false;
         if (sort->is_alpha || !element->weight.data)
             continue;
@@ -227,7 +229,7 @@ static bool weigh(struct call *call, struct sort *sort)
     return true;
 }
 
-static int compare(const void *a, const void *b, void *owner)
+static int compare_elements(const void *a, const void *b, void *owner)
 {
     const struct element *x = a;
     const struct element *y = b;
@@ -283,7 +285,7 @@ static bool result_read(struct call *call, struct sort *sort, struct bytes *text
             *texts++ = sort->elements[i].text;
         for (uint32_t get = 0; get < sort->gets_count; get++, texts++) {
             if (!pattern_value(call, sort->gets[get], sort->elements[i].text, texts) ||
-                !has_room(call, sort, texts->len))
+                !fits_sort_limit(call, sort, texts->len))
                 return false;
             *texts = texts->data ? arena_copy(call->arena, *texts) : NOTHING;
         }
@@ -299,7 +301,7 @@ static void result_store(struct call *call, struct sort *sort)
     if (count && each > SIZE_MAX / sizeof(struct bytes) / (count + 1))
         each = SIZE_MAX / sizeof(struct bytes) / (count + 1); /* too many in any case */
     count *= each;
-    if (!has_room(call, sort, count * sizeof(struct bytes)))
+    if (!fits_sort_limit(call, sort, count * sizeof(struct bytes)))
         return;
     struct bytes *texts = arena_alloc(call->arena, (count + 1) * sizeof *texts);
     if (!result_read(call, sort, texts) || !keyspace_open(call, *sort->store, OPEN_WRITE, &entry))
@@ -321,7 +323,7 @@ static void sort_run(struct call *call, bool may_store)
 {
     struct sort sort;
     struct entry entry;
-    if (!options_parse(call, may_store, &sort) ||
+    if (!sort_options_parse(call, may_store, &sort) ||
         !keyspace_open(call, call->argv[1], OPEN_READ, &entry))
         return;
     if (entry.exists && entry.meta.type != TYPE_LIST && entry.meta.type != TYPE_SET &&
@@ -338,7 +340,7 @@ static void sort_run(struct call *call, bool may_store)
     if (!sort.keeps_order) {
         if (!weigh(call, &sort))
             return;
-        qsort_r(sort.elements, sort.size, sizeof *sort.elements, compare, &sort);
+        qsort_r(sort.elements, sort.size, sizeof *sort.elements, compare_elements, &sort);
     }
     apply_limit(&sort);
     if (sort.store)

@@ -27,7 +27,7 @@ static bool uint_parse(struct call *call, struct bytes text, uint64_t *value)
 }
 
 /* Every argument from 2 on as a number. NULL: an error was replied. */
-static uint64_t *values_parse(struct call *call)
+static uint64_t *integers_parse(struct call *call)
 {
     uint64_t *values = arena_alloc(call->arena, call->argc * sizeof *values);
     for (uint32_t i = 2; i < call->argc; i++)
@@ -44,13 +44,13 @@ static struct bytes row_of(struct call *call, uint64_t value)
 /* ---- changing ---- */
 
 /* Adds or removes; the reply is how many numbers that were. */
-static void change(struct call *call, bool add, const char *event)
+static void add_or_remove(struct call *call, bool add, const char *event)
 {
     struct entry entry;
     struct rank_edit edit;
     struct bytes old;
     int64_t count = 0;
-    const uint64_t *values = values_parse(call);
+    const uint64_t *values = integers_parse(call);
     if (!values || !ints_open(call, OPEN_WRITE, &entry))
         return;
     if (!entry.exists && !add) {
@@ -89,12 +89,12 @@ static void change(struct call *call, bool add, const char *event)
 
 void cmd_siadd(struct call *call)
 {
-    change(call, true, "siadd");
+    add_or_remove(call, true, "siadd");
 }
 
 void cmd_sirem(struct call *call)
 {
-    change(call, false, "sirem");
+    add_or_remove(call, false, "sirem");
 }
 
 /* ---- asking ---- */
@@ -110,7 +110,7 @@ void cmd_siexists(struct call *call)
 {
     struct entry entry;
     struct bytes old;
-    const uint64_t *values = values_parse(call);
+    const uint64_t *values = integers_parse(call);
     if (!values || !ints_open(call, OPEN_READ, &entry))
         return;
     reply_array(&call->reply, call->argc - 2);
@@ -132,7 +132,7 @@ struct range {
     uint64_t offset, count;
 };
 
-static void reply_value(struct call *call, struct bytes row)
+static void reply_integer(struct call *call, struct bytes row)
 {
     uint64_t value;
     char text[24];
@@ -148,8 +148,8 @@ static void reply_value(struct call *call, struct bytes row)
 }
 
 /* Rows number first, first + 1 …, or backwards from first. */
-static void reply_rows(struct call *call, struct entry *entry, uint64_t first, uint64_t count,
-                       bool reverse)
+static void reply_integers(struct call *call, struct entry *entry, uint64_t first, uint64_t count,
+                           bool reverse)
 {
     struct bytes from;
     uint64_t skip;
@@ -169,7 +169,7 @@ static void reply_rows(struct call *call, struct entry *entry, uint64_t first, u
         good = sub_iter_next(&it);
     }
     for (; good && count > 0 && !call->failed; count--) {
-        reply_value(call, it.sub);
+        reply_integer(call, it.sub);
         good = count > 1 && sub_iter_next(&it);
     }
     if (sub_iter_fini(&it) && count > 0 && !call->failed)
@@ -196,7 +196,7 @@ static void reply_range(struct call *call, const struct range *range, bool rever
     uint64_t left = range->offset < all ? all - range->offset : 0;
     uint64_t count = range->count < left ? range->count : left;
     uint64_t first = reverse ? end - 1 - range->offset : low + range->offset;
-    reply_rows(call, &entry, count ? first : 0, count, reverse);
+    reply_integers(call, &entry, count ? first : 0, count, reverse);
 }
 
 /* SIRANGE key offset count [CURSOR id]: numbers behind the id, in the walk's direction. */

@@ -85,8 +85,8 @@ static bool entry_fits(const struct call *call, uint32_t from)
     return size <= ENTRY_BYTES_MAX;
 }
 
-static bool append(struct call *call, struct entry *entry, const struct addition *add,
-                   struct stream_id *id)
+static bool append_entry(struct call *call, struct entry *entry, const struct addition *add,
+                         struct stream_id *id)
 {
     struct metadata *meta = &entry->meta;
     const char *error = NULL;
@@ -124,7 +124,7 @@ void cmd_xadd(struct call *call)
     }
     if (!entry.exists)
         entry_create(call, &entry, TYPE_STREAM);
-    if (!append(call, &entry, &add, &id))
+    if (!append_entry(call, &entry, &add, &id))
         return;
     int64_t trimmed = add.trim.by == TRIM_NONE ? 0 : stream_trim(call, &entry, &add.trim);
     if (trimmed < 0)

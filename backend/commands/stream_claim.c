@@ -8,7 +8,7 @@
 enum { XCLAIM_IDS_AT = 5, ATTEMPTS_FACTOR = 10, COUNT_MAX = 1 << 20 };
 
 /* The group of an open key. 1: it is there, 0: it or the key is missing, -1: an error was replied. */
-static int find_group(struct call *call, struct entry *entry, struct stream_group *group)
+static int find_claim_group(struct call *call, struct entry *entry, struct stream_group *group)
 {
     if (!entry->exists)
         return 0;
@@ -21,9 +21,9 @@ static int find_group(struct call *call, struct entry *entry, struct stream_grou
 }
 
 /* The same; a missing one is an error. */
-static bool need_group(struct call *call, struct entry *entry, struct stream_group *group)
+static bool require_group(struct call *call, struct entry *entry, struct stream_group *group)
 {
-    int found = find_group(call, entry, group);
+    int found = find_claim_group(call, entry, group);
     if (found == 0)
         call_errorf(call, "NOGROUP No such key '%.*s' or consumer group '%.*s'",
                     (int)call->argv[1].len, call->argv[1].data, (int)call->argv[2].len,
@@ -59,7 +59,7 @@ void cmd_xack(struct call *call)
     int64_t count = 0;
     if (!open_key(call, &entry))
         return;
-    int found = find_group(call, &entry, &group);
+    int found = find_claim_group(call, &entry, &group);
     if (found < 0)
         return;
     for (uint32_t i = 3; found && i < call->argc; i++)
@@ -218,7 +218,7 @@ void cmd_xpending(struct call *call)
     int64_t count;
     if (call->argc != 3 && !listing_parse(call, &listing))
         return;
-    if (!open_key(call, &entry) || !need_group(call, &entry, &group))
+    if (!open_key(call, &entry) || !require_group(call, &entry, &group))
         return;
     if (call->argc == 3) {
         summary(call, &entry, &group);
@@ -247,7 +247,7 @@ struct claim {
 };
 
 /* Is the entry still in the stream? OK, ERR_NOT_FOUND, ERR_STORE. */
-static int entry_find(struct call *call, struct entry *entry, struct stream_id id)
+static int find_stream_entry(struct call *call, struct entry *entry, struct stream_id id)
 {
     char sub[STREAM_ID_BYTES];
     struct bytes row;
@@ -349,7 +349,7 @@ static bool claim_id(struct call *call, struct claim *claim, struct stream_id id
 {
     struct stream_pending old;
     int pending = pending_find(call, &claim->entry, claim->group.name, id, &old);
-    int there = pending == ERR_STORE ? ERR_STORE : entry_find(call, &claim->entry, id);
+    int there = pending == ERR_STORE ? ERR_STORE : find_stream_entry(call, &claim->entry, id);
     if (there == ERR_STORE)
         return false;
     if (there == ERR_NOT_FOUND)
@@ -366,7 +366,7 @@ void cmd_xclaim(struct call *call)
     struct stream_id last = STREAM_ID_MIN;
     struct stream_id id;
     uint32_t end = XCLAIM_IDS_AT;
-    if (!open_key(call, &claim.entry) || !need_group(call, &claim.entry, &claim.group) ||
+    if (!open_key(call, &claim.entry) || !require_group(call, &claim.entry, &claim.group) ||
         !int_argument(call, 4, "ERR Invalid min-idle-time argument for XCLAIM", &claim.idle))
         return;
     while (end < call->argc && stream_id_parse(call->argv[end], 0, true, &id, NULL))
@@ -442,7 +442,7 @@ static bool autoclaim(struct call *call, struct claim *claim, const struct candi
     for (*next = 0; *next < looks && count > 0; ++*next) {
         const struct candidate *candidate = &candidates[*next];
         uint64_t before = claim->count;
-        int there = entry_find(call, &claim->entry, candidate->id);
+        int there = find_stream_entry(call, &claim->entry, candidate->id);
         if (there == ERR_STORE)
             return false;
         if (there == ERR_NOT_FOUND) {
@@ -468,7 +468,7 @@ void cmd_xautoclaim(struct call *call)
     if (!open_key(call, &claim.entry) ||
         !int_argument(call, 4, "ERR Invalid min-idle-time argument for XAUTOCLAIM", &claim.idle) ||
         !stream_bound_argument(call, 5, false, &from) || !autoclaim_options(call, &claim, &count) ||
-        !need_group(call, &claim.entry, &claim.group))
+        !require_group(call, &claim.entry, &claim.group))
         return;
     uint64_t looks = (uint64_t)count > COUNT_MAX ? UINT64_MAX : (uint64_t)count * ATTEMPTS_FACTOR;
     if (looks > claim.group.pending)

@@ -71,7 +71,7 @@ struct bytes given_row_key(struct call *call, struct bytes group, struct bytes c
 }
 
 /* Takes kind and a text with its length from the front. */
-static bool take_text(struct bytes *row, struct bytes wanted)
+static bool match_text(struct bytes *row, struct bytes wanted)
 {
     if (row->len < 4)
         return false;
@@ -90,7 +90,7 @@ static bool take_start(struct bytes *row, char kind, struct bytes group)
         return false;
     row->data++;
     row->len--;
-    return take_text(row, group);
+    return match_text(row, group);
 }
 
 /* ---- values ---- */
@@ -157,7 +157,7 @@ bool given_row_read(const struct sub_iter *it, struct bytes group, struct bytes 
                     struct stream_id *id)
 {
     struct bytes row = it->sub;
-    return take_start(&row, KIND_GIVEN, group) && take_text(&row, consumer) &&
+    return take_start(&row, KIND_GIVEN, group) && match_text(&row, consumer) &&
            stream_id_decode(row, id);
 }
 

@@ -89,8 +89,8 @@ struct stream_node_limits stream_node_limits(const struct call *call)
     };
 }
 
-static bool has_room(const struct stream_node *node, const struct stream_node_limits *limits,
-                     const struct measure *measure)
+static bool node_has_room(const struct stream_node *node, const struct stream_node_limits *limits,
+                          const struct measure *measure)
 {
     uint64_t bytes = node->bytes + int_bytes(node->entries) + SMALL_INT_BYTES; /* none deleted */
     return node->entries && bytes + measure->raw_bytes < limits->bytes &&
@@ -102,7 +102,7 @@ bool stream_node_add(struct stream_node *node, const struct stream_node_limits *
 {
     struct measure measure;
     measure_row(row, &measure);
-    bool is_new = !has_room(node, limits, &measure);
+    bool is_new = !node_has_room(node, limits, &measure);
     if (is_new) /* its master entry holds the field names of its first entry */
         *node = (struct stream_node){
             .master = id,

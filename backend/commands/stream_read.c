@@ -37,7 +37,7 @@ struct read {
 
 /* ---- arguments ---- */
 
-static bool refuse(struct call *call, const char *text)
+static bool refuse_read(struct call *call, const char *text)
 {
     call_error_text(call, text);
     return false;
@@ -47,11 +47,11 @@ static bool read_timeout(struct call *call, uint32_t index, struct read *read)
 {
     int64_t timeout;
     if (!number_parse_int64(call->argv[index], &timeout))
-        return refuse(call, "ERR timeout is not an integer or out of range");
+        return refuse_read(call, "ERR timeout is not an integer or out of range");
     if (timeout < 0)
-        return refuse(call, "ERR timeout is negative");
+        return refuse_read(call, "ERR timeout is negative");
     if ((uint64_t)timeout > INT64_MAX - call->now_ms)
-        return refuse(call, "ERR timeout is out of range");
+        return refuse_read(call, "ERR timeout is out of range");
     read->blocks = true;
     read->timeout_ms = (uint64_t)timeout;
     return true;
@@ -96,8 +96,9 @@ static bool read_option(struct call *call, uint32_t *i, struct read *read)
     }
     if (bytes_is(word, "GROUP") && more >= 2) {
         if (!read->in_group)
-            return refuse(call, "ERR The GROUP option is only supported by XREADGROUP. You called "
-                                "XREAD instead.");
+            return refuse_read(call,
+                               "ERR The GROUP option is only supported by XREADGROUP. You called "
+                               "XREAD instead.");
         read->group = call->argv[*i + 1];
         read->consumer = call->argv[*i + 2];
         *i += 2;
@@ -106,8 +107,8 @@ static bool read_option(struct call *call, uint32_t *i, struct read *read)
     if (bytes_is(word, "NOACK")) {
         read->no_ack = true;
         return read->in_group ||
-               refuse(call, "ERR The NOACK option is only supported by XREADGROUP. You called "
-                            "XREAD instead.");
+               refuse_read(call, "ERR The NOACK option is only supported by XREADGROUP. You called "
+                                 "XREAD instead.");
     }
     call_error(call, ERR_SYNTAX);
     return false;
@@ -123,21 +124,21 @@ static bool read_options(struct call *call, struct read *read)
         return false;
     }
     return !read->in_group || read->group.data ||
-           refuse(call, "ERR Missing GROUP option for XREADGROUP");
+           refuse_read(call, "ERR Missing GROUP option for XREADGROUP");
 }
 
 /* The group must exist: on the first run, and as long as the client waits. */
-static bool find_group(struct call *call, const struct read *read, struct source *source)
+static bool find_read_group(struct call *call, const struct read *read, struct source *source)
 {
     int err = source->entry.exists ? group_find(call, &source->entry, read->group, &source->group)
                                    : ERR_NOT_FOUND;
     if (err != ERR_NOT_FOUND)
         return err == OK;
     if (call->ready_key && !source->entry.exists)
-        return refuse(call, "UNBLOCKED the stream key no longer exists");
+        return refuse_read(call, "UNBLOCKED the stream key no longer exists");
     if (call->ready_key)
-        return refuse(call,
-                      "NOGROUP the consumer group this client was blocked on no longer exists");
+        return refuse_read(
+            call, "NOGROUP the consumer group this client was blocked on no longer exists");
     call_errorf(call,
                 "NOGROUP No such key '%.*s' or consumer group '%.*s' in XREADGROUP with GROUP "
                 "option",
@@ -145,17 +146,17 @@ static bool find_group(struct call *call, const struct read *read, struct source
     return false;
 }
 
-static bool read_id(struct call *call, uint32_t index, const struct read *read,
-                    struct source *source)
+static bool parse_start_id(struct call *call, uint32_t index, const struct read *read,
+                           struct source *source)
 {
     struct bytes text = call->argv[index];
     if (bytes_equal(text, BYTES("$"))) {
         if (read->in_group)
-            return refuse(call,
-                          "ERR The $ ID is meaningless in the context of XREADGROUP: you want to "
-                          "read the history of this consumer by specifying a proper ID, or use the "
-                          "> ID to get new messages. The $ ID would just return an empty result "
-                          "set.");
+            return refuse_read(
+                call, "ERR The $ ID is meaningless in the context of XREADGROUP: you want to "
+                      "read the history of this consumer by specifying a proper ID, or use the "
+                      "> ID to get new messages. The $ ID would just return an empty result "
+                      "set.");
         source->after =
             source->entry.exists ? source->entry.meta.stream_last_generated : STREAM_ID_MIN;
         return true;
@@ -163,8 +164,9 @@ static bool read_id(struct call *call, uint32_t index, const struct read *read,
     source->is_new = bytes_equal(text, BYTES(">"));
     if (source->is_new)
         return read->in_group ||
-               refuse(call, "ERR The > ID can be specified only when calling XREADGROUP using the "
-                            "GROUP <group> <consumer> option.");
+               refuse_read(call,
+                           "ERR The > ID can be specified only when calling XREADGROUP using the "
+                           "GROUP <group> <consumer> option.");
     return stream_id_argument(call, index, &source->after);
 }
 
@@ -175,7 +177,7 @@ static bool open_source(struct call *call, struct source *source)
     if (!keyspace_open(call, source->key, OPEN_READ, &source->entry))
         return false;
     return !source->entry.exists || source->entry.meta.type == TYPE_STREAM ||
-           refuse(call, "UNBLOCKED the stream key no longer exists");
+           refuse_read(call, "UNBLOCKED the stream key no longer exists");
 }
 
 static bool open_sources(struct call *call, struct read *read)
@@ -186,8 +188,9 @@ static bool open_sources(struct call *call, struct read *read)
         *source = (struct source){.key = call->argv[read->keys_at + i]};
         if (call->ready_key && !bytes_equal(*call->ready_key, source->key))
             continue; /* only the key that changed is looked at */
-        if (!open_source(call, source) || (read->in_group && !find_group(call, read, source)) ||
-            !read_id(call, read->keys_at + read->streams + i, read, source))
+        if (!open_source(call, source) ||
+            (read->in_group && !find_read_group(call, read, source)) ||
+            !parse_start_id(call, read->keys_at + read->streams + i, read, source))
             return false;
     }
     return true;
@@ -363,7 +366,7 @@ static bool serve_group(struct call *call, const struct read *read, struct sourc
     return true;
 }
 
-static bool serve(struct call *call, const struct read *read, struct source *source)
+static bool reply_source(struct call *call, const struct read *read, struct source *source)
 {
     struct stream_id first = source->after;
     if (call->reply.resp < 3)
@@ -416,7 +419,7 @@ static void read_run(struct call *call, bool in_group)
     else
         reply_map(&call->reply, ready);
     for (uint32_t i = 0; i < read.streams; i++)
-        if (has_news(&read, &read.sources[i]) && !serve(call, &read, &read.sources[i]))
+        if (has_news(&read, &read.sources[i]) && !reply_source(call, &read, &read.sources[i]))
             return;
 }
 

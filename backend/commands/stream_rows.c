@@ -187,7 +187,7 @@ bool stream_entry_count(struct bytes row, uint32_t *count)
     return true;
 }
 
-static bool write_entry(struct reply *reply, struct stream_id id, struct bytes row)
+static bool reply_entry(struct reply *reply, struct stream_id id, struct bytes row)
 {
     uint32_t count;
     struct bytes string;
@@ -203,23 +203,23 @@ static bool write_entry(struct reply *reply, struct stream_id id, struct bytes r
 
 bool stream_entry_reply(struct call *call, struct stream_id id, struct bytes row)
 {
-    bool is_good = write_entry(&call->reply, id, row);
+    bool is_good = reply_entry(&call->reply, id, row);
     if (!is_good)
         call_error(call, ERR_STORE);
     return is_good;
 }
 
 /* walk_row_fn; a row that is no entry is a null. */
-static void reply_row(struct reply *reply, struct bytes key, struct bytes row, unsigned how)
+static void reply_stream_row(struct reply *reply, struct bytes key, struct bytes row, unsigned how)
 {
     struct stream_id id;
     (void)how;
-    if (!stream_id_decode(key, &id) || !write_entry(reply, id, row))
+    if (!stream_id_decode(key, &id) || !reply_entry(reply, id, row))
         reply_null(reply);
 }
 
 /* Bounds the range by the ends that exist; false: nothing is inside. */
-static bool bound(const struct entry *entry, struct stream_id *first, struct stream_id *last)
+static bool clip_range(const struct entry *entry, struct stream_id *first, struct stream_id *last)
 {
     if (entry->meta.size == 0)
         return false;
@@ -233,7 +233,7 @@ static bool bound(const struct entry *entry, struct stream_id *first, struct str
 int64_t stream_count(struct call *call, struct entry *entry, struct stream_id first,
                      struct stream_id last, uint64_t most)
 {
-    if (!bound(entry, &first, &last) || most == 0)
+    if (!clip_range(entry, &first, &last) || most == 0)
         return 0;
     if (stream_id_compare(first, entry->meta.stream_first) == 0 &&
         stream_id_compare(last, entry->meta.stream_last) == 0)
@@ -259,7 +259,7 @@ bool stream_range_reply(struct call *call, struct entry *entry, struct stream_id
     reply_array(&call->reply, count);
     if (count == 0)
         return true;
-    CHECK(bound(entry, &first, &last));
+    CHECK(clip_range(entry, &first, &last));
     char from[STREAM_ID_BYTES];
     struct sub_iter it;
     struct stream_id id;
@@ -269,14 +269,15 @@ bool stream_range_reply(struct call *call, struct entry *entry, struct stream_id
     else
         sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, first), &it);
     if (how & STREAM_ENDS_REPLY)
-        return walk_rows(call, &it, (uint64_t)count, reply_row, 0);
+        return walk_rows(call, &it, (uint64_t)count, reply_stream_row, 0);
     for (; is_good && count > 0 && sub_iter_next(&it); count--)
         is_good = stream_id_decode(it.sub, &id) && stream_entry_reply(call, id, it.value);
     return sub_iter_fini(&it) && is_good;
 }
 
 /* The first entry of the whole stream in a direction. */
-static bool find_end(struct call *call, struct entry *entry, bool is_last, struct stream_id *id)
+static bool find_outer_id(struct call *call, struct entry *entry, bool is_last,
+                          struct stream_id *id)
 {
     char from[STREAM_ID_BYTES];
     struct sub_iter it;
@@ -300,7 +301,7 @@ bool stream_find_ends(struct call *call, struct entry *entry)
     struct stream_id first = STREAM_ID_MIN;
     struct stream_id last = STREAM_ID_MIN;
     if (meta->size &&
-        (!find_end(call, entry, false, &first) || !find_end(call, entry, true, &last)))
+        (!find_outer_id(call, entry, false, &first) || !find_outer_id(call, entry, true, &last)))
         return false;
     meta->stream_first = meta->stream_recorded_first = first;
     meta->stream_last = last;

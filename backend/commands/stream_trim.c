@@ -99,7 +99,7 @@ struct rough {
 };
 
 /* How many entries may be removed at most: LIMIT, or Redis' default. */
-static int64_t limit_of(const struct call *call, const struct trim *trim)
+static int64_t trim_limit(const struct call *call, const struct trim *trim)
 {
     if (trim->limit_given)
         return trim->limit;
@@ -145,7 +145,7 @@ static int64_t whole_nodes(struct call *call, struct entry *entry, const struct 
     struct sub_iter it;
     struct stream_id id;
     char from[STREAM_ID_BYTES];
-    rough.limit = limit_of(call, trim);
+    rough.limit = trim_limit(call, trim);
     sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, meta->stream_first), &it);
     while (rough.more > 0 && sub_iter_next(&it) && stream_id_decode(it.sub, &id)) {
         if (stream_node_add(&node, &limits, id, it.value) && rough.live) {

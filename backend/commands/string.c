@@ -14,7 +14,7 @@
 static const struct bytes NOTHING = {"", 0};
 
 /* The value, or null when the key does not exist. False: the store failed. */
-static bool reply_value(struct call *call, struct entry *entry)
+static bool reply_string(struct call *call, struct entry *entry)
 {
     if (entry->exists)
         return text_reply(call, entry);
@@ -138,7 +138,7 @@ void cmd_set(struct call *call)
         return;
     bool skip =
         ((options.flags & SET_NX) && entry.exists) || ((options.flags & SET_XX) && !entry.exists);
-    if (get && !reply_value(call, &entry))
+    if (get && !reply_string(call, &entry))
         return;
     if (!get && skip)
         reply_null(&call->reply);
@@ -186,7 +186,7 @@ void cmd_psetex(struct call *call)
     set_with_ttl(call, SET_PX);
 }
 
-static bool set_pairs(struct call *call)
+static bool set_all_keys(struct call *call)
 {
     for (uint32_t i = 1; i < call->argc; i += 2) {
         struct entry entry;
@@ -201,7 +201,7 @@ void cmd_mset(struct call *call)
 {
     if (call->argc % 2 == 0)
         call_error_arity(call);
-    else if (set_pairs(call))
+    else if (set_all_keys(call))
         reply_ok(&call->reply);
 }
 
@@ -220,7 +220,7 @@ void cmd_msetnx(struct call *call)
             return;
         }
     }
-    if (set_pairs(call))
+    if (set_all_keys(call))
         reply_int(&call->reply, 1);
 }
 
@@ -228,7 +228,7 @@ void cmd_getset(struct call *call)
 {
     struct entry entry;
     if (keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry) &&
-        reply_value(call, &entry))
+        reply_string(call, &entry))
         string_set(call, &entry, call->argv[2], 0);
 }
 
@@ -238,7 +238,7 @@ void cmd_get(struct call *call)
 {
     struct entry entry;
     if (keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry))
-        reply_value(call, &entry);
+        reply_string(call, &entry);
 }
 
 void cmd_mget(struct call *call)
@@ -260,7 +260,7 @@ void cmd_getdel(struct call *call)
     struct entry entry;
     if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_READ, &entry))
         return;
-    if (!reply_value(call, &entry) || !entry.exists)
+    if (!reply_string(call, &entry) || !entry.exists)
         return;
     entry_delete(call, &entry);
     notify(call, NOTIFY_GENERIC, "del", entry.key);
@@ -380,7 +380,7 @@ void cmd_setrange(struct call *call)
 /* ---- numbers ---- */
 
 /* The value if it is short enough for a number, else a text that is none. False: the store failed. */
-static bool number_text(struct call *call, struct entry *entry, struct bytes *text)
+static bool read_number_text(struct call *call, struct entry *entry, struct bytes *text)
 {
     *text = BYTES("long");
     return text_len(entry) >= LONG_DOUBLE_TEXT_MAX || text_value(call, entry, text);
@@ -392,7 +392,7 @@ static void increment(struct call *call, int64_t amount)
     struct bytes old;
     int64_t value = 0;
     if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_WRITE, &entry) ||
-        !number_text(call, &entry, &old))
+        !read_number_text(call, &entry, &old))
         return;
     if (entry.exists && !number_parse_int64(old, &value)) {
         call_error(call, ERR_NOT_INTEGER);
@@ -443,7 +443,7 @@ void cmd_incrbyfloat(struct call *call)
     long double amount;
     struct bytes old;
     if (!keyspace_open_type(call, call->argv[1], TYPE_STRING, OPEN_WRITE, &entry) ||
-        !number_text(call, &entry, &old))
+        !read_number_text(call, &entry, &old))
         return;
     if ((entry.exists && !number_parse_long_double(old, &value)) ||
         !number_parse_long_double(call->argv[2], &amount)) {

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-static struct session *find_id(struct partition *partition, uint64_t id)
+static struct session *find_redirect_target(struct partition *partition, uint64_t id)
 {
     for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
          link = link->next) {
@@ -31,7 +31,7 @@ struct arguments {
 };
 
 /* REDIRECT's id in argument `index`. */
-static bool parse_redirect(struct call *call, uint32_t index, struct tracker *options)
+static bool parse_redirect_option(struct call *call, uint32_t index, struct tracker *options)
 {
     int64_t id;
     if (options->redirect_id) {
@@ -41,7 +41,7 @@ static bool parse_redirect(struct call *call, uint32_t index, struct tracker *op
     if (!call_int64(call, index, &id))
         return false;
     options->redirect_id = (uint64_t)id;
-    options->redirect = find_id(call->partition, (uint64_t)id);
+    options->redirect = find_redirect_target(call->partition, (uint64_t)id);
     if (!options->redirect)
         call_error_text(call, "ERR The client ID you want redirect to does not exist");
     return options->redirect;
@@ -55,7 +55,7 @@ static bool parse_arguments(struct call *call, struct arguments *arguments)
         struct bytes word = call->argv[i];
         bool has_value = i + 1 < call->argc;
         if (bytes_is(word, "redirect") && has_value) {
-            if (!parse_redirect(call, ++i, options))
+            if (!parse_redirect_option(call, ++i, options))
                 return false;
         } else if (bytes_is(word, "bcast")) {
             options->is_bcast = true;
@@ -100,7 +100,7 @@ static bool overlap(struct bytes a, struct bytes b)
     return len == 0 || memcmp(a.data, b.data, len) == 0;
 }
 
-static int by_bytes(const void *a, const void *b)
+static int by_redirect_bytes(const void *a, const void *b)
 {
     return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
 }
@@ -113,7 +113,7 @@ static uint32_t own_prefixes(struct call *call, struct bytes **prefixes)
     *prefixes = arena_alloc(call->arena, (follower->count + 1) * sizeof **prefixes);
     for (struct interest *it = NULL; (it = follower_interest_next(follower, it));)
         (*prefixes)[count++] = topic_name(it->topic);
-    qsort(*prefixes, count, sizeof **prefixes, by_bytes);
+    qsort(*prefixes, count, sizeof **prefixes, by_redirect_bytes);
     return count;
 }
 

@@ -14,7 +14,7 @@
 #include "backend/script/script.h"
 
 /* The transaction and the watches are over, whatever became of them. */
-static void leave(struct call *call)
+static void leave_transaction(struct call *call)
 {
     transaction_end(&call->session->transaction);
     watch_clear(call->partition->watchers.watches, &call->session->watcher);
@@ -36,7 +36,7 @@ void cmd_discard(struct call *call)
         call_error(call, ERR_DISCARD_WITHOUT_MULTI);
         return;
     }
-    leave(call);
+    leave_transaction(call);
     reply_ok(&call->reply);
 }
 
@@ -73,12 +73,12 @@ void cmd_exec(struct call *call)
         return; /* a watched key is on the disk */
     if (session->transaction.is_aborted) {
         call_error(call, ERR_EXECABORT);
-        leave(call);
+        leave_transaction(call);
     } else if (is_dirty) {
         reply_null_array(&call->reply);
-        leave(call);
+        leave_transaction(call);
     } else if (call->failed) {
-        leave(call); /* a watched key could not be read, which was replied */
+        leave_transaction(call); /* a watched key could not be read, which was replied */
     } else {
         run_queue(call);
     }

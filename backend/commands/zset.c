@@ -364,7 +364,7 @@ static bool add_one(struct call *call, struct entry *entry, const struct add_opt
     return true;
 }
 
-static void add(struct call *call, const struct add_options *options, const double *scores)
+static void add_members(struct call *call, const struct add_options *options, const double *scores)
 {
     struct entry entry;
     struct added added = {0};
@@ -394,7 +394,7 @@ static void add_command(struct call *call, bool incr)
     add_options_read(call, &options);
     options.incr |= incr;
     if (add_parse(call, &options, &scores))
-        add(call, &options, scores);
+        add_members(call, &options, scores);
 }
 
 void cmd_zadd(struct call *call)

@@ -152,7 +152,7 @@ static double row_score(struct bytes value)
     return value.len == sizeof(uint64_t) ? decode_score(get_be64(value.data)) : 1;
 }
 
-static double combine(enum aggregate aggregate, double a, double b)
+static double combine_scores(enum aggregate aggregate, double a, double b)
 {
     if (aggregate == MIN)
         return b < a ? b : a;
@@ -209,7 +209,7 @@ static bool run_union(struct call *call, struct algebra *algebra, struct zset_ro
     for (uint64_t i = 0; i < count; i++) {
         struct zset_row *last = result->count ? &result->row[result->count - 1] : NULL;
         if (last && bytes_equal(last->member, parts[i].row.member))
-            last->score = combine(algebra->aggregate, last->score, parts[i].row.score);
+            last->score = combine_scores(algebra->aggregate, last->score, parts[i].row.score);
         else
             result->row[result->count++] = parts[i].row;
     }
@@ -217,8 +217,8 @@ static bool run_union(struct call *call, struct algebra *algebra, struct zset_ro
 }
 
 /* Is the member in the input, and with which score? False at failure of the store. */
-static bool look_up(struct call *call, struct input *input, struct bytes member, bool *is_in,
-                    double *score)
+static bool find_score(struct call *call, struct input *input, struct bytes member, bool *is_in,
+                       double *score)
 {
     struct bytes value;
     *is_in = false;
@@ -241,14 +241,14 @@ static bool stays(struct call *call, struct algebra *algebra, struct bytes membe
         *score = weighted(algebra->inputs[0].weight, first);
     for (uint32_t i = 1; i < algebra->count; i++) {
         double other = 0;
-        if (!look_up(call, &algebra->inputs[i], member, is_in, &other))
+        if (!find_score(call, &algebra->inputs[i], member, is_in, &other))
             return false;
         if (*is_in == is_difference) {
             *is_in = false;
             return true;
         }
         if (!is_difference)
-            *score = combine(algebra->aggregate, *score, algebra->inputs[i].weight * other);
+            *score = combine_scores(algebra->aggregate, *score, algebra->inputs[i].weight * other);
     }
     *is_in = true;
     return true;

@@ -45,7 +45,7 @@ static void reply_taken(struct call *call, const struct take *take, struct bytes
 }
 
 /* Takes from an existing sorted set and replies it. */
-static void take_from(struct call *call, const struct take *take, struct entry *entry)
+static void pop_from_zset(struct call *call, const struct take *take, struct entry *entry)
 {
     struct zset_walk walk;
     struct zset_rows rows = {0};
@@ -66,7 +66,7 @@ static void take_from(struct call *call, const struct take *take, struct entry *
 }
 
 /* True: it replied, members or an error. */
-static bool take_any(struct call *call, const struct take *take)
+static bool pop_first_zset(struct call *call, const struct take *take)
 {
     struct entry entry;
     for (uint32_t i = 0; i < take->keys_count; i++) {
@@ -75,14 +75,14 @@ static bool take_any(struct call *call, const struct take *take)
         if (!keyspace_open_type(call, take->keys[i], TYPE_ZSET, OPEN_WRITE, &entry))
             return true;
         if (entry.exists && take->count) {
-            take_from(call, take, &entry);
+            pop_from_zset(call, take, &entry);
             return true;
         }
     }
     return false;
 }
 
-static void pop(struct call *call, bool is_max)
+static void pop_members(struct call *call, bool is_max)
 {
     struct take take = {.keys = &call->argv[1], .keys_count = 1, .count = 1, .is_max = is_max};
     if (call->argc > 3) {
@@ -98,47 +98,47 @@ static void pop(struct call *call, bool is_max)
         take.count = (uint64_t)count;
         take.is_nested = call->reply.resp >= 3;
     }
-    if (!take_any(call, &take))
+    if (!pop_first_zset(call, &take))
         reply_array(&call->reply, 0);
 }
 
 void cmd_zpopmin(struct call *call)
 {
-    pop(call, false);
+    pop_members(call, false);
 }
 
 void cmd_zpopmax(struct call *call)
 {
-    pop(call, true);
+    pop_members(call, true);
 }
 
-static void take_waiting(struct call *call, const struct take *take, uint32_t timeout_at)
+static void pop_zset_or_wait(struct call *call, const struct take *take, uint32_t timeout_at)
 {
     uint64_t timeout_ms;
-    if (!blocking_timeout(call, timeout_at, &timeout_ms) || take_any(call, take))
+    if (!blocking_timeout(call, timeout_at, &timeout_ms) || pop_first_zset(call, take))
         return;
     if (!blocking_wait(call, take->keys, take->keys_count, timeout_ms))
         reply_null_array(&call->reply);
 }
 
-static void pop_waiting(struct call *call, bool is_max)
+static void blocking_zset_pop(struct call *call, bool is_max)
 {
     const struct take take = {.keys = &call->argv[1],
                               .keys_count = call->argc - 2,
                               .count = 1,
                               .is_max = is_max,
                               .with_key = true};
-    take_waiting(call, &take, call->argc - 1);
+    pop_zset_or_wait(call, &take, call->argc - 1);
 }
 
 void cmd_bzpopmin(struct call *call)
 {
-    pop_waiting(call, false);
+    blocking_zset_pop(call, false);
 }
 
 void cmd_bzpopmax(struct call *call)
 {
-    pop_waiting(call, true);
+    blocking_zset_pop(call, true);
 }
 
 static bool syntax_error(struct call *call)
@@ -148,7 +148,7 @@ static bool syntax_error(struct call *call)
 }
 
 /* numkeys key … MIN|MAX [COUNT n] from argument `at` on. */
-static bool parse_take(struct call *call, uint32_t at, struct take *take)
+static bool parse_zmpop(struct call *call, uint32_t at, struct take *take)
 {
     uint64_t keys;
     *take =
@@ -174,15 +174,15 @@ static bool parse_take(struct call *call, uint32_t at, struct take *take)
 void cmd_zmpop(struct call *call)
 {
     struct take take;
-    if (parse_take(call, 1, &take) && !take_any(call, &take))
+    if (parse_zmpop(call, 1, &take) && !pop_first_zset(call, &take))
         reply_null_array(&call->reply);
 }
 
 void cmd_bzmpop(struct call *call)
 {
     struct take take;
-    if (parse_take(call, 2, &take))
-        take_waiting(call, &take, 1);
+    if (parse_zmpop(call, 2, &take))
+        pop_zset_or_wait(call, &take, 1);
 }
 
 /* ---- ZRANDMEMBER ---- */
@@ -244,8 +244,8 @@ static void random_many(struct call *call, struct entry *entry, uint64_t needed,
     zset_walk_fini(&walk);
 }
 
-static void random_repeated(struct call *call, struct entry *entry, uint64_t count,
-                            bool with_scores)
+static void random_members_repeated(struct call *call, struct entry *entry, uint64_t count,
+                                    bool with_scores)
 {
     if (count <= entry->meta.size / WALK_RATIO) {
         for (uint64_t i = 0; i < count; i++)
@@ -280,7 +280,7 @@ void cmd_zrandmember(struct call *call)
     if (wish.count == 0)
         return;
     if (wish.repeats)
-        random_repeated(call, &entry, wish.count, wish.has_option);
+        random_members_repeated(call, &entry, wish.count, wish.has_option);
     else if (wish.count <= entry.meta.size / WALK_RATIO)
         random_few(call, &entry, wish.count, wish.has_option);
     else

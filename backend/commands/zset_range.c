@@ -54,7 +54,7 @@ static bool parse_score(struct call *call, struct bytes text, double *score, boo
     return *end == '\0' && !isnan(*score);
 }
 
-static bool parse_name(struct bytes text, struct name_end *end)
+static bool parse_lex_bound(struct bytes text, struct name_end *end)
 {
     char kind = text.len ? text.data[0] : '\0';
     *end = (struct name_end){.is_open = kind == '('};
@@ -69,7 +69,7 @@ static bool parse_name(struct bytes text, struct name_end *end)
 }
 
 /* Reads a range from two arguments; replies what is wrong with them. */
-static bool range_parse(struct call *call, enum range_by by, uint32_t min_at, uint32_t max_at,
+static bool parse_range(struct call *call, enum range_by by, uint32_t min_at, uint32_t max_at,
                         struct range *range)
 {
     struct bytes min = call->argv[min_at];
@@ -80,7 +80,7 @@ static bool range_parse(struct call *call, enum range_by by, uint32_t min_at, ui
     if (by == BY_SCORE && parse_score(call, min, &range->min, &range->min_open) &&
         parse_score(call, max, &range->max, &range->max_open))
         return true;
-    if (by == BY_NAME && parse_name(min, &range->from) && parse_name(max, &range->to))
+    if (by == BY_NAME && parse_lex_bound(min, &range->from) && parse_lex_bound(max, &range->to))
         return true;
     call_error_text(call, by == BY_SCORE ? "ERR min or max is not a float"
                                          : "ERR min or max not valid string range item");
@@ -268,8 +268,8 @@ static bool window_skip(struct call *call, struct entry *entry, bool is_reverse,
 }
 
 /* Collects a window's rows. False: the store failed. */
-static bool collect(struct call *call, struct entry *entry, const struct window *window,
-                    bool is_reverse, uint64_t offset, struct zset_rows *rows)
+static bool collect_window(struct call *call, struct entry *entry, const struct window *window,
+                           bool is_reverse, uint64_t offset, struct zset_rows *rows)
 {
     struct zset_walk walk;
     if (window->rows == 0)
@@ -347,12 +347,12 @@ static bool query_parse(struct call *call, uint32_t at, struct query *query)
         return false;
     }
     bool is_swapped = query->direction == BACKWARDS && query->by != BY_RANK;
-    return range_parse(call, query->by, at + 1 + is_swapped, at + 2 - is_swapped, &query->range);
+    return parse_range(call, query->by, at + 1 + is_swapped, at + 2 - is_swapped, &query->range);
 }
 
 /* walk_row_fn */
-static void reply_row(struct reply *reply, struct bytes place, struct bytes value,
-                      unsigned with_scores)
+static void reply_member_row(struct reply *reply, struct bytes place, struct bytes value,
+                             unsigned with_scores)
 {
     (void)value;
     zset_reply_row(reply, zset_place_member(place), zset_place_score(place), with_scores);
@@ -374,8 +374,8 @@ static void reply_window(struct call *call, struct entry *entry, const struct wi
         zset_walk_fini(&walk);
         return;
     }
-    reply_row(&call->reply, walk.it.sub, NOTHING, query->with_scores);
-    (void)walk_rows(call, &walk.it, window->rows - 1, reply_row, query->with_scores);
+    reply_member_row(&call->reply, walk.it.sub, NOTHING, query->with_scores);
+    (void)walk_rows(call, &walk.it, window->rows - 1, reply_member_row, query->with_scores);
 }
 
 /* How many rows lie in the window, whatever window->rows says. False: the store failed. */
@@ -400,7 +400,7 @@ static void reply_uncounted(struct call *call, struct entry *entry, struct windo
     uint64_t count;
     if (few.rows > FEW_ROWS)
         few.rows = FEW_ROWS + 1;
-    if (!collect(call, entry, &few, query->direction == BACKWARDS, offset, &rows))
+    if (!collect_window(call, entry, &few, query->direction == BACKWARDS, offset, &rows))
         return;
     if (rows.count <= FEW_ROWS) {
         zset_rows_reply(call, &rows, query->with_scores);
@@ -435,7 +435,7 @@ static bool query_run(struct call *call, struct entry *entry, const struct query
     if (query->limit >= 0 && query->by != BY_RANK && (uint64_t)query->limit < window.rows)
         window.rows = (uint64_t)query->limit;
     if (query->is_stored)
-        return collect(call, entry, &window, is_reverse, offset, rows);
+        return collect_window(call, entry, &window, is_reverse, offset, rows);
     reply_uncounted(call, entry, &window, offset, query);
     return false;
 }
@@ -492,13 +492,13 @@ void cmd_zrevrangebylex(struct call *call)
 
 /* ---- counting ---- */
 
-static void count_range(struct call *call, enum range_by by)
+static void count_members(struct call *call, enum range_by by)
 {
     struct entry entry;
     struct range range;
     struct window window;
     uint64_t count = 0;
-    if (!range_parse(call, by, 2, 3, &range) || !zset_open_read(call, call->argv[1], &entry))
+    if (!parse_range(call, by, 2, 3, &range) || !zset_open_read(call, call->argv[1], &entry))
         return;
     if (!entry.exists) {
         reply_int(&call->reply, 0);
@@ -513,12 +513,12 @@ static void count_range(struct call *call, enum range_by by)
 
 void cmd_zcount(struct call *call)
 {
-    count_range(call, BY_SCORE);
+    count_members(call, BY_SCORE);
 }
 
 void cmd_zlexcount(struct call *call)
 {
-    count_range(call, BY_NAME);
+    count_members(call, BY_NAME);
 }
 
 /* ---- removing ---- */
@@ -529,11 +529,11 @@ static void remove_range(struct call *call, enum range_by by, const char *event)
     struct range range;
     struct window window = {.rows = 0};
     struct zset_rows rows = {0};
-    if (!range_parse(call, by, 2, 3, &range) ||
+    if (!parse_range(call, by, 2, 3, &range) ||
         !keyspace_open_type(call, call->argv[1], TYPE_ZSET, OPEN_WRITE, &entry))
         return;
     if (entry.exists && (!range_window(call, &entry, &range, false, &window) ||
-                         !collect(call, &entry, &window, false, 0, &rows)))
+                         !collect_window(call, &entry, &window, false, 0, &rows)))
         return;
     if (rows.count) {
         if (!zset_remove_rows(call, &entry, &rows))
