@@ -36,7 +36,7 @@ static void reply_healthz(void *visit, struct http_reply *reply)
         out_printf(&reply->body, "ok\n");
 }
 
-static void reply_readyz(void *visit, struct http_reply *reply)
+static void write_readyz(void *visit, struct http_reply *reply)
 {
     const struct server *server = visit;
     bool ready =
@@ -82,7 +82,7 @@ static void reply_config(void *visit, struct http_reply *reply)
     free(text);
 }
 
-static const char *state_of(const struct server *server, const struct partition *partition)
+static const char *partition_state(const struct server *server, const struct partition *partition)
 {
     uint64_t sums[LABEL_WORDS_MAX];
     if (is_stuck(server, partition))
@@ -105,7 +105,7 @@ static void reply_shards(void *visit, struct http_reply *reply)
         json_put_object(&json, NULL);
         json_put_uint(&json, "partition", i);
         json_put_uint(&json, "port", (uint64_t)partition->listeners.port);
-        json_put_text(&json, "state", state_of(server, partition));
+        json_put_text(&json, "state", partition_state(server, partition));
         json_put_uint(&json, "keys", sums[PARTITION_KEYS]);
         json_put_uint(&json, "clients", sums[PARTITION_CLIENTS]);
         json_put_end(&json);
@@ -119,7 +119,7 @@ static void reply_shards(void *visit, struct http_reply *reply)
 /* One row a page; their `visit` is the server. */
 static const struct http_route routes[] = {
     {"/healthz", HTTP_HEALTH, HTTP_TEXT, reply_healthz},
-    {"/readyz", HTTP_HEALTH, HTTP_TEXT, reply_readyz},
+    {"/readyz", HTTP_HEALTH, HTTP_TEXT, write_readyz},
     {"/config", HTTP_DATA, HTTP_TEXT, reply_config},
     {"/shards", HTTP_DATA, HTTP_JSON, reply_shards},
     {"/metrics", HTTP_DATA, HTTP_METRICS, metrics_page},

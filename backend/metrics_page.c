@@ -162,7 +162,7 @@ static void print_compactions(const struct server *server, struct out *out)
     }
 }
 
-static void print_pace(const struct server *server, struct out *out)
+static void print_pace_metrics(const struct server *server, struct out *out)
 {
     const struct pace_figures pace = pace_figures(server->process->pace);
     metric_gauge(out, "scree_backend_compaction_pace_bytes_per_second",
@@ -191,8 +191,8 @@ static uint64_t figure_sum(const struct server *server, const char *figure)
     return sum;
 }
 
-static void print_memory(struct server *server, const struct backend_config *config,
-                         struct out *out)
+static void print_memory_metrics(struct server *server, const struct backend_config *config,
+                                 struct out *out)
 {
     uint64_t sums[LABEL_WORDS_MAX];
     uint64_t words[PARTITION_WORDS] = {0};
@@ -225,7 +225,7 @@ static void print_disk(const struct backend_config *config, struct out *out)
                  (double)found.f_bavail * (double)found.f_frsize);
 }
 
-static void print_info(const struct server *server, struct out *out)
+static void print_build_info(const struct server *server, struct out *out)
 {
     char labels[METRIC_LABELS_MAX] = "";
     metric_label(labels, "version", BYTES(SCREE_VERSION));
@@ -244,13 +244,13 @@ void metrics_page(void *visit, struct http_reply *reply)
     struct out *out = &reply->body;
     struct settings *settings = process_settings(server->process);
     metrics_print(out, "scree_backend");
-    print_info(server, out);
+    print_build_info(server, out);
     print_disk(&settings->config, out);
     print_figures(server, out);
     print_levels(server, out);
     print_compactions(server, out);
-    print_pace(server, out);
-    print_memory(server, &settings->config, out);
+    print_pace_metrics(server, out);
+    print_memory_metrics(server, &settings->config, out);
     settings_unref(settings);
     labels_print(measures->commands, out, "command", command_families, COUNT_OF(command_families),
                  COMMAND_COUNT);

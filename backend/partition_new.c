@@ -106,7 +106,7 @@ static void on_refused_end(void *owner, int err)
 }
 
 /* One connection too many: it gets an error and is closed. */
-static void refuse(struct partition *partition, struct stream *stream)
+static void refuse_connection(struct partition *partition, struct stream *stream)
 {
     static const struct stream_events events = {.on_data = on_refused_data,
                                                 .on_end = on_refused_end};
@@ -131,7 +131,7 @@ void partition_accept(void *owner, struct stream *stream)
     struct partition *partition = owner;
     partition_refresh(partition);
     if (!process_client_joined(partition->process)) {
-        refuse(partition, stream);
+        refuse_connection(partition, stream);
         return;
     }
     partition->stats->connections_total++;
@@ -156,7 +156,7 @@ static void on_swap(void *owner, struct space *a, struct space *b)
 }
 
 /* What lies on top of the store. */
-static bool build(struct partition *partition, const struct backend_config *config)
+static bool build_partition(struct partition *partition, const struct backend_config *config)
 {
     partition->overlay = overlay_new(partition->store);
     overlay_use_buffers(partition->overlay, config->store_layer_bytes);
@@ -237,7 +237,7 @@ struct partition *partition_new(struct process *process, uint32_t index, struct 
     partition->store = partition_store_open(process->env, config, partition->name, error, size);
     if (!partition->store)
         goto failed;
-    if (!build(partition, config)) {
+    if (!build_partition(partition, config)) {
         (void)snprintf(error, size, "%s: its system rows cannot be read", partition->name);
         goto failed;
     }

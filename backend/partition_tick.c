@@ -25,7 +25,7 @@
 
 enum { TICK_MS = 100, TICK_SOON_MS = 1, TICKS_PER_SECOND = 10 };
 
-static void close_idle(struct partition *partition)
+static void close_idle_sessions(struct partition *partition)
 {
     uint64_t limit_ms = partition->settings->config.idle_timeout_ms;
     uint64_t now_ms = loop_mono_ms(partition->loop);
@@ -130,7 +130,7 @@ static void tick_second(struct partition *partition)
     if (store_wal_is_long(partition->store) && !partition->thread.is_stopping)
         (void)upkeep_start(partition->upkeep, UPKEEP_FLUSH);
     commit_watch_disk(partition->commit, partition->settings->config.store_disk_free_min_bytes);
-    close_idle(partition);
+    close_idle_sessions(partition);
     close_without_login(partition);
     metric_set(partition->metrics.process, METRIC_BACKEND_KEYS,
                space_keys_total(partition->spaces));

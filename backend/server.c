@@ -25,7 +25,7 @@ enum { ERROR_MAX = 512, ADDRESS_MAX = 512, FILES_RESERVED = 256 };
 
 /* ---- settings ---- */
 
-static bool same_tls_paths(const struct backend_config *a, const struct backend_config *b)
+static bool same_server_tls(const struct backend_config *a, const struct backend_config *b)
 {
     return strcmp(a->tls_cert_file, b->tls_cert_file) == 0 &&
            strcmp(a->tls_key_file, b->tls_key_file) == 0 &&
@@ -36,12 +36,12 @@ static bool same_tls_paths(const struct backend_config *a, const struct backend_
 static void on_settings(void *owner, const struct settings *old, const struct settings *now)
 {
     struct server *server = owner;
-    if (!same_tls_paths(&now->config, &old->config) &&
+    if (!same_server_tls(&now->config, &old->config) &&
         !atomic_exchange(&server->watches_are_old, true))
         loop_post(server->loop, &server->watch);
 }
 
-static void refused(struct server *server, const char *error)
+static void log_reload_refused(struct server *server, const char *error)
 {
     metric_add(server->metrics, METRIC_BACKEND_RELOAD_FAILURES, 1);
     metric_set(server->metrics, METRIC_BACKEND_RELOAD_GOOD, 0);
@@ -56,13 +56,13 @@ static void reload(struct server *server)
     struct settings *settings = process_settings_edit(server->process);
     if (!backend_reload(&settings->config, &report, error, sizeof error)) {
         process_settings_drop(server->process, settings);
-        refused(server, error);
+        log_reload_refused(server, error);
         return;
     }
     struct tls_context *tls = settings->tls;
     if (!settings_load_tls(settings, error, sizeof error)) {
         process_settings_drop(server->process, settings);
-        refused(server, error);
+        log_reload_refused(server, error);
         return;
     }
     bool tls_changed = tls != settings->tls;
@@ -274,7 +274,7 @@ static void on_tls_change(void *owner)
     reload(owner);
 }
 
-static void unwatch_tls(struct server *server)
+static void unwatch_server_tls(struct server *server)
 {
     for (int i = 0; i < TLS_FILES_MAX; i++) {
         if (server->tls_watches[i])
@@ -283,14 +283,14 @@ static void unwatch_tls(struct server *server)
     }
 }
 
-static void watch_tls(struct server *server)
+static void watch_server_tls(struct server *server)
 {
     char *paths[TLS_FILES_MAX] = {NULL};
     struct settings *settings = process_settings(server->process);
     if (settings->tls)
         backend_tls_paths(&settings->config, paths);
     settings_unref(settings);
-    unwatch_tls(server);
+    unwatch_server_tls(server);
     for (int i = 0; i < TLS_FILES_MAX; i++) {
         if (paths[i])
             server->tls_watches[i] = watch_new(server->loop, paths[i], on_tls_change, server);
@@ -299,11 +299,11 @@ static void watch_tls(struct server *server)
 }
 
 /* The paths are others now. What was changed before we watched is read. */
-static void run_watch(struct task *task)
+static void rewatch_and_reload(struct task *task)
 {
     struct server *server = container_of(task, struct server, watch);
     atomic_store(&server->watches_are_old, false);
-    watch_tls(server);
+    watch_server_tls(server);
     reload(server);
 }
 
@@ -335,8 +335,8 @@ static bool server_open(struct server *server, char *error, size_t size)
     loop_on_signal(server->loop, SIGTERM, on_signal, server);
     loop_on_signal(server->loop, SIGINT, on_signal, server);
     loop_on_signal(server->loop, SIGHUP, on_signal, server);
-    server->watch.run = run_watch;
-    watch_tls(server);
+    server->watch.run = rewatch_and_reload;
+    watch_server_tls(server);
     return admin_start(server, error, size);
 }
 
@@ -360,7 +360,7 @@ static void server_serve(struct server *server)
 
 static void server_close(struct server *server)
 {
-    unwatch_tls(server);
+    unwatch_server_tls(server);
     if (server->admin)
         http_stop(server->admin);
     for (uint32_t i = 0; i < server->members_count; i++) {

@@ -80,7 +80,7 @@ uint64_t call_bulk_bytes_max(const struct call *call)
     return call->partition->settings->config.proto_max_bulk_len_bytes;
 }
 
-static uint64_t rotate(uint64_t value, int by)
+static uint64_t rotate_u64(uint64_t value, int by)
 {
     return value << by | value >> (64 - by);
 }
@@ -89,14 +89,14 @@ static uint64_t rotate(uint64_t value, int by)
 uint64_t call_random(struct call *call)
 {
     uint64_t *s = call->partition->running.random_state;
-    uint64_t result = rotate(s[1] * 5, 7) * 9;
+    uint64_t result = rotate_u64(s[1] * 5, 7) * 9;
     uint64_t t = s[1] << 17;
     s[2] ^= s[0];
     s[3] ^= s[1];
     s[1] ^= s[2];
     s[0] ^= s[3];
     s[2] ^= t;
-    s[3] = rotate(s[3], 45);
+    s[3] = rotate_u64(s[3], 45);
     return result;
 }
 

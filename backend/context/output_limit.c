@@ -11,7 +11,7 @@ enum { WORDS_OF_CLASS = 4, WORDS_MAX = 64 };
 static const char *const NAMES[OUTPUT_CLASSES] = {"normal", "slave", "pubsub"};
 
 /* Words between single spaces; returns how many, more than WORDS_MAX when there are more. */
-static size_t split(struct bytes text, struct bytes words[WORDS_MAX])
+static size_t split_words(struct bytes text, struct bytes words[WORDS_MAX])
 {
     size_t count = 0;
     size_t from = 0;
@@ -43,7 +43,7 @@ bool output_limits_parse(struct bytes text, struct output_limit limits[OUTPUT_CL
 {
     struct bytes words[WORDS_MAX];
     struct output_limit changed[OUTPUT_CLASSES];
-    size_t count = split(text, words);
+    size_t count = split_words(text, words);
     memcpy(changed, limits, sizeof changed);
     if (count % WORDS_OF_CLASS || count > WORDS_MAX) {
         *error = "Wrong number of arguments in buffer limit configuration.";

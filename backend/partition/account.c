@@ -23,7 +23,7 @@ struct ran {
     bool is_refused; /* it did not run */
 };
 
-static void log_slow(const struct call *call, uint64_t usec)
+static void log_slow_call(const struct call *call, uint64_t usec)
 {
     const struct slow_command slow = {
         .at_s = call->now_ms / 1000,
@@ -39,14 +39,14 @@ static void log_slow(const struct call *call, uint64_t usec)
                  (uint64_t)call->partition->settings->slowlog_len_max);
 }
 
-static bool is_slow(const struct call *call, uint64_t usec)
+static bool is_slow_call(const struct call *call, uint64_t usec)
 {
     int64_t limit_us = call->partition->settings->slowlog_slower_than_us;
     return limit_us >= 0 && usec >= (uint64_t)limit_us &&
            !(call->command->flags & CMD_SKIP_SLOWLOG);
 }
 
-static void count(const struct call *call, uint64_t usec)
+static void count_call(const struct call *call, uint64_t usec)
 {
     struct partition *partition = call->partition;
     const struct settings *settings = partition->settings;
@@ -68,8 +68,8 @@ static void count(const struct call *call, uint64_t usec)
         latency_add_event(partition->metrics.latency,
                           call->command->flags & CMD_FAST ? LATENCY_FAST_COMMAND : LATENCY_COMMAND,
                           call->now_ms / 1000, usec / 1000);
-    if (is_slow(call, usec))
-        log_slow(call, usec);
+    if (is_slow_call(call, usec))
+        log_slow_call(call, usec);
 }
 
 /* A script's arguments are Lua's: those that the slow log will show are copied. */
@@ -91,7 +91,7 @@ static void copy_arguments(struct accounts *accounts, struct ran *ran)
     accounts->copied += size;
 }
 
-static struct ran *keep(struct accounts *accounts, const struct call *call, uint64_t usec)
+static struct ran *record_ran(struct accounts *accounts, const struct call *call, uint64_t usec)
 {
     if (accounts->count == accounts->cap) {
         accounts->cap = accounts->cap ? accounts->cap * 2 : 16;
@@ -106,7 +106,7 @@ static struct ran *keep(struct accounts *accounts, const struct call *call, uint
         .argc = call->argc,
         .failed = call->failed,
     };
-    if (call->in_script && is_slow(call, usec))
+    if (call->in_script && is_slow_call(call, usec))
         copy_arguments(accounts, ran);
     return ran;
 }
@@ -118,9 +118,9 @@ void account(const struct call *call)
     uint64_t usec = now_us - partition->running.started_us;
     partition->running.started_us = now_us;
     if (partition->metrics.accounts->is_held)
-        (void)keep(partition->metrics.accounts, call, usec);
+        (void)record_ran(partition->metrics.accounts, call, usec);
     else
-        count(call, usec);
+        count_call(call, usec);
 }
 
 static void count_refused(const struct call *call)
@@ -132,7 +132,7 @@ void account_refused(const struct call *call)
 {
     struct accounts *accounts = call->partition->metrics.accounts;
     if (accounts->is_held)
-        keep(accounts, call, 0)->is_refused = true;
+        record_ran(accounts, call, 0)->is_refused = true;
     else
         count_refused(call);
 }
@@ -161,10 +161,10 @@ static void count_ran(struct call *call, const struct ran *ran)
     if (ran->is_refused)
         count_refused(call);
     else
-        count(call, ran->usec);
+        count_call(call, ran->usec);
 }
 
-static void end(struct partition *partition, bool is_good)
+static void finish_counting(struct partition *partition, bool is_good)
 {
     struct accounts *accounts = partition->metrics.accounts;
     struct call call = *accounts->call;
@@ -182,12 +182,12 @@ static void end(struct partition *partition, bool is_good)
 
 void accounts_settle(struct partition *partition)
 {
-    end(partition, true);
+    finish_counting(partition, true);
 }
 
 void accounts_drop(struct partition *partition)
 {
-    end(partition, false);
+    finish_counting(partition, false);
 }
 
 struct accounts *accounts_new(void)

@@ -164,7 +164,7 @@ static void heap_remove(struct blocking_set *set, struct waiter *waiter)
 
 /* ---- keys ---- */
 
-static struct bytes table_key(const struct space *space, struct bytes key, char **buffer)
+static struct bytes waiter_key(const struct space *space, struct bytes key, char **buffer)
 {
     *buffer = malloc(sizeof(void *) + key.len);
     CHECK(*buffer);
@@ -183,7 +183,7 @@ static struct awaited *awaited_get(struct blocking_set *set, const struct space 
                                    struct bytes key)
 {
     char *buffer;
-    struct awaited *awaited = table_get(set->keys, table_key(space, key, &buffer));
+    struct awaited *awaited = table_get(set->keys, waiter_key(space, key, &buffer));
     free(buffer);
     return awaited;
 }
@@ -191,7 +191,7 @@ static struct awaited *awaited_get(struct blocking_set *set, const struct space 
 static void awaited_index(struct blocking_set *set, struct awaited *awaited)
 {
     char *buffer;
-    table_put(set->keys, table_key(awaited->space, awaited_key(awaited), &buffer), awaited);
+    table_put(set->keys, waiter_key(awaited->space, awaited_key(awaited), &buffer), awaited);
     free(buffer);
 }
 
@@ -215,7 +215,7 @@ static void awaited_free_if_unused(struct blocking_set *set, struct awaited *awa
     if (!list_empty(&awaited->waits) || awaited->is_serving)
         return;
     char *buffer;
-    table_remove(set->keys, table_key(awaited->space, awaited_key(awaited), &buffer));
+    table_remove(set->keys, waiter_key(awaited->space, awaited_key(awaited), &buffer));
     free(buffer);
     list_remove(&awaited->ready);
     free(awaited);
@@ -268,7 +268,7 @@ void blocking_space_flushed(struct blocking_set *set, const struct space *space)
 }
 
 /* Its session is where the waiter's client is. */
-static void enter(const struct waiter *waiter)
+static void enter_wait(const struct waiter *waiter)
 {
     if (waiter->id)
         waits_enter_again(waiter->session, waiter->id, waiter->origin);
@@ -278,7 +278,7 @@ static void enter(const struct waiter *waiter)
 static struct session *enter_first(const struct awaited *awaited)
 {
     const struct waiter *waiter = container_of(awaited->waits.next, struct wait, key_link)->waiter;
-    enter(waiter);
+    enter_wait(waiter);
     return waiter->session;
 }
 
@@ -386,7 +386,7 @@ static void waiter_enlist(struct blocking_set *set, struct waiter *waiter)
 }
 
 /* A proxy's connection carries waits of many clients, each of which may have its share. */
-static bool has_room(const struct session *session, size_t bytes)
+static bool fits_client_state(const struct session *session, size_t bytes)
 {
     return waits_current(session)
                ? bytes <= session->partition->settings->config.client_state_limit_bytes
@@ -405,7 +405,7 @@ bool blocking_wait_as(struct call *call, const struct bytes *keys, uint32_t coun
         return true;
     }
     size_t bytes = cost_of(keys, count, argv, argc);
-    if (!has_room(session, bytes)) {
+    if (!fits_client_state(session, bytes)) {
         call_error(call, ERR_STATE_LIMIT);
         return true;
     }
@@ -483,7 +483,7 @@ static void waiter_finish(struct waiter *waiter)
 }
 
 /* A ticket that was observed and is durable by now need not be waited for. */
-static uint64_t still_open(const struct overlay *overlay, uint64_t observed)
+static uint64_t pending_ticket(const struct overlay *overlay, uint64_t observed)
 {
     uint64_t ticket = overlay_ticket(overlay);
     return observed == ticket || (overlay_in_flight(overlay) && observed == ticket - 1) ? observed
@@ -491,11 +491,11 @@ static uint64_t still_open(const struct overlay *overlay, uint64_t observed)
 }
 
 /* Nothing came: replies a null array or the error. */
-static void give_up(struct waiter *waiter, const char *error, bool is_failure)
+static void leave_wait(struct waiter *waiter, const char *error, bool is_failure)
 {
     struct session *session = waiter->session;
     struct partition *partition = session->partition;
-    enter(waiter);
+    enter_wait(waiter);
     struct out *out = session_reply_begin(session, true);
     size_t begun = out->bytes;
     waits_write_head(session, out);
@@ -509,14 +509,14 @@ static void give_up(struct waiter *waiter, const char *error, bool is_failure)
     } else {
         reply_null_array(&reply);
     }
-    session_reply_end(session, out, begun, still_open(partition->overlay, waiter->observed));
+    session_reply_end(session, out, begun, pending_ticket(partition->overlay, waiter->observed));
     waits_leave(session);
     waiter_finish(waiter);
 }
 
 void blocking_unblock(struct waiter *waiter, bool with_error)
 {
-    give_up(waiter, with_error ? "UNBLOCKED client unblocked via CLIENT UNBLOCK" : NULL, true);
+    leave_wait(waiter, with_error ? "UNBLOCKED client unblocked via CLIENT UNBLOCK" : NULL, true);
 }
 
 void blocking_unblock_later(struct waiter *waiter, bool with_error)
@@ -540,7 +540,7 @@ static void on_timer(void *owner)
     struct blocking_set *set = owner;
     uint64_t now_ms = loop_mono_ms(set->partition->loop);
     while (set->heap_count && set->heap[0]->deadline_ms <= now_ms)
-        give_up(set->heap[0], NULL, false);
+        leave_wait(set->heap[0], NULL, false);
     timer_follow(set);
 }
 
@@ -577,11 +577,11 @@ static enum type awaited_type(struct blocking_set *set, const struct awaited *aw
 }
 
 /* Runs the waiter's command again; it may be gone afterwards, and its session too. */
-static void serve(struct blocking_set *set, struct waiter *waiter, struct bytes key)
+static void serve_waiter(struct blocking_set *set, struct waiter *waiter, struct bytes key)
 {
     waiter->is_kept = false;
     set->serving = waiter;
-    enter(waiter);
+    enter_wait(waiter);
     dispatch_again(waiter->session, waiter->command, waiter->argv, waiter->argc, &key);
     waits_leave(waiter->session);
     set->serving = NULL;
@@ -592,7 +592,7 @@ static void serve(struct blocking_set *set, struct waiter *waiter, struct bytes 
 }
 
 /* Does its connection owe so much that the element stays in the list for now? */
-static bool is_slow(const struct waiter *waiter)
+static bool is_slow_reader(const struct waiter *waiter)
 {
     return waiter->id && session_owed_bytes(waiter->session) > STREAM_HIGH_WATER;
 }
@@ -617,11 +617,11 @@ static void serve_key(struct blocking_set *set, struct awaited *awaited)
             break;
         if (type != wanted_type(waiter) && !wants_end(waiter))
             continue;
-        if (is_slow(waiter)) {
+        if (is_slow_reader(waiter)) {
             is_passing = true;
             continue;
         }
-        serve(set, waiter, awaited_key(awaited));
+        serve_waiter(set, waiter, awaited_key(awaited));
         if (next != &awaited->waits)
             type = awaited_type(set, awaited);
     }

@@ -44,7 +44,7 @@ static handler_fn *const handlers[COMMAND_COUNT] = {
 /* ---- gates: each replies and returns false when the request ends there ---- */
 
 /* The request is refused: the transaction it belongs to will not run. */
-static void refuse(struct call *call, const char *text)
+static void reject_command(struct call *call, const char *text)
 {
     struct transaction *transaction = &call->session->transaction;
     if (call->command)
@@ -61,7 +61,7 @@ static void refuse(struct call *call, const char *text)
 }
 
 /* The text was written by command_error_*. */
-static bool refused(struct call *call)
+static bool count_rejected(struct call *call)
 {
     struct transaction *transaction = &call->session->transaction;
     transaction->is_aborted |= transaction->is_open;
@@ -87,7 +87,7 @@ static bool gate_known(struct call *call)
         command_error_unknown(&call->reply, call->argv, call->argc);
     else
         command_error_not_found(&call->reply, call->argv, call->argc);
-    return refused(call);
+    return count_rejected(call);
 }
 
 static bool gate_arity(struct call *call)
@@ -95,26 +95,27 @@ static bool gate_arity(struct call *call)
     if (command_arity_ok(call->command, call->argc) && handlers[call->command->id])
         return true;
     if (call->command->id == COMMAND_exec) {
-        refuse(call, "ERR wrong number of arguments for 'exec' command");
+        reject_command(call, "ERR wrong number of arguments for 'exec' command");
         return false;
     }
     command_error_arity(&call->reply, call->command);
-    return refused(call);
+    return count_rejected(call);
 }
 
 static bool gate_auth(struct call *call)
 {
     struct session *session = call->session;
     if (session_is_protected(session) && !(call->command->flags & CMD_NO_AUTH)) {
-        refuse(call, "DENIED protected mode: nobody needs a password here, so only this host is "
-                     "served, and who shows the cluster secret or, where tls-auth-clients is yes, "
-                     "a certificate. Set requirepass, or protected-mode no");
+        reject_command(
+            call, "DENIED protected mode: nobody needs a password here, so only this host is "
+                  "served, and who shows the cluster secret or, where tls-auth-clients is yes, "
+                  "a certificate. Set requirepass, or protected-mode no");
         return false;
     }
     if (session->is_authenticated || !settings_needs_password(call->partition->settings) ||
         call->command->flags & CMD_NO_AUTH)
         return true;
-    refuse(call, error_text(ERR_NOAUTH));
+    reject_command(call, error_text(ERR_NOAUTH));
     return false;
 }
 
@@ -123,7 +124,8 @@ static bool gate_internal(struct call *call)
     if (!(call->command->flags & CMD_INTERNAL) || call->session->is_internal ||
         call->command->id == COMMAND_scree_auth)
         return true;
-    refuse(call, "NOPERM this command is for connections that have shown the cluster secret");
+    reject_command(call,
+                   "NOPERM this command is for connections that have shown the cluster secret");
     return false;
 }
 
@@ -131,7 +133,7 @@ static bool gate_namespace(struct call *call)
 {
     if (!command_is_walled(call->command, session_namespace(call->session)))
         return true;
-    refuse(call, error_text(ERR_OPERATOR_ONLY));
+    reject_command(call, error_text(ERR_OPERATOR_ONLY));
     return false;
 }
 
@@ -141,7 +143,7 @@ static bool gate_acl(struct call *call)
     if (acl_gate(call, text))
         return true;
     if (session_user(call->session))
-        refuse(call, text);
+        reject_command(call, text);
     else
         session_abort(call->session); /* the user was removed */
     return false;
@@ -151,7 +153,7 @@ static bool gate_no_multi(struct call *call)
 {
     if (!(call->command->flags & CMD_NO_MULTI) || !call->session->transaction.is_open)
         return true;
-    refuse(call, "ERR Command not allowed inside a transaction");
+    reject_command(call, "ERR Command not allowed inside a transaction");
     return false;
 }
 
@@ -167,7 +169,7 @@ static bool gate_disk(struct call *call)
     int err = commit_gate(call->partition->commit, effective_flags(call));
     if (err == OK)
         return true;
-    refuse(call, error_text((enum error)err));
+    reject_command(call, error_text((enum error)err));
     return false;
 }
 
@@ -192,7 +194,7 @@ static bool gate_subscriber(struct call *call)
     }
     char text[256];
     (void)snprintf(text, sizeof text, SUBSCRIBER_ERROR, command_full_name(call->command));
-    refuse(call, text);
+    reject_command(call, text);
     return false;
 }
 
@@ -202,7 +204,7 @@ static bool gate_busy(struct call *call)
     const struct script_set *scripts = call->partition->scripts;
     if (!scripts_running(scripts) || call->command->flags & CMD_ALLOW_BUSY)
         return true;
-    refuse(call, scripts_busy_text(scripts));
+    reject_command(call, scripts_busy_text(scripts));
     return false;
 }
 
@@ -212,7 +214,7 @@ static bool gate_monitor(struct call *call)
     if (!monitor_is(call->session) ||
         !(effective_flags(call) & (CMD_WRITE | CMD_READONLY | CMD_MAY_REPLICATE)))
         return true;
-    refuse(call, "ERR Replica can't interact with the keyspace");
+    reject_command(call, "ERR Replica can't interact with the keyspace");
     return false;
 }
 
@@ -243,7 +245,7 @@ static void queue(struct call *call)
 {
     struct session *session = call->session;
     if (!session_has_room(session, transaction_cost(call->argv, call->argc))) {
-        refuse(call, error_text(ERR_STATE_LIMIT));
+        reject_command(call, error_text(ERR_STATE_LIMIT));
         return;
     }
     transaction_queue(&session->transaction, call->command, call->argv, call->argc);
@@ -271,7 +273,7 @@ static bool is_queued(const struct call *call)
 /* ---- running ---- */
 
 /* After the handler of a command that is not taken back. */
-static void show(struct call *call, bool is_shown)
+static void notify_observers(struct call *call, bool is_shown)
 {
     if (call->session->tracker.is_on)
         tracking_remember(call);
@@ -280,7 +282,7 @@ static void show(struct call *call, bool is_shown)
 }
 
 /* A command that needs rows from the disk leaves nothing behind but overlay_has_uncached. */
-static void run(struct call *call)
+static void run_handler(struct call *call)
 {
     struct partition *partition = call->partition;
     call->space = session_space(call->session);
@@ -314,7 +316,7 @@ static void run(struct call *call)
         metric_add(partition->metrics.process, METRIC_BACKEND_ERRORS, 1);
     }
     if (!is_uncached)
-        show(call, is_shown && !is_shown_first);
+        notify_observers(call, is_shown && !is_shown_first);
     keyspace_end(partition);
     arena_reset(call->arena);
     if (!is_uncached)
@@ -329,7 +331,7 @@ static bool run_warm(struct call *call)
         return false;
     suspend_begin(call, &mark);
     call_limit_reply(call);
-    run(call);
+    run_handler(call);
     out_limit(call->reply.out, 0);
     return !suspend_end(call, &mark);
 }
@@ -351,7 +353,7 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
     if (call.begun + QUEUED_REPLY_MIN > limit) /* short replies of writes still fit */
         out_limit(call.reply.out, call.begun + QUEUED_REPLY_MIN);
     if (acl_gate_exec(&call, text)) { /* the rules may have changed since */
-        run(&call);
+        run_handler(&call);
     } else {
         overlay_nonblocking_end(call.partition->overlay); /* it is in the WAL now */
         call_error_text(&call, text);
@@ -360,7 +362,7 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
 }
 
 /* Gives the reply, which begins at `begun` of its out, to the session; there is none when the command waits. */
-static void finish(struct call *call, size_t begun)
+static void finish_call(struct call *call, size_t begun)
 {
     struct session *session = call->session;
     if (call->is_waiting) {
@@ -395,9 +397,9 @@ void dispatch_again(struct session *session, const struct command *command,
     };
     overlay_observe_begin(partition->overlay);
     call_limit_reply(&call);
-    run(&call);
+    run_handler(&call);
     out_limit(out, 0);
-    finish(&call, begun);
+    finish_call(&call, begun);
 }
 
 void dispatch_drained(struct partition *partition)
@@ -462,7 +464,7 @@ const char *dispatch_nested(struct call *script, const struct nested *nested)
         *nested->wrote = true;
     uint32_t messages = script->partition->watchers.messages->count;
     call_limit_reply(&call);
-    run(&call);
+    run_handler(&call);
     out_limit(nested->out, 0);
     tracking_remember_script(script, call.command);
     if (!call.failed) /* a script that fails keeps what its commands did, and said */
@@ -472,7 +474,7 @@ const char *dispatch_nested(struct call *script, const struct nested *nested)
 }
 
 /* A web page made a browser talk to us: it gets no second line in. */
-static bool is_http(const struct bytes *argv)
+static bool is_http_request(const struct bytes *argv)
 {
     return bytes_is(argv[0], "post") || bytes_is(argv[0], "host:");
 }
@@ -551,7 +553,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         .now_us = loop_wall_us(partition->loop),
         .now_ms = loop_wall_ms(partition->loop),
     };
-    if (!command && is_http(argv)) {
+    if (!command && is_http_request(argv)) {
         session_abort(session);
         return true;
     }
@@ -578,7 +580,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         waits_leave(session);
         return true;
     }
-    finish(&call, begun);
+    finish_call(&call, begun);
     waits_leave(session);
     partition->pause.is_new = false;
     blocking_serve(partition->watchers.blocking);

@@ -22,7 +22,7 @@ extern void malloc_stats_print(void (*write)(void *owner, const char *text), voi
 
 static _Atomic uint64_t startup_bytes;
 
-static uint64_t resident_bytes(void)
+static uint64_t read_resident(void)
 {
     char line[256] = "";
     FILE *file = fopen("/proc/self/statm", "r");
@@ -66,7 +66,7 @@ void memory_read(struct partition *partition, struct memory *memory)
 {
     struct rusage usage;
     CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
-    *memory = (struct memory){.rss = resident_bytes()};
+    *memory = (struct memory){.rss = read_resident()};
     memory->peak_rss = (uint64_t)usage.ru_maxrss * 1024;
     if (memory->peak_rss < memory->rss)
         memory->peak_rss = memory->rss;
@@ -85,7 +85,7 @@ void memory_read(struct partition *partition, struct memory *memory)
 void memory_started(void)
 {
     allocator_refresh();
-    atomic_store(&startup_bytes, allocator_figure("stats.allocated", resident_bytes()));
+    atomic_store(&startup_bytes, allocator_figure("stats.allocated", read_resident()));
 }
 
 bool memory_purge(void)

@@ -51,7 +51,7 @@ void message_send(struct messages *messages, struct session *to, struct block *f
 }
 
 /* Drops what came behind the first `count` and has none of these flags. */
-static void cut(struct messages *messages, uint32_t count, unsigned flags)
+static void truncate_messages(struct messages *messages, uint32_t count, unsigned flags)
 {
     uint32_t kept = count;
     for (uint32_t i = count; i < messages->count; i++) {
@@ -66,12 +66,12 @@ static void cut(struct messages *messages, uint32_t count, unsigned flags)
 
 void messages_cut(struct messages *messages, uint32_t count)
 {
-    cut(messages, count, MESSAGE_KEPT | MESSAGE_DONE);
+    truncate_messages(messages, count, MESSAGE_KEPT | MESSAGE_DONE);
 }
 
 void messages_take_back(struct messages *messages, uint32_t count)
 {
-    cut(messages, count, MESSAGE_KEPT);
+    truncate_messages(messages, count, MESSAGE_KEPT);
 }
 
 void messages_drop(struct messages *messages, uint32_t count)

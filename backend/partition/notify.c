@@ -12,8 +12,8 @@
 enum { PREFIX_MAX = 32 }; /* "__keyspace@255__:" */
 
 /* Publishes to __<what>@<db>__:<name>. */
-static void publish(struct call *call, const struct space *space, const char *what,
-                    struct bytes name, struct bytes payload)
+static void publish_event(struct call *call, const struct space *space, const char *what,
+                          struct bytes name, struct bytes payload)
 {
     struct bytes namespace_name;
     uint8_t database;
@@ -35,9 +35,9 @@ void notify_in(struct call *call, const struct space *space, enum notify_class c
     if (!(classes & class))
         return;
     if (classes & NOTIFY_KEYSPACE)
-        publish(call, space, "keyspace", key, bytes_of(name));
+        publish_event(call, space, "keyspace", key, bytes_of(name));
     if (classes & NOTIFY_KEYEVENT)
-        publish(call, space, "keyevent", bytes_of(name), key);
+        publish_event(call, space, "keyevent", bytes_of(name), key);
     if (class == NOTIFY_MISS)
         messages_keep(messages,
                       before); /* that nothing was found stays true if the command fails */

@@ -37,7 +37,7 @@ static uint64_t wait_ticket(const struct session *session, uint64_t observed)
     return session_holds(session, !(current & 1)) || observed ? current - 1 : 0;
 }
 
-static struct out *hold(struct session *session, uint64_t ticket)
+static struct out *held_out(struct session *session, uint64_t ticket)
 {
     unsigned parity = ticket & 1;
     if (!session_holds(session, parity))
@@ -72,7 +72,7 @@ static void reply_move(struct session *session, struct out *out, uint64_t observ
 {
     struct out *direct = stream_out(session->stream);
     uint64_t ticket = out == direct ? 0 : wait_ticket(session, observed);
-    struct out *held = ticket ? hold(session, ticket) : NULL;
+    struct out *held = ticket ? held_out(session, ticket) : NULL;
     if (held) {
         if (out != held)
             out_move(held, out);
@@ -172,7 +172,7 @@ void session_push(struct session *session, struct block *frames, uint64_t ticket
     if (session->is_closing || !list_empty(&session->overdue))
         return;
     ticket = wait_ticket(session, ticket);
-    struct out *out = ticket                   ? hold(session, ticket)
+    struct out *out = ticket                   ? held_out(session, ticket)
                       : walk_in_reply(session) ? &session->walk->behind
                                                : stream_out(session->stream);
     out_write_block(out, frames, frames->data, frames->used);

@@ -217,7 +217,7 @@ void suspend_forbid(struct call *call)
 }
 
 /* Everything that the call's commands did is forgotten. */
-static void roll_back(struct call *call, const struct suspend_mark *mark)
+static void roll_back_attempt(struct call *call, const struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
     if (mark->is_attempt) {
@@ -244,7 +244,7 @@ bool suspend_end(struct call *call, const struct suspend_mark *mark)
         suspend_forbid(call);
         return false;
     }
-    roll_back(call, mark);
+    roll_back_attempt(call, mark);
     if (call->command->id == COMMAND_exec)
         prefetch_queue(session);
     else

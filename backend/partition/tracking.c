@@ -195,7 +195,7 @@ static void tell_broken(struct news *news, struct session *session)
     block_unref(frames);
 }
 
-static void tell(struct news *news, struct session *session)
+static void send_invalidation(struct news *news, struct session *session)
 {
     const struct tracker *tracker = &session->tracker;
     struct session *to = session;
@@ -239,7 +239,7 @@ static void tell_readers(struct news *news, struct topic *topic)
     while ((interest = topic_interest_next(topic, interest))) {
         struct session *session = session_of_keys(interest);
         if (!session->tracker.is_bcast && !(session->tracker.is_noloop && session == news->current))
-            tell(news, session);
+            send_invalidation(news, session);
     }
     topic_clear(topic);
 }
@@ -332,7 +332,8 @@ void tracking_touch(struct call *call, const struct space *space, struct bytes k
 }
 
 /* Empties the namespace's table and tells its trackers so. */
-static void tell_all(struct news *news, struct tracked *tracked, struct bytes namespace_name)
+static void invalidate_trackers(struct news *news, struct tracked *tracked,
+                                struct bytes namespace_name)
 {
     struct list *trackers = &news->partition->watchers.tracking->trackers;
     struct topic *topic;
@@ -340,7 +341,7 @@ static void tell_all(struct news *news, struct tracked *tracked, struct bytes na
         struct tracker *tracker = container_of(link, struct tracker, link);
         struct session *session = container_of(tracker, struct session, tracker);
         if (bytes_equal(session_namespace(session), namespace_name))
-            tell(news, session);
+            send_invalidation(news, session);
     }
     while ((topic = topic_next(tracked->keys, NULL)))
         topic_clear(topic);
@@ -352,7 +353,7 @@ void tracking_flush(struct call *call)
     struct bytes name = session_namespace(call->session);
     struct news news = {.partition = call->partition, .current = call->session};
     if (tracking->count)
-        tell_all(&news, tracked_of(tracking, name), name);
+        invalidate_trackers(&news, tracked_of(tracking, name), name);
 }
 
 void tracking_forget_all(struct partition *partition)
@@ -363,7 +364,7 @@ void tracking_forget_all(struct partition *partition)
     struct bytes name;
     void *tracked;
     while (tracking->count && table_next(tracking->namespaces, &cursor, &name, &tracked))
-        tell_all(&news, tracked, name);
+        invalidate_trackers(&news, tracked, name);
 }
 
 /* ---- BCAST ---- */
@@ -375,7 +376,7 @@ static int by_name(const void *a, const void *b)
     return bytes_compare(topic_name(*x), topic_name(*y));
 }
 
-static int by_bytes(const void *a, const void *b)
+static int by_key_bytes(const void *a, const void *b)
 {
     return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
 }
@@ -395,7 +396,7 @@ static size_t changed_keys(const struct tracked *tracked, struct bytes prefix, u
             !(but_by && change->by == but_by))
             keys[count++] = key;
     }
-    qsort(keys, count, sizeof *keys, by_bytes);
+    qsort(keys, count, sizeof *keys, by_key_bytes);
     return count;
 }
 
@@ -409,7 +410,7 @@ static void tell_prefix(struct partition *partition, const struct tracked *track
         struct session *session =
             container_of(interest->follower, struct session, tracker.prefixes);
         if (!session->tracker.is_noloop)
-            tell(&news, session);
+            send_invalidation(&news, session);
     }
     news_fini(&news);
     while (news.count && (interest = topic_interest_next(prefix, interest))) {
@@ -420,7 +421,7 @@ static void tell_prefix(struct partition *partition, const struct tracked *track
             continue;
         own.count = changed_keys(tracked, topic_name(prefix), session->id, keys);
         if (own.count)
-            tell(&own, session);
+            send_invalidation(&own, session);
         news_fini(&own);
     }
 }

@@ -19,7 +19,7 @@ void transaction_begin(struct transaction *transaction)
     transaction->is_open = transaction->is_plain = true;
 }
 
-static bool is_plain(const struct command *command)
+static bool is_plain_command(const struct command *command)
 {
     if (command->id == COMMAND_publish || command->id == COMMAND_spublish)
         return true;
@@ -54,7 +54,7 @@ void transaction_queue(struct transaction *transaction, const struct command *co
     }
     *transaction->end = queued;
     transaction->end = &queued->next;
-    transaction->is_plain &= is_plain(command);
+    transaction->is_plain &= is_plain_command(command);
     transaction->flags |= command->flags;
     transaction->count++;
     transaction->bytes += size;

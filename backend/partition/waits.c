@@ -113,7 +113,7 @@ static struct bytes id_key(const uint64_t *id)
 }
 
 /* BLPOP and its kind, XREAD and XREADGROUP; WAIT and WAITAOF, which are merged from all shards. */
-static bool may_wait(const struct command *command)
+static bool may_command_wait(const struct command *command)
 {
     return command && command->route == ROUTE_PINNED &&
            (command->flags & CMD_BLOCKING || command->merge != MERGE_ONE);
@@ -132,7 +132,7 @@ bool waits_enter(struct session *session, const struct bytes *argv, uint32_t arg
     int64_t db;
     struct slot_rule rule;
     struct bytes name = argv[ARG_NAMESPACE];
-    if (!may_wait(command_find_argv(argv + WAIT_ARGS, argc - WAIT_ARGS)) ||
+    if (!may_command_wait(command_find_argv(argv + WAIT_ARGS, argc - WAIT_ARGS)) ||
         !parse_between(argv[ARG_NUMBER], 1, INT64_MAX, &id) ||
         !parse_between(argv[ARG_PROTOCOL], 2, 3, &resp) ||
         !parse_between(argv[ARG_DB], 0, session_databases(session) - 1, &db) ||
@@ -173,7 +173,7 @@ uint64_t waits_current(const struct session *session)
 
 /* ---- frames ---- */
 
-static void write_head(struct out *out, uint64_t id)
+static void write_wait_id(struct out *out, uint64_t id)
 {
     if (id)
         out_printf(out, ">2\r\n:%" PRIu64 "\r\n", id);
@@ -181,7 +181,7 @@ static void write_head(struct out *out, uint64_t id)
 
 void waits_write_head(const struct session *session, struct out *out)
 {
-    write_head(out, waits_current(session));
+    write_wait_id(out, waits_current(session));
 }
 
 void waits_announce(struct session *session)
@@ -249,7 +249,7 @@ void waits_write_held_head(const struct session *session, unsigned parity, uint3
 {
     if (session->waits) {
         CHECK(i < session->waits->held[parity].count);
-        write_head(out, session->waits->held[parity].ids[i]);
+        write_wait_id(out, session->waits->held[parity].ids[i]);
     }
 }
 

@@ -26,7 +26,7 @@ static bool is_scrap(const struct call *call)
     return call->reply.out == &call->partition->running.discarded;
 }
 
-static struct bytes copy_bytes(struct bytes bytes)
+static struct bytes bytes_dup(struct bytes bytes)
 {
     char *copy = malloc(bytes.len + 1);
     CHECK(copy);
@@ -99,7 +99,7 @@ void walk_search(struct call *call, struct overlay_iter *iter, size_t prefix_len
     walk->match = match;
     walk->pattern = glob_new(&walk->arena, pattern, false);
     if (overlay_iter_valid(iter))
-        walk->first = copy_bytes(overlay_iter_key(iter));
+        walk->first = bytes_dup(overlay_iter_key(iter));
     walk->is_new_row = true;
     walk->is_counting = true;
     walk->observed = overlay_observed(call->partition->overlay);
@@ -178,14 +178,14 @@ static enum step reply_rows(struct walk *walk, struct reply *reply)
     return overlay_iter_failed(walk->iter) ? STEP_FAILED : STEP_DONE;
 }
 
-static void fail(struct session *session)
+static void abort_unreadable(struct session *session)
 {
     log_event(LOG_ERROR, "client_cut", "peer=%s reason=\"the store cannot be read\"",
               stream_peer(session->stream));
     session_abort(session);
 }
 
-static void finish(struct walk *walk)
+static void end_streamed_reply(struct walk *walk)
 {
     struct session *session = walk->session;
     walk_free(walk);
@@ -215,14 +215,14 @@ static void reply_count(struct walk *walk)
     reply_array(&reply, (int64_t)walk->rows);
     session_reply_end(session, out, begun, still_open(session->partition->overlay, walk->observed));
     if (is_empty)
-        finish(walk);
+        end_streamed_reply(walk);
 }
 
 static void count_step(struct walk *walk)
 {
     enum step step = count_rows(walk);
     if (step == STEP_FAILED)
-        fail(walk->session);
+        abort_unreadable(walk->session);
     else if (step == STEP_DONE)
         reply_count(walk);
     else if (step == STEP_ON)
@@ -239,19 +239,19 @@ static void reply_step(struct walk *walk)
     enum step step = reply_rows(walk, &reply);
     session->partition->stats->output_bytes += reply.out->bytes - begun;
     if (step == STEP_FAILED) {
-        fail(session);
+        abort_unreadable(session);
         return;
     }
     if (step == STEP_DONE)
         out_move(reply.out, &walk->behind);
     stream_send(session->stream);
     if (step == STEP_DONE)
-        finish(walk);
+        end_streamed_reply(walk);
     else if (step == STEP_ON)
         walk_wake(walk);
 }
 
-static void post(struct partition *partition)
+static void post_ready(struct partition *partition)
 {
     if (list_empty(&partition->walks.ready) || partition->walks.is_posted)
         return;
@@ -264,7 +264,7 @@ void walk_wake(struct walk *walk)
     struct partition *partition = walk->session->partition;
     list_remove(&walk->ready);
     list_push(&partition->walks.ready, &walk->ready);
-    post(partition);
+    post_ready(partition);
 }
 
 void walk_run(struct task *task)
@@ -283,5 +283,5 @@ void walk_run(struct task *task)
         else
             reply_step(walk);
     }
-    post(partition);
+    post_ready(partition);
 }
