@@ -18,7 +18,7 @@ static uint64_t count_bytes(uint64_t word)
     return (word + (word >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
 }
 
-static uint64_t add_bytes(uint64_t word)
+static uint64_t sum_bytes(uint64_t word)
 {
     word = (word & UINT64_C(0x00ff00ff00ff00ff)) + (word >> 8 & UINT64_C(0x00ff00ff00ff00ff));
     return word * UINT64_C(0x0001000100010001) >> 48;
@@ -34,7 +34,7 @@ uint64_t bits_count(struct bytes data)
         size_t end = data.len - i < RUN ? data.len : i + RUN;
         for (; i + 8 <= end; i += 8)
             sum += count_bytes(load_word(data.data + i));
-        count += add_bytes(sum);
+        count += sum_bytes(sum);
     }
     for (; i < data.len; i++)
         count += count_bytes((uint8_t)data.data[i]);

@@ -175,7 +175,7 @@ void effects_begin(struct effects *effects, const struct effects_header *header)
     effects->len = EFFECTS_HEADER_BYTES;
 }
 
-static char *write_varint(char *to, uint64_t value)
+static char *append_varint(char *to, uint64_t value)
 {
     for (; value > 0x7f; value >>= 7)
         *to++ = (char)(value | 0x80);
@@ -185,7 +185,7 @@ static char *write_varint(char *to, uint64_t value)
 
 static char *write_run(char *to, struct bytes run)
 {
-    to = write_varint(to, run.len);
+    to = append_varint(to, run.len);
     (void)bytes_copy_to(&to, run);
     return to;
 }
@@ -206,7 +206,7 @@ static char *write_place(struct effects *effects, char *to, const struct effect_
     return to;
 }
 
-static void add(struct effects *effects, const struct effect *effect)
+static void append_effect(struct effects *effects, const struct effect *effect)
 {
     const struct effect_place *place = &effect->place;
     CHECK(effect->cf < CF_COUNT && effects->count < UINT32_MAX);
@@ -228,34 +228,34 @@ static void add(struct effects *effects, const struct effect *effect)
 
 void effects_put(struct effects *effects, enum cf cf, struct bytes key, struct bytes value)
 {
-    add(effects, &(struct effect){
-                     .kind = EFFECT_PUT,
-                     .cf = cf,
-                     .place = row_place(cf, key),
-                     .key = key,
-                     .value = value,
-                 });
+    append_effect(effects, &(struct effect){
+                               .kind = EFFECT_PUT,
+                               .cf = cf,
+                               .place = row_place(cf, key),
+                               .key = key,
+                               .value = value,
+                           });
 }
 
 void effects_delete(struct effects *effects, enum cf cf, struct bytes key)
 {
-    add(effects, &(struct effect){
-                     .kind = EFFECT_DELETE,
-                     .cf = cf,
-                     .place = row_place(cf, key),
-                     .key = key,
-                 });
+    append_effect(effects, &(struct effect){
+                               .kind = EFFECT_DELETE,
+                               .cf = cf,
+                               .place = row_place(cf, key),
+                               .key = key,
+                           });
 }
 
 void effects_delete_range(struct effects *effects, enum cf cf, struct bytes from, struct bytes to)
 {
-    add(effects, &(struct effect){
-                     .kind = EFFECT_DELETE_RANGE,
-                     .cf = cf,
-                     .place = range_place(cf, from, to),
-                     .key = from,
-                     .to = to,
-                 });
+    append_effect(effects, &(struct effect){
+                               .kind = EFFECT_DELETE_RANGE,
+                               .cf = cf,
+                               .place = range_place(cf, from, to),
+                               .key = from,
+                               .to = to,
+                           });
 }
 
 uint32_t effects_count(const struct effects *effects)
@@ -295,7 +295,7 @@ enum effects_read effects_open(struct bytes batch, struct effects_header *header
 }
 
 /* Each takes its bytes from the front of what is left, or says false. */
-static bool take(struct bytes *rest, size_t len, struct bytes *taken)
+static bool read_raw(struct bytes *rest, size_t len, struct bytes *taken)
 {
     if (rest->len < len)
         return false;
@@ -305,19 +305,19 @@ static bool take(struct bytes *rest, size_t len, struct bytes *taken)
     return true;
 }
 
-static bool take_u8(struct bytes *rest, uint8_t *value)
+static bool read_u8(struct bytes *rest, uint8_t *value)
 {
     struct bytes raw;
-    if (!take(rest, 1, &raw))
+    if (!read_raw(rest, 1, &raw))
         return false;
     *value = (uint8_t)raw.data[0];
     return true;
 }
 
-static bool take_u16(struct bytes *rest, uint16_t *value)
+static bool read_u16(struct bytes *rest, uint16_t *value)
 {
     struct bytes raw;
-    if (!take(rest, 2, &raw))
+    if (!read_raw(rest, 2, &raw))
         return false;
     *value = get_le16(raw.data);
     return true;
@@ -329,27 +329,27 @@ static bool take_run(struct bytes *rest, struct bytes *run)
     uint64_t len = 0;
     uint8_t byte = 0x80;
     for (unsigned shift = 0; byte & 0x80; shift += 7) {
-        if (shift > 63 || !take_u8(rest, &byte) || (shift == 63 && byte > 1) || (shift && !byte))
+        if (shift > 63 || !read_u8(rest, &byte) || (shift == 63 && byte > 1) || (shift && !byte))
             return false;
         len |= (uint64_t)(byte & 0x7f) << shift;
     }
-    return len <= rest->len && take(rest, (size_t)len, run);
+    return len <= rest->len && read_raw(rest, (size_t)len, run);
 }
 
 static bool take_place(struct bytes *rest, bool has_last_slot, struct effect_place *place)
 {
     uint8_t len;
-    if (!take_u8(rest, &len))
+    if (!read_u8(rest, &len))
         return false;
     place->is_any_space = len == ANY_SPACE;
     if (place->is_any_space)
         len = 0;
-    if (len > SPACE_BYTES_MAX || !take(rest, len, &place->space) ||
-        !take_u16(rest, &place->first_slot))
+    if (len > SPACE_BYTES_MAX || !read_raw(rest, len, &place->space) ||
+        !read_u16(rest, &place->first_slot))
         return false;
     place->last_slot = place->first_slot;
     if (has_last_slot &&
-        (!take_u16(rest, &place->last_slot) || place->last_slot == place->first_slot))
+        (!read_u16(rest, &place->last_slot) || place->last_slot == place->first_slot))
         return false;
     return is_place(place);
 }
@@ -358,7 +358,7 @@ static bool take_effect(struct effects_reader *reader, struct effect *effect)
 {
     uint8_t head;
     struct bytes none = BYTES("");
-    if (!take_u8(&reader->rest, &head))
+    if (!read_u8(&reader->rest, &head))
         return false;
     *effect = (struct effect){
         .kind = (enum effect_kind)(head >> KIND_SHIFT & KIND_BITS),

@@ -94,7 +94,7 @@ static char *write_bytes(char *to, struct bytes data)
 }
 
 /* u8 ns_len | ns */
-static char *write_space(char *to, struct bytes space)
+static char *write_space_name(char *to, struct bytes space)
 {
     CHECK(space.len <= SPACE_BYTES_MAX);
     return write_bytes(write_u8(to, (uint8_t)space.len), space);
@@ -112,7 +112,7 @@ struct bytes encode_metadata_key(struct arena *arena, struct bytes space, uint16
 {
     size_t size = 1 + space.len + 2 + key.len;
     char *row = arena_alloc(arena, size);
-    char *to = write_u16(write_space(row, space), slot);
+    char *to = write_u16(write_space_name(row, space), slot);
     return written(row, write_bytes(to, key), size);
 }
 
@@ -120,14 +120,14 @@ struct bytes encode_space_prefix(struct arena *arena, struct bytes space)
 {
     size_t size = 1 + space.len;
     char *row = arena_alloc(arena, size);
-    return written(row, write_space(row, space), size);
+    return written(row, write_space_name(row, space), size);
 }
 
 struct bytes encode_slot_prefix(struct arena *arena, struct bytes space, uint16_t slot)
 {
     size_t size = 1 + space.len + 2;
     char *row = arena_alloc(arena, size);
-    return written(row, write_u16(write_space(row, space), slot), size);
+    return written(row, write_u16(write_space_name(row, space), slot), size);
 }
 
 struct bytes encode_collection_prefix(struct arena *arena, struct bytes space, uint16_t slot,
@@ -136,7 +136,7 @@ struct bytes encode_collection_prefix(struct arena *arena, struct bytes space, u
     CHECK(key.len <= UINT32_MAX);
     size_t size = 1 + space.len + 2 + 4 + key.len + 8;
     char *row = arena_alloc(arena, size);
-    char *to = write_u16(write_space(row, space), slot);
+    char *to = write_u16(write_space_name(row, space), slot);
     to = write_bytes(write_u32(to, (uint32_t)key.len), key);
     return written(row, write_u64(to, version), size);
 }
@@ -159,7 +159,7 @@ struct bytes encode_counter_key(struct arena *arena, struct bytes space, uint16_
 {
     size_t size = 1 + 1 + space.len + 2;
     char *row = arena_alloc(arena, size);
-    return written(row, write_u16(write_space(write_u8(row, 'c'), space), first_slot), size);
+    return written(row, write_u16(write_space_name(write_u8(row, 'c'), space), first_slot), size);
 }
 
 struct bytes encode_journal_key(struct arena *arena, uint8_t position)
@@ -176,21 +176,21 @@ char *write_slot_count(char *to, const struct slot_count *count)
 
 char *write_journal_space(char *to, struct bytes space, uint16_t counts)
 {
-    return write_u16(write_space(to, space), counts);
+    return write_u16(write_space_name(to, space), counts);
 }
 
 struct bytes encode_database_map_key(struct arena *arena, struct bytes name)
 {
     size_t size = 1 + 1 + name.len;
     char *row = arena_alloc(arena, size);
-    return written(row, write_space(write_u8(row, 'd'), name), size);
+    return written(row, write_space_name(write_u8(row, 'd'), name), size);
 }
 
 struct bytes encode_function_key(struct arena *arena, struct bytes name, struct bytes library)
 {
     size_t size = 1 + (name.len ? 1 + name.len : 0) + library.len;
     char *row = arena_alloc(arena, size);
-    char *to = name.len ? write_space(write_u8(row, 'F'), name) : write_u8(row, 'f');
+    char *to = name.len ? write_space_name(write_u8(row, 'F'), name) : write_u8(row, 'f');
     if (library.len)
         memcpy(to, library.data, library.len);
     return (struct bytes){row, size};

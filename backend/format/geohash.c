@@ -32,7 +32,7 @@ static uint32_t gather(uint64_t bits)
     return (uint32_t)(bits | bits >> 16);
 }
 
-static uint64_t encode(struct geo_point point, double latitude_max, int steps)
+static uint64_t encode_point(struct geo_point point, double latitude_max, int steps)
 {
     double scale = (double)(UINT64_C(1) << steps);
     double x = (point.longitude + GEO_LONGITUDE_MAX) / (2 * GEO_LONGITUDE_MAX);
@@ -61,7 +61,7 @@ static struct area area_of(uint64_t bits, int steps)
 
 uint64_t geohash_encode(struct geo_point point)
 {
-    return encode(point, GEO_LATITUDE_MAX, GEOHASH_STEPS);
+    return encode_point(point, GEO_LATITUDE_MAX, GEOHASH_STEPS);
 }
 
 static double within(double value, double max)
@@ -81,7 +81,7 @@ struct geo_point geohash_decode(uint64_t bits)
 void geohash_text(uint64_t bits, char text[GEOHASH_TEXT])
 {
     static const char LETTERS[] = "0123456789bcdefghjkmnpqrstuvwxyz";
-    uint64_t usual = encode(geohash_decode(bits), 90, GEOHASH_STEPS); /* to the poles */
+    uint64_t usual = encode_point(geohash_decode(bits), 90, GEOHASH_STEPS); /* to the poles */
     for (int i = 0; i < GEOHASH_TEXT - 1; i++)
         text[i] = LETTERS[usual >> (52 - 5 * (i + 1)) & 31];
     text[GEOHASH_TEXT - 1] = LETTERS[0]; /* only two bits are left */
@@ -180,11 +180,11 @@ uint32_t geo_cover(const struct geo_shape *shape, struct geo_cell cells[GEOHASH_
     double y = shape->height / 2;
     double radius = (shape->is_box ? sqrt(x * x + y * y) : shape->radius) * shape->unit;
     int steps = steps_for(radius, shape->center.latitude);
-    uint64_t home = encode(shape->center, GEO_LATITUDE_MAX, steps);
+    uint64_t home = encode_point(shape->center, GEO_LATITUDE_MAX, steps);
     struct area bounds = bounds_of(shape);
     if (steps > 1 && is_too_fine(&bounds, home, steps)) {
         steps--;
-        home = encode(shape->center, GEO_LATITUDE_MAX, steps);
+        home = encode_point(shape->center, GEO_LATITUDE_MAX, steps);
     }
     struct area area = area_of(home, steps);
     uint32_t count = 0;

@@ -215,7 +215,7 @@ static bool spot_find(const struct hll *hll, uint32_t index, struct spot *spot)
 }
 
 /* The run of `spot` with one register of another rank in it; returns the bytes. */
-static size_t split(const struct spot *spot, uint32_t index, uint8_t rank, char *to)
+static size_t split_run(const struct spot *spot, uint32_t index, uint8_t rank, char *to)
 {
     uint32_t before = index - spot->first;
     uint32_t behind = spot->run.length - before - 1;
@@ -269,7 +269,7 @@ static enum hll_change sparse_raise(struct hll *hll, uint32_t index, uint8_t ran
         return HLL_BAD;
     if (spot.run.kind == 'v' && spot.run.value >= rank)
         return HLL_SAME;
-    size_t len = split(&spot, index, rank, runs);
+    size_t len = split_run(&spot, index, rank, runs);
     if (len > spot.run.bytes && hll->len + len - spot.run.bytes > bytes_max)
         return promote(hll, index, rank);
     splice(hll, spot.at, spot.run.bytes, runs, len);

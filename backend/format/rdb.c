@@ -55,7 +55,7 @@ void rdb_writer_init(struct rdb_writer *writer, struct arena *arena)
     *writer = (struct rdb_writer){.arena = arena};
 }
 
-static char *room(struct rdb_writer *writer, size_t len)
+static char *reserve_output(struct rdb_writer *writer, size_t len)
 {
     if (writer->limit && writer->len + len > writer->limit) {
         writer->is_over = true;
@@ -74,30 +74,30 @@ static char *room(struct rdb_writer *writer, size_t len)
     return at;
 }
 
-static void write_bytes(struct rdb_writer *writer, struct bytes data)
+static void append_bytes(struct rdb_writer *writer, struct bytes data)
 {
-    char *to = room(writer, data.len);
+    char *to = reserve_output(writer, data.len);
     if (data.len)
         memcpy(to, data.data, data.len);
 }
 
 static void write_little(struct rdb_writer *writer, uint64_t value, size_t size)
 {
-    char *to = room(writer, size);
+    char *to = reserve_output(writer, size);
     for (size_t i = 0; i < size; i++)
         to[i] = (char)(value >> (8 * i));
 }
 
 static void write_big(struct rdb_writer *writer, uint64_t value, size_t size)
 {
-    char *to = room(writer, size);
+    char *to = reserve_output(writer, size);
     for (size_t i = 0; i < size; i++)
         to[i] = (char)(value >> (8 * (size - 1 - i)));
 }
 
 void rdb_write_byte(struct rdb_writer *writer, uint8_t byte)
 {
-    *room(writer, 1) = (char)byte;
+    *reserve_output(writer, 1) = (char)byte;
 }
 
 void rdb_write_length(struct rdb_writer *writer, uint64_t length)
@@ -149,7 +149,7 @@ static bool write_compressed(struct rdb_writer *writer, struct bytes text)
     rdb_write_byte(writer, ENCODED_LZF);
     rdb_write_length(writer, len);
     rdb_write_length(writer, text.len);
-    write_bytes(writer, (struct bytes){packed, len});
+    append_bytes(writer, (struct bytes){packed, len});
     return true;
 }
 
@@ -158,7 +158,7 @@ void rdb_write_string(struct rdb_writer *writer, struct bytes text)
     if (write_as_integer(writer, text) || write_compressed(writer, text))
         return;
     rdb_write_length(writer, text.len);
-    write_bytes(writer, text);
+    append_bytes(writer, text);
 }
 
 void rdb_write_double(struct rdb_writer *writer, double value)
@@ -186,7 +186,7 @@ void rdb_write_module(struct rdb_writer *writer, const char *name, unsigned vers
 
 void rdb_write_raw(struct rdb_writer *writer, struct bytes data)
 {
-    write_bytes(writer, data);
+    append_bytes(writer, data);
 }
 
 void rdb_write_ms(struct rdb_writer *writer, uint64_t ms)
@@ -201,7 +201,7 @@ enum { PACK_HEADER = 6, PACK_COUNT_MAX = UINT16_MAX };
 void rdb_pack_begin(struct rdb_writer *pack, struct arena *arena)
 {
     rdb_writer_init(pack, arena);
-    (void)room(pack, PACK_HEADER);
+    (void)reserve_output(pack, PACK_HEADER);
 }
 
 /* Behind each element its size, to be read backwards: 7 bits a byte, the highest first. */
@@ -250,7 +250,7 @@ void rdb_pack_text(struct rdb_writer *pack, struct bytes text)
         rdb_write_byte(pack, 0xf0);
         write_little(pack, text.len, 4);
     }
-    write_bytes(pack, text);
+    append_bytes(pack, text);
     pack_back(pack, start);
 }
 
@@ -273,7 +273,7 @@ struct bytes rdb_finish(struct rdb_writer *writer)
 
 /* ---- reading ---- */
 
-static bool take(struct rdb_reader *reader, uint64_t len, struct bytes *data)
+static bool next_bytes(struct rdb_reader *reader, uint64_t len, struct bytes *data)
 {
     if (len > reader->rest.len)
         return false;
@@ -327,7 +327,7 @@ bool rdb_open(struct rdb_reader *reader, struct arena *arena, struct bytes paylo
 bool rdb_read_byte(struct rdb_reader *reader, uint8_t *byte)
 {
     struct bytes data;
-    if (!take(reader, 1, &data))
+    if (!next_bytes(reader, 1, &data))
         return false;
     *byte = (uint8_t)data.data[0];
     return true;
@@ -342,13 +342,13 @@ static bool read_length_rest(struct rdb_reader *reader, uint8_t first, uint64_t 
         return true;
     }
     if (first < LENGTH_32BIT) {
-        if (!take(reader, 1, &data))
+        if (!next_bytes(reader, 1, &data))
             return false;
         *length = (uint64_t)(first & 0x3f) << 8 | (uint8_t)data.data[0];
         return true;
     }
     size_t size = first == LENGTH_32BIT ? 4 : 8;
-    if (first > LENGTH_64BIT || !take(reader, size, &data))
+    if (first > LENGTH_64BIT || !next_bytes(reader, size, &data))
         return false;
     *length = big(data.data, size);
     return true;
@@ -366,7 +366,7 @@ static bool read_compressed(struct rdb_reader *reader, struct bytes *text)
     uint64_t len;
     struct bytes packed;
     if (!rdb_read_length(reader, &packed_len) || !rdb_read_length(reader, &len) ||
-        !take(reader, packed_len, &packed) || len == 0 || len > packed_len * LZF_RATIO_MAX ||
+        !next_bytes(reader, packed_len, &packed) || len == 0 || len > packed_len * LZF_RATIO_MAX ||
         len > UINT32_MAX)
         return false;
     reader->unfolded += len;
@@ -390,18 +390,18 @@ bool rdb_read_string(struct rdb_reader *reader, struct bytes *text)
         return read_compressed(reader, text);
     if (first >= ENCODED_INT8 && first <= ENCODED_INT32) {
         size_t size = (size_t)1 << (first - ENCODED_INT8);
-        if (!take(reader, size, &data))
+        if (!next_bytes(reader, size, &data))
             return false;
         *text = integer_text(reader->arena, little_signed(data.data, size));
         return true;
     }
-    return read_length_rest(reader, first, &length) && take(reader, length, text);
+    return read_length_rest(reader, first, &length) && next_bytes(reader, length, text);
 }
 
 bool rdb_read_double(struct rdb_reader *reader, double *value)
 {
     struct bytes data;
-    if (!take(reader, 8, &data))
+    if (!next_bytes(reader, 8, &data))
         return false;
     uint64_t bits = little(data.data, 8);
     memcpy(value, &bits, sizeof bits);
@@ -410,13 +410,13 @@ bool rdb_read_double(struct rdb_reader *reader, double *value)
 
 bool rdb_read_raw(struct rdb_reader *reader, size_t len, struct bytes *data)
 {
-    return take(reader, len, data);
+    return next_bytes(reader, len, data);
 }
 
 bool rdb_read_ms(struct rdb_reader *reader, uint64_t *ms)
 {
     struct bytes data;
-    if (!take(reader, sizeof *ms, &data))
+    if (!next_bytes(reader, sizeof *ms, &data))
         return false;
     *ms = little(data.data, sizeof *ms);
     return true;
@@ -433,7 +433,7 @@ bool rdb_read_double_text(struct rdb_reader *reader, double *value)
         *value = len == IS_NAN ? NAN : len == IS_INF ? INFINITY : -INFINITY;
         return true;
     }
-    return take(reader, len, &text) && number_parse_double(text, value);
+    return next_bytes(reader, len, &text) && number_parse_double(text, value);
 }
 
 bool rdb_read_module(struct rdb_reader *reader, const char *name)

@@ -67,8 +67,8 @@ static bool read_journal(struct reader *reader)
 }
 
 /* Reads all system rows that begin with `kind`. */
-static bool read_rows(struct reader *reader, struct overlay *overlay, char kind,
-                      bool (*read)(struct reader *, struct bytes key, struct bytes value))
+static bool read_counter_rows(struct reader *reader, struct overlay *overlay, char kind,
+                              bool (*read)(struct reader *, struct bytes key, struct bytes value))
 {
     char end = (char)(kind + 1);
     struct overlay_iter *iter =
@@ -85,8 +85,8 @@ bool count_rows_read(struct overlay *overlay, stored_count_fn *tell, void *owner
 {
     struct reader reader = {.tell = tell, .owner = owner};
     arena_init(&reader.arena);
-    bool fine = read_rows(&reader, overlay, 'c', read_counter_row) &&
-                read_rows(&reader, overlay, 'j', keep_journal_row) && read_journal(&reader);
+    bool fine = read_counter_rows(&reader, overlay, 'c', read_counter_row) &&
+                read_counter_rows(&reader, overlay, 'j', keep_journal_row) && read_journal(&reader);
     arena_fini(&reader.arena);
     *serial = reader.newest;
     return fine;

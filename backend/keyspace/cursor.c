@@ -73,8 +73,8 @@ static struct cursor_entry *entry_new(struct bytes scope, uint64_t cursor, struc
     return entry;
 }
 
-static struct cursor_entry *entry_find(struct cursor_cache *cache, struct bytes scope,
-                                       uint64_t cursor)
+static struct cursor_entry *find_cursor(struct cursor_cache *cache, struct bytes scope,
+                                        uint64_t cursor)
 {
     struct cursor_entry *name = entry_new(scope, cursor, (struct bytes){"", 0});
     struct cursor_entry *entry = table_get(cache->entries, entry_name(name));
@@ -82,7 +82,7 @@ static struct cursor_entry *entry_find(struct cursor_cache *cache, struct bytes 
     return entry;
 }
 
-static void forget(struct cursor_cache *cache, struct cursor_entry *entry)
+static void remove_cursor(struct cursor_cache *cache, struct cursor_entry *entry)
 {
     if (!entry)
         return;
@@ -95,7 +95,7 @@ uint64_t cursor_after(struct cursor_cache *cache, struct bytes scope, uint16_t s
                       struct bytes last)
 {
     uint64_t cursor = cursor_at_slot(slot) | fingerprint(scope, last);
-    forget(cache, cache->ring[cache->next]);
+    remove_cursor(cache, cache->ring[cache->next]);
     struct cursor_entry *entry = entry_new(scope, cursor, last);
     cache->ring[cache->next] = entry;
     cache->next = (cache->next + 1) % CURSOR_CACHE_MAX;
@@ -106,7 +106,7 @@ uint64_t cursor_after(struct cursor_cache *cache, struct bytes scope, uint16_t s
 bool cursor_recall(struct cursor_cache *cache, struct bytes scope, uint64_t cursor,
                    struct bytes *last)
 {
-    const struct cursor_entry *entry = entry_find(cache, scope, cursor);
+    const struct cursor_entry *entry = find_cursor(cache, scope, cursor);
     if (!entry)
         return false;
     *last = (struct bytes){entry->bytes + sizeof(uint64_t) + entry->scope_len, entry->last_len};

@@ -29,8 +29,8 @@ static struct bytes block_key(struct call *call, unsigned level, struct bytes se
     return (struct bytes){key, separator.len + 1};
 }
 
-static void row_put(struct call *call, struct entry *entry, unsigned level,
-                    const struct rank_block *block)
+static void put_block(struct call *call, struct entry *entry, unsigned level,
+                      const struct rank_block *block)
 {
     sub_put(call, entry, CF_RANK, block_key(call, level, block->separator),
             encode_rank_block(call->arena, block->count, block->children));
@@ -39,7 +39,7 @@ static void row_put(struct call *call, struct entry *entry, unsigned level,
 static void root_put(struct rank_edit *edit)
 {
     const struct rank_block root = {NOTHING, edit->height, edit->tops};
-    row_put(edit->call, edit->entry, LEVEL_ROOT, &root);
+    put_block(edit->call, edit->entry, LEVEL_ROOT, &root);
 }
 
 /* Reads the root; no tree: height 0. */
@@ -76,7 +76,7 @@ static struct rank_place place_below(const struct rank_edit *edit, unsigned leve
 }
 
 /* The node that the path's block of `level` is in. */
-static struct rank_place place_of(const struct rank_edit *edit, unsigned level)
+static struct rank_place rank_place_of(const struct rank_edit *edit, unsigned level)
 {
     return place_below(edit, level, level < edit->height ? edit->path[level].separator : NOTHING);
 }
@@ -90,15 +90,15 @@ static void node_forget(struct rank_edit *edit, unsigned level, struct bytes par
 /* The blocks beside the path's block of `level` are others than they were. */
 static void siblings_forget(struct rank_edit *edit, unsigned level)
 {
-    struct rank_place place = place_of(edit, level);
+    struct rank_place place = rank_place_of(edit, level);
     rank_cache_forget(edit->call->partition->caches.ranks, &place);
 }
 
 /* The path's block of `level`: row and memory. */
 static void block_put(struct rank_edit *edit, unsigned level)
 {
-    struct rank_place place = place_of(edit, level);
-    row_put(edit->call, edit->entry, level, &edit->path[level - 1]);
+    struct rank_place place = rank_place_of(edit, level);
+    put_block(edit->call, edit->entry, level, &edit->path[level - 1]);
     rank_cache_put(edit->call->partition->caches.ranks, &place, &edit->path[level - 1]);
 }
 
@@ -207,7 +207,7 @@ static struct level collect_blocks(struct call *call, const struct level *below,
     return level;
 }
 
-static bool build(struct rank_edit *edit)
+static bool build_tree(struct rank_edit *edit)
 {
     struct call *call = edit->call;
     struct level level = {0};
@@ -216,7 +216,7 @@ static bool build(struct rank_edit *edit)
     for (edit->height = 1;; edit->height++) {
         CHECK(edit->height <= RANK_LEVELS_MAX);
         for (size_t i = 0; i < level.count; i++)
-            row_put(call, edit->entry, (unsigned)edit->height, &level.blocks[i]);
+            put_block(call, edit->entry, (unsigned)edit->height, &level.blocks[i]);
         if (level.count <= RANK_FAN_MAX)
             break;
         level = collect_blocks(call, &level, FAN_FILL);
@@ -230,11 +230,11 @@ bool rank_build(struct call *call, struct entry *entry, enum cf cf)
 {
     struct rank_edit edit;
     rank_edit_begin(&edit, call, entry, cf);
-    return entry->meta.size <= RANK_LEAF_MAX || build(&edit);
+    return entry->meta.size <= RANK_LEAF_MAX || build_tree(&edit);
 }
 
 /* The collection is small again: the tree's rows go. */
-static bool drop(struct rank_edit *edit)
+static bool drop_tree(struct rank_edit *edit)
 {
     struct sub_iter it;
     struct level keys = {0};
@@ -256,7 +256,7 @@ static bool drop(struct rank_edit *edit)
 /* ---- splitting ---- */
 
 /* The tops are too many: two blocks of a new level over them. */
-static bool grow(struct rank_edit *edit)
+static bool add_level(struct rank_edit *edit)
 {
     struct call *call = edit->call;
     struct rank_block block;
@@ -274,7 +274,7 @@ static bool grow(struct rank_edit *edit)
     edit->height++;
     edit->tops = level.count;
     for (size_t i = 0; i < level.count; i++)
-        row_put(call, edit->entry, (unsigned)edit->height, &level.blocks[i]);
+        put_block(call, edit->entry, (unsigned)edit->height, &level.blocks[i]);
     return true;
 }
 
@@ -323,7 +323,7 @@ static bool halve_block(struct rank_edit *edit, unsigned level, struct rank_bloc
 }
 
 /* Cuts the path's blocks that are too big in two, from the leaf up; their rows are put already. */
-static bool split(struct rank_edit *edit)
+static bool split_blocks(struct rank_edit *edit)
 {
     edit->has_path = false;
     for (unsigned level = 1; level <= edit->height; level++) {
@@ -336,13 +336,13 @@ static bool split(struct rank_edit *edit)
         if (!(level == 1 ? halve_leaf(edit, block, &half) : halve_block(edit, level, block, &half)))
             return false;
         siblings_forget(edit, level); /* of a block of blocks the children are forgotten by now */
-        row_put(edit->call, edit->entry, level, block);
-        row_put(edit->call, edit->entry, level, &half);
+        put_block(edit->call, edit->entry, level, block);
+        put_block(edit->call, edit->entry, level, &half);
         if (level < edit->height)
             edit->path[level].children++;
     }
     edit->tops++;
-    if (edit->tops > RANK_FAN_MAX && !grow(edit))
+    if (edit->tops > RANK_FAN_MAX && !add_level(edit))
         return false;
     root_put(edit);
     return true;
@@ -406,7 +406,7 @@ bool rank_edit_add(struct rank_edit *edit, struct bytes sub)
     if (!edit->is_open && !root_read(edit))
         return false;
     if (edit->height == 0)
-        return edit->entry->meta.size <= RANK_LEAF_MAX || build(edit);
+        return edit->entry->meta.size <= RANK_LEAF_MAX || build_tree(edit);
     if (!path_move(edit, sub))
         return false;
     for (unsigned i = 0; i < edit->height; i++)
@@ -414,7 +414,7 @@ bool rank_edit_add(struct rank_edit *edit, struct bytes sub)
     if (edit->path[0].count <= RANK_LEAF_MAX)
         return true;
     path_put(edit);
-    return split(edit);
+    return split_blocks(edit);
 }
 
 /* The leaf of the path is empty: takes out the highest empty block that is not its parent's first, and what is
@@ -454,7 +454,7 @@ bool rank_edit_remove(struct rank_edit *edit, struct bytes sub)
     if (edit->height == 0)
         return true;
     if (size == RANK_SIZE_MIN)
-        return drop(edit);
+        return drop_tree(edit);
     if (!path_move(edit, sub))
         return false;
     if (edit->path[0].count == 0)

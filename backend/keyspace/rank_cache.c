@@ -72,17 +72,17 @@ static uint64_t hash_of(const struct rank_place *place)
     return hash_bytes(place->parent) ^ (place->version + place->level) * 0x9e3779b97f4a7c15 >> 16;
 }
 
-static bool is_same(const struct rank_place *a, const struct rank_place *b)
+static bool is_same_place(const struct rank_place *a, const struct rank_place *b)
 {
     return a->version == b->version && a->level == b->level && bytes_equal(a->parent, b->parent);
 }
 
 /* The node, when what it says still holds. */
-static struct rank_node *find(struct rank_cache *cache, const struct rank_place *place)
+static struct rank_node *find_node(struct rank_cache *cache, const struct rank_place *place)
 {
     uint64_t hash = hash_of(place);
     struct rank_node *node = cache->buckets[hash & (cache->bucket_count - 1)];
-    while (node && (node->hash != hash || !is_same(&node->place, place)))
+    while (node && (node->hash != hash || !is_same_place(&node->place, place)))
         node = node->next;
     if (node && node->generation != overlay_generation(cache->overlay)) {
         node_free(cache, node);
@@ -93,7 +93,7 @@ static struct rank_node *find(struct rank_cache *cache, const struct rank_place 
 
 const struct rank_node *rank_cache_get(struct rank_cache *cache, const struct rank_place *place)
 {
-    struct rank_node *node = find(cache, place);
+    struct rank_node *node = find_node(cache, place);
     if (!node)
         return NULL;
     list_remove(&node->age);
@@ -136,7 +136,7 @@ const struct rank_node *rank_cache_add(struct rank_cache *cache, const struct ra
 void rank_cache_put(struct rank_cache *cache, const struct rank_place *place,
                     const struct rank_block *block)
 {
-    struct rank_node *node = find(cache, place);
+    struct rank_node *node = find_node(cache, place);
     if (!node)
         return;
     struct rank_block *kept = &node->block[rank_node_find(node, block->separator)];
@@ -148,7 +148,7 @@ void rank_cache_put(struct rank_cache *cache, const struct rank_place *place,
 
 void rank_cache_forget(struct rank_cache *cache, const struct rank_place *place)
 {
-    struct rank_node *node = find(cache, place);
+    struct rank_node *node = find_node(cache, place);
     if (node)
         node_free(cache, node);
 }

@@ -39,7 +39,7 @@ static bool parse(struct slot_set *set, struct bytes ranges)
     return true;
 }
 
-static bool is_full(const struct slot_set *set)
+static bool has_all_slots(const struct slot_set *set)
 {
     for (size_t i = 0; i < sizeof set->words / sizeof set->words[0]; i++)
         if (set->words[i] != UINT64_MAX)
@@ -53,7 +53,7 @@ bool slot_set_get(struct list *sets, struct bytes ranges, struct slot_set **set)
     CHECK(fresh);
     *set = NULL;
     bool is_good = parse(fresh, ranges);
-    if (!is_good || is_full(fresh)) {
+    if (!is_good || has_all_slots(fresh)) {
         free(fresh);
         return is_good;
     }

@@ -426,7 +426,8 @@ static void counter_add(struct space_set *set, struct counter *counter, int64_t 
 }
 
 /* Changes a counter, and notes the change in the undo log. */
-static void count(struct space_set *set, struct counter *counter, int64_t keys, int64_t expires)
+static void count_change(struct space_set *set, struct counter *counter, int64_t keys,
+                         int64_t expires)
 {
     counter_add(set, counter, keys, expires);
     *undo_add(set) = (struct undo){.counter = counter, .keys = keys, .expires = expires};
@@ -435,7 +436,7 @@ static void count(struct space_set *set, struct counter *counter, int64_t keys, 
 void space_count(struct space_set *set, struct space *space, uint16_t slot, int64_t keys,
                  int64_t expires)
 {
-    count(set, counter_open(set, holder_of(space), slot), keys, expires);
+    count_change(set, counter_open(set, holder_of(space), slot), keys, expires);
 }
 
 uint64_t space_slot_keys(const struct space_set *set, const struct space *space, uint16_t slot)
@@ -468,7 +469,7 @@ void space_clear(struct space_set *set, struct space *space)
     set->changes += space->keys;
     for (struct counter *counter = holder_of(space)->counters; counter; counter = counter->next)
         if (counter->keys)
-            count(set, counter, -(int64_t)counter->keys, -(int64_t)counter->expires);
+            count_change(set, counter, -(int64_t)counter->keys, -(int64_t)counter->expires);
 }
 
 void space_savepoint(struct space_set *set)
@@ -479,7 +480,7 @@ void space_savepoint(struct space_set *set)
     set->savepoint = set->undo_count;
 }
 
-static void roll_back(struct space_set *set, size_t undo_count)
+static void roll_back_counts(struct space_set *set, size_t undo_count)
 {
     while (set->undo_count > undo_count) {
         const struct undo undo = set->undo[--set->undo_count];
@@ -493,7 +494,7 @@ static void roll_back(struct space_set *set, size_t undo_count)
 void space_rollback(struct space_set *set)
 {
     set->changes = set->changes_kept;
-    roll_back(set, set->savepoint);
+    roll_back_counts(set, set->savepoint);
 }
 
 void space_attempt_begin(struct space_set *set)
@@ -508,7 +509,7 @@ void space_attempt_end(struct space_set *set, bool is_good)
     set->is_attempt = false;
     if (is_good)
         return;
-    roll_back(set, 0);
+    roll_back_counts(set, 0);
     set->changes = set->changes_tried;
 }
 
@@ -523,7 +524,7 @@ void space_script_end(struct space_set *set, bool is_good)
 {
     set->is_script = false;
     if (!is_good) {
-        roll_back(set, set->script);
+        roll_back_counts(set, set->script);
         set->changes = set->changes_script;
     }
     space_savepoint(set);
@@ -531,7 +532,7 @@ void space_script_end(struct space_set *set, bool is_good)
 
 /* ---- rows of what changed ---- */
 
-static char *write_count(char *to, const struct counter *counter)
+static char *write_counter(char *to, const struct counter *counter)
 {
     return write_slot_count(to,
                             &(struct slot_count){counter->slot, counter->keys, counter->expires});
@@ -542,7 +543,7 @@ static char *write_changes(struct space_set *set, struct holder *holder, char *t
 {
     to = write_journal_space(to, holder->space.name, holder->dirty_count);
     for (struct counter *counter = holder->dirty; counter; counter = counter->next_dirty) {
-        to = write_count(to, counter);
+        to = write_counter(to, counter);
         counter->dirty = false;
         group_outdated(set, holder, counter->slot, set->serial);
     }
@@ -574,13 +575,13 @@ static char *write_group(const struct holder *holder, uint16_t first_slot, char 
     if (!holder->by_slot) {
         for (; counter; counter = counter->next)
             if (counter->slot / COUNTER_SLOTS == first_slot / COUNTER_SLOTS && counter->keys)
-                to = write_count(to, counter);
+                to = write_counter(to, counter);
         return to;
     }
     for (int slot = first_slot; slot < first_slot + COUNTER_SLOTS; slot++) {
         counter = holder->by_slot[slot];
         if (counter && counter->keys)
-            to = write_count(to, counter);
+            to = write_counter(to, counter);
     }
     return to;
 }

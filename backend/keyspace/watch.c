@@ -33,7 +33,7 @@ struct watch_set {
 };
 
 /* A table key: the namespace's address, then the key. Made in a buffer that grows. */
-static struct bytes table_key(const struct space *space, struct bytes key, char **buffer)
+static struct bytes watch_key(const struct space *space, struct bytes key, char **buffer)
 {
     *buffer = malloc(sizeof space + key.len);
     CHECK(*buffer);
@@ -73,7 +73,7 @@ static struct watched *watched_get(struct watch_set *set, const struct space *sp
     if (table_count(set->keys) == 0)
         return NULL;
     char *buffer;
-    struct watched *watched = table_get(set->keys, table_key(space, key, &buffer));
+    struct watched *watched = table_get(set->keys, watch_key(space, key, &buffer));
     free(buffer);
     return watched;
 }
@@ -88,7 +88,7 @@ static struct watched *watched_add(struct watch_set *set, struct space *space, s
         memcpy(watched->key, key.data, key.len);
     list_init(&watched->watches);
     char *buffer;
-    table_put(set->keys, table_key(space, key, &buffer), watched);
+    table_put(set->keys, watch_key(space, key, &buffer), watched);
     free(buffer);
     return watched;
 }
@@ -101,7 +101,7 @@ static struct bytes watched_key(const struct watched *watched)
 static void watched_remove(struct watch_set *set, struct watched *watched)
 {
     char *buffer;
-    table_remove(set->keys, table_key(watched->space, watched_key(watched), &buffer));
+    table_remove(set->keys, watch_key(watched->space, watched_key(watched), &buffer));
     free(buffer);
     free(watched);
 }
@@ -146,7 +146,7 @@ void watch_clear(struct watch_set *set, struct watcher *watcher)
 }
 
 /* True: there was somebody to mark, or would have been. */
-static bool mark(struct watched *watched, bool is_real)
+static bool mark_watches(struct watched *watched, bool is_real)
 {
     bool found = false;
     for (struct list *node = watched->watches.next; node != &watched->watches; node = node->next) {
@@ -162,14 +162,14 @@ static bool mark(struct watched *watched, bool is_real)
 bool watch_concerns(struct watch_set *set, const struct space *space, struct bytes key)
 {
     struct watched *watched = watched_get(set, space, key);
-    return watched && mark(watched, false);
+    return watched && mark_watches(watched, false);
 }
 
 void watch_touch(struct watch_set *set, const struct space *space, struct bytes key)
 {
     struct watched *watched = watched_get(set, space, key);
     if (watched)
-        (void)mark(watched, true);
+        (void)mark_watches(watched, true);
 }
 
 void watch_touch_space(struct watch_set *set, const struct space *space, watch_key_fn *touched,
@@ -181,7 +181,7 @@ void watch_touch_space(struct watch_set *set, const struct space *space, watch_k
     while (table_next(set->keys, &cursor, &name, &value)) {
         struct watched *watched = value;
         if (watched->space == space && touched(owner, watched->space, watched_key(watched)))
-            (void)mark(watched, true);
+            (void)mark_watches(watched, true);
     }
 }
 
@@ -197,7 +197,7 @@ void watch_swap(struct watch_set *set, struct space *a, struct space *b)
         if (watched->space == a || watched->space == b)
             watched->space = watched->space == a ? b : a;
         char *buffer;
-        table_put(set->keys, table_key(watched->space, watched_key(watched), &buffer), watched);
+        table_put(set->keys, watch_key(watched->space, watched_key(watched), &buffer), watched);
         free(buffer);
     }
     table_free(old);

@@ -49,7 +49,7 @@ static void apply_buffer(struct job *job)
         store_applied(apply->store, apply->logged);
 }
 
-static void end(struct apply *apply)
+static void finish_apply(struct apply *apply)
 {
     apply->is_running = false;
     apply->on_done(apply->owner, apply->result);
@@ -59,7 +59,7 @@ static void on_timer(void *owner)
 {
     struct apply *apply = owner;
     if (overlay_applied(apply->overlay, FOLD_ROWS))
-        end(apply);
+        finish_apply(apply);
     else
         timer_start(apply->timer, 0, 0);
 }
@@ -70,7 +70,7 @@ static void apply_done(struct job *job)
     if (apply->result == OK)
         on_timer(apply);
     else
-        end(apply);
+        finish_apply(apply);
 }
 
 struct apply *apply_new(struct loop *loop, struct overlay *overlay, struct store *store,

@@ -204,7 +204,7 @@ int overlay_get(struct overlay *overlay, enum cf cf, struct bytes key, struct sl
     return cached_get(overlay, cf, key, hash, value);
 }
 
-static void *grow(void *array, size_t *cap, size_t size)
+static void *grow_array(void *array, size_t *cap, size_t size)
 {
     *cap = *cap ? *cap * 2 : 64;
     array = realloc(array, *cap * size);
@@ -216,7 +216,7 @@ static void *grow(void *array, size_t *cap, size_t size)
 static void log_change(struct batch *batch, struct row *row)
 {
     if (batch->count == batch->cap)
-        batch->changes = grow(batch->changes, &batch->cap, sizeof *batch->changes);
+        batch->changes = grow_array(batch->changes, &batch->cap, sizeof *batch->changes);
     batch->changes[batch->count++] =
         (struct change){.row = row, .before = row->value, .state_before = (uint8_t)row->state};
     row->ticket = batch->ticket;
@@ -232,7 +232,7 @@ static void count_effect(struct overlay *overlay)
 static void log_effect(struct overlay *overlay, struct row *row)
 {
     if (overlay->undo_count == overlay->undo_cap)
-        overlay->undo = grow(overlay->undo, &overlay->undo_cap, sizeof *overlay->undo);
+        overlay->undo = grow_array(overlay->undo, &overlay->undo_cap, sizeof *overlay->undo);
     overlay->undo[overlay->undo_count++] = (struct undo){row, row->value, row->ticket, row->state};
     if (row->ticket != overlay->batch->ticket)
         log_change(overlay->batch, row);
@@ -306,7 +306,7 @@ void overlay_savepoint(struct overlay *overlay)
     };
 }
 
-static void roll_back(struct overlay *overlay, const struct mark *mark)
+static void roll_back_rows(struct overlay *overlay, const struct mark *mark)
 {
     overlay->generation += overlay->batch->effects != mark->effects;
     while (overlay->undo_count > mark->undo_count) {
@@ -322,7 +322,7 @@ static void roll_back(struct overlay *overlay, const struct mark *mark)
 
 void overlay_rollback(struct overlay *overlay)
 {
-    roll_back(overlay, &overlay->savepoint);
+    roll_back_rows(overlay, &overlay->savepoint);
 }
 
 void overlay_attempt_begin(struct overlay *overlay)
@@ -338,7 +338,7 @@ void overlay_attempt_end(struct overlay *overlay, bool is_good)
     CHECK(overlay->is_attempt);
     overlay->is_attempt = false;
     if (!is_good)
-        roll_back(overlay, &overlay->attempt);
+        roll_back_rows(overlay, &overlay->attempt);
 }
 
 void overlay_script_begin(struct overlay *overlay)
@@ -354,7 +354,7 @@ void overlay_script_end(struct overlay *overlay, bool is_good)
     CHECK(overlay->is_script);
     overlay->is_script = false;
     if (!is_good)
-        roll_back(overlay, &overlay->script);
+        roll_back_rows(overlay, &overlay->script);
     overlay_savepoint(overlay);
 }
 

@@ -64,7 +64,7 @@ void overlay_iter_free(struct overlay_iter *iter)
     free(iter);
 }
 
-static bool in_bounds(const struct overlay_iter *iter, struct bytes key)
+static bool in_iter_bounds(const struct overlay_iter *iter, struct bytes key)
 {
     return bytes_compare(key, iter->lower) >= 0 &&
            (iter->upper.len == 0 || bytes_compare(key, iter->upper) < 0);
@@ -77,7 +77,7 @@ static void copy_rows(struct overlay_iter *iter, int index, struct write_buffer 
     struct row *at = iter->rows[index];
     struct row *last = iter->reverse ? at : NULL;
     struct row *row = iter->reverse ? rows_at_or_after(&buffer->rows[iter->cf], iter->lower) : at;
-    for (; at && row && in_bounds(iter, row->key); row = row->next[0]) {
+    for (; at && row && in_iter_bounds(iter, row->key); row = row->next[0]) {
         if (row->state != ROW_ABSENT) {
             struct row *own = write_buffer_append(copy, iter->cf, row->key);
             own->state = row->state; /* with ticket 0: nothing more is observed */
@@ -130,7 +130,7 @@ static struct row *buffer_skip_absent(struct overlay_iter *iter, struct write_bu
     struct rows *rows = &buffer->rows[iter->cf];
     while (row && row->state == ROW_ABSENT)
         row = iter->reverse ? rows_before(rows, row->key, false, false) : row->next[0];
-    return row && in_bounds(iter, row->key) ? row : NULL;
+    return row && in_iter_bounds(iter, row->key) ? row : NULL;
 }
 
 static void buffer_step(struct overlay_iter *iter, int index)

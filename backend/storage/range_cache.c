@@ -91,12 +91,12 @@ uint32_t run_before(const struct run *run, struct bytes key, bool or_equal)
     return low;
 }
 
-static struct kept **bucket_of(struct range_cache *cache, uint64_t hash)
+static struct kept **run_bucket(struct range_cache *cache, uint64_t hash)
 {
     return &cache->buckets[hash & (cache->bucket_count - 1)];
 }
 
-static bool is_of(const struct kept *kept, uint64_t hash, enum cf cf, struct bytes collection)
+static bool is_run_of(const struct kept *kept, uint64_t hash, enum cf cf, struct bytes collection)
 {
     return kept->hash == hash && kept->cf == cf && bytes_equal(kept->collection, collection);
 }
@@ -109,7 +109,7 @@ static bool has_place(const struct run *run, const struct run_place *place)
            (run->has_end || bytes_compare(place->from, run->high) <= 0);
 }
 
-static void let_go(struct kept *kept)
+static void release_run(struct kept *kept)
 {
     CHECK(kept->holders > 0);
     if (--kept->holders == 0)
@@ -117,29 +117,29 @@ static void let_go(struct kept *kept)
 }
 
 /* Takes the run that `link` leads to out of the cache. */
-static void drop(struct range_cache *cache, struct kept **link)
+static void drop_run(struct range_cache *cache, struct kept **link)
 {
     struct kept *kept = *link;
     *link = kept->next;
     list_remove(&kept->age);
     cache->bytes -= kept->size;
-    let_go(kept);
+    release_run(kept);
 }
 
 static void drop_oldest(struct range_cache *cache)
 {
     struct kept *oldest = container_of(cache->ages.next, struct kept, age);
-    struct kept **link = bucket_of(cache, oldest->hash);
+    struct kept **link = run_bucket(cache, oldest->hash);
     while (*link != oldest)
         link = &(*link)->next;
-    drop(cache, link);
+    drop_run(cache, link);
 }
 
 const struct run *range_cache_find(struct range_cache *cache, const struct run_place *place)
 {
     uint64_t hash = hash_row(place->cf, place->collection);
-    for (struct kept *kept = *bucket_of(cache, hash); kept; kept = kept->next)
-        if (is_of(kept, hash, place->cf, place->collection) && has_place(&kept->run, place)) {
+    for (struct kept *kept = *run_bucket(cache, hash); kept; kept = kept->next)
+        if (is_run_of(kept, hash, place->cf, place->collection) && has_place(&kept->run, place)) {
             list_remove(&kept->age);
             list_push(&cache->ages, &kept->age);
             kept->holders++;
@@ -152,27 +152,27 @@ const struct run *range_cache_find(struct range_cache *cache, const struct run_p
 
 void range_cache_release(const struct run *run)
 {
-    let_go(container_of(run, struct kept, run));
+    release_run(container_of(run, struct kept, run));
 }
 
 /* A collection has room for one run more. */
-static void make_room(struct range_cache *cache, uint64_t hash, enum cf cf, struct bytes collection)
+static void evict_run(struct range_cache *cache, uint64_t hash, enum cf cf, struct bytes collection)
 {
     struct kept **last = NULL;
     int count = 0;
-    for (struct kept **link = bucket_of(cache, hash); *link; link = &(*link)->next)
-        if (is_of(*link, hash, cf, collection)) {
+    for (struct kept **link = run_bucket(cache, hash); *link; link = &(*link)->next)
+        if (is_run_of(*link, hash, cf, collection)) {
             last = link;
             count++;
         }
     if (count >= COLLECTION_RUNS)
-        drop(cache, last);
+        drop_run(cache, last);
 }
 
 /* ---- drafts ---- */
 
 /* Did a walk begin here lately? From now on one did. */
-static bool mark(struct range_cache *cache, uint64_t hash, const struct run_place *place)
+static bool mark_read_run(struct range_cache *cache, uint64_t hash, const struct run_place *place)
 {
     uint64_t all = hash + (place->has_from ? hash_bytes(place->from) : 0) + place->is_reverse;
     uint16_t *at = &cache->marks[all % MARKS];
@@ -187,7 +187,7 @@ struct run_draft *range_cache_draft(struct range_cache *cache, const struct run_
     struct run_draft *draft = &cache->draft;
     uint64_t hash = hash_row(place->cf, place->collection);
     if (draft->is_open || place->collection.len + place->from.len > sizeof draft->keys ||
-        !mark(cache, hash, place))
+        !mark_read_run(cache, hash, place))
         return NULL;
     char *end = draft->keys;
     draft->cache = cache;
@@ -256,9 +256,9 @@ void run_draft_end(struct run_draft *draft, bool is_end)
     if (draft->count == 0 && !is_end)
         return;
     struct kept *kept = make(draft, is_end);
-    make_room(cache, kept->hash, kept->cf, kept->collection);
-    kept->next = *bucket_of(cache, kept->hash);
-    *bucket_of(cache, kept->hash) = kept;
+    evict_run(cache, kept->hash, kept->cf, kept->collection);
+    kept->next = *run_bucket(cache, kept->hash);
+    *run_bucket(cache, kept->hash) = kept;
     list_push(&cache->ages, &kept->age);
     cache->bytes += kept->size;
     while (cache->bytes > cache->bytes_max)
@@ -271,9 +271,9 @@ void range_cache_forget(struct range_cache *cache, enum cf cf, struct bytes coll
 {
     uint64_t hash = hash_row(cf, collection);
     CHECK(!cache->draft.is_open);
-    for (struct kept **link = bucket_of(cache, hash); *link;)
-        if (is_of(*link, hash, cf, collection))
-            drop(cache, link);
+    for (struct kept **link = run_bucket(cache, hash); *link;)
+        if (is_run_of(*link, hash, cf, collection))
+            drop_run(cache, link);
         else
             link = &(*link)->next;
 }

@@ -83,14 +83,14 @@ static struct bytes fetch_key(const struct fetch *fetch)
     return (struct bytes){fetch->key, fetch->key_len};
 }
 
-static struct fetch **bucket_of(struct reader *reader, uint64_t hash)
+static struct fetch **fetch_bucket(struct reader *reader, uint64_t hash)
 {
     return &reader->buckets[hash % BUCKETS];
 }
 
 static struct fetch *fetch_find(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash)
 {
-    struct fetch *fetch = *bucket_of(reader, hash);
+    struct fetch *fetch = *fetch_bucket(reader, hash);
     while (fetch && !(fetch->hash == hash && fetch->cf == cf && bytes_equal(fetch_key(fetch), key)))
         fetch = fetch->next;
     return fetch;
@@ -101,7 +101,7 @@ static struct fetch *fetch_find(struct reader *reader, enum cf cf, struct bytes 
 static void fetch_free(struct fetch *fetch)
 {
     struct reader *reader = fetch->reader;
-    struct fetch **link = bucket_of(reader, fetch->hash);
+    struct fetch **link = fetch_bucket(reader, fetch->hash);
     CHECK(list_empty(&fetch->wants));
     while (*link != fetch)
         link = &(*link)->next;
@@ -124,7 +124,7 @@ static void fetch_work(struct job *job)
 }
 
 /* Tells those who waited. */
-static void tell(struct list *wants, int result)
+static void complete_wants(struct list *wants, int result)
 {
     struct list *link;
     while ((link = list_pop(wants))) {
@@ -138,7 +138,7 @@ static void tell(struct list *wants, int result)
     }
 }
 
-static void keep(struct reader *reader, struct fetch *fetch)
+static void retain_fetch(struct reader *reader, struct fetch *fetch)
 {
     list_push(&reader->kept, &fetch->kept);
     reader->kept_count++;
@@ -156,11 +156,11 @@ static void fetch_done(struct job *job)
     if (reader->target_us)
         pace_note(&reader->latency, reader->target_us, fetch->usec);
     fetch->is_done = true;
-    tell(&fetch->wants, fetch->result);
+    complete_wants(&fetch->wants, fetch->result);
     if (fetch->is_stale || fetch->result == ERR_STORE)
         fetch_free(fetch);
     else
-        keep(reader, fetch);
+        retain_fetch(reader, fetch);
 }
 
 static struct fetch *fetch_new(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash)
@@ -177,8 +177,8 @@ static struct fetch *fetch_new(struct reader *reader, enum cf cf, struct bytes k
     list_init(&fetch->kept);
     list_init(&fetch->wants);
     memcpy(fetch->key, key.data, key.len);
-    fetch->next = *bucket_of(reader, hash);
-    *bucket_of(reader, hash) = fetch;
+    fetch->next = *fetch_bucket(reader, hash);
+    *fetch_bucket(reader, hash) = fetch;
     return fetch;
 }
 
@@ -221,7 +221,7 @@ static void want_add(struct reader_wait *wait, struct list *wants)
     wait->pending++;
 }
 
-static void wait_for(struct reader_wait *wait, struct fetch *fetch)
+static void wait_for_fetch(struct reader_wait *wait, struct fetch *fetch)
 {
     if (wait && !fetch->is_done)
         want_add(wait, &fetch->wants);
@@ -245,7 +245,7 @@ static void range_done(struct job *job)
 {
     struct range_fetch *fetch = container_of(job, struct range_fetch, job);
     fetch->reader->under_way--;
-    tell(&fetch->wants, fetch->result);
+    complete_wants(&fetch->wants, fetch->result);
     range_free(fetch);
 }
 
@@ -283,7 +283,7 @@ void reader_want(struct reader *reader, enum cf cf, struct bytes key, uint64_t h
         fetch_free(fetch);
         fetch = NULL;
     }
-    wait_for(wait, fetch ? fetch : fetch_begin(reader, cf, key, hash));
+    wait_for_fetch(wait, fetch ? fetch : fetch_begin(reader, cf, key, hash));
 }
 
 void reader_keep(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash, int result,
@@ -294,7 +294,7 @@ void reader_keep(struct reader *reader, enum cf cf, struct bytes key, uint64_t h
     fetch->result = result;
     if (result == OK)
         fetch->value = *value;
-    keep(reader, fetch);
+    retain_fetch(reader, fetch);
 }
 
 int reader_look(struct reader *reader, enum cf cf, struct bytes key, uint64_t hash,
@@ -313,7 +313,7 @@ bool reader_has(struct reader *reader, enum cf cf, struct bytes key, uint64_t ha
 {
     struct fetch *fetch = fetch_find(reader, cf, key, hash);
     if (fetch)
-        wait_for(wait, fetch);
+        wait_for_fetch(wait, fetch);
     return fetch != NULL;
 }
 

@@ -104,17 +104,17 @@ void row_cache_turn(struct row_cache *cache)
         row_cache_clear(cache);
 }
 
-static uint64_t units_of(size_t key_len, size_t value_len)
+static uint64_t row_units(size_t key_len, size_t value_len)
 {
     return (sizeof(struct log_row) + key_len + value_len + UNIT - 1) / UNIT;
 }
 
-static struct log_row *row_at(const struct row_cache *cache, uint64_t place)
+static struct log_row *log_row_at(const struct row_cache *cache, uint64_t place)
 {
     return (struct log_row *)(cache->log + place % cache->log_units * UNIT);
 }
 
-static struct bucket *bucket_of(const struct row_cache *cache, uint64_t hash)
+static struct bucket *row_bucket(const struct row_cache *cache, uint64_t hash)
 {
     return &cache->buckets[hash & (cache->bucket_count - 1)];
 }
@@ -125,14 +125,15 @@ static bool is_live(const struct row_cache *cache, uint64_t place)
 }
 
 /* The slot of a row, or NULL. */
-static uint64_t *find(const struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash)
+static uint64_t *find_slot(const struct row_cache *cache, enum cf cf, struct bytes key,
+                           uint64_t hash)
 {
-    struct bucket *bucket = bucket_of(cache, hash);
+    struct bucket *bucket = row_bucket(cache, hash);
     for (int i = 0; i < BUCKET_SLOTS; i++) {
         uint64_t place = bucket->slots[i] & PLACE_MAX;
         if ((bucket->slots[i] ^ hash) >> PLACE_BITS || !is_live(cache, place))
             continue;
-        const struct log_row *row = row_at(cache, place);
+        const struct log_row *row = log_row_at(cache, place);
         if (row->cf == cf && row->key_len == key.len && memcmp(row->bytes, key.data, key.len) == 0)
             return &bucket->slots[i];
     }
@@ -142,7 +143,7 @@ static uint64_t *find(const struct row_cache *cache, enum cf cf, struct bytes ke
 /* The slot to use for a new row: the one with the oldest place. */
 static uint64_t *oldest_slot(const struct row_cache *cache, uint64_t hash)
 {
-    uint64_t *slots = bucket_of(cache, hash)->slots;
+    uint64_t *slots = row_bucket(cache, hash)->slots;
     int oldest = 0;
     for (int i = 1; i < BUCKET_SLOTS; i++)
         if ((slots[i] & PLACE_MAX) < (slots[oldest] & PLACE_MAX))
@@ -151,7 +152,7 @@ static uint64_t *oldest_slot(const struct row_cache *cache, uint64_t hash)
 }
 
 /* Room for a row at the log's end, in one piece. NULL: there is none before the next turn. */
-static struct log_row *append(struct row_cache *cache, uint64_t units, uint64_t *place)
+static struct log_row *append_log_row(struct row_cache *cache, uint64_t units, uint64_t *place)
 {
     uint64_t rest = cache->log_units - cache->end % cache->log_units;
     uint64_t skip = rest < units ? rest : 0;
@@ -160,7 +161,7 @@ static struct log_row *append(struct row_cache *cache, uint64_t units, uint64_t 
     cache->room -= skip + units;
     *place = cache->end + skip;
     cache->end = *place + units;
-    return row_at(cache, *place);
+    return log_row_at(cache, *place);
 }
 
 static void set_slot(uint64_t *slot, uint64_t hash, uint64_t place)
@@ -172,11 +173,11 @@ static void set_slot(uint64_t *slot, uint64_t hash, uint64_t place)
 static struct log_row *refresh(struct row_cache *cache, uint64_t *slot, uint64_t hash)
 {
     uint64_t place = *slot & PLACE_MAX;
-    struct log_row *row = row_at(cache, place);
+    struct log_row *row = log_row_at(cache, place);
     if (place + cache->log_units / 2 > cache->end)
         return row;
-    uint64_t units = units_of(row->key_len, row->value_len);
-    struct log_row *newer = append(cache, units, &place);
+    uint64_t units = row_units(row->key_len, row->value_len);
+    struct log_row *newer = append_log_row(cache, units, &place);
     if (!newer)
         return NULL;
     memmove(newer, row, units * UNIT); /* the oldest row of all may lie right there */
@@ -187,7 +188,7 @@ static struct log_row *refresh(struct row_cache *cache, uint64_t *slot, uint64_t
 bool row_cache_get(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                    struct bytes *value)
 {
-    uint64_t *slot = find(cache, cf, key, hash);
+    uint64_t *slot = find_slot(cache, cf, key, hash);
     const struct log_row *row = slot ? refresh(cache, slot, hash) : NULL;
     if (!row) {
         cache->misses++;
@@ -201,12 +202,12 @@ bool row_cache_get(struct row_cache *cache, enum cf cf, struct bytes key, uint64
 void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                    struct bytes value)
 {
-    uint64_t *slot = find(cache, cf, key, hash);
-    uint64_t units = units_of(key.len, value.len);
-    struct log_row *row = slot ? row_at(cache, *slot & PLACE_MAX) : NULL;
+    uint64_t *slot = find_slot(cache, cf, key, hash);
+    uint64_t units = row_units(key.len, value.len);
+    struct log_row *row = slot ? log_row_at(cache, *slot & PLACE_MAX) : NULL;
     if (!row || row->value_len != value.len) {
         uint64_t place;
-        row = units * UNIT <= ROW_BYTES_MAX ? append(cache, units, &place) : NULL;
+        row = units * UNIT <= ROW_BYTES_MAX ? append_log_row(cache, units, &place) : NULL;
         if (row) {
             *row = (struct log_row){(uint32_t)value.len, (uint16_t)key.len, (uint16_t)cf};
             memcpy(row->bytes, key.data, key.len);
@@ -220,7 +221,7 @@ void row_cache_put(struct row_cache *cache, enum cf cf, struct bytes key, uint64
 }
 
 /* Was the row marked lately? Marks it. */
-static bool mark(struct row_cache *cache, uint64_t hash)
+static bool mark_row(struct row_cache *cache, uint64_t hash)
 {
     uint16_t *marks = &cache->marks[(hash & (cache->bucket_count - 1)) * BUCKET_MARKS];
     uint16_t tag = (uint16_t)(hash >> PLACE_BITS);
@@ -236,13 +237,13 @@ void row_cache_offer(struct row_cache *cache, enum cf cf, struct bytes key, uint
                      struct bytes value)
 {
     bool is_full = cache->end >= 2 * cache->log_units;
-    if (!is_full || mark(cache, hash))
+    if (!is_full || mark_row(cache, hash))
         row_cache_put(cache, cf, key, hash, value);
 }
 
 void row_cache_remove(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash)
 {
-    uint64_t *slot = find(cache, cf, key, hash);
+    uint64_t *slot = find_slot(cache, cf, key, hash);
     if (slot)
         *slot = 0;
 }

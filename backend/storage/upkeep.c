@@ -44,7 +44,7 @@ static bool maintain(struct upkeep *upkeep)
 }
 
 /* What fails stays in the WAL; it is tried again as long as that is long. */
-static bool flush(struct upkeep *upkeep)
+static bool flush_memtables(struct upkeep *upkeep)
 {
     char reason[REASON_MAX];
     if (store_flush(upkeep->store, reason, sizeof reason) == OK)
@@ -86,20 +86,20 @@ static bool tune(struct upkeep *upkeep)
 
 static bool (*const tasks[UPKEEP_TASKS])(struct upkeep *upkeep) = {
     [UPKEEP_MAINTAIN] = maintain,
-    [UPKEEP_FLUSH] = flush,
+    [UPKEEP_FLUSH] = flush_memtables,
     [UPKEEP_SAVE] = save,
     [UPKEEP_TUNE] = tune,
 };
 
 /* ---- running them ---- */
 
-static void run(struct job *job)
+static void run_task(struct job *job)
 {
     struct upkeep_job *self = container_of(job, struct upkeep_job, job);
     self->good = tasks[self->task](self->upkeep);
 }
 
-static void ended(struct job *job)
+static void task_ended(struct job *job)
 {
     struct upkeep_job *self = container_of(job, struct upkeep_job, job);
     self->is_running = false;
@@ -146,7 +146,7 @@ struct upkeep *upkeep_new(struct loop *loop, struct store *store, const char *sa
     CHECK(upkeep);
     for (enum upkeep_task task = 0; task < UPKEEP_TASKS; task++)
         upkeep->jobs[task] = (struct upkeep_job){
-            .job = {.work = run, .done = ended},
+            .job = {.work = run_task, .done = task_ended},
             .upkeep = upkeep,
             .task = task,
         };

@@ -40,7 +40,7 @@ static int by_last_key(const void *a, const void *b)
     return bytes_compare(((const struct file *)a)->last, ((const struct file *)b)->last);
 }
 
-static bool is_of(const struct plan *plan, int i, enum cf cf)
+static bool is_file_of(const struct plan *plan, int i, enum cf cf)
 {
     return strcmp(rocksdb_livefiles_column_family_name(plan->list, i), store_cf_name(cf)) == 0;
 }
@@ -51,12 +51,12 @@ static void plan_make(struct plan *plan, struct store *store, enum cf cf)
     *plan = (struct plan){.list = rocksdb_livefiles(store->db)};
     int all = rocksdb_livefiles_count(plan->list);
     for (int i = 0; i < all; i++)
-        if (is_of(plan, i, cf) && rocksdb_livefiles_level(plan->list, i) > level)
+        if (is_file_of(plan, i, cf) && rocksdb_livefiles_level(plan->list, i) > level)
             level = rocksdb_livefiles_level(plan->list, i);
     plan->files = calloc((size_t)all + 1, sizeof plan->files[0]);
     CHECK(plan->files);
     for (int i = 0; i < all; i++) {
-        if (!is_of(plan, i, cf))
+        if (!is_file_of(plan, i, cf))
             continue;
         uint64_t bytes = rocksdb_livefiles_size(plan->list, i);
         plan->bytes += bytes;

@@ -26,7 +26,7 @@ struct filter {
 };
 
 /* Behind a cancel RocksDB ends it at the next row. */
-static bool may_wait(void *owner)
+static bool may_throttle(void *owner)
 {
     const struct filter *filter = owner;
     return atomic_load(&filter->store->is_open) &&
@@ -45,7 +45,7 @@ static unsigned char filter_row(void *state, int level, const char *key, size_t 
     *is_changed = 0;
     filter->bytes += key_len + value_len;
     if (filter->pace && filter->bytes >= PACE_SHARE) {
-        pace_pass(filter->pace, filter->bytes, may_wait, filter);
+        pace_pass(filter->pace, filter->bytes, may_throttle, filter);
         filter->bytes = 0;
     }
     if (!filter->may_drop || !atomic_load_explicit(&store->is_open, memory_order_acquire))
@@ -65,8 +65,8 @@ static void filter_free(void *state)
 }
 
 /* RocksDB reads every blob for a filter: rows of keys do without where there are some. */
-static rocksdb_compactionfilter_t *filter_new(void *state,
-                                              rocksdb_compactionfiltercontext_t *context)
+static rocksdb_compactionfilter_t *
+create_compaction_filter(void *state, rocksdb_compactionfiltercontext_t *context)
 {
     const struct filter_maker *maker = state;
     struct store *store = maker->store;
@@ -101,5 +101,6 @@ void store_make_filter(struct store *store, enum cf cf, rocksdb_options_t *optio
     struct filter_maker *maker = &store->filter_makers[cf];
     *maker = (struct filter_maker){store, cf};
     rocksdb_options_set_compaction_filter_factory(
-        options, rocksdb_compactionfilterfactory_create(maker, maker_free, filter_new, maker_name));
+        options, rocksdb_compactionfilterfactory_create(maker, maker_free, create_compaction_filter,
+                                                        maker_name));
 }

@@ -51,7 +51,7 @@ static bool flush_cf(struct store *store, enum cf cf)
     return good;
 }
 
-static void look(struct store *store, enum cf cf)
+static void check_ranges(struct store *store, enum cf cf)
 {
     struct ranges *ranges = &store->ranges[cf];
     uint64_t landed = atomic_load(&ranges->landed);
@@ -63,7 +63,7 @@ static void look(struct store *store, enum cf cf)
 void store_look_for_ranges(struct store *store)
 {
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
-        look(store, cf);
+        check_ranges(store, cf);
 }
 
 /* What the WAL held is in files now. */

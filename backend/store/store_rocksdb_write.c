@@ -259,7 +259,7 @@ static int probe_disk(const struct store *store, char *error, size_t size)
 }
 
 /* A reopen writes the rows of the WAL to files: without room for that it would fail, and reads with it. */
-static int has_room(struct store *store, char *error, size_t size)
+static int check_free_space(struct store *store, char *error, size_t size)
 {
     uint64_t free_bytes = path_free_bytes(store->path);
     uint64_t need_bytes = wal_bytes(store->wal) + RECOVER_BYTES_FREE;
@@ -298,7 +298,7 @@ int store_recover(struct store *store, bool *is_reopened, char *error, size_t si
     *is_reopened = false;
     if (store->db) {
         bool is_sound = tables_are_sound(store);
-        int err = is_sound ? OK : has_room(store, error, size);
+        int err = is_sound ? OK : check_free_space(store, error, size);
         if (err == OK)
             err = rotate_wal(store, error, size);
         if (err != OK || is_sound)

@@ -271,7 +271,7 @@ static int leave_lost(struct wal *wal, char *error, size_t size)
 }
 
 /* In a new file, with what may not reach the disk in others. */
-static int go_on(struct wal *wal, char *error, size_t size)
+static int resume_writing(struct wal *wal, char *error, size_t size)
 {
     pthread_mutex_lock(&wal->trim_lock);
     uint64_t first = wal->is_sync_lost ? first_lost(wal) : wal->last + 1;
@@ -294,7 +294,7 @@ static void note_failure(struct wal *wal, int failure, const char *reason)
         wal_segment_truncate(wal->current);
 }
 
-static int refuse(const struct wal *wal, char *error, size_t size)
+static int copy_failure(const struct wal *wal, char *error, size_t size)
 {
     (void)snprintf(error, size, "%s", wal->reason);
     return wal->failed;
@@ -339,8 +339,8 @@ int wal_append(struct wal *wal, struct bytes batch, bool sync, char *error, size
 {
     learn(wal);
     if (wal->failed)
-        return refuse(wal, error, size);
-    int failure = sync && wal->is_sync_lost ? go_on(wal, error, size) : OK;
+        return copy_failure(wal, error, size);
+    int failure = sync && wal->is_sync_lost ? resume_writing(wal, error, size) : OK;
     if (!failure)
         failure = write_batch(wal, batch, error, size);
     if (!failure && sync) {
@@ -364,8 +364,8 @@ int wal_sync(struct wal *wal, char *error, size_t size)
 {
     learn(wal);
     if (wal->failed)
-        return refuse(wal, error, size);
-    int failure = wal->is_sync_lost ? go_on(wal, error, size) : OK;
+        return copy_failure(wal, error, size);
+    int failure = wal->is_sync_lost ? resume_writing(wal, error, size) : OK;
     if (!failure) {
         failure = sync_all(wal, wal->last, error, size);
         wal->is_sync_lost = failure != OK;
@@ -378,7 +378,7 @@ int wal_sync(struct wal *wal, char *error, size_t size)
 int wal_rotate(struct wal *wal, char *error, size_t size)
 {
     learn(wal);
-    int failure = go_on(wal, error, size);
+    int failure = resume_writing(wal, error, size);
     if (failure)
         note_failure(wal, failure, error);
     else

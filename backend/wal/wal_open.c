@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static uint64_t size_of(int fd)
+static uint64_t file_size(int fd)
 {
     struct stat found;
     return fstat(fd, &found) == 0 && found.st_size > 0 ? (uint64_t)found.st_size : 0;
@@ -107,9 +107,9 @@ static bool drop_gap(struct wal *wal, const struct wal_segment *before, struct l
 {
     char path[PATH_MAX];
     unsigned files = 0;
-    uint64_t bytes = size_of(before->fd) - before->bytes;
+    uint64_t bytes = file_size(before->fd) - before->bytes;
     for (struct list *node = at; node != &wal->files; node = node->next, files++)
-        bytes += size_of(wal_segment_of(node)->fd);
+        bytes += file_size(wal_segment_of(node)->fd);
     wal_segment_path(path, wal->path, before->first);
     log_event(LOG_WARN, "wal_gap",
               "file=" LOG_QUOTED " at=%" PRIu64 " after_batch=%" PRIu64 " dropped_files=%u "
@@ -146,15 +146,15 @@ struct reading {
 };
 
 /* Reads the file's batches, those that the next file begins with excepted. */
-static bool read_file(struct wal *wal, struct reading *reading, struct wal_segment *file,
-                      char *error, size_t size)
+static bool replay_segment(struct wal *wal, struct reading *reading, struct wal_segment *file,
+                           char *error, size_t size)
 {
     struct bytes batch;
     char path[PATH_MAX];
     uint64_t end =
         file->node.next == &wal->files ? UINT64_MAX : wal_segment_of(file->node.next)->first;
     wal_segment_path(path, wal->path, file->first);
-    wal_reader_begin(&reading->reader, file->fd, size_of(file->fd));
+    wal_reader_begin(&reading->reader, file->fd, file_size(file->fd));
     while (file->last + 1 < end) {
         switch (wal_reader_next(&reading->reader, file->last + 1, &batch)) {
         case WAL_READ_END:
@@ -185,7 +185,7 @@ static bool read_files(struct wal *wal, struct reading *reading, char *error, si
         uint64_t known = before && before->last > wal->trimmed ? before->last : wal->trimmed;
         if (before && file->first > known + 1)
             return drop_gap(wal, before, node, error, size);
-        if (!read_file(wal, reading, file, error, size))
+        if (!replay_segment(wal, reading, file, error, size))
             return false;
         before = file;
     }

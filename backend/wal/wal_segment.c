@@ -99,7 +99,7 @@ void wal_segment_free(struct wal_segment *file)
     free(file);
 }
 
-static bool write_all(int fd, struct iovec *part, int count, uint64_t at)
+static bool pwrite_fully(int fd, struct iovec *part, int count, uint64_t at)
 {
     while (count) {
         ssize_t put = pwritev(fd, part, count, (off_t)at);
@@ -129,7 +129,7 @@ int wal_segment_make(struct wal_segment *file, const char *dir, char *error, siz
         return wal_segment_failure(path, error, size);
     file->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
     struct iovec line = {(char *)(uintptr_t)first_line, LINE_BYTES};
-    if (file->fd < 0 || !write_all(file->fd, &line, 1, 0)) {
+    if (file->fd < 0 || !pwrite_fully(file->fd, &line, 1, 0)) {
         int failure = wal_segment_failure(path, error, size);
         wal_segment_discard(file, dir);
         return failure;
@@ -182,7 +182,7 @@ void wal_segment_zero_ahead(struct wal_segment *file, size_t batch_len, uint64_t
     size_t len = limit - end < ZERO_BYTES ? (size_t)(limit - end) : ZERO_BYTES;
     struct iovec part = {zeros, len};
     file->zeroed = end + len;
-    (void)write_all(file->fd, &part, 1, end);
+    (void)pwrite_fully(file->fd, &part, 1, end);
 }
 
 static uint64_t checksum(uint64_t index, uint64_t durable, struct bytes batch)
@@ -205,7 +205,7 @@ bool wal_segment_write(struct wal_segment *file, uint64_t index, uint64_t durabl
     put_le64(header + INDEX_AT, index);
     put_le64(header + DURABLE_AT, durable);
     struct iovec parts[2] = {{header, HEADER_BYTES}, {(char *)(uintptr_t)batch.data, batch.len}};
-    return write_all(file->fd, parts, 2, file->bytes);
+    return pwrite_fully(file->fd, parts, 2, file->bytes);
 }
 
 void wal_segment_extend(struct wal_segment *file, size_t batch_len)

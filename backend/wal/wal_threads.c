@@ -126,7 +126,7 @@ int wal_sync_upto(struct wal *wal, uint64_t index, char *error, size_t size)
 
 /* ---- copy ---- */
 
-static int copy_bytes(int from, int to, uint64_t bytes)
+static int copy_file_bytes(int from, int to, uint64_t bytes)
 {
     char *buf = malloc(COPY_BYTES);
     CHECK(buf);
@@ -163,7 +163,7 @@ int wal_copy(struct wal *wal, const char *path, char *error, size_t size)
     for (size_t i = 0; i < count && !failure; i++) {
         wal_segment_path(to, path, parts[i].first);
         int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
-        if (fd < 0 || !copy_bytes(parts[i].fd, fd, parts[i].bytes))
+        if (fd < 0 || !copy_file_bytes(parts[i].fd, fd, parts[i].bytes))
             failure = wal_segment_failure(to, error, size);
         if (fd >= 0 && close(fd) != 0 && !failure)
             failure = wal_segment_failure(to, error, size);

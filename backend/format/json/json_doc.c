@@ -13,19 +13,19 @@
 
 static _Thread_local struct arena *arena_in_use;
 
-static void *take(size_t size)
+static void *arena_malloc(size_t size)
 {
     return arena_alloc(arena_in_use, size);
 }
 
-static void keep(void *memory)
+static void free_nothing(void *memory)
 {
     (void)memory; /* the arena ends with the command */
 }
 
 static void set_up(void)
 {
-    json_set_alloc_funcs(take, keep);
+    json_set_alloc_funcs(arena_malloc, free_nothing);
     json_object_seed(0);
 }
 
@@ -80,7 +80,7 @@ static size_t number_len(struct bytes text, size_t at, bool *is_wide)
 /* The text with an exponent behind each integer that has no room in 64 bits: so it is read as a double. */
 static struct bytes widened(struct bytes text)
 {
-    char *to = take(text.len + text.len / 8 + 8);
+    char *to = arena_malloc(text.len + text.len / 8 + 8);
     size_t len = 0;
     bool in_string = false;
     for (size_t i = 0; i < text.len;) {
@@ -131,7 +131,7 @@ void json_text_init(struct json_text *text, struct arena *arena)
     *text = (struct json_text){.arena = arena, .limit = SIZE_MAX};
 }
 
-static char *room(struct json_text *text, size_t len)
+static char *reserve_text(struct json_text *text, size_t len)
 {
     if (text->cap - text->len < len) {
         size_t cap = text->cap * 2 > text->len + len ? text->cap * 2 : text->len + len + 64;
@@ -148,13 +148,13 @@ void json_text_add(struct json_text *text, struct bytes bytes)
 {
     if (bytes.len == 0)
         return;
-    memcpy(room(text, bytes.len), bytes.data, bytes.len);
+    memcpy(reserve_text(text, bytes.len), bytes.data, bytes.len);
     text->len += bytes.len;
 }
 
 static void add_char(struct json_text *text, char c)
 {
-    *room(text, 1) = c;
+    *reserve_text(text, 1) = c;
     text->len++;
 }
 
@@ -166,7 +166,7 @@ static void print_escaped(struct json_text *text, unsigned char c)
             json_text_add(text, (struct bytes){(char[]){'\\', at[1]}, 2});
             return;
         }
-    text->len += (size_t)snprintf(room(text, 8), 8, "\\u%04x", c);
+    text->len += (size_t)snprintf(reserve_text(text, 8), 8, "\\u%04x", c);
 }
 
 void json_print_string(struct json_text *text, struct bytes string)
@@ -242,7 +242,7 @@ static void print_real(struct json_text *text, double value)
             add_char(text, '.');
             json_text_add(text, (struct bytes){digits + 1, count - 1});
         }
-        text->len += (size_t)snprintf(room(text, 8), 8, "e%d", exponent);
+        text->len += (size_t)snprintf(reserve_text(text, 8), 8, "e%d", exponent);
         return;
     }
     if (point <= 0)
@@ -314,7 +314,8 @@ void json_print(struct json_text *text, const json *value, const struct json_lay
         json_print_string(text, json_to_string(value));
         return;
     case JSON_KIND_INTEGER:
-        text->len += number_format_int64(room(text, INT64_TEXT_MAX), json_integer_value(value));
+        text->len +=
+            number_format_int64(reserve_text(text, INT64_TEXT_MAX), json_integer_value(value));
         return;
     case JSON_KIND_REAL:
         print_real(text, json_real_value(value));

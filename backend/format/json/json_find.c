@@ -40,8 +40,8 @@ static void matches_add(struct search *search, struct json_matches *matches,
     search->is_over |= matches->count > JSON_MATCHES_MAX;
 }
 
-static bool find(struct search *search, const struct json_segment *segments, uint32_t count,
-                 json *from, struct json_matches *matches);
+static bool find_matches(struct search *search, const struct json_segment *segments, uint32_t count,
+                         json *from, struct json_matches *matches);
 
 /* ---- filters ---- */
 
@@ -51,8 +51,8 @@ static json *operand_value(struct search *search, const struct json_operand *ope
     struct json_matches matches = {0};
     if (!operand->is_path)
         return operand->literal;
-    if (!find(search, operand->segments, operand->count,
-              operand->from_root ? search->root : current, &matches))
+    if (!find_matches(search, operand->segments, operand->count,
+                      operand->from_root ? search->root : current, &matches))
         return NULL;
     return matches.count ? matches.items[0]->value : NULL;
 }
@@ -84,7 +84,7 @@ static bool order_of(const json *a, const json *b, int *order)
     return true;
 }
 
-static bool compare(const json *a, const json *b, enum filter_operator operator)
+static bool compare_values(const json *a, const json *b, enum filter_operator operator)
 {
     int order;
     if (!a || !b)
@@ -124,8 +124,8 @@ static bool filter_holds(struct search *search, const struct json_filter *filter
     case FILTER_COMPARE:
         break;
     }
-    return compare(operand_value(search, &filter->left, current),
-                   operand_value(search, &filter->right, current), filter->operator);
+    return compare_values(operand_value(search, &filter->left, current),
+                          operand_value(search, &filter->right, current), filter->operator);
 }
 
 /* ---- selectors ---- */
@@ -297,8 +297,8 @@ static void select_deep(struct search *search, const struct json_match *match,
 
 /* ---- paths ---- */
 
-static bool find(struct search *search, const struct json_segment *segments, uint32_t count,
-                 json *from, struct json_matches *matches)
+static bool find_matches(struct search *search, const struct json_segment *segments, uint32_t count,
+                         json *from, struct json_matches *matches)
 {
     *matches = (struct json_matches){0};
     matches_add(search, matches, match_new(search, from, NULL));
@@ -319,5 +319,5 @@ bool json_path_find(struct arena *arena, const struct json_path *path, json *roo
                     struct json_matches *matches)
 {
     struct search search = {.arena = arena, .root = root};
-    return find(&search, path->segments, path->count, root, matches);
+    return find_matches(&search, path->segments, path->count, root, matches);
 }

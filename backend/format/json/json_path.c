@@ -16,7 +16,7 @@ struct parser {
     char *error;
 };
 
-static bool fail(struct parser *parser, const char *what)
+static bool path_error(struct parser *parser, const char *what)
 {
     if (!*parser->error)
         (void)snprintf(parser->error, JSON_ERROR_MAX, "JSON Path error: %s at byte %zu", what,
@@ -30,7 +30,7 @@ static char peek(const struct parser *parser)
     return parser->at < parser->text.len ? parser->text.data[parser->at] : 0;
 }
 
-static bool take(struct parser *parser, const char *word)
+static bool accept_word(struct parser *parser, const char *word)
 {
     size_t len = strlen(word);
     if (parser->text.len - parser->at < len ||
@@ -56,7 +56,7 @@ static bool read_name(struct parser *parser, struct bytes *name)
            !memchr(".[]()=<>!&|,'\" \t", parser->text.data[parser->at], 17))
         parser->at++;
     *name = (struct bytes){parser->text.data + start, parser->at - start};
-    return name->len || fail(parser, "expected a name");
+    return name->len || path_error(parser, "expected a name");
 }
 
 /* A text in quotes; a backslash takes the next character as it is, but for \n and its like. */
@@ -84,7 +84,7 @@ static bool read_quoted(struct parser *parser, struct bytes *text)
         }
         to[len++] = c;
     }
-    return fail(parser, "a quote is not closed");
+    return path_error(parser, "a quote is not closed");
 }
 
 static bool read_integer(struct parser *parser, int64_t *value)
@@ -95,7 +95,7 @@ static bool read_integer(struct parser *parser, int64_t *value)
     while (peek(parser) >= '0' && peek(parser) <= '9')
         parser->at++;
     struct bytes text = {parser->text.data + start, parser->at - start};
-    return number_parse_int64(text, value) || fail(parser, "expected an integer");
+    return number_parse_int64(text, value) || path_error(parser, "expected an integer");
 }
 
 static bool starts_integer(const struct parser *parser)
@@ -136,11 +136,11 @@ static bool read_selector(struct parser *parser, struct json_selector *selector)
         selector->kind = SELECT_NAME;
         return read_quoted(parser, &selector->name);
     }
-    if (take(parser, "*")) {
+    if (accept_word(parser, "*")) {
         selector->kind = SELECT_ALL;
         return true;
     }
-    if (take(parser, "?")) {
+    if (accept_word(parser, "?")) {
         selector->kind = SELECT_FILTER;
         return read_filter(parser, &selector->filter);
     }
@@ -156,11 +156,11 @@ static bool read_selector(struct parser *parser, struct json_selector *selector)
         selector->from = selector->index;
     }
     return peek(parser) == ':' ? read_slice(parser, selector)
-                               : fail(parser, "expected a name, an index, * or a filter");
+                               : path_error(parser, "expected a name, an index, * or a filter");
 }
 
-static bool add_selector(struct parser *parser, struct json_segment *segment,
-                         const struct json_selector *selector)
+static bool append_selector(struct parser *parser, struct json_segment *segment,
+                            const struct json_selector *selector)
 {
     if ((segment->count & (segment->count - 1)) == 0) { /* full at each power of two */
         size_t cap = segment->count ? segment->count * 2UL : 1;
@@ -178,11 +178,11 @@ static bool read_bracket(struct parser *parser, struct json_segment *segment)
     struct json_selector selector;
     parser->at++;
     do {
-        if (!read_selector(parser, &selector) || !add_selector(parser, segment, &selector))
+        if (!read_selector(parser, &selector) || !append_selector(parser, segment, &selector))
             return false;
         skip_spaces(parser);
-    } while (take(parser, ","));
-    return take(parser, "]") || fail(parser, "expected ]");
+    } while (accept_word(parser, ","));
+    return accept_word(parser, "]") || path_error(parser, "expected ]");
 }
 
 /* ---- segments ---- */
@@ -193,17 +193,17 @@ static bool read_dotted(struct parser *parser, struct json_segment *segment)
     struct json_selector selector = {.kind = SELECT_NAME};
     if (peek(parser) == '[')
         return read_bracket(parser, segment);
-    if (take(parser, "*"))
+    if (accept_word(parser, "*"))
         selector.kind = SELECT_ALL;
     else if (!read_name(parser, &selector.name))
         return false;
-    return add_selector(parser, segment, &selector);
+    return append_selector(parser, segment, &selector);
 }
 
 static bool read_segment(struct parser *parser, struct json_segment *segment)
 {
-    *segment = (struct json_segment){.is_deep = take(parser, "..")};
-    if (segment->is_deep || take(parser, "."))
+    *segment = (struct json_segment){.is_deep = accept_word(parser, "..")};
+    if (segment->is_deep || accept_word(parser, "."))
         return read_dotted(parser, segment);
     return read_bracket(parser, segment);
 }
@@ -221,7 +221,7 @@ static bool read_segments(struct parser *parser, bool bare_name, struct json_seg
     }
     while (peek(parser) == '.' || peek(parser) == '[') {
         if (*count == JSON_SEGMENTS_MAX)
-            return fail(parser, "the path is too long");
+            return path_error(parser, "the path is too long");
         if (!read_segment(parser, &(*segments)[(*count)++]))
             return false;
     }
@@ -246,7 +246,7 @@ static bool read_literal(struct parser *parser, struct json_operand *operand)
         parser->at++;
     text = (struct bytes){parser->text.data + start, parser->at - start};
     operand->literal = text.len ? json_parse(text, reason) : NULL;
-    return operand->literal || fail(parser, "expected a path or a value");
+    return operand->literal || path_error(parser, "expected a path or a value");
 }
 
 static bool read_operand(struct parser *parser, struct json_operand *operand)
@@ -271,7 +271,7 @@ static bool read_operator(struct parser *parser, enum filter_operator *operator)
                  {">=", OP_GE}, {"<", OP_LT},  {">", OP_GT}};
     skip_spaces(parser);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (take(parser, words[i].word)) {
+        if (accept_word(parser, words[i].word)) {
             *operator= words[i].operator;
             return true;
         }
@@ -287,7 +287,7 @@ static bool read_comparison(struct parser *parser, struct json_filter *filter)
         return read_operand(parser, &filter->right);
     }
     filter->kind = FILTER_EXISTS;
-    return filter->left.is_path || fail(parser, "expected a comparison");
+    return filter->left.is_path || path_error(parser, "expected a comparison");
 }
 
 static bool read_or(struct parser *parser, struct json_filter *filter);
@@ -304,17 +304,17 @@ static bool read_not(struct parser *parser, struct json_filter *filter)
     bool good;
     skip_spaces(parser);
     if (parser->depth == JSON_FILTER_DEPTH_MAX)
-        return fail(parser, "the filter is nested too deeply");
+        return path_error(parser, "the filter is nested too deeply");
     parser->depth++;
-    if (take(parser, "!")) {
+    if (accept_word(parser, "!")) {
         struct json_filter *inner = filter_new(parser);
         filter->kind = FILTER_NOT;
         filter->a = inner;
         good = read_not(parser, inner);
-    } else if (take(parser, "(")) {
+    } else if (accept_word(parser, "(")) {
         good = read_or(parser, filter);
         skip_spaces(parser);
-        good = good && (take(parser, ")") || fail(parser, "expected )"));
+        good = good && (accept_word(parser, ")") || path_error(parser, "expected )"));
     } else {
         good = read_comparison(parser, filter);
     }
@@ -329,7 +329,7 @@ static bool read_chain(struct parser *parser, const char *word, enum filter_kind
 {
     if (!read(parser, filter))
         return false;
-    for (skip_spaces(parser); take(parser, word); skip_spaces(parser)) {
+    for (skip_spaces(parser); accept_word(parser, word); skip_spaces(parser)) {
         struct json_filter *a = filter_new(parser);
         struct json_filter *b = filter_new(parser);
         *a = *filter;
@@ -366,7 +366,7 @@ bool json_path_parse(struct arena *arena, struct bytes text, struct json_path *p
     *error = 0;
     *path = (struct json_path){.text = text, .is_legacy = peek(&parser) != '$'};
     if (text.len && !json_is_text(text))
-        return fail(&parser, "expected UTF-8 without NUL");
+        return path_error(&parser, "expected UTF-8 without NUL");
     if (!path->is_legacy)
         parser.at++;
     else if (text.len == 1 && *text.data == '.')
@@ -374,7 +374,7 @@ bool json_path_parse(struct arena *arena, struct bytes text, struct json_path *p
     bool bare_name = path->is_legacy && peek(&parser) != '.' && peek(&parser) != '[';
     if (!read_segments(&parser, bare_name, &path->segments, &path->count))
         return false;
-    return parser.at == text.len || fail(&parser, "expected . or [");
+    return parser.at == text.len || path_error(&parser, "expected . or [");
 }
 
 bool json_path_ends_in_index(const struct json_path *path)

@@ -172,7 +172,8 @@ static bool enter_element(struct scan *scan, int64_t index)
     return true;
 }
 
-static bool enter(struct arena *arena, struct scan *scan, const struct json_segment *segment)
+static bool enter_segment(struct arena *arena, struct scan *scan,
+                          const struct json_segment *segment)
 {
     const struct json_selector *selector = segment->selectors;
     if (segment->is_deep || segment->count != 1)
@@ -192,7 +193,7 @@ bool json_place_find(struct arena *arena, const struct json_path *path, struct b
 {
     struct scan scan = {text.data, text.data + text.len};
     for (uint32_t i = 0; i < path->count; i++)
-        if (!enter(arena, &scan, &path->segments[i]))
+        if (!enter_segment(arena, &scan, &path->segments[i]))
             return false;
     const char *from = scan.at;
     pass_value(&scan);
