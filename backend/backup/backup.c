@@ -85,7 +85,7 @@ static bool failed(struct backup *backup, const char *path)
     return disk_failed(path, backup->reason, sizeof backup->reason);
 }
 
-static bool prepare(struct backup *backup)
+static bool prepare_folders(struct backup *backup)
 {
     shelf_clean(backup->dir, backup->manifest->shard);
     if (path_exists(backup->to)) {
@@ -99,7 +99,7 @@ static bool prepare(struct backup *backup)
            store_flush(backup->partition->store, backup->reason, sizeof backup->reason) == OK;
 }
 
-static bool cut(struct backup *backup)
+static bool make_checkpoint(struct backup *backup)
 {
     return store_checkpoint(backup->partition->store, backup->cut, backup->reason,
                             sizeof backup->reason) == OK;
@@ -200,26 +200,26 @@ static bool seal(struct backup *backup)
 }
 
 /* Nothing remains of a backup that failed. */
-static void clear(const struct backup *backup)
+static void remove_partial(const struct backup *backup)
 {
     (void)path_remove(backup->cut);
     if (backup->manifest)
         shelf_clean(backup->dir, backup->manifest->shard);
 }
 
-static void run(struct job *job)
+static void run_backup_job(struct job *job)
 {
     struct backup *backup = container_of(job, struct backup, job);
     if (backup->state == STATE_DELETING) {
         shelf_clean(backup->dir, backup->to);
         return;
     }
-    backup->good = backup->state == STATE_PREPARING ? prepare(backup)
-                   : backup->state == STATE_CUTTING ? cut(backup)
+    backup->good = backup->state == STATE_PREPARING ? prepare_folders(backup)
+                   : backup->state == STATE_CUTTING ? make_checkpoint(backup)
                    : backup->state == STATE_COPYING ? copy(backup)
                                                     : seal(backup);
     if (!backup->good)
-        clear(backup);
+        remove_partial(backup);
 }
 
 /* ---- moving on, on the partition's thread ---- */
@@ -238,7 +238,7 @@ static void work(struct backup *backup, enum state state)
     worker_submit(backup->worker, &backup->job);
 }
 
-static void let_go(struct backup *backup)
+static void resume_partition(struct backup *backup)
 {
     if (!backup->is_held)
         return;
@@ -257,9 +257,9 @@ static void become_idle(struct backup *backup)
 }
 
 /* The end, good or bad. */
-static void finish(struct backup *backup, bool good)
+static void finish_backup(struct backup *backup, bool good)
 {
-    let_go(backup);
+    resume_partition(backup);
     if (good) {
         log_event(LOG_INFO, "backup_done",
                   "partition=%u backup=%s shard=%s bytes=%llu shared_bytes=%llu",
@@ -279,15 +279,15 @@ static void finish(struct backup *backup, bool good)
     become_idle(backup);
 }
 
-static void give_up(struct backup *backup, const char *reason)
+static void abort_backup(struct backup *backup, const char *reason)
 {
     if (is_working(backup)) {
         atomic_store(&backup->progress.is_cancelled, true);
-        let_go(backup);
+        resume_partition(backup);
     } else {
         (void)snprintf(backup->reason, sizeof backup->reason, "%s", reason);
-        clear(backup);
-        finish(backup, false);
+        remove_partial(backup);
+        finish_backup(backup, false);
     }
 }
 
@@ -308,7 +308,7 @@ static void next(struct backup *backup)
             work(backup, STATE_SEALING);
         break;
     case STATE_SEALING:
-        finish(backup, true);
+        finish_backup(backup, true);
         break;
     case STATE_DELETING:
     case STATE_IDLE:
@@ -318,7 +318,7 @@ static void next(struct backup *backup)
     }
 }
 
-static void ended(struct job *job)
+static void backup_job_ended(struct job *job)
 {
     struct backup *backup = container_of(job, struct backup, job);
     bool is_cancelled = atomic_load(&backup->progress.is_cancelled);
@@ -339,9 +339,9 @@ static void ended(struct job *job)
     }
     if (is_cancelled) {
         (void)snprintf(backup->reason, sizeof backup->reason, "cancelled");
-        clear(backup);
+        remove_partial(backup);
     }
-    finish(backup, false);
+    finish_backup(backup, false);
 }
 
 void backup_turn(struct backup *backup)
@@ -360,11 +360,11 @@ void backup_tick(struct backup *backup)
         return;
     if (backup->is_held && now_ms(backup) >= backup->held_until_ms) {
         log_event(LOG_WARN, "backup_hold_expired", "partition=%u", backup->partition->index);
-        let_go(backup);
+        resume_partition(backup);
     }
     if (backup->is_led && !backup->is_confirmed && !is_working(backup) &&
         now_ms(backup) >= backup->lost_at_ms)
-        give_up(backup, "the proxy that leads it has not come back");
+        abort_backup(backup, "the proxy that leads it has not come back");
 }
 
 /* ---- what is asked for ---- */
@@ -373,7 +373,7 @@ struct backup *backup_new(struct partition *partition)
 {
     struct backup *backup = calloc(1, sizeof *backup);
     CHECK(backup);
-    backup->job = (struct job){.work = run, .done = ended};
+    backup->job = (struct job){.work = run_backup_job, .done = backup_job_ended};
     backup->partition = partition;
     backup->worker = worker_new(partition->loop, "backup");
     CHECK(asprintf(&backup->cut, "%s/cut-%s", partition->settings->config.data, partition->name) >
@@ -388,7 +388,7 @@ void backup_free(struct backup *backup)
     atomic_store(&backup->progress.is_cancelled, true);
     worker_free(backup->worker);
     if (backup->manifest)
-        give_up(backup, "the server stops");
+        abort_backup(backup, "the server stops");
     free(backup->cut);
     free(backup);
 }
@@ -405,7 +405,7 @@ static char *shelf_of(const struct partition *partition)
     return dir;
 }
 
-static const char *set_name(char **to, struct bytes name, const char *initial)
+static const char *set_manifest_name(char **to, struct bytes name, const char *initial)
 {
     char text[BACKUP_NAME_MAX + 1];
     if (!name.len) {
@@ -419,17 +419,17 @@ static const char *set_name(char **to, struct bytes name, const char *initial)
     return NULL;
 }
 
-static const char *begin(struct backup *backup, const struct backup_plan *plan)
+static const char *begin_backup(struct backup *backup, const struct backup_plan *plan)
 {
     char path[PATH_MAX];
     char id[BACKUP_ID_LEN + 1];
     struct manifest *manifest = manifest_new();
     backup_new_id(id);
-    const char *refused = set_name(&manifest->backup, plan->name, "");
+    const char *refused = set_manifest_name(&manifest->backup, plan->name, "");
     if (!refused)
-        refused = set_name(&manifest->shard, plan->shard, backup->partition->name);
+        refused = set_manifest_name(&manifest->shard, plan->shard, backup->partition->name);
     if (!refused)
-        refused = set_name(&manifest->id, plan->id, id);
+        refused = set_manifest_name(&manifest->id, plan->id, id);
     char *dir = shelf_of(backup->partition);
     if (!refused && !shelf_path(path, dir, manifest->backup, manifest->shard, backup->reason,
                                 sizeof backup->reason))
@@ -466,7 +466,7 @@ const char *backup_start(struct backup *backup, const struct backup_plan *plan)
         return in_progress;
     backup->is_led = false;
     backup->is_confirmed = true;
-    return begin(backup, plan);
+    return begin_backup(backup, plan);
 }
 
 const char *backup_prepare(struct backup *backup, const struct backup_plan *plan)
@@ -475,7 +475,7 @@ const char *backup_prepare(struct backup *backup, const struct backup_plan *plan
         return in_progress;
     backup->is_led = true;
     backup->is_confirmed = false;
-    return begin(backup, plan);
+    return begin_backup(backup, plan);
 }
 
 static bool is_that(const struct backup *backup, struct bytes id)
@@ -500,7 +500,7 @@ const char *backup_release(struct backup *backup, struct bytes id)
     if (!is_that(backup, id))
         return not_that_one;
     bool was_held = backup->is_held;
-    let_go(backup);
+    resume_partition(backup);
     if (!was_held || backup->state < STATE_COPYING)
         return "ERR the hold had ended before";
     backup->lost_at_ms = now_ms(backup) + PATIENCE_MS;
@@ -521,7 +521,7 @@ bool backup_cancel(struct backup *backup, struct bytes id)
 {
     if (!backup->manifest || (id.len && !is_that(backup, id)))
         return false;
-    give_up(backup, "cancelled");
+    abort_backup(backup, "cancelled");
     return true;
 }
 

@@ -31,7 +31,7 @@ static bool is_directory(const char *path)
 }
 
 /* <dir>/<backup>/<shard> in path[PATH_MAX] if the last two are directories. */
-static bool find(char *path, const char *dir, const char *backup, const char *shard)
+static bool find_shard_folder(char *path, const char *dir, const char *backup, const char *shard)
 {
     char reason[REASON_MAX];
     return disk_path(path, dir, backup, reason, sizeof reason) && is_directory(path) &&
@@ -39,8 +39,9 @@ static bool find(char *path, const char *dir, const char *backup, const char *sh
 }
 
 /* Calls `visit` for each directory of the shard that there is. */
-static void each(const char *dir, const char *shard,
-                 void (*visit)(void *owner, const char *backup, const char *path), void *owner)
+static void each_backup(const char *dir, const char *shard,
+                        void (*visit)(void *owner, const char *backup, const char *path),
+                        void *owner)
 {
     char reason[REASON_MAX];
     char path[PATH_MAX];
@@ -48,7 +49,8 @@ static void each(const char *dir, const char *shard,
     if (!path_exists(dir) || !disk_list(&list, dir, reason, sizeof reason))
         return;
     for (size_t i = 0; i < list.count; i++) {
-        if (backup_name_valid(bytes_of(list.names[i])) && find(path, dir, list.names[i], shard))
+        if (backup_name_valid(bytes_of(list.names[i])) &&
+            find_shard_folder(path, dir, list.names[i], shard))
             visit(owner, list.names[i], path);
     }
     disk_list_free(&list);
@@ -59,7 +61,7 @@ struct found {
     size_t count;
 };
 
-static void note(void *owner, const char *backup, const char *path)
+static void add_backup_entry(void *owner, const char *backup, const char *path)
 {
     struct found *found = owner;
     char reason[REASON_MAX];
@@ -76,7 +78,7 @@ static void note(void *owner, const char *backup, const char *path)
     manifest_free(manifest);
 }
 
-static int older_first(const void *a, const void *b)
+static int older_entry_first(const void *a, const void *b)
 {
     const struct shelf_entry *one = a;
     const struct shelf_entry *other = b;
@@ -88,9 +90,9 @@ static int older_first(const void *a, const void *b)
 size_t shelf_list(const char *dir, const char *shard, struct shelf_entry **entries)
 {
     struct found found = {0};
-    each(dir, shard, note, &found);
+    each_backup(dir, shard, add_backup_entry, &found);
     if (found.count)
-        qsort(found.entries, found.count, sizeof found.entries[0], older_first);
+        qsort(found.entries, found.count, sizeof found.entries[0], older_entry_first);
     *entries = found.entries;
     return found.count;
 }
@@ -121,7 +123,7 @@ static void remove_parent(const char *path)
 bool shelf_retire(const char *dir, const char *backup, const char *shard, char *error, size_t size)
 {
     char path[PATH_MAX];
-    bool is_there = find(path, dir, backup, shard);
+    bool is_there = find_shard_folder(path, dir, backup, shard);
     if (is_there && manifest_remove(path))
         return true;
     if (is_there && errno != ENOENT)
@@ -189,7 +191,7 @@ static void clean_empty(const char *dir)
 void shelf_clean(const char *dir, const char *shard)
 {
     struct cleaner cleaner = {dir, shard};
-    each(dir, shard, clean, &cleaner);
+    each_backup(dir, shard, clean, &cleaner);
     clean_empty(dir);
 }
 
@@ -201,7 +203,7 @@ bool shelf_make(const char *dir, const char *backup, const char *shard, char *er
     bool is_made = path_make(path, error, size);
     for (int try = 1; !is_made && errno == ENOENT && try < MAKE_TRIES; try++)
         is_made = path_make(path, error, size);
-    if (is_made && !find(path, dir, backup, shard)) {
+    if (is_made && !find_shard_folder(path, dir, backup, shard)) {
         (void)snprintf(error, size, "%s: a symbolic link leads elsewhere", path);
         return false;
     }

@@ -23,7 +23,7 @@ static uint32_t argument(lua_State *lua, int index)
     return (uint32_t)bits;
 }
 
-static int push(lua_State *lua, uint32_t value)
+static int push_int32(lua_State *lua, uint32_t value)
 {
     lua_pushnumber(lua, (lua_Number)(int32_t)value);
     return 1;
@@ -36,12 +36,12 @@ static uint32_t rotate_left(uint32_t value, uint32_t count)
 
 static int bit_tobit(lua_State *lua)
 {
-    return push(lua, argument(lua, 1));
+    return push_int32(lua, argument(lua, 1));
 }
 
 static int bit_bnot(lua_State *lua)
 {
-    return push(lua, ~argument(lua, 1));
+    return push_int32(lua, ~argument(lua, 1));
 }
 
 static int bit_band(lua_State *lua)
@@ -49,7 +49,7 @@ static int bit_band(lua_State *lua)
     uint32_t value = argument(lua, 1);
     for (int i = lua_gettop(lua); i > 1; i--)
         value &= argument(lua, i);
-    return push(lua, value);
+    return push_int32(lua, value);
 }
 
 static int bit_bor(lua_State *lua)
@@ -57,7 +57,7 @@ static int bit_bor(lua_State *lua)
     uint32_t value = argument(lua, 1);
     for (int i = lua_gettop(lua); i > 1; i--)
         value |= argument(lua, i);
-    return push(lua, value);
+    return push_int32(lua, value);
 }
 
 static int bit_bxor(lua_State *lua)
@@ -65,42 +65,42 @@ static int bit_bxor(lua_State *lua)
     uint32_t value = argument(lua, 1);
     for (int i = lua_gettop(lua); i > 1; i--)
         value ^= argument(lua, i);
-    return push(lua, value);
+    return push_int32(lua, value);
 }
 
 static int bit_lshift(lua_State *lua)
 {
     uint32_t value = argument(lua, 1);
-    return push(lua, value << argument(lua, 2) % BITS);
+    return push_int32(lua, value << argument(lua, 2) % BITS);
 }
 
 static int bit_rshift(lua_State *lua)
 {
     uint32_t value = argument(lua, 1);
-    return push(lua, value >> argument(lua, 2) % BITS);
+    return push_int32(lua, value >> argument(lua, 2) % BITS);
 }
 
 static int bit_arshift(lua_State *lua)
 {
     int32_t value = (int32_t)argument(lua, 1);
-    return push(lua, (uint32_t)(value >> argument(lua, 2) % BITS));
+    return push_int32(lua, (uint32_t)(value >> argument(lua, 2) % BITS));
 }
 
 static int bit_rol(lua_State *lua)
 {
     uint32_t value = argument(lua, 1);
-    return push(lua, rotate_left(value, argument(lua, 2) % BITS));
+    return push_int32(lua, rotate_left(value, argument(lua, 2) % BITS));
 }
 
 static int bit_ror(lua_State *lua)
 {
     uint32_t value = argument(lua, 1);
-    return push(lua, rotate_left(value, (BITS - argument(lua, 2) % BITS) % BITS));
+    return push_int32(lua, rotate_left(value, (BITS - argument(lua, 2) % BITS) % BITS));
 }
 
 static int bit_bswap(lua_State *lua)
 {
-    return push(lua, __builtin_bswap32(argument(lua, 1)));
+    return push_int32(lua, __builtin_bswap32(argument(lua, 1)));
 }
 
 /* The second argument is the number of digits; a negative one asks for capital letters. */

@@ -38,7 +38,7 @@ static struct cjson_settings *begin_setting(lua_State *lua, int argc)
 }
 
 /* A setting of several words; the first two are false and true as well. Pushes what it is now. */
-static void set_word(lua_State *lua, int index, int *setting, const char *const *words)
+static void set_word_setting(lua_State *lua, int index, int *setting, const char *const *words)
 {
     if (lua_isboolean(lua, index))
         *setting = lua_toboolean(lua, index);
@@ -50,7 +50,7 @@ static void set_word(lua_State *lua, int index, int *setting, const char *const 
         lua_pushboolean(lua, *setting);
 }
 
-static void set_number(lua_State *lua, int index, int *setting, int min, int max)
+static void set_number_setting(lua_State *lua, int index, int *setting, int min, int max)
 {
     if (!lua_isnil(lua, index)) {
         lua_Integer value = luaL_checkinteger(lua, index);
@@ -67,46 +67,46 @@ static const char *const off_on[] = {"off", "on", NULL};
 static int encode_sparse_array(lua_State *lua)
 {
     struct cjson_settings *settings = begin_setting(lua, 3);
-    set_word(lua, 1, &settings->sparse_convert, off_on);
-    set_number(lua, 2, &settings->sparse_ratio, 0, INT_MAX);
-    set_number(lua, 3, &settings->sparse_safe, 0, INT_MAX);
+    set_word_setting(lua, 1, &settings->sparse_convert, off_on);
+    set_number_setting(lua, 2, &settings->sparse_ratio, 0, INT_MAX);
+    set_number_setting(lua, 3, &settings->sparse_safe, 0, INT_MAX);
     return 3;
 }
 
 static int encode_max_depth(lua_State *lua)
 {
-    set_number(lua, 1, &begin_setting(lua, 1)->encode_max_depth, 1, INT_MAX);
+    set_number_setting(lua, 1, &begin_setting(lua, 1)->encode_max_depth, 1, INT_MAX);
     return 1;
 }
 
 static int decode_max_depth(lua_State *lua)
 {
-    set_number(lua, 1, &begin_setting(lua, 1)->decode_max_depth, 1, INT_MAX);
+    set_number_setting(lua, 1, &begin_setting(lua, 1)->decode_max_depth, 1, INT_MAX);
     return 1;
 }
 
 static int encode_number_precision(lua_State *lua)
 {
-    set_number(lua, 1, &begin_setting(lua, 1)->number_precision, 1, PRECISION_MAX);
+    set_number_setting(lua, 1, &begin_setting(lua, 1)->number_precision, 1, PRECISION_MAX);
     return 1;
 }
 
 static int encode_keep_buffer(lua_State *lua)
 {
-    set_word(lua, 1, &begin_setting(lua, 1)->keep_buffer, off_on);
+    set_word_setting(lua, 1, &begin_setting(lua, 1)->keep_buffer, off_on);
     return 1;
 }
 
 static int encode_invalid_numbers(lua_State *lua)
 {
     static const char *const words[] = {"off", "on", "null", NULL};
-    set_word(lua, 1, &begin_setting(lua, 1)->encode_invalid_numbers, words);
+    set_word_setting(lua, 1, &begin_setting(lua, 1)->encode_invalid_numbers, words);
     return 1;
 }
 
 static int decode_invalid_numbers(lua_State *lua)
 {
-    set_word(lua, 1, &begin_setting(lua, 1)->decode_invalid_numbers, off_on);
+    set_word_setting(lua, 1, &begin_setting(lua, 1)->decode_invalid_numbers, off_on);
     return 1;
 }
 
@@ -119,13 +119,13 @@ struct encoder {
     int depth;
 };
 
-static void add(const struct encoder *encoder, const char *text, size_t len)
+static void append_json(const struct encoder *encoder, const char *text, size_t len)
 {
     memcpy(scratch_reserve(encoder->lua, len), text, len);
     encoder->vm->scratch.len += len;
 }
 
-static int refuse(const struct encoder *encoder, int index, const char *why)
+static int raise_encode_error(const struct encoder *encoder, int index, const char *why)
 {
     lua_State *lua = encoder->lua;
     return luaL_error(lua, "Cannot serialise %s: %s", luaL_typename(lua, index), why);
@@ -158,43 +158,43 @@ static void add_escaped(const struct encoder *encoder, unsigned char c, char esc
 {
     static const char digits[] = "0123456789abcdef";
     const char text[] = {'\\', escape, '0', '0', digits[c >> 4], digits[c & 15]};
-    add(encoder, text, escape == 'u' ? sizeof text : 2);
+    append_json(encoder, text, escape == 'u' ? sizeof text : 2);
 }
 
-static void add_string(const struct encoder *encoder, int index)
+static void append_json_string(const struct encoder *encoder, int index)
 {
     size_t len;
     const char *text = lua_tolstring(encoder->lua, index, &len);
     vm_spend(encoder->lua, len);
-    add(encoder, "\"", 1);
+    append_json(encoder, "\"", 1);
     size_t plain = 0;
     for (size_t i = 0; i < len; i++) {
         char escape = escape_of((unsigned char)text[i]);
         if (!escape)
             continue;
-        add(encoder, text + plain, i - plain);
+        append_json(encoder, text + plain, i - plain);
         add_escaped(encoder, (unsigned char)text[i], escape);
         plain = i + 1;
     }
-    add(encoder, text + plain, len - plain);
-    add(encoder, "\"", 1);
+    append_json(encoder, text + plain, len - plain);
+    append_json(encoder, "\"", 1);
 }
 
-static void add_number(const struct encoder *encoder, int index)
+static void append_json_number(const struct encoder *encoder, int index)
 {
     char text[NUMBER_MAX];
     double number = lua_tonumber(encoder->lua, index);
     int invalid = encoder->settings->encode_invalid_numbers;
     if (invalid == 0 && !isfinite(number))
-        refuse(encoder, index, "must not be NaN or Inf");
+        raise_encode_error(encoder, index, "must not be NaN or Inf");
     if (invalid == 2 && !isfinite(number))
-        add(encoder, "null", 4);
+        append_json(encoder, "null", 4);
     else if (isnan(number))
-        add(encoder, "nan", 3);
+        append_json(encoder, "nan", 3);
     else
-        add(encoder, text,
-            (size_t)snprintf(text, sizeof text, "%.*g", encoder->settings->number_precision,
-                             number));
+        append_json(encoder, text,
+                    (size_t)snprintf(text, sizeof text, "%.*g", encoder->settings->number_precision,
+                                     number));
 }
 
 static bool is_index(double key)
@@ -223,54 +223,54 @@ static int array_length(const struct encoder *encoder)
     if (settings->sparse_ratio > 0 && max > items * settings->sparse_ratio &&
         max > settings->sparse_safe) {
         if (!settings->sparse_convert)
-            refuse(encoder, -1, "excessively sparse array");
+            raise_encode_error(encoder, -1, "excessively sparse array");
         return 0;
     }
     return (int)max;
 }
 
-static void add_value(struct encoder *encoder);
+static void append_json_value(struct encoder *encoder);
 
 static void add_array(struct encoder *encoder, int count)
 {
-    add(encoder, "[", 1);
+    append_json(encoder, "[", 1);
     for (int i = 1; i <= count; i++) {
         if (i > 1)
-            add(encoder, ",", 1);
+            append_json(encoder, ",", 1);
         lua_rawgeti(encoder->lua, -1, i);
-        add_value(encoder);
+        append_json_value(encoder);
         lua_pop(encoder->lua, 1);
     }
-    add(encoder, "]", 1);
+    append_json(encoder, "]", 1);
 }
 
-static void add_key(struct encoder *encoder)
+static void append_object_key(struct encoder *encoder)
 {
     int type = lua_type(encoder->lua, -2);
     if (type == LUA_TSTRING) {
-        add_string(encoder, -2);
+        append_json_string(encoder, -2);
     } else if (type == LUA_TNUMBER) {
-        add(encoder, "\"", 1);
-        add_number(encoder, -2);
-        add(encoder, "\"", 1);
+        append_json(encoder, "\"", 1);
+        append_json_number(encoder, -2);
+        append_json(encoder, "\"", 1);
     } else {
-        refuse(encoder, -2, "table key must be a number or string");
+        raise_encode_error(encoder, -2, "table key must be a number or string");
     }
-    add(encoder, ":", 1);
+    append_json(encoder, ":", 1);
 }
 
 static void add_object(struct encoder *encoder)
 {
     bool is_first = true;
-    add(encoder, "{", 1);
+    append_json(encoder, "{", 1);
     for (lua_pushnil(encoder->lua); lua_next(encoder->lua, -2); lua_pop(encoder->lua, 1)) {
         if (!is_first)
-            add(encoder, ",", 1);
+            append_json(encoder, ",", 1);
         is_first = false;
-        add_key(encoder);
-        add_value(encoder);
+        append_object_key(encoder);
+        append_json_value(encoder);
     }
-    add(encoder, "}", 1);
+    append_json(encoder, "}", 1);
 }
 
 static void add_table(struct encoder *encoder)
@@ -287,45 +287,45 @@ static void add_table(struct encoder *encoder)
 }
 
 /* Adds the value at the top, which stays there. */
-static void add_value(struct encoder *encoder)
+static void append_json_value(struct encoder *encoder)
 {
     lua_State *lua = encoder->lua;
     vm_spend(lua, ITEM_COST);
     switch (lua_type(lua, -1)) {
     case LUA_TSTRING:
-        add_string(encoder, -1);
+        append_json_string(encoder, -1);
         return;
     case LUA_TNUMBER:
-        add_number(encoder, -1);
+        append_json_number(encoder, -1);
         return;
     case LUA_TBOOLEAN:
         if (lua_toboolean(lua, -1))
-            add(encoder, "true", 4);
+            append_json(encoder, "true", 4);
         else
-            add(encoder, "false", 5);
+            append_json(encoder, "false", 5);
         return;
     case LUA_TTABLE:
         add_table(encoder);
         return;
     case LUA_TNIL:
-        add(encoder, "null", 4);
+        append_json(encoder, "null", 4);
         return;
     case LUA_TLIGHTUSERDATA:
         if (!lua_touserdata(lua, -1)) { /* cjson.null */
-            add(encoder, "null", 4);
+            append_json(encoder, "null", 4);
             return;
         }
     }
-    refuse(encoder, -1, "type not supported");
+    raise_encode_error(encoder, -1, "type not supported");
 }
 
-static int encode(lua_State *lua)
+static int cjson_encode(lua_State *lua)
 {
     struct encoder encoder = {lua, vm_of(lua), cjson_settings_of(lua), 0};
     luaL_argcheck(lua, lua_gettop(lua) == 1, 1, "expected 1 argument");
     luaL_checkstack(lua, LUA_MINSTACK, "not enough stack");
     encoder.vm->scratch.len = 0;
-    add_value(&encoder);
+    append_json_value(&encoder);
     scratch_push(lua);
     return 1;
 }
@@ -342,7 +342,7 @@ static int new_module(lua_State *lua)
 int luaopen_cjson(lua_State *lua)
 {
     static const struct luaL_Reg functions[] = {
-        {"encode", encode},
+        {"encode", cjson_encode},
         {"decode", cjson_decode},
         {"encode_sparse_array", encode_sparse_array},
         {"encode_max_depth", encode_max_depth},

@@ -95,7 +95,7 @@ static size_t to_utf8(char utf8[4], uint32_t code)
     return len;
 }
 
-static void add(const struct decoder *decoder, const char *text, size_t len)
+static void append_decoded(const struct decoder *decoder, const char *text, size_t len)
 {
     memcpy(scratch_reserve(decoder->lua, len), text, len);
     decoder->vm->scratch.len += len;
@@ -120,13 +120,13 @@ static bool take_unicode(struct decoder *decoder)
         code = ((code & 0x3ff) << 10 | ((uint32_t)low & 0x3ff)) + 0x10000;
         taken = PAIR_LEN;
     }
-    add(decoder, utf8, to_utf8(utf8, code));
+    append_decoded(decoder, utf8, to_utf8(utf8, code));
     decoder->at += taken;
     return true;
 }
 
 /* What the letter behind a backslash stands for; 0: nothing. */
-static char unescape(char letter)
+static char unescape_letter(char letter)
 {
     static const char letters[] = "\"\\/btnfr";
     static const char bytes[] = "\"\\/\b\t\n\f\r";
@@ -140,10 +140,10 @@ static const char *take_escape(struct decoder *decoder)
     char letter = decoder->text[decoder->at + 1];
     if (letter == 'u')
         return take_unicode(decoder) ? NULL : "invalid unicode escape code";
-    char byte = unescape(letter);
+    char byte = unescape_letter(letter);
     if (!byte)
         return "invalid escape code";
-    add(decoder, &byte, 1);
+    append_decoded(decoder, &byte, 1);
     decoder->at += 2;
     return NULL;
 }
@@ -156,7 +156,7 @@ static void take_string(struct decoder *decoder, struct token *token)
     while (text[decoder->at] != '"') {
         size_t plain = strcspn(text + decoder->at, "\"\\");
         vm_spend(decoder->lua, plain);
-        add(decoder, text + decoder->at, plain);
+        append_decoded(decoder, text + decoder->at, plain);
         decoder->at += plain;
         const char *why = NULL;
         if (text[decoder->at] == '\\')
@@ -188,7 +188,7 @@ static bool is_invalid_number(const char *text)
     return strncasecmp(text, "inf", 3) == 0 || strncasecmp(text, "nan", 3) == 0;
 }
 
-static void take_number(struct decoder *decoder, struct token *token)
+static void scan_number(struct decoder *decoder, struct token *token)
 {
     char *end;
     const char *text = decoder->text + decoder->at;
@@ -208,7 +208,7 @@ static void take_word(struct decoder *decoder, struct token *token)
         if (!takes_invalid && is_invalid_number(text))
             set_bad(decoder, token, "invalid number");
         else
-            take_number(decoder, token);
+            scan_number(decoder, token);
     } else if (strncmp(text, "true", 4) == 0) {
         token->type = BOOLEAN;
         token->is_true = true;
@@ -221,7 +221,7 @@ static void take_word(struct decoder *decoder, struct token *token)
         token->type = NOTHING;
         decoder->at += 4;
     } else if (takes_invalid && is_invalid_number(text)) {
-        take_number(decoder, token);
+        scan_number(decoder, token);
     } else {
         set_bad(decoder, token, "invalid token");
     }
@@ -252,7 +252,8 @@ static void take_token(struct decoder *decoder, struct token *token)
 
 /* ---- values ---- */
 
-static void refuse(const struct decoder *decoder, const char *expected, const struct token *token)
+static void raise_decode_error(const struct decoder *decoder, const char *expected,
+                               const struct token *token)
 {
     const char *found = token->type == BAD ? token->why : token_names[token->type];
     luaL_error(decoder->lua, "Expected %s but found %s at character %d", expected, found,
@@ -268,7 +269,7 @@ static void descend(struct decoder *decoder, int slots)
                    decoder->depth, (int)decoder->at);
 }
 
-static void push_value(struct decoder *decoder, const struct token *token);
+static void decode_value(struct decoder *decoder, const struct token *token);
 
 static void push_object(struct decoder *decoder)
 {
@@ -279,48 +280,48 @@ static void push_object(struct decoder *decoder)
     take_token(decoder, &token);
     while (token.type != OBJECT_END) {
         if (token.type != STRING)
-            refuse(decoder, "object key string", &token);
+            raise_decode_error(decoder, "object key string", &token);
         lua_pushlstring(lua, token.text.data, token.text.len);
         take_token(decoder, &token);
         if (token.type != COLON)
-            refuse(decoder, "colon", &token);
+            raise_decode_error(decoder, "colon", &token);
         take_token(decoder, &token);
-        push_value(decoder, &token);
+        decode_value(decoder, &token);
         lua_rawset(lua, -3);
         take_token(decoder, &token);
         if (token.type == OBJECT_END)
             break;
         if (token.type != COMMA)
-            refuse(decoder, "comma or object end", &token);
+            raise_decode_error(decoder, "comma or object end", &token);
         take_token(decoder, &token);
         if (token.type == OBJECT_END)
-            refuse(decoder, "object key string", &token);
+            raise_decode_error(decoder, "object key string", &token);
     }
     decoder->depth--;
 }
 
-static void push_array(struct decoder *decoder)
+static void decode_array(struct decoder *decoder)
 {
     struct token token;
     descend(decoder, 2);
     lua_newtable(decoder->lua);
     take_token(decoder, &token);
     for (int i = 1; token.type != ARRAY_END; i++) {
-        push_value(decoder, &token);
+        decode_value(decoder, &token);
         lua_rawseti(decoder->lua, -2, i);
         take_token(decoder, &token);
         if (token.type == ARRAY_END)
             break;
         if (token.type != COMMA)
-            refuse(decoder, "comma or array end", &token);
+            raise_decode_error(decoder, "comma or array end", &token);
         take_token(decoder, &token);
         if (token.type == ARRAY_END)
-            refuse(decoder, "value", &token);
+            raise_decode_error(decoder, "value", &token);
     }
     decoder->depth--;
 }
 
-static void push_value(struct decoder *decoder, const struct token *token)
+static void decode_value(struct decoder *decoder, const struct token *token)
 {
     vm_spend(decoder->lua, ITEM_COST);
     switch (token->type) {
@@ -337,13 +338,13 @@ static void push_value(struct decoder *decoder, const struct token *token)
         push_object(decoder);
         break;
     case ARRAY_BEGIN:
-        push_array(decoder);
+        decode_array(decoder);
         break;
     case NOTHING:
         lua_pushlightuserdata(decoder->lua, NULL); /* nil would take the key out of its table */
         break;
     default:
-        refuse(decoder, "value", token);
+        raise_decode_error(decoder, "value", token);
     }
 }
 
@@ -358,9 +359,9 @@ int cjson_decode(lua_State *lua)
     if (len >= 2 && (!decoder.text[0] || !decoder.text[1]))
         return luaL_error(lua, "JSON parser does not support UTF-16 or UTF-32");
     take_token(&decoder, &token);
-    push_value(&decoder, &token);
+    decode_value(&decoder, &token);
     take_token(&decoder, &token);
     if (token.type != END)
-        refuse(&decoder, "the end", &token);
+        raise_decode_error(&decoder, "the end", &token);
     return 1;
 }

@@ -14,7 +14,7 @@
 
 enum { STACK_NEEDED = 8, REPLY_STACK = 4, REPLY_VALUES_MAX = 8 << 20 };
 
-static void set_text(lua_State *lua, const char *field, struct bytes text)
+static void set_text_field(lua_State *lua, const char *field, struct bytes text)
 {
     lua_pushlstring(lua, text.data, text.len);
     lua_setfield(lua, -2, field);
@@ -39,25 +39,26 @@ void convert_push_error(lua_State *lua, const char *text, size_t len)
 
 /* ---- RESP → Lua ---- */
 
-static void push_value(lua_State *lua, struct bytes frame, size_t *pos);
+static void convert_value(lua_State *lua, struct bytes frame, size_t *pos);
 
-static void push_array(lua_State *lua, struct bytes frame, size_t *pos, int64_t count)
+static void convert_array(lua_State *lua, struct bytes frame, size_t *pos, int64_t count)
 {
     lua_newtable(lua);
     for (int64_t i = 1; i <= count; i++) {
-        push_value(lua, frame, pos);
+        convert_value(lua, frame, pos);
         lua_rawseti(lua, -2, (int)i);
     }
 }
 
-static void push_pairs(lua_State *lua, struct bytes frame, size_t *pos, int64_t count, bool is_map)
+static void convert_pairs(lua_State *lua, struct bytes frame, size_t *pos, int64_t count,
+                          bool is_map)
 {
     lua_newtable(lua);
     lua_newtable(lua);
     for (int64_t i = 0; i < count; i++) {
-        push_value(lua, frame, pos);
+        convert_value(lua, frame, pos);
         if (is_map)
-            push_value(lua, frame, pos);
+            convert_value(lua, frame, pos);
         else
             lua_pushboolean(lua, 1);
         if (lua_isnil(lua, -2))
@@ -72,8 +73,9 @@ static void push_verbatim(lua_State *lua, struct bytes text)
 {
     lua_newtable(lua);
     lua_newtable(lua);
-    set_text(lua, "format", (struct bytes){text.data, text.len < 3 ? text.len : 3});
-    set_text(lua, "string", text.len > 4 ? (struct bytes){text.data + 4, text.len - 4} : BYTES(""));
+    set_text_field(lua, "format", (struct bytes){text.data, text.len < 3 ? text.len : 3});
+    set_text_field(lua, "string",
+                   text.len > 4 ? (struct bytes){text.data + 4, text.len - 4} : BYTES(""));
     lua_setfield(lua, -2, "verbatim_string");
 }
 
@@ -104,7 +106,7 @@ static void push_scalar(lua_State *lua, const struct resp_value *value)
         break;
     case '+':
         lua_newtable(lua);
-        set_text(lua, "ok", value->text);
+        set_text_field(lua, "ok", value->text);
         break;
     case '-':
         convert_push_error(lua, value->text.data, value->text.len);
@@ -119,7 +121,7 @@ static void push_scalar(lua_State *lua, const struct resp_value *value)
         break;
     case '(':
         lua_newtable(lua);
-        set_text(lua, "big_number", value->text);
+        set_text_field(lua, "big_number", value->text);
         break;
     case '=':
         push_verbatim(lua, value->text);
@@ -130,7 +132,7 @@ static void push_scalar(lua_State *lua, const struct resp_value *value)
 }
 
 /* Our own replies: their depth is small. */
-static void push_value(lua_State *lua, struct bytes frame, size_t *pos)
+static void convert_value(lua_State *lua, struct bytes frame, size_t *pos)
 {
     struct resp_value value;
     luaL_checkstack(lua, STACK_NEEDED, "reply");
@@ -141,9 +143,9 @@ static void push_value(lua_State *lua, struct bytes frame, size_t *pos)
     if (value.is_null || value.type == '_')
         push_null(lua, value.type);
     else if (value.type == '*' || value.type == '>')
-        push_array(lua, frame, pos, value.count);
+        convert_array(lua, frame, pos, value.count);
     else if (value.type == '%' || value.type == '~')
-        push_pairs(lua, frame, pos, value.count, value.type == '%');
+        convert_pairs(lua, frame, pos, value.count, value.type == '%');
     else
         push_scalar(lua, &value);
 }
@@ -151,7 +153,7 @@ static void push_value(lua_State *lua, struct bytes frame, size_t *pos)
 void convert_to_lua(lua_State *lua, struct bytes frame)
 {
     size_t pos = 0;
-    push_value(lua, frame, &pos);
+    convert_value(lua, frame, &pos);
 }
 
 /* ---- Lua → RESP ---- */
@@ -285,7 +287,7 @@ static void reply_table(lua_State *lua, struct script_run *run)
     lua_pop(lua, 1);
 }
 
-static void reply_number(struct reply *reply, lua_Number number)
+static void reply_lua_number(struct reply *reply, lua_Number number)
 {
     bool fits = number > -9223372036854775808.0 && number < 9223372036854775808.0;
     reply_int(reply, fits ? (int64_t)number : INT64_MIN);
@@ -323,7 +325,7 @@ void convert_to_reply(lua_State *lua, struct script_run *run)
             reply_null(reply);
         break;
     case LUA_TNUMBER:
-        reply_number(reply, lua_tonumber(lua, -1));
+        reply_lua_number(reply, lua_tonumber(lua, -1));
         break;
     case LUA_TTABLE:
         reply_table(lua, run);

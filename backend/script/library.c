@@ -114,7 +114,7 @@ void libraries_forget(struct scripts *scripts)
 
 /* ---- redis.register_function ---- */
 
-static int refuse(lua_State *lua, const char *text)
+static int raise_library_error(lua_State *lua, const char *text)
 {
     convert_push_error(lua, text, strlen(text));
     return lua_error(lua);
@@ -128,11 +128,12 @@ struct registration {
     int callback; /* stack index; 0: none */
 };
 
-static void read_flags(lua_State *lua, struct registration *registration)
+static void read_function_flags(lua_State *lua, struct registration *registration)
 {
     if (!lua_istable(lua, -1))
-        refuse(lua, "ERR flags argument to redis.register_function must be a table representing "
-                    "function flags");
+        raise_library_error(
+            lua, "ERR flags argument to redis.register_function must be a table representing "
+                 "function flags");
     for (int i = 1;; i++) {
         int flag = 0;
         lua_rawgeti(lua, -1, i);
@@ -142,7 +143,7 @@ static void read_flags(lua_State *lua, struct registration *registration)
         while (flag < SCRIPT_FLAGS_COUNT && strcmp(name, script_flag_names[flag]) != 0)
             flag++;
         if (flag == SCRIPT_FLAGS_COUNT)
-            refuse(lua, "ERR unknown flag given");
+            raise_library_error(lua, "ERR unknown flag given");
         registration->flags |= 1u << flag;
         lua_pop(lua, 1);
     }
@@ -154,37 +155,41 @@ static void read_named(lua_State *lua, struct registration *registration)
     lua_settop(lua, 4); /* 2: name, 3: callback, 4: description */
     for (lua_pushnil(lua); lua_next(lua, 1); lua_pop(lua, 1)) {
         if (!lua_isstring(lua, -2))
-            refuse(lua, "ERR named argument key given to redis.register_function is not a string");
+            raise_library_error(
+                lua, "ERR named argument key given to redis.register_function is not a string");
         const char *key = lua_type(lua, -2) == LUA_TSTRING ? lua_tostring(lua, -2) : "";
         if (strcasecmp(key, "function_name") == 0) {
             lua_pushvalue(lua, -1);
             lua_replace(lua, 2);
             if (!lua_isstring(lua, 2))
-                refuse(lua, "ERR function_name argument given to redis.register_function must be a "
-                            "string");
+                raise_library_error(
+                    lua, "ERR function_name argument given to redis.register_function must be a "
+                         "string");
         } else if (strcasecmp(key, "description") == 0) {
             lua_pushvalue(lua, -1);
             lua_replace(lua, 4);
             if (!lua_isstring(lua, 4))
-                refuse(lua, "ERR description argument given to redis.register_function must be a "
-                            "string");
+                raise_library_error(
+                    lua, "ERR description argument given to redis.register_function must be a "
+                         "string");
         } else if (strcasecmp(key, "callback") == 0) {
             lua_pushvalue(lua, -1);
             lua_replace(lua, 3);
             if (!lua_isfunction(lua, 3))
-                refuse(lua, "ERR callback argument given to redis.register_function must be a "
-                            "function");
+                raise_library_error(
+                    lua, "ERR callback argument given to redis.register_function must be a "
+                         "function");
         } else if (strcasecmp(key, "flags") == 0) {
             lua_pushvalue(lua, -1);
-            read_flags(lua, registration);
+            read_function_flags(lua, registration);
         } else {
-            refuse(lua, "ERR unknown argument given to redis.register_function");
+            raise_library_error(lua, "ERR unknown argument given to redis.register_function");
         }
     }
     if (lua_isnil(lua, 2))
-        refuse(lua, "ERR redis.register_function must get a function name argument");
+        raise_library_error(lua, "ERR redis.register_function must get a function name argument");
     if (lua_isnil(lua, 3))
-        refuse(lua, "ERR redis.register_function must get a callback argument");
+        raise_library_error(lua, "ERR redis.register_function must get a callback argument");
     registration->name.data = lua_tolstring(lua, 2, &registration->name.len);
     registration->callback = 3;
     registration->description = lua_tostring(lua, 4);
@@ -193,9 +198,10 @@ static void read_named(lua_State *lua, struct registration *registration)
 static void read_pair(lua_State *lua, struct registration *registration)
 {
     if (!lua_isstring(lua, 1))
-        refuse(lua, "ERR first argument to redis.register_function must be a string");
+        raise_library_error(lua, "ERR first argument to redis.register_function must be a string");
     if (!lua_isfunction(lua, 2))
-        refuse(lua, "ERR second argument to redis.register_function must be a function");
+        raise_library_error(lua,
+                            "ERR second argument to redis.register_function must be a function");
     registration->name.data = lua_tolstring(lua, 1, &registration->name.len);
     registration->callback = 2;
 }
@@ -206,21 +212,22 @@ int function_register(lua_State *lua)
     struct registration registration = {.callback = 0};
     int argc = lua_gettop(lua);
     if (!library)
-        return refuse(lua,
-                      "ERR redis.register_function can only be called on FUNCTION LOAD command");
+        return raise_library_error(
+            lua, "ERR redis.register_function can only be called on FUNCTION LOAD command");
     if (argc < 1 || argc > 2)
-        return refuse(lua, "ERR wrong number of arguments to redis.register_function");
+        return raise_library_error(lua, "ERR wrong number of arguments to redis.register_function");
     if (argc == 1 && !lua_istable(lua, 1))
-        return refuse(lua, "ERR calling redis.register_function with a single argument is only "
-                           "applicable to Lua table (representing named arguments).");
+        return raise_library_error(
+            lua, "ERR calling redis.register_function with a single argument is only "
+                 "applicable to Lua table (representing named arguments).");
     if (argc == 1)
         read_named(lua, &registration);
     else
         read_pair(lua, &registration);
     if (!is_name(registration.name))
-        return refuse(lua, bad_name);
+        return raise_library_error(lua, bad_name);
     if (find_in(library, registration.name))
-        return refuse(lua, "ERR Function already exists in the library");
+        return raise_library_error(lua, "ERR Function already exists in the library");
     lua_pushvalue(lua, registration.callback);
     int ref = luaL_ref(lua, LUA_REGISTRYINDEX);
     struct function *function = calloc(1, sizeof *function);
@@ -240,8 +247,8 @@ int function_register(lua_State *lua)
 /* ---- loading ---- */
 
 /* "#!lua name=mylib" */
-static bool read_header(struct bytes code, char name[LIBRARY_NAME_MAX], struct bytes *body,
-                        char *error, size_t size)
+static bool read_library_header(struct bytes code, char name[LIBRARY_NAME_MAX], struct bytes *body,
+                                char *error, size_t size)
 {
     char line[512];
     char *rest = line;
@@ -292,7 +299,7 @@ static bool read_header(struct bytes code, char name[LIBRARY_NAME_MAX], struct b
 bool library_name(struct bytes code, char name[LIBRARY_NAME_MAX], char *error, size_t size)
 {
     struct bytes body;
-    return read_header(code, name, &body, error, size);
+    return read_library_header(code, name, &body, error, size);
 }
 
 struct load {
@@ -333,7 +340,7 @@ struct library *library_load(struct scripts *scripts, struct bytes code, uint64_
     char name[LIBRARY_NAME_MAX];
     struct script_vm *vm = scripts_state(scripts, SCRIPT_FUNCTION);
     struct load load = {.vm = vm, .error = error, .size = size};
-    if (!read_header(code, name, &load.body, error, size))
+    if (!read_library_header(code, name, &load.body, error, size))
         return NULL;
     if (code.len > vm->max || vm->used > vm->max - code.len) {
         (void)snprintf(error, size, "ERR not enough memory for the library (script-memory-limit)");

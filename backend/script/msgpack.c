@@ -13,7 +13,7 @@ enum { NESTING_MAX = 16, ITEM_COST = 16 };
 
 /* ---- pack: everything is added to a buffer that owns the top of the stack ---- */
 
-static void add_number(luaL_Buffer *buffer, uint8_t tag, uint64_t value, int size)
+static void append_tagged(luaL_Buffer *buffer, uint8_t tag, uint64_t value, int size)
 {
     char bytes[9];
     bytes[0] = (char)tag;
@@ -26,25 +26,25 @@ static void add_integer(luaL_Buffer *buffer, int64_t n)
 {
     if (n >= 0) {
         if (n <= 127)
-            add_number(buffer, (uint8_t)n, 0, 0);
+            append_tagged(buffer, (uint8_t)n, 0, 0);
         else if (n <= UINT8_MAX)
-            add_number(buffer, 0xcc, (uint64_t)n, 1);
+            append_tagged(buffer, 0xcc, (uint64_t)n, 1);
         else if (n <= UINT16_MAX)
-            add_number(buffer, 0xcd, (uint64_t)n, 2);
+            append_tagged(buffer, 0xcd, (uint64_t)n, 2);
         else if (n <= UINT32_MAX)
-            add_number(buffer, 0xce, (uint64_t)n, 4);
+            append_tagged(buffer, 0xce, (uint64_t)n, 4);
         else
-            add_number(buffer, 0xcf, (uint64_t)n, 8);
+            append_tagged(buffer, 0xcf, (uint64_t)n, 8);
     } else if (n >= -32) {
-        add_number(buffer, (uint8_t)n, 0, 0);
+        append_tagged(buffer, (uint8_t)n, 0, 0);
     } else if (n >= INT8_MIN) {
-        add_number(buffer, 0xd0, (uint64_t)n, 1);
+        append_tagged(buffer, 0xd0, (uint64_t)n, 1);
     } else if (n >= INT16_MIN) {
-        add_number(buffer, 0xd1, (uint64_t)n, 2);
+        append_tagged(buffer, 0xd1, (uint64_t)n, 2);
     } else if (n >= INT32_MIN) {
-        add_number(buffer, 0xd2, (uint64_t)n, 4);
+        append_tagged(buffer, 0xd2, (uint64_t)n, 4);
     } else {
-        add_number(buffer, 0xd3, (uint64_t)n, 8);
+        append_tagged(buffer, 0xd3, (uint64_t)n, 8);
     }
 }
 
@@ -61,40 +61,40 @@ static void add_double(luaL_Buffer *buffer, double value)
     float small = is_narrow ? (float)value : 0;
     if (is_narrow && (double)small == value) {
         memcpy(&narrow, &small, sizeof narrow);
-        add_number(buffer, 0xca, narrow, 4);
+        append_tagged(buffer, 0xca, narrow, 4);
         return;
     }
     memcpy(&wide, &value, sizeof wide);
-    add_number(buffer, 0xcb, wide, 8);
+    append_tagged(buffer, 0xcb, wide, 8);
 }
 
-static void add_string(luaL_Buffer *buffer, const char *text, size_t len)
+static void pack_string(luaL_Buffer *buffer, const char *text, size_t len)
 {
     if (len < 32)
-        add_number(buffer, (uint8_t)(0xa0 | len), 0, 0);
+        append_tagged(buffer, (uint8_t)(0xa0 | len), 0, 0);
     else if (len <= UINT8_MAX)
-        add_number(buffer, 0xd9, len, 1);
+        append_tagged(buffer, 0xd9, len, 1);
     else if (len <= UINT16_MAX)
-        add_number(buffer, 0xda, len, 2);
+        append_tagged(buffer, 0xda, len, 2);
     else
-        add_number(buffer, 0xdb, len, 4);
+        append_tagged(buffer, 0xdb, len, 4);
     luaL_addlstring(buffer, text, len);
 }
 
 static void add_count(luaL_Buffer *buffer, size_t count, uint8_t tag, uint8_t wide)
 {
     if (count <= 15)
-        add_number(buffer, (uint8_t)(tag | count), 0, 0);
+        append_tagged(buffer, (uint8_t)(tag | count), 0, 0);
     else if (count <= UINT16_MAX)
-        add_number(buffer, wide, count, 2);
+        append_tagged(buffer, wide, count, 2);
     else
-        add_number(buffer, (uint8_t)(wide + 1), count, 4);
+        append_tagged(buffer, (uint8_t)(wide + 1), count, 4);
 }
 
 static void push_packed(lua_State *lua, int level);
 
 /* Packs the value at `index` as a string of its own and adds it: nothing may lie above the buffer meanwhile. */
-static void add_value(lua_State *lua, luaL_Buffer *buffer, int index, int level)
+static void append_packed(lua_State *lua, luaL_Buffer *buffer, int index, int level)
 {
     lua_pushvalue(lua, index);
     push_packed(lua, level);
@@ -102,7 +102,7 @@ static void add_value(lua_State *lua, luaL_Buffer *buffer, int index, int level)
 }
 
 /* Pairs of the table at `index`; true: its keys are 1..pairs. */
-static bool is_array(lua_State *lua, int index, size_t *pairs)
+static bool is_lua_array(lua_State *lua, int index, size_t *pairs)
 {
     double max = 0;
     bool good = true;
@@ -117,7 +117,7 @@ static bool is_array(lua_State *lua, int index, size_t *pairs)
     return good && max == (double)*pairs;
 }
 
-static void push_array(lua_State *lua, int table, size_t count, int level)
+static void pack_array(lua_State *lua, int table, size_t count, int level)
 {
     luaL_Buffer buffer;
     luaL_buffinit(lua, &buffer);
@@ -146,8 +146,8 @@ static void push_map(lua_State *lua, int table, size_t pairs, int level)
             break;
         lua_replace(lua, value);
         lua_replace(lua, key);
-        add_value(lua, &buffer, key, level + 1);
-        add_value(lua, &buffer, value, level + 1);
+        append_packed(lua, &buffer, key, level + 1);
+        append_packed(lua, &buffer, value, level + 1);
     }
     luaL_pushresult(&buffer);
     lua_replace(lua, key);
@@ -163,8 +163,8 @@ static void push_packed(lua_State *lua, int level)
     vm_spend(lua, ITEM_COST);
     int index = lua_gettop(lua);
     if (lua_type(lua, index) == LUA_TTABLE && level < NESTING_MAX) {
-        if (is_array(lua, index, &len))
-            push_array(lua, index, len, level);
+        if (is_lua_array(lua, index, &len))
+            pack_array(lua, index, len, level);
         else
             push_map(lua, index, len, level);
         lua_replace(lua, index);
@@ -176,24 +176,24 @@ static void push_packed(lua_State *lua, int level)
     switch (lua_type(lua, value)) {
     case LUA_TSTRING: {
         const char *text = lua_tolstring(lua, value, &len);
-        add_string(&buffer, text, len);
+        pack_string(&buffer, text, len);
         break;
     }
     case LUA_TBOOLEAN:
-        add_number(&buffer, lua_toboolean(lua, value) ? 0xc3 : 0xc2, 0, 0);
+        append_tagged(&buffer, lua_toboolean(lua, value) ? 0xc3 : 0xc2, 0, 0);
         break;
     case LUA_TNUMBER:
         add_double(&buffer, lua_tonumber(lua, value));
         break;
     default:
-        add_number(&buffer, 0xc0, 0, 0);
+        append_tagged(&buffer, 0xc0, 0, 0);
     }
     luaL_pushresult(&buffer);
     lua_replace(lua, index);
     lua_settop(lua, index);
 }
 
-static int pack(lua_State *lua)
+static int msgpack_pack(lua_State *lua)
 {
     int argc = lua_gettop(lua);
     if (argc == 0)
@@ -209,7 +209,7 @@ static int pack(lua_State *lua)
 
 /* ---- unpack ---- */
 
-static void take(lua_State *lua, struct bytes *rest, size_t count)
+static void skip_bytes(lua_State *lua, struct bytes *rest, size_t count)
 {
     if (rest->len < count)
         luaL_error(lua, "Missing bytes in input.");
@@ -217,11 +217,11 @@ static void take(lua_State *lua, struct bytes *rest, size_t count)
     rest->len -= count;
 }
 
-static uint64_t take_number(lua_State *lua, struct bytes *rest, size_t size)
+static uint64_t read_big_endian(lua_State *lua, struct bytes *rest, size_t size)
 {
     const uint8_t *at = (const uint8_t *)rest->data;
     uint64_t value = 0;
-    take(lua, rest, size);
+    skip_bytes(lua, rest, size);
     for (size_t i = 0; i < size; i++)
         value = value << 8 | at[i];
     return value;
@@ -230,7 +230,7 @@ static uint64_t take_number(lua_State *lua, struct bytes *rest, size_t size)
 static void push_string(lua_State *lua, struct bytes *rest, uint64_t len)
 {
     const char *at = rest->data;
-    take(lua, rest, len);
+    skip_bytes(lua, rest, len);
     lua_pushlstring(lua, at, len);
 }
 
@@ -246,7 +246,7 @@ static void push_items(lua_State *lua, struct bytes *rest, uint64_t count)
     }
 }
 
-static void push_pairs(lua_State *lua, struct bytes *rest, uint64_t count)
+static void unpack_pairs(lua_State *lua, struct bytes *rest, uint64_t count)
 {
     lua_newtable(lua);
     for (uint64_t i = 0; i < count; i++) {
@@ -256,9 +256,9 @@ static void push_pairs(lua_State *lua, struct bytes *rest, uint64_t count)
     }
 }
 
-static void push_float(lua_State *lua, struct bytes *rest, size_t size)
+static void unpack_float(lua_State *lua, struct bytes *rest, size_t size)
 {
-    uint64_t bits = take_number(lua, rest, size);
+    uint64_t bits = read_big_endian(lua, rest, size);
     if (size == 8) {
         double value;
         memcpy(&value, &bits, sizeof value);
@@ -284,38 +284,38 @@ static void push_sized(lua_State *lua, struct bytes *rest, uint8_t tag)
         return;
     case 0xca:
     case 0xcb:
-        push_float(lua, rest, tag == 0xca ? 4 : 8);
+        unpack_float(lua, rest, tag == 0xca ? 4 : 8);
         return;
     case 0xcc:
     case 0xcd:
     case 0xce:
     case 0xcf:
-        lua_pushnumber(lua, (lua_Number)take_number(lua, rest, (size_t)1 << (tag - 0xcc)));
+        lua_pushnumber(lua, (lua_Number)read_big_endian(lua, rest, (size_t)1 << (tag - 0xcc)));
         return;
     case 0xd0:
-        lua_pushnumber(lua, (int8_t)take_number(lua, rest, 1));
+        lua_pushnumber(lua, (int8_t)read_big_endian(lua, rest, 1));
         return;
     case 0xd1:
-        lua_pushnumber(lua, (int16_t)take_number(lua, rest, 2));
+        lua_pushnumber(lua, (int16_t)read_big_endian(lua, rest, 2));
         return;
     case 0xd2:
-        lua_pushnumber(lua, (int32_t)take_number(lua, rest, 4));
+        lua_pushnumber(lua, (int32_t)read_big_endian(lua, rest, 4));
         return;
     case 0xd3:
-        lua_pushnumber(lua, (lua_Number)(int64_t)take_number(lua, rest, 8));
+        lua_pushnumber(lua, (lua_Number)(int64_t)read_big_endian(lua, rest, 8));
         return;
     case 0xd9:
     case 0xda:
     case 0xdb:
-        push_string(lua, rest, take_number(lua, rest, (size_t)1 << (tag - 0xd9)));
+        push_string(lua, rest, read_big_endian(lua, rest, (size_t)1 << (tag - 0xd9)));
         return;
     case 0xdc:
     case 0xdd:
-        push_items(lua, rest, take_number(lua, rest, tag == 0xdc ? 2 : 4));
+        push_items(lua, rest, read_big_endian(lua, rest, tag == 0xdc ? 2 : 4));
         return;
     case 0xde:
     case 0xdf:
-        push_pairs(lua, rest, take_number(lua, rest, tag == 0xde ? 2 : 4));
+        unpack_pairs(lua, rest, read_big_endian(lua, rest, tag == 0xde ? 2 : 4));
         return;
     default:
         luaL_error(lua, "Bad data format in input.");
@@ -328,11 +328,11 @@ static void push_unpacked(lua_State *lua, struct bytes *rest)
                     "too many return values at once; use unpack_one or "
                     "unpack_limit instead.");
     vm_spend(lua, ITEM_COST);
-    uint8_t tag = (uint8_t)take_number(lua, rest, 1);
+    uint8_t tag = (uint8_t)read_big_endian(lua, rest, 1);
     if (tag < 0x80)
         lua_pushnumber(lua, tag);
     else if (tag < 0x90)
-        push_pairs(lua, rest, tag & 0xf);
+        unpack_pairs(lua, rest, tag & 0xf);
     else if (tag < 0xa0)
         push_items(lua, rest, tag & 0xf);
     else if (tag < 0xc0)
@@ -386,7 +386,7 @@ static int unpack_limit(lua_State *lua)
 
 int luaopen_cmsgpack(lua_State *lua)
 {
-    static const struct luaL_Reg functions[] = {{"pack", pack},
+    static const struct luaL_Reg functions[] = {{"pack", msgpack_pack},
                                                 {"unpack", unpack_all},
                                                 {"unpack_one", unpack_one},
                                                 {"unpack_limit", unpack_limit}};

@@ -36,7 +36,7 @@ static int take_count(lua_State *lua, struct format *format, int fallback)
     return count;
 }
 
-static size_t take_size(lua_State *lua, struct format *format, char option)
+static size_t parse_size(lua_State *lua, struct format *format, char option)
 {
     switch (option) {
     case 'B':
@@ -109,7 +109,8 @@ static uint64_t integer_of(lua_Number number)
     return number >= -9223372036854775808.0 ? (uint64_t)(int64_t)number : (uint64_t)INT64_MIN;
 }
 
-static void add_bytes(luaL_Buffer *buffer, const struct format *format, uint64_t value, size_t size)
+static void append_integer(luaL_Buffer *buffer, const struct format *format, uint64_t value,
+                           size_t size)
 {
     char bytes[INTEGER_BYTES_MAX];
     for (size_t i = 0; i < size; i++) {
@@ -131,7 +132,7 @@ static uint64_t float_bits(lua_Number number, size_t size)
 }
 
 /* Returns the bytes added. */
-static size_t add_text(lua_State *lua, luaL_Buffer *buffer, char option, size_t size, int arg)
+static size_t pack_chars(lua_State *lua, luaL_Buffer *buffer, char option, size_t size, int arg)
 {
     size_t len;
     const char *text = luaL_checklstring(lua, arg, &len);
@@ -144,7 +145,7 @@ static size_t add_text(lua_State *lua, luaL_Buffer *buffer, char option, size_t 
     return size + (option == 's');
 }
 
-static int pack(lua_State *lua)
+static int struct_pack(lua_State *lua)
 {
     luaL_Buffer buffer;
     struct format format = format_of(lua);
@@ -154,19 +155,19 @@ static int pack(lua_State *lua)
     luaL_buffinit(lua, &buffer);
     while (*format.at) {
         char option = *format.at++;
-        size_t size = take_size(lua, &format, option);
+        size_t size = parse_size(lua, &format, option);
         size_t gap = padding(&format, total, option, size);
         total += gap;
         for (; gap; gap--)
             luaL_addchar(&buffer, '\0');
         if (strchr("bBhHlLTiI", option)) {
-            add_bytes(&buffer, &format, integer_of(luaL_checknumber(lua, arg++)), size);
+            append_integer(&buffer, &format, integer_of(luaL_checknumber(lua, arg++)), size);
         } else if (option == 'x') {
             luaL_addchar(&buffer, '\0');
         } else if (option == 'f' || option == 'd') {
-            add_bytes(&buffer, &format, float_bits(luaL_checknumber(lua, arg++), size), size);
+            append_integer(&buffer, &format, float_bits(luaL_checknumber(lua, arg++), size), size);
         } else if (option == 'c' || option == 's') {
-            size = add_text(lua, &buffer, option, size, arg++);
+            size = pack_chars(lua, &buffer, option, size, arg++);
         } else {
             control(lua, &format, option);
         }
@@ -251,7 +252,7 @@ static int unpack(lua_State *lua)
     lua_settop(lua, 2);
     while (*format.at) {
         char option = *format.at++;
-        size_t size = take_size(lua, &format, option);
+        size_t size = parse_size(lua, &format, option);
         at += padding(&format, at, option, size);
         check_room(lua, data, at, size);
         luaL_checkstack(lua, 2, "too many results");
@@ -279,13 +280,13 @@ static int unpack(lua_State *lua)
     return results + 1;
 }
 
-static int size_of(lua_State *lua)
+static int struct_size(lua_State *lua)
 {
     struct format format = format_of(lua);
     size_t total = 0;
     while (*format.at) {
         char option = *format.at++;
-        size_t size = take_size(lua, &format, option);
+        size_t size = parse_size(lua, &format, option);
         total += padding(&format, total, option, size);
         if (option == 's')
             luaL_argerror(lua, 1, "option 's' has no fixed size");
@@ -302,11 +303,11 @@ static int size_of(lua_State *lua)
 int luaopen_struct(lua_State *lua)
 {
     lua_newtable(lua);
-    lua_pushcfunction(lua, pack);
+    lua_pushcfunction(lua, struct_pack);
     lua_setfield(lua, -2, "pack");
     lua_pushcfunction(lua, unpack);
     lua_setfield(lua, -2, "unpack");
-    lua_pushcfunction(lua, size_of);
+    lua_pushcfunction(lua, struct_size);
     lua_setfield(lua, -2, "size");
     return 1;
 }

@@ -370,7 +370,7 @@ static size_t first_place(lua_State *lua, size_t len)
     return (size_t)place - 1 > len ? len : (size_t)place - 1;
 }
 
-static bool is_plain(const char *pattern)
+static bool is_literal(const char *pattern)
 {
     return !strpbrk(pattern, "^$*+?.([%-");
 }
@@ -420,7 +420,7 @@ static int search(lua_State *lua, bool is_find)
 static int string_find(lua_State *lua)
 {
     (void)luaL_checkstring(lua, 1);
-    if (lua_toboolean(lua, 4) || is_plain(luaL_checkstring(lua, 2)))
+    if (lua_toboolean(lua, 4) || is_literal(luaL_checkstring(lua, 2)))
         return find_plain(lua);
     return search(lua, true);
 }
@@ -466,7 +466,8 @@ static int string_gmatch(lua_State *lua)
 /* ---- gsub ---- */
 
 /* Adds the text of argument 3: %0 is the match, %1 a capture, % and any other character this character. */
-static void add_text(struct match *match, luaL_Buffer *buffer, const char *begin, const char *end)
+static void append_replacement(struct match *match, luaL_Buffer *buffer, const char *begin,
+                               const char *end)
 {
     size_t len;
     const char *text = lua_tolstring(match->lua, 3, &len);
@@ -504,7 +505,7 @@ static void add_replacement(struct match *match, luaL_Buffer *buffer, const char
         lua_gettable(lua, 3);
         break;
     default:
-        add_text(match, buffer, begin, end);
+        append_replacement(match, buffer, begin, end);
         return;
     }
     if (!lua_toboolean(lua, -1)) {

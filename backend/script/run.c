@@ -195,7 +195,7 @@ static const char *describe_error(lua_State *lua, const struct script_run *run)
 }
 
 /* Is the error value at the top what a command replied? */
-static bool is_counted(lua_State *lua)
+static bool is_error_counted(lua_State *lua)
 {
     if (!lua_istable(lua, -1))
         return false;
@@ -207,7 +207,7 @@ static bool is_counted(lua_State *lua)
 }
 
 /* Replies the value at the top, or an error when it is longer than reply-limit. */
-static void reply_value(lua_State *lua, struct script_run *run)
+static void reply_result(lua_State *lua, struct script_run *run)
 {
     struct call *call = run->call;
     convert_to_reply(lua, run);
@@ -225,16 +225,16 @@ static int run_protected(lua_State *lua)
     lua_rawgeti(lua, LUA_REGISTRYINDEX, run->vm->handler_ref);
     int argc = push_function(lua, start);
     int err = lua_pcall(lua, argc, 1, 1);
-    if (err && is_counted(lua))
+    if (err && is_error_counted(lua))
         call_error_again(run->call, describe_error(lua, run));
     else if (err)
         call_error_text(run->call, describe_error(lua, run));
     else
-        reply_value(lua, run);
+        reply_result(lua, run);
     return 0;
 }
 
-static void begin(struct script_run *run)
+static void begin_run(struct script_run *run)
 {
     struct partition *partition = run->call->partition;
     const struct settings *settings = partition->settings;
@@ -283,7 +283,7 @@ void run_script(const struct run_start *start)
         return;
     }
     cjson_reset(vm);
-    begin(run);
+    begin_run(run);
     if (!vm_protect(vm, run_protected, (void *)start, error, sizeof error))
         call_error_text(run->call, error);
     lua_settop(vm->lua, 0);

@@ -343,7 +343,8 @@ static int text_load(lua_State *lua)
     return compiled(lua, code, len, name);
 }
 
-static void replace(lua_State *lua, const char *library, const char *name, lua_CFunction function)
+static void wrap_function(lua_State *lua, const char *library, const char *name,
+                          lua_CFunction function)
 {
     lua_getglobal(lua, library);
     lua_getfield(lua, -1, name);
@@ -407,8 +408,8 @@ void sandbox_install(lua_State *lua)
     }
     pattern_install(lua);
     tables_install(lua);
-    replace(lua, "string", "rep", checked_rep);
-    replace(lua, "coroutine", "resume", let_through);
-    replace(lua, "_G", "xpcall", checked_xpcall);
+    wrap_function(lua, "string", "rep", checked_rep);
+    wrap_function(lua, "coroutine", "resume", let_through);
+    wrap_function(lua, "_G", "xpcall", checked_xpcall);
     make_metatables(lua);
 }

@@ -24,7 +24,7 @@ size_t scripts_cached(const struct scripts *scripts)
 enum word { WORD_READ, WORD_NONE, WORD_BAD };
 
 /* The next word of the line, quotes taken off. */
-static enum word next_word(struct bytes *line, char word[WORD_MAX])
+static enum word next_shebang_word(struct bytes *line, char word[WORD_MAX])
 {
     size_t len = 0;
     size_t at = 0;
@@ -50,7 +50,7 @@ static enum word next_word(struct bytes *line, char word[WORD_MAX])
     return quote ? WORD_BAD : WORD_READ;
 }
 
-static bool read_flags(struct call *call, char *list, uint32_t *flags)
+static bool read_script_flags(struct call *call, char *list, uint32_t *flags)
 {
     for (char *name; (name = strsep(&list, ","));) {
         int i = 0;
@@ -80,12 +80,12 @@ static bool read_shebang(struct call *call, struct bytes *body, uint32_t *flags)
         return false;
     }
     struct bytes line = {body->data, (size_t)(end - body->data)};
-    enum word found = next_word(&line, word);
+    enum word found = next_shebang_word(&line, word);
     struct bytes rest = line;
     char scratch[WORD_MAX];
     enum word other = found;
     while (other == WORD_READ)
-        other = next_word(&rest, scratch);
+        other = next_shebang_word(&rest, scratch);
     if (found == WORD_BAD || other == WORD_BAD) {
         call_error_text(call, "ERR Invalid engine in script shebang");
         return false;
@@ -95,12 +95,12 @@ static bool read_shebang(struct call *call, struct bytes *body, uint32_t *flags)
         return false;
     }
     *flags = HAS_SHEBANG;
-    while (next_word(&line, word) == WORD_READ) {
+    while (next_shebang_word(&line, word) == WORD_READ) {
         if (strncmp(word, "flags=", 6) != 0) {
             call_errorf(call, "ERR Unknown lua shebang option: %s", word);
             return false;
         }
-        if (!read_flags(call, word + 6, flags))
+        if (!read_script_flags(call, word + 6, flags))
             return false;
     }
     *body = (struct bytes){end, body->len - line.len - (size_t)(line.data - body->data)};
@@ -121,7 +121,7 @@ struct lookup {
     char error[256];
 };
 
-static int look_up(lua_State *lua)
+static int find_cached(lua_State *lua)
 {
     struct lookup *lookup = lua_touserdata(lua, 1);
     lua_rawgeti(lua, LUA_REGISTRYINDEX, lookup->vm->scripts_ref);
@@ -159,18 +159,18 @@ static int compile(lua_State *lua)
     return 0;
 }
 
-static bool find(struct scripts *scripts, const char *sha, uint32_t *flags)
+static bool find_script(struct scripts *scripts, const char *sha, uint32_t *flags)
 {
     char error[64];
     struct script_vm *vm = scripts->states[SCRIPT_EVAL];
     struct lookup lookup = {.vm = vm, .sha = sha};
-    if (!vm || !vm_protect(vm, look_up, &lookup, error, sizeof error) || !lookup.found)
+    if (!vm || !vm_protect(vm, find_cached, &lookup, error, sizeof error) || !lookup.found)
         return false;
     *flags = lookup.flags;
     return true;
 }
 
-static int forget(lua_State *lua)
+static int clear_scripts(lua_State *lua)
 {
     struct script_vm *vm = vm_of(lua);
     lua_newtable(lua);
@@ -179,17 +179,17 @@ static int forget(lua_State *lua)
     return 0;
 }
 
-static void forget_all(struct scripts *scripts)
+static void drop_cached_scripts(struct scripts *scripts)
 {
     char error[64];
     if (scripts->states[SCRIPT_EVAL])
-        (void)vm_protect(scripts->states[SCRIPT_EVAL], forget, NULL, error, sizeof error);
+        (void)vm_protect(scripts->states[SCRIPT_EVAL], clear_scripts, NULL, error, sizeof error);
     scripts->cached = 0;
 }
 
 void scripts_flush(struct call *call)
 {
-    forget_all(scripts_of(call->session));
+    drop_cached_scripts(scripts_of(call->session));
 }
 
 bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1])
@@ -200,13 +200,14 @@ bool script_load(struct call *call, struct bytes body, char sha[SHA1_HEX_LEN + 1
     char error[256];
     sha1_hex(body, sha);
     sha[SHA1_HEX_LEN] = 0;
-    if (find(scripts, sha, &flags))
+    if (find_script(scripts, sha, &flags))
         return true;
     if (!read_shebang(call, &body, &flags))
         return false;
     struct script_vm *vm = scripts_state(scripts, SCRIPT_EVAL);
     if (vm->used > vm->max / 2)
-        forget_all(scripts); /* an application that makes up scripts would fill the memory */
+        drop_cached_scripts(
+            scripts); /* an application that makes up scripts would fill the memory */
     struct lookup lookup = {.vm = vm, .sha = sha, .body = body, .given = given, .flags = flags};
     vm->load_until_us = clock_mono_us() + COMPILE_TIMEOUT_US;
     bool is_done = vm_protect(vm, compile, &lookup, error, sizeof error);
@@ -240,7 +241,7 @@ bool script_exists(struct scripts *scripts, struct bytes sha)
 {
     char name[SHA1_HEX_LEN + 1];
     uint32_t flags;
-    return sha_name(sha, name) && find(scripts, name, &flags);
+    return sha_name(sha, name) && find_script(scripts, name, &flags);
 }
 
 bool script_source(const struct scripts *scripts, struct bytes sha, struct out *out)
@@ -249,7 +250,7 @@ bool script_source(const struct scripts *scripts, struct bytes sha, struct out *
     char error[64];
     struct script_vm *vm = scripts->states[SCRIPT_EVAL];
     struct lookup lookup = {.vm = vm, .sha = name, .source = out};
-    return vm && sha_name(sha, name) && vm_protect(vm, look_up, &lookup, error, sizeof error) &&
+    return vm && sha_name(sha, name) && vm_protect(vm, find_cached, &lookup, error, sizeof error) &&
            lookup.found;
 }
 
@@ -257,7 +258,7 @@ void script_eval(struct call *call, const char sha[SHA1_HEX_LEN + 1], uint32_t k
 {
     struct scripts *scripts = scripts_of(call->session);
     uint32_t flags;
-    if (!find(scripts, sha, &flags)) {
+    if (!find_script(scripts, sha, &flags)) {
         call_error_text(call, "NOSCRIPT No matching script. Please use EVAL.");
         return;
     }

@@ -146,7 +146,7 @@ static int partition(lua_State *lua, int first, int last)
 }
 
 /* Recursive for the smaller part, so the depth is logarithmic. */
-static void sort(lua_State *lua, int first, int last)
+static void sort_range(lua_State *lua, int first, int last)
 {
     while (first < last) {
         int middle = first + (last - first) / 2;
@@ -158,10 +158,10 @@ static void sort(lua_State *lua, int first, int last)
         put_two(lua, middle, last - 1);
         int pivot = partition(lua, first, last);
         if (pivot - first < last - pivot) {
-            sort(lua, first, pivot - 1);
+            sort_range(lua, first, pivot - 1);
             first = pivot + 1;
         } else {
-            sort(lua, pivot + 1, last);
+            sort_range(lua, pivot + 1, last);
             last = pivot - 1;
         }
     }
@@ -174,14 +174,14 @@ static int table_sort(lua_State *lua)
     if (!lua_isnoneornil(lua, 2))
         luaL_checktype(lua, 2, LUA_TFUNCTION);
     lua_settop(lua, 2);
-    sort(lua, 1, length);
+    sort_range(lua, 1, length);
     return 0;
 }
 
 /* ---- foreach ---- */
 
 /* Calls the function with the key and value at the top; true: it returned something, which is at the top. */
-static bool visit(lua_State *lua)
+static bool call_visitor(lua_State *lua)
 {
     vm_spend(lua, CALL_COST);
     lua_pushvalue(lua, 2);
@@ -199,7 +199,7 @@ static int table_foreach(lua_State *lua)
     luaL_checktype(lua, 1, LUA_TTABLE);
     luaL_checktype(lua, 2, LUA_TFUNCTION);
     for (lua_pushnil(lua); lua_next(lua, 1);)
-        if (visit(lua))
+        if (call_visitor(lua))
             return 1;
     return 0;
 }
@@ -211,7 +211,7 @@ static int table_foreachi(lua_State *lua)
     for (int i = 1; i <= length; i++) {
         lua_pushinteger(lua, i);
         lua_rawgeti(lua, 1, i);
-        if (visit(lua))
+        if (call_visitor(lua))
             return 1;
         lua_pop(lua, 1);
     }

@@ -55,7 +55,7 @@ struct script_vm *vm_of(lua_State *lua)
 }
 
 /* lua_Reader: in pieces, because compiling may take long too ("return a and a and a …" is quadratic). */
-static const char *read_piece(lua_State *lua, void *data, size_t *size)
+static const char *read_code_piece(lua_State *lua, void *data, size_t *size)
 {
     struct bytes *rest = data;
     const char *piece = rest->data;
@@ -78,7 +78,7 @@ int vm_compile(lua_State *lua, const char *code, size_t len, const char *name)
         return LUA_ERRSYNTAX;
     }
     lua_gc(lua, LUA_GCSTOP, 0); /* the compiler keeps names that only its C stack knows */
-    int err = lua_load(lua, read_piece, &rest, name);
+    int err = lua_load(lua, read_code_piece, &rest, name);
     lua_gc(lua, LUA_GCRESTART, 0);
     if (err && lua_istable(lua, -1)) { /* read_piece ended it */
         lua_getfield(lua, -1, "err");
@@ -244,7 +244,7 @@ static void open_libraries(lua_State *lua)
     open_library(lua, luaopen_struct, "struct");
 }
 
-static int build(lua_State *lua)
+static int build_state(lua_State *lua)
 {
     struct script_vm *vm = vm_of(lua);
     bool is_eval = vm->kind == SCRIPT_EVAL;
@@ -284,7 +284,7 @@ struct script_vm *vm_new(struct scripts *scripts, size_t max, enum script_kind k
     vm->lua = lua_newstate(allocate, vm);
     CHECK(vm->lua);
     vm_hook(vm);
-    bool built = vm_protect(vm, build, NULL, error, sizeof error);
+    bool built = vm_protect(vm, build_state, NULL, error, sizeof error);
     CHECK(built);
     return vm;
 }

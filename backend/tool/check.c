@@ -18,7 +18,7 @@ enum { BATCH_BYTES = 1 << 20, PROBLEMS_SHOWN = 1000, PARTITIONS = 64 };
 /* ---- telling and repairing ---- */
 
 /* A key as one word: what is not printable as \xNN. */
-static void print_bytes(FILE *to, struct bytes text)
+static void print_visible(FILE *to, struct bytes text)
 {
     for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char)text.data[i];
@@ -39,7 +39,7 @@ void check_problem(struct check *check, const struct checked *key, bool can_repa
     (void)printf("%s: ", check->name);
     if (key) {
         (void)printf("key ");
-        print_bytes(stdout, key->key);
+        print_visible(stdout, key->key);
         (void)printf(" (slot %u, %s): ", key->slot, type_name(key->meta.type));
     }
     (void)printf("%s%s\n", what, can_repair && check->repairs ? ", repaired" : "");
@@ -58,8 +58,8 @@ void check_flush(struct check *check, bool now)
 }
 
 /* Calls `look` for each row of a column family. */
-static void each(struct check *check, enum cf cf,
-                 void (*look)(struct check *check, struct bytes key, struct bytes value))
+static void each_row(struct check *check, enum cf cf,
+                     void (*look)(struct check *check, struct bytes key, struct bytes value))
 {
     struct store_iter *iter = store_iter_new(check->store, cf, BYTES(""), BYTES(""));
     for (store_iter_seek_first(iter); store_iter_valid(iter); store_iter_next(iter)) {
@@ -227,24 +227,24 @@ static void check_counters(struct check *check)
     check_problem(check, NULL, true, is_read ? what : "the key counters cannot be decoded");
     if (!check->repairs)
         return;
-    each(check, CF_SYSTEM, delete_counters);
+    each_row(check, CF_SYSTEM, delete_counters);
     counts_write(check->counts, check->store, check->batch);
     check_flush(check, true);
 }
 
 /* ---- all of it ---- */
 
-static void check_all(struct check *check)
+static void check_store(struct check *check)
 {
     static const enum cf collections[] = {CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
     check->batch = store_batch_new();
     check->counts = table_new();
     arena_init(&check->arena);
-    each(check, CF_METADATA, look_at_key);
+    each_row(check, CF_METADATA, look_at_key);
     check_flush(check, true);
     for (size_t i = 0; i < sizeof collections / sizeof collections[0]; i++)
-        each(check, collections[i], look_at_row);
-    each(check, CF_EXPIRE, look_at_expiry);
+        each_row(check, collections[i], look_at_row);
+    each_row(check, CF_EXPIRE, look_at_expiry);
     check_counters(check);
     store_batch_free(check->batch);
     table_free_values(check->counts);
@@ -267,7 +267,7 @@ static bool check_partition(struct store_env *env, const struct backend_config *
         (void)printf("%s\n", error);
         return false;
     }
-    check_all(&check);
+    check_store(&check);
     store_close(check.store);
     return !check.has_failed && check.problems == check.repaired;
 }

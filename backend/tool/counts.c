@@ -17,8 +17,8 @@ struct counts *counts_open(struct table *table, struct bytes space)
     return counts;
 }
 
-static void write_space(const struct counts *counts, struct bytes space, struct arena *arena,
-                        struct store *store, struct store_batch *batch)
+static void write_slot_counts(const struct counts *counts, struct bytes space, struct arena *arena,
+                              struct store *store, struct store_batch *batch)
 {
     for (unsigned first = 0; first < SLOT_COUNT; first += COUNTER_SLOTS) {
         char *row = arena_alloc(arena, (size_t)COUNTER_SLOTS * SLOT_COUNT_BYTES_MAX);
@@ -45,7 +45,7 @@ void counts_write(const struct table *table, struct store *store, struct store_b
     size_t cursor = 0;
     arena_init(&arena);
     while (table_next(table, &cursor, &space, &counts))
-        write_space(counts, space, &arena, store, batch);
+        write_slot_counts(counts, space, &arena, store, batch);
     arena_fini(&arena);
 }
 

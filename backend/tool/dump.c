@@ -16,7 +16,7 @@
 enum { PARTITIONS = 64 };
 
 /* Printable as it is, else \xNN; in JSON, where bytes are taken as Latin-1, \u00NN. '-' stands for nothing. */
-static void print_bytes(struct bytes text, bool is_json)
+static void print_dumped(struct bytes text, bool is_json)
 {
     if (!text.len && !is_json)
         (void)putchar('-');
@@ -45,12 +45,12 @@ static void print_key(const struct table *places, struct bytes row, struct bytes
     struct bytes name = places_find(places, space, &database);
     uint64_t size = type_is_inline(meta.type) ? meta.payload.len : meta.size;
     (void)fputs(is_json ? "{\"namespace\":\"" : "", stdout);
-    print_bytes(name, is_json);
+    print_dumped(name, is_json);
     (void)printf(is_json ? "\",\"db\":%u,\"type\":\"%s\",\"expire_ms\":%" PRIu64
                            ",\"size\":%" PRIu64 ",\"slot\":%u,\"key\":\""
                          : " %u %s %" PRIu64 " %" PRIu64 " %u ",
                  database, type_name(meta.type), meta.expire_ms, size, slot);
-    print_bytes(key, is_json);
+    print_dumped(key, is_json);
     (void)fputs(is_json ? "\"}\n" : "\n", stdout);
 }
 

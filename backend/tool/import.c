@@ -59,32 +59,32 @@ uint64_t import_keys(const struct import *import)
 
 /* ---- writing ---- */
 
-static bool flush(struct import *import)
+static bool flush_batch(struct import *import)
 {
     bool good = store_write(import->to, import->batch, false, import->error, import->size) == OK;
     store_batch_clear(import->batch);
     return good;
 }
 
-static bool put(struct import *import, enum cf cf, struct bytes key, struct bytes value)
+static bool copy_row(struct import *import, enum cf cf, struct bytes key, struct bytes value)
 {
     store_batch_put(import->batch, import->to, cf, key, value);
     import->rows++;
     tool_progress("%llu keys, %llu rows", (unsigned long long)import->keys,
                   (unsigned long long)import->rows);
-    return store_batch_bytes(import->batch) < BATCH_BYTES || flush(import);
+    return store_batch_bytes(import->batch) < BATCH_BYTES || flush_batch(import);
 }
 
-static bool refuse(struct import *import, const char *why)
+static bool set_import_error(struct import *import, const char *why)
 {
     (void)snprintf(import->error, import->size, "%s", why);
     return false;
 }
 
 /* Calls `take` for each row; false ends the walk. */
-static bool each(struct import *import, enum cf cf,
-                 bool (*take)(struct import *import, enum cf cf, struct bytes key,
-                              struct bytes value))
+static bool each_source_row(struct import *import, enum cf cf,
+                            bool (*take)(struct import *import, enum cf cf, struct bytes key,
+                                         struct bytes value))
 {
     struct store_iter *iter = store_iter_new(import->from, cf, BYTES(""), BYTES(""));
     bool good = true;
@@ -93,7 +93,7 @@ static bool each(struct import *import, enum cf cf,
         arena_reset(&import->arena);
     }
     if (store_iter_failed(iter))
-        good = refuse(import, "the backup's store cannot be read");
+        good = set_import_error(import, "the backup's store cannot be read");
     store_iter_free(iter);
     return good;
 }
@@ -129,13 +129,13 @@ static bool take_system(struct import *import, enum cf cf, struct bytes key, str
     places_note(import->maps, key, value);
     if (bytes_equal(key, BYTES(SYSTEM_HEADER))) {
         if (!decode_batch_header(value, &header))
-            return refuse(import, "the batch header cannot be read");
+            return set_import_error(import, "the batch header cannot be read");
         if (header.version > import->header.version)
             import->header.version = header.version;
         if (header.index > import->header.index)
             import->header.index = header.index;
     } else if (is_function_key(key)) {
-        return put(import, cf, key, value);
+        return copy_row(import, cf, key, value);
     }
     return true;
 }
@@ -148,17 +148,17 @@ static bool take_metadata(struct import *import, enum cf cf, struct bytes key, s
     uint16_t slot;
     if (!decode_metadata_key(key, &space, &slot, &user_key) || slot >= SLOT_COUNT ||
         !decode_metadata(value, &meta))
-        return refuse(import, "a key's row cannot be decoded");
+        return set_import_error(import, "a key's row cannot be decoded");
     if (!import->wanted[slot])
         return true;
     struct bytes to = translate(import, space);
     struct bytes row = encode_metadata_key(&import->arena, to, slot, user_key);
     char type = (char)meta.type;
     count_key(import, to, slot, meta.expire_ms != 0);
-    return put(import, cf, row, value) &&
+    return copy_row(import, cf, row, value) &&
            (!meta.expire_ms ||
-            put(import, CF_EXPIRE, encode_expire_key(&import->arena, meta.expire_ms, row),
-                (struct bytes){&type, 1}));
+            copy_row(import, CF_EXPIRE, encode_expire_key(&import->arena, meta.expire_ms, row),
+                     (struct bytes){&type, 1}));
 }
 
 /* Does the key have this version now? */
@@ -171,7 +171,7 @@ static bool is_current(struct import *import, struct bytes metadata_key, uint64_
     if (err == ERR_NOT_FOUND)
         return true;
     if (err != OK || !decode_metadata(slice_bytes(&value), &meta))
-        return refuse(import, "a key's row cannot be read");
+        return set_import_error(import, "a key's row cannot be read");
     *is = !type_is_inline(meta.type) && meta.version == version;
     slice_release(&value);
     return true;
@@ -186,7 +186,7 @@ static bool take_row(struct import *import, enum cf cf, struct bytes key, struct
     uint16_t slot;
     bool is;
     if (!decode_collection_key(key, &space, &slot, &user_key, &version, &sub) || slot >= SLOT_COUNT)
-        return refuse(import, "a row's key cannot be decoded");
+        return set_import_error(import, "a row's key cannot be decoded");
     if (!import->wanted[slot])
         return true;
     struct arena *arena = &import->arena;
@@ -194,7 +194,7 @@ static bool take_row(struct import *import, enum cf cf, struct bytes key, struct
         return false;
     struct bytes to = translate(import, space);
     struct bytes prefix = encode_collection_prefix(arena, to, slot, user_key, version);
-    return !is || put(import, cf, encode_sub_key(arena, prefix, sub), value);
+    return !is || copy_row(import, cf, encode_sub_key(arena, prefix, sub), value);
 }
 
 bool import_from(struct import *import, struct store *from, const bool *wanted, char *error,
@@ -206,9 +206,10 @@ bool import_from(struct import *import, struct store *from, const bool *wanted, 
     import->error = error;
     import->size = size;
     import->maps = table_new();
-    bool good = each(import, CF_SYSTEM, take_system) && each(import, CF_METADATA, take_metadata);
+    bool good = each_source_row(import, CF_SYSTEM, take_system) &&
+                each_source_row(import, CF_METADATA, take_metadata);
     for (size_t i = 0; good && i < sizeof collections / sizeof collections[0]; i++)
-        good = each(import, collections[i], take_row);
+        good = each_source_row(import, collections[i], take_row);
     table_free_values(import->maps);
     import->maps = NULL;
     return good;
@@ -222,11 +223,11 @@ bool import_end(struct import *import, char *error, size_t size)
     import->size = size;
     import->header.origin_ms = clock_wall_us() / 1000;
     counts_write(import->counts, import->to, import->batch);
-    bool good =
-        put(import, CF_SYSTEM, BYTES(SYSTEM_HEADER),
-            encode_batch_header(&import->arena, &import->header)) &&
-        put(import, CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&import->arena, DATA_FORMAT)) &&
-        flush(import);
+    bool good = copy_row(import, CF_SYSTEM, BYTES(SYSTEM_HEADER),
+                         encode_batch_header(&import->arena, &import->header)) &&
+                copy_row(import, CF_SYSTEM, BYTES(SYSTEM_FORMAT),
+                         encode_u64(&import->arena, DATA_FORMAT)) &&
+                flush_batch(import);
     return good && store_flush(import->to, error, size) == OK &&
            store_sync(import->to, error, size) == OK;
 }

@@ -43,7 +43,7 @@ struct restore {
 
 #define REASON(restore) (restore)->error, sizeof(restore)->error
 
-static bool refuse(struct restore *restore, const char *what, const char *why)
+static bool set_restore_error(struct restore *restore, const char *what, const char *why)
 {
     (void)snprintf(REASON(restore), "%s: %s", what, why);
     return false;
@@ -54,7 +54,8 @@ static bool refuse(struct restore *restore, const char *what, const char *why)
 static bool add_target(struct restore *restore, int shard)
 {
     if (restore->count == sizeof restore->targets / sizeof restore->targets[0])
-        return refuse(restore, "--map", "more shards than a backend can have partitions");
+        return set_restore_error(restore, "--map",
+                                 "more shards than a backend can have partitions");
     struct target *target = &restore->targets[restore->count];
     target->shard = shard;
     (void)snprintf(target->name, sizeof target->name, "partition-%zu", restore->count++);
@@ -71,7 +72,7 @@ static bool choose_shards(struct restore *restore, const char *names)
         size_t len = strcspn(names, ",");
         int shard = shard_map_named(restore->map, (struct bytes){names, len});
         good = shard >= 0 ? add_target(restore, shard)
-                          : refuse(restore, names, "the map has no such shard");
+                          : set_restore_error(restore, names, "the map has no such shard");
         names += len + (names[len] == ',');
     }
     return good;
@@ -104,7 +105,7 @@ static bool choose_targets(struct restore *restore, const char *map, const char 
         return restore->map && choose_shards(restore, names);
     }
     if (names)
-        return refuse(restore, "--shard", "it needs --map");
+        return set_restore_error(restore, "--shard", "it needs --map");
     if (!is_same)
         restore->map = even_map(restore->config);
     for (int i = 0; i < partitions; i++)
@@ -145,23 +146,24 @@ static bool check_slots(struct restore *restore, const struct target *target)
     for (unsigned slot = 0; map && slot < SLOT_COUNT; slot++) {
         const char *owner = map->shards[map->slot_shard[slot]].name;
         if (wants(restore, target, slot) && sources_find(&restore->sources, owner) < 0)
-            return refuse(restore, owner,
-                          "this shard is not in the backup, and its slots are needed");
+            return set_restore_error(restore, owner,
+                                     "this shard is not in the backup, and its slots are needed");
     }
     return true;
 }
 
 /* Without another map all shards that the old one names have to be there, unless one is restored by itself. */
-static bool check_whole(struct restore *restore)
+static bool check_all_slots(struct restore *restore)
 {
     const struct shard_map *map = restore->sources.map;
     if (restore->map || !map || restore->sources.is_one)
         return true;
     for (size_t i = 0; i < map->shard_count; i++)
         if (map->shards[i].slot_count && sources_find(&restore->sources, map->shards[i].name) < 0)
-            return refuse(restore, map->shards[i].name,
-                          "this shard is not in the backup; name one shard's directory, or --map "
-                          "and --shard");
+            return set_restore_error(
+                restore, map->shards[i].name,
+                "this shard is not in the backup; name one shard's directory, or --map "
+                "and --shard");
     return true;
 }
 
@@ -195,7 +197,7 @@ static bool open_data(struct restore *restore)
             continue;
         good = disk_path(path, data, list.names[i], REASON(restore));
         if (good && !is_ours)
-            good = refuse(restore, path, "the data directory is not empty");
+            good = set_restore_error(restore, path, "the data directory is not empty");
         else if (good && !path_remove(path))
             good = disk_failed(path, REASON(restore));
     }
@@ -229,7 +231,7 @@ static bool copy_file(struct restore *restore, const struct source *source,
         !disk_copy(from, to, &restore->progress, sha256, REASON(restore)))
         return false;
     if (strcmp(sha256, file->sha256) != 0)
-        return refuse(restore, from, "it is damaged, its checksum does not fit");
+        return set_restore_error(restore, from, "it is damaged, its checksum does not fit");
     tool_progress("%llu of %llu bytes",
                   (unsigned long long)atomic_load(&restore->progress.bytes_done),
                   (unsigned long long)atomic_load(&restore->progress.bytes_total));
@@ -349,15 +351,15 @@ static bool check_formats(struct restore *restore)
 {
     for (size_t i = 0; i < restore->sources.count; i++)
         if (restore->sources.items[i].manifest->data_format > DATA_FORMAT)
-            return refuse(restore, restore->sources.items[i].path,
-                          "its data format is newer than this program's");
+            return set_restore_error(restore, restore->sources.items[i].path,
+                                     "its data format is newer than this program's");
     return true;
 }
 
-static bool run(struct restore *restore, const char *map, const char *names)
+static bool run_restore(struct restore *restore, const char *map, const char *names)
 {
     bool good =
-        choose_targets(restore, map, names) && check_formats(restore) && check_whole(restore);
+        choose_targets(restore, map, names) && check_formats(restore) && check_all_slots(restore);
     for (size_t i = 0; good && restore->map && i < restore->count; i++)
         good = check_slots(restore, &restore->targets[i]);
     good = good && verify_sources(restore) && open_data(restore);
@@ -381,8 +383,8 @@ int tool_restore(const struct backend_config *config, const char *backup, const 
     CHECK(restore);
     restore->config = config;
     restore->env = store_env_new(&options);
-    bool good =
-        sources_open(&restore->sources, backup, REASON(restore)) && run(restore, map, names);
+    bool good = sources_open(&restore->sources, backup, REASON(restore)) &&
+                run_restore(restore, map, names);
     bool makes_map = restore->map && !map;
     if (!good)
         (void)fprintf(stderr, "not restored: %s\n", restore->error);

@@ -15,7 +15,7 @@ static bool has_manifest(const char *path)
     return disk_path(inner, path, "MANIFEST.json", reason, sizeof reason) && path_exists(inner);
 }
 
-static bool add(struct sources *sources, const char *path, char *error, size_t size)
+static bool add_source(struct sources *sources, const char *path, char *error, size_t size)
 {
     struct manifest *manifest = manifest_read(path, error, size);
     if (!manifest)
@@ -45,7 +45,7 @@ static bool add_all(struct sources *sources, const char *path, char *error, size
         struct stat found;
         good = disk_path(inner, path, list.names[i], error, size);
         if (good && stat(inner, &found) == 0 && S_ISDIR(found.st_mode))
-            good = add(sources, inner, error, size);
+            good = add_source(sources, inner, error, size);
     }
     disk_list_free(&list);
     if (good && sources->count == before) {
@@ -64,7 +64,7 @@ static bool read_map(struct sources *sources, char *error, size_t size)
     return sources->map != NULL;
 }
 
-static int place_of(const struct sources *sources, const struct source *source)
+static int source_position(const struct sources *sources, const struct source *source)
 {
     int place =
         sources->map ? shard_map_named(sources->map, bytes_of(source->manifest->shard)) : -1;
@@ -72,12 +72,13 @@ static int place_of(const struct sources *sources, const struct source *source)
 }
 
 /* There are few: by insertion. */
-static void sort(struct sources *sources)
+static void sort_sources(struct sources *sources)
 {
     for (size_t i = 1; i < sources->count; i++) {
         struct source moving = sources->items[i];
         size_t to = i;
-        while (to > 0 && place_of(sources, &sources->items[to - 1]) > place_of(sources, &moving)) {
+        while (to > 0 && source_position(sources, &sources->items[to - 1]) >
+                             source_position(sources, &moving)) {
             sources->items[to] = sources->items[to - 1];
             to--;
         }
@@ -104,7 +105,7 @@ bool sources_open(struct sources *sources, const char *paths, char *error, size_
     *sources = (struct sources){0};
     while (good && sources_next_path(&rest, path)) {
         sources->is_one = strcmp(path, paths) == 0 && has_manifest(path);
-        good = has_manifest(path) ? add(sources, path, error, size)
+        good = has_manifest(path) ? add_source(sources, path, error, size)
                                   : add_all(sources, path, error, size);
     }
     if (good && (*rest || !sources->count)) {
@@ -113,7 +114,7 @@ bool sources_open(struct sources *sources, const char *paths, char *error, size_
     }
     good = good && read_map(sources, error, size);
     if (good)
-        sort(sources);
+        sort_sources(sources);
     else
         sources_close(sources);
     return good;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void tell(const char *what)
+static void print_damage(const char *what)
 {
     (void)printf("damaged: %s\n", what);
 }
@@ -46,7 +46,7 @@ static bool verify_one(const char *path)
     struct disk_progress progress = {0};
     char error[TOOL_ERROR_MAX];
     if (!sources_open(&sources, path, error, sizeof error)) {
-        tell(error);
+        print_damage(error);
         return false;
     }
     bool good = check_complete(&sources, path);
@@ -54,7 +54,7 @@ static bool verify_one(const char *path)
         const struct source *source = &sources.items[i];
         tool_progress("%s: shard %s, %zu of %zu", path, source->manifest->shard, i + 1,
                       sources.count);
-        bool whole = source_verify(source, &progress, tell, error, sizeof error);
+        bool whole = source_verify(source, &progress, print_damage, error, sizeof error);
         good = good && whole;
         if (whole)
             (void)printf("good: %s: shard %s, %zu files, %llu bytes\n", path,
@@ -133,7 +133,7 @@ int tool_verify(const char *paths)
     for (const char *at = paths; sources_next_path(&rest, path); at = rest) {
         struct disk_list list;
         if (!disk_list(&list, path, error, sizeof error)) {
-            tell(error);
+            print_damage(error);
             return TOOL_BAD;
         }
         for (size_t i = 0; i < list.count; i++)
