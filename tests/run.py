@@ -277,7 +277,7 @@ class Runner:
     def run_lint(self):
         lint = os.path.join(ROOT, 'tests/lint')
         tests = [Test('lint', name, [sys.executable, os.path.join(lint, name + '.py')])
-                 for name in ('rooms', 'functions', 'options', 'format', 'links', 'commits')]
+                 for name in ('rooms', 'functions', 'names', 'options', 'format', 'links', 'commits')]
         tests.append(Test('lint', 'cppcheck', [os.path.join(lint, 'cppcheck'), os.path.join(self.folder(), 'cppcheck')]))
         if shutil.which('shellcheck'):
             tests.append(Test('lint', 'shell', [os.path.join(lint, 'shell')]))
