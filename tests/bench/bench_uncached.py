@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """GETs of rows that are on the disk, with reader threads and without, and what they do to GETs of hot rows beside them.
 
-The data is ten times the block cache. Every read of a data file takes --read-us (fault/preload/slow_disk.c), because what
+The data is ten times the block cache. Every read of a data file takes --read-us (support/disk.py), because what
 was written a moment ago is in the system's page cache.
 
   SCREE_BIN=build/release tests/bench/bench_uncached.py [--mb 320] [--read-us 500] [--seconds 4]
@@ -12,7 +12,7 @@ import subprocess
 import time
 
 from support.cluster import Cluster
-from support.slowdisk import SlowDisk
+from support.disk import FaultyDisk
 
 PAD = 'x' * 1012
 HOT = 'hot'
@@ -47,16 +47,15 @@ def measure(options, threads):
     store = {'block-cache': '%dmb' % (options.mb // 10), 'row-cache': '1mb', 'compression': 'none',
              'reader-threads': threads}
     count = options.mb * 1000
-    with SlowDisk() as disk:
+    with FaultyDisk() as disk:
         cluster = Cluster(backends=1, partitions=1, proxies=0,
-                          backend_options={'backend': {'durability': 'os'}, 'store': store})
+                          backend_options={'backend': {'durability': 'os'}, 'store': store}, disk=disk)
         backend = cluster.backends[0]
-        disk.use(backend)
         with cluster:
             with cluster.partition(0, 60) as client:
                 load(client, count)
             alone = hot_latencies(cluster, options.seconds)
-            disk.set(options.read_us / 1e6)
+            disk.delay_reads(options.read_us / 1e6)
             before = backend.cpu_seconds()
             requests = int(options.seconds * (12000 if threads else 1200))
             rate = benchmark(backend.port, count, requests)
@@ -68,8 +67,8 @@ def measure(options, threads):
             load_beside.kill()
             load_beside.wait()
             print('%2d threads  %6.0f GET/s  %3d reads at a time  CPU %5.1f us/GET   hot GET p50/p99: alone %.0f/%.0f us, '
-                  'beside %.0f/%.0f us' % ((threads, rate, disk.most(), cpu_us) + alone + beside), flush=True)
-            disk.set(0)
+                  'beside %.0f/%.0f us' % ((threads, rate, disk.get('reads_most'), cpu_us) + alone + beside), flush=True)
+            disk.delay_reads(0)
     return rate
 
 

@@ -4,8 +4,8 @@
 import os
 import time
 
-from disk import Disk
 from support.cluster import Cluster
+from support.disk import FaultyDisk
 from support.harness import SLOW, Suite, check, wait_for
 
 suite = Suite(__doc__)
@@ -31,25 +31,19 @@ def write_for(client, seconds):
 
 def run_mode(durability, seconds):
     """Syncs while writing, writes."""
-    disk = Disk()
-    try:
-        with Cluster(backends=1, partitions=1, proxies=0, backend_options={
-                'backend': {'durability': durability},
-                'store': {'layer': '1gb'}}) as cluster:  # a full one has the WAL synced before its rows go into tables
-            backend = cluster.backends[0]
-            backend.stop()
-            disk.use(backend)
-            backend.start()
-            with cluster.partition(0) as client:
-                client.get('SET', 'first', 'x')
-                before = log_syncs(disk, backend)
-                count = write_for(client, seconds)
-                during = log_syncs(disk, backend) - before
-                if durability == 'everysec':
-                    wait_for(lambda: log_syncs(disk, backend) - before > during or during, 'the last second to be synced')
-            return during, count
-    finally:
-        disk.remove()
+    options = {'backend': {'durability': durability},
+               'store': {'layer': '1gb'}}  # a full one has the WAL synced before its rows go into tables
+    with FaultyDisk() as disk, Cluster(backends=1, partitions=1, proxies=0, backend_options=options,
+                                       disk=disk) as cluster:
+        backend = cluster.backends[0]
+        with cluster.partition(0) as client:
+            client.get('SET', 'first', 'x')
+            before = log_syncs(disk, backend)
+            count = write_for(client, seconds)
+            during = log_syncs(disk, backend) - before
+            if durability == 'everysec':
+                wait_for(lambda: log_syncs(disk, backend) - before > during or during, 'the last second to be synced')
+        return during, count
 
 
 @suite.case('everysec: a busy log is synced about once a second')

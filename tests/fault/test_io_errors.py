@@ -6,8 +6,8 @@ import hashlib
 import os
 import random
 
-from disk import SYNC_LOG, SYNC_OTHER, WRITE_LOG, WRITE_OTHER, Disk
 from support.cluster import Cluster
+from support.disk import SYNC_LOG, SYNC_OTHER, WRITE_LOG, WRITE_OTHER, FaultyDisk
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.resp import ReplyError, value
 
@@ -52,36 +52,30 @@ class Ledger:
 
 
 def fail_each_call(run, kinds, error, failures):
-    disk = Disk()
-    try:
-        with Cluster(backends=1, partitions=1, proxies=0,
-                     backend_options={'store': {'memtable': '256kb', 'layer': '4kb', 'wal-limit': '1mb'}}) as cluster:
-            backend = cluster.backends[0]
-            backend.stop()
-            disk.use(backend)
+    options = {'store': {'memtable': '256kb', 'layer': '4kb', 'wal-limit': '1mb'}}
+    with FaultyDisk() as disk, Cluster(backends=1, partitions=1, proxies=0, backend_options=options,
+                                       disk=disk) as cluster:
+        backend = cluster.backends[0]
+        ledger, rng, total = Ledger(), random.Random(run.seed), 0
+        for call in range(1, run.options.calls + 1):
+            refused = []
+            with cluster.partition(0) as client:
+                disk.fail(kinds, call, failures, error)
+                for serial in range(40):
+                    ledger.write(client, rng, call * 1000 + serial, refused)
+                ledger.check(client, 'reads while call %d fails' % call, is_final=False)
+                failed = disk.heal()
+                total += failed
+                check(backend.alive(), 'the backend died of a failed call')
+                run.debug('call %d: %d failed, %d writes refused: %s' % (call, failed, len(refused), refused[:1]))
+                wait_for(lambda: client.get('SET', 'probe', call) == b'OK', 'writes after the fault has gone')
+                ledger.check(client, 'after call %d has failed' % call)
+            backend.kill9()
             backend.start()
-            ledger, rng, total = Ledger(), random.Random(run.seed), 0
-            for call in range(1, run.options.calls + 1):
-                refused = []
-                with cluster.partition(0) as client:
-                    disk.arm(kinds, call, failures, error)
-                    for serial in range(40):
-                        ledger.write(client, rng, call * 1000 + serial, refused)
-                    ledger.check(client, 'reads while call %d fails' % call, is_final=False)
-                    failed = disk.disarm()
-                    total += failed
-                    check(backend.alive(), 'the backend died of a failed call')
-                    run.debug('call %d: %d failed, %d writes refused: %s' % (call, failed, len(refused), refused[:1]))
-                    wait_for(lambda: client.get('SET', 'probe', call) == b'OK', 'writes after the fault has gone')
-                    ledger.check(client, 'after call %d has failed' % call)
-                backend.kill9()
-                backend.start()
-                with cluster.partition(0) as client:
-                    ledger.check(client, 'restarted after call %d had failed' % call)
-            check(total > 0, 'no call failed: the shim does not work')
-            run.note('%d calls failed' % total)
-    finally:
-        disk.remove()
+            with cluster.partition(0) as client:
+                ledger.check(client, 'restarted after call %d had failed' % call)
+        check(total > 0, 'no call failed: the shim does not work')
+        run.note('%d calls failed' % total)
 
 
 CASES = [
@@ -106,27 +100,19 @@ WRITES = [
 
 @suite.case('no way to write is answered before its batch is on disk')
 def _(run):
-    disk = Disk()
-    try:
-        with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-            backend = cluster.backends[0]
-            backend.stop()
-            disk.use(backend)
-            backend.start()
-            with cluster.partition(0) as client:
-                client.get('SCRIPT', 'LOAD', SCRIPT)
-                client.get('FUNCTION', 'LOAD', LIBRARY)
-                for words in WRITES:
-                    wait_for(lambda: client.get('SET', 'probe', 'x') == b'OK', 'writes to be taken')
-                    client.get('PFADD', 'hll', os.urandom(8))  # the next PFCOUNT keeps its sum
-                    if words == ['EXEC']:
-                        client.pipeline([['MULTI'], ['INCR', 'x']])
-                    disk.arm(SYNC_LOG, 1, -1, errno.EIO)
-                    reply = client.get(*words)
-                    check(isinstance(reply, ReplyError), '%s was answered with %r' % (words[0], reply))
-                    disk.disarm()
-    finally:
-        disk.remove()
+    with FaultyDisk() as disk, Cluster(backends=1, partitions=1, proxies=0, disk=disk) as cluster:
+        with cluster.partition(0) as client:
+            client.get('SCRIPT', 'LOAD', SCRIPT)
+            client.get('FUNCTION', 'LOAD', LIBRARY)
+            for words in WRITES:
+                wait_for(lambda: client.get('SET', 'probe', 'x') == b'OK', 'writes to be taken')
+                client.get('PFADD', 'hll', os.urandom(8))  # the next PFCOUNT keeps its sum
+                if words == ['EXEC']:
+                    client.pipeline([['MULTI'], ['INCR', 'x']])
+                disk.fail(SYNC_LOG, 1, -1, errno.EIO)
+                reply = client.get(*words)
+                check(isinstance(reply, ReplyError), '%s was answered with %r' % (words[0], reply))
+                disk.heal()
 
 
 for title, kinds, error, failures in CASES:

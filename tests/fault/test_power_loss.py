@@ -4,8 +4,8 @@
 import os
 import random
 
-from disk import Disk
 from support.cluster import Cluster, scan_all
+from support.disk import FaultyDisk
 from support.harness import Suite, check, check_equal, sized, wait_for
 from support.load import Writer, verify
 from support.resp import value
@@ -50,22 +50,16 @@ def verify_all(cluster, histories):
 def power_rounds(run, rounds, **backend_options):
     """Yields what is wrong after each loss of power."""
     rng = random.Random(run.seed)
-    disk = Disk()
-    try:
-        with Cluster(backends=1, partitions=2, proxies=0, backend_options=backend_options) as cluster:
-            backend = cluster.backends[0]
-            backend.stop()
-            disk.use(backend)
+    with FaultyDisk() as disk, Cluster(backends=1, partitions=2, proxies=0, backend_options=backend_options,
+                                       disk=disk) as cluster:
+        backend = cluster.backends[0]
+        histories = []
+        for number in range(rounds):
+            histories += play_round(run, cluster, rng, number)
+            lost = disk.lose_power(rng)
             backend.start()
-            histories = []
-            for number in range(rounds):
-                histories += play_round(run, cluster, rng, number)
-                lost = disk.lose_power(rng)
-                backend.start()
-                run.debug('round %d: %d bytes that were not synced are lost' % (number, lost))
-                yield verify_all(cluster, histories)
-    finally:
-        disk.remove()
+            run.debug('round %d: %d bytes that were not synced are lost' % (number, lost))
+            yield verify_all(cluster, histories)
 
 
 @suite.case('durability = always: a power loss takes no acknowledged write and tears no block')
@@ -89,28 +83,22 @@ def _(run):
 @suite.case('durability = everysec: what is older than some seconds is safe')
 def _(run):
     rng = random.Random(run.seed)
-    disk = Disk()
-    try:
-        with Cluster(backends=1, partitions=1, proxies=0,
-                     backend_options={'backend': {'durability': 'everysec'}}) as cluster:
-            backend = cluster.backends[0]
-            backend.stop()
-            disk.use(backend)
-            backend.start()
-            with cluster.partition(0) as client:
-                client.pipeline([['SET', 'old:%d' % i, 'x' * 100] for i in range(2000)])
-                logs = [os.stat(os.path.join(folder, name)) for folder, _, names in os.walk(backend.data)
-                        for name in names if name.endswith('.batches')]
-                wait_for(lambda: all(disk.is_guaranteed(log) for log in logs), 'the WAL to be synced')
-                client.pipeline([['SET', 'new:%d' % i, 'x'] for i in range(2000)])
-            backend.kill9()
-            disk.lose_power(rng)
-            backend.start()
-            with cluster.partition(0) as client:
-                there = [value(reply) for reply in client.pipeline([['EXISTS', 'old:%d' % i] for i in range(2000)])]
-                check_equal(sum(there), 2000, 'writes that had been synced')
-    finally:
-        disk.remove()
+    options = {'backend': {'durability': 'everysec'}}
+    with FaultyDisk() as disk, Cluster(backends=1, partitions=1, proxies=0, backend_options=options,
+                                       disk=disk) as cluster:
+        backend = cluster.backends[0]
+        with cluster.partition(0) as client:
+            client.pipeline([['SET', 'old:%d' % i, 'x' * 100] for i in range(2000)])
+            logs = [os.stat(os.path.join(folder, name)) for folder, _, names in os.walk(backend.data)
+                    for name in names if name.endswith('.batches')]
+            wait_for(lambda: all(disk.is_guaranteed(log) for log in logs), 'the WAL to be synced')
+            client.pipeline([['SET', 'new:%d' % i, 'x'] for i in range(2000)])
+        backend.kill9()
+        disk.lose_power(rng)
+        backend.start()
+        with cluster.partition(0) as client:
+            there = [value(reply) for reply in client.pipeline([['EXISTS', 'old:%d' % i] for i in range(2000)])]
+            check_equal(sum(there), 2000, 'writes that had been synced')
 
 
 if __name__ == '__main__':

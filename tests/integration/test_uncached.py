@@ -4,9 +4,9 @@
 import signal
 
 from support.cluster import Cluster, evict_all
+from support.disk import FaultyDisk
 from support.harness import Suite, check, check_equal, wait_for
 from support.resp import Closed, ReplyError, value
-from support.slowdisk import SlowDisk
 
 KEYS = 6000
 PAD = 'x' * 1000
@@ -25,9 +25,9 @@ class Uncached:
                            'memtables': 2, 'layer': '4kb', 'compression': 'none', 'reader-threads': 32}, **store)
 
     def __enter__(self):
-        self.disk = SlowDisk()
-        self.cluster = Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': self.store})
-        self.disk.use(self.cluster.backends[0])
+        self.disk = FaultyDisk()
+        self.cluster = Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': self.store},
+                               disk=self.disk)
         self.cluster.__enter__()
         with self.client() as client:
             for start in range(0, self.keys, 500):
@@ -53,7 +53,7 @@ class Uncached:
         return result
 
     def __exit__(self, *error):
-        self.disk.set(0)
+        self.disk.delay_reads(0)
         self.cluster.__exit__(*error)
         self.disk.__exit__()
 
@@ -70,14 +70,14 @@ def text(i):
 def _(run):
     with Uncached() as slow, slow.client() as one, slow.client() as other:
         other.call('SET', 'hot', 'value')
-        slow.disk.set(HELD)
+        slow.disk.delay_reads(HELD)
         one.send_many([['GET', key(10)], ['PING'], ['GET', key(2000)], ['GET', 'hot'], ['ECHO', 'end']])
-        wait_for(lambda: slow.disk.now() > 0, 'a slow read')
+        wait_for(lambda: slow.disk.get('reads_now') > 0, 'a slow read')
         check_equal(other.pipeline([['GET', 'hot'], ['SET', 'hot', 'new'], ['GET', 'hot']]),
                     [('$', b'value'), ('+', b'OK'), ('$', b'new')])
-        check(slow.disk.now() > 0, 'the others waited for the disk')
+        check(slow.disk.get('reads_now') > 0, 'the others waited for the disk')
         check_equal(slow.info(other, 'suspended_clients'), 1)
-        slow.disk.set(0)
+        slow.disk.delay_reads(0)
         check_equal([one.read() for _ in range(5)], [('$', text(10).encode()), ('+', b'PONG'),
                                                      ('$', text(2000).encode()), ('$', b'new'), ('$', b'end')])
         check_equal(slow.info(other, 'suspended_clients'), 0)
@@ -90,17 +90,17 @@ def _(run):
     with Uncached() as slow, slow.client() as client:
         def hold_reads(commands, count):
             """Sends the commands, and lets their reads go on as soon as there are so many at a time."""
-            slow.disk.set(HELD)
+            slow.disk.delay_reads(HELD)
             client.send_many(commands)
-            wait_for(lambda: slow.disk.now() >= count, '%d reads at a time' % count)
-            slow.disk.set(0.001)
+            wait_for(lambda: slow.disk.get('reads_now') >= count, '%d reads at a time' % count)
+            slow.disk.delay_reads(0.001)
         wanted = [i * 97 for i in range(16)]
         hold_reads([['GET', key(i)] for i in wanted], 12)
         check_equal([client.read() for _ in wanted], [('$', text(i).encode()) for i in wanted])
         wanted = [3000 + i * 29 for i in range(100)]
         hold_reads([['MGET'] + [key(i) for i in wanted]], 24)
         check_equal(value(client.read()), [text(i).encode() for i in wanted])
-        check(slow.disk.reads() >= 60, 'they were not uncached: %d reads' % slow.disk.reads())
+        check(slow.disk.get('reads') >= 60, 'they were not uncached: %d reads' % slow.disk.get('reads'))
         check_equal(slow.info(client, 'uncached_blocking_reads'), 0)
 
 
@@ -108,14 +108,14 @@ def _(run):
 def _(run):
     with Uncached() as slow, slow.client() as client, slow.client() as other:
         client.call('CONFIG', 'RESETSTAT')
-        slow.disk.set(0.005)
+        slow.disk.delay_reads(0.005)
         hits = 0
         for i in range(0, 40):
             check_equal(client.call('APPEND', key(i * 50), 'more'), (':', b'%d' % (len(text(0)) + 4)))
             check_equal(client.get('GET', key(i * 50 + 20)), text(i * 50 + 20).encode())
             check_equal(client.call('LPUSH', key(i * 50 + 30), 'x')[0], '-')
             hits += 1
-        slow.disk.set(0)
+        slow.disk.delay_reads(0)
         check(slow.info(other, 'suspended_commands') > 20, 'they were not uncached')
         check_equal(slow.info(other, 'keyspace_hits'), hits)
         stats = client.get('INFO', 'commandstats').decode()
@@ -129,7 +129,7 @@ def _(run):
 @suite.case('transactions, scripts and WATCH on uncached keys')
 def _(run):
     with Uncached() as slow, slow.client() as client, slow.client() as other:
-        slow.disk.set(0.005)
+        slow.disk.delay_reads(0.005)
         for i in range(0, 20):
             a, b, c = i * 100, i * 100 + 33, i * 100 + 66
             client.call('WATCH', key(a))
@@ -145,7 +145,7 @@ def _(run):
                                    key(a + 12), key(a + 70)), text(a + 70).encode())
             check_equal(client.get('EVAL', "return redis.call('GET', 'key:' .. ARGV[1])", '0', '%06d' % (a + 71)),
                         text(a + 71).encode())
-        slow.disk.set(0)
+        slow.disk.delay_reads(0)
         check(slow.info(other, 'uncached_fetches') > 20, 'nothing was uncached')
 
 
@@ -161,7 +161,7 @@ def _(run):
             client.call('SADD', 'set', *part)
         for i in range(3):  # what was written last leaves the memtables
             client.pipeline([['SET', key(i), text(i)] for i in range(1000)])
-        slow.disk.set(0.005)
+        slow.disk.delay_reads(0.005)
         for start in range(0, 3000, 300):
             check_equal(client.get('ZRANGE', 'zset', str(start), str(start + 9)),
                         [m.encode() for m in members[start:start + 10]])
@@ -181,7 +181,7 @@ def _(run):
         check_equal(client.get('SUNIONSTORE', 'union', 'set', 'other'), 3000)
         check_equal(client.get('ZCARD', 'zset'), 3010)
         check_equal(sorted(client.get('SCAN', '0', 'COUNT', '2000')[1])[:2], [b'hash', key(0).encode()])
-        slow.disk.set(0)
+        slow.disk.delay_reads(0)
         check(slow.info(other, 'suspended_commands') > 20, 'nothing was uncached')
         run.note('%d waits, %d fetches, %d blocking reads' % tuple(
             slow.info(other, name) for name in ('suspended_commands', 'uncached_fetches', 'uncached_blocking_reads')))
@@ -219,14 +219,14 @@ def _(run):
                              ['ZADD', 'zset:a', '1.5', 'new%d' % i], ['ZRANK', 'zset:a', 'm400'], ['HINCRBY', 'hash:b', 'n', '2'],
                              ['LPUSH', 'hash:b', 'x'], ['HGET', 'hash:c', 'f50'], ['ZRANGE', 'zset:c', '250', '251'],
                              ['RENAME', 'hash:a', 'hash:d'], ['RENAME', 'hash:d', 'hash:a'], ['DEL', key(i + 200)]])
-            slow.disk.set(HELD if i == 0 else 0.005)
+            slow.disk.delay_reads(HELD if i == 0 else 0.005)
             client.send('EXEC')
             if i == 0:
                 wait_for(lambda: slow.info(other, 'suspended_clients') == 1, 'EXEC to wait for rows')
                 check_equal(other.get('GET', key(i)), text(i).encode())
-                slow.disk.set(0.005)
+                slow.disk.delay_reads(0.005)
             replies = client.read()[1]
-            slow.disk.set(0)
+            slow.disk.delay_reads(0)
             check_equal(replies[:2], [('$', text(i).encode()), ('+', b'OK')])
             check_equal([reply[1] for reply in replies[2:6]], [len(text(0)) + 1, 1, 401 + i, 2 * i + 2] if isinstance(replies[2][1], int)
                         else [b'%d' % n for n in (len(text(0)) + 1, 1, 401 + i, 2 * i + 2)])
@@ -306,15 +306,15 @@ def _(run):
             evict_all(client)
             other.pipeline([['GET', name] for name in ('n', 'gone', 'made')] + [['LLEN', 'list']])
             blocking = slow.info(client, 'uncached_blocking_reads')
-            slow.disk.set(HELD if i == 0 else 0.002)
+            slow.disk.delay_reads(HELD if i == 0 else 0.002)
             client.send('EVAL', script, '1', 'n', key(i * 10))
             if i == 0:
-                wait_for(lambda: slow.info(other, 'suspended_clients') == 1 and slow.disk.now() > 0, 'the script to wait')
+                wait_for(lambda: slow.info(other, 'suspended_clients') == 1 and slow.disk.get('reads_now') > 0, 'the script to wait')
                 check_equal(other.pipeline([['GET', 'n'], ['GET', 'gone'], ['EXISTS', 'made', 'list']]),
                             [('$', None), ('$', b'x'), (':', b'0')])
-                slow.disk.set(0.002)
+                slow.disk.delay_reads(0.002)
             check_equal(client.read(), ('*', [(':', b'%d' % len(text(0))), ('$', PAD.encode()), (':', b'400')]))
-            slow.disk.set(0)
+            slow.disk.delay_reads(0)
             check_equal(slow.info(client, 'uncached_blocking_reads'), blocking, 'reads for which all stood still')
             check_equal(other.pipeline([['GET', 'n'], ['LLEN', 'list'], ['EXISTS', 'gone'], ['GET', 'made']]),
                         [('$', b'%d' % (i + 1)), (':', b'%d' % (i + 1)), (':', b'0'), other.call('EVAL', 'math.randomseed(3) '
@@ -394,11 +394,11 @@ def _(run):
         client.pipeline([['WATCH', 'hot'], ['MULTI'], ['INCR', 'hot'], ['GET', key(7)]])
         evict_all(other)
         other.call('GET', 'hot')
-        slow.disk.set(HELD)
+        slow.disk.delay_reads(HELD)
         client.send('EXEC')
         wait_for(lambda: slow.info(other, 'suspended_clients') == 1, 'EXEC to wait for rows')
         other.call('SET', 'hot', '5')
-        slow.disk.set(0)
+        slow.disk.delay_reads(0)
         check_equal(client.read(), ('*', None))
         check_equal(other.get('GET', 'hot'), b'5')
 
@@ -410,10 +410,10 @@ def _(run):
         client.pipeline([['SET', 'short:%d' % i, PAD, 'PX', '1'] for i in range(500)])
         evict_all(client)
         check_equal(slow.info(client, 'expired_keys'), 0)
-        slow.disk.set(0.005)
+        slow.disk.delay_reads(0.005)
         client.call('DEBUG', 'SET-ACTIVE-EXPIRE', '1')
         wait_for(lambda: client.get('DBSIZE') == 100, 'keys to expire')
-        slow.disk.set(0)
+        slow.disk.delay_reads(0)
         check_equal(slow.info(client, 'expired_keys'), 500)
         check(slow.info(client, 'uncached_fetches') > 20, 'they were not uncached')
         check_equal(slow.info(client, 'uncached_blocking_reads'), 0, 'reads for which all stood still')
@@ -434,21 +434,21 @@ def _(run):
 @suite.case('clients that leave, and a stop, while reads are under way')
 def _(run):
     with Uncached() as slow, slow.client() as other:
-        slow.disk.set(HELD)
+        slow.disk.delay_reads(HELD)
         clients = [slow.client() for _ in range(20)]
         for i, client in enumerate(clients):
             client.send('GET', key(i * 200))
         wait_for(lambda: slow.info(other, 'suspended_clients') >= 12, 'most clients to wait')
         for client in clients[:10]:
             client.close()
-        slow.disk.set(0)
+        slow.disk.delay_reads(0)
         for i in range(10, 20):
             check_equal(clients[i].read(), ('$', text(i * 200).encode()))
         wait_for(lambda: slow.info(other, 'suspended_clients') == 0, 'nobody to wait')
-        slow.disk.set(HELD)
+        slow.disk.delay_reads(HELD)
         for i, client in enumerate(clients[10:]):
             client.send('GET', key(i * 200 + 100))
-        wait_for(lambda: slow.info(other, 'suspended_clients') > 0 and slow.disk.now() > 0, 'clients to wait')
+        wait_for(lambda: slow.info(other, 'suspended_clients') > 0 and slow.disk.get('reads_now') > 0, 'clients to wait')
         stop_while_reading(slow, other)
         slow.cluster.backends[0].start()
 
@@ -460,8 +460,8 @@ def stop_while_reading(slow, other):
         wait_for(lambda: other.get('PING') is None, 'the partition to close')
     except (Closed, OSError):
         pass
-    check(slow.disk.now() > 0, 'reads have ended')
-    slow.disk.set(0)
+    check(slow.disk.get('reads_now') > 0, 'reads have ended')
+    slow.disk.delay_reads(0)
     slow.cluster.backends[0].wait_exit()
     slow.cluster.backends[0].stop()
 
@@ -478,17 +478,17 @@ def field(i):
 def hold_walk(slow, client, words, other):
     """Sends a command of which the beginning is in memory, and holds what reader threads read of the rest."""
     for _ in range(20):
-        slow.disk.set(0)
+        slow.disk.delay_reads(0)
         evict_all(other)
         other.call('SET', 'hot', 'value')
         other.call('SCAN', '0', 'COUNT', '1')
         other.call('HSCAN', 'hash', '0', 'COUNT', '600')
-        slow.disk.set(HELD)
+        slow.disk.delay_reads(HELD)
         client.send(*words)
-        wait_for(lambda: slow.disk.now() > 0, 'a read of the walk')
+        wait_for(lambda: slow.disk.get('reads_now') > 0, 'a read of the walk')
         if slow.info(other, 'suspended_clients') == 0:
             return
-        slow.disk.set(0)  # a compaction has moved its beginning
+        slow.disk.delay_reads(0)  # a compaction has moved its beginning
         client.read()
     check(False, 'the beginning was never in memory')
 
@@ -510,13 +510,13 @@ def _(run):
             for i in range(10):
                 check_equal(other.pipeline([['GET', 'hot'], ['SET', 'hot', 'value'], ['PING']]),
                             [('$', b'value'), ('+', b'OK'), ('+', b'PONG')])
-            check_equal((slow.disk.now() > 0, slow.disk.reads(), slow.disk.executing()), (True, 0, 0),
+            check_equal((slow.disk.get('reads_now') > 0, slow.disk.get('reads'), slow.disk.get('reads_by_partition')), (True, 0, 0),
                         'a read under way, ended, by the partition')
-            slow.disk.set(0.002)
+            slow.disk.delay_reads(0.002)
             check_walk(words, client.read(), 4000)
-            run.note('%s: %d reads more' % (words[0], slow.disk.reads()))
-            check(slow.disk.reads() > 5, 'it was not uncached')
-            check_equal(slow.disk.executing(), 0, 'reads by the partition')
+            run.note('%s: %d reads more' % (words[0], slow.disk.get('reads')))
+            check(slow.disk.get('reads') > 5, 'it was not uncached')
+            check_equal(slow.disk.get('reads_by_partition'), 0, 'reads by the partition')
 
 
 @suite.case('clients that go, and are killed, in the middle of a big reply whose next rows are being read')
@@ -533,15 +533,15 @@ def _(run):
             hold_walk(slow, clients[0], words, other)
             for client in clients[1:]:
                 client.send(*words)
-            wait_for(lambda: slow.disk.now() >= len(clients), 'a read of each')
+            wait_for(lambda: slow.disk.get('reads_now') >= len(clients), 'a read of each')
             for client in clients[2:]:
                 other.call('CLIENT', 'KILL', 'ID', str(client.id))
             for client in clients:
                 client.close()
             check_equal(count(), 3)
-            check(slow.disk.now() >= len(clients) and slow.disk.reads() == 0, 'reads have ended')
+            check(slow.disk.get('reads_now') >= len(clients) and slow.disk.get('reads') == 0, 'reads have ended')
             check_equal(other.get('GET', 'hot'), b'value')
-            slow.disk.set(0)
+            slow.disk.delay_reads(0)
             wait_for(lambda: count() == 1, 'those to go that nobody killed')
             check_walk(words, other.call(*words), 4000)
         check_equal(slow.info(other, 'uncached_blocking_reads'), 0)

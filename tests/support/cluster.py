@@ -442,10 +442,11 @@ def metric(text, name):
 
 class Cluster:
     def __init__(self, backends=2, partitions=2, proxies=1, backend_options=None, proxy_options=None,
-                 namespaces=None, listeners=None, relay=None, unix=False, tls=False):
+                 namespaces=None, listeners=None, relay=None, disk=None, unix=False, tls=False):
         """Options: {section: {option: value}}; `namespaces`: {name: {option: value}}; `listeners`: {name: namespace};
-        `relay(address) -> object with .address and .stop()` is put in front of every partition; `unix`: the proxies listen
-        on a Unix socket too; `tls`: proxies and backends speak TLS only, with client certificates (certs.Kit)."""
+        `relay(address) -> object with .address and .stop()` is put in front of every partition; `disk`: a FaultyDisk for
+        the first backend; `unix`: the proxies listen on a Unix socket too; `tls`: proxies and backends
+        speak TLS only, with client certificates (certs.Kit)."""
         self.partitions = partitions
         self.folder = tempfile.mkdtemp(prefix='scree-test-')
         self.has_unix = unix
@@ -456,6 +457,8 @@ class Cluster:
         self.relay_maker, self.relays = relay, {}
         self.failed = False
         self.backends = [Backend(self, i, backend_options or {}) for i in range(backends)]
+        if disk:
+            disk.use(self.backends[0])
         self.proxies = [Proxy(self, i, proxy_options or {}, namespaces or {}, listeners or {})
                         for i in range(proxies)]
         if self.backends and (is_sanitized(self.backends[0].argv[0])):

@@ -1,10 +1,146 @@
-"""disk.py - a disk that gets full, for tests."""
+"""disk.py - disks for tests: one that loses power, fails or is slow, and one that gets full.
 
+    with FaultyDisk() as disk, Cluster(backends=1, partitions=1, proxies=0, disk=disk) as cluster:
+        disk.fail(SYNC_LOG, 1, -1, errno.EIO)        # from the next one on every fsync of the WAL fails
+        disk.heal()
+        disk.delay_reads(2)                          # a read of a data file takes two seconds
+        cluster.backends[0].kill9()
+        disk.lose_power()                            # what was not synced is gone, except for a random part
+"""
+
+import mmap
 import os
+import random
+import shutil
+import struct
 import subprocess
 import tempfile
 
+from support import TESTS
 from support.harness import Skip
+
+WRITE_LOG, SYNC_LOG, WRITE_OTHER, SYNC_OTHER = 1, 2, 4, 8
+FIELDS = ('kinds', 'countdown', 'failures', 'error', 'failed',
+          'read_us', 'reads', 'reads_now', 'reads_most', 'reads_by_partition')
+
+
+def put_zeros(path, ranges, rng):
+    """Where the file's ranges (from, to) are, but for a random part in front; returns how many bytes."""
+    first, end = min(begin for begin, _ in ranges), max(end for _, end in ranges)
+    keep, lost = rng.choice([first, rng.randint(first, end)]), 0
+    with open(path, 'r+b') as file:
+        for begin, end in ranges:
+            begin = max(begin, keep)
+            file.seek(begin)
+            lost += file.write(bytes(max(0, end - begin)))
+    return lost
+
+
+class FaultyDisk:
+    """The disk of one backend, by faulty_disk.c between the program and the system."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix='scree-disk-')
+        self.library = os.path.join(self.folder, 'faulty_disk.so')
+        subprocess.run(['cc', '-D_GNU_SOURCE', '-std=gnu11', '-O1', '-shared', '-fPIC', '-o', self.library,
+                        os.path.join(TESTS, 'support/faulty_disk.c'), '-ldl'], check=True)
+        self.log = os.path.join(self.folder, 'syncs')
+        self.page_path = os.path.join(self.folder, 'control')
+        with open(self.page_path, 'wb') as file:
+            file.write(bytes(mmap.PAGESIZE))
+        with open(self.page_path, 'r+b') as file:
+            self.page = mmap.mmap(file.fileno(), mmap.PAGESIZE)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.page.close()
+        shutil.rmtree(self.folder)
+
+    def use(self, backend):
+        """Its next start is on this disk, without data: the disk guarantees only what it saw written."""
+        shutil.rmtree(backend.data, ignore_errors=True)
+        os.makedirs(backend.data)
+        self.root = os.path.realpath(backend.data)
+        backend.extra_env = {'LD_PRELOAD': self.library, 'DISK_ROOT': self.root, 'DISK_LOG': self.log,
+                             'DISK_CONTROL': self.page_path,
+                             'ASAN_OPTIONS': 'verify_asan_link_order=0:detect_leaks=0:allocator_may_return_null=1'}
+
+    def get(self, name):
+        return struct.unpack_from('=i', self.page, 4 * FIELDS.index(name))[0]
+
+    def set(self, **values):
+        for name, number in values.items():
+            struct.pack_into('=i', self.page, 4 * FIELDS.index(name), number)
+
+    # -- failing calls
+
+    def fail(self, kinds, countdown, failures, error):
+        """The `countdown`-th call of these kinds and `failures` - 1 after it (-1: all after it) fail."""
+        self.set(kinds=0, countdown=countdown, failures=failures, error=error, failed=0)
+        self.set(kinds=kinds)
+
+    def heal(self):
+        """Returns how many calls failed."""
+        self.set(kinds=0)
+        return self.get('failed')
+
+    # -- slow reads
+
+    def delay_reads(self, seconds):
+        """From now on a read of a data file takes so long, one that is under way too; counts anew."""
+        self.set(reads=0, reads_most=0, reads_by_partition=0)
+        self.set(read_us=int(seconds * 1e6))
+
+    # -- power loss
+
+    def notes(self):
+        """{inode: bytes that a power loss cannot take}, and {inode: [(offset, bytes)]} that were written over since."""
+        sizes, replaced, begun = {}, {}, {}
+        with open(self.log) as file:
+            for line in file:
+                what, inode, number, other = line[0], *map(int, line[1:].split())
+                if what == 'W':
+                    replaced.setdefault(inode, []).append((number, other))
+                elif what == 'B':
+                    begun[inode, other] = len(replaced.setdefault(inode, []))
+                elif what == 'S':
+                    sizes[inode] = number
+                    count = begun.pop((inode, other), 0)
+                    del replaced.setdefault(inode, [])[:count]
+                    begun = {key: max(0, left - count) if key[0] == inode else left for key, left in begun.items()}
+                elif what == 'T':
+                    sizes[inode] = min(number, sizes.get(inode, 0))
+                else:
+                    sizes.pop(inode, None)
+                    replaced.pop(inode, None)
+        return sizes, replaced
+
+    def is_guaranteed(self, stat):
+        """A power loss cannot take anything of this file, as it was when os.stat() told of it."""
+        sizes, replaced = self.notes()
+        return sizes.get(stat.st_ino, 0) >= stat.st_size and not replaced.get(stat.st_ino)
+
+    def lose_power(self, rng=random):
+        """After kill -9: cuts every file to what is guaranteed and a random part of the rest, and puts zeros where it was written
+        over but for a random part in front; returns bytes lost. What is left then is on the disk for good."""
+        (sizes, replaced), lost, left = self.notes(), 0, []
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                path = os.path.join(folder, name)
+                now = os.stat(path)
+                safe = min(sizes.get(now.st_ino, 0), now.st_size)
+                over = [(at, min(at + size, safe)) for at, size in replaced.get(now.st_ino, []) if at < safe]
+                lost += put_zeros(path, over, rng) if over else 0
+                if now.st_size > safe:
+                    keep = rng.choice([safe, rng.randint(safe, now.st_size)])
+                    lost += now.st_size - keep
+                    os.truncate(path, keep)
+                left.append('S %d %d 0\n' % (now.st_ino, os.path.getsize(path)))
+        with open(self.log, 'w') as file:
+            file.writelines(left)
+        return lost
 
 
 class SmallDisk:

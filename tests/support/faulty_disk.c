@@ -1,9 +1,9 @@
 /*
- * disk_fault.c - a disk that loses power or fails, for an unchanged program: LD_PRELOAD=disk_fault.so.
+ * faulty_disk.c - a disk that loses power, fails or is slow, for an unchanged program: LD_PRELOAD=faulty_disk.so.
+ * The test's side is disk.py. Only files below $DISK_ROOT are concerned.
  *
- * Power loss: what a file is guaranteed to hold is what it held when its last fsync began. What happens to files under
- * $DISK_ROOT is noted in $DISK_LOG, and after a kill -9 the test takes from every file what was not guaranteed, but for
- * a random part (tests/fault/disk.py):
+ * Power loss: a file is guaranteed to hold what it held when its last fsync began. Changes are noted in $DISK_LOG, and
+ * after a kill -9 the test takes from every file what was not guaranteed, except for a random part:
  *
  *   W inode offset bytes     a write that begins before the file's end, by pwritev
  *   B inode 0 thread         an fsync begins,
@@ -11,13 +11,19 @@
  *   T inode size 0           a truncation
  *   U inode 0 0              a removal
  *
- * Failing calls: $DISK_CONTROL is a shared page, see struct control. The test arms it, and the call whose turn it is
- * fails with the errno it asks for. Files whose name ends with .batches (the log) or .batches.new and others are told
- * apart, because what a program can do about them differs.
+ * $DISK_CONTROL is a page shared with the test, see struct control.
+ *
+ * Failing calls: the call whose turn it is fails with the errno that the test asks for. Files of the WAL, whose names
+ * contain .batches, and others are told apart, because what a program can do about them differs.
+ *
+ * Slow reads: every read of a data file (.sst, .blob) takes as long as the page says, because what the test wrote a
+ * moment ago is in the system's page cache, and reading it again costs nothing. RocksDB's own threads are not slowed
+ * down. A read that waits sees when the page changes.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,17 +33,25 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { WRITE_LOG = 1, SYNC_LOG = 2, WRITE_OTHER = 4, SYNC_OTHER = 8 };
+enum { SLICE_US = 2000 };
 
-/* Shared with the test; int32 each, in this order. */
+/* int32 each, in the order of FIELDS in disk.py. */
 struct control {
     _Atomic int32_t kinds;     /* which calls count: bits above; 0: none */
     _Atomic int32_t countdown; /* fails when it reaches 0 */
     _Atomic int32_t failures;  /* how many further calls fail; -1: all from then on */
     _Atomic int32_t error;     /* errno */
     _Atomic int32_t failed;    /* how many have failed, for the test */
+
+    _Atomic int32_t read_us;            /* how long a read takes; 0: reads are as they are */
+    _Atomic int32_t reads;              /* slow ones that have ended, for the test, as the rest */
+    _Atomic int32_t reads_now;          /* under way */
+    _Atomic int32_t reads_most;         /* at a time */
+    _Atomic int32_t reads_by_partition; /* made by partitions' own threads */
 };
 
 static struct control *control;
@@ -52,7 +66,7 @@ static void *next(const char *name)
     return symbol;
 }
 
-__attribute__((constructor)) static void disk_fault_init(void)
+__attribute__((constructor)) static void faulty_disk_init(void)
 {
     root = getenv("DISK_ROOT");
     const char *log_path = getenv("DISK_LOG");
@@ -80,6 +94,8 @@ static size_t path_of(int fd, char *path, size_t size)
     path[len] = '\0';
     return (size_t)len;
 }
+
+/* ---- failing calls, and notes of what is synced ------------------------------------------- */
 
 /* Is it this call's turn to fail? */
 static bool fails(int fd, int kind_log, int kind_other)
@@ -232,4 +248,83 @@ int unlink(const char *path)
     if (ours && result == 0)
         note('U', now.st_ino, 0, 0);
     return result;
+}
+
+/* ---- slow reads -------------------------------------------------------------------------- */
+
+static bool ends_with(const char *path, const char *end)
+{
+    size_t len = strlen(path), end_len = strlen(end);
+    return len >= end_len && strcmp(path + len - end_len, end) == 0;
+}
+
+static bool is_data(int fd)
+{
+    char path[4096];
+    return path_of(fd, path, sizeof path) && (ends_with(path, ".sst") || ends_with(path, ".blob"));
+}
+
+static bool thread_is(const char *begin)
+{
+    char name[16] = "";
+    pthread_getname_np(pthread_self(), name, sizeof name);
+    return strncmp(name, begin, strlen(begin)) == 0;
+}
+
+static int64_t now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static void wait_read_us(void)
+{
+    int64_t begun_us = now_us();
+    for (;;) {
+        int64_t left_us = begun_us + atomic_load(&control->read_us) - now_us();
+        if (left_us <= 0)
+            return;
+        usleep((useconds_t)(left_us < SLICE_US ? left_us : SLICE_US));
+    }
+}
+
+static void delay_read(int fd)
+{
+    int32_t read_us = control ? atomic_load(&control->read_us) : 0;
+    if (read_us <= 0 || thread_is("rocksdb") || !is_data(fd))
+        return;
+    if (thread_is("partition"))
+        atomic_fetch_add(&control->reads_by_partition, 1);
+    int32_t now = atomic_fetch_add(&control->reads_now, 1) + 1;
+    int32_t most = atomic_load(&control->reads_most);
+    while (now > most && !atomic_compare_exchange_weak(&control->reads_most, &most, now))
+        ;
+    wait_read_us();
+    atomic_fetch_sub(&control->reads_now, 1);
+    atomic_fetch_add(&control->reads, 1);
+}
+
+typedef ssize_t pread_fn(int fd, void *data, size_t size, off64_t at);
+
+static ssize_t read_at(const char *name, int fd, void *data, size_t size, off64_t at)
+{
+    static _Atomic(pread_fn *) found;
+    pread_fn *real = atomic_load(&found);
+    if (!real) {
+        real = (pread_fn *)next(name);
+        atomic_store(&found, real);
+    }
+    delay_read(fd);
+    return real(fd, data, size, at);
+}
+
+ssize_t pread64(int fd, void *data, size_t size, off64_t at)
+{
+    return read_at("pread64", fd, data, size, at);
+}
+
+ssize_t pread(int fd, void *data, size_t size, off_t at)
+{
+    return read_at("pread64", fd, data, size, at);
 }
