@@ -31,7 +31,7 @@ import time
 
 from support import harness, hostile
 from support.cluster import Cluster, Proxy, even_slots, free_ports, is_sanitized, binary, write_ini
-from support.harness import Failure, Suite, check, check_equal, sized, wait_for
+from support.harness import Failure, Suite, check, check_equal, patience, sized, wait_for
 from support.resp import Connection, Reader, encode
 
 MB = 1 << 20
@@ -85,7 +85,7 @@ class Link:
 
     def __init__(self, attacker, target):
         self.attacker, self.name, self.tail, self.is_open = attacker, '%s-%d' % (attacker.name, next(self.numbers)), b'', True
-        self.sock = socket.create_connection(attacker.arena.targets[target], 10 * harness.SLOW)
+        self.sock = socket.create_connection(attacker.arena.targets[target], patience())
         attacker.arena.journal.note(self.name, 'open', target)
         self.sock.settimeout(0.5)
 
@@ -568,7 +568,7 @@ class Arena:
                 time.sleep(0.1)
                 self.check_programs()
             for attacker in attackers:
-                attacker.join(60 * harness.SLOW)
+                attacker.join(patience())
                 check(not attacker.is_alive(), 'an attacker (%s, %s) does not come to its end' % (attacker.name, attacker.scene))
                 check(not attacker.failure, attacker.failure)
             self.liar.is_honest = True

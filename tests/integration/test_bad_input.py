@@ -8,7 +8,7 @@ import time
 
 from support import harness
 from support.cluster import Cluster, is_sanitized
-from support.harness import Suite, check, check_equal, sized, wait_for
+from support.harness import Suite, check, check_equal, patience, sized, wait_for
 from support.resp import Closed, Connection, ReplyError, encode, show, value
 
 
@@ -30,7 +30,7 @@ def both(cluster):
 def check_alive(cluster):
     for name, address, process in both(cluster):
         check(process.alive(), '%s died' % name)
-        with Connection(address, 20 * harness.SLOW) as connection:
+        with Connection(address, patience()) as connection:
             check_equal(connection.get('SET', '{alive}', name), b'OK', name)
             check_equal(connection.get('GET', '{alive}'), name.encode(), name)
 
@@ -202,7 +202,7 @@ def _(run):
                 check(all(kind != '-' for kind, _ in done), '300 names fit')
                 check_equal(str(connection.get(*words, *names[300:700])), STATE_ERROR, '400 more')
         for address in (cluster.backends[0].addresses[0], cluster.proxies[0].address):
-            with Connection(address, 20 * harness.SLOW) as connection:
+            with Connection(address, patience()) as connection:
                 replies = connection.pipeline([('MULTI',)] + [('SET', 'queued', b'x' * 100000)] * 20 + [('EXEC',)])
                 check(replies[-1][0] == '-', 'EXEC of 2 MB: %s' % show(replies[-1]))
                 check_equal(connection.get('GET', 'queued'), None)
@@ -244,7 +244,7 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1) as cluster:
         for name, address, _ in both(cluster):
-            with Connection(address, 20 * harness.SLOW) as connection:
+            with Connection(address, patience()) as connection:
                 for i in range(500):
                     connection.send('SET', 'half:%d' % i, 'x' * 100)
                 connection.sock.shutdown(socket.SHUT_WR)
@@ -314,7 +314,7 @@ def _(run):
 
 def read_much(name, address, count, size):
     """Reads the replies of a long pipeline while another client is served."""
-    with Connection(address, 60 * harness.SLOW) as reader, Connection(address, 60 * harness.SLOW) as other:
+    with Connection(address, patience()) as reader, Connection(address, patience()) as other:
         reader.send_many([['GET', '{alive}big']] * count)
         check_equal(other.get('SET', '{alive}small', 'v'), b'OK', name + ': another client')
         for i in range(count):
@@ -330,7 +330,7 @@ def _(run):
     with Cluster(backends=1, partitions=2, proxies=1, backend_options={'backend': limit},
                  proxy_options={'proxy': limit}) as cluster:
         for name, address, process in both(cluster):
-            with Connection(address, 20 * harness.SLOW) as client:
+            with Connection(address, patience()) as client:
                 check_equal(client.get('SET', '{alive}big', 'x' * size), b'OK')
             before = process.rss_bytes()
             for tries in (2, 1, 0):
@@ -348,7 +348,7 @@ def _(run):
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1) as cluster:
         for name, address, _ in both(cluster):
-            with Connection(address, 60 * harness.SLOW) as connection:
+            with Connection(address, patience()) as connection:
                 connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
                 connection.call('SET', 'slow', 'y' * 20000)
                 count = 300
@@ -394,7 +394,7 @@ def _(run):
         proxy, address = cluster.proxies[0], cluster.proxies[0].address
         idle = []
         for start in range(0, wanted, 500):
-            idle += [Connection(address, 20 * harness.SLOW) for _ in range(min(500, wanted - start))]
+            idle += [Connection(address, patience()) for _ in range(min(500, wanted - start))]
         with cluster.connect() as active:
             values = [b'%d' % i * 50 for i in range(300)]
             for _ in range(5):

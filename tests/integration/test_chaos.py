@@ -26,7 +26,7 @@ import time
 from support import harness
 from support.aio import AsyncConnection
 from support.cluster import Cluster
-from support.harness import Failure, Suite, check, sized, wait_for
+from support.harness import Failure, Suite, check, patience, sized, wait_for
 from support.middleman import Middleman
 from support.model import encode_all
 from support.resp import Closed, ReplyError, value
@@ -329,7 +329,7 @@ def _(run):
                 chaos.compare()
         finally:
             chaos.stopping = True
-            chaos.thread.join(30 * harness.SLOW)
+            chaos.thread.join(patience())
             chaos.report()
         check(not chaos.wrong, (chaos.wrong or [''])[0])
 

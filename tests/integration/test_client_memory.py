@@ -8,7 +8,7 @@ import threading
 
 from support import harness
 from support.cluster import Cluster
-from support.harness import Suite, check, check_equal, wait_for
+from support.harness import Suite, check, check_equal, patience, wait_for
 from support.resp import Closed, Connection, ReplyError, value
 
 suite = Suite(__doc__)
@@ -17,7 +17,7 @@ MB = 1 << 20
 
 def half_sent(address, size, *login):
     """A connection that has sent `size` bytes of a request that is longer; what it cannot send stays unsent."""
-    connection = Connection(address, 60 * harness.SLOW)
+    connection = Connection(address, patience())
     if login:
         check_equal(connection.get('AUTH', *login), b'OK')
     connection.sock.setblocking(False)
@@ -48,7 +48,7 @@ def fields(connection, number):
 def answers(cluster):
     """A new client is served soon."""
     try:
-        with Connection(cluster.proxies[0].address, 10 * harness.SLOW) as client:
+        with Connection(cluster.proxies[0].address, patience()) as client:
             return client.get('SET', 'good', 'x') == b'OK'
     except (OSError, Closed):
         return False
@@ -100,7 +100,7 @@ def _(run):
         proxy = cluster.proxies[0]
         strangers = []
         for _ in range(300):
-            stranger = Connection(proxy.address, 20 * harness.SLOW)
+            stranger = Connection(proxy.address, patience())
             strangers.append(stranger)
             try:
                 stranger.send_raw(b'*10\r\n' + (b'$16384\r\n' + b'x' * 16384 + b'\r\n') * 8 + b'$16384\r\n')
@@ -129,9 +129,9 @@ def _(run):
         for name, address in (('proxy', cluster.proxies[0].address), ('partition', cluster.backends[0].addresses[0])):
             with Connection(address) as good, Connection(address) as silent:
                 check_equal(good.get('AUTH', 'pw'), b'OK', name)
-                reply = silent.read(timeout=60 * harness.SLOW)
+                reply = silent.read(timeout=patience())
                 check(reply[0] == '-' and b'login-timeout' in reply[1], '%s: %r' % (name, reply))
-                silent.read_until_closed(60 * harness.SLOW)
+                silent.read_until_closed(patience())
                 check_equal(good.get('SET', 'k', name), b'OK', name)
                 check_equal(good.get('GET', 'k'), name.encode(), name)
     options = {'proxy': {'login-timeout': '1ms'}}

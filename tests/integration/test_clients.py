@@ -209,7 +209,7 @@ async def asyncio_session(port):
 
 @suite.case('redis-py with asyncio: gathered commands, transactions, scans, pub/sub, blocking')
 def _(run):
-    limit = 60 * harness.SLOW
+    limit = patience()
     with_cluster(lambda cluster, address: asyncio.run(asyncio.wait_for(asyncio_session(address[1]), limit)))
 
 
@@ -358,7 +358,7 @@ START_UPS = {
 @suite.case('the start-up of other clients, whole and byte by byte: as many replies of the same kinds as redis-server gives')
 def _(run):
     def kinds(address, commands, is_slow):
-        with Connection(address, 20 * harness.SLOW) as connection:
+        with Connection(address, patience()) as connection:
             if is_slow:
                 for words in commands:
                     for byte in encode(words):

@@ -12,7 +12,7 @@ import time
 
 from support import harness, rdb_payload
 from support.cluster import Cluster, Oracle, binary
-from support.harness import Failure, Suite, check, check_equal, sized
+from support.harness import Failure, Suite, check, check_equal, patience, sized
 from support.resp import Connection, show
 
 
@@ -219,7 +219,7 @@ def _(run):
                              [('MULTI',), ('RESTORE', 'k', '0', bad), ('EXEC',)],
                              [('EVAL', "return redis.pcall('RESTORE', KEYS[1], '0', ARGV[1])", '1', 'k', bad)],
                              [('SET', 's', 'x'), ('RENAMENX', 's', 's'), ('RESTORE', 's', '0', bad, 'REPLACE')]):
-                with Connection(address, timeout=5 * harness.SLOW) as connection:
+                with Connection(address, timeout=patience()) as connection:
                     replies = connection.pipeline(commands)
                     check(b'Bad data format' in repr(replies[-1]).encode(), show(replies[-1]))
                     check_equal(connection.call('GET', 'k'), ('$', None))
@@ -233,7 +233,7 @@ def _(run):
         with cluster.partition(0) as connection, cluster.partition(0) as other, Connection(oracle.address) as redis:
             bodies = originals((connection, redis))
             connection.call('FLUSHALL')
-            connection.sock.settimeout(20 * harness.SLOW)
+            connection.sock.settimeout(patience())
             hunt = Hunt(connection, other, ('RESTORE', 'k', '0'), ('REPLACE',))
             for body in bodies:
                 hunt.one(body, use)
@@ -278,7 +278,7 @@ redis.register_function{function_name='g%d', callback=function() return 1 end, f
 def _(run):
     with one_partition() as cluster:
         with cluster.partition(0) as connection, cluster.partition(0) as other:
-            connection.sock.settimeout(30 * harness.SLOW)
+            connection.sock.settimeout(patience())
             for i in range(3):
                 check_equal(connection.call('FUNCTION', 'LOAD', LIBRARY % (i, i, i)), ('$', b'lib%d' % i))
             body = connection.call('FUNCTION', 'DUMP')[1][:-10]

@@ -3,7 +3,7 @@
 
 from support import harness
 from support.cluster import Cluster
-from support.harness import Suite, check, check_equal
+from support.harness import Suite, check, check_equal, patience
 from support.resp import Connection, show
 
 suite = Suite(__doc__)
@@ -75,7 +75,7 @@ def _(run):
             before = connection.pipeline([('MEMORY', 'USAGE', '{k}' + key) for key in keys])
         for address in (backend.addresses[0], cluster.proxies[0].address):
             for proto in (2, 3):
-                with Connection(address, timeout=60 * harness.SLOW, proto=proto) as connection:
+                with Connection(address, timeout=patience(), proto=proto) as connection:
                     connection.call('PING')
                     start = backend.rss_bytes()
                     for words in TOO_LONG:
@@ -95,7 +95,7 @@ def _(run):
         backend = cluster.backends[0]
         for address in (backend.addresses[0], cluster.proxies[0].address):
             for proto in (2, 3):
-                with Connection(address, timeout=60 * harness.SLOW, proto=proto) as connection:
+                with Connection(address, timeout=patience(), proto=proto) as connection:
                     fill(connection)
                     start = backend.rss_bytes()
                     for script in SCRIPTS:
@@ -117,7 +117,7 @@ def _(run):
     with limited() as cluster:
         backend = cluster.backends[0]
         for address in (backend.addresses[0], cluster.proxies[0].address):
-            with Connection(address, timeout=60 * harness.SLOW) as connection:
+            with Connection(address, timeout=patience()) as connection:
                 fill(connection)
                 backend.forget_peak()
                 start = backend.rss_bytes()
@@ -136,7 +136,7 @@ def _(run):
 def _(run):
     with limited() as cluster:
         backend = cluster.backends[0]
-        with Connection(backend.addresses[0], timeout=60 * harness.SLOW) as connection:
+        with Connection(backend.addresses[0], timeout=patience()) as connection:
             fill(connection)
             start = backend.rss_bytes()
             for words in (('BY', 'no', 'STORE', '{k}to') + ('GET', '{k}b*g') * 100, ('BY', '{k}b*g', 'ALPHA', 'STORE', '{k}to') + ('GET', '#') * 30000,
@@ -155,7 +155,7 @@ def _(run):
 def _(run):
     with limited() as cluster:
         with cluster.partition(0) as connection:
-            connection.sock.settimeout(60 * harness.SLOW)
+            connection.sock.settimeout(patience())
             fill(connection)
             check_equal(len(connection.call('LRANGE', '{k}list', '0', '-1')[1]), 20)
             check_equal(len(connection.call('SMEMBERS', '{k}set')[1]), 20)

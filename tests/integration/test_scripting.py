@@ -4,7 +4,6 @@
 import sys
 import threading
 
-from support import harness
 from support.cluster import Cluster, Oracle
 from support.harness import Suite, check, check_equal, patience, wait_for
 from support.resp import Connection
@@ -247,7 +246,7 @@ def _(run):
 @suite.case('a map or set that contains itself is replied as deep as in Redis')
 def _(run):
     def play(address):
-        with Connection(address, 60 * harness.SLOW) as client:
+        with Connection(address, patience()) as client:
             return [client.call('EVAL', 'local t = {} t.%s return t' % field, '0') for field in ('map = {t}', 'set = {[t] = true}')]
 
     sys.setrecursionlimit(100000)

@@ -2,8 +2,7 @@
 
 import threading
 
-from support import harness
-from support.harness import check, wait_for
+from support.harness import check, patience, wait_for
 from support.resp import Connection, ReplyError
 
 BUSY_SCRIPT = b'BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.'
@@ -25,7 +24,7 @@ class Background:
 
     def __init__(self, address, *words, before=(), proto=2):
         self.replies = []
-        self.connection = Connection(address, 60 * harness.SLOW, proto)
+        self.connection = Connection(address, patience(), proto)
         self.count = len(before) + 1
         self.connection.send_many(list(before) + [words])
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -37,7 +36,7 @@ class Background:
 
     def finish(self):
         """The last reply."""
-        self.thread.join(60 * harness.SLOW)
+        self.thread.join(patience())
         check(not self.thread.is_alive(), 'the command did not end')
         check(len(self.replies) == self.count, 'only %d of %d replies came' % (len(self.replies), self.count))
         self.connection.close()
