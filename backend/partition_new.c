@@ -10,6 +10,7 @@
 #include "backend/keyspace/space.h"
 #include "backend/partition/account.h"
 #include "backend/partition/blocking.h"
+#include "backend/partition/changes.h"
 #include "backend/partition/connection.h"
 #include "backend/partition/gauges.h"
 #include "backend/partition/message.h"
@@ -152,6 +153,7 @@ static void on_swap(void *owner, struct space *a, struct space *b)
 {
     struct partition *partition = owner;
     watch_swap(partition->watchers.watches, a, b);
+    changes_swap(partition, a, b);
     blocking_check_all(partition->watchers.blocking);
 }
 
@@ -187,6 +189,7 @@ static bool build_partition(struct partition *partition, const struct backend_co
     partition->watchers.blocking = blocking_new(partition);
     space_on_swap(partition->spaces, on_swap, partition);
     partition->watchers.messages = messages_new();
+    partition->watchers.changes = &changes_events;
     partition->watchers.pubsub = pubsub_new();
     partition->watchers.tracking = tracking_new();
     partition->caches.cursors = cursor_cache_new();

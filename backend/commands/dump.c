@@ -123,7 +123,10 @@ void cmd_restore(struct call *call)
     bool is_over = expire_ms && (uint64_t)expire_ms <= call->now_ms;
     if (is_over) {
         entry_delete(call, &entry);
-        messages_cut(call->partition->watchers.messages, messages); /* it was never there */
+        if (replaced) /* the new value was never there, the old one is gone */
+            messages_cut_frames(call->partition->watchers.messages, messages);
+        else
+            messages_cut(call->partition->watchers.messages, messages);
     } else if (replaced) {
         notify(call, NOTIFY_NEW, "new", call->argv[1]);
     }

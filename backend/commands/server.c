@@ -1,6 +1,7 @@
 /*
  * server.c - the server's small commands: flushing, swapping, time, persistence, the command table, the slow log.
  */
+#include "backend/context/change.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/context/settings.h"
@@ -42,12 +43,19 @@ static void flush_space(struct call *call, struct space *space)
         keyspace_flush(call, space);
 }
 
+/* Clients that keep copies of keys (CLIENT TRACKING) are told to forget all. */
+static void forget_copies(struct call *call)
+{
+    const struct change change = {.kind = CHANGE_FORGOTTEN};
+    call->partition->watchers.changes->add(call, &change);
+}
+
 void cmd_flushdb(struct call *call)
 {
     if (!parse_flush(call))
         return;
     flush_space(call, call->space);
-    tracking_flush(call);
+    forget_copies(call);
     reply_ok(&call->reply);
 }
 
@@ -59,7 +67,7 @@ void cmd_flushall(struct call *call)
     struct bytes name = session_namespace(call->session);
     for (int db = 0; db < DATABASES_MAX; db++)
         flush_space(call, space_open(call->partition->spaces, name, (uint8_t)db));
-    tracking_flush(call);
+    forget_copies(call);
     reply_ok(&call->reply);
 }
 

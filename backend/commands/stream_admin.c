@@ -2,6 +2,7 @@
  * stream_admin.c - XGROUP and XINFO: groups are made, changed, removed and described.
  */
 #include "backend/commands/stream_group.h"
+#include "backend/context/change.h"
 #include "backend/context/partition.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/handlers.h"
@@ -143,9 +144,10 @@ void cmd_xgroup_destroy(struct call *call)
         return;
     if (err == OK) {
         group_delete(call, &entry, group.name);
+        const struct change change = {
+            .kind = CHANGE_GROUP_DELETED, .space = entry.space, .key = entry.key};
         if (blocking_concerns(call->partition->watchers.blocking, entry.space, entry.key))
-            overlay_nonblocking_end(call->partition->overlay);
-        blocking_key_deleted(call->partition->watchers.blocking, entry.space, entry.key);
+            call->partition->watchers.changes->add(call, &change);
         notify(call, NOTIFY_STREAM, "xgroup-destroy", call->argv[2]);
     }
     reply_int(&call->reply, err == OK);

@@ -26,6 +26,7 @@
 
 struct accounts;
 struct backup;
+struct change_events;
 struct blocking_set;
 struct call;
 struct script_set;
@@ -112,6 +113,7 @@ struct partition_saves {
 
 /* Clients that are told of changes and messages. */
 struct partition_watchers {
+    const struct change_events *changes;
     struct watch_set *watches;
     struct blocking_set *blocking;
     struct pubsub *pubsub;

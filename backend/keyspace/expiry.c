@@ -3,10 +3,11 @@
  */
 #include "backend/keyspace/expiry.h"
 
+#include "backend/context/change.h"
 #include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/notify.h"
 
 enum {
     CYCLE_ROWS_MAX = 200 /* index rows looked at in one go: bounds the pause for clients */
@@ -72,7 +73,8 @@ static bool expire_one(struct call *call, const struct due *due)
     };
     entry_delete(call, &entry);
     metric_add(partition->metrics.process, METRIC_BACKEND_EXPIRED, 1);
-    notify_in(call, entry.space, NOTIFY_EXPIRED, "expired", key);
+    if (partition->settings->notify_classes & NOTIFY_EXPIRED)
+        partition->watchers.changes->event(call, entry.space, NOTIFY_EXPIRED, "expired", key);
     return true;
 }
 

@@ -4,12 +4,11 @@
  */
 #include "backend/keyspace/keyspace.h"
 
+#include "backend/context/change.h"
 #include "backend/context/partition.h"
+#include "backend/context/settings.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/blocking.h"
-#include "backend/partition/notify.h"
-#include "backend/partition/tracking.h"
 #include "shared/namespace.h"
 
 #include <stdlib.h>
@@ -100,6 +99,38 @@ static int row_get(struct call *call, enum cf cf, struct bytes key, struct bytes
     return OK;
 }
 
+/* ---- telling ---- */
+
+static void event(struct call *call, const struct entry *entry, enum notify_class class,
+                  const char *name)
+{
+    if (call->partition->settings->notify_classes & class)
+        call->partition->watchers.changes->event(call, entry->space, class, name, entry->key);
+}
+
+static void add_change(struct call *call, const struct entry *entry, enum change_kind kind,
+                       bool by_client)
+{
+    const struct change change = {.kind = kind,
+                                  .type = entry->meta.type,
+                                  .by_client = by_client,
+                                  .space = entry->space,
+                                  .key = entry->key};
+    call->partition->watchers.changes->add(call, &change);
+}
+
+/* The key changed. */
+static void touch(struct call *call, const struct entry *entry, enum change_kind kind,
+                  bool by_client)
+{
+    const struct partition *partition = call->partition;
+    if (overlay_has_uncached(partition->overlay))
+        return; /* the command is rolled back */
+    space_change(partition->spaces);
+    if (partition->watchers.changes->concerns(call, entry->space, entry->key))
+        add_change(call, entry, kind, by_client);
+}
+
 /* ---- opening ---- */
 
 static void count_lookup(struct call *call, enum open_flag flags, const struct entry *entry)
@@ -109,7 +140,7 @@ static void count_lookup(struct call *call, enum open_flag flags, const struct e
     metric_add(call->partition->metrics.process,
                entry->exists ? METRIC_BACKEND_HITS : METRIC_BACKEND_MISSES, 1);
     if (!entry->exists)
-        notify_in(call, entry->space, NOTIFY_MISS, "keymiss", entry->key);
+        event(call, entry, NOTIFY_MISS, "keymiss");
 }
 
 /* The key's time has come: it is deleted, or only hidden while writes are refused or paused. */
@@ -118,8 +149,9 @@ static void entry_expire(struct call *call, struct entry *entry)
     if (!commit_is_failed(call->partition->commit, NULL) &&
         !partition_keeps_expired(call->partition)) {
         entry_delete(call, entry);
+        entry->has_expired = true;
         metric_add(call->partition->metrics.process, METRIC_BACKEND_EXPIRED, 1);
-        notify_in(call, entry->space, NOTIFY_EXPIRED, "expired", entry->key);
+        event(call, entry, NOTIFY_EXPIRED, "expired");
     }
     entry->exists = false;
     entry->stored_expire_ms = 0;
@@ -192,29 +224,6 @@ bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enu
 
 /* ---- changing ---- */
 
-static bool concerns_somebody(const struct partition *partition, const struct entry *entry)
-{
-    return watch_concerns(partition->watchers.watches, entry->space, entry->key) ||
-           tracking_clients(partition->watchers.tracking) ||
-           blocking_concerns(partition->watchers.blocking, entry->space, entry->key);
-}
-
-/* The key changed: whoever watches, tracks or waits for it learns of it, and then the command is not taken back any
- * more. False: it is taken back. */
-static bool touch(struct call *call, const struct entry *entry, bool by_client)
-{
-    struct partition *partition = call->partition;
-    if (overlay_has_uncached(partition->overlay))
-        return false;
-    space_change(partition->spaces);
-    if (!concerns_somebody(partition, entry))
-        return true;
-    overlay_nonblocking_end(partition->overlay);
-    watch_touch(partition->watchers.watches, entry->space, entry->key);
-    tracking_touch(call, entry->space, entry->key, by_client);
-    return true;
-}
-
 static void index_expiry(struct call *call, struct entry *entry, uint64_t expire_ms)
 {
     struct overlay *overlay = call->partition->overlay;
@@ -266,16 +275,15 @@ static void row_write(struct call *call, struct entry *entry)
     entry->stored_expire_ms = entry->meta.expire_ms;
 }
 
-/* Writes the metadata row and tells whom it concerns. */
+/* Writes the metadata row; a change of the key. */
 static void entry_write(struct call *call, struct entry *entry)
 {
     bool is_new = !entry->exists;
     row_write(call, entry);
-    if (!entry->is_untold && touch(call, entry, true))
-        blocking_key_written(call->partition->watchers.blocking, entry->space, entry->key,
-                             entry->meta.type);
+    if (!entry->is_untold)
+        touch(call, entry, CHANGE_WRITTEN, true);
     if (is_new)
-        notify_in(call, entry->space, NOTIFY_NEW, "new", entry->key);
+        event(call, entry, NOTIFY_NEW, "new");
 }
 
 void entry_set_payload(struct call *call, struct entry *entry, enum type type, struct bytes payload,
@@ -310,7 +318,7 @@ void entry_save(struct call *call, struct entry *entry)
 void entry_touch(struct call *call, struct entry *entry)
 {
     CHECK(entry->exists);
-    (void)touch(call, entry, true);
+    touch(call, entry, CHANGE_TOUCHED, true);
 }
 
 void entry_delete(struct call *call, struct entry *entry)
@@ -325,8 +333,7 @@ void entry_delete(struct call *call, struct entry *entry)
     entry->row = NOTHING;
     entry->stored_expire_ms = 0;
     entry->meta = (struct metadata){0};
-    if (touch(call, entry, !is_over))
-        blocking_key_deleted(call->partition->watchers.blocking, entry->space, entry->key);
+    touch(call, entry, CHANGE_DELETED, !is_over);
 }
 
 void entry_set_expire(struct call *call, struct entry *entry, uint64_t expire_ms)
@@ -480,19 +487,39 @@ bool key_iter_fini(struct key_iter *it)
 
 /* ---- whole namespaces ---- */
 
-/* watch_key_fn: does a live key of this name exist? */
-static bool key_exists(void *owner, struct space *space, struct bytes key)
+/* Whose watched keys are about to be replaced by those of another database, or by none. */
+struct replaced {
+    struct call *call;
+    struct space *space;
+    struct space *by; /* NULL: by no keys */
+};
+
+static bool key_exists(struct call *call, struct space *space, struct bytes key)
 {
     struct entry entry;
-    return keyspace_open_in(owner, space, key, OPEN_QUIET, &entry) && entry.exists;
+    return keyspace_open_in(call, space, key, OPEN_QUIET, &entry) && entry.exists;
+}
+
+/* watch_key_fn */
+static void replace_watched(void *owner, struct bytes key)
+{
+    const struct replaced *replaced = owner;
+    struct call *call = replaced->call;
+    if (key_exists(call, replaced->space, key) ||
+        (replaced->by && key_exists(call, replaced->by, key))) {
+        const struct change change = {.kind = CHANGE_WATCHED, .space = replaced->space, .key = key};
+        call->partition->watchers.changes->add(call, &change);
+    }
 }
 
 void keyspace_flush(struct call *call, struct space *space)
 {
     static const enum cf FLUSHED[] = {CF_METADATA, CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
     overlay_nonblocking_end(call->partition->overlay);
-    watch_touch_space(call->partition->watchers.watches, space, key_exists, call);
-    blocking_space_flushed(call->partition->watchers.blocking, space);
+    struct replaced replaced = {.call = call, .space = space};
+    watch_each_of(call->partition->watchers.watches, space, replace_watched, &replaced);
+    const struct change change = {.kind = CHANGE_FLUSHED, .space = space};
+    call->partition->watchers.changes->add(call, &change);
     struct bytes prefix = encode_space_prefix(call->arena, space->name);
     struct bytes end = encode_prefix_end(call->arena, prefix);
     for (size_t i = 0; i < sizeof FLUSHED / sizeof FLUSHED[0]; i++)
@@ -500,45 +527,40 @@ void keyspace_flush(struct call *call, struct space *space)
     space_clear(call->partition->spaces, space);
 }
 
-/* Two databases about to be swapped. */
-struct swap {
-    struct call *call;
-    struct space *a;
-    struct space *b;
-};
-
-static bool exists_in_either(void *owner, struct space *space, struct bytes key)
-{
-    struct swap *swap = owner;
-    (void)space;
-    return key_exists(swap->call, swap->a, key) || key_exists(swap->call, swap->b, key);
-}
-
 void keyspace_swap(struct call *call, struct bytes name, uint8_t a, uint8_t b)
 {
     struct partition *partition = call->partition;
-    struct swap swap = {call, space_open(partition->spaces, name, a),
-                        space_open(partition->spaces, name, b)};
+    struct space *space_a = space_open(partition->spaces, name, a);
+    struct space *space_b = space_open(partition->spaces, name, b);
     if (a == b)
         return;
     overlay_nonblocking_end(partition->overlay);
-    watch_touch_space(partition->watchers.watches, swap.a, exists_in_either, &swap);
-    watch_touch_space(partition->watchers.watches, swap.b, exists_in_either, &swap);
-    space_swap(partition->spaces, name, a, b); /* watches follow: partition.c */
+    struct replaced first = {call, space_a, space_b};
+    struct replaced second = {call, space_b, space_a};
+    watch_each_of(partition->watchers.watches, space_a, replace_watched, &first);
+    watch_each_of(partition->watchers.watches, space_b, replace_watched, &second);
+    space_swap(partition->spaces, name, a, b); /* watches and changes follow: partition_new.c */
 }
 
+struct expiry_check {
+    struct call *call;
+    bool has_expired;
+};
+
+/* Opening a key deletes it when its time has come. */
 static void notice_expiry(void *owner, struct space *space, struct bytes key)
 {
-    struct call *call = owner;
+    struct expiry_check *check = owner;
     struct entry entry;
-    if (call->failed)
+    if (check->call->failed)
         return; /* the store failed for an earlier key */
-    (void)keyspace_open_in(call, space, key, OPEN_QUIET,
-                           &entry); /* deletes it and so marks the watcher */
+    if (keyspace_open_in(check->call, space, key, OPEN_QUIET, &entry))
+        check->has_expired |= entry.has_expired;
 }
 
 bool keyspace_watch_dirty(struct call *call, struct watcher *watcher)
 {
-    watch_each(watcher, notice_expiry, call);
-    return watcher->dirty;
+    struct expiry_check check = {.call = call};
+    watch_each(watcher, notice_expiry, &check);
+    return watcher->dirty || check.has_expired;
 }

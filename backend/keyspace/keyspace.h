@@ -25,8 +25,9 @@ struct entry {
     uint64_t prefix_version;
     uint16_t slot;
     bool exists;
-    bool is_untold; /* what is written now is no change to those who watch, track or wait */
-    bool fresh;     /* made by entry_create in this command: has no rows on disk */
+    bool has_expired; /* it existed, and was deleted when it was opened because its time had come */
+    bool is_untold;   /* what is written now is no change to those who watch, track or wait */
+    bool fresh;       /* made by entry_create in this command: has no rows on disk */
     uint64_t stored_expire_ms; /* expiry the index has a row for; 0 = none */
     struct space *space;
     struct metadata meta; /* type TYPE_NONE when it does not exist */

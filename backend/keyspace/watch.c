@@ -172,16 +172,16 @@ void watch_touch(struct watch_set *set, const struct space *space, struct bytes 
         (void)mark_watches(watched, true);
 }
 
-void watch_touch_space(struct watch_set *set, const struct space *space, watch_key_fn *touched,
-                       void *owner)
+void watch_each_of(struct watch_set *set, const struct space *space, watch_key_fn *visit,
+                   void *owner)
 {
     size_t cursor = 0;
     struct bytes name;
     void *value;
     while (table_next(set->keys, &cursor, &name, &value)) {
         struct watched *watched = value;
-        if (watched->space == space && touched(owner, watched->space, watched_key(watched)))
-            (void)mark_watches(watched, true);
+        if (watched->space == space)
+            visit(owner, watched_key(watched));
     }
 }
 

@@ -38,10 +38,10 @@ void watch_clear(struct watch_set *set, struct watcher *watcher);
 void watch_touch(struct watch_set *set, const struct space *space, struct bytes key);
 /* Would watch_touch mark somebody? */
 bool watch_concerns(struct watch_set *set, const struct space *space, struct bytes key);
-/* Marks the watchers of every watched key of the storage namespace for which touched() says so. */
-typedef bool watch_key_fn(void *owner, struct space *space, struct bytes key);
-void watch_touch_space(struct watch_set *set, const struct space *space, watch_key_fn *touched,
-                       void *owner);
+/* Calls visit for each watched key of the storage namespace; it may not watch or clear anything. */
+typedef void watch_key_fn(void *owner, struct bytes key);
+void watch_each_of(struct watch_set *set, const struct space *space, watch_key_fn *visit,
+                   void *owner);
 /* SWAPDB: what was watched in `a` is watched in `b` from now on, and the other way round. */
 void watch_swap(struct watch_set *set, struct space *a, struct space *b);
 /* Calls visit for each key of the watcher, e.g. to let expired keys be noticed before EXEC asks for `dirty`. */

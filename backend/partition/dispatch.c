@@ -8,6 +8,7 @@
 #include "backend/partition/account.h"
 #include "backend/partition/acl_gate.h"
 #include "backend/partition/blocking.h"
+#include "backend/partition/changes.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/message.h"
 #include "backend/partition/monitor.h"
@@ -365,6 +366,7 @@ void dispatch_queued(struct call *exec, const struct command *command, const str
 static void finish_call(struct call *call, size_t begun)
 {
     struct session *session = call->session;
+    changes_tell(call);
     if (call->is_waiting) {
         out_truncate(call->reply.out, begun);
         session_reply_later(session);

@@ -3,6 +3,7 @@
 #include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
+#include "backend/partition/changes.h"
 #include "backend/partition/message.h"
 #include "backend/storage/overlay.h"
 
@@ -26,6 +27,8 @@ void internal_call_end(struct partition *partition, struct call *call)
         space_rollback(partition->spaces);
         messages_cut(partition->watchers.messages, 0);
     }
+    if (!partition->watchers.messages->open)
+        changes_tell(call);
     if (messages_ready(partition->watchers.messages))
         messages_deliver(partition->watchers.messages, overlay_ticket(partition->overlay));
     keyspace_end(partition);

@@ -1,5 +1,6 @@
 #include "backend/partition/message.h"
 
+#include "backend/context/change.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
 #include "shared/check.h"
@@ -9,15 +10,17 @@
 
 enum { KEPT_MAX = 1024, HEADER_MAX = 1 + INT64_TEXT_MAX + 2 };
 
-static void drop_all(struct messages *messages)
+static void item_free(struct messages *messages, struct message *message)
 {
-    while (messages->count)
-        block_unref(messages->items[--messages->count].frames);
+    if (message->frames)
+        block_unref(message->frames);
+    messages->changes -= message->change != NULL;
+    free(message->change);
 }
 
-static void forget_items(struct messages *messages)
+void messages_clear(struct messages *messages)
 {
-    drop_all(messages);
+    messages_drop(messages, 0);
     free(messages->items);
     *messages = (struct messages){0};
 }
@@ -32,33 +35,63 @@ struct messages *messages_new(void)
 void messages_free(struct messages *messages)
 {
     if (messages)
-        forget_items(messages);
+        messages_clear(messages);
     free(messages);
 }
 
-void message_send(struct messages *messages, struct session *to, struct block *frames,
-                  unsigned flags)
+static void add_item(struct messages *messages, struct message message)
 {
-    if (!frames)
-        return;
     if (messages->count == messages->cap) {
         messages->cap = messages->cap ? messages->cap * 2 : 16;
         messages->items = realloc(messages->items, messages->cap * sizeof *messages->items);
         CHECK(messages->items);
     }
-    messages->items[messages->count++] =
-        (struct message){.session = to, .frames = block_ref(frames), .flags = flags};
+    messages->items[messages->count++] = message;
 }
 
-/* Drops what came behind the first `count` and has none of these flags. */
-static void truncate_messages(struct messages *messages, uint32_t count, unsigned flags)
+void message_send(struct messages *messages, struct session *to, struct block *frames,
+                  unsigned flags)
+{
+    if (frames)
+        add_item(messages,
+                 (struct message){.session = to, .frames = block_ref(frames), .flags = flags});
+}
+
+static bool repeats_last(const struct messages *messages, const struct change *change)
+{
+    const struct change *last =
+        messages->count ? messages->items[messages->count - 1].change : NULL;
+    return last && last->kind == change->kind && last->type == change->type &&
+           last->by_client == change->by_client && last->space == change->space &&
+           bytes_equal(last->key, change->key);
+}
+
+void message_change(struct messages *messages, struct session *session, const struct change *change)
+{
+    if (repeats_last(messages, change)) /* a script that counts up one key */
+        return;
+    struct change *copy = malloc(sizeof *copy + change->key.len);
+    CHECK(copy);
+    *copy = *change;
+    copy->key.data = (char *)(copy + 1);
+    if (change->key.len)
+        memcpy(copy + 1, change->key.data, change->key.len);
+    unsigned flags = change->kind == CHANGE_READ ? MESSAGE_DONE : 0; /* read although it failed */
+    messages->changes++;
+    add_item(messages, (struct message){.session = session, .change = copy, .flags = flags});
+}
+
+/* Drops what came behind the first `count`, but for items with one of these flags and, if wanted, changes. */
+static void truncate_messages(struct messages *messages, uint32_t count, unsigned flags,
+                              bool keeps_changes)
 {
     uint32_t kept = count;
     for (uint32_t i = count; i < messages->count; i++) {
-        if (messages->items[i].flags & flags)
-            messages->items[kept++] = messages->items[i];
+        const struct message *item = &messages->items[i];
+        if (item->flags & flags || (keeps_changes && item->change))
+            messages->items[kept++] = *item;
         else
-            block_unref(messages->items[i].frames);
+            item_free(messages, &messages->items[i]);
     }
     if (kept < messages->count)
         messages->count = kept;
@@ -66,18 +99,23 @@ static void truncate_messages(struct messages *messages, uint32_t count, unsigne
 
 void messages_cut(struct messages *messages, uint32_t count)
 {
-    truncate_messages(messages, count, MESSAGE_KEPT | MESSAGE_DONE);
+    truncate_messages(messages, count, MESSAGE_KEPT | MESSAGE_DONE, false);
+}
+
+void messages_cut_frames(struct messages *messages, uint32_t count)
+{
+    truncate_messages(messages, count, 0, true);
 }
 
 void messages_take_back(struct messages *messages, uint32_t count)
 {
-    truncate_messages(messages, count, MESSAGE_KEPT);
+    truncate_messages(messages, count, MESSAGE_KEPT, false);
 }
 
 void messages_drop(struct messages *messages, uint32_t count)
 {
     while (messages->count > count)
-        block_unref(messages->items[--messages->count].frames);
+        item_free(messages, &messages->items[--messages->count]);
 }
 
 void messages_keep(struct messages *messages, uint32_t count)
@@ -106,16 +144,16 @@ void messages_take_before(struct messages *messages, struct session *session, st
 
 void messages_deliver(struct messages *messages, uint64_t ticket)
 {
-    CHECK(!messages->open);
+    CHECK(!messages->open && !messages->changes);
     for (uint32_t i = 0; i < messages->count; i++) {
         struct session *session = messages->items[i].session;
         if (!session)
             continue;
         session_push(session, messages->items[i].frames, ticket);
     }
-    drop_all(messages);
+    messages_drop(messages, 0);
     if (messages->cap > KEPT_MAX)
-        forget_items(messages);
+        messages_clear(messages);
 }
 
 /* ---- frames ---- */

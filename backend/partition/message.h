@@ -14,6 +14,7 @@
 #include "shared/block.h"
 #include "shared/bytes.h"
 
+struct change;
 struct out;
 struct session;
 
@@ -24,9 +25,11 @@ enum message_flag {
     MESSAGE_DONE = 4, /* its command succeeded, in a script: it is sent even if the script fails */
 };
 
+/* Frames for a session, or a change (changes.h) that is still to be made into messages. */
 struct message {
     struct session *session; /* NULL: it has gone */
-    struct block *frames;    /* whole frames: data[0..used) */
+    struct block *frames;    /* whole frames: data[0..used); NULL: see change */
+    struct change *change;   /* heap, with its key behind it; NULL: see frames */
     unsigned flags;          /* enum message_flag */
 };
 
@@ -35,16 +38,24 @@ struct messages {
     struct message *items;
     uint32_t count;
     uint32_t cap;
+    uint32_t changes; /* how many of the items are changes */
     uint32_t open; /* commands that run, one inside the other: what they say is not complete yet */
 };
 
 struct messages *messages_new(void);
 void messages_free(struct messages *messages);
+/* Drops all messages and frees what holds them; the struct itself stays usable. */
+void messages_clear(struct messages *messages);
 /* Takes its own reference of the frames; NULL frames (no memory for them) are not sent. */
 void message_send(struct messages *messages, struct session *to, struct block *frames,
                   unsigned flags);
+/* Adds a change; copies it. The session is the one whose command made it, or NULL. */
+void message_change(struct messages *messages, struct session *session,
+                    const struct change *change);
 /* A command failed: drops what came behind the first `count`, except what is to be kept. */
 void messages_cut(struct messages *messages, uint32_t count);
+/* Drops the frames behind the first `count`; changes stay. */
+void messages_cut_frames(struct messages *messages, uint32_t count);
 /* A script's effects were rolled back: drops all messages behind the first `count` but those with MESSAGE_KEPT, also
  * those of commands that succeeded. */
 void messages_take_back(struct messages *messages, uint32_t count);
@@ -61,7 +72,7 @@ static inline bool messages_ready(const struct messages *messages)
 {
     return messages->count && !messages->open;
 }
-/* Hands everything to the receivers; who owes too much then is cut at the end of the turn. */
+/* Hands everything to the receivers, after changes_tell; who owes too much then is cut at the end of the turn. */
 void messages_deliver(struct messages *messages, uint64_t ticket);
 
 /* A frame of bulk strings, an array or in RESP3 a push; one reference. NULL: no memory for it. */

@@ -109,14 +109,10 @@ static bool runs_others(const struct command *command)
     return command->id == COMMAND_exec || command->group == GROUP_SCRIPTING;
 }
 
-/* No MONITOR or tracking client sees this command, so it is safe to run it twice; what a script is made of shows when
- * it runs. */
+/* Its commands do nothing that cannot be undone. */
 static bool is_undone_as_one(const struct call *call)
 {
-    const struct session *session = call->session;
-    const struct transaction *transaction = &session->transaction;
-    if (session->tracker.is_on || !list_empty(&call->partition->clients.monitors))
-        return false;
+    const struct transaction *transaction = &call->session->transaction;
     return call->command->id == COMMAND_exec ? transaction->is_open && transaction->is_plain
                                              : call->command->flags & CMD_SCRIPT;
 }

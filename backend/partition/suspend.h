@@ -10,9 +10,9 @@
  * The request stays unread in the session's stream, and everything behind it, so nothing of it has to be kept; other
  * sessions go on. Meanwhile the rows are fetched too that the requests behind it will ask for first.
  *
- * A command can be taken back until it has told somebody of a change (WATCH, tracking, blocked clients): from then on,
- * and after SUSPEND_TRIES, its reads go to the disk. So do those of commands that waited for a key. Where rows have
- * been uncached lately scripts and all commands of several keys ask for the rows of their keys first.
+ * What changed, and who is to learn of it, is collected (change.h), so a command can be rolled back whoever watches its
+ * keys. After SUSPEND_TRIES its reads go to the disk. So do those of commands that waited for a key. Where rows have been
+ * uncached lately scripts and all commands of several keys ask for the rows of their keys first.
  *
  * EXEC is taken back as a whole, when all its commands do is to read and write their keys, to publish, and to run
  * scripts: each of them that needs a row asks for it, then the effects of all, and what was counted, are forgotten, and

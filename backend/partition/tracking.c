@@ -1,6 +1,7 @@
 #include "backend/partition/tracking.h"
 
 #include "backend/context/call.h"
+#include "backend/context/change.h"
 #include "backend/context/partition.h"
 #include "backend/context/settings.h"
 #include "backend/keyspace/space.h"
@@ -16,11 +17,12 @@
 struct tracked {
     struct interest_set *keys;
     struct interest_set *prefixes;
-    struct table *changed; /* keys changed in this turn, while there are prefixes → struct change */
+    struct table
+        *changed; /* keys changed in this turn, while there are prefixes → struct turn_change */
 };
 
 /* A key changed in this turn. */
-struct change {
+struct turn_change {
     uint64_t by; /* id of the client that did it; 0: nobody or several */
 };
 
@@ -261,18 +263,39 @@ static bool is_reading(const struct command *command)
     return command->flags & CMD_READONLY && !(command->flags & (CMD_PUBSUB | CMD_SKIP_MONITOR));
 }
 
-static void remember_keys(struct call *call)
+static void add_read_keys(struct call *call)
 {
-    struct partition *partition = call->partition;
     struct key_list keys;
-    size_t limit = (size_t)partition->settings->tracking_keys_max;
-    struct interest_set *set =
-        tracked_of(partition->watchers.tracking, session_namespace(call->session))->keys;
     keys_list_init(&keys);
     (void)keys_find(call->command, call->argv, call->argc, &keys);
-    for (uint32_t i = 0; i < keys.count; i++)
-        (void)interest_add(set, &call->session->tracker.keys, call->argv[keys.refs[i].index]);
+    for (uint32_t i = 0; i < keys.count; i++) {
+        const struct change change = {.kind = CHANGE_READ, .key = call->argv[keys.refs[i].index]};
+        call->partition->watchers.changes->add(call, &change);
+    }
     keys_list_fini(&keys);
+}
+
+void tracking_remember(struct call *call)
+{
+    if (is_caching(&call->session->tracker) && is_reading(call->command))
+        add_read_keys(call);
+}
+
+void tracking_remember_script(struct call *script, const struct command *called)
+{
+    if (is_caching(&script->session->tracker) && is_reading(called))
+        add_read_keys(script);
+}
+
+void tracking_keep(struct call *call, struct bytes key)
+{
+    struct partition *partition = call->partition;
+    size_t limit = (size_t)partition->settings->tracking_keys_max;
+    if (!call->session->tracker.is_on)
+        return;
+    struct interest_set *set =
+        tracked_of(partition->watchers.tracking, session_namespace(call->session))->keys;
+    (void)interest_add(set, &call->session->tracker.keys, key);
     while (limit && interest_topics(set) > limit) {
         struct topic *oldest = topic_next(set, NULL);
         struct bytes name = topic_name(oldest);
@@ -282,24 +305,12 @@ static void remember_keys(struct call *call)
     }
 }
 
-void tracking_remember(struct call *call)
-{
-    if (is_caching(&call->session->tracker) && is_reading(call->command))
-        remember_keys(call);
-}
-
-void tracking_remember_script(struct call *script, const struct command *called)
-{
-    if (is_caching(&script->session->tracker) && is_reading(called))
-        remember_keys(script);
-}
-
 /* ---- changing ---- */
 
 static void note_change(struct tracking *tracking, struct tracked *tracked, struct bytes key,
                         uint64_t by)
 {
-    struct change *change = table_get(tracked->changed, key);
+    struct turn_change *change = table_get(tracked->changed, key);
     if (change) {
         change->by = change->by == by ? by : 0;
         return;
@@ -391,7 +402,7 @@ static size_t changed_keys(const struct tracked *tracked, struct bytes prefix, u
     struct bytes key;
     void *value;
     while (table_next(tracked->changed, &cursor, &key, &value)) {
-        const struct change *change = value;
+        const struct turn_change *change = value;
         if (key.len >= prefix.len && bytes_equal((struct bytes){key.data, prefix.len}, prefix) &&
             !(but_by && change->by == but_by))
             keys[count++] = key;

@@ -35,11 +35,13 @@ void tracking_off(struct session *session);
 /* The session is about to be freed. */
 void tracking_leave(struct session *session);
 
-/* After every command: remembers the keys a tracking client has read. */
+/* After every command: adds the keys that a tracking client has read to the changes (CHANGE_READ). */
 void tracking_remember(struct call *call);
 /* After every command that a script called: when it reads, the keys that the script has declared are remembered too,
  * because they decide what the client gets. */
 void tracking_remember_script(struct call *script, const struct command *called);
+/* CHANGE_READ: the call's client has a copy of the key from now on. */
+void tracking_keep(struct call *call, struct bytes key);
 /* A key changed; `by_client`: through the call's client, not by its time to live. Cheap when nobody tracks. */
 void tracking_touch(struct call *call, const struct space *space, struct bytes key, bool by_client);
 /* All keys of the call's namespace are gone. */

@@ -284,23 +284,28 @@ def _(run):
         client.close()
 
 
-@suite.case('messages of a script that was ended are not told, but caches forget what it touched')
+@suite.case('a script that was ended says nothing: no message, no invalidation, no dirty watcher')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = set_up(cluster)
         client.get('CONFIG', 'SET', 'script-time-limit', '60ms')
         client.get('SET', 'k', 'old')
-        listener, cache = Connection(address, proto=3), Connection(address, proto=3)
+        listener, cache, watcher = Connection(address, proto=3), Connection(address, proto=3), Connection(address)
         listener.call('SUBSCRIBE', 'c')
         cache.call('CLIENT', 'TRACKING', 'ON')
         check_equal(cache.get('GET', 'k'), b'old', 'GET')
+        watcher.call('WATCH', 'k')
+        watcher.call('MULTI')
+        watcher.call('GET', 'k')
         reply = text(client.get('EVAL', 'redis.call("publish", "c", "lost") ' + WRITES_FOREVER, '1', 'k'))
         check(b'script-time-limit' in reply, 'it was not ended')
         client.get('PUBLISH', 'c', 'next')
         check_equal(listener.read()[1][2], ('$', b'next'), 'the first message')
+        check_equal(watcher.get('EXEC'), [b'old'], 'EXEC of a client that watches the key')
+        check_equal(cache.get('GET', 'k'), b'old', 'GET again, without an invalidation before it')
+        client.get('SET', 'k', 'new')
         check_equal(cache.read()[1][0], ('$', b'invalidate'), 'the message to the cache')
-        check_equal(cache.get('GET', 'k'), b'old', 'GET again')
-        for connection in (listener, cache, client):
+        for connection in (listener, cache, watcher, client):
             connection.close()
 
 

@@ -154,6 +154,29 @@ a: CLIENT TRACKING ON NOLOOP
 a: EVAL return(redis.call('get',KEYS[1])) 1 k | SET k 6
 w: SET k 5
 ''',
+    'an EXEC that reads and changes a key: what comes last counts': '''
+a: HELLO 3
+a: CLIENT TRACKING ON
+a: MULTI
+a: SET k 1
+a: GET k
+a: EXEC
+w: SET k 5
+w: SET k 6
+a: MULTI
+a: GET k
+a: SET k 1
+a: EXEC
+w: SET k 5
+a: MULTI
+a: GET k
+a: FLUSHALL
+a: GET k
+a: EXEC
+w: SET k 5
+a: EVAL redis.call('set',KEYS[1],1);return(redis.call('get',KEYS[1])) 1 k
+w: SET k 5
+''',
     'a redirection: RESP2 subscribers and RESP3': '''
 b: SUBSCRIBE __redis__:invalidate
 a: CLIENT TRACKING ON REDIRECT {id:b}

@@ -27,10 +27,6 @@ BACKEND = ['backend/format', 'backend/format/json', 'backend/wal', 'backend/stor
 PROXY = ['proxy', 'proxy/local', 'proxy/status', 'proxy/upstream']
 # (including file, header): what takes the exception away
 EXCEPTIONS = {
-    ('backend/keyspace/expiry.c', 'backend/partition/notify.h'): 'changes told when the command is kept',
-    ('backend/keyspace/keyspace.c', 'backend/partition/blocking.h'): 'changes told when the command is kept',
-    ('backend/keyspace/keyspace.c', 'backend/partition/notify.h'): 'changes told when the command is kept',
-    ('backend/keyspace/keyspace.c', 'backend/partition/tracking.h'): 'changes told when the command is kept',
     ('backend/partition/suspend.h', 'backend/script/script.h'): 'a room above script/ for what runs commands',
     ('backend/partition/dispatch.c', 'backend/script/script.h'): 'a room above script/ for what runs commands',
 }

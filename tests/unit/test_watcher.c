@@ -7,6 +7,7 @@
 
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct space shop = {.name = {"shop", 4}};
 static struct space test = {.name = {"test", 4}};
@@ -78,21 +79,25 @@ START_TEST(keys_may_be_empty_and_binary)
 }
 END_TEST
 
-static bool starts_with_x(void *owner, struct space *space, struct bytes key)
+/* watch_key_fn: joins the first bytes of the keys. */
+static void join(void *owner, struct bytes key)
 {
-    (void)owner;
-    (void)space;
-    return key.data[0] == 'x';
+    char *joined = owner;
+    size_t len = strlen(joined);
+    joined[len] = key.data[0];
+    joined[len + 1] = 0;
 }
 
-START_TEST(a_flush_marks_watchers_of_keys_that_existed)
+START_TEST(each_watched_key_of_a_storage_namespace_is_visited_once)
 {
+    char joined[8] = "";
     watch_add(set, &a, &shop, BYTES("x1"));
-    watch_add(set, &b, &shop, BYTES("y1"));
-    watch_touch_space(set, &test, starts_with_x, NULL);
-    ck_assert(!a.dirty);
-    watch_touch_space(set, &shop, starts_with_x, NULL);
-    ck_assert(a.dirty && !b.dirty);
+    watch_add(set, &b, &shop, BYTES("x1"));
+    watch_add(set, &b, &test, BYTES("y1"));
+    watch_each_of(set, &shop, join, joined);
+    ck_assert_str_eq(joined, "x");
+    watch_each_of(set, &test, join, joined);
+    ck_assert_str_eq(joined, "xy");
 }
 END_TEST
 
@@ -134,7 +139,7 @@ int main(void)
     tcase_add_test(tests, watching_twice_and_clearing_leaves_nothing);
     tcase_add_test(tests, clearing_one_watcher_keeps_the_other);
     tcase_add_test(tests, keys_may_be_empty_and_binary);
-    tcase_add_test(tests, a_flush_marks_watchers_of_keys_that_existed);
+    tcase_add_test(tests, each_watched_key_of_a_storage_namespace_is_visited_once);
     tcase_add_test(tests, a_swap_moves_watches_to_the_other_storage);
     tcase_add_test(tests, each_watched_key_is_visited_once);
     Suite *suite = suite_create("watcher");

@@ -1,0 +1,91 @@
+#include "backend/partition/changes.h"
+
+#include "backend/context/call.h"
+#include "backend/context/partition.h"
+#include "backend/keyspace/watch.h"
+#include "backend/partition/blocking.h"
+#include "backend/partition/message.h"
+#include "backend/partition/notify.h"
+#include "backend/partition/session.h"
+#include "backend/partition/tracking.h"
+
+#include <stdlib.h>
+
+/* ---- collecting ---- */
+
+/* change_events: a client that tracks may read the key and change it in one EXEC, so all its changes count. */
+static bool changes_concern(const struct call *call, const struct space *space, struct bytes key)
+{
+    const struct partition_watchers *watchers = &call->partition->watchers;
+    return watch_concerns(watchers->watches, space, key) || tracking_clients(watchers->tracking) ||
+           blocking_concerns(watchers->blocking, space, key);
+}
+
+static void add(struct call *call, const struct change *change)
+{
+    message_change(call->partition->watchers.messages, call->session, change);
+}
+
+const struct change_events changes_events = {
+    .concerns = changes_concern, .add = add, .event = notify_in};
+
+void changes_swap(struct partition *partition, const struct space *a, const struct space *b)
+{
+    struct messages *messages = partition->watchers.messages;
+    for (uint32_t i = 0; i < messages->count; i++) {
+        struct change *change = messages->items[i].change;
+        if (change && (change->space == a || change->space == b))
+            change->space = change->space == a ? b : a;
+    }
+}
+
+/* ---- telling ---- */
+
+static void tell(struct call *call, const struct change *change)
+{
+    const struct partition_watchers *watchers = &call->partition->watchers;
+    switch (change->kind) {
+    case CHANGE_TOUCHED:
+    case CHANGE_WRITTEN:
+    case CHANGE_DELETED:
+        watch_touch(watchers->watches, change->space, change->key);
+        tracking_touch(call, change->space, change->key, change->by_client);
+        if (change->kind == CHANGE_WRITTEN)
+            blocking_key_written(watchers->blocking, change->space, change->key, change->type);
+        else if (change->kind == CHANGE_DELETED)
+            blocking_key_deleted(watchers->blocking, change->space, change->key);
+        break;
+    case CHANGE_GROUP_DELETED:
+        blocking_key_deleted(watchers->blocking, change->space, change->key);
+        break;
+    case CHANGE_WATCHED:
+        watch_touch(watchers->watches, change->space, change->key);
+        break;
+    case CHANGE_FLUSHED:
+        blocking_space_flushed(watchers->blocking, change->space);
+        break;
+    case CHANGE_FORGOTTEN:
+        tracking_flush(call);
+        break;
+    case CHANGE_READ:
+        tracking_keep(call, change->key);
+        break;
+    }
+}
+
+void changes_tell(struct call *call)
+{
+    struct messages *messages = call->partition->watchers.messages;
+    if (!messages->changes)
+        return;
+    struct messages collected = *messages;
+    *messages = (struct messages){0};
+    for (uint32_t i = 0; i < collected.count; i++) {
+        struct message *item = &collected.items[i];
+        if (item->change)
+            tell(call, item->change);
+        else
+            message_send(messages, item->session, item->frames, item->flags);
+    }
+    messages_clear(&collected);
+}
