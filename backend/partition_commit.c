@@ -39,14 +39,13 @@ static void on_close(void *owner)
 {
     struct partition *partition = owner;
     space_put_counters(partition->spaces);
+    partition->batch.index = commit_next_index(partition->commit);
     const struct batch_header header = {
-        .index = ++partition->batch.index,
+        .index = partition->batch.index,
         .origin_ms = loop_wall_ms(partition->loop),
         .version = partition->batch.version,
     };
-    overlay_set_header(partition->overlay, header_key,
-                       encode_batch_header(&partition->running.arena, &header));
-    arena_reset(&partition->running.arena);
+    overlay_set_header(partition->overlay, header_key, &header);
     partition->batch.closed_us = clock_mono_us();
     cell_observe(partition->metrics.cell, PARTITION_BATCH_COMMANDS, partition->batch.commands);
     partition->batch.commands = 0;

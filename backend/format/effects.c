@@ -143,7 +143,7 @@ struct effects *effects_new(void)
 {
     struct effects *effects = calloc(1, sizeof *effects);
     CHECK(effects);
-    effects_begin(effects, &(struct effects_header){.type = EFFECTS_BATCH});
+    effects_clear(effects);
     return effects;
 }
 
@@ -173,6 +173,17 @@ void effects_begin(struct effects *effects, const struct effects_header *header)
     put_le64(effects->data + ORIGIN_AT, header->origin_ms);
     put_le64(effects->data + VERSION_AT, header->version);
     effects->len = EFFECTS_HEADER_BYTES;
+}
+
+void effects_clear(struct effects *effects)
+{
+    effects_begin(effects, &(struct effects_header){.type = EFFECTS_BATCH});
+}
+
+void effects_set_index(struct effects *effects, uint64_t index)
+{
+    put_le64(effects->data + INDEX_AT, index);
+    put_le64(effects->data + COMMIT_AT, index);
 }
 
 static char *append_varint(char *to, uint64_t value)

@@ -81,6 +81,10 @@ struct effects *effects_new(void);
 void effects_free(struct effects *effects); /* NULL is allowed */
 /* Empties it for a new batch. */
 void effects_begin(struct effects *effects, const struct effects_header *header);
+/* Empties it for a batch of which nothing but the effects is known. */
+void effects_clear(struct effects *effects);
+/* Gives the batch its index in the log; it commits itself. */
+void effects_set_index(struct effects *effects, uint64_t index);
 void effects_put(struct effects *effects, enum cf cf, struct bytes key, struct bytes value);
 void effects_delete(struct effects *effects, enum cf cf, struct bytes key);
 /* Deletes from <= rows < to; an empty `to`: to the end of the column family. */

@@ -97,7 +97,7 @@ struct metadata {
 /* A batch's header: replication and point-in-time restore follow it. */
 struct batch_header {
     uint64_t epoch;
-    uint64_t index;     /* 1, 2, 3 … without gaps */
+    uint64_t index;     /* in the log, where probes have one too */
     uint64_t origin_ms; /* wall clock of the executing partition */
     uint64_t version;   /* newest given out: versions never go back, whatever the clock does */
 };

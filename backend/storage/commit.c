@@ -10,6 +10,7 @@
  */
 #include "backend/storage/commit.h"
 
+#include "backend/format/effects.h"
 #include "backend/storage/apply.h"
 #include "backend/storage/write_buffer.h"
 #include "shared/check.h"
@@ -39,8 +40,8 @@ struct commit {
     struct store *store;
     struct commit_options options;
     struct worker *worker;
-    struct timer *timer; /* everysec: the sync; FAILED: the next try */
-    struct store_batch *rows;
+    struct timer *timer;     /* everysec: the sync; FAILED: the next try */
+    struct effects *effects; /* of the batch under way */
     struct apply *apply;
     enum commit_state state;
     bool unsynced;    /* something was written since the last sync */
@@ -71,13 +72,13 @@ static void log_batch(struct job *job)
         commit->result = store_sync(commit->store, commit->reason, sizeof commit->reason);
         return;
     }
-    commit->count = batch_write(commit->batch, commit->store, commit->rows);
-    commit->bytes = store_batch_bytes(commit->rows);
+    batch_write(commit->batch, commit->effects);
+    commit->count = effects_count(commit->effects);
+    commit->bytes = effects_bytes(commit->effects).len;
     uint64_t begun_us = clock_mono_us();
-    commit->result =
-        store_log(commit->store, commit->rows, commit->sync, commit->reason, sizeof commit->reason);
+    commit->result = store_log(commit->store, commit->effects, commit->sync, commit->reason,
+                               sizeof commit->reason);
     commit->sync_us = clock_mono_us() - begun_us;
-    store_batch_clear(commit->rows);
 }
 
 static void commit_fail(struct commit *commit)
@@ -184,9 +185,9 @@ static void try_recover(struct commit *commit)
     }
     overlay_store_changed(commit->overlay);
     if (err == OK) {
-        store_batch_add_record(commit->rows, BYTES("probe"));
-        err = store_log(commit->store, commit->rows, true, commit->reason, sizeof commit->reason);
-        store_batch_clear(commit->rows);
+        effects_begin(commit->effects, &(struct effects_header){.type = EFFECTS_PROBE});
+        err =
+            store_log(commit->store, commit->effects, true, commit->reason, sizeof commit->reason);
     }
     if (err == OK && !commit->options.on_recover(commit->options.owner)) {
         (void)snprintf(commit->reason, sizeof commit->reason, "the store cannot be read");
@@ -227,7 +228,7 @@ struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct sto
     commit->options = *options;
     commit->worker = worker_new(loop, "commit");
     commit->timer = timer_new(loop, on_timer, commit);
-    commit->rows = store_batch_new();
+    commit->effects = effects_new();
     commit->apply = apply_new(loop, overlay, store, on_applied, commit);
     commit_set_durability(commit, options->durability);
     return commit;
@@ -243,7 +244,7 @@ void commit_free(struct commit *commit)
         log_event(LOG_ERROR, "sync_failed", "reason=\"%s\"", commit->reason);
     overlay_discard(commit->overlay);
     apply_free(commit->apply);
-    store_batch_free(commit->rows);
+    effects_free(commit->effects);
     free(commit);
 }
 
@@ -367,6 +368,12 @@ void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min)
         log_event(LOG_WARN, is_low ? "disk_low" : "disk_has_room", "free_bytes=%llu",
                   (unsigned long long)free_bytes);
     commit->disk_is_low = is_low;
+}
+
+uint64_t commit_next_index(const struct commit *commit)
+{
+    CHECK(commit->state == COMMIT_IDLE);
+    return store_logged(commit->store) + 1;
 }
 
 uint64_t commit_rows(const struct commit *commit)

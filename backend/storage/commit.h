@@ -71,6 +71,8 @@ int commit_gate(const struct commit *commit, uint32_t command_flags);
  * 0: it never is. Call it about once a second. */
 void commit_watch_disk(struct commit *commit, uint64_t free_bytes_min);
 void commit_set_durability(struct commit *commit, enum durability durability);
+/* In commit_close_fn: the index in the WAL that the batch will have. */
+uint64_t commit_next_index(const struct commit *commit);
 /* Rows of the last batch logged. */
 uint64_t commit_rows(const struct commit *commit);
 /* Its bytes, and how long the store took to log and sync it. */

@@ -27,6 +27,8 @@
 #include "backend/store/store.h"
 
 struct batch;
+struct batch_header;
+struct effects;
 struct write_buffer;
 struct overlay;
 struct range_cache_figures;
@@ -141,12 +143,13 @@ size_t overlay_bytes(const struct overlay *overlay);
 bool overlay_is_behind(const struct overlay *overlay, size_t applied_bytes);
 /* Bytes of all buffers. */
 size_t overlay_memory(const struct overlay *overlay);
-/* Puts the batch's header row and remembers it as the record that goes to the WAL with the batch. */
-void overlay_set_header(struct overlay *overlay, struct bytes key, struct bytes header);
+/* Puts the batch's header row, and has the batch logged with this header. */
+void overlay_set_header(struct overlay *overlay, struct bytes key,
+                        const struct batch_header *header);
 /* The collecting batch becomes in flight and an empty one begins. Nothing may be in flight. */
 const struct batch *overlay_close_batch(struct overlay *overlay);
-/* Adds a closed batch's ranges, then its rows, to `to`. Returns how many. Any thread. */
-size_t batch_write(const struct batch *batch, struct store *store, struct store_batch *to);
+/* Makes `to` the closed batch: its ranges, then its rows. Any thread. */
+void batch_write(const struct batch *batch, struct effects *to);
 /* The batch in flight is durable. */
 void overlay_batch_committed(struct overlay *overlay);
 /* The batch in flight failed: takes it back, and the collecting one, which may build on it. */

@@ -5,6 +5,7 @@
  */
 #include "backend/storage/overlay_inner.h"
 
+#include "backend/format/effects.h"
 #include "backend/format/encoding.h"
 #include "backend/storage/range_cache.h"
 #include "backend/storage/reader.h"
@@ -29,15 +30,16 @@ void overlay_begin_batch(struct overlay *overlay, uint64_t ticket)
     batch->ranges_from = overlay->active->ranges_count;
     batch->bytes_from = overlay->active->arena.bytes;
     batch->effects = 0;
-    batch->header = (struct bytes){NULL, 0};
+    batch->header = (struct batch_header){0};
     batch->ticket = ticket;
     overlay->undo_count = 0;
 }
 
-void overlay_set_header(struct overlay *overlay, struct bytes key, struct bytes header)
+void overlay_set_header(struct overlay *overlay, struct bytes key,
+                        const struct batch_header *header)
 {
-    overlay_put(overlay, CF_SYSTEM, key, header);
-    overlay->batch->header = arena_copy(&overlay->active->arena, header);
+    overlay_put(overlay, CF_SYSTEM, key, encode_batch_header(&overlay->active->arena, header));
+    overlay->batch->header = *header;
 }
 
 static void keep_ranges(struct batch *batch)
@@ -71,26 +73,29 @@ const struct batch *overlay_close_batch(struct overlay *overlay)
 }
 
 /* A row that the batch left ABSENT was so before, or one of the batch's ranges has it. */
-size_t batch_write(const struct batch *batch, struct store *store, struct store_batch *to)
+void batch_write(const struct batch *batch, struct effects *to)
 {
-    if (batch->header.len)
-        store_batch_add_record(to, batch->header);
-    for (size_t i = 0; i < batch->ranges_count; i++)
-        store_batch_delete_range(to, store, batch->ranges[i].cf, batch->ranges[i].from,
-                                 batch->ranges[i].to);
-    size_t count = batch->ranges_count;
+    effects_begin(to, &(struct effects_header){
+                          .type = EFFECTS_BATCH,
+                          .index = batch->header.index,
+                          .term = batch->header.epoch,
+                          .commit = batch->header.index,
+                          .origin_ms = batch->header.origin_ms,
+                          .version = batch->header.version,
+                      });
+    for (size_t i = 0; i < batch->ranges_count; i++) {
+        const struct range *range = &batch->ranges[i];
+        if (!range->to.len || bytes_compare(range->from, range->to) < 0)
+            effects_delete_range(to, range->cf, range->from, range->to);
+    }
     for (size_t i = 0; i < batch->count; i++) {
         const struct change *change = &batch->changes[i];
         const struct row *row = change->row;
-        if (change->state_after == ROW_ABSENT)
-            continue;
         if (change->state_after == ROW_VALUE)
-            store_batch_put(to, store, (enum cf)row->cf, row->key, change->after);
-        else
-            store_batch_delete(to, store, (enum cf)row->cf, row->key);
-        count++;
+            effects_put(to, (enum cf)row->cf, row->key, change->after);
+        else if (change->state_after == ROW_DELETED)
+            effects_delete(to, (enum cf)row->cf, row->key);
     }
-    return count;
 }
 
 void overlay_batch_committed(struct overlay *overlay)

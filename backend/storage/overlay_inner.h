@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "backend/format/encoding.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/write_buffer.h"
 
@@ -45,7 +46,7 @@ struct batch {
     size_t ranges_count;
     size_t bytes_from; /* of the buffer's arena */
     size_t effects;    /* puts, deletes and ranges that were not rolled back */
-    struct bytes header;
+    struct batch_header header;
     uint64_t ticket;
 };
 

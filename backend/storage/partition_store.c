@@ -1,5 +1,6 @@
 #include "backend/storage/partition_store.h"
 
+#include "backend/format/effects.h"
 #include "backend/storage/orphan.h"
 #include "shared/error.h"
 
@@ -52,11 +53,11 @@ static bool set_format(struct store *store, char *error, size_t size)
 {
     struct arena arena;
     arena_init(&arena);
-    struct store_batch *batch = store_batch_new();
-    store_batch_put(batch, store, CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&arena, DATA_FORMAT));
-    bool good = store_write(store, batch, true, error, size) == OK &&
+    struct effects *effects = effects_new();
+    effects_put(effects, CF_SYSTEM, BYTES(SYSTEM_FORMAT), encode_u64(&arena, DATA_FORMAT));
+    bool good = store_write(store, effects, true, error, size) == OK &&
                 store_flush(store, error, size) == OK; /* an older program reads no log of ours */
-    store_batch_free(batch);
+    effects_free(effects);
     arena_fini(&arena);
     return good;
 }

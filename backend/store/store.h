@@ -20,6 +20,7 @@
 #include "shared/bytes.h"
 #include "shared/out.h"
 
+struct effects;
 struct pace;
 struct store_env;
 struct store;
@@ -139,7 +140,7 @@ struct store_range {
 /* On a thread of the readers, as store_fetch. OK or ERR_STORE. */
 int store_fetch_range(struct store *store, const struct store_range *range);
 
-/* A batch: operations apply in order, all or nothing. */
+/* What goes into the tables: operations apply in order, all or nothing. */
 struct store_batch *store_batch_new(void);
 void store_batch_free(struct store_batch *batch);
 void store_batch_clear(struct store_batch *batch);
@@ -151,13 +152,16 @@ void store_batch_delete(struct store_batch *batch, struct store *store, enum cf 
  * 32 bytes 0xff). An empty range is no operation. */
 void store_batch_delete_range(struct store_batch *batch, struct store *store, enum cf cf,
                               struct bytes from, struct bytes to);
-/* A record that goes to the WAL only. */
-void store_batch_add_record(struct store_batch *batch, struct bytes data);
+/* Adds the effects of a batch as the WAL has it. False and a one-line reason: they cannot be read, and some may have
+ * been added. */
+bool store_batch_add_effects(struct store_batch *batch, struct store *store, struct bytes effects,
+                             char *error, size_t size);
 size_t store_batch_bytes(const struct store_batch *batch);
 
-/* Appends the batch to the WAL; with `sync` it is on the disk when this returns, and all before it. 0, ERR_DISK_FULL or
- * ERR_STORE, then a one-line reason in error[size], and nothing is logged any more until store_recover. */
-int store_log(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size);
+/* Gives the batch the next index and appends it to the WAL; with `sync` it is on the disk when this returns, and all
+ * before it. 0, ERR_DISK_FULL or ERR_STORE, then a one-line reason in error[size], and nothing is logged any more until
+ * store_recover. */
+int store_log(struct store *store, struct effects *effects, bool sync, char *error, size_t size);
 /* Logged batches are numbered: the newest one; any thread. */
 uint64_t store_logged(const struct store *store);
 /* Makes everything logged so far durable; on a thread that may log. */
@@ -176,9 +180,8 @@ bool store_wal_is_long(const struct store *store);
  * by the partition's thread. */
 void store_set_unapplied(struct store *store, uint64_t since_ms);
 uint64_t store_unapplied(const struct store *store);
-/* Logs and applies the batch; for who has no commit thread. Errors as those of the two. */
-int store_write(struct store *store, struct store_batch *batch, bool sync, char *error,
-                size_t size);
+/* Logs and applies the batch; for callers without a commit thread. Errors as those of the two. */
+int store_write(struct store *store, struct effects *effects, bool sync, char *error, size_t size);
 /* Compacts where ranges were deleted, until nothing is left of them; blocks. */
 void store_compact_ranges(struct store *store);
 /* After a failure this tries to bring logging and applying back, and may reopen the database for it; called on the

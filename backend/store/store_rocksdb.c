@@ -105,19 +105,34 @@ static int rocksdb_start(struct store *store, char *error, size_t size)
     return OK;
 }
 
-/* wal_fn */
-static bool apply_again(void *owner, uint64_t index, struct bytes batch)
+/* Until format 2 of the WAL a record held a write batch of RocksDB. It begins with the sequence number of a batch that
+ * was not written yet, which is 0; effects do not begin with a zero. */
+static bool is_write_batch(struct bytes record)
 {
-    struct store *store = owner;
-    rocksdb_writebatch_t *rows = rocksdb_writebatch_create_from(batch.data, batch.len);
+    static const char zero[8];
+    return record.len >= sizeof zero && memcmp(record.data, zero, sizeof zero) == 0;
+}
+
+static bool apply_write_batch(struct store *store, struct bytes record, char *error, size_t size)
+{
     char *reason = NULL;
+    rocksdb_writebatch_t *rows = rocksdb_writebatch_create_from(record.data, record.len);
     rocksdb_write(store->db, store->apply_options, rows, &reason);
     rocksdb_writebatch_destroy(rows);
-    if (reason)
-        log_event(LOG_ERROR, "replay_failed", "path=%s batch=%llu reason=\"%s\"", store->path,
-                  (unsigned long long)index, reason);
-    bool is_good = !reason;
-    rocksdb_free(reason);
+    return !reason || store_failure(reason, error, size) == OK;
+}
+
+/* wal_fn */
+static bool apply_again(void *owner, uint64_t index, struct bytes record, char *error, size_t size)
+{
+    struct store *store = owner;
+    (void)index;
+    if (is_write_batch(record))
+        return apply_write_batch(store, record, error, size);
+    struct store_batch *batch = store_batch_new();
+    bool is_good = store_batch_add_effects(batch, store, record, error, size) &&
+                   store_apply(store, batch, error, size) == OK;
+    store_batch_free(batch);
     return is_good;
 }
 

@@ -15,6 +15,8 @@
  *                    made.
  */
 #include "backend/store/store_rocksdb.h"
+
+#include "backend/format/effects.h"
 #include "backend/wal/path.h"
 #include "backend/wal/wal_segment.h"
 #include "shared/check.h"
@@ -98,11 +100,6 @@ void store_batch_delete_range(struct store_batch *batch, struct store *store, en
                                        to.len);
 }
 
-void store_batch_add_record(struct store_batch *batch, struct bytes data)
-{
-    rocksdb_writebatch_put_log_data(batch->rows, data.data, data.len);
-}
-
 size_t store_batch_bytes(const struct store_batch *batch)
 {
     size_t size;
@@ -112,13 +109,12 @@ size_t store_batch_bytes(const struct store_batch *batch)
 
 /* ---- the WAL ----------------------------------------------------------------------------- */
 
-int store_log(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size)
+int store_log(struct store *store, struct effects *effects, bool sync, char *error, size_t size)
 {
-    struct bytes rows;
     if (!store->db)
         return store_lost(error, size);
-    rows.data = rocksdb_writebatch_data(batch->rows, &rows.len);
-    return wal_append(store->wal, rows, sync, error, size);
+    effects_set_index(effects, wal_last(store->wal) + 1);
+    return wal_append(store->wal, effects_bytes(effects), sync, error, size);
 }
 
 uint64_t store_logged(const struct store *store)
@@ -228,11 +224,15 @@ int store_flush(struct store *store, char *error, size_t size)
     return err;
 }
 
-int store_write(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size)
+int store_write(struct store *store, struct effects *effects, bool sync, char *error, size_t size)
 {
-    int err = store_log(store, batch, sync, error, size);
-    if (err == OK)
-        err = store_apply(store, batch, error, size);
+    int err = store_log(store, effects, sync, error, size);
+    if (err != OK)
+        return err;
+    struct store_batch *batch = store_batch_new();
+    CHECK(store_batch_add_effects(batch, store, effects_bytes(effects), error, size));
+    err = store_apply(store, batch, error, size);
+    store_batch_free(batch);
     if (err != OK)
         return err;
     store_applied(store, store_logged(store));
@@ -277,10 +277,10 @@ static int rotate_wal(struct store *store, char *error, size_t size)
     int err = wal_rotate(store->wal, error, size);
     if (err != OK)
         return err;
-    struct store_batch *batch = store_batch_new();
-    store_batch_add_record(batch, BYTES("probe"));
-    err = store_log(store, batch, true, error, size);
-    store_batch_free(batch);
+    struct effects *probe = effects_new();
+    effects_begin(probe, &(struct effects_header){.type = EFFECTS_PROBE});
+    err = store_log(store, probe, true, error, size);
+    effects_free(probe);
     return err;
 }
 

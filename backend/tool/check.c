@@ -1,5 +1,6 @@
 #include "backend/tool/check.h"
 
+#include "backend/format/effects.h"
 #include "backend/format/json/json_doc.h"
 #include "backend/keyspace/count_rows.h"
 #include "backend/storage/partition_store.h"
@@ -48,13 +49,13 @@ void check_problem(struct check *check, const struct checked *key, bool can_repa
 void check_flush(struct check *check, bool now)
 {
     char reason[TOOL_ERROR_MAX];
-    if (!check->repairs || (!now && store_batch_bytes(check->batch) < BATCH_BYTES))
+    if (!check->repairs || (!now && effects_bytes(check->effects).len < BATCH_BYTES))
         return;
-    if (store_write(check->store, check->batch, true, reason, sizeof reason) != OK) {
+    if (store_write(check->store, check->effects, true, reason, sizeof reason) != OK) {
         (void)printf("%s: cannot be repaired: %s\n", check->name, reason);
         check->has_failed = true;
     }
-    store_batch_clear(check->batch);
+    effects_clear(check->effects);
 }
 
 /* Calls `look` for each row of a column family. */
@@ -88,7 +89,7 @@ static void check_expiry(struct check *check, const struct checked *key)
     check->has_failed |= err != ERR_NOT_FOUND;
     check_problem(check, key, true, "its time is not in the expiry index");
     if (check->repairs)
-        store_batch_put(check->batch, check->store, CF_EXPIRE, row, (struct bytes){&type, 1});
+        effects_put(check->effects, CF_EXPIRE, row, (struct bytes){&type, 1});
 }
 
 static void look_at_key(struct check *check, struct bytes row, struct bytes value)
@@ -186,7 +187,7 @@ static void delete_counters(struct check *check, struct bytes row, struct bytes 
     uint8_t position;
     (void)value;
     if (decode_counter_key(row, &space, &slot) || decode_journal_key(row, &position))
-        store_batch_delete(check->batch, check->store, CF_SYSTEM, row);
+        effects_delete(check->effects, CF_SYSTEM, row);
 }
 
 /* Slots of `a` that `b` knows otherwise. */
@@ -228,7 +229,7 @@ static void check_counters(struct check *check)
     if (!check->repairs)
         return;
     each_row(check, CF_SYSTEM, delete_counters);
-    counts_write(check->counts, check->store, check->batch);
+    counts_write(check->counts, check->effects);
     check_flush(check, true);
 }
 
@@ -237,7 +238,7 @@ static void check_counters(struct check *check)
 static void check_store(struct check *check)
 {
     static const enum cf collections[] = {CF_DATA, CF_ZSET_SCORE, CF_STREAM, CF_RANK};
-    check->batch = store_batch_new();
+    check->effects = effects_new();
     check->counts = table_new();
     arena_init(&check->arena);
     each_row(check, CF_METADATA, look_at_key);
@@ -246,7 +247,7 @@ static void check_store(struct check *check)
         each_row(check, collections[i], look_at_row);
     each_row(check, CF_EXPIRE, look_at_expiry);
     check_counters(check);
-    store_batch_free(check->batch);
+    effects_free(check->effects);
     table_free_values(check->counts);
     json_use(NULL);
     arena_fini(&check->arena);

@@ -18,7 +18,7 @@ struct check {
     struct store *store;
     const char *name; /* "partition-0" */
     bool repairs;
-    struct store_batch *batch;
+    struct effects *effects;
     struct arena arena;   /* of the key at hand */
     struct table *counts; /* storage namespace → struct counts */
     uint64_t keys;

@@ -2,6 +2,7 @@
  * check_rows.c - the rows of one collection: form, number, order of a list, both sides of a zset, sums of a rank tree.
  */
 #include "backend/commands/stream.h"
+#include "backend/format/effects.h"
 #include "backend/tool/check.h"
 #include "shared/error.h"
 
@@ -162,7 +163,7 @@ static void check_scores(struct check *check, const struct checked *key)
             continue;
         check_problem(check, key, true, "a member is not in the score index");
         if (check->repairs)
-            store_batch_put(check->batch, check->store, CF_ZSET_SCORE, index, BYTES(""));
+            effects_put(check->effects, CF_ZSET_SCORE, index, BYTES(""));
     }
     rows_open(check, key, CF_ZSET_SCORE, &rows);
     while (rows_next(check, &rows)) {
@@ -173,8 +174,7 @@ static void check_scores(struct check *check, const struct checked *key)
             continue;
         check_problem(check, key, true, "the score index has a row that no member has");
         if (check->repairs)
-            store_batch_delete(check->batch, check->store, CF_ZSET_SCORE,
-                               store_iter_key(rows.iter));
+            effects_delete(check->effects, CF_ZSET_SCORE, store_iter_key(rows.iter));
     }
 }
 
@@ -222,8 +222,8 @@ static void check_ranks(struct check *check, const struct checked *key, uint64_t
         return;
     check_problem(check, key, true, "the counts of its rank tree do not add up");
     if (check->repairs)
-        store_batch_delete_range(check->batch, check->store, CF_RANK, key->prefix,
-                                 encode_prefix_end(&check->arena, key->prefix));
+        effects_delete_range(check->effects, CF_RANK, key->prefix,
+                             encode_prefix_end(&check->arena, key->prefix));
 }
 
 /* ---- all of it ---- */
@@ -242,10 +242,9 @@ static void check_size(struct check *check, const struct checked *key, uint64_t 
     struct metadata meta = key->meta;
     meta.size = count;
     if (count)
-        store_batch_put(check->batch, check->store, CF_METADATA, key->row,
-                        encode_metadata(&check->arena, &meta));
+        effects_put(check->effects, CF_METADATA, key->row, encode_metadata(&check->arena, &meta));
     else if (meta.type != TYPE_STREAM)
-        store_batch_delete(check->batch, check->store, CF_METADATA, key->row);
+        effects_delete(check->effects, CF_METADATA, key->row);
 }
 
 void check_collection(struct check *check, const struct checked *key)

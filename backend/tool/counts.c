@@ -1,5 +1,6 @@
 #include "backend/tool/counts.h"
 
+#include "backend/format/effects.h"
 #include "backend/format/encoding.h"
 #include "shared/check.h"
 #include "shared/table.h"
@@ -18,7 +19,7 @@ struct counts *counts_open(struct table *table, struct bytes space)
 }
 
 static void write_slot_counts(const struct counts *counts, struct bytes space, struct arena *arena,
-                              struct store *store, struct store_batch *batch)
+                              struct effects *effects)
 {
     for (unsigned first = 0; first < SLOT_COUNT; first += COUNTER_SLOTS) {
         char *row = arena_alloc(arena, (size_t)COUNTER_SLOTS * SLOT_COUNT_BYTES_MAX);
@@ -30,14 +31,13 @@ static void write_slot_counts(const struct counts *counts, struct bytes space, s
                 end = write_slot_count(end, &count);
         }
         if (end > row)
-            store_batch_put(batch, store, CF_SYSTEM,
-                            encode_counter_key(arena, space, (uint16_t)first),
-                            (struct bytes){row, (size_t)(end - row)});
+            effects_put(effects, CF_SYSTEM, encode_counter_key(arena, space, (uint16_t)first),
+                        (struct bytes){row, (size_t)(end - row)});
         arena_reset(arena);
     }
 }
 
-void counts_write(const struct table *table, struct store *store, struct store_batch *batch)
+void counts_write(const struct table *table, struct effects *effects)
 {
     struct arena arena;
     struct bytes space;
@@ -45,7 +45,7 @@ void counts_write(const struct table *table, struct store *store, struct store_b
     size_t cursor = 0;
     arena_init(&arena);
     while (table_next(table, &cursor, &space, &counts))
-        write_slot_counts(counts, space, &arena, store, batch);
+        write_slot_counts(counts, space, &arena, effects);
     arena_fini(&arena);
 }
 

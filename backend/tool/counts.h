@@ -15,7 +15,7 @@ struct counts {
 
 /* Those of a storage namespace; made when it is new. `table` holds them by its name. */
 struct counts *counts_open(struct table *table, struct bytes space);
-/* Adds the counter rows of all to the batch. */
-void counts_write(const struct table *table, struct store *store, struct store_batch *batch);
+/* Adds the counter rows of all. */
+void counts_write(const struct table *table, struct effects *effects);
 /* Frees a table and the values in it, which come from malloc. NULL is allowed. */
 void table_free_values(struct table *table);

@@ -1,5 +1,6 @@
 #include "backend/tool/import.h"
 
+#include "backend/format/effects.h"
 #include "backend/format/encoding.h"
 #include "backend/storage/partition_store.h"
 #include "backend/tool/counts.h"
@@ -18,7 +19,7 @@ enum { BATCH_BYTES = 1 << 20 };
 
 struct import {
     struct store *to;
-    struct store_batch *batch;
+    struct effects *effects;
     struct arena arena;
     struct table *counts; /* storage namespace → struct counts */
     struct batch_header header;
@@ -38,7 +39,7 @@ struct import *import_new(struct store *to)
     struct import *import = calloc(1, sizeof *import);
     CHECK(import);
     import->to = to;
-    import->batch = store_batch_new();
+    import->effects = effects_new();
     import->counts = table_new();
     arena_init(&import->arena);
     return import;
@@ -46,7 +47,7 @@ struct import *import_new(struct store *to)
 
 void import_free(struct import *import)
 {
-    store_batch_free(import->batch);
+    effects_free(import->effects);
     table_free_values(import->counts);
     arena_fini(&import->arena);
     free(import);
@@ -61,18 +62,18 @@ uint64_t import_keys(const struct import *import)
 
 static bool flush_batch(struct import *import)
 {
-    bool good = store_write(import->to, import->batch, false, import->error, import->size) == OK;
-    store_batch_clear(import->batch);
+    bool good = store_write(import->to, import->effects, false, import->error, import->size) == OK;
+    effects_clear(import->effects);
     return good;
 }
 
 static bool copy_row(struct import *import, enum cf cf, struct bytes key, struct bytes value)
 {
-    store_batch_put(import->batch, import->to, cf, key, value);
+    effects_put(import->effects, cf, key, value);
     import->rows++;
     tool_progress("%llu keys, %llu rows", (unsigned long long)import->keys,
                   (unsigned long long)import->rows);
-    return store_batch_bytes(import->batch) < BATCH_BYTES || flush_batch(import);
+    return effects_bytes(import->effects).len < BATCH_BYTES || flush_batch(import);
 }
 
 static bool set_import_error(struct import *import, const char *why)
@@ -132,8 +133,6 @@ static bool take_system(struct import *import, enum cf cf, struct bytes key, str
             return set_import_error(import, "the batch header cannot be read");
         if (header.version > import->header.version)
             import->header.version = header.version;
-        if (header.index > import->header.index)
-            import->header.index = header.index;
     } else if (is_function_key(key)) {
         return copy_row(import, cf, key, value);
     }
@@ -221,8 +220,9 @@ bool import_end(struct import *import, char *error, size_t size)
 {
     import->error = error;
     import->size = size;
+    import->header.index = store_logged(import->to) + 1;
     import->header.origin_ms = clock_wall_us() / 1000;
-    counts_write(import->counts, import->to, import->batch);
+    counts_write(import->counts, import->effects);
     bool good = copy_row(import, CF_SYSTEM, BYTES(SYSTEM_HEADER),
                          encode_batch_header(&import->arena, &import->header)) &&
                 copy_row(import, CF_SYSTEM, BYTES(SYSTEM_FORMAT),

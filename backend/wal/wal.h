@@ -31,8 +31,8 @@
 
 struct wal;
 
-/* One batch, borrowed for the call. False: reading ends and wal_open fails; the owner knows why. */
-typedef bool wal_fn(void *owner, uint64_t index, struct bytes batch);
+/* One batch, borrowed for the call. False and a one-line reason in error[size]: reading ends and wal_open fails. */
+typedef bool wal_fn(void *owner, uint64_t index, struct bytes batch, char *error, size_t size);
 
 struct wal_options {
     const char *path;    /* directory, exists */

@@ -150,7 +150,7 @@ static bool replay_segment(struct wal *wal, struct reading *reading, struct wal_
                            char *error, size_t size)
 {
     struct bytes batch;
-    char path[PATH_MAX];
+    char path[PATH_MAX], reason[WAL_REASON_MAX] = "";
     uint64_t end =
         file->node.next == &wal->files ? UINT64_MAX : wal_segment_of(file->node.next)->first;
     wal_segment_path(path, wal->path, file->first);
@@ -165,8 +165,8 @@ static bool replay_segment(struct wal *wal, struct reading *reading, struct wal_
         case WAL_READ:
             break;
         }
-        if (!reading->read(reading->owner, file->last + 1, batch)) {
-            (void)snprintf(error, size, "%s: batch %" PRIu64 " was refused", path, file->last + 1);
+        if (!reading->read(reading->owner, file->last + 1, batch, reason, sizeof reason)) {
+            (void)snprintf(error, size, "%s: batch %" PRIu64 ": %s", path, file->last + 1, reason);
             return false;
         }
         file->last++;

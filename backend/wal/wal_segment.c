@@ -30,7 +30,7 @@ enum {
 
 static const char suffix[] = ".batches";
 static const char suffix_new[] = ".batches.new";
-static const char first_line[] = "scree batches 1\n";
+static const char first_line[] = "scree batches 2\n";
 enum { LINE_BYTES = sizeof first_line - 1, FORMAT_AT = LINE_BYTES - 2 };
 
 int wal_segment_failure(const char *path, char *error, size_t size)

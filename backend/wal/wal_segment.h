@@ -3,12 +3,15 @@
  * wal.c.
  *
  *   <index of its first batch, 20 digits>.batches
- *   "scree batches 1\n" | record | record | ...                      1: the format
+ *   "scree batches 2\n" | record | record | ...                      2: the format
  *   record:  length u32 | checksum u64 | index u64 | durable u64 | batch          numbers little-endian
  *
  * durable: batches up to it were on the disk when this one was written. The checksum is XXH3 of the batch, seeded with
  * that of length, index and durable: nothing of a record can change unseen. The first line says the format and nothing
  * else; where only it is damaged, nothing is lost. Zeros behind the last record are room that is on the disk already.
+ *
+ * In files of format 1 a batch is RocksDB's write batch, in those of format 2 it is effects.h; what a batch holds is
+ * not known here, and its first bytes tell which it is.
  *
  * A file is made under another name, <index>.batches.new, and gets its own by rename: it takes the place of a file of
  * the same name at once.

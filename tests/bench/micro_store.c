@@ -8,6 +8,7 @@
  *
  * The database is in a folder of its own in TMPDIR, and removed. Each case runs SECONDS.
  */
+#include "backend/format/effects.h"
 #include "backend/store/store.h"
 #include "shared/check.h"
 
@@ -83,33 +84,33 @@ static struct store *open_store(int number)
     return store;
 }
 
-static void put_row(struct store_batch *batch, struct store *store, uint64_t number)
+static void put_row(struct effects *batch, uint64_t number)
 {
     char key[32], value[VALUE_BYTES];
     int len = snprintf(key, sizeof key, "key:%020llu", (unsigned long long)number);
     memset(value, (int)('a' + number % 26), sizeof value);
-    store_batch_put(batch, store, CF_METADATA, (struct bytes){key, (size_t)len},
-                    (struct bytes){value, sizeof value});
+    effects_put(batch, CF_METADATA, (struct bytes){key, (size_t)len},
+                (struct bytes){value, sizeof value});
 }
 
-static void write_batch(struct store *store, struct store_batch *batch, bool sync)
+static void write_batch(struct store *store, struct effects *batch, bool sync)
 {
     char error[256];
     int err = store_write(store, batch, sync, error, sizeof error);
     CHECK(err == 0);
-    store_batch_clear(batch);
+    effects_clear(batch);
 }
 
 static void fill(struct store *store)
 {
-    struct store_batch *batch = store_batch_new();
+    struct effects *batch = effects_new();
     for (uint64_t i = 0; i < KEYS; i++) {
-        put_row(batch, store, i * 2);
+        put_row(batch, i * 2);
         if (i % 256 == 255)
             write_batch(store, batch, false);
     }
     write_batch(store, batch, true);
-    store_batch_free(batch);
+    effects_free(batch);
     store_compact(store, CF_METADATA, BYTES(""), BYTES(""));
 }
 
@@ -120,17 +121,17 @@ static void run_put(unsigned commands, bool sync)
     char name[64];
     uint64_t count = 0, state = 1;
     struct store *store = open_store(0);
-    struct store_batch *batch = store_batch_new();
+    struct effects *batch = effects_new();
     struct lap start = lap_now();
     while (lap_now().wall - start.wall < SECONDS) {
         for (unsigned i = 0; i < commands; i++)
-            put_row(batch, store, next_random(&state) % (KEYS * 4));
+            put_row(batch, next_random(&state) % (KEYS * 4));
         write_batch(store, batch, sync);
         count += commands;
     }
     snprintf(name, sizeof name, "put, batch of %u, %s", commands, sync ? "sync" : "no sync");
     report(name, start, count);
-    store_batch_free(batch);
+    effects_free(batch);
     store_close(store);
 }
 
@@ -177,18 +178,18 @@ static struct bytes collection_prefix(uint64_t number, char *text, size_t size)
 
 static void fill_collections(struct store *store)
 {
-    struct store_batch *batch = store_batch_new();
+    struct effects *batch = effects_new();
     for (uint64_t i = 0; i < COLLECTIONS; i++) {
         char key[64];
         size_t len = collection_prefix(i, key, sizeof key).len;
         for (int field = 0; field < FIELDS; field++) {
             snprintf(key + len, sizeof key - len, "%02d", field);
-            store_batch_put(batch, store, CF_DATA, bytes_of(key), BYTES("a value of some bytes"));
+            effects_put(batch, CF_DATA, bytes_of(key), BYTES("a value of some bytes"));
         }
         if (i % 16 == 15)
             write_batch(store, batch, false);
     }
-    store_batch_free(batch);
+    effects_free(batch);
     store_compact(store, CF_DATA, BYTES(""), BYTES(""));
 }
 

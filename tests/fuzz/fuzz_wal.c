@@ -28,9 +28,9 @@ static struct bytes appended[BATCHES_MAX + 2]; /* by index; data NULL: any */
 static uint64_t count;                         /* that were read */
 static bool is_raw;
 
-static bool see(void *owner, uint64_t index, struct bytes batch)
+static bool see(void *owner, uint64_t index, struct bytes batch, char *reason, size_t len)
 {
-    (void)owner;
+    (void)owner, (void)reason, (void)len;
     CHECK(index == ++count || is_raw);
     count = index;
     if (index < BATCHES_MAX + 2 && appended[index].data)

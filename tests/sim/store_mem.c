@@ -8,6 +8,7 @@
  */
 #include "tests/sim/store_mem.h"
 
+#include "backend/format/effects.h"
 #include "shared/check.h"
 #include "shared/error.h"
 #include "tests/sim/sim_break.h"
@@ -27,13 +28,19 @@ struct state {
     struct node *roots[CF_COUNT];
 };
 
+/* A batch as it is in the WAL: its effects. */
+struct record {
+    size_t len;
+    char data[];
+};
+
 /* What is at a path: files with rows, each column family's of some moment, and a WAL of batches. */
 struct disk {
     struct disk *next;
     char *path;
     bool is_open;
     struct state files;
-    struct store_batch **log; /* oldest first */
+    struct record **log; /* oldest first */
     size_t log_count, log_cap;
     size_t unsynced_count; /* of them, the newest */
     struct state lie;      /* what a crash leaves under sim_break.h's control */
@@ -49,9 +56,9 @@ struct store {
     struct state logged;    /* with every batch that is in the WAL */
     uint64_t last, applied; /* batches, in the WAL and in the tables */
     uint64_t unapplied_ms;
-    struct store_batch *doubtful; /* it failed, and may have reached the disk; NULL: none */
-    int stopped;                  /* 0, or the error every batch gets that is to be logged */
-    int apply_stopped;            /* the same for the tables */
+    struct record *doubtful; /* it failed, and may have reached the disk; NULL: none */
+    int stopped;             /* 0, or the error every batch gets that is to be logged */
+    int apply_stopped;       /* the same for the tables */
     int fail_kind;
     uint64_t fail_write_in, fail_apply_in, fail_read_in, fail_recovers;
     uint64_t uncached_one_in; /* store_get_cached finds one row of so many not in memory; 0: none */
@@ -91,13 +98,50 @@ static void state_set(struct state *to, const struct state *from)
     state_drop(&old);
 }
 
-static void state_apply(struct state *state, const struct store_batch *batch);
+static struct record *record_new(struct bytes effects)
+{
+    struct record *record = malloc(sizeof *record + effects.len);
+    CHECK(record);
+    record->len = effects.len;
+    memcpy(record->data, effects.data, effects.len);
+    return record;
+}
+
+static void state_put(struct state *state, const struct effect *effect)
+{
+    struct row *row = row_new(effect->key, effect->value);
+    tree_replace(&state->roots[effect->cf], effect->key, effect->key, true, row);
+    row_unref(row);
+}
+
+/* Applies the first `count` effects of a batch, or all. */
+static void state_replay(struct state *state, struct bytes effects, uint64_t count)
+{
+    struct effects_header header;
+    struct effects_reader reader;
+    struct effect effect;
+    CHECK(effects_open(effects, &header, &reader) == EFFECTS_READ);
+    for (; count && effects_next(&reader, &effect) == EFFECTS_READ; count--) {
+        struct node **root = &state->roots[effect.cf];
+        if (effect.kind == EFFECT_PUT)
+            state_put(state, &effect);
+        else if (effect.kind == EFFECT_DELETE)
+            tree_replace(root, effect.key, effect.key, true, NULL);
+        else if (!effect.to.len || bytes_compare(effect.key, effect.to) < 0)
+            tree_replace(root, effect.key, effect.to, false, NULL);
+    }
+}
+
+static void state_replay_record(struct state *state, const struct record *record)
+{
+    state_replay(state, (struct bytes){record->data, record->len}, UINT64_MAX);
+}
 
 /* The first `count` batches leave the WAL. */
 static void disk_trim(struct disk *disk, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        store_batch_free(disk->log[i]);
+        free(disk->log[i]);
     if (count)
         memmove(disk->log, disk->log + count, (disk->log_count - count) * sizeof *disk->log);
     disk->log_count -= count;
@@ -107,18 +151,18 @@ static void disk_trim(struct disk *disk, size_t count)
 static void disk_cut(struct disk *disk, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        store_batch_free(disk->log[--disk->log_count]);
+        free(disk->log[--disk->log_count]);
 }
 
 /* Takes the batch over. */
-static void disk_push(struct disk *disk, struct store_batch *batch)
+static void disk_push(struct disk *disk, struct record *record)
 {
     if (disk->log_count == disk->log_cap) {
         disk->log_cap = disk->log_cap ? 2 * disk->log_cap : 64;
         disk->log = realloc(disk->log, disk->log_cap * sizeof *disk->log);
         CHECK(disk->log);
     }
-    disk->log[disk->log_count++] = batch;
+    disk->log[disk->log_count++] = record;
     if (disk->unsynced_count < UNSYNCED_MAX)
         disk->unsynced_count++;
 }
@@ -127,7 +171,7 @@ static void disk_push(struct disk *disk, struct store_batch *batch)
 static void disk_replay(struct disk *disk)
 {
     for (size_t i = 0; i < disk->log_count; i++)
-        state_apply(&disk->files, disk->log[i]);
+        state_replay_record(&disk->files, disk->log[i]);
     disk_trim(disk, disk->log_count);
     disk->unsynced_count = 0;
 }
@@ -271,8 +315,7 @@ struct store *store_open(struct store_env *env, const struct store_options *opti
 
 static void drop_doubtful(struct store *store)
 {
-    if (store->doubtful)
-        store_batch_free(store->doubtful);
+    free(store->doubtful);
     store->doubtful = NULL;
 }
 
@@ -520,22 +563,9 @@ void store_batch_delete_range(struct store_batch *batch, struct store *store, en
         batch_add(batch, DELETE_RANGE, cf, from, to);
 }
 
-void store_batch_add_record(struct store_batch *batch, struct bytes data)
-{
-    batch->bytes += data.len;
-}
-
 size_t store_batch_bytes(const struct store_batch *batch)
 {
     return batch->bytes;
-}
-
-static struct store_batch *batch_copy(const struct store_batch *batch)
-{
-    struct store_batch *copy = store_batch_new();
-    for (const struct operation *op = batch->first; op; op = op->next)
-        batch_add(copy, op->kind, op->cf, row_key(op->row), row_value(op->row));
-    return copy;
 }
 
 static void state_apply(struct state *state, const struct store_batch *batch)
@@ -557,22 +587,11 @@ static void state_apply(struct state *state, const struct store_batch *batch)
 }
 
 /* A crash will leave half of the batch, or nothing of it. */
-static void disk_lie(struct disk *disk, const struct state *state, struct store_batch *batch)
+static void disk_lie(struct disk *disk, const struct state *state, struct effects *effects)
 {
-    size_t kept = 0;
     state_set(&disk->lie, state);
-    if (sim_broken == BREAK_LOST_SYNC)
-        return;
-    for (const struct operation *op = batch->first; op; op = op->next)
-        kept++;
-    kept = chance(kept + 1);
-    struct operation **cut = &batch->first;
-    while (kept-- > 0)
-        cut = &(*cut)->next;
-    struct operation *rest = *cut;
-    *cut = NULL;
-    state_apply(&disk->lie, batch);
-    *cut = rest;
+    if (sim_broken != BREAK_LOST_SYNC)
+        state_replay(&disk->lie, effects_bytes(effects), chance(effects_count(effects) + 1));
 }
 
 /* ---- writes ------------------------------------------------------------------------------ */
@@ -592,21 +611,22 @@ static int write_gate(struct store *store)
     return store->stopped;
 }
 
-int store_log(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size)
+int store_log(struct store *store, struct effects *effects, bool sync, char *error, size_t size)
 {
     bool was_stopped = store->stopped;
     int err = write_gate(store);
+    effects_set_index(effects, store->last + 1);
     if (err && (was_stopped || err == ERR_DISK_FULL))
         return refuse(err, error, size);
     if (err) {
-        store->doubtful = batch_copy(batch);
+        store->doubtful = record_new(effects_bytes(effects));
         return refuse(err, error, size);
     }
     if (sim_broken == BREAK_LOST_SYNC || sim_broken == BREAK_TORN_BATCH)
-        disk_lie(store->disk, &store->logged, batch);
-    state_apply(&store->logged, batch);
+        disk_lie(store->disk, &store->logged, effects);
+    state_replay(&store->logged, effects_bytes(effects), UINT64_MAX);
     store->last++;
-    disk_push(store->disk, batch_copy(batch));
+    disk_push(store->disk, record_new(effects_bytes(effects)));
     if (sync)
         store->disk->unsynced_count = 0;
     return OK;
@@ -703,10 +723,16 @@ uint64_t store_unapplied(const struct store *store)
     return store->unapplied_ms;
 }
 
-int store_write(struct store *store, struct store_batch *batch, bool sync, char *error, size_t size)
+int store_write(struct store *store, struct effects *effects, bool sync, char *error, size_t size)
 {
-    int err = store_log(store, batch, sync, error, size);
-    return err == OK ? apply(store, batch, error, size) : err;
+    int err = store_log(store, effects, sync, error, size);
+    if (err != OK)
+        return err;
+    struct store_batch *batch = store_batch_new();
+    CHECK(store_batch_add_effects(batch, store, effects_bytes(effects), error, size));
+    err = apply(store, batch, error, size);
+    store_batch_free(batch);
+    return err;
 }
 
 /* The batch that failed never was. Tables that failed are made anew from files and the WAL. */

@@ -6,6 +6,7 @@
  *
  *   test_overlay [seed [steps]]      one seed, or a range of fixed ones
  */
+#include "backend/format/effects.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/range_cache.h"
 #include "backend/storage/reader.h"
@@ -42,6 +43,7 @@ struct world {
     struct loop *loop;
     struct worker_pool *pool;
     struct reader *reader; /* NULL: none */
+    struct effects *effects;
     struct store_batch *batch;
     struct state durable; /* in the WAL */
     struct state closed;  /* with the batch in flight */
@@ -198,15 +200,14 @@ static void step_commit(struct world *world)
         world->closed = world->now;
         return;
     }
-    store_batch_clear(world->batch);
-    batch_write(world->in_flight, world->store, world->batch);
+    batch_write(world->in_flight, world->effects);
     world->in_flight = NULL;
     if (chance(world, 8) == 0) { /* it fails: both batches are void */
         overlay_discard(world->overlay);
         world->now = world->durable;
         return;
     }
-    CHECK(store_log(world->store, world->batch, true, error, sizeof error) == OK);
+    CHECK(store_log(world->store, world->effects, true, error, sizeof error) == OK);
     overlay_batch_committed(world->overlay);
     world->durable = world->closed;
 }
@@ -521,6 +522,7 @@ static int run_seed(uint64_t seed, int steps)
         world.reader = reader_new(world.loop, world.pool, world.store);
         overlay_use_reader(world.overlay, world.reader);
     }
+    world.effects = effects_new();
     world.batch = store_batch_new();
     state_clear(&world.now);
     state_clear(&world.durable);
@@ -547,6 +549,7 @@ static int run_seed(uint64_t seed, int steps)
     overlay_free(world.overlay);
     reader_free(world.reader);
     check_log(&world);
+    effects_free(world.effects);
     store_batch_free(world.batch);
     store_close(world.store);
     store_env_free(world.env);

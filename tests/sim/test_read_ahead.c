@@ -5,6 +5,7 @@
  *
  *   test_read_ahead [seed]      one seed, or SEEDS
  */
+#include "backend/format/effects.h"
 #include "backend/storage/read_ahead.h"
 
 #include "backend/storage/reader.h"
@@ -55,11 +56,11 @@ static void fill(struct world *world)
 {
     char error[128];
     char key[16];
-    struct store_batch *batch = store_batch_new();
+    struct effects *batch = effects_new();
     for (int place = 0; place < PLACES; place += 2)
-        store_batch_put(batch, world->store, CF_DATA, key_of(place, key), value_of(place));
+        effects_put(batch, CF_DATA, key_of(place, key), value_of(place));
     CHECK(store_write(world->store, batch, true, error, sizeof error) == OK);
-    store_batch_free(batch);
+    effects_free(batch);
 }
 
 /* From this place on, the place itself included, the one with a row. */

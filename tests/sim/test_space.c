@@ -2,6 +2,7 @@
  * test_space.c - key counters against a model: changes, rollbacks, flushes, closed, failed and durable batches; after
  * every reload the counters are exactly those of the last durable batch.
  */
+#include "backend/format/effects.h"
 #include "backend/keyspace/space.h"
 
 #include "backend/storage/write_buffer.h"
@@ -30,7 +31,7 @@ struct world {
     struct store *store;
     struct overlay *overlay;
     struct space_set *set;
-    struct store_batch *batch;
+    struct effects *batch;
     struct counts now;
     struct counts durable;
     uint64_t random;
@@ -97,8 +98,7 @@ static void step_commit(struct world *world)
     if (!overlay_dirty(world->overlay))
         return;
     const struct batch *batch = overlay_close_batch(world->overlay);
-    store_batch_clear(world->batch);
-    batch_write(batch, world->store, world->batch);
+    batch_write(batch, world->batch);
     if (chance(world, 5) == 0) {
         overlay_discard(world->overlay);
         CHECK(space_reload(world->set));
@@ -167,7 +167,7 @@ static void run_seed(uint64_t seed)
     CHECK(world.store);
     world.overlay = overlay_new(world.store);
     world.set = space_set_new(world.overlay);
-    world.batch = store_batch_new();
+    world.batch = effects_new();
     bool is_long = seed % 20 == 0;
     if (is_long)
         crowd(&world);
@@ -181,7 +181,7 @@ static void run_seed(uint64_t seed)
             step_commit(&world);
         check_all(&world);
     }
-    store_batch_free(world.batch);
+    effects_free(world.batch);
     space_set_free(world.set);
     overlay_free(world.overlay);
     store_close(world.store);

@@ -29,7 +29,7 @@ START_TEST(a_crash_keeps_synced_writes_and_a_prefix_of_the_others)
 {
     bool was_all_lost = false, was_part_kept = false, was_all_kept = false;
     for (int round = 0; round < 200; round++) {
-        store_batch_delete_range(batch, store, CF_DATA, BYTES(""), BYTES(""));
+        effects_delete_range(batch, CF_DATA, BYTES(""), BYTES(""));
         put(CF_DATA, "0", "");
         ck_assert_int_eq(try_commit(true), OK);
         for (char name = '1'; name <= '4'; name++) {
@@ -71,7 +71,7 @@ START_TEST(the_same_seed_gives_the_same_crash)
     char first[64] = "";
     for (int run = 0; run < 2; run++) {
         store_mem_seed(7);
-        store_batch_delete_range(batch, store, CF_DATA, BYTES(""), BYTES(""));
+        effects_delete_range(batch, CF_DATA, BYTES(""), BYTES(""));
         ck_assert_int_eq(try_commit(true), OK);
         for (char name = 'a'; name <= 'z'; name++) {
             put(CF_DATA, (char[]){name, 0}, "");
@@ -126,7 +126,7 @@ START_TEST(a_failed_sync_may_have_written)
     bool is_reopened;
     int there = 0, gone = 0;
     for (int round = 0; round < 40; round++) {
-        store_batch_delete_range(batch, store, CF_DATA, BYTES(""), BYTES(""));
+        effects_delete_range(batch, CF_DATA, BYTES(""), BYTES(""));
         ck_assert_int_eq(try_commit(true), OK);
         store_mem_fail_next(store, 1, ERR_STORE);
         put(CF_DATA, "a", "");

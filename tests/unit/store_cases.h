@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "backend/format/effects.h"
 #include "backend/store/store.h"
 #include "shared/error.h"
 
@@ -15,7 +16,7 @@
 
 static struct store_env *env;
 static struct store *store;
-static struct store_batch *batch;
+static struct effects *batch;
 static char store_path[128];
 static char error[512];
 
@@ -46,13 +47,13 @@ static void cases_begin(const char *path)
     struct store_env_options options = {.block_cache_bytes = 8 << 20, .background_threads = 2};
     snprintf(store_path, sizeof store_path, "%s", path);
     env = store_env_new(&options);
-    batch = store_batch_new();
+    batch = effects_new();
     open_with(NULL, NULL);
 }
 
 static void cases_end(void)
 {
-    store_batch_free(batch);
+    effects_free(batch);
     store_close(store);
     store_env_free(env);
 }
@@ -61,13 +62,13 @@ static void cases_end(void)
 
 static void put(enum cf cf, const char *key, const char *value)
 {
-    store_batch_put(batch, store, cf, bytes_of(key), bytes_of(value));
+    effects_put(batch, cf, bytes_of(key), bytes_of(value));
 }
 
 static int try_commit(bool sync)
 {
     int err = store_write(store, batch, sync, error, sizeof error);
-    store_batch_clear(batch);
+    effects_clear(batch);
     return err;
 }
 
@@ -140,7 +141,7 @@ START_TEST(a_row_is_read_back_replaced_and_deleted)
     put(CF_DATA, "k", "");
     commit();
     ck_assert_str_eq(get(CF_DATA, "k"), "");
-    store_batch_delete(batch, store, CF_DATA, BYTES("k"));
+    effects_delete(batch, CF_DATA, BYTES("k"));
     commit();
     ck_assert_str_eq(get(CF_DATA, "k"), "(none)");
 }
@@ -150,7 +151,7 @@ START_TEST(keys_and_values_are_any_bytes)
 {
     struct bytes key = BYTES("\0\xff\n"), value = BYTES("\xff\0");
     struct slice slice;
-    store_batch_put(batch, store, CF_METADATA, key, value);
+    effects_put(batch, CF_METADATA, key, value);
     commit();
     ck_assert_int_eq(store_get(store, CF_METADATA, key, &slice), OK);
     ck_assert(bytes_equal(slice_bytes(&slice), value));
@@ -173,16 +174,15 @@ START_TEST(a_batch_applies_in_order_and_only_when_written)
 {
     put(CF_DATA, "a", "1");
     put(CF_DATA, "b", "1");
-    store_batch_delete_range(batch, store, CF_DATA, BYTES("a"), BYTES("c"));
+    effects_delete_range(batch, CF_DATA, BYTES("a"), BYTES("c"));
     put(CF_DATA, "b", "2");
-    store_batch_add_record(batch, BYTES("not a row"));
-    ck_assert_uint_gt(store_batch_bytes(batch), 9);
+    ck_assert_uint_gt(effects_bytes(batch).len, 9);
     ck_assert_str_eq(get(CF_DATA, "b"), "(none)");
     commit();
     ck_assert_str_eq(walk(CF_DATA, "", "", true), "b ");
     ck_assert_str_eq(get(CF_DATA, "b"), "2");
     put(CF_DATA, "never", "written");
-    store_batch_clear(batch);
+    effects_clear(batch);
     commit();
     ck_assert_str_eq(get(CF_DATA, "never"), "(none)");
 }
@@ -195,11 +195,11 @@ START_TEST(a_big_batch_is_written_and_cleared)
     memset(value, 'x', sizeof value);
     for (int i = 0; i < 3000; i++) {
         snprintf(key, sizeof key, "%06d", i);
-        store_batch_put(batch, store, CF_METADATA, bytes_of(key), (struct bytes){value, 1024});
+        effects_put(batch, CF_METADATA, bytes_of(key), (struct bytes){value, 1024});
     }
-    ck_assert_uint_gt(store_batch_bytes(batch), 3000 * 1024);
+    ck_assert_uint_gt(effects_bytes(batch).len, 3000 * 1024);
     commit();
-    ck_assert_uint_lt(store_batch_bytes(batch), 100);
+    ck_assert_uint_lt(effects_bytes(batch).len, 100);
     struct slice slice;
     ck_assert_int_eq(store_get(store, CF_METADATA, BYTES("002999"), &slice), OK);
     ck_assert_uint_eq(slice.len, 1024);
@@ -210,15 +210,15 @@ END_TEST
 START_TEST(a_deleted_range_has_its_from_but_not_its_to)
 {
     put_letters(CF_DATA);
-    store_batch_delete_range(batch, store, CF_DATA, BYTES("d"), BYTES("h"));
+    effects_delete_range(batch, CF_DATA, BYTES("d"), BYTES("h"));
     commit();
     ck_assert_str_eq(walk(CF_DATA, "", "", true), "b h j ");
-    store_batch_delete_range(batch, store, CF_DATA, BYTES("z"), BYTES("a"));
-    store_batch_delete_range(batch, store, CF_DATA, BYTES("b"), BYTES("b"));
+    effects_delete_range(batch, CF_DATA, BYTES("z"), BYTES("a"));
+    effects_delete_range(batch, CF_DATA, BYTES("b"), BYTES("b"));
     commit();
     ck_assert_str_eq(walk(CF_DATA, "", "", true), "b h j ");
     put(CF_DATA, "\xff\xff\xff", "v");
-    store_batch_delete_range(batch, store, CF_DATA, BYTES("c"), BYTES(""));
+    effects_delete_range(batch, CF_DATA, BYTES("c"), BYTES(""));
     commit();
     ck_assert_str_eq(walk(CF_DATA, "", "", true), "b ");
     ck_assert_str_eq(get(CF_DATA, "h"), "(none)");
@@ -231,7 +231,7 @@ START_TEST(a_slice_stays_when_its_row_goes)
     put(CF_DATA, "k", "kept");
     commit();
     ck_assert_int_eq(store_get(store, CF_DATA, BYTES("k"), &slice), OK);
-    store_batch_delete(batch, store, CF_DATA, BYTES("k"));
+    effects_delete(batch, CF_DATA, BYTES("k"));
     commit();
     store_compact(store, CF_DATA, BYTES(""), BYTES(""));
     ck_assert(bytes_equal(slice_bytes(&slice), BYTES("kept")));
@@ -303,7 +303,7 @@ START_TEST(an_iterator_sees_the_state_of_its_creation)
     struct store_iter *iter = store_iter_new(store, CF_DATA, BYTES(""), BYTES(""));
     put(CF_DATA, "c", "new");
     put(CF_DATA, "d", "new");
-    store_batch_delete_range(batch, store, CF_DATA, BYTES("f"), BYTES(""));
+    effects_delete_range(batch, CF_DATA, BYTES("f"), BYTES(""));
     commit();
     ck_assert_str_eq(walk(CF_DATA, "", "", true), "b c d ");
     store_iter_seek(iter, BYTES("c"));
@@ -358,18 +358,18 @@ static void model_change(unsigned *values, unsigned value)
     unsigned index = model_random(MODEL_KEYS), end = model_random(MODEL_KEYS + 8);
     switch (model_random(8)) {
     case 0:
-        store_batch_delete_range(batch, store, CF_DATA, model_key(index, from), model_key(end, to));
+        effects_delete_range(batch, CF_DATA, model_key(index, from), model_key(end, to));
         for (unsigned i = index; i < end && i < MODEL_KEYS; i++)
             values[i] = 0;
         break;
     case 1:
     case 2:
-        store_batch_delete(batch, store, CF_DATA, model_key(index, from));
+        effects_delete(batch, CF_DATA, model_key(index, from));
         values[index] = 0;
         break;
     default:
         snprintf(to, sizeof to, "%u", value);
-        store_batch_put(batch, store, CF_DATA, model_key(index, from), bytes_of(to));
+        effects_put(batch, CF_DATA, model_key(index, from), bytes_of(to));
         values[index] = value;
         break;
     }

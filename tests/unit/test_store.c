@@ -7,11 +7,14 @@
  */
 #include "backend/store/pace.h"
 #include "backend/wal/path.h"
+#include "backend/wal/wal.h"
+#include "backend/wal/wal_segment.h"
 #include "shared/clock.h"
 #include "tests/unit/store_cases.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -159,7 +162,7 @@ START_TEST(every_choice_of_options_opens)
         ck_assert_msg(store != NULL, "%s", error);
         char value[2001], key[2] = {(char)('a' + i), 0};
         memset(value, key[0], sizeof value);
-        store_batch_put(batch, store, CF_METADATA, bytes_of(key), (struct bytes){value, 2000});
+        effects_put(batch, CF_METADATA, bytes_of(key), (struct bytes){value, 2000});
         commit();
         store_compact(store, CF_METADATA, BYTES(""), BYTES(""));
         struct slice slice;
@@ -176,7 +179,7 @@ static void flush_big(const char *key)
 {
     char value[2000];
     memset(value, 'x', sizeof value);
-    store_batch_put(batch, store, CF_METADATA, bytes_of(key), (struct bytes){value, sizeof value});
+    effects_put(batch, CF_METADATA, bytes_of(key), (struct bytes){value, sizeof value});
     commit();
     ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
 }
@@ -276,7 +279,7 @@ START_TEST(a_stop_leaves_no_long_log_to_the_next_start)
     commit();
     for (char key[2] = "a"; key[0] < 'a' + 20; key[0]++) {
         memset(value, key[0], sizeof value);
-        store_batch_put(batch, store, CF_DATA, bytes_of(key), (struct bytes){value, sizeof value});
+        effects_put(batch, CF_DATA, bytes_of(key), (struct bytes){value, sizeof value});
         commit();
     }
     ck_assert_uint_gt(store_figure(store, "wal_bytes"), 8 << 20);
@@ -392,7 +395,7 @@ START_TEST(a_walk_where_a_range_was_deleted_reads_what_it_needs)
     bool is_uncached;
     put_file('a');
     put_file('b');
-    store_batch_delete_range(batch, store, CF_DATA, BYTES("a 10"), BYTES("a 20"));
+    effects_delete_range(batch, CF_DATA, BYTES("a 10"), BYTES("a 20"));
     commit();
     ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
     store_forget_blocks(store);
@@ -553,8 +556,8 @@ static bool survive_failure_at(unsigned n, int reason)
      * a deleted range fails. */
     for (unsigned i = 0; i < 6; i++) {
         snprintf(key, sizeof key, "%02u", i);
-        store_batch_delete(batch, store, CF_DATA, bytes_of(key));
-        store_batch_delete(batch, store, CF_METADATA, bytes_of(key));
+        effects_delete(batch, CF_DATA, bytes_of(key));
+        effects_delete(batch, CF_METADATA, bytes_of(key));
     }
     commit();
     reopen();
@@ -584,12 +587,19 @@ static void go_on_as_if_killed(void)
     open_with(NULL, NULL);
 }
 
+/* wal_fn */
+static bool pass(void *owner, uint64_t index, struct bytes record, char *reason, size_t size)
+{
+    (void)owner, (void)index, (void)record, (void)reason, (void)size;
+    return true;
+}
+
 /* One batch that is logged and not applied. */
 static void log_only(const char *key, const char *value)
 {
     put(CF_DATA, key, value);
     ck_assert_int_eq(store_log(store, batch, true, error, sizeof error), OK);
-    store_batch_clear(batch);
+    effects_clear(batch);
 }
 
 START_TEST(what_is_logged_and_in_no_table_is_there_after_a_kill)
@@ -601,6 +611,50 @@ START_TEST(what_is_logged_and_in_no_table_is_there_after_a_kill)
     go_on_as_if_killed();
     ck_assert_str_eq(get(CF_DATA, "a"), "2");
     ck_assert_str_eq(get(CF_DATA, "b"), "1");
+}
+END_TEST
+
+/* Appends a record to the WAL of a store that is closed, in a file of its own (what was not synced goes to another one
+ * first), and has that say format 1. */
+static void log_as_format_1(struct bytes record)
+{
+    char path[PATH_MAX];
+    const struct wal_options options = {.path = store_path, .file_bytes = 1 << 20};
+    struct wal *log = wal_open(&options, pass, NULL, error, sizeof error);
+    ck_assert_msg(log != NULL, "%s", error);
+    ck_assert_int_eq(wal_rotate(log, error, sizeof error), OK);
+    ck_assert_int_eq(wal_rotate(log, error, sizeof error), OK);
+    wal_segment_path(path, store_path, wal_last(log) + 1);
+    ck_assert_int_eq(wal_append(log, record, true, error, sizeof error), OK);
+    wal_close(log);
+    int fd = open(path, O_WRONLY);
+    ck_assert_msg(fd >= 0 && pwrite(fd, "1", 1, 14) == 1, "%s: %s", path, strerror(errno));
+    ck_assert_int_eq(close(fd), 0);
+}
+
+/* As it was written up to format 1 of the WAL: u64 sequence 0 | u32 count | put, delete, range, data for the WAL. */
+START_TEST(a_log_of_write_batches_is_read_and_not_kept)
+{
+    put(CF_DATA, "gone", "1");
+    put(CF_DATA, "m", "1");
+    commit();
+    store_close(store);
+    log_as_format_1(BYTES("\0\0\0\0\0\0\0\0\4\0\0\0"
+                          "\3\6probe!"
+                          "\x0e\2\1m\1n"
+                          "\1\1s\3new"
+                          "\5\1\2me\5later"
+                          "\4\2\4gone"));
+    open_with(NULL, NULL);
+    ck_assert_str_eq(get(CF_SYSTEM, "s"), "new");
+    ck_assert_str_eq(get(CF_METADATA, "me"), "later");
+    ck_assert_str_eq(walk(CF_DATA, "", "", true), "");
+    ck_assert_uint_lt(path_bytes(store_path, ".batches"), 100);
+    put(CF_DATA, "k", "v");
+    commit();
+    store_close(store);
+    open_with(NULL, NULL);
+    ck_assert_str_eq(walk(CF_DATA, "", "", true), "k ");
 }
 END_TEST
 
@@ -624,9 +678,9 @@ START_TEST(a_stop_keeps_batches_that_are_in_no_table_however_long_the_log_is)
     char key[16];
     for (int i = 0; i < 12; i++) {
         snprintf(key, sizeof key, "%02d", i);
-        store_batch_put(batch, store, CF_DATA, bytes_of(key), (struct bytes){value, sizeof value});
+        effects_put(batch, CF_DATA, bytes_of(key), (struct bytes){value, sizeof value});
         ck_assert_int_eq(store_log(store, batch, true, error, sizeof error), OK);
-        store_batch_clear(batch);
+        effects_clear(batch);
     }
     reopen();
     reopen();
@@ -693,7 +747,7 @@ static int write_row(uint64_t number)
     for (size_t i = 0; i < sizeof value; i++)
         value[i] = (char)model_random(256);
     snprintf(key, sizeof key, "%08llu", (unsigned long long)number);
-    store_batch_put(batch, store, CF_METADATA, bytes_of(key), (struct bytes){value, sizeof value});
+    effects_put(batch, CF_METADATA, bytes_of(key), (struct bytes){value, sizeof value});
     return try_commit(number % 16 == 0);
 }
 
@@ -814,8 +868,7 @@ static void write_some(unsigned batches)
     for (unsigned i = 0; i < batches; i++) {
         for (unsigned row = 0; row < 8; row++) {
             snprintf(key, sizeof key, "%u %05u", row % 2, i * 8 + row);
-            store_batch_put(batch, store, CF_DATA, bytes_of(key),
-                            (struct bytes){value, sizeof value});
+            effects_put(batch, CF_DATA, bytes_of(key), (struct bytes){value, sizeof value});
         }
         put(CF_METADATA, "newest", key);
         commit();
@@ -975,9 +1028,8 @@ static void write_half(void)
     for (unsigned i = 0; i < 800; i++) {
         char key[16];
         snprintf(key, sizeof key, "row %03u", i);
-        store_batch_put(batch, store, CF_DATA, bytes_of(key), (struct bytes){value, sizeof value});
-        store_batch_put(batch, store, CF_METADATA, bytes_of(key),
-                        (struct bytes){value, sizeof value});
+        effects_put(batch, CF_DATA, bytes_of(key), (struct bytes){value, sizeof value});
+        effects_put(batch, CF_METADATA, bytes_of(key), (struct bytes){value, sizeof value});
     }
     commit();
     ck_assert_int_eq(store_flush(store, error, sizeof error), OK);
@@ -1083,8 +1135,8 @@ static void put_ticket(uint64_t ticket)
     memset(value, 'v', sizeof value);
     for (unsigned row = 0; row < rows_of(ticket); row++) {
         snprintf(key, sizeof key, "%08llu %02u", (unsigned long long)ticket, row);
-        store_batch_put(batch, store, row % 2 ? CF_DATA : CF_STREAM, bytes_of(key),
-                        (struct bytes){value, sizeof value});
+        effects_put(batch, row % 2 ? CF_DATA : CF_STREAM, bytes_of(key),
+                    (struct bytes){value, sizeof value});
     }
     snprintf(key, sizeof key, "%llu", (unsigned long long)ticket);
     put(CF_SYSTEM, "newest", key);
@@ -1097,7 +1149,7 @@ static int run_writer(const char *path, uint64_t ticket)
     options.path = path;
     env = store_env_new(&(struct store_env_options){8 << 20, 2, NULL});
     store = store_open(env, &options, error, sizeof error);
-    batch = store_batch_new();
+    batch = effects_new();
     for (; store; ticket++) {
         put_ticket(ticket);
         if (try_commit(true) != OK)
@@ -1211,6 +1263,7 @@ int main(int argc, char **argv)
     tcase_add_test(tests, reads_go_on_when_the_database_cannot_be_reopened);
     tcase_add_test(tests, no_acknowledged_row_is_lost_wherever_the_disk_fails);
     tcase_add_test(tests, what_is_logged_and_in_no_table_is_there_after_a_kill);
+    tcase_add_test(tests, a_log_of_write_batches_is_read_and_not_kept);
     tcase_add_test(tests, a_flush_leaves_in_the_log_what_is_in_no_table);
     tcase_add_test(tests, a_stop_keeps_batches_that_are_in_no_table_however_long_the_log_is);
     tcase_add_test(tests, flushes_and_compactions_that_fail_leave_the_log_alone);

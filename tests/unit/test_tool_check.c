@@ -3,6 +3,7 @@
  *
  * A small data directory with a key of several types is made by hand; each test spoils one row of it.
  */
+#include "backend/format/effects.h"
 #include "backend/format/encoding.h"
 #include "backend/storage/partition_store.h"
 #include "backend/tool/counts.h"
@@ -35,13 +36,13 @@ static void spoil(enum cf cf, struct bytes key, struct bytes value)
 {
     char error[512];
     struct store *store = filled ? filled : open_it();
-    struct store_batch *batch = store_batch_new();
+    struct effects *batch = effects_new();
     if (value.data)
-        store_batch_put(batch, store, cf, key, value);
+        effects_put(batch, cf, key, value);
     else
-        store_batch_delete(batch, store, cf, key);
+        effects_delete(batch, cf, key);
     ck_assert_int_eq(store_write(store, batch, !filled, error, sizeof error), OK);
-    store_batch_free(batch);
+    effects_free(batch);
     if (!filled)
         store_close(store);
 }
@@ -109,14 +110,14 @@ static void put_rows(void)
 static void put_counters(void)
 {
     char error[512];
-    struct store_batch *batch = store_batch_new();
+    struct effects *batch = effects_new();
     struct table *table = table_new();
     struct counts *counts = counts_open(table, BYTES(""));
     counts->keys[SLOT] = 6;
     counts->expires[SLOT] = 1;
-    counts_write(table, filled, batch);
+    counts_write(table, batch);
     ck_assert_int_eq(store_write(filled, batch, true, error, sizeof error), OK);
-    store_batch_free(batch);
+    effects_free(batch);
     table_free_values(table);
 }
 
