@@ -56,12 +56,12 @@ static bool on_turn(void *owner)
 {
     struct partition *partition = owner;
     struct list *overdue;
-    bool told = tracking_turn(partition);
+    bool told = tracking_turn_end(partition);
     while ((overdue = list_pop(&partition->clients.overdue)))
         session_abort(container_of(overdue, struct session, overdue));
-    (void)commit_turn(partition->commit);
-    backup_turn(partition->saves.backup);
-    gauges_turn(partition);
+    (void)commit_turn_end(partition->commit);
+    backup_turn_end(partition->saves.backup);
+    gauges_turn_end(partition);
     if (partition->thread.on_stopped && commit_is_idle(partition->commit))
         on_stopped(partition);
     return told;

@@ -98,7 +98,7 @@ static void tick_pace(struct partition *partition)
     if (partition->reader)
         pace_report(pace,
                     reader_latency(partition->reader, partition_latency_target_us(partition)));
-    pace_turn(pace, clock_mono_us());
+    pace_adjust(pace, clock_mono_us());
 }
 
 /* Compactions that are held back must not come so late that writes wait for them. */
@@ -125,7 +125,7 @@ static void tick_second(struct partition *partition)
     show_reader(partition);
     close_removed(partition);
     block_cache_decay();
-    scripts_log_turn(partition->scripts);
+    scripts_log_next_second(partition->scripts);
     commit_rest(partition->commit);
     if (store_wal_is_long(partition->store) && !partition->thread.is_stopping)
         (void)upkeep_start(partition->upkeep, UPKEEP_FLUSH);

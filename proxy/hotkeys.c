@@ -80,7 +80,7 @@ static void begin_window(struct hotkeys *hotkeys)
             drop_name(hotkeys, i);
 }
 
-void hotkeys_turn(struct hotkeys *hotkeys, uint64_t now_ms)
+void hotkeys_close_windows(struct hotkeys *hotkeys, uint64_t now_ms)
 {
     if (now_ms - hotkeys->began_ms >= 3 * HOTKEYS_WINDOW_MS) /* nothing is left of what was */
         hotkeys_reset(hotkeys, now_ms);
@@ -141,7 +141,7 @@ static bool evict_name(struct hotkeys *hotkeys, uint64_t estimate)
 
 void hotkeys_add(struct hotkeys *hotkeys, struct bytes name, uint64_t now_ms)
 {
-    hotkeys_turn(hotkeys, now_ms);
+    hotkeys_close_windows(hotkeys, now_ms);
     name = cut_name(name);
     uint64_t hash = hash_bytes(name);
     for (uint32_t row = 0; row < HOTKEYS_ROWS; row++)

@@ -45,7 +45,7 @@ void hotkeys_free(struct hotkeys *hotkeys);
 void hotkeys_reset(struct hotkeys *hotkeys, uint64_t now_ms);
 void hotkeys_add(struct hotkeys *hotkeys, struct bytes name, uint64_t now_ms);
 /* Closes windows that are over; before looking. */
-void hotkeys_turn(struct hotkeys *hotkeys, uint64_t now_ms);
+void hotkeys_close_windows(struct hotkeys *hotkeys, uint64_t now_ms);
 /* How often the name came up in the time that counts. */
 uint64_t hotkeys_estimate(const struct hotkeys *hotkeys, struct bytes name);
 /* How often the name that came up most did, and all names together. */

@@ -131,7 +131,7 @@ void proxy_measures_slow(struct proxy_worker *worker)
         return;
     struct hot_share share;
     uint64_t now_ms = loop_mono_ms(worker->loop);
-    hotkeys_turn(worker->hotkeys, now_ms);
+    hotkeys_close_windows(worker->hotkeys, now_ms);
     hotkeys_share(worker->hotkeys, &share);
     cell_set(cell, WORKER_HOT_HASH, share.hash);
     cell_set(cell, WORKER_HOT_COUNT, share.count);

@@ -344,7 +344,7 @@ static void backup_job_ended(struct job *job)
     finish_backup(backup, false);
 }
 
-void backup_turn(struct backup *backup)
+void backup_turn_end(struct backup *backup)
 {
     if (backup->state != STATE_DRAINING ||
         (backup->is_held && !commit_is_idle(backup->partition->commit)))

@@ -55,6 +55,6 @@ void backup_reply_list(const struct backup *backup, struct bytes shard, struct r
 /* It is no backup any more; its files go in the background. NULL, or a reason to refuse. */
 const char *backup_delete(struct backup *backup, struct bytes name, struct bytes shard);
 /* The turn's end: the cut is made when nothing is in flight. */
-void backup_turn(struct backup *backup);
+void backup_turn_end(struct backup *backup);
 /* Ten times a second: leases and patience end. */
 void backup_tick(struct backup *backup);

@@ -147,7 +147,7 @@ struct partition_expiry {
 
 struct partition_thread {
     struct timer *tick;        /* 10 times a second: active expiry, idle clients, cache decay */
-    struct turn_hook hook;     /* commit_turn */
+    struct turn_hook hook;     /* commit_turn_end */
     uint64_t ticks;            /* so far */
     _Atomic uint64_t alive_ms; /* monotonic: the last tick, read by the admin port */
     bool is_stopping;

@@ -334,7 +334,7 @@ static bool read_u16(struct bytes *rest, uint16_t *value)
     return true;
 }
 
-/* Only as short as write_varint makes it. */
+/* Only as short as append_varint makes it. */
 static bool take_run(struct bytes *rest, struct bytes *run)
 {
     uint64_t len = 0;

@@ -62,7 +62,7 @@ void gauges_set(struct partition *partition)
     cell_set(cell, PARTITION_MEMORY_RANGES, ranges.bytes);
 }
 
-void gauges_turn(struct partition *partition)
+void gauges_turn_end(struct partition *partition)
 {
     bool is_full = partition_is_full(partition);
     if (!partition->metrics.turn_us && is_full == (partition->metrics.full_us > 0))

@@ -456,7 +456,7 @@ static void tell_changes(struct partition *partition, struct tracked *tracked)
     tracked->changed = table_new();
 }
 
-bool tracking_turn(struct partition *partition)
+bool tracking_turn_end(struct partition *partition)
 {
     struct tracking *tracking = partition->watchers.tracking;
     size_t cursor = 0;

@@ -49,7 +49,7 @@ void tracking_flush(struct call *call);
 /* A batch failed: whatever was told of it did not happen, and what was forgotten for it must be forgotten. */
 void tracking_forget_all(struct partition *partition);
 /* At the end of a turn: tells the BCAST clients. True when something was told. */
-bool tracking_turn(struct partition *partition);
+bool tracking_turn_end(struct partition *partition);
 
 /* For INFO: how many clients track; keys, pairs of key and client, and prefixes of a namespace. */
 uint32_t tracking_clients(const struct tracking *tracking);

@@ -271,12 +271,12 @@ void walk_run(struct task *task)
 {
     struct partition *partition = container_of(task, struct partition, walks.task);
     struct list *link;
-    struct list turn; /* each of these once: a walk that steps is ready again */
-    list_init(&turn);
+    struct list stepping; /* each of these once: a walk that steps is ready again */
+    list_init(&stepping);
     partition->walks.is_posted = false;
     for (int i = 0; i < WALKS_A_TURN && (link = list_pop(&partition->walks.ready)); i++)
-        list_push(&turn, link);
-    while ((link = list_pop(&turn))) {
+        list_push(&stepping, link);
+    while ((link = list_pop(&stepping))) {
         struct walk *walk = container_of(link, struct walk, ready);
         if (walk->is_counting)
             count_step(walk);

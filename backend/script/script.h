@@ -82,7 +82,7 @@ void scripts_restore_chance(struct scripts *scripts, const struct script_chance 
 /* A line of redis.log. */
 void scripts_log(struct script_set *set, enum log_level level, const char *text);
 /* About once a second: logs how many lines were dropped. */
-void scripts_log_turn(struct script_set *set);
+void scripts_log_next_second(struct script_set *set);
 /* The BUSY error for commands that are refused while a script is slow. A script must be running. */
 const char *scripts_busy_text(const struct script_set *set);
 size_t scripts_cached(const struct scripts *scripts);

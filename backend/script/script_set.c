@@ -71,7 +71,7 @@ struct script_run *scripts_running(const struct script_set *set)
     return set->running;
 }
 
-void scripts_log_turn(struct script_set *set)
+void scripts_log_next_second(struct script_set *set)
 {
     struct script_log *log = &set->log;
     uint64_t now_ms = clock_mono_us() / 1000;
@@ -87,7 +87,7 @@ void scripts_log(struct script_set *set, enum log_level level, const char *text)
 {
     if (!log_on(level))
         return;
-    scripts_log_turn(set);
+    scripts_log_next_second(set);
     if (set->log.lines == LOG_LINES_PER_SECOND) {
         set->log.dropped++;
         return;

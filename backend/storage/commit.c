@@ -1,7 +1,7 @@
 /*
  * commit.c - group commit: closes batches, logs and syncs them on the commit thread, and reports the result.
  *
- * The happy path: commit_turn closes the collecting batch ─► log_batch on the commit thread appends it to the store's log
+ * The happy path: commit_turn_end closes the collecting batch ─► log_batch on the commit thread appends it to the store's log
  * and syncs that ─► batch_done on the partition's thread calls on_commit. A buffer that is full goes into the tables by
  * itself (apply.h) when the batch that filled it is logged.
  *
@@ -47,8 +47,8 @@ struct commit {
     bool unsynced;    /* something was written since the last sync */
     bool sync_is_due; /* everysec: the second was over while a batch was written */
     bool disk_is_low;
-    bool has_failed;                  /* the job failed; commit_turn handles it */
-    bool retry_is_due;                /* commit_turn tries to recover */
+    bool has_failed;                  /* the job failed; commit_turn_end handles it */
+    bool retry_is_due;                /* commit_turn_end tries to recover */
     bool fills_buffer;                /* the batch is the last of its buffer */
     uint64_t active_ms, immutable_ms; /* wall clock, when the buffers began; 0: they are empty */
     uint64_t immutable_logged;        /* the last batch of the immutable buffer, in the WAL */
@@ -99,7 +99,7 @@ static void tell_age(struct commit *commit)
 }
 
 /* The active buffer becomes immutable and an empty one active. */
-static void turn(struct commit *commit)
+static void switch_buffers(struct commit *commit)
 {
     overlay_switch_buffers(commit->overlay);
     commit->immutable_ms = commit->active_ms;
@@ -127,7 +127,7 @@ static void apply_failed(struct commit *commit, int err)
     commit_fail(commit);
 }
 
-/* apply_fn. An error is met by commit_turn, when nothing is in flight: that will be durable. */
+/* apply_fn. An error is met by commit_turn_end, when nothing is in flight: that will be durable. */
 static void on_applied(void *owner, int err)
 {
     struct commit *commit = owner;
@@ -274,7 +274,7 @@ static void meet_failures(struct commit *commit)
         apply_failed(commit, apply_result(commit->apply));
 }
 
-bool commit_turn(struct commit *commit)
+bool commit_turn_end(struct commit *commit)
 {
     meet_failures(commit);
     if (commit->state != COMMIT_IDLE || !overlay_dirty(commit->overlay))
@@ -288,7 +288,7 @@ bool commit_turn(struct commit *commit)
     bool is_due = overlay_is_full(commit->overlay) || now_ms > commit->active_ms + BUFFER_AGE_MS;
     commit->fills_buffer = is_due && !overlay_immutable(commit->overlay);
     if (commit->fills_buffer)
-        turn(commit);
+        switch_buffers(commit);
     tell_age(commit);
     submit(commit, batch);
     return true;
@@ -302,7 +302,7 @@ void commit_rest(struct commit *commit)
     commit->rest_ticket = ticket;
     if (!is_idle || overlay_immutable(commit->overlay) || overlay_is_empty(commit->overlay))
         return;
-    turn(commit);
+    switch_buffers(commit);
     note_logged(commit);
     begin_apply(commit);
 }
@@ -313,14 +313,14 @@ bool commit_apply(struct commit *commit)
         overlay_immutable(commit->overlay))
         return false;
     bool is_big = overlay_active(commit->overlay)->arena.bytes > APPLY_NOW_BYTES;
-    turn(commit);
+    switch_buffers(commit);
     note_logged(commit);
     if (is_big || store_holds_writes(commit->store)) { /* that may take long */
         begin_apply(commit);
         return false;
     }
     if (!apply_now(commit->apply, commit->immutable_logged))
-        return false; /* commit_turn sees it */
+        return false; /* commit_turn_end sees it */
     commit->immutable_ms = 0;
     tell_age(commit);
     return true;

@@ -48,7 +48,7 @@ struct commit *commit_new(struct loop *loop, struct overlay *overlay, struct sto
 /* Waits for what is in flight, syncs, brings all of it into the store's tables. The collecting batch is dropped. */
 void commit_free(struct commit *commit);
 /* Turn hook: submits current when nothing is in flight. Returns true when it did. */
-bool commit_turn(struct commit *commit);
+bool commit_turn_end(struct commit *commit);
 /* When nothing was written since the last call, the write buffer goes into the tables however small it is: reads need
  * not search it any more. Call it about once a second. */
 void commit_rest(struct commit *commit);

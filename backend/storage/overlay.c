@@ -295,7 +295,7 @@ void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from
 void overlay_savepoint(struct overlay *overlay)
 {
     if (overlay->cache)
-        row_cache_turn(overlay->cache);
+        row_cache_release_borrowed(overlay->cache);
     if (!overlay->is_attempt && !overlay->is_script)
         overlay->undo_count = 0;
     overlay->savepoint = (struct mark){

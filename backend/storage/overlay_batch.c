@@ -190,7 +190,7 @@ static void fold_row(struct overlay *overlay, const struct row *row)
     enum cf cf = (enum cf)row->cf;
     struct bytes collection;
     if (overlay_caches(overlay, cf)) {
-        row_cache_turn(overlay->cache);
+        row_cache_release_borrowed(overlay->cache);
         if (row->state == ROW_VALUE)
             row_cache_put(overlay->cache, cf, row->key, row->hash, row->value);
         else if (row->state == ROW_DELETED)

@@ -186,7 +186,7 @@ static void front_next(struct read_ahead *ahead)
 }
 
 /* The back becomes the front, and is filled anew. */
-static void ahead_turn(struct read_ahead *ahead)
+static void swap_loads(struct read_ahead *ahead)
 {
     struct load front = ahead->front;
     CHECK(ahead->is_filled);
@@ -229,7 +229,7 @@ static void fill_done(struct job *job)
     ahead->is_filled = true;
     if (ahead->has_row)
         return;
-    ahead_turn(ahead);
+    swap_loads(ahead);
     ahead->on_rows(ahead->owner);
 }
 
@@ -317,7 +317,7 @@ void read_ahead_next(struct read_ahead *ahead)
     CHECK(ahead->has_row);
     front_next(ahead);
     if (!ahead->has_row && ahead->is_filled)
-        ahead_turn(ahead);
+        swap_loads(ahead);
     else if (!ahead->has_row && !ahead->is_running && !ahead->is_ended)
         ahead_submit(ahead);
 }

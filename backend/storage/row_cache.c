@@ -5,8 +5,8 @@
  * the log's size, and is there as long as the log's end is less than that size ahead. So forgetting costs
  * nothing: a place that is too far behind is simply not followed.
  *
- * Between two turns at most a quarter of the log is written, and what is read is in the newer half, or was
- * moved to the end: so a borrowed value is not written over.
+ * Between two calls of row_cache_release_borrowed at most a quarter of the log is written,
+ * and what is read is in the newer half, or was moved to the end: so a borrowed value is not written over.
  */
 #include "backend/storage/row_cache.h"
 
@@ -45,7 +45,7 @@ struct row_cache {
     char *log;
     uint64_t log_units;
     uint64_t end;  /* place of the next row */
-    uint64_t room; /* units that may be written before the next turn */
+    uint64_t room; /* units that may be written before the next row_cache_release_borrowed */
     uint64_t hits, misses;
 };
 
@@ -97,7 +97,7 @@ void row_cache_clear(struct row_cache *cache)
     cache->room = cache->log_units / 4;
 }
 
-void row_cache_turn(struct row_cache *cache)
+void row_cache_release_borrowed(struct row_cache *cache)
 {
     cache->room = cache->log_units / 4;
     if (cache->end > PLACE_MAX - cache->log_units)
@@ -151,7 +151,7 @@ static uint64_t *oldest_slot(const struct row_cache *cache, uint64_t hash)
     return &slots[oldest];
 }
 
-/* Room for a row at the log's end, in one piece. NULL: there is none before the next turn. */
+/* Room for a row at the log's end, in one piece. NULL: there is none before the next row_cache_release_borrowed. */
 static struct log_row *append_log_row(struct row_cache *cache, uint64_t units, uint64_t *place)
 {
     uint64_t rest = cache->log_units - cache->end % cache->log_units;

@@ -20,7 +20,7 @@ struct row_cache;
 
 struct row_cache *row_cache_new(size_t bytes);
 void row_cache_free(struct row_cache *cache); /* NULL is allowed */
-/* True and the value, borrowed until the next row_cache_turn. */
+/* True and the value, borrowed until the next row_cache_release_borrowed. */
 bool row_cache_get(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash,
                    struct bytes *value);
 /* Copies both; big rows are passed over. */
@@ -32,7 +32,7 @@ void row_cache_offer(struct row_cache *cache, enum cf cf, struct bytes key, uint
 void row_cache_remove(struct row_cache *cache, enum cf cf, struct bytes key, uint64_t hash);
 void row_cache_clear(struct row_cache *cache);
 /* Nothing is borrowed now: room may be used again. */
-void row_cache_turn(struct row_cache *cache);
+void row_cache_release_borrowed(struct row_cache *cache);
 
 struct row_cache_figures {
     uint64_t hits;

@@ -10,7 +10,7 @@
 
 enum {
     NAP_US = 10000,
-    STEP = 1 << 20, /* the rate grows by at least so much a turn, */
+    STEP = 1 << 20, /* the rate grows by at least so much a period, */
     STEPS = 64,     /* and by such a part of what compactions did before */
 };
 
@@ -25,11 +25,11 @@ struct pace {
     uint64_t held;      /* what latency allows; 0: all */
     uint64_t free_rate; /* what compactions did before they were held */
     uint64_t behind_until_us;
-    /* of this turn */
+    /* of this period */
     bool is_slow;
     bool is_quick;
-    uint64_t turned_us; /* it began; 0: none has yet */
-    uint64_t turned_bytes;
+    uint64_t adjusted_us; /* when the period began; 0: none has yet */
+    uint64_t adjusted_bytes;
     /* what was passed and is not paid for */
     uint64_t debt;
     uint64_t paid_us;
@@ -84,7 +84,7 @@ void pace_limit(struct pace *pace, uint64_t bytes_per_s, uint64_t target_us)
     pace->target_us = target_us;
     if (!target_us)
         pace->held = 0;
-    set_rate(pace, pace->turned_us < pace->behind_until_us);
+    set_rate(pace, pace->adjusted_us < pace->behind_until_us);
     pthread_mutex_unlock(&pace->lock);
 }
 
@@ -123,22 +123,22 @@ static void speed_up(struct pace *pace)
         pace->held = 0;
 }
 
-void pace_turn(struct pace *pace, uint64_t now_us)
+void pace_adjust(struct pace *pace, uint64_t now_us)
 {
     pthread_mutex_lock(&pace->lock);
     uint64_t bytes = atomic_load_explicit(&pace->bytes, memory_order_relaxed);
-    uint64_t took_us = now_us - pace->turned_us;
-    bool is_first = !pace->turned_us;
+    uint64_t took_us = now_us - pace->adjusted_us;
+    bool is_first = !pace->adjusted_us;
     bool is_behind = now_us < pace->behind_until_us;
-    if (is_first || took_us >= PACE_TURN_US) {
+    if (is_first || took_us >= PACE_PERIOD_US) {
         if (pace->target_us && pace->is_slow && !is_first && !is_behind)
-            slow_down(pace, (bytes - pace->turned_bytes) * 1000000 / took_us);
+            slow_down(pace, (bytes - pace->adjusted_bytes) * 1000000 / took_us);
         else if (pace->held && pace->is_quick)
             speed_up(pace);
         pace->is_slow = false;
         pace->is_quick = true;
-        pace->turned_us = now_us;
-        pace->turned_bytes = bytes;
+        pace->adjusted_us = now_us;
+        pace->adjusted_bytes = bytes;
         set_rate(pace, is_behind);
     }
     pthread_mutex_unlock(&pace->lock);

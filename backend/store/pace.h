@@ -3,7 +3,7 @@
  *
  *   compactions ── pace_pass(64 KB of rows) ──► debt ── paid off at the rate; in debt they sleep, for moments
  *                                                        ▲
- *   partitions ── pace_report(latency) ──► pace_turn ────┘  five times a second:
+ *   partitions ── pace_report(latency) ──► pace_adjust ────┘  five times a second:
  *        slow       of a hundred commits or reads of the disk more than one took longer than the target, and compactions
  *                   ran: the rate is half of what it was, or of what they did, but not below a floor
  *        quick      at most one of a hundred took half of that: the rate grows by a step, and is given up when it is what
@@ -22,7 +22,7 @@ enum {
     PACE_SHARE = 64 << 10,    /* compactions pass so many bytes at a time */
     PACE_RATE_MIN = 1 << 20,  /* a fixed rate counts as at least this */
     PACE_FLOOR = 4 << 20,     /* latency holds them back to no less */
-    PACE_TURN_US = 200000,    /* latency is judged over so long */
+    PACE_PERIOD_US = 200000,  /* latency is judged over so long */
     PACE_BEHIND_US = 3000000, /* pace_behind counts so long */
 };
 
@@ -58,7 +58,7 @@ void pace_report(struct pace *pace, struct pace_latency *latency);
 /* A store's compactions are so late that its writes may have to wait soon. */
 void pace_behind(struct pace *pace, uint64_t now_us);
 /* Sets the rate, when it is time to. Call it some times a second. */
-void pace_turn(struct pace *pace, uint64_t now_us);
+void pace_adjust(struct pace *pace, uint64_t now_us);
 /* Has it a rate, in force or not? */
 bool pace_is_limited(struct pace *pace);
 struct pace_figures pace_figures(const struct pace *pace);

@@ -1,7 +1,7 @@
 /*
  * store_rocksdb_filter.c - what compaction asks about each row: may it go? And where compaction pauses.
  *
- *   a compaction begins ─► filter_new ─► for each row filter_row ─► its end: filter_free
+ *   a compaction begins ─► create_compaction_filter ─► for each row filter_row ─► its end: filter_free
  *                                          ├─ 64 KB were passed: pace_pass, which may sleep
  *                                          └─ rows of collections: store->drop
  *

@@ -102,7 +102,7 @@ void local_hotkeys_each(struct proxy_worker *worker, hot_key_fn *each, void *own
     double sample = worker->snapshot->config.hotkeys_sample;
     if (!hotkeys)
         return;
-    hotkeys_turn(hotkeys, now_ms);
+    hotkeys_close_windows(hotkeys, now_ms);
     uint64_t covered_ms = hotkeys_covered_ms(hotkeys, now_ms);
     for (uint32_t i = 0; i < hotkeys->name_count; i++) {
         struct bytes name = {hotkeys->names[i].text, hotkeys->names[i].len};

@@ -27,7 +27,7 @@ static struct node *node_new(const struct proxy_worker *worker, const struct sha
     CHECK(node->name);
     CHECK(node->address);
     list_init(&node->spare);
-    list_init(&node->turns);
+    list_init(&node->waiting_to_open);
     node->cell = labels_cell(worker->proxy->measures.shards, bytes_of(shard->name), worker->index);
     return node;
 }
@@ -49,7 +49,7 @@ void node_unref(struct node *node)
     if (--node->refs > 0)
         return;
     CHECK(list_empty(&node->spare));
-    CHECK(list_empty(&node->turns));
+    CHECK(list_empty(&node->waiting_to_open));
     free(node->name);
     free(node->address);
     free(node);

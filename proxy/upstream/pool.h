@@ -35,7 +35,7 @@ struct node {
     char *address;
     struct upstream *shared[LANES][2]; /* [1]: RESP3; NULL: not made yet, or closed */
     struct list spare;                 /* private upstreams between leases */
-    struct list turns;                 /* private upstreams that wait until they may be opened */
+    struct list waiting_to_open;       /* private upstreams that wait until they may be opened */
     uint32_t openings;                 /* private upstreams that are being opened */
     uint32_t index;                    /* in the map, unless it is_removed */
     bool is_removed;                   /* no longer in the map */

@@ -51,7 +51,7 @@ struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, un
     out_init(&upstream->early);
     out_init(&upstream->resend);
     list_init(&upstream->spare);
-    list_init(&upstream->turn);
+    list_init(&upstream->opening_link);
     list_init(&upstream->kept_link);
     list_init(&upstream->full);
     list_push(&worker->pool.upstreams, &upstream->link);
@@ -117,14 +117,14 @@ static void upstream_connect(struct upstream *upstream)
 void upstream_opened(struct upstream *upstream)
 {
     struct node *node = upstream->node;
-    list_remove(&upstream->turn);
+    list_remove(&upstream->opening_link);
     if (!upstream->is_opening)
         return;
     upstream->is_opening = false;
     node->openings--;
-    struct list *next = list_pop(&node->turns);
+    struct list *next = list_pop(&node->waiting_to_open);
     if (next)
-        upstream_connect(container_of(next, struct upstream, turn));
+        upstream_connect(container_of(next, struct upstream, opening_link));
 }
 
 void upstream_open(struct upstream *upstream, enum upstream_state state)
@@ -141,7 +141,7 @@ void upstream_open(struct upstream *upstream, enum upstream_state state)
     write_greeting(upstream);
     proxy_worker_need_tick(upstream->worker);
     if (upstream->is_private && upstream->node->openings >= OPENINGS_MAX)
-        list_push(&upstream->node->turns, &upstream->turn);
+        list_push(&upstream->node->waiting_to_open, &upstream->opening_link);
     else
         upstream_connect(upstream);
 }

@@ -68,7 +68,7 @@ struct upstream {
     bool is_dropping; /* the reply that arrives is longer than client-output-limit: it is dropped */
     bool is_unproven; /* was idle, and nothing was heard since: reads are kept for a second try */
     struct proxy_worker *worker;
-    struct stream *stream; /* NULL in IDLE and DOWN, and while it waits in node->turns */
+    struct stream *stream; /* NULL in IDLE and DOWN, and while it waits in node->waiting_to_open */
     struct out *out;       /* where frames are appended: early, or the stream's */
     struct place *place;   /* NULL: not known */
     struct part *first;    /* the queue */
@@ -94,12 +94,12 @@ struct upstream {
 
     uint32_t failures; /* in a row */
     uint64_t retry_at_ms;
-    char reason[128];      /* why it is down */
-    struct list link;      /* in pool->upstreams */
-    struct list spare;     /* in node->spare */
-    struct list turn;      /* in node->turns */
-    struct list kept_link; /* in its owner's tracking->leases */
-    struct list full;      /* clients that wait for room */
+    char reason[128];         /* why it is down */
+    struct list link;         /* in pool->upstreams */
+    struct list spare;        /* in node->spare */
+    struct list opening_link; /* in node->waiting_to_open */
+    struct list kept_link;    /* in its owner's tracking->leases */
+    struct list full;         /* clients that wait for room */
 };
 
 struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, unsigned lane,

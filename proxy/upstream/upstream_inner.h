@@ -34,7 +34,7 @@ static inline void upstream_forget(char **text)
 
 /* From IDLE or DOWN; what is sent from now on leaves when the connection is open and greeted. */
 void upstream_open(struct upstream *upstream, enum upstream_state state);
-/* The connection is accepted by the backend, or has failed: the next one in node->turns may be opened. */
+/* The connection is accepted by the backend, or has failed: the next one in node->waiting_to_open may be opened. */
 void upstream_opened(struct upstream *upstream);
 /* Connected, and the greeting was answered: what waited may leave. */
 void upstream_up(struct upstream *upstream);

@@ -72,10 +72,10 @@ static void test_a_window_is_forgotten_after_the_next(void)
     add(hotkeys, 2, 10, 1000 + HOTKEYS_WINDOW_MS);
     CHECK(estimate(hotkeys, 1) == 50 && keeps(hotkeys, 1));
     CHECK(hotkeys_covered_ms(hotkeys, 2000 + HOTKEYS_WINDOW_MS) == 1000 + HOTKEYS_WINDOW_MS);
-    hotkeys_turn(hotkeys, 1000 + 2 * HOTKEYS_WINDOW_MS);
+    hotkeys_close_windows(hotkeys, 1000 + 2 * HOTKEYS_WINDOW_MS);
     CHECK(estimate(hotkeys, 1) == 0 && !keeps(hotkeys, 1));
     CHECK(estimate(hotkeys, 2) == 10 && keeps(hotkeys, 2));
-    hotkeys_turn(hotkeys, 1000 + 9 * HOTKEYS_WINDOW_MS);
+    hotkeys_close_windows(hotkeys, 1000 + 9 * HOTKEYS_WINDOW_MS);
     CHECK(hotkeys->name_count == 0 && !hotkeys->has_before);
     add(hotkeys, 3, 1, 1001 + 9 * HOTKEYS_WINDOW_MS);
     CHECK(estimate(hotkeys, 3) == 1);

@@ -15,7 +15,7 @@ static void begin(uint64_t rate, uint64_t target_us)
     pace = pace_new();
     now_us = SECOND_US;
     pace_limit(pace, rate, target_us);
-    pace_turn(pace, now_us);
+    pace_adjust(pace, now_us);
 }
 
 static uint64_t rate(void)
@@ -33,9 +33,9 @@ static void turn_mixed(uint64_t bytes_per_s, uint64_t usec, uint64_t longer_us)
     pace_note(&latency, TARGET_US, longer_us);
     pace_report(pace, &latency);
     CHECK(latency.count == 0);
-    (void)pace_spend(pace, bytes_per_s / (SECOND_US / PACE_TURN_US), now_us);
-    now_us += PACE_TURN_US;
-    pace_turn(pace, now_us);
+    (void)pace_spend(pace, bytes_per_s / (SECOND_US / PACE_PERIOD_US), now_us);
+    now_us += PACE_PERIOD_US;
+    pace_adjust(pace, now_us);
 }
 
 static void turn(uint64_t bytes_per_s, uint64_t usec)
@@ -104,7 +104,7 @@ static void test_without_clients_it_is_given_up(void)
     begin(0, TARGET_US);
     turn(100 * MB, TARGET_US + 1);
     for (int i = 0; i < 100; i++)
-        pace_turn(pace, now_us += PACE_TURN_US);
+        pace_adjust(pace, now_us += PACE_PERIOD_US);
     CHECK(rate() == 0);
     pace_free(pace);
 }
@@ -120,7 +120,7 @@ static void test_a_store_that_is_behind_has_no_limit_for_a_while(void)
     CHECK(pace_is_limited(pace));
     turn(100 * MB, TARGET_US + 1);
     CHECK(rate() == 0);
-    pace_turn(pace, now_us += PACE_BEHIND_US);
+    pace_adjust(pace, now_us += PACE_BEHIND_US);
     CHECK(rate() >= PACE_FLOOR && rate() <= 8 * MB);
     pace_free(pace);
 }

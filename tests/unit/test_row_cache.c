@@ -45,7 +45,7 @@ static void put_stream(int from, int count)
 {
     char value[100] = {0};
     for (int i = 0; i < count; i++) {
-        row_cache_turn(cache);
+        row_cache_release_borrowed(cache);
         put(from + i, (struct bytes){value, sizeof value});
     }
 }
@@ -71,7 +71,7 @@ static int read_all(int from, int count)
     int hits = 0;
     for (int i = from; i < from + count; i++) {
         struct bytes key = key_of(i, text);
-        row_cache_turn(cache);
+        row_cache_release_borrowed(cache);
         if (row_cache_get(cache, CF_METADATA, key, hash_bytes(key), &value))
             hits++;
         else
@@ -134,7 +134,7 @@ START_TEST(old_rows_are_forgotten_and_used_ones_stay)
     put(2, BYTES("used"));
     for (int i = 0; i < 100; i++) {
         put_stream(10 + i * 100, 100);
-        row_cache_turn(cache);
+        row_cache_release_borrowed(cache);
         ck_assert(get(2, &value) && bytes_equal(value, BYTES("used")));
     }
     ck_assert(!get(1, &value));
@@ -148,7 +148,7 @@ START_TEST(a_borrowed_value_stays_until_the_turn_ends)
     put(1, BYTES("borrowed"));
     for (int round = 0; round < 50; round++) {
         put_stream(1000 * round + 10, 600);
-        row_cache_turn(cache);
+        row_cache_release_borrowed(cache);
         if (!get(1, &value)) {
             put(1, BYTES("borrowed"));
             continue;
@@ -173,7 +173,7 @@ START_TEST(every_answer_is_the_last_value_put)
         char text[16];
         struct bytes key = key_of(number, text);
         if (i % 7 == 0)
-            row_cache_turn(cache);
+            row_cache_release_borrowed(cache);
         switch (rand_r(&random) % 8) {
         case 0:
             lens[number] = -1;
