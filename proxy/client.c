@@ -361,7 +361,7 @@ static void client_advance(struct client *client)
         request->is_queued = false;
         client->kept_bytes -= request_kept_bytes(request);
         if (!request->is_silent)
-            request_take_kept(request, out);
+            request_move_kept(request, out);
         request_release(request);
     }
     if (client->tracking)

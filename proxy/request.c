@@ -136,7 +136,7 @@ void request_keep_reply(struct request *request, struct block *block, const char
     }
 }
 
-void request_take_kept(struct request *request, struct out *out)
+void request_move_kept(struct request *request, struct out *out)
 {
     if (request->kept == KEPT_INLINE)
         out_write(out, request->kept_text, request->kept_len);

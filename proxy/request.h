@@ -184,7 +184,7 @@ struct out *request_reply_out(struct request *request);
 /* Runs a local handler in the request's turn; argv is worker->argv. */
 void request_run_local(struct request *request, request_done_fn *handler, uint32_t argc);
 /* The reply that is kept moves to `out`. */
-void request_take_kept(struct request *request, struct out *out);
+void request_move_kept(struct request *request, struct out *out);
 size_t request_kept_bytes(const struct request *request);
 /* The reply that is kept is an error. */
 bool request_is_error(const struct request *request);

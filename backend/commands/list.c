@@ -113,7 +113,7 @@ bool list_reply(struct call *call, struct entry *entry, enum list_end end, uint6
     return reply_elements(call, entry, first, count, end == LIST_TAIL);
 }
 
-void list_taken(struct call *call, struct entry *entry, enum list_end end)
+void list_removed_from(struct call *call, struct entry *entry, enum list_end end)
 {
     bool is_empty = entry->meta.size == 0;
     entry_save(call, entry);
@@ -198,7 +198,7 @@ static void pop_elements(struct call *call, enum list_end end)
     if (count == 0 || !list_reply(call, &entry, end, count))
         return;
     list_cut(call, &entry, end, count);
-    list_taken(call, &entry, end);
+    list_removed_from(call, &entry, end);
 }
 
 void cmd_lpop(struct call *call)

@@ -30,4 +30,4 @@ void list_drop_rows(struct call *call, struct entry *entry, uint64_t first, uint
 /* Replies `count` elements (<= size) from an end on, without the array's head. False: an error was replied. */
 bool list_reply(struct call *call, struct entry *entry, enum list_end end, uint64_t count);
 /* Elements were taken from an end: saves, and tells the event, and "del" when the list is empty now. */
-void list_taken(struct call *call, struct entry *entry, enum list_end end);
+void list_removed_from(struct call *call, struct entry *entry, enum list_end end);

@@ -24,7 +24,7 @@ static void rotate_list(struct call *call, struct entry *entry, enum list_end fr
         list_push_end(call, entry, to, value);
     }
     notify_push(call, to, entry->key);
-    list_taken(call, entry, from);
+    list_removed_from(call, entry, from);
 }
 
 /* Moves an element of an existing list and replies it. */
@@ -47,7 +47,7 @@ static void move(struct call *call, struct entry *source, enum list_end from, en
     entry_save(call, &target);
     notify_push(call, to, target.key);
     list_cut(call, source, from, 1);
-    list_taken(call, source, from);
+    list_removed_from(call, source, from);
 }
 
 static void move_now(struct call *call, enum list_end from, enum list_end to)
@@ -123,7 +123,7 @@ static void pop_from_list(struct call *call, const struct take *take, struct ent
     if (!list_reply(call, entry, take->end, count))
         return;
     list_cut(call, entry, take->end, count);
-    list_taken(call, entry, take->end);
+    list_removed_from(call, entry, take->end);
 }
 
 /* True: it replied, elements or an error. */

@@ -52,7 +52,7 @@ static void pack_entry(struct pack *pack, struct stream_id id, struct bytes row)
     rdb_pack_int(&pack->bytes, (int64_t)(id.ms - pack->first.ms));
     rdb_pack_int(&pack->bytes, (int64_t)(id.seq - pack->first.seq));
     rdb_pack_int(&pack->bytes, strings / 2);
-    while (row.len && stream_entry_take(&row, &string))
+    while (row.len && stream_entry_next(&row, &string))
         rdb_pack_text(&pack->bytes, string);
     rdb_pack_int(&pack->bytes, (int64_t)strings + 4);
     pack->elements += strings + 5;

@@ -50,7 +50,7 @@ bool stream_id_decode(struct bytes row, struct stream_id *id);
 /* An entry's strings: the row of argc strings; then how many, and one by one. */
 struct bytes stream_entry_encode(struct arena *arena, const struct bytes *strings, uint32_t count);
 bool stream_entry_count(struct bytes row, uint32_t *count);
-bool stream_entry_take(struct bytes *row, struct bytes *string);
+bool stream_entry_next(struct bytes *row, struct bytes *string);
 /* [id, [field, value ...]]; false: the row is none (an error was replied). */
 bool stream_entry_reply(struct call *call, struct stream_id id, struct bytes row);
 

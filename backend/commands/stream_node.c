@@ -65,7 +65,7 @@ static void measure_row(struct bytes row, struct measure *measure)
 {
     struct bytes string;
     *measure = (struct measure){.fields_hash = 2166136261U};
-    for (bool is_name = true; row.len && stream_entry_take(&row, &string); is_name = !is_name) {
+    for (bool is_name = true; row.len && stream_entry_next(&row, &string); is_name = !is_name) {
         uint64_t len = string.len;
         measure->raw_bytes += len;
         if (!is_name) {

@@ -159,7 +159,7 @@ struct bytes stream_entry_encode(struct arena *arena, const struct bytes *string
     return (struct bytes){row, (size_t)(to - row)};
 }
 
-bool stream_entry_take(struct bytes *row, struct bytes *string)
+bool stream_entry_next(struct bytes *row, struct bytes *string)
 {
     uint64_t len = 0;
     size_t at = 0;
@@ -182,7 +182,7 @@ bool stream_entry_count(struct bytes row, uint32_t *count)
 {
     struct bytes string;
     for (*count = 0; row.len; ++*count)
-        if (!stream_entry_take(&row, &string))
+        if (!stream_entry_next(&row, &string))
             return false;
     return true;
 }
@@ -196,7 +196,7 @@ static bool reply_entry(struct reply *reply, struct stream_id id, struct bytes r
     reply_array(reply, 2);
     stream_id_reply(reply, id);
     reply_array(reply, count);
-    while (row.len && stream_entry_take(&row, &string))
+    while (row.len && stream_entry_next(&row, &string))
         reply_bulk(reply, string);
     return true;
 }

@@ -24,8 +24,8 @@ struct take {
     bool is_nested; /* each member and score are an array */
 };
 
-static void reply_taken(struct call *call, const struct take *take, struct bytes key,
-                        const struct zset_rows *rows)
+static void reply_popped(struct call *call, const struct take *take, struct bytes key,
+                         const struct zset_rows *rows)
 {
     int64_t count = (int64_t)rows->count;
     if (take->with_key) {
@@ -57,7 +57,7 @@ static void pop_from_zset(struct call *call, const struct take *take, struct ent
         zset_rows_add(call, &rows, walk.member, walk.score);
     if (!zset_walk_fini(&walk))
         return;
-    reply_taken(call, take, entry->key, &rows);
+    reply_popped(call, take, entry->key, &rows);
     if (!zset_remove_rows(call, entry, &rows))
         return;
     notify(call, NOTIFY_ZSET, take->is_max ? "zpopmax" : "zpopmin", entry->key);

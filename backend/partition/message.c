@@ -107,7 +107,7 @@ void messages_cut_frames(struct messages *messages, uint32_t count)
     truncate_messages(messages, count, 0, true);
 }
 
-void messages_take_back(struct messages *messages, uint32_t count)
+void messages_roll_back(struct messages *messages, uint32_t count)
 {
     truncate_messages(messages, count, MESSAGE_KEPT, false);
 }
@@ -131,7 +131,7 @@ void messages_forget(struct messages *messages, const struct session *session)
             messages->items[i].session = NULL;
 }
 
-void messages_take_before(struct messages *messages, struct session *session, struct out *to)
+void messages_move_before(struct messages *messages, struct session *session, struct out *to)
 {
     for (uint32_t i = 0; i < messages->count; i++) {
         struct message *message = &messages->items[i];

@@ -58,7 +58,7 @@ void messages_cut(struct messages *messages, uint32_t count);
 void messages_cut_frames(struct messages *messages, uint32_t count);
 /* A script's effects were rolled back: drops all messages behind the first `count` but those with MESSAGE_KEPT, also
  * those of commands that succeeded. */
-void messages_take_back(struct messages *messages, uint32_t count);
+void messages_roll_back(struct messages *messages, uint32_t count);
 /* Drops all that came behind the first `count`: the command is taken back. */
 void messages_drop(struct messages *messages, uint32_t count);
 /* What came behind the first `count` is sent even if the command fails. */
@@ -66,7 +66,7 @@ void messages_keep(struct messages *messages, uint32_t count);
 /* The session is about to be freed. */
 void messages_forget(struct messages *messages, const struct session *session);
 /* Moves the session's messages that stand before its reply into `to`. */
-void messages_take_before(struct messages *messages, struct session *session, struct out *to);
+void messages_move_before(struct messages *messages, struct session *session, struct out *to);
 /* Is there something to deliver, and no command that may still fail? */
 static inline bool messages_ready(const struct messages *messages)
 {

@@ -110,7 +110,7 @@ static void reply_place_behind(struct session *session, struct out *out, size_t 
     out_init(&reply);
     out_init(&both);
     out_cut(out, begun, &reply);
-    messages_take_before(session->partition->watchers.messages, session, &both);
+    messages_move_before(session->partition->watchers.messages, session, &both);
     out_move(&both, &reply);
     reply_move(session, &both, observed);
 }

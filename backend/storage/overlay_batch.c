@@ -111,7 +111,7 @@ void overlay_batch_committed(struct overlay *overlay)
 }
 
 /* The batch never was. Newer ones are taken back before it. */
-static void batch_take_back(struct batch *batch)
+static void batch_roll_back(struct batch *batch)
 {
     for (size_t i = batch->count; i > 0; i--) {
         const struct change *change = &batch->changes[i - 1];
@@ -125,9 +125,9 @@ static void batch_take_back(struct batch *batch)
 
 void overlay_discard(struct overlay *overlay)
 {
-    batch_take_back(overlay->batch);
+    batch_roll_back(overlay->batch);
     if (overlay->in_flight)
-        batch_take_back(overlay->in_flight);
+        batch_roll_back(overlay->in_flight);
     overlay->in_flight = NULL;
     overlay->generation++;
     overlay_begin_batch(overlay, overlay->batch->ticket + 1);

@@ -95,7 +95,7 @@ static bool entry_is_whole(struct bytes entry)
     uint32_t count = 0;
     if (!stream_entry_count(entry, &count))
         return false;
-    while (entry.len && stream_entry_take(&entry, &string))
+    while (entry.len && stream_entry_next(&entry, &string))
         continue;
     return entry.len == 0;
 }

@@ -32,7 +32,7 @@ static void on_end(void *owner, int err);
 static void on_drain(void *owner);
 static void on_open(void *owner, int err);
 
-static const struct stream_events events = {upstream_take, on_end, on_drain};
+static const struct stream_events events = {upstream_read, on_end, on_drain};
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -252,7 +252,7 @@ void upstream_lost(struct upstream *upstream, const char *reason)
         upstream->state == UPSTREAM_UP ? "connection lost before the reply: " : "not reachable: ";
     struct part *again = NULL;
     if (upstream->is_unproven && !upstream->is_private && !upstream->is_draining)
-        upstream_take_resend(upstream, &again);
+        upstream_collect_resend(upstream, &again);
     struct part *parts = upstream_cut(upstream);
     struct out frames = upstream->resend;
     struct place *place = upstream->resend_place;

@@ -92,7 +92,7 @@ void upstream_keep(struct upstream *upstream, struct part *part, struct place *p
                    const struct frame *frame);
 /* Takes what is to be sent again out of the queue, and leaves only its frames in upstream->resend. The others
  * stay in the queue. */
-void upstream_take_resend(struct upstream *upstream, struct part **first);
+void upstream_collect_resend(struct upstream *upstream, struct part **first);
 
 /* ---- frames: upstream_send.c, upstream_reply.c ------------------------------------------------ */
 
@@ -103,4 +103,4 @@ void upstream_tell_slots(struct upstream *upstream, struct out *out);
 /* Sends a command of one word whose reply is of this kind. */
 void upstream_send_own(struct upstream *upstream, enum part_kind kind, const char *word);
 /* Bytes came (stream_events.on_data). */
-size_t upstream_take(void *owner, struct block *block, const char *data, size_t len, size_t *need);
+size_t upstream_read(void *owner, struct block *block, const char *data, size_t len, size_t *need);

@@ -87,7 +87,7 @@ static bool has_later_write(const struct part *part)
     return false;
 }
 
-void upstream_take_resend(struct upstream *upstream, struct part **first)
+void upstream_collect_resend(struct upstream *upstream, struct part **first)
 {
     struct part **end = first;
     struct part **link = &upstream->first;

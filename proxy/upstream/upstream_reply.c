@@ -31,7 +31,7 @@ static char *error_of(const char *data, size_t len)
     return text;
 }
 
-static void take_greeting(struct upstream *upstream, const char *data, size_t len)
+static void handle_greeting(struct upstream *upstream, const char *data, size_t len)
 {
     if (is_error_frame(data)) {
         char *text = error_of(data, len);
@@ -46,7 +46,7 @@ static void take_greeting(struct upstream *upstream, const char *data, size_t le
 }
 
 /* What follows a refused switch fails; a place that may be refused is tried with a PING first (SELECT). */
-static void take_switch(struct upstream *upstream, const char *data, size_t len)
+static void handle_switch_reply(struct upstream *upstream, const char *data, size_t len)
 {
     upstream_forget(&upstream->switch_error);
     if (!is_error_frame(data))
@@ -58,8 +58,8 @@ static void take_switch(struct upstream *upstream, const char *data, size_t len)
 }
 
 /* A reply that is swallowed on the way to a part's own; the first error is kept. */
-static void take_swallowed(struct upstream *upstream, struct part *part, const char *data,
-                           size_t len)
+static void handle_swallowed(struct upstream *upstream, struct part *part, const char *data,
+                             size_t len)
 {
     part->swallow--;
     if (is_error_frame(data) && !upstream->block_error)
@@ -77,8 +77,8 @@ static void fail_block(struct upstream *upstream, struct part *part)
     part_failed(part, text);
 }
 
-static void take_reply(struct upstream *upstream, struct part *part, struct block *block,
-                       const char *data, size_t len)
+static void handle_reply(struct upstream *upstream, struct part *part, struct block *block,
+                         const char *data, size_t len)
 {
     if (part->is_answered) {
         part_unlinked(part);
@@ -106,15 +106,15 @@ static void save_client_id(struct upstream *upstream, const char *data, size_t l
 }
 
 /* The answer to the PING of upstream_tick. */
-static void take_busy(struct upstream *upstream, const char *data, size_t len)
+static void note_busy(struct upstream *upstream, const char *data, size_t len)
 {
     upstream->node->said_busy = len > 6 && memcmp(data, "-BUSY ", 6) == 0;
     upstream->node->busy_ms = (uint32_t)worker_now_ms(upstream->worker);
 }
 
 /* One complete reply came. */
-static inline void take_frame(struct upstream *upstream, struct block *block, const char *data,
-                              size_t len)
+static inline void handle_reply_frame(struct upstream *upstream, struct block *block,
+                                      const char *data, size_t len)
 {
     struct part *part = upstream->first;
     if (data[0] == '>') {
@@ -130,7 +130,7 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
         return;
     }
     if (part->swallow > 0) {
-        take_swallowed(upstream, part, data, len);
+        handle_swallowed(upstream, part, data, len);
         return;
     }
     upstream_pop(upstream, part);
@@ -143,7 +143,7 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
                          upstream->worker->now_us - part->request->begun_us);
         if (data[0] == '-')
             cell_add(upstream->node->cell, SHARD_ERRORS, 1);
-        take_reply(upstream, part, block, data, len);
+        handle_reply(upstream, part, block, data, len);
         if (is_errand)
             upstream_release(upstream, true);
         return;
@@ -151,18 +151,18 @@ static inline void take_frame(struct upstream *upstream, struct block *block, co
     enum part_kind kind = (enum part_kind)part->kind;
     part_unlinked(part);
     if (kind == PART_GREETING)
-        take_greeting(upstream, data, len);
+        handle_greeting(upstream, data, len);
     else if (kind == PART_SWITCH)
-        take_switch(upstream, data, len);
+        handle_switch_reply(upstream, data, len);
     else if (kind == PART_ID)
         save_client_id(upstream, data, len);
     else if (upstream->lane == LANE_CONTROL)
-        take_busy(upstream, data, len);
+        note_busy(upstream, data, len);
 }
 
 /* A reply is incomplete. If it is longer than client-output-limit, its client would be closed for it, so its bytes are
  * dropped as they arrive and take no memory. Returns how many of the `len` bytes are done with. */
-static size_t take_partial(struct upstream *upstream, size_t len, size_t *need)
+static size_t limit_partial(struct upstream *upstream, size_t len, size_t *need)
 {
     uint64_t limit = upstream_config(upstream)->client_output_limit_bytes;
     if (len > limit || upstream->skip.need > limit)
@@ -174,13 +174,13 @@ static size_t take_partial(struct upstream *upstream, size_t len, size_t *need)
 }
 
 /* A dropped reply is complete: an error takes its place. */
-static void take_dropped(struct upstream *upstream)
+static void answer_dropped(struct upstream *upstream)
 {
     static const char error[] =
         "-ERR the reply was dropped: it is longer than client-output-limit of the proxy\r\n";
     upstream->is_dropping = false;
     if (upstream->skip.first != '>')
-        take_frame(upstream, NULL, error, sizeof error - 1);
+        handle_reply_frame(upstream, NULL, error, sizeof error - 1);
 }
 
 static size_t read_replies(struct upstream *upstream, struct block *block, const char *data,
@@ -197,7 +197,7 @@ static size_t read_replies(struct upstream *upstream, struct block *block, const
     while (used < len) {
         enum resp_result result = resp_skip(&upstream->skip, data + used, len - used);
         if (result == RESP_MORE) {
-            used += take_partial(upstream, len - used, need);
+            used += limit_partial(upstream, len - used, need);
             break;
         }
         if (result == RESP_BAD) {
@@ -206,9 +206,9 @@ static size_t read_replies(struct upstream *upstream, struct block *block, const
         }
         size_t size = upstream->skip.size;
         if (upstream->is_dropping)
-            take_dropped(upstream);
+            answer_dropped(upstream);
         else
-            take_frame(upstream, block, data + used, size);
+            handle_reply_frame(upstream, block, data + used, size);
         if (upstream->stream != stream)
             return len; /* it was lost meanwhile */
         used += size;
@@ -220,7 +220,7 @@ static size_t read_replies(struct upstream *upstream, struct block *block, const
     return used;
 }
 
-size_t upstream_take(void *owner, struct block *block, const char *data, size_t len, size_t *need)
+size_t upstream_read(void *owner, struct block *block, const char *data, size_t len, size_t *need)
 {
     struct upstream *upstream = owner;
     CHECK(upstream->magic == UPSTREAM_MAGIC);
