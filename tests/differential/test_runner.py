@@ -2,51 +2,16 @@
 """The differential runner itself: silent on two redis-servers, loud when one of them is tampered with."""
 
 import random
-import socket
 import tempfile
-import threading
 
 import test_random
 from support.cluster import Oracle
 from support.harness import Suite, check
+from support.relay import Relay
 
 # One command taken for another of the same length: what a wrong handler looks like from outside.
 MUTATIONS = [(b'APPEND', b'GETSET'), (b'INCRBY\r\n', b'DECRBY\r\n'), (b'PEXPIRE', b'PERSIST'), (b'HKEYS', b'HVALS'),
              (b'UNLINK', b'EXISTS'), (b'GETDEL', b'STRLEN'), (b'MSETNX', b'EXISTS'), (b'$4\r\nEXEC', b'$4\r\nPING')]
-
-
-class MutatingRelay:
-    """A TCP relay that changes one command name in what clients send."""
-
-    def __init__(self, upstream, old, new):
-        self.upstream, self.old, self.new = upstream, old, new
-        self.listener = socket.create_server(('127.0.0.1', 0))
-        self.address = self.listener.getsockname()
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(self.upstream)
-            for pair in ((client, server, True), (server, client, False)):
-                threading.Thread(target=self.pump, args=pair, daemon=True).start()
-
-    def pump(self, source, sink, is_request):
-        try:
-            while True:
-                data = source.recv(1 << 16)
-                if not data:
-                    sink.shutdown(socket.SHUT_WR)
-                    return
-                sink.sendall(data.replace(self.old, self.new) if is_request else data)
-        except OSError:
-            pass
-
-    def stop(self):
-        self.listener.close()
 
 
 def two_servers(body):
@@ -78,7 +43,7 @@ def _(run):
     def body(one, two):
         old, new = random.Random(run.seed).choice(MUTATIONS)
         run.note('%r becomes %r' % (old, new))
-        relay = MutatingRelay(two.address, old, new)
+        relay = Relay(two.address, change=(old, new))
         patience = 10 * run.options.seconds  # some are seen in one stream of fifty
         reports = test_random.explore(run, one.address, [relay.address], False, patience, max_failures=1)
         relay.stop()

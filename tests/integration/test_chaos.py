@@ -3,7 +3,7 @@
 
     test_chaos.py [--seconds N] [--seed S] [--clients N] [--pause MS]
 
-      numbered pipelines            proxy 0, proxy 1        middleman per backend        backend 0, 1, 2
+      numbered pipelines            proxy 0, proxy 1          relay per backend          backend 0, 1, 2
       of many clients      ──────►                  ──────►  slow, cuts, garbage ─────►  kill -9, SIGSTOP
 
 Each client writes keys of its own. A request to a shard is a script that returns the number it was given, so a reply
@@ -27,8 +27,8 @@ from support import harness
 from support.aio import AsyncConnection
 from support.cluster import Cluster
 from support.harness import Failure, Suite, check, patience, sized, wait_for
-from support.middleman import Middleman
 from support.model import encode_all
+from support.relay import Relay
 from support.resp import Closed, ReplyError, value
 
 BACKENDS, PROXIES = 3, 2
@@ -263,10 +263,10 @@ class Chaos:
         os.rename(cluster.shards_path + '.new', cluster.shards_path)
 
     def spoil(self, victim):
-        man = self.cluster.relays[self.cluster.backends[victim].addresses[0]]
-        man.spoil(self.fault)
+        relay = self.cluster.relays[self.cluster.backends[victim].addresses[0]]
+        relay.spoil(self.fault)
         self.wait_answers(self.others(victim), 50)
-        man.spoil('heal')
+        relay.spoil('heal')
 
     def one_fault(self):
         self.fault, victim = self.rng.choice(FAULTS), self.rng.randrange(BACKENDS)
@@ -318,7 +318,7 @@ class Chaos:
 def _(run):
     upstream = {'upstream': {'timeout': '%dms' % (700 * harness.SLOW), 'backoff-max': '300ms'}}
     with Cluster(backends=BACKENDS, partitions=1, proxies=PROXIES, proxy_options=upstream,
-                 relay=lambda address: Middleman(address, run.seed)) as cluster:
+                 relay=lambda address: Relay(address, run.seed)) as cluster:
         chaos = Chaos(run, cluster)
         chaos.thread.start()
         end = time.monotonic() + run.options.seconds

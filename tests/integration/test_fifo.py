@@ -8,7 +8,7 @@ from support.aio import Crowd
 from support.cluster import Cluster
 from support.harness import Suite, check, sized
 from support.model import OwnKeys
-from support.relay import DelayRelay
+from support.relay import Relay
 
 
 def options(parser):
@@ -30,7 +30,7 @@ def crowd_plays(run, addresses, clients, pipelines, longest):
 @suite.case('replies stay in order while shards are slow at random, over two proxies')
 def _(run):
     def relay(address):
-        return DelayRelay(address, 0, 20, run.seed)
+        return Relay(address, run.seed, delay_ms=(0, 20))
     with Cluster(backends=2, partitions=2, proxies=2, relay=relay) as cluster:
         addresses = [cluster.proxies[0].address, cluster.proxies[1].address]
         crowd_plays(run, addresses, run.options.clients, run.options.pipelines, 40)
@@ -60,7 +60,7 @@ def _(run):
 @suite.case('replies stay in order over TLS on both hops, while shards are slow at random')
 def _(run):
     def relay(address):
-        return DelayRelay(address, 0, 20, run.seed)
+        return Relay(address, run.seed, delay_ms=(0, 20), is_encrypted=True)
     with Cluster(backends=1, partitions=2, proxies=2, relay=relay, tls=True) as cluster:
         crowd_plays(run, [proxy.address for proxy in cluster.proxies], run.options.clients // 4, run.options.pipelines, 40)
 

@@ -8,7 +8,7 @@ import time
 from support.cluster import Cluster, metric
 from support.harness import Suite, check, check_equal, wait_for
 from support.load import Writer, verify
-from support.relay import DelayRelay
+from support.relay import Relay
 from support.resp import Closed, Connection, value
 
 suite = Suite(__doc__)
@@ -68,7 +68,7 @@ def _(run):
 
 @suite.case('a proxy answers what it has read, lets nobody new in, and ends')
 def _(run):
-    with Cluster(backends=1, partitions=2, proxies=1, relay=lambda address: DelayRelay(address, 700, 700)) as cluster:
+    with Cluster(backends=1, partitions=2, proxies=1, relay=lambda address: Relay(address, delay_ms=(700, 700))) as cluster:
         proxy = cluster.proxies[0]
         clients = [cluster.connect() for _ in range(10)]
         idle = cluster.connect()

@@ -1,74 +1,205 @@
-"""relay.py - a TCP relay that delays every piece of every connection by a random time; order stays.
+"""relay.py - a TCP relay that delays, changes and spoils what passes; a process of its own.
 
-As a program: python3 -m support.relay PORT HOST PORT MIN_MS MAX_MS SEED. As a class: a process of its own, so that its work does not
-share the interpreter with the test's clients.
+    client ◄──── Relay ◄──── server        the client may be a proxy, the server its backend
+
+`delay_ms` (low, high): half of the pieces, at random, leave so much later; their order stays.
+`change` (old, new): bytes that are replaced in what the client sends.
+spoil(what) concerns the connections there are; later ones are honest:
+
+  slow      every piece is late and in crumbs        reset     both sides get a RST
+  cut       half of the next reply, then closed      end       the client sees the end of the stream, at a reply's edge
+  garbage   no RESP behind the next whole reply      shut      the server sees the end of the stream
+  mute      nothing is passed on any more            heal      ends slow
+
+A process of its own, so that its work does not share the interpreter with the test's clients: python3 -m support.relay
+SETTINGS (JSON); one word a line on stdin, each answered with a line.
 """
 
 import asyncio
+import json
+import os
 import random
+import socket
+import struct
 import subprocess
 import sys
 
 from support import TESTS
 from support.cluster import free_ports, listens
 from support.harness import wait_for
+from support.resp import Reader
+
+NO_RESP = (b'HTTP/1.1 400 Bad Request\r\n\r\n', b'\x00\xff\x00\xff', b'$-7\r\n', b'*x\r\n', b':12\n', b'$3\r\nabcde\r\n',
+           b'*99999999999999999999\r\n', b'\r\n', b'%-1\r\n', b'SELECT 0\r\n')
+LONGEST_CRUMB_DELAY_S = 0.03
+PIECE = 1 << 16
+PIECES_LATE_MAX = 1024
 
 
-class DelayRelay:
-    def __init__(self, upstream, low_ms=0, high_ms=20, seed=0):
+class Relay:
+    def __init__(self, upstream, seed=0, delay_ms=(0, 0), change=(b'', b''), is_encrypted=False):
+        """`is_encrypted`: there are no replies to be found, so `cut`, `garbage` and `end` have no place."""
         self.port = free_ports()
         self.address = ('127.0.0.1', self.port)
-        words = [self.port, upstream[0], upstream[1], low_ms, high_ms, seed]
-        self.child = subprocess.Popen([sys.executable, '-m', __name__] + [str(word) for word in words], cwd=TESTS)
+        settings = {'port': self.port, 'upstream': upstream[:2], 'seed': seed, 'delay_ms': delay_ms,
+                    'change': [part.decode('latin-1') for part in change], 'is_encrypted': is_encrypted}
+        self.child = subprocess.Popen([sys.executable, '-m', __name__, json.dumps(settings)], cwd=TESTS,
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         wait_for(lambda: listens(self.child.pid, self.port), 'the relay to listen')
+
+    def spoil(self, what):
+        """Returns when it is in force; how many connections there were."""
+        self.child.stdin.write(what.encode() + b'\n')
+        self.child.stdin.flush()
+        return int(self.child.stdout.readline())
 
     def stop(self):
         self.child.kill()
         self.child.wait()
+        self.child.stdin.close()
+        self.child.stdout.close()
 
 
-async def pump(reader, writer, rng, low, high):
-    """Pieces leave in order, each when its own delay is over."""
-    queue = asyncio.Queue()
+# ---- the process -------------------------------------------------------------------------------------------------
 
-    async def deliver():
-        while True:
-            due, data = await queue.get()
-            await asyncio.sleep(max(0, due - asyncio.get_running_loop().time()))
-            if data is None:
-                writer.close()
-                return
-            writer.write(data)
-            await writer.drain()
-    sender = asyncio.ensure_future(deliver())
-    try:
-        while True:
-            data = await reader.read(1 << 16)
-            delay = rng.uniform(low, high) / 1000 if rng.random() < 0.5 else 0
-            queue.put_nowait((asyncio.get_running_loop().time() + delay, data or None))
-            if not data:
-                break
-        await sender
-    except (OSError, asyncio.CancelledError):
-        sender.cancel()
-        writer.close()
+class Link:
+    """One connection of the client and its twin to the server."""
 
+    def __init__(self, settings, rng, client, server):
+        self.rng, self.client, self.server = rng, client, server
+        self.delay_ms = settings['delay_ms']
+        self.old, self.new = (part.encode('latin-1') for part in settings['change'])
+        self.trap = None  # what happens at the next reply
+        self.is_slow = self.is_mute = False
+        self.replies = None if settings['is_encrypted'] else Reader()  # fed to know where replies end
 
-async def serve(port, host, upstream_port, low, high, seed):
-    rng = random.Random(seed)
+    def close(self, has_reset=False):
+        for _, writer in (self.client, self.server):
+            if has_reset:
+                writer.get_extra_info('socket').setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+            writer.transport.abort() if has_reset else writer.close()
 
-    async def accept(reader, writer):
+    def spoil(self, what):
+        if what == 'reset':
+            self.close(has_reset=True)
+        elif what == 'shut':
+            self.server[1].write_eof()
+        elif what in ('slow', 'heal'):
+            self.is_slow = what == 'slow'
+        elif what == 'mute':
+            self.is_mute = True
+        else:
+            self.trap = what
+
+    async def pieces(self, reader):
+        """What arrives up to the end, each piece when its delay is over."""
+        late = asyncio.Queue(PIECES_LATE_MAX)
+        clock = asyncio.get_running_loop().time
+
+        async def receive():
+            data = b'all'
+            while data:
+                try:
+                    data = await reader.read(PIECE)
+                except OSError:
+                    data = b''
+                delay = self.rng.uniform(*self.delay_ms) / 1000 if self.rng.random() < 0.5 else 0
+                await late.put((clock() + delay, data))
+        receiving = asyncio.ensure_future(receive())
         try:
-            up_reader, up_writer = await asyncio.open_connection(host, upstream_port)
-        except OSError:
-            writer.close()
+            while True:
+                due, data = await late.get()
+                await asyncio.sleep(max(0, due - clock()))
+                if not data:
+                    return
+                yield data
+        finally:
+            receiving.cancel()
+
+    async def give(self, writer, data):
+        if self.is_mute:
             return
-        await asyncio.gather(pump(reader, up_writer, rng, low, high), pump(up_reader, writer, rng, low, high),
-                             return_exceptions=True)
-    server = await asyncio.start_server(accept, '127.0.0.1', port)
+        while self.is_slow and data:
+            await asyncio.sleep(self.rng.random() * LONGEST_CRUMB_DELAY_S)
+            size = self.rng.choice([1, 10, 1000])
+            writer.write(data[:size])
+            data = data[size:]
+            if len(data) > 20000:
+                break
+        writer.write(data)
+        await writer.drain()
+
+    async def requests(self):
+        async for data in self.pieces(self.client[0]):
+            await self.give(self.server[1], data.replace(self.old, self.new) if self.old else data)
+
+    def is_edge(self, data):
+        """Does a reply end where these bytes of the server do?"""
+        if not self.replies:
+            return False
+        self.replies.feed(data)
+        while self.replies.next():
+            pass
+        return not self.replies.rest() and not self.replies.open_lists
+
+    async def answers(self):
+        async for data in self.pieces(self.server[0]):
+            is_edge = self.is_edge(data)
+            if self.trap == 'cut' and len(data) > 1:
+                await self.give(self.client[1], data[:self.rng.randrange(1, len(data))])
+                break
+            await self.give(self.client[1], data)
+            if self.trap == 'garbage' and is_edge:
+                await self.give(self.client[1], self.rng.choice(NO_RESP))
+                self.is_mute = True
+            if self.trap == 'end' and is_edge:
+                self.client[1].write_eof()
+                self.is_mute = True
+
+    async def run(self):
+        halves = [asyncio.ensure_future(self.requests()), asyncio.ensure_future(self.answers())]
+        try:
+            await asyncio.wait(halves, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for half in halves:
+                half.cancel()
+            await asyncio.gather(*halves, return_exceptions=True)
+            self.close()
+
+
+def obey(links):
+    """Does what the line on stdin says, to all connections."""
+    what = sys.stdin.buffer.raw.readline().strip().decode()
+    if not what:
+        os._exit(0)
+    count = len(links)
+    for link in list(links):
+        try:
+            link.spoil(what)
+        except OSError:
+            pass  # it is gone already
+    os.write(1, b'%d\n' % count)
+
+
+async def serve(settings):
+    rng, links = random.Random(settings['seed']), set()
+
+    async def accept(*client):
+        try:
+            server = await asyncio.open_connection(*settings['upstream'])
+        except OSError:
+            client[1].close()
+            return
+        link = Link(settings, rng, client, server)
+        links.add(link)
+        try:
+            await link.run()
+        finally:
+            links.discard(link)
+    asyncio.get_running_loop().add_reader(0, obey, links)
+    server = await asyncio.start_server(accept, '127.0.0.1', settings['port'])
     await server.serve_forever()
 
 
 if __name__ == '__main__':
-    numbers = [int(word) for word in (sys.argv[1], sys.argv[3], sys.argv[6])]
-    asyncio.run(serve(numbers[0], sys.argv[2], numbers[1], float(sys.argv[4]), float(sys.argv[5]), numbers[2]))
+    asyncio.run(serve(json.loads(sys.argv[1])))
