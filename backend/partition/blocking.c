@@ -383,6 +383,7 @@ static void waiter_enlist(struct blocking_set *set, struct waiter *waiter)
     }
     CHECK(!session->waiter);
     session->waiter = waiter;
+    session->waiter_bytes = waiter->bytes;
 }
 
 /* A proxy's connection carries waits of many clients, each of which may have its share. */
@@ -465,8 +466,10 @@ void blocking_cancel(struct waiter *waiter)
     set->clients--;
     if (waiter->id)
         waits_remove(session, waiter->id, waiter->origin, waiter->bytes);
-    else
+    if (session->waiter == waiter) {
         session->waiter = NULL;
+        session->waiter_bytes = 0;
+    }
     free(waiter);
 }
 
@@ -674,11 +677,6 @@ void blocking_free(struct blocking_set *set)
     table_free(set->keys);
     free(set->heap);
     free(set);
-}
-
-size_t blocking_bytes(const struct waiter *waiter)
-{
-    return waiter ? waiter->bytes : 0;
 }
 
 uint32_t blocking_clients(const struct blocking_set *set)

@@ -69,8 +69,6 @@ void blocking_cancel(struct waiter *waiter);
 void blocking_unblock(struct waiter *waiter, bool with_error);
 /* The same when the command that runs has ended. */
 void blocking_unblock_later(struct waiter *waiter, bool with_error);
-/* Memory of the waiter; 0 for NULL. */
-size_t blocking_bytes(const struct waiter *waiter);
 uint32_t blocking_clients(const struct blocking_set *set);
 /* Waiters with a timeout. */
 uint32_t blocking_timeouts(const struct blocking_set *set);

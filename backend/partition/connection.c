@@ -74,7 +74,7 @@ static void stop_waiting(struct session *session)
 {
     if (session->waiter)
         blocking_cancel(session->waiter);
-    waits_cancel(session);
+    waits_cancel(session, blocking_cancel);
 }
 
 /* Everything but the stream. */

@@ -5,8 +5,6 @@
 #include "backend/format/encoding.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/blocking.h"
-#include "backend/partition/waits.h"
 
 #include <stdlib.h>
 
@@ -100,7 +98,7 @@ void session_select(struct session *session, uint8_t db)
 {
     session->db = db;
     session->space = NULL;
-    waits_moved(session);
+    session->moves++;
 }
 
 void session_use(struct session *session, struct bytes name, uint8_t db,
@@ -133,8 +131,7 @@ bool session_is_subscriber(const struct session *session)
 
 size_t session_state_bytes(const struct session *session)
 {
-    size_t bytes =
-        session->transaction.bytes + session->watcher.bytes + blocking_bytes(session->waiter);
+    size_t bytes = session->transaction.bytes + session->watcher.bytes + session->waiter_bytes;
     for (int kind = 0; kind < CHANNEL_KINDS; kind++)
         bytes += session->subscriber.kinds[kind].bytes;
     return bytes;

@@ -89,6 +89,7 @@ struct session {
     uint64_t output_soft_since_ms; /* monotonic; output_limit_exceeded */
     const struct command *command; /* the last one; NULL: none yet */
     struct waiter *waiter;         /* it waits for a key; NULL: it does not */
+    size_t waiter_bytes;           /* of it */
     struct waits *waits;           /* of a proxy's clients; NULL: it never had any */
     struct walk *walk;             /* the rest of the last reply; NULL: none */
     struct reader_wait row_wait;   /* rows the next request waits for (suspend.h) */
@@ -96,6 +97,7 @@ struct session {
     struct bytes namespace_name; /* heap; empty: the default namespace */
     struct space *space;         /* cached; see session_space */
     uint64_t space_generation;
+    uint32_t moves;              /* how often namespace or database were changed */
     struct slot_rule *slot_rule; /* heap; NULL: the {tag} rule */
     struct slot_set *slots;      /* its proxy's map gives us these, with a reference; NULL: all */
     char *name;                  /* CLIENT SETNAME; heap, NULL: none */

@@ -1,6 +1,5 @@
 #include "backend/partition/waits.h"
 
-#include "backend/partition/blocking.h"
 #include "backend/partition/session.h"
 #include "shared/check.h"
 #include "shared/command.h"
@@ -32,7 +31,8 @@ struct held_ids {
 
 struct waits {
     struct table *by_id;        /* of struct waiter */
-    struct wait_origin *origin; /* where the session is now; NULL: nowhere yet */
+    struct wait_origin *origin; /* where the session was moved last; NULL: nowhere yet */
+    uint32_t origin_moves;      /* session->moves then; another number: it is elsewhere now */
     uint64_t current;
     bool is_announced; /* the current wait was announced before */
     size_t bytes;
@@ -79,17 +79,19 @@ static bool rule_equal(const struct slot_rule *a, const struct slot_rule *b)
 /* The session moves to the origin; takes the caller's reference. */
 static void move_to(struct session *session, struct wait_origin *origin)
 {
+    struct waits *waits = session->waits;
     session->resp = origin->resp;
     session_use(session, origin_name(origin), origin->db, origin->has_rule ? &origin->rule : NULL);
-    session->waits->origin = origin;
+    origin_unref(waits->origin);
+    waits->origin = origin;
+    waits->origin_moves = session->moves;
 }
 
-void waits_moved(struct session *session)
+/* Where the session is; NULL: another command has moved it since. */
+static const struct wait_origin *current_origin(const struct session *session)
 {
-    if (!session->waits)
-        return;
-    origin_unref(session->waits->origin);
-    session->waits->origin = NULL;
+    const struct waits *waits = session->waits;
+    return waits->origin_moves == session->moves ? waits->origin : NULL;
 }
 
 /* ---- entering ---- */
@@ -140,7 +142,7 @@ bool waits_enter(struct session *session, const struct bytes *argv, uint32_t arg
         waits_find(session, (uint64_t)id))
         return false;
     struct waits *waits = waits_of(session);
-    const struct wait_origin *origin = waits->origin;
+    const struct wait_origin *origin = current_origin(session);
     if (!origin || session->resp != resp || origin->db != db ||
         !bytes_equal(origin_name(origin), name) || !rule_equal(&origin->rule, &rule))
         move_to(session, origin_new(name, (uint8_t)db, (uint8_t)resp, &rule));
@@ -152,7 +154,7 @@ bool waits_enter(struct session *session, const struct bytes *argv, uint32_t arg
 void waits_enter_again(struct session *session, uint64_t id, struct wait_origin *origin)
 {
     struct waits *waits = session->waits;
-    if (waits->origin != origin || session->resp != origin->resp) {
+    if (current_origin(session) != origin || session->resp != origin->resp) {
         origin->refs++;
         move_to(session, origin);
     }
@@ -259,7 +261,7 @@ void waits_release(struct session *session, unsigned parity)
         session->waits->held[parity].count = 0;
 }
 
-void waits_cancel(struct session *session)
+void waits_cancel(struct session *session, void (*cancel)(struct waiter *waiter))
 {
     uint32_t count = waits_count(session);
     if (count == 0)
@@ -272,7 +274,7 @@ void waits_cancel(struct session *session)
     for (uint32_t i = 0; table_next(session->waits->by_id, &cursor, &key, &waiter); i++)
         waiters[i] = waiter;
     for (uint32_t i = 0; i < count; i++)
-        blocking_cancel(waiters[i]);
+        cancel(waiters[i]);
     free(waiters);
 }
 

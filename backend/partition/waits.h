@@ -60,11 +60,10 @@ struct waiter *waits_find(const struct session *session, uint64_t id);
 
 /* ---- for session.c ---- */
 
-void waits_cancel(struct session *session);
+/* Gives each waiter to cancel(), which removes it (blocking_cancel). */
+void waits_cancel(struct session *session, void (*cancel)(struct waiter *waiter));
 /* No wait may be left. */
 void waits_free(struct session *session);
-/* The session is in another place now, by another command. */
-void waits_moved(struct session *session);
 /* One more reply is held for the ticket of this parity: the current wait's, or one without a number. */
 void waits_hold(struct session *session, unsigned parity);
 /* The batch failed: begins the frame for the i-th reply that was held for it. */

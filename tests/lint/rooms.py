@@ -30,7 +30,9 @@ EXCEPTIONS = {
     ('backend/partition/suspend.h', 'backend/script/script.h'): 'a room above script/ for what runs commands',
     ('backend/partition/dispatch.c', 'backend/script/script.h'): 'a room above script/ for what runs commands',
 }
-CIRCLE_MAX = 31  # units; the goal is 5
+# units in one circle; PROXY_CIRCLE_MAX shrinks until it is the same
+CIRCLE_MAX = 5
+PROXY_CIRCLE_MAX = 31
 # library header → where it may be included
 DOORS = [
     (re.compile(r'uv(\.h|/)'), re.compile(r'.*_uv\.[ch]$')),
@@ -147,9 +149,10 @@ def check_all():
     for path, target in sorted(set(EXCEPTIONS) - used):
         yield '%s:1: "%s" is not included any more: take it out of EXCEPTIONS' % (path, target)
     for circle in circles():
-        if len(circle) > CIRCLE_MAX:
+        most = PROXY_CIRCLE_MAX if circle[0].startswith('proxy/') else CIRCLE_MAX
+        if len(circle) > most:
             yield '%s.c:1: %d units include each other in a circle, at most %d may: %s' % (
-                circle[0], len(circle), CIRCLE_MAX, ' '.join(circle))
+                circle[0], len(circle), most, ' '.join(circle))
 
 
 if __name__ == '__main__':
