@@ -8,7 +8,7 @@
 #include "proxy/tracking.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream_inner.h"
-#include "shared/clock.h"
+#include "shared/backoff.h"
 #include "shared/log.h"
 
 #include <inttypes.h>
@@ -23,7 +23,6 @@ enum {
     SILENCE_FACTOR = 2,        /* times upstream-timeout without a byte: closed */
     FEED_PROBE_MS = 10 * 1000, /* a feed that is silent for this long is asked whether it lives */
     OPENINGS_MAX = 32,         /* private connections to a shard that are opened at a time */
-    BACKOFF_DOUBLINGS_MAX = 20,
     PATIENCE_MS_MAX =
         1 << 30, /* an errand that may take longer has no deadline: times are 32 bits */
 };
@@ -169,19 +168,6 @@ void upstream_up(struct upstream *upstream)
 
 /* ---- losing ---------------------------------------------------------------------------------- */
 
-/* Doubles with each failure; up to half of it is chance, so that proxies do not come back together. */
-static uint64_t backoff_ms(const struct upstream *upstream)
-{
-    const struct proxy_config *config = upstream_config(upstream);
-    uint32_t doublings = upstream->failures - 1;
-    if (doublings > BACKOFF_DOUBLINGS_MAX)
-        doublings = BACKOFF_DOUBLINGS_MAX;
-    uint64_t wait_ms = config->upstream_backoff_min_ms << doublings;
-    if (wait_ms > config->upstream_backoff_max_ms)
-        wait_ms = config->upstream_backoff_max_ms;
-    return wait_ms / 2 + clock_random() % (wait_ms / 2 + 1);
-}
-
 static void note_down(const struct upstream *upstream)
 {
     char text[EVENT_TEXT_MAX];
@@ -192,10 +178,13 @@ static void note_down(const struct upstream *upstream)
 
 static void upstream_down(struct upstream *upstream, const char *reason)
 {
+    const struct proxy_config *config = upstream_config(upstream);
     bool was_down = upstream->failures > 0;
     upstream->state = UPSTREAM_DOWN;
     upstream->failures++;
-    upstream->retry_at_ms = loop_mono_ms(upstream->worker->loop) + backoff_ms(upstream);
+    upstream->retry_at_ms = loop_mono_ms(upstream->worker->loop) +
+                            backoff_ms(upstream->failures, config->upstream_backoff_min_ms,
+                                       config->upstream_backoff_max_ms);
     (void)snprintf(upstream->reason, sizeof(upstream->reason), "%s", reason);
     metric_add(upstream->worker->metrics, METRIC_PROXY_UPSTREAM_FAILURES, 1);
     cell_add(upstream->node->cell, SHARD_FAILURES, 1);

@@ -1,0 +1,101 @@
+#include "backend/peer/frame.h"
+
+#include "shared/byte_order.h"
+#include "shared/check.h"
+#include "shared/out.h"
+
+enum { IDENTITY_FORMAT = 1, IDENTITY_FIXED_BYTES = 25 };
+
+void peer_frame_write(struct out *out, uint8_t kind, uint64_t id, struct bytes payload)
+{
+    char header[PEER_FRAME_HEADER_BYTES] = {0};
+    CHECK(payload.len <= PEER_PAYLOAD_MAX);
+    put_le32(header, (uint32_t)payload.len);
+    header[4] = (char)kind;
+    put_le64(header + 8, id);
+    out_write(out, header, sizeof header);
+    out_write(out, payload.data, payload.len);
+}
+
+enum peer_decoded peer_frame_read(const char *data, size_t len, struct peer_frame *frame,
+                                  size_t *size)
+{
+    *size = 0;
+    if (len < PEER_FRAME_HEADER_BYTES)
+        return PEER_FRAME_MORE;
+    uint32_t payload_len = get_le32(data);
+    if (payload_len > PEER_PAYLOAD_MAX || data[4] == 0 || data[5] || data[6] || data[7])
+        return PEER_FRAME_BAD;
+    *size = PEER_FRAME_HEADER_BYTES + payload_len;
+    if (len < *size)
+        return PEER_FRAME_MORE;
+    *frame = (struct peer_frame){
+        .kind = (uint8_t)data[4],
+        .id = get_le64(data + 8),
+        .payload = {data + PEER_FRAME_HEADER_BYTES, payload_len},
+    };
+    return PEER_FRAME_WHOLE;
+}
+
+/* ---- identity ---- */
+
+static size_t write_short_text(char *to, const char *text)
+{
+    size_t len = strlen(text);
+    CHECK(len <= UINT8_MAX);
+    to[0] = (char)len;
+    memcpy(to + 1, text, len);
+    return 1 + len;
+}
+
+size_t peer_identity_write(const struct peer_identity *identity, char to[PEER_IDENTITY_MAX])
+{
+    size_t at = IDENTITY_FIXED_BYTES;
+    to[0] = IDENTITY_FORMAT;
+    put_le64(to + 1, identity->map_epoch);
+    put_le64(to + 9, identity->map_hash);
+    put_le64(to + 17, identity->log_index);
+    at += write_short_text(to + at, identity->run_id);
+    at += write_short_text(to + at, identity->shard);
+    at += write_short_text(to + at, identity->address);
+    at += write_short_text(to + at, identity->version);
+    return at;
+}
+
+/* The texts are shown in INFO and in the log, where these characters separate fields. */
+static bool is_plain(struct bytes text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.data[i] <= ' ' || text.data[i] > '~' || strchr(",=\"\\", text.data[i]))
+            return false;
+    return true;
+}
+
+static bool read_short_text(struct bytes *from, char *to, size_t max)
+{
+    size_t len = from->len ? (uint8_t)from->data[0] : 0;
+    struct bytes text = {from->data + 1, len};
+    if (from->len < 1 + len || len > max || !is_plain(text))
+        return false;
+    memcpy(to, text.data, len);
+    to[len] = 0;
+    from->data += 1 + len;
+    from->len -= 1 + len;
+    return true;
+}
+
+bool peer_identity_read(struct bytes from, struct peer_identity *identity)
+{
+    if (from.len < IDENTITY_FIXED_BYTES || from.len > PEER_IDENTITY_MAX ||
+        from.data[0] != IDENTITY_FORMAT)
+        return false;
+    identity->map_epoch = get_le64(from.data + 1);
+    identity->map_hash = get_le64(from.data + 9);
+    identity->log_index = get_le64(from.data + 17);
+    from.data += IDENTITY_FIXED_BYTES;
+    from.len -= IDENTITY_FIXED_BYTES;
+    return read_short_text(&from, identity->run_id, PEER_RUN_ID_MAX) &&
+           read_short_text(&from, identity->shard, SHARD_NAME_MAX) &&
+           read_short_text(&from, identity->address, PEER_ADDRESS_MAX) &&
+           read_short_text(&from, identity->version, PEER_VERSION_MAX);
+}

@@ -1,0 +1,85 @@
+/*
+ * frame.h - what backends send each other, as bytes. Nothing else encodes or decodes it.
+ *
+ * A connection begins as a client's (link.h): SCREE AUTH, then SCREE PEER with the identity of the backend that
+ * connects; the reply is the identity of the other one. From then on it carries frames. Requests go from the backend
+ * that connected to the one that accepted, replies the other way, each with the id of its request, in any order.
+ *
+ *   frame     ┌────────────┬────────┬─────────┬───────────────┬─────────┐
+ *             │ 0 length   │ 4 kind │ 5 zero  │ 8 request id  │ 16      │
+ *             │ u32        │ u8     │ 3 bytes │ u64           │ payload │ `length` bytes, at most PEER_PAYLOAD_MAX
+ *             └────────────┴────────┴─────────┴───────────────┴─────────┘
+ *
+ *   identity  ┌──────────┬─────────────┬─────────────┬───────────────┐
+ *             │ 0 format │ 1 map epoch │ 9 map hash  │ 17 log index  │ run id, shard, address, version:
+ *             │ u8 = 1   │ u64         │ u64         │ u64           │ each u8 length, then as many bytes
+ *             └──────────┴─────────────┴─────────────┴───────────────┘
+ *
+ *   STATUS    payload: identity of the sender            ─► DONE   payload: identity of the receiver
+ *   ECHO      payload: u32 delay in ms, then any bytes   ─► DONE   payload: those bytes, after the delay
+ *   any       payload: the request's                     ─► FAILED payload: the reason as text; nothing was done
+ *
+ * Integers are little-endian. A newer identity may be longer: bytes behind the version are skipped.
+ */
+#pragma once
+
+#include "shared/bytes.h"
+#include "shared/shard_map.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct out;
+
+enum {
+    PEER_PROTOCOL = 1,
+    PEER_FRAME_HEADER_BYTES = 16,
+    PEER_PAYLOAD_MAX = 64 * 1024 * 1024,
+    PEER_ECHO_HEADER_BYTES = 4,
+    PEER_RUN_ID_MAX = 40,
+    PEER_ADDRESS_MAX = 255,
+    PEER_VERSION_MAX = 32,
+    PEER_IDENTITY_MAX = 1024, /* bytes of an encoded identity, of newer versions too */
+};
+
+/* Requests are below 128. */
+enum peer_kind {
+    PEER_STATUS = 1,
+    PEER_ECHO = 2,
+    PEER_DONE = 128,
+    PEER_FAILED = 129,
+};
+
+struct peer_frame {
+    uint8_t kind; /* enum peer_kind, or one of a newer version */
+    uint64_t id;
+    struct bytes payload; /* borrowed */
+};
+
+enum peer_decoded {
+    PEER_FRAME_WHOLE,
+    PEER_FRAME_MORE, /* *size is set when the header is there */
+    PEER_FRAME_BAD,
+};
+
+/* Appends a frame of at most PEER_PAYLOAD_MAX bytes of payload. */
+void peer_frame_write(struct out *out, uint8_t kind, uint64_t id, struct bytes payload);
+/* The frame at the front of data[0..len); *size is its length with its header, 0 while it is unknown. */
+enum peer_decoded peer_frame_read(const char *data, size_t len, struct peer_frame *frame,
+                                  size_t *size);
+
+/* What a partition says of itself; the texts end with a zero. */
+struct peer_identity {
+    char run_id[PEER_RUN_ID_MAX + 1];
+    char shard[SHARD_NAME_MAX + 1];
+    char address[PEER_ADDRESS_MAX + 1]; /* advertised */
+    char version[PEER_VERSION_MAX + 1];
+    uint64_t map_epoch;
+    uint64_t map_hash;
+    uint64_t log_index; /* of the last batch */
+};
+
+/* Returns the length. */
+size_t peer_identity_write(const struct peer_identity *identity, char to[PEER_IDENTITY_MAX]);
+/* False: these bytes are no identity. Texts hold only printable ASCII characters without spaces, commas and '='. */
+bool peer_identity_read(struct bytes from, struct peer_identity *identity);

@@ -1,0 +1,131 @@
+/*
+ * test_peer_frame.c - peer/frame.h: golden bytes written out by hand, what is read is what was written, refusal of
+ * everything else.
+ */
+#include "backend/peer/frame.h"
+#include "shared/out.h"
+
+#include <check.h>
+
+static const char GOLDEN_FRAME[] = "\3\0\0\0\2\0\0\0\x8\7\6\5\4\3\2\1abc";
+static const char GOLDEN_IDENTITY[] = "\1"
+                                      "\7\0\0\0\0\0\0\0"
+                                      "\x8\7\6\5\4\3\2\1"
+                                      "\x2a\0\0\0\0\0\0\0"
+                                      "\4beef"
+                                      "\1a"
+                                      "\6h:7401"
+                                      "\5"
+                                      "0.1.0";
+
+static const struct peer_identity IDENTITY = {
+    .run_id = "beef",
+    .shard = "a",
+    .address = "h:7401",
+    .version = "0.1.0",
+    .map_epoch = 7,
+    .map_hash = 0x0102030405060708,
+    .log_index = 42,
+};
+
+START_TEST(a_frame_has_these_bytes)
+{
+    struct out out;
+    char bytes[sizeof GOLDEN_FRAME - 1];
+    out_init(&out);
+    peer_frame_write(&out, PEER_ECHO, 0x0102030405060708, BYTES("abc"));
+    ck_assert_uint_eq(out.bytes, sizeof bytes);
+    out_copy(&out, bytes);
+    ck_assert_mem_eq(bytes, GOLDEN_FRAME, sizeof bytes);
+    out_clear(&out);
+}
+END_TEST
+
+START_TEST(a_frame_is_read_when_it_is_whole)
+{
+    struct peer_frame frame;
+    size_t size;
+    for (size_t len = 0; len < sizeof GOLDEN_FRAME - 1; len++) {
+        ck_assert_int_eq(peer_frame_read(GOLDEN_FRAME, len, &frame, &size), PEER_FRAME_MORE);
+        ck_assert_uint_eq(size, len < PEER_FRAME_HEADER_BYTES ? 0 : sizeof GOLDEN_FRAME - 1);
+    }
+    ck_assert_int_eq(peer_frame_read(GOLDEN_FRAME, sizeof GOLDEN_FRAME, &frame, &size),
+                     PEER_FRAME_WHOLE);
+    ck_assert_uint_eq(size, sizeof GOLDEN_FRAME - 1);
+    ck_assert_uint_eq(frame.kind, PEER_ECHO);
+    ck_assert_uint_eq(frame.id, 0x0102030405060708);
+    ck_assert(bytes_equal(frame.payload, BYTES("abc")));
+}
+END_TEST
+
+START_TEST(frames_that_are_too_long_or_have_other_bytes_are_refused)
+{
+    struct peer_frame frame;
+    size_t size;
+    char bytes[sizeof GOLDEN_FRAME];
+    for (int at = 3; at < 8; at++) {
+        memcpy(bytes, GOLDEN_FRAME, sizeof bytes);
+        bytes[at] = at == 4 ? 0 : 5; /* byte 3: a length of 83 MB */
+        ck_assert_int_eq(peer_frame_read(bytes, sizeof bytes, &frame, &size), PEER_FRAME_BAD);
+    }
+}
+END_TEST
+
+START_TEST(an_identity_has_these_bytes)
+{
+    char bytes[PEER_IDENTITY_MAX];
+    ck_assert_uint_eq(peer_identity_write(&IDENTITY, bytes), sizeof GOLDEN_IDENTITY - 1);
+    ck_assert_mem_eq(bytes, GOLDEN_IDENTITY, sizeof GOLDEN_IDENTITY - 1);
+}
+END_TEST
+
+START_TEST(an_identity_is_read_back_also_when_a_newer_version_adds_to_it)
+{
+    struct peer_identity identity;
+    ck_assert(
+        peer_identity_read((struct bytes){GOLDEN_IDENTITY, sizeof GOLDEN_IDENTITY}, &identity));
+    ck_assert_str_eq(identity.run_id, IDENTITY.run_id);
+    ck_assert_str_eq(identity.shard, IDENTITY.shard);
+    ck_assert_str_eq(identity.address, IDENTITY.address);
+    ck_assert_str_eq(identity.version, IDENTITY.version);
+    ck_assert_uint_eq(identity.map_epoch, IDENTITY.map_epoch);
+    ck_assert_uint_eq(identity.map_hash, IDENTITY.map_hash);
+    ck_assert_uint_eq(identity.log_index, IDENTITY.log_index);
+}
+END_TEST
+
+START_TEST(identities_that_are_cut_or_have_unprintable_texts_are_refused)
+{
+    struct peer_identity identity;
+    char bytes[sizeof GOLDEN_IDENTITY];
+    for (size_t len = 0; len < sizeof GOLDEN_IDENTITY - 1; len++)
+        ck_assert(!peer_identity_read((struct bytes){GOLDEN_IDENTITY, len}, &identity));
+    const char bad[] = "\r\n ,=\"\\\x7f\xc3";
+    for (size_t i = 0; i < sizeof bad; i++) {
+        memcpy(bytes, GOLDEN_IDENTITY, sizeof bytes);
+        bytes[26] = bad[i]; /* in the run id */
+        ck_assert(!peer_identity_read((struct bytes){bytes, sizeof bytes}, &identity));
+    }
+    memcpy(bytes, GOLDEN_IDENTITY, sizeof bytes);
+    bytes[0] = 2;
+    ck_assert(!peer_identity_read((struct bytes){bytes, sizeof bytes}, &identity));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("peer_frame");
+    TCase *tests = tcase_create("all");
+    tcase_add_test(tests, a_frame_has_these_bytes);
+    tcase_add_test(tests, a_frame_is_read_when_it_is_whole);
+    tcase_add_test(tests, frames_that_are_too_long_or_have_other_bytes_are_refused);
+    tcase_add_test(tests, an_identity_has_these_bytes);
+    tcase_add_test(tests, an_identity_is_read_back_also_when_a_newer_version_adds_to_it);
+    tcase_add_test(tests, identities_that_are_cut_or_have_unprintable_texts_are_refused);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
