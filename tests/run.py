@@ -106,7 +106,8 @@ class Runner:
 
     def environment(self, test):
         env = dict(os.environ, SCREE_BIN=self.folder(), SCREE_ROOT=ROOT, PYTHONUNBUFFERED='1')
-        env.setdefault('CK_DEFAULT_TIMEOUT', '60')  # seconds for a case of check; 4 are not enough on a slow machine
+        env.setdefault('CK_DEFAULT_TIMEOUT', '60')  # seconds for a case of check
+        env.setdefault('CK_TIMEOUT_MULTIPLIER', '5')  # of these, and of what the tests set: only what hangs takes so long
         if test.kind != 'bench':  # where page walks are dear, Python in huge pages is up to seven times as fast
             env.setdefault('PYTHONMALLOC', 'malloc')
             env.setdefault('GLIBC_TUNABLES', 'glibc.malloc.hugetlb=1')
