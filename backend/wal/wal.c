@@ -16,6 +16,18 @@
 
 /* ---- trim ---- */
 
+/* Batches up to this one may go. The lock is held. */
+static uint64_t trimmable(const struct wal *wal)
+{
+    uint64_t upto = wal->trimmed;
+    for (const struct list *node = wal->holds.next; node != &wal->holds; node = node->next) {
+        const struct wal_hold *hold = container_of(node, const struct wal_hold, node);
+        if (hold->next <= upto)
+            upto = hold->next - 1;
+    }
+    return upto;
+}
+
 /* The oldest file, if it is not needed and not the newest; it is in the list no more. */
 static struct wal_segment *take_trimmed(struct wal *wal)
 {
@@ -23,7 +35,7 @@ static struct wal_segment *take_trimmed(struct wal *wal)
     pthread_mutex_lock(&wal->lock);
     if (!list_empty(&wal->files) && wal->files.next != wal->files.prev)
         file = wal_segment_of(wal->files.next);
-    if (file && file->last > wal->trimmed)
+    if (file && file->last > trimmable(wal))
         file = NULL;
     if (file) {
         list_remove(&file->node);
@@ -221,7 +233,8 @@ static int begin_file(struct wal *wal, uint64_t first, char *error, size_t size)
 static uint64_t first_lost(struct wal *wal)
 {
     pthread_mutex_lock(&wal->lock);
-    uint64_t known = wal->durable > wal->trimmed ? wal->durable : wal->trimmed;
+    uint64_t trimmed = trimmable(wal);
+    uint64_t known = wal->durable > trimmed ? wal->durable : trimmed;
     if (!list_empty(&wal->files) && wal_segment_of(wal->files.next)->first > known)
         known = wal_segment_of(wal->files.next)->first - 1;
     if (known > wal->last)
@@ -270,12 +283,36 @@ static int leave_lost(struct wal *wal, char *error, size_t size)
     return OK;
 }
 
+/* Removes files that were truncated as a whole, the newest first and each durably before the next: what is left of them
+ * follows, at any moment, the batches that stay. */
+static int remove_truncated(struct wal *wal, char *error, size_t size)
+{
+    char path[PATH_MAX];
+    for (struct wal_segment *file; (file = wal_newest(wal)) && file->first > wal->last + 1;) {
+        wal_segment_path(path, wal->path, file->first);
+        if (unlink(path) != 0 && errno != ENOENT)
+            return wal_segment_failure(path, error, size);
+        if (!path_sync(wal->path))
+            return wal_segment_failure(wal->path, error, size);
+        pthread_mutex_lock(&wal->lock);
+        list_remove(&file->node);
+        wal->bytes -= file->bytes;
+        pthread_mutex_unlock(&wal->lock);
+        if (wal->current == file)
+            wal->current = NULL;
+        wal_segment_free(file);
+    }
+    return OK;
+}
+
 /* In a new file, with what may not reach the disk in others. */
 static int resume_writing(struct wal *wal, char *error, size_t size)
 {
     pthread_mutex_lock(&wal->trim_lock);
+    int failure = remove_truncated(wal, error, size);
     uint64_t first = wal->is_sync_lost ? first_lost(wal) : wal->last + 1;
-    int failure = begin_file(wal, first, error, size);
+    if (!failure)
+        failure = begin_file(wal, first, error, size);
     if (!failure && wal->is_sync_lost)
         failure = leave_lost(wal, error, size);
     pthread_mutex_unlock(&wal->trim_lock);
@@ -386,11 +423,75 @@ int wal_rotate(struct wal *wal, char *error, size_t size)
     return failure;
 }
 
+/* ---- truncate ---- */
+
+static void at_most(_Atomic uint64_t *number, uint64_t limit)
+{
+    if (*number > limit)
+        *number = limit;
+}
+
+/* Batches behind the index do not count any more. False: it was trimmed. */
+static bool forget_behind(struct wal *wal, uint64_t index)
+{
+    pthread_mutex_lock(&wal->lock);
+    uint64_t first =
+        list_empty(&wal->files) ? wal->last + 1 : wal_segment_of(wal->files.next)->first;
+    bool is_there = index + 1 >= first && index >= wal->trimmed;
+    for (struct list *node = wal->files.prev; is_there && node != &wal->files; node = node->prev) {
+        struct wal_segment *file = wal_segment_of(node);
+        if (file->first <= index + 1 && file->last > index)
+            file->last = index;
+    }
+    for (struct list *node = wal->holds.next; is_there && node != &wal->holds; node = node->next) {
+        struct wal_hold *hold = container_of(node, struct wal_hold, node);
+        hold->is_truncated |= hold->next > index + 1;
+    }
+    if (is_there) {
+        at_most(&wal->last, index);
+        at_most(&wal->synced, index);
+    }
+    pthread_mutex_unlock(&wal->lock);
+    if (is_there && wal->durable > index)
+        wal->durable = index;
+    return is_there;
+}
+
+/* An empty file that begins behind the index makes void what the file before has behind it. */
+int wal_truncate(struct wal *wal, uint64_t index, char *error, size_t size)
+{
+    learn(wal);
+    if (!wal->failed && index >= wal->last)
+        return OK;
+    if (!forget_behind(wal, index)) {
+        (void)snprintf(error, size, "%s: batch %" PRIu64 " is not in the log any more", wal->path,
+                       index);
+        return ERR_STORE;
+    }
+    int failure = wal_rotate(wal, error, size);
+    if (!failure && wal->is_name_new && !path_sync(wal->path)) {
+        failure = wal_segment_failure(wal->path, error, size);
+        note_failure(wal, failure, error);
+    }
+    if (!failure)
+        wal->is_name_new = false;
+    return failure;
+}
+
 /* ---- figures ---- */
 
 uint64_t wal_last(const struct wal *wal)
 {
     return wal->last;
+}
+
+uint64_t wal_first(struct wal *wal)
+{
+    pthread_mutex_lock(&wal->lock);
+    uint64_t first =
+        list_empty(&wal->files) ? wal->last + 1 : wal_segment_of(wal->files.next)->first;
+    pthread_mutex_unlock(&wal->lock);
+    return first;
 }
 
 uint64_t wal_damaged(const struct wal *wal)

@@ -12,9 +12,21 @@
  * that is torn, fails its checksum, or has an index that a later file begins with, is not part of it. A gap ends the
  * run, and the files behind it are removed: a system that lost power may have kept a later file and not an earlier one.
  *
- *   (1) When a sync returns, everything appended before it is on the disk, and so are the names of its files.
- *   (2) Files are removed from the oldest on, each durably before the next: what is left has no gap.
- *   (3) The newest file is never removed, so no index is given twice.
+ * Promises, and the test of each in tests/unit/test_wal.c (*: and nothing_durable_is_lost_at_random, on a disk that
+ * fails and loses power):
+ *
+ *   (1)* When a sync returns, everything appended before it is on the disk,   what_a_failed_sync_may_have_lost_is_…
+ *        and so are the names of its files.
+ *   (2)* Trim removes files from the oldest on, each durably before the       trim_removes_exactly_what_is_not_needed
+ *        next: what is left has no gap.                                       a_removal_that_fails_is_tried_again
+ *   (3)  The newest file is never removed: only truncate gives an index       the_newest_file_keeps_the_count
+ *        a second time.
+ *   (4)* A batch that failed is void, whatever is left of it on the disk.     a_batch_that_failed_is_void
+ *   (5)  Nothing damaged is taken for a batch.                                a_changed_byte_ends_the_log_before_it
+ *   (6)  A cursor reads every batch once, in order, whatever rotates          a_cursor_reads_what_is_appended
+ *        beside it; what it has not read is not trimmed.                      a_cursor_holds_back_trimming
+ *   (7)* Truncate removes files from the newest on, each durably before       truncation_leaves_what_lies_before
+ *        the next; no power loss brings back what lay behind the index.       a_truncation_that_fails_leaves_no_gap
  *
  * After an fdatasync that failed, a later one that works says nothing about the same bytes. So what is not known to be
  * on the disk by then is read back and written to a new file, where the WAL goes on (wal_rotate). A process that
@@ -69,9 +81,28 @@ int wal_rotate(struct wal *wal, char *error, size_t size);
  * appended before the call. What a failed one leaves there is the caller's to remove. */
 int wal_copy(struct wal *wal, const char *path, char *error, size_t size);
 
+/* Batches behind `index` never were, and the next one appended has index + 1; durable on return. By the thread that
+ * appends, while no copy is made. Ends a failure as wal_rotate does. An error is one as of append, and the truncation
+ * is completed by wal_rotate; ERR_STORE also where `index` was trimmed, then nothing has changed. */
+int wal_truncate(struct wal *wal, uint64_t index, char *error, size_t size);
+
+/* Reads batches by index, on any thread, while others are appended, trimmed and rotated. What it has not read yet is
+ * not trimmed. It reads what is appended, which may not be durable: compare with what is known to be. */
+struct wal_cursor;
+/* Its first batch is `from`, which may be the next one to be appended. NULL: it was trimmed, or is behind that. */
+struct wal_cursor *wal_cursor_new(struct wal *wal, uint64_t from);
+/* Before wal_close. NULL is allowed. */
+void wal_cursor_free(struct wal_cursor *cursor);
+/* The next batch, borrowed until the next call. OK; ERR_NOT_FOUND: it is not appended yet; ERR_STORE and a one-line
+ * reason in error[size]: it cannot be read, or the cursor has read batches that were truncated since. */
+int wal_cursor_next(struct wal_cursor *cursor, uint64_t *index, struct bytes *batch, char *error,
+                    size_t size);
+
 /* Batches up to `index` are not needed any more: removes files with no others, the newest excepted. Waits for
  * the disk. */
 void wal_trim(struct wal *wal, uint64_t index);
+uint64_t
+wal_first(struct wal *wal); /* index of the oldest batch there is, or that will be the first one */
 uint64_t wal_last(const struct wal *wal);  /* index of the last batch; 0: none yet */
 uint64_t wal_bytes(const struct wal *wal); /* of all files, without what is reserved */
 /* Whole batches that were dropped when it was opened, behind one that could not be read (wal_damaged). */

@@ -3,6 +3,7 @@
  *
  *   wal.c             append, sync, rotate, trim
  *   wal_open.c        replays what there is
+ *   wal_cursor.c      reads by index, beside appends
  *   wal_threads.c     what other threads do with a moment's files: sync, copy
  */
 #pragma once
@@ -14,6 +15,13 @@
 #include <stdatomic.h>
 
 enum { WAL_REASON_MAX = 512, WAL_PATH_ROOM = 64 /* for a name */ };
+
+/* Keeps a batch and those behind it from being trimmed. */
+struct wal_hold {
+    struct list node;
+    uint64_t next;
+    bool is_truncated; /* batches before `next` were */
+};
 
 struct wal {
     char *path;
@@ -37,6 +45,7 @@ struct wal {
                                 * syncs, as many as the owner lets the WAL have bytes, divided by
                                 * file_bytes */
     uint64_t trimmed;
+    struct list holds;
     _Atomic uint64_t last, bytes; /* written under `lock` */
 
     /* of other threads' syncs; written under `lock` */

@@ -210,6 +210,7 @@ struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owne
     wal->is_name_new = true;
     list_init(&wal->files);
     list_init(&wal->replaced);
+    list_init(&wal->holds);
     CHECK(pthread_mutex_init(&wal->lock, NULL) == 0);
     CHECK(pthread_mutex_init(&wal->trim_lock, NULL) == 0);
     wal_reader_init(&reading.reader);

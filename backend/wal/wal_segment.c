@@ -81,7 +81,8 @@ struct wal_segment *wal_segment_new(uint64_t first)
     struct wal_segment *file = calloc(1, sizeof *file);
     CHECK(file);
     CHECK(first > 0);
-    *file = (struct wal_segment){.first = first, .last = first - 1, .fd = -1};
+    static _Atomic uint64_t serial;
+    *file = (struct wal_segment){.first = first, .last = first - 1, .serial = ++serial, .fd = -1};
     list_init(&file->node);
     return file;
 }
@@ -236,6 +237,15 @@ void wal_reader_begin(struct wal_reader *reader, int fd, uint64_t limit)
 {
     reader->fd = fd;
     reader->at = LINE_BYTES;
+    reader->limit = limit;
+    reader->begin = reader->end = 0;
+}
+
+/* Bytes read behind the old limit may have been written over. */
+void wal_reader_extend(struct wal_reader *reader, uint64_t limit)
+{
+    if (reader->limit == limit)
+        return;
     reader->limit = limit;
     reader->begin = reader->end = 0;
 }

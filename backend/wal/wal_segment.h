@@ -26,6 +26,7 @@
 struct wal_segment {
     struct list node;  /* of the WAL */
     uint64_t first;    /* its name */
+    uint64_t serial;   /* of the object: two files of a name differ in it */
     uint64_t last;     /* first - 1: it has none */
     uint64_t bytes;    /* up to the end of `last`; what is behind is void */
     uint64_t reserved; /* the disk has room for so many */
@@ -81,6 +82,8 @@ void wal_reader_init(struct wal_reader *reader);
 void wal_reader_fini(struct wal_reader *reader);
 /* From the first record on, up to `limit` bytes of the file. */
 void wal_reader_begin(struct wal_reader *reader, int fd, uint64_t limit);
+/* The file has grown up to `limit` since. */
+void wal_reader_extend(struct wal_reader *reader, uint64_t limit);
 /* The next record, if it is whole and that of `index`; the batch is borrowed until the next call. */
 enum wal_read wal_reader_next(struct wal_reader *reader, uint64_t index, struct bytes *batch);
 /* Whole records behind one that cannot be read. */

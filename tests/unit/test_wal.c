@@ -796,6 +796,184 @@ static void test_a_removal_that_fails_is_tried_again(void)
     wal_close(wal);
 }
 
+/* ---- cursor ---- */
+
+/* The cursor's next batch is this one; 0: it has read all. */
+static void check_next(struct wal_cursor *cursor, uint64_t expected)
+{
+    uint64_t index;
+    struct bytes batch;
+    int result = wal_cursor_next(cursor, &index, &batch, error, sizeof error);
+    CHECK(result == (expected ? OK : ERR_NOT_FOUND));
+    CHECK(!expected || (index == expected && bytes_equal(batch, batch_of(index, 0))));
+}
+
+static void test_a_cursor_reads_what_is_appended(void)
+{
+    for (uint64_t from = 1; from <= 61; from++) {
+        start();
+        struct wal *wal = open_wal();
+        append(wal, 60);
+        CHECK(!wal_cursor_new(wal, 62));
+        struct wal_cursor *cursor = wal_cursor_new(wal, from);
+        CHECK(cursor);
+        for (uint64_t index = from; index <= 60; index++)
+            check_next(cursor, index);
+        for (uint64_t index = 61; index <= 150; index++) {
+            check_next(cursor, 0);
+            if (index % 9 == 0) /* what is not durable is written again elsewhere */
+                CHECK(wal_rotate(wal, error, sizeof error) == OK);
+            append(wal, 1);
+            check_next(cursor, index);
+        }
+        wal_cursor_free(cursor);
+        wal_close(wal);
+    }
+}
+
+static void test_a_cursor_goes_on_where_batches_were_written_again(void)
+{
+    start();
+    struct wal *wal = open_wal();
+    append(wal, 60);
+    wal_close(wal);
+    wal = open_wal();
+    struct wal_cursor *cursor = wal_cursor_new(wal, 20);
+    for (uint64_t index = 20; index <= 40; index++)
+        check_next(cursor, index);
+    CHECK(wal_rotate(wal, error, sizeof error) == OK); /* all of them, since nothing was synced */
+    CHECK(wal_first(wal) == 1);
+    for (uint64_t index = 41; index <= 60; index++)
+        check_next(cursor, index);
+    check_next(cursor, 0);
+    wal_cursor_free(cursor);
+    wal_close(wal);
+}
+
+static void test_a_cursor_holds_back_trimming(void)
+{
+    uint64_t firsts[64];
+    start();
+    struct wal *wal = open_wal();
+    append(wal, 60);
+    struct wal_cursor *cursor = wal_cursor_new(wal, 1), *later = wal_cursor_new(wal, 30);
+    for (uint64_t index = 1; index <= 60; index++) {
+        wal_trim(wal, 60);
+        CHECK(wal_first(wal) <= index);
+        CHECK(list_firsts(firsts, 64) && firsts[0] == wal_first(wal));
+        CHECK(firsts[1] > (index < 30 ? index : 30) || firsts[1] == 0);
+        check_next(cursor, index);
+    }
+    CHECK(!wal_cursor_new(wal, 1));
+    wal_cursor_free(later);
+    wal_cursor_free(cursor);
+    wal_trim(wal, 60);
+    CHECK(list_firsts(firsts, 64) == 1);
+    wal_close(wal);
+}
+
+/* ---- truncate ---- */
+
+static void test_truncation_leaves_what_lies_before(void)
+{
+    for (uint64_t index = 0; index <= 61; index++) {
+        uint64_t last = index < 60 ? index : 60;
+        start();
+        struct wal *wal = open_wal();
+        append(wal, 60);
+        if (index % 2)
+            CHECK(wal_sync(wal, error, sizeof error) == OK);
+        struct wal_cursor *cursor = wal_cursor_new(wal, 1), *ahead = wal_cursor_new(wal, 61);
+        CHECK(wal_truncate(wal, index, error, sizeof error) == OK);
+        CHECK(wal_last(wal) == last);
+        uint64_t bytes = wal_bytes(wal);
+        for (uint64_t next = 1; next <= last; next++)
+            check_next(cursor, next);
+        check_next(cursor, 0);
+        if (last < 60)
+            CHECK(wal_cursor_next(ahead, &(uint64_t){0}, &(struct bytes){0}, error, sizeof error) ==
+                  ERR_STORE);
+        else
+            check_next(ahead, 0);
+        wal_cursor_free(ahead);
+        for (unsigned count = 0; count < 30; count++) {
+            struct bytes batch = batch_of(wal_last(wal) + 1, 1);
+            CHECK(wal_append(wal, batch, count % 5 == 0, error, sizeof error) == OK);
+        }
+        CHECK(wal_bytes(wal) > bytes);
+        wal_cursor_free(cursor);
+        wal_close(wal);
+        wal = open_wal();
+        CHECK(seen.first == 1 && seen.last == last + 30);
+        for (uint64_t next = 1; next <= last + 30; next++)
+            CHECK(seen.try[next] == (next > last && batch_of(next, 1).len));
+        wal_close(wal);
+    }
+}
+
+static void test_truncation_behind_what_was_trimmed_is_refused(void)
+{
+    start();
+    struct wal *wal = open_wal();
+    append(wal, 60);
+    wal_trim(wal, 30);
+    CHECK(wal_truncate(wal, 29, error, sizeof error) == ERR_STORE);
+    CHECK(strstr(error, "29") && wal_last(wal) == 60);
+    append(wal, 1);
+    CHECK(wal_truncate(wal, 30, error, sizeof error) == OK);
+    CHECK(wal_last(wal) == 30);
+    wal_close(wal);
+}
+
+/* A call for the disk fails: the files that are left have no gap, the truncation is completed by wal_rotate, and a
+ * process that died instead finds all that lies before. */
+static bool truncation_fails_at(unsigned after, int *fail, bool dies)
+{
+    uint64_t firsts[64];
+    start();
+    struct wal *wal = open_wal();
+    append(wal, 60);
+    CHECK(wal_sync(wal, error, sizeof error) == OK);
+    size_t before = list_firsts(firsts, 64);
+    disk.is_on = true;
+    disk.fail_after = after;
+    *fail = EIO;
+    int failure = wal_truncate(wal, 7, error, sizeof error);
+    lossy_heal();
+    disk.fail_after = 0;
+    disk.is_on = false;
+    uint64_t left[64];
+    size_t count = list_firsts(left, 64);
+    for (size_t i = 0; i < count; i++) /* removed from the newest on; 8 may be the new one */
+        CHECK(left[i] == firsts[i] || (i + 1 == count && left[i] == 8));
+    CHECK(count <= before);
+    if (dies) {
+        wal_close(wal);
+        wal = open_wal();
+        CHECK(seen.first == 1 && seen.last >= 7);
+        CHECK(wal_truncate(wal, 7, error, sizeof error) == OK);
+    } else if (failure) {
+        CHECK(wal_append(wal, BYTES("x"), true, error, sizeof error) != OK);
+        CHECK(wal_rotate(wal, error, sizeof error) == OK);
+    }
+    append(wal, 1);
+    wal_close(wal);
+    check_read(1, 8);
+    return failure != OK;
+}
+
+static void test_a_truncation_that_fails_leaves_no_gap(void)
+{
+    unsigned failures = 0;
+    int *const faults[] = {&disk.fail_unlink, &disk.fail_dir_sync, &disk.fail_rename,
+                           &disk.fail_write};
+    for (size_t fault = 0; fault < 4; fault++)
+        for (unsigned after = 0; after < 40; after++)
+            for (int dies = 0; dies < 2; dies++)
+                failures += truncation_fails_at(after, faults[fault], dies);
+    CHECK(failures > 20);
+}
+
 /* ---- copy, beside appends and trims ------------------------------------------------------ */
 
 enum { COPIES = 20 };
@@ -983,6 +1161,24 @@ static void random_fault(void)
     }
 }
 
+/* One that fails is tried until it works: nobody goes on in between. */
+static void random_truncate(void)
+{
+    uint64_t lowest =
+        model.trimmed > wal_first(model.wal) - 1 ? model.trimmed : wal_first(model.wal) - 1;
+    if (model.last <= lowest)
+        return;
+    uint64_t index = lowest + lossy_random(model.last - lowest);
+    if (wal_truncate(model.wal, index, error, sizeof error) != OK) {
+        lossy_heal();
+        CHECK(wal_truncate(model.wal, index, error, sizeof error) == OK);
+    }
+    model.is_failed = false;
+    model.last = index;
+    if (model.durable > index)
+        model.durable = index;
+}
+
 static void random_step(void)
 {
     uint64_t chance = lossy_random(100);
@@ -1002,7 +1198,9 @@ static void random_step(void)
         if (most > model.trimmed)
             model.trimmed += lossy_random(most - model.trimmed + 1);
         wal_trim(model.wal, model.trimmed);
-    } else if (chance < 80) {
+    } else if (chance < 74) {
+        random_truncate();
+    } else if (chance < 81) {
         random_fault();
     } else if (chance < 86) {
         lossy_heal();
@@ -1087,6 +1285,12 @@ int main(void)
     test_trim_removes_exactly_what_is_not_needed();
     test_the_newest_file_keeps_the_count();
     test_a_removal_that_fails_is_tried_again();
+    test_a_cursor_reads_what_is_appended();
+    test_a_cursor_goes_on_where_batches_were_written_again();
+    test_a_cursor_holds_back_trimming();
+    test_truncation_leaves_what_lies_before();
+    test_truncation_behind_what_was_trimmed_is_refused();
+    test_a_truncation_that_fails_leaves_no_gap();
     test_a_copy_has_everything_appended_before();
     test_nothing_durable_is_lost_at_random();
     start();
