@@ -8,9 +8,9 @@
 #include "backend/partition/connection.h"
 #include "backend/partition/message.h"
 #include "backend/partition/pause.h"
+#include "backend/partition/reply_stream.h"
 #include "backend/partition/session.h"
 #include "backend/partition/tracking.h"
-#include "backend/partition/walk.h"
 #include "backend/script/script.h"
 #include "backend/storage/partition_store.h"
 #include "shared/clock.h"
@@ -73,11 +73,11 @@ static bool read_anew(void *owner)
 }
 
 /* The engine may be reopened: no iterator may be left. */
-static void cut_walks(struct partition *partition)
+static void end_streamed(struct partition *partition)
 {
     struct list *link;
-    while ((link = list_pop(&partition->walks.all)))
-        session_abort(container_of(link, struct walk, link)->session);
+    while ((link = list_pop(&partition->streamed.all)))
+        session_abort(container_of(link, struct reply_stream, link)->session);
 }
 
 /* The batches were dropped. */
@@ -88,7 +88,7 @@ static void commit_failed(struct partition *partition, uint64_t ticket)
     int err = commit_error(partition->commit);
     release_all(partition, ticket & 1, err);
     release_all(partition, !(ticket & 1), err);
-    cut_walks(partition);
+    end_streamed(partition);
     tracking_forget_all(partition);
     messages_deliver(partition->watchers.messages, 0);
     blocking_check_all(partition->watchers.blocking);

@@ -16,9 +16,9 @@
 #include "backend/partition/message.h"
 #include "backend/partition/pubsub.h"
 #include "backend/partition/refresh.h"
+#include "backend/partition/reply_stream.h"
 #include "backend/partition/session.h"
 #include "backend/partition/tracking.h"
-#include "backend/partition/walk.h"
 #include "backend/partition_commit.h"
 #include "backend/partition_tick.h"
 #include "backend/script/script.h"
@@ -230,9 +230,9 @@ struct partition *partition_new(struct process *process, uint32_t index, struct 
     list_init(&partition->clients.monitors);
     list_init(&partition->clients.slot_sets);
     list_init(&partition->clients.overdue);
-    list_init(&partition->walks.all);
-    list_init(&partition->walks.ready);
-    partition->walks.task.run = walk_run;
+    list_init(&partition->streamed.all);
+    list_init(&partition->streamed.ready);
+    partition->streamed.task.run = reply_stream_run;
     for (int i = 0; i < 2; i++)
         list_init(&partition->clients.waiting[i]);
     for (int i = 0; i < 4; i++)

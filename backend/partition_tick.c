@@ -37,7 +37,7 @@ static void close_idle_sessions(struct partition *partition)
         struct session *session = container_of(link, struct session, link);
         next = link->next;
         if (!session->is_internal && !session->is_closing &&
-            (!session->is_throttled || session->walk) && !session->waiter &&
+            (!session->is_throttled || session->streamed) && !session->waiter &&
             stream_active_ms(session->stream) + limit_ms < now_ms)
             session_end(session);
     }

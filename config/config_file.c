@@ -249,7 +249,7 @@ static bool parse(struct config *config, bool is_included, const char *path, str
 {
     static const struct ini_events events = {on_section, on_value};
     struct loading loading = {.config = config, .is_included = is_included};
-    bool ok = ini_walk(path, text, &events, &loading, error, size) &&
+    bool ok = ini_each(path, text, &events, &loading, error, size) &&
               groups_complete(config, path, error, size);
     free(loading.section);
     return ok;

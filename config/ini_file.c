@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-struct walk {
+struct ini_parse {
     struct bytes rest; /* not yet handed to inih */
     const struct ini_events *events;
     void *owner;
@@ -65,93 +65,93 @@ char *path_beside(const char *file, const char *path)
     return whole;
 }
 
-static void walk_fail(struct walk *walk, int line)
+static void parse_fail(struct ini_parse *parse, int line)
 {
-    if (walk->failed)
+    if (parse->failed)
         return;
-    walk->failed = true;
-    walk->failed_line = line;
+    parse->failed = true;
+    parse->failed_line = line;
 }
 
 /* "[name]" with anything after it; inih finds the missing ']' itself. */
-static void walk_section(struct walk *walk, const char *start, const char *end)
+static void parse_section(struct ini_parse *parse, const char *start, const char *end)
 {
     const char *close = memchr(start, ']', (size_t)(end - start));
     if (!close)
         return;
-    walk->in_section = true;
-    walk->last_name[0] = '\0';
+    parse->in_section = true;
+    parse->last_name[0] = '\0';
     struct bytes name = {start + 1, (size_t)(close - start - 1)};
-    if (!walk->events->on_section(walk->owner, walk->line, name, walk->reason))
-        walk_fail(walk, walk->line);
+    if (!parse->events->on_section(parse->owner, parse->line, name, parse->reason))
+        parse_fail(parse, parse->line);
 }
 
 /* inih's reader: the next line with its newline; NULL ends the walk. */
 static char *read_line(char *to, int room, void *stream)
 {
-    struct walk *walk = stream;
-    if (walk->failed || walk->rest.len == 0)
+    struct ini_parse *parse = stream;
+    if (parse->failed || parse->rest.len == 0)
         return NULL;
-    walk->line++;
-    const char *newline = memchr(walk->rest.data, '\n', walk->rest.len);
-    size_t len = newline ? (size_t)(newline - walk->rest.data) + 1 : walk->rest.len;
-    if (len + 1 > (size_t)room || memchr(walk->rest.data, '\0', len)) {
-        (void)snprintf(walk->reason, sizeof walk->reason,
+    parse->line++;
+    const char *newline = memchr(parse->rest.data, '\n', parse->rest.len);
+    size_t len = newline ? (size_t)(newline - parse->rest.data) + 1 : parse->rest.len;
+    if (len + 1 > (size_t)room || memchr(parse->rest.data, '\0', len)) {
+        (void)snprintf(parse->reason, sizeof parse->reason,
                        len + 1 > (size_t)room
                            ? "expected a shorter line; continue a list on the next line, indented"
                            : "expected text, found a zero byte");
-        walk_fail(walk, walk->line);
+        parse_fail(parse, parse->line);
         return NULL;
     }
-    memcpy(to, walk->rest.data, len);
+    memcpy(to, parse->rest.data, len);
     to[len] = '\0';
-    walk->rest.data += len;
-    walk->rest.len -= len;
+    parse->rest.data += len;
+    parse->rest.len -= len;
 
     const char *start = to + strspn(to, " \t\r\v\f");
-    walk->indented = start > to;
-    bool is_continued = walk->indented && walk->last_name[0];
+    parse->indented = start > to;
+    bool is_continued = parse->indented && parse->last_name[0];
     if (*start == '[' && !is_continued)
-        walk_section(walk, start, to + len);
-    return walk->failed ? NULL : to;
+        parse_section(parse, start, to + len);
+    return parse->failed ? NULL : to;
 }
 
 static int on_ini_value(void *owner, const char *section, const char *name, const char *value)
 {
     (void)section; /* cut to 50 characters by inih; on_section has the whole */
-    struct walk *walk = owner;
-    if (walk->failed)
+    struct ini_parse *parse = owner;
+    if (parse->failed)
         return 0;
-    if (!walk->in_section) {
-        (void)snprintf(walk->reason, sizeof walk->reason, "expected a [section] before %s", name);
-        walk_fail(walk, walk->line);
+    if (!parse->in_section) {
+        (void)snprintf(parse->reason, sizeof parse->reason, "expected a [section] before %s", name);
+        parse_fail(parse, parse->line);
         return 0;
     }
-    struct ini_value found = {walk->line, name, value,
-                              walk->indented && strcmp(walk->last_name, name) == 0};
-    if (!walk->events->on_value(walk->owner, &found, walk->reason))
-        walk_fail(walk, walk->line);
-    (void)snprintf(walk->last_name, sizeof walk->last_name, "%s", name);
-    return !walk->failed;
+    struct ini_value found = {parse->line, name, value,
+                              parse->indented && strcmp(parse->last_name, name) == 0};
+    if (!parse->events->on_value(parse->owner, &found, parse->reason))
+        parse_fail(parse, parse->line);
+    (void)snprintf(parse->last_name, sizeof parse->last_name, "%s", name);
+    return !parse->failed;
 }
 
-bool ini_walk(const char *path, struct bytes text, const struct ini_events *events, void *owner,
+bool ini_each(const char *path, struct bytes text, const struct ini_events *events, void *owner,
               char *error, size_t size)
 {
     CHECK(events->on_section);
     CHECK(events->on_value);
     static const char byte_order_mark[] = "\xef\xbb\xbf";
-    struct walk walk = {.rest = text, .events = events, .owner = owner};
+    struct ini_parse parse = {.rest = text, .events = events, .owner = owner};
     if (text.len >= 3 && memcmp(text.data, byte_order_mark, 3) == 0)
-        walk.rest = (struct bytes){text.data + 3, text.len - 3};
+        parse.rest = (struct bytes){text.data + 3, text.len - 3};
     ini_max_line = INI_LINE_MAX;
-    int bad_line = ini_parse_stream(read_line, &walk, on_ini_value, &walk);
-    if (bad_line > 0 && (!walk.failed || bad_line < walk.failed_line)) {
-        walk.failed = true;
-        walk.failed_line = bad_line;
-        (void)snprintf(walk.reason, sizeof walk.reason, "expected name = value, or [section]");
+    int bad_line = ini_parse_stream(read_line, &parse, on_ini_value, &parse);
+    if (bad_line > 0 && (!parse.failed || bad_line < parse.failed_line)) {
+        parse.failed = true;
+        parse.failed_line = bad_line;
+        (void)snprintf(parse.reason, sizeof parse.reason, "expected name = value, or [section]");
     }
-    if (walk.failed)
-        (void)snprintf(error, size, "%s:%d: %s", path, walk.failed_line, walk.reason);
-    return !walk.failed;
+    if (parse.failed)
+        (void)snprintf(error, size, "%s:%d: %s", path, parse.failed_line, parse.reason);
+    return !parse.failed;
 }

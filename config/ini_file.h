@@ -32,5 +32,5 @@ char *file_read(const char *path, size_t *len, char *error, size_t size);
 /* `path` for free(); a relative one starts at the directory of `file` (NULL: as it is). */
 char *path_beside(const char *file, const char *path);
 /* False: "path:line: reason" in error[size]. A value before the first section is an error. */
-bool ini_walk(const char *path, struct bytes text, const struct ini_events *events, void *owner,
+bool ini_each(const char *path, struct bytes text, const struct ini_events *events, void *owner,
               char *error, size_t size);

@@ -208,7 +208,7 @@ struct shard_map *shards_parse(const char *path, struct bytes text, char *error,
     struct shards_loading *loading = calloc(1, sizeof *loading);
     CHECK(loading);
     loading->map = shard_map_new(0);
-    bool ok = ini_walk(path, text, &events, loading, error, size) &&
+    bool ok = ini_each(path, text, &events, loading, error, size) &&
               check_coverage(loading, path, error, size);
     struct shard_map *map = loading->map;
     free(loading);

@@ -2,7 +2,7 @@
 
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
-#include "proxy/queued.h"
+#include "proxy/transaction_queue.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/monitor_line.h"
@@ -94,7 +94,7 @@ static void show_to_monitors(struct client *client, const struct command *comman
     out_move(&worker->monitor_lines, &line);
 }
 
-/* queued_fn */
+/* transaction_queue_fn */
 static bool show_queued(void *owner, const struct command *command, const struct bytes *argv,
                         uint32_t argc)
 {
@@ -112,7 +112,7 @@ bool monitor_take(struct client *client, const struct frame *frame, monitor_take
     uint32_t queued = transaction->is_open ? transaction->count : 0;
     bool is_exec = transaction->is_open && bytes_is(frame_arg(frame, 0), "EXEC");
     if (is_exec && !transaction->is_aborted)
-        queued_walk(transaction, show_queued, client); /* it will be gone */
+        transaction_queue_each(transaction, show_queued, client); /* it will be gone */
     client->last_command = NULL;
     bool is_taken = take(client, frame);
     const struct command *command = client->last_command;

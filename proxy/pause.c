@@ -1,8 +1,8 @@
 #include "proxy/pause.h"
 
 #include "proxy/local/local.h"
-#include "proxy/queued.h"
 #include "proxy/request.h"
+#include "proxy/transaction_queue.h"
 #include "proxy/worker.h"
 #include "shared/number.h"
 
@@ -17,7 +17,7 @@ struct pause {
     char space[SPACE_MAX];
 };
 
-/* queued_fn: goes on until a command would write. */
+/* transaction_queue_fn: goes on until a command would write. */
 static bool look_for_write(void *found, const struct command *command, const struct bytes *argv,
                            uint32_t argc)
 {
@@ -57,7 +57,7 @@ static bool is_write(const struct client *client, const struct command *command)
     if (command->id == COMMAND_eval && frame)
         found = !promises_to_read(frame_arg(frame, 1));
     if (command->id == COMMAND_exec)
-        queued_walk(&client->session.transaction, look_for_write, &found);
+        transaction_queue_each(&client->session.transaction, look_for_write, &found);
     return found;
 }
 

@@ -247,27 +247,27 @@ static void stop_listening(struct proxy_worker *worker)
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
-struct client_walk {
-    struct client_walk *outer;
+struct client_iter {
+    struct client_iter *outer;
     struct list *next;
 };
 
 void proxy_worker_each_client(struct proxy_worker *worker, client_fn *each)
 {
-    struct client_walk walk = {.outer = worker->walks};
-    worker->walks = &walk;
-    for (struct list *link = worker->clients.next; link != &worker->clients; link = walk.next) {
-        walk.next = link->next;
+    struct client_iter iter = {.outer = worker->client_iters};
+    worker->client_iters = &iter;
+    for (struct list *link = worker->clients.next; link != &worker->clients; link = iter.next) {
+        iter.next = link->next;
         each(container_of(link, struct client, link));
     }
-    worker->walks = walk.outer;
+    worker->client_iters = iter.outer;
 }
 
 void proxy_worker_forget_client(struct proxy_worker *worker, const struct client *client)
 {
-    for (struct client_walk *walk = worker->walks; walk; walk = walk->outer)
-        if (walk->next == &client->link)
-            walk->next = client->link.next;
+    for (struct client_iter *iter = worker->client_iters; iter; iter = iter->outer)
+        if (iter->next == &client->link)
+            iter->next = client->link.next;
 }
 
 /* ---- reload and stop ------------------------------------------------------------------------- */

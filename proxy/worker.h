@@ -21,7 +21,7 @@
 #include "shared/resp.h"
 
 struct client;
-struct client_walk;
+struct client_iter;
 struct cluster_backup;
 struct entrance;
 struct frame;
@@ -56,10 +56,11 @@ struct proxy_worker {
     struct list leaving; /* ephemeral namespaces that its last client left; local_ephemeral.c */
     struct list clients;
     uint32_t client_count;
-    uint32_t blocked_count;    /* of them, those whose command waits at a backend; blocked.h */
-    uint32_t paused_count;     /* those that wait for the end of CLIENT PAUSE */
-    struct list closed;        /* clients freed at the turn's end */
-    struct client_walk *walks; /* unfinished proxy_worker_each_client() calls, innermost first */
+    uint32_t blocked_count; /* of them, those whose command waits at a backend; blocked.h */
+    uint32_t paused_count;  /* those that wait for the end of CLIENT PAUSE */
+    struct list closed;     /* clients freed at the turn's end */
+    struct client_iter
+        *client_iters; /* unfinished proxy_worker_each_client() calls, innermost first */
 
     struct pipeline_link *free_requests;
     uint32_t free_count;

@@ -70,7 +70,7 @@ void keys_init_fast_path(struct command *command)
         return;
     bool plain = spec->begin == KEY_BEGIN_INDEX && spec->find == KEY_FIND_RANGE &&
                  spec->limit == 0 && command->keys[1].begin == KEY_BEGIN_NONE;
-    command->key_at = plain ? spec->at : KEYS_WALK;
+    command->key_at = plain ? spec->at : KEYS_SEARCH;
     if (!plain || spec->last > 0)
         command->key_argc_max = 0;
     else if (spec->last < 0)

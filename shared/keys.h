@@ -14,7 +14,7 @@
 #include "shared/command.h"
 
 enum {
-    KEYS_WALK = -1,    /* from keys_first(): use keys_find() */
+    KEYS_SEARCH = -1,  /* from keys_first(): use keys_find() */
     KEYS_INVALID = -1, /* from keys_find(): the arguments make no sense for this command */
     KEYS_INLINE = 16,
 };
@@ -51,11 +51,11 @@ int keys_report(const struct command *command, const struct bytes *argv, uint32_
 /* True when the command can have keys at all. */
 bool keys_possible(const struct command *command);
 
-/* The argument of the only key, 0 for no keys, KEYS_WALK when there may be several or they must be searched.
+/* The argument of the only key, 0 for no keys, KEYS_SEARCH when there may be several or they must be searched.
  * DEL k, MGET k, MSET k v have one key and take this path too. The arity must be right. */
 static inline int32_t keys_first(const struct command *command, uint32_t argc)
 {
-    return argc <= command->key_argc_max ? command->key_at : KEYS_WALK;
+    return argc <= command->key_argc_max ? command->key_at : KEYS_SEARCH;
 }
 
 /* Fills key_at and key_argc_max; part of command_init(). */

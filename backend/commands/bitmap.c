@@ -91,21 +91,21 @@ static bool count_bits(struct call *call, struct entry *entry, uint64_t first, u
 {
     char before = (char)~(0xff >> first % 8); /* bits of the first byte that are not in the range */
     char behind = (char)(0xff >> (last % 8 + 1));
-    struct text_walk walk;
+    struct text_iter iter;
     *count = 0;
-    text_walk_init(call, entry, first / 8, last / 8 + 1, &walk);
-    while (text_walk_next(&walk)) {
-        *count += bits_count(walk.piece);
-        if (walk.at == first / 8) {
-            char out = (char)(walk.piece.data[0] & before);
+    text_iter_init(call, entry, first / 8, last / 8 + 1, &iter);
+    while (text_iter_next(&iter)) {
+        *count += bits_count(iter.piece);
+        if (iter.at == first / 8) {
+            char out = (char)(iter.piece.data[0] & before);
             *count -= bits_count((struct bytes){&out, 1});
         }
-        if (walk.at + walk.piece.len == last / 8 + 1) {
-            char out = (char)(walk.piece.data[walk.piece.len - 1] & behind);
+        if (iter.at + iter.piece.len == last / 8 + 1) {
+            char out = (char)(iter.piece.data[iter.piece.len - 1] & behind);
             *count -= bits_count((struct bytes){&out, 1});
         }
     }
-    return text_walk_fini(&walk);
+    return text_iter_fini(&iter);
 }
 
 void cmd_bitcount(struct call *call)
@@ -142,20 +142,20 @@ void cmd_bitcount(struct call *call)
 static bool find_in_range(struct call *call, struct entry *entry, uint64_t first, uint64_t last,
                           bool bit, int64_t *place)
 {
-    struct text_walk walk;
+    struct text_iter iter;
     uint64_t seen = first / 8; /* bytes before this one hold no such bit in the range */
     uint64_t found = UINT64_MAX;
-    text_walk_init(call, entry, seen, last / 8 + 1, &walk);
-    while (found == UINT64_MAX && text_walk_next(&walk)) {
-        if (!bit && walk.at > seen)
+    text_iter_init(call, entry, seen, last / 8 + 1, &iter);
+    while (found == UINT64_MAX && text_iter_next(&iter)) {
+        if (!bit && iter.at > seen)
             break;
-        uint64_t from = first > walk.at * 8 ? first - walk.at * 8 : 0;
-        int64_t in_piece = bits_find(walk.piece, from, bit);
+        uint64_t from = first > iter.at * 8 ? first - iter.at * 8 : 0;
+        int64_t in_piece = bits_find(iter.piece, from, bit);
         if (in_piece >= 0)
-            found = walk.at * 8 + (uint64_t)in_piece;
-        seen = walk.at + walk.piece.len;
+            found = iter.at * 8 + (uint64_t)in_piece;
+        seen = iter.at + iter.piece.len;
     }
-    if (!text_walk_fini(&walk))
+    if (!text_iter_fini(&iter))
         return false;
     if (found == UINT64_MAX && !bit && seen <= last / 8)
         found = seen * 8 > first ? seen * 8 : first; /* a hole: zeros */

@@ -50,20 +50,20 @@ static bool operation_argument(struct call *call, enum operation *operation)
 static bool source_load(struct call *call, struct source *source, uint64_t start, size_t len,
                         char *to)
 {
-    struct text_walk walk;
+    struct text_iter iter;
     uint64_t end = start + len;
     source->next = UINT64_MAX;
     memset(to, 0, len);
-    text_walk_init(call, &source->entry, start, UINT64_MAX, &walk);
-    while (source->next == UINT64_MAX && text_walk_next(&walk)) {
-        uint64_t piece_end = walk.at + walk.piece.len;
-        if (walk.at < end)
-            memcpy(to + (walk.at - start), walk.piece.data,
-                   (size_t)((piece_end < end ? piece_end : end) - walk.at));
+    text_iter_init(call, &source->entry, start, UINT64_MAX, &iter);
+    while (source->next == UINT64_MAX && text_iter_next(&iter)) {
+        uint64_t piece_end = iter.at + iter.piece.len;
+        if (iter.at < end)
+            memcpy(to + (iter.at - start), iter.piece.data,
+                   (size_t)((piece_end < end ? piece_end : end) - iter.at));
         if (piece_end > end)
-            source->next = walk.at > end ? walk.at : end;
+            source->next = iter.at > end ? iter.at : end;
     }
-    return text_walk_fini(&walk);
+    return text_iter_fini(&iter);
 }
 
 /* Where the next window may begin that is not all zeros in the result; UINT64_MAX: nowhere. */

@@ -223,16 +223,16 @@ static void places_add(struct call *call, struct places *places, struct place pl
 static bool search_cell(struct call *call, struct search *search, struct geo_cell cell,
                         uint64_t max, struct places *places)
 {
-    struct zset_walk walk;
+    struct zset_iter iter;
     struct bytes from = zset_bound(call, (double)cell.from, false);
     struct bytes to = zset_bound(call, (double)cell.to, false);
-    zset_walk_init(call, &search->entry, from, to, false, &walk);
-    while (places->count < max && zset_walk_next(&walk)) {
-        struct place place = {.row = {walk.member, walk.score}, .point = geo_of_score(walk.score)};
+    zset_iter_init(call, &search->entry, from, to, false, &iter);
+    while (places->count < max && zset_iter_next(&iter)) {
+        struct place place = {.row = {iter.member, iter.score}, .point = geo_of_score(iter.score)};
         if (geo_contains(&search->shape, place.point, &place.distance))
             places_add(call, places, place);
     }
-    return zset_walk_fini(&walk);
+    return zset_iter_fini(&iter);
 }
 
 static int nearest_first(const void *a, const void *b)

@@ -8,7 +8,7 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
-#include "backend/partition/walk.h"
+#include "backend/partition/reply_stream.h"
 #include "shared/number.h"
 
 #include <math.h>
@@ -262,7 +262,7 @@ void cmd_hstrlen(struct call *call)
 
 enum part { PART_FIELDS = 1, PART_VALUES = 2 };
 
-/* walk_row_fn */
+/* reply_stream_row_fn */
 static void reply_field_row(struct reply *reply, struct bytes field, struct bytes value,
                             unsigned parts)
 {
@@ -276,7 +276,7 @@ static void reply_fields(struct call *call, struct entry *entry, unsigned parts)
 {
     struct sub_iter it;
     sub_iter_init(call, entry, CF_DATA, NOTHING, &it);
-    walk_rows(call, &it, entry->meta.size, reply_field_row, parts);
+    reply_stream_rows(call, &it, entry->meta.size, reply_field_row, parts);
 }
 
 static void reply_all(struct call *call, unsigned parts)

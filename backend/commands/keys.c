@@ -7,8 +7,8 @@
 #include "backend/keyspace/space.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
+#include "backend/partition/reply_stream.h"
 #include "backend/partition/session.h"
-#include "backend/partition/walk.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"
 #include "shared/number.h"
@@ -392,18 +392,20 @@ void cmd_move(struct call *call)
 
 /* ---- the whole keyspace ---- */
 
-/* walk_match_fn */
-static bool key_matches(const struct walk *walk, struct bytes row_key, struct bytes value)
+/* reply_stream_match_fn */
+static bool key_matches(const struct reply_stream *streamed, struct bytes row_key,
+                        struct bytes value)
 {
     struct bytes space;
     struct bytes key;
     struct metadata meta;
     uint16_t slot;
     return decode_metadata_key(row_key, &space, &slot, &key) && decode_metadata(value, &meta) &&
-           !(meta.expire_ms && walk->now_ms > meta.expire_ms) && glob_fits(walk->pattern, key);
+           !(meta.expire_ms && streamed->now_ms > meta.expire_ms) &&
+           glob_fits(streamed->pattern, key);
 }
 
-/* walk_row_fn */
+/* reply_stream_row_fn */
 static void reply_key(struct reply *reply, struct bytes key, struct bytes value, unsigned how)
 {
     (void)value;
@@ -411,13 +413,13 @@ static void reply_key(struct reply *reply, struct bytes key, struct bytes value,
     reply_bulk(reply, key);
 }
 
-/* Of many keys: the walk is the session's, and goes on between other clients' requests. */
+/* Of many keys: a streamed reply, which goes on between other clients' requests. */
 static void keys_in_steps(struct call *call, struct bytes pattern)
 {
     struct key_iter it;
     size_t prefix_len = encode_metadata_key(call->arena, call->space->name, 0, BYTES("")).len;
     key_iter_init(call, call->space, 0, NONE, &it);
-    walk_search(call, it.iter, prefix_len, key_matches, pattern, reply_key);
+    reply_stream_search(call, it.iter, prefix_len, key_matches, pattern, reply_key);
 }
 
 void cmd_keys(struct call *call)
@@ -425,7 +427,7 @@ void cmd_keys(struct call *call)
     int64_t count = 0;
     if (!call_pattern(call, 1))
         return;
-    if (call->space->keys > WALK_STEP_ROWS && walk_is_allowed(call)) {
+    if (call->space->keys > REPLY_STREAM_STEP_ROWS && reply_stream_is_allowed(call)) {
         keys_in_steps(call, call->argv[1]);
         return;
     }

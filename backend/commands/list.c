@@ -5,7 +5,7 @@
 
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
-#include "backend/partition/walk.h"
+#include "backend/partition/reply_stream.h"
 #include "shared/number.h"
 
 enum {
@@ -81,7 +81,7 @@ static bool reply_point_reads(struct call *call, struct entry *entry, uint64_t f
     return true;
 }
 
-/* walk_row_fn */
+/* reply_stream_row_fn */
 static void reply_element(struct reply *reply, struct bytes row, struct bytes value, unsigned how)
 {
     (void)row;
@@ -100,7 +100,7 @@ static bool reply_elements(struct call *call, struct entry *entry, uint64_t firs
         sub_iter_init_reverse(call, entry, CF_DATA, list_row(call, first), &it);
     else
         sub_iter_init(call, entry, CF_DATA, list_row(call, first), &it);
-    if (walk_rows(call, &it, count, reply_element, 0))
+    if (reply_stream_rows(call, &it, count, reply_element, 0))
         return true;
     if (!call->failed)
         call_error(call, ERR_STORE);

@@ -16,7 +16,7 @@
 enum { PIECE_ROWS = 256 };
 
 /* Opens a walk at a row; reversed: towards the head. */
-static void walk_init(struct call *call, struct entry *entry, uint64_t row, bool is_reverse,
+static void iter_from(struct call *call, struct entry *entry, uint64_t row, bool is_reverse,
                       struct sub_iter *it)
 {
     if (is_reverse)
@@ -106,7 +106,7 @@ static bool find_rows(struct call *call, struct entry *entry, struct bytes value
     struct sub_iter it;
     uint64_t left = maxlen && maxlen < entry->meta.size ? maxlen : entry->meta.size;
     uint64_t row = is_reverse ? entry->meta.tail - 1 : entry->meta.head;
-    walk_init(call, entry, row, is_reverse, &it);
+    iter_from(call, entry, row, is_reverse, &it);
     for (; left > 0 && sub_iter_next(&it); left--, row += is_reverse ? -1 : 1) {
         if (!bytes_equal(it.value, value))
             continue;
@@ -166,7 +166,7 @@ static bool read_shift_piece(struct call *call, struct entry *entry, const struc
 {
     struct sub_iter it;
     uint64_t got = 0;
-    walk_init(call, entry, shift->from, shift->is_reverse, &it);
+    iter_from(call, entry, shift->from, shift->is_reverse, &it);
     for (; got < count && sub_iter_next(&it); got++)
         values[got] = arena_copy(arena, it.value);
     if (!sub_iter_fini(&it))

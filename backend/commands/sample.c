@@ -65,7 +65,7 @@ static int by_request_order(const void *a, const void *b)
 }
 
 /* Moves the walk to row `wanted`; *row is where it stands, UINT64_MAX: nowhere yet. */
-static bool walk_to(struct sub_iter *it, enum cf cf, uint64_t wanted, uint64_t *row)
+static bool iter_to(struct sub_iter *it, enum cf cf, uint64_t wanted, uint64_t *row)
 {
     struct bytes from;
     uint64_t skip;
@@ -97,7 +97,7 @@ static bool fetch(struct call *call, struct entry *entry, enum cf cf, struct sam
             picks[i].value = picks[i - 1].value;
             continue;
         }
-        good = walk_to(&it, cf, picks[i].row, &row);
+        good = iter_to(&it, cf, picks[i].row, &row);
         if (good) {
             picks[i].sub = arena_copy(call->arena, it.sub);
             picks[i].value = arena_copy(call->arena, it.value);

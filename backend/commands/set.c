@@ -10,7 +10,7 @@
 #include "backend/keyspace/rank.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
-#include "backend/partition/walk.h"
+#include "backend/partition/reply_stream.h"
 #include "shared/number.h"
 
 static const struct bytes NOTHING = {"", 0};
@@ -183,7 +183,7 @@ void cmd_smismember(struct call *call)
     }
 }
 
-/* walk_row_fn */
+/* reply_stream_row_fn */
 static void reply_member(struct reply *reply, struct bytes member, struct bytes value, unsigned how)
 {
     (void)value;
@@ -198,7 +198,7 @@ static void reply_all_members(struct call *call, struct entry *entry)
     if (!entry->exists)
         return;
     sub_iter_init(call, entry, CF_DATA, NOTHING, &it);
-    walk_rows(call, &it, entry->meta.size, reply_member, 0);
+    reply_stream_rows(call, &it, entry->meta.size, reply_member, 0);
 }
 
 void cmd_smembers(struct call *call)

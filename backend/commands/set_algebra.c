@@ -106,45 +106,45 @@ static bool subtract(struct call *call, struct sources *sources, struct members 
 /* ---- unions ---- */
 
 /* One set being walked; `live` while it stands on a member. */
-struct walk {
+struct source_iter {
     struct sub_iter it;
     bool live;
 };
 
-/* Adds the smallest member of the walks and moves those on that stand on it. False: all have ended. */
-static bool union_step(struct call *call, struct walk *walks, uint32_t count,
+/* Adds the smallest member of the iterators and moves those on that stand on it. False: all have ended. */
+static bool union_step(struct call *call, struct source_iter *iters, uint32_t count,
                        struct members *members)
 {
-    const struct walk *least = NULL;
+    const struct source_iter *least = NULL;
     for (uint32_t i = 0; i < count; i++)
-        if (walks[i].live && (!least || bytes_compare(walks[i].it.sub, least->it.sub) < 0))
-            least = &walks[i];
+        if (iters[i].live && (!least || bytes_compare(iters[i].it.sub, least->it.sub) < 0))
+            least = &iters[i];
     if (!least)
         return false;
     members_add(call, members, least->it.sub);
     struct bytes member = members->items[members->count - 1];
     for (uint32_t i = 0; i < count; i++)
-        if (walks[i].live && bytes_equal(walks[i].it.sub, member))
-            walks[i].live = sub_iter_next(&walks[i].it);
+        if (iters[i].live && bytes_equal(iters[i].it.sub, member))
+            iters[i].live = sub_iter_next(&iters[i].it);
     return true;
 }
 
 static bool unite(struct call *call, struct sources *sources, struct members *members)
 {
-    struct walk *walks = arena_alloc(call->arena, sources->count * sizeof *walks);
+    struct source_iter *iters = arena_alloc(call->arena, sources->count * sizeof *iters);
     uint32_t count = 0;
     bool good = true;
     for (uint32_t i = 0; i < sources->count; i++) {
         if (!sources->entries[i].exists)
             continue;
-        sub_iter_init(call, &sources->entries[i], CF_DATA, NOTHING, &walks[count].it);
-        walks[count].live = sub_iter_next(&walks[count].it);
+        sub_iter_init(call, &sources->entries[i], CF_DATA, NOTHING, &iters[count].it);
+        iters[count].live = sub_iter_next(&iters[count].it);
         count++;
     }
-    while (union_step(call, walks, count, members))
+    while (union_step(call, iters, count, members))
         continue;
     for (uint32_t i = 0; i < count; i++)
-        good = sub_iter_fini(&walks[i].it) && good;
+        good = sub_iter_fini(&iters[i].it) && good;
     return good;
 }
 

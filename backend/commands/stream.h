@@ -58,8 +58,9 @@ bool stream_entry_reply(struct call *call, struct stream_id id, struct bytes row
 int64_t stream_count(struct call *call, struct entry *entry, struct stream_id first,
                      struct stream_id last, uint64_t most);
 enum {
-    STREAM_REVERSE = 1,    /* from the last entry to the first */
-    STREAM_ENDS_REPLY = 2, /* nothing follows in the reply: it may leave in steps (walk.h) */
+    STREAM_REVERSE = 1, /* from the last entry to the first */
+    STREAM_ENDS_REPLY =
+        2, /* nothing follows in the reply: it may leave in steps (reply_stream.h) */
 };
 /* Replies an array of the entries. False: an error was replied. */
 bool stream_range_reply(struct call *call, struct entry *entry, struct stream_id first,

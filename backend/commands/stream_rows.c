@@ -3,7 +3,7 @@
  */
 #include "backend/commands/stream.h"
 
-#include "backend/partition/walk.h"
+#include "backend/partition/reply_stream.h"
 #include "shared/check.h"
 #include "shared/number.h"
 
@@ -209,7 +209,7 @@ bool stream_entry_reply(struct call *call, struct stream_id id, struct bytes row
     return is_good;
 }
 
-/* walk_row_fn; a row that is no entry is a null. */
+/* reply_stream_row_fn; a row that is no entry is a null. */
 static void reply_stream_row(struct reply *reply, struct bytes key, struct bytes row, unsigned how)
 {
     struct stream_id id;
@@ -269,7 +269,7 @@ bool stream_range_reply(struct call *call, struct entry *entry, struct stream_id
     else
         sub_iter_init(call, entry, CF_STREAM, stream_id_encode(from, first), &it);
     if (how & STREAM_ENDS_REPLY)
-        return walk_rows(call, &it, (uint64_t)count, reply_stream_row, 0);
+        return reply_stream_rows(call, &it, (uint64_t)count, reply_stream_row, 0);
     for (; is_good && count > 0 && sub_iter_next(&it); count--)
         is_good = stream_id_decode(it.sub, &id) && stream_entry_reply(call, id, it.value);
     return sub_iter_fini(&it) && is_good;

@@ -190,47 +190,47 @@ void zset_rows_reply(struct call *call, const struct zset_rows *rows, bool with_
 
 /* ---- walking ---- */
 
-void zset_walk_init(struct call *call, struct entry *entry, struct bytes from, struct bytes to,
-                    bool is_reverse, struct zset_walk *walk)
+void zset_iter_init(struct call *call, struct entry *entry, struct bytes from, struct bytes to,
+                    bool is_reverse, struct zset_iter *iter)
 {
-    *walk = (struct zset_walk){.from = from, .to = to, .is_reverse = is_reverse};
-    walk->is_at_edge =
+    *iter = (struct zset_iter){.from = from, .to = to, .is_reverse = is_reverse};
+    iter->is_at_edge =
         is_reverse ? edge_is_last(call, entry, to) : edge_is_first(call, entry, from);
     if (is_reverse) {
-        walk->to = edge_last(call, entry, to);
-        sub_iter_init_reverse(call, entry, CF_ZSET_SCORE, walk->to, &walk->it);
+        iter->to = edge_last(call, entry, to);
+        sub_iter_init_reverse(call, entry, CF_ZSET_SCORE, iter->to, &iter->it);
     } else {
-        sub_iter_init(call, entry, CF_ZSET_SCORE, edge_first(call, entry, from), &walk->it);
+        sub_iter_init(call, entry, CF_ZSET_SCORE, edge_first(call, entry, from), &iter->it);
     }
 }
 
-bool zset_walk_next(struct zset_walk *walk)
+bool zset_iter_next(struct zset_iter *iter)
 {
-    bool is_first = !walk->it.started;
-    if (!sub_iter_next(&walk->it))
+    bool is_first = !iter->it.started;
+    if (!sub_iter_next(&iter->it))
         return false;
-    if (is_first && walk->is_reverse && walk->to.len && bytes_equal(walk->it.sub, walk->to) &&
-        !sub_iter_next(&walk->it)) /* the bound itself lies outside */
+    if (is_first && iter->is_reverse && iter->to.len && bytes_equal(iter->it.sub, iter->to) &&
+        !sub_iter_next(&iter->it)) /* the bound itself lies outside */
         return false;
-    struct bytes place = walk->it.sub;
+    struct bytes place = iter->it.sub;
     CHECK(place.len >= sizeof(uint64_t));
-    if (is_first && walk->is_at_edge) {
-        if (walk->is_reverse)
-            edge_found_last(walk->it.call, walk->it.entry, place);
+    if (is_first && iter->is_at_edge) {
+        if (iter->is_reverse)
+            edge_found_last(iter->it.call, iter->it.entry, place);
         else
-            edge_found_first(walk->it.call, walk->it.entry, place);
+            edge_found_first(iter->it.call, iter->it.entry, place);
     }
-    if (walk->is_reverse ? bytes_compare(place, walk->from) < 0
-                         : walk->to.len && bytes_compare(place, walk->to) >= 0)
+    if (iter->is_reverse ? bytes_compare(place, iter->from) < 0
+                         : iter->to.len && bytes_compare(place, iter->to) >= 0)
         return false;
-    walk->member = zset_place_member(place);
-    walk->score = zset_place_score(place);
+    iter->member = zset_place_member(place);
+    iter->score = zset_place_score(place);
     return true;
 }
 
-bool zset_walk_fini(struct zset_walk *walk)
+bool zset_iter_fini(struct zset_iter *iter)
 {
-    return sub_iter_fini(&walk->it);
+    return sub_iter_fini(&iter->it);
 }
 
 bool zset_rank(struct call *call, struct entry *entry, struct bytes bound, uint64_t *rank)

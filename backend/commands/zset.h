@@ -2,7 +2,7 @@
  * zset.h - sorted sets for those who build on them: members with scores, in the order of both.
  *
  *   CF_DATA        member → score          zset_score
- *   CF_ZSET_SCORE  score | member → (empty)  zset_walk, ranks (rank.h)
+ *   CF_ZSET_SCORE  score | member → (empty)  zset_iter, ranks (rank.h)
  *
  * A row of the ranked order is called a place here: 8-byte score, then member. So a range of scores, and a range of
  * members of one score, is a range of places [from, to).
@@ -51,8 +51,8 @@ void zset_store(struct call *call, struct bytes key, const struct zset_rows *row
 bool zset_remove_rows(struct call *call, struct entry *entry, const struct zset_rows *rows);
 
 /* Walks over places in [from, to), forwards, or backwards from the last one; empty: no bound. No effects meanwhile.
- * False at the end of zset_walk_fini: the store failed (replied). */
-struct zset_walk {
+ * False at the end of zset_iter_fini: the store failed (replied). */
+struct zset_iter {
     struct sub_iter it;
     struct bytes from;
     struct bytes to;
@@ -61,10 +61,10 @@ struct zset_walk {
     struct bytes member; /* borrowed until the next step */
     double score;
 };
-void zset_walk_init(struct call *call, struct entry *entry, struct bytes from, struct bytes to,
-                    bool is_reverse, struct zset_walk *walk);
-bool zset_walk_next(struct zset_walk *walk);
-bool zset_walk_fini(struct zset_walk *walk);
+void zset_iter_init(struct call *call, struct entry *entry, struct bytes from, struct bytes to,
+                    bool is_reverse, struct zset_iter *iter);
+bool zset_iter_next(struct zset_iter *iter);
+bool zset_iter_fini(struct zset_iter *iter);
 
 /* The place of (score, member), in the call's arena. */
 struct bytes zset_place(struct call *call, double score, struct bytes member);

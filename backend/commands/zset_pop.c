@@ -47,15 +47,15 @@ static void reply_popped(struct call *call, const struct take *take, struct byte
 /* Takes from an existing sorted set and replies it. */
 static void pop_from_zset(struct call *call, const struct take *take, struct entry *entry)
 {
-    struct zset_walk walk;
+    struct zset_iter iter;
     struct zset_rows rows = {0};
     struct bytes from = NOTHING;
     if (!take->is_max && !zset_first_bound(call, entry, &from))
         return;
-    zset_walk_init(call, entry, from, NOTHING, take->is_max, &walk);
-    while (rows.count < take->count && zset_walk_next(&walk))
-        zset_rows_add(call, &rows, walk.member, walk.score);
-    if (!zset_walk_fini(&walk))
+    zset_iter_init(call, entry, from, NOTHING, take->is_max, &iter);
+    while (rows.count < take->count && zset_iter_next(&iter))
+        zset_rows_add(call, &rows, iter.member, iter.score);
+    if (!zset_iter_fini(&iter))
         return;
     reply_popped(call, take, entry->key, &rows);
     if (!zset_remove_rows(call, entry, &rows))
@@ -188,7 +188,7 @@ void cmd_bzmpop(struct call *call)
 /* ---- ZRANDMEMBER ---- */
 
 enum {
-    WALK_RATIO = 16
+    SCAN_RATIO = 16
 }; /* above size / 16 wanted members a walk is cheaper than looking each up */
 
 static bool reply_at(struct call *call, struct entry *entry, uint64_t rank, bool with_scores)
@@ -233,32 +233,32 @@ static void random_few(struct call *call, struct entry *entry, uint64_t needed, 
 /* Many: while walking each is taken with probability needed / remaining (Knuth's algorithm S). */
 static void random_many(struct call *call, struct entry *entry, uint64_t needed, bool with_scores)
 {
-    struct zset_walk walk;
+    struct zset_iter iter;
     uint64_t remaining = entry->meta.size;
-    zset_walk_init(call, entry, NOTHING, NOTHING, false, &walk);
-    for (; needed > 0 && zset_walk_next(&walk); remaining--)
+    zset_iter_init(call, entry, NOTHING, NOTHING, false, &iter);
+    for (; needed > 0 && zset_iter_next(&iter); remaining--)
         if (call_random(call) % remaining < needed) {
-            zset_reply_row(&call->reply, walk.member, walk.score, with_scores);
+            zset_reply_row(&call->reply, iter.member, iter.score, with_scores);
             needed--;
         }
-    zset_walk_fini(&walk);
+    zset_iter_fini(&iter);
 }
 
 static void random_members_repeated(struct call *call, struct entry *entry, uint64_t count,
                                     bool with_scores)
 {
-    if (count <= entry->meta.size / WALK_RATIO) {
+    if (count <= entry->meta.size / SCAN_RATIO) {
         for (uint64_t i = 0; i < count; i++)
             if (!reply_at(call, entry, call_random(call) % entry->meta.size, with_scores))
                 return;
         return;
     }
-    struct zset_walk walk;
+    struct zset_iter iter;
     struct zset_rows rows = {0};
-    zset_walk_init(call, entry, NOTHING, NOTHING, false, &walk);
-    while (zset_walk_next(&walk))
-        zset_rows_add(call, &rows, walk.member, walk.score);
-    if (!zset_walk_fini(&walk))
+    zset_iter_init(call, entry, NOTHING, NOTHING, false, &iter);
+    while (zset_iter_next(&iter))
+        zset_rows_add(call, &rows, iter.member, iter.score);
+    if (!zset_iter_fini(&iter))
         return;
     for (uint64_t i = 0; i < count; i++) {
         const struct zset_row *row = &rows.row[call_random(call) % rows.count];
@@ -281,7 +281,7 @@ void cmd_zrandmember(struct call *call)
         return;
     if (wish.repeats)
         random_members_repeated(call, &entry, wish.count, wish.has_option);
-    else if (wish.count <= entry.meta.size / WALK_RATIO)
+    else if (wish.count <= entry.meta.size / SCAN_RATIO)
         random_few(call, &entry, wish.count, wish.has_option);
     else
         random_many(call, &entry, wish.count, wish.has_option);

@@ -9,7 +9,7 @@
 #include "backend/commands/zset.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
-#include "backend/partition/walk.h"
+#include "backend/partition/reply_stream.h"
 #include "shared/number.h"
 
 #include <math.h>
@@ -131,29 +131,29 @@ static struct bytes place_behind(struct call *call, struct bytes place)
 /* The first or the last row. False: the store failed. */
 static bool outermost(struct call *call, struct entry *entry, bool is_last, struct bytes *place)
 {
-    struct zset_walk walk;
+    struct zset_iter iter;
     *place = NOTHING;
-    zset_walk_init(call, entry, NOTHING, NOTHING, is_last, &walk);
-    if (zset_walk_next(&walk))
-        *place = arena_copy(call->arena, walk.it.sub);
-    return zset_walk_fini(&walk);
+    zset_iter_init(call, entry, NOTHING, NOTHING, is_last, &iter);
+    if (zset_iter_next(&iter))
+        *place = arena_copy(call->arena, iter.it.sub);
+    return zset_iter_fini(&iter);
 }
 
 /* Members of several scores: the run of rows as Redis finds it, from its first row, or backwards from its last. */
 static bool mixed_window(struct call *call, struct entry *entry, const struct range *range,
                          bool is_reverse, struct window *window)
 {
-    struct zset_walk walk;
+    struct zset_iter iter;
     bool is_inside = false;
     uint64_t number = 0; /* of the run's row */
     window->rows = 0;
-    zset_walk_init(call, entry, NOTHING, NOTHING, is_reverse, &walk);
-    while (zset_walk_next(&walk)) {
-        bool reaches = name_reaches(walk.member, &range->from);
-        bool within = name_within(walk.member, &range->to);
+    zset_iter_init(call, entry, NOTHING, NOTHING, is_reverse, &iter);
+    while (zset_iter_next(&iter)) {
+        bool reaches = name_reaches(iter.member, &range->from);
+        bool within = name_within(iter.member, &range->to);
         if (is_inside ? ++number < range->skipped : !(is_reverse ? within : reaches))
             continue;
-        struct bytes place = arena_copy(call->arena, walk.it.sub);
+        struct bytes place = arena_copy(call->arena, iter.it.sub);
         if (!(is_reverse ? reaches : within)) {
             if (is_reverse)
                 window->from = place_behind(call, place);
@@ -168,7 +168,7 @@ static bool mixed_window(struct call *call, struct entry *entry, const struct ra
         is_inside = true;
         window->rows = UINT64_MAX;
     }
-    return zset_walk_fini(&walk);
+    return zset_iter_fini(&iter);
 }
 
 static bool name_window(struct call *call, struct entry *entry, const struct range *range,
@@ -271,17 +271,17 @@ static bool window_skip(struct call *call, struct entry *entry, bool is_reverse,
 static bool collect_window(struct call *call, struct entry *entry, const struct window *window,
                            bool is_reverse, uint64_t offset, struct zset_rows *rows)
 {
-    struct zset_walk walk;
+    struct zset_iter iter;
     if (window->rows == 0)
         return true;
-    zset_walk_init(call, entry, window->from, window->to, is_reverse, &walk);
-    while (rows->count < window->rows && zset_walk_next(&walk)) {
+    zset_iter_init(call, entry, window->from, window->to, is_reverse, &iter);
+    while (rows->count < window->rows && zset_iter_next(&iter)) {
         if (offset)
             offset--;
         else
-            zset_rows_add(call, rows, walk.member, walk.score);
+            zset_rows_add(call, rows, iter.member, iter.score);
     }
-    return zset_walk_fini(&walk);
+    return zset_iter_fini(&iter);
 }
 
 /* ---- ZRANGE and its sisters ---- */
@@ -350,7 +350,7 @@ static bool query_parse(struct call *call, uint32_t at, struct query *query)
     return parse_range(call, query->by, at + 1 + is_swapped, at + 2 - is_swapped, &query->range);
 }
 
-/* walk_row_fn */
+/* reply_stream_row_fn */
 static void reply_member_row(struct reply *reply, struct bytes place, struct bytes value,
                              unsigned with_scores)
 {
@@ -362,20 +362,20 @@ static void reply_member_row(struct reply *reply, struct bytes place, struct byt
 static void reply_window(struct call *call, struct entry *entry, const struct window *window,
                          uint64_t offset, const struct query *query)
 {
-    struct zset_walk walk;
+    struct zset_iter iter;
     bool is_there = true;
     reply_array(&call->reply, zset_reply_count(call, window->rows, query->with_scores));
     if (window->rows == 0)
         return;
-    zset_walk_init(call, entry, window->from, window->to, query->direction == BACKWARDS, &walk);
+    zset_iter_init(call, entry, window->from, window->to, query->direction == BACKWARDS, &iter);
     for (uint64_t i = 0; i <= offset && is_there; i++)
-        is_there = zset_walk_next(&walk);
+        is_there = zset_iter_next(&iter);
     if (!is_there) {
-        zset_walk_fini(&walk);
+        zset_iter_fini(&iter);
         return;
     }
-    reply_member_row(&call->reply, walk.it.sub, NOTHING, query->with_scores);
-    (void)walk_rows(call, &walk.it, window->rows - 1, reply_member_row, query->with_scores);
+    reply_member_row(&call->reply, iter.it.sub, NOTHING, query->with_scores);
+    (void)reply_stream_rows(call, &iter.it, window->rows - 1, reply_member_row, query->with_scores);
 }
 
 /* How many rows lie in the window, whatever window->rows says. False: the store failed. */

@@ -35,7 +35,7 @@ struct call {
     bool in_exec;    /* inside EXEC: never block */
     bool in_script;  /* called by a script; MONITOR shows it so */
     bool failed;     /* an error was replied through call_error*: effects are rolled back */
-    bool is_waiting; /* set by blocking_wait and walk_search: there is no reply yet */
+    bool is_waiting; /* set by blocking_wait and reply_stream_search: there is no reply yet */
     const struct bytes *ready_key; /* it waited and runs again for this key; NULL: the first run */
 };
 

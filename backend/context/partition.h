@@ -61,10 +61,10 @@ struct partition_clients {
 };
 
 /* Replies that sessions are in the middle of. */
-struct partition_walks {
+struct partition_streamed {
     struct list all;
     struct list ready; /* those that may step */
-    struct task task;  /* walk_run, when */
+    struct task task;  /* reply_stream_run, when */
     bool is_posted;
 };
 
@@ -173,7 +173,7 @@ struct partition {
     struct partition_batch batch;
     struct partition_running running;
     struct partition_clients clients;
-    struct partition_walks walks;
+    struct partition_streamed streamed;
     struct partition_watchers watchers;
     struct partition_pause pause;
     struct partition_expiry expiry;

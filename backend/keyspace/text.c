@@ -25,54 +25,54 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 
 /* ---- walking ---- */
 
-void text_walk_init(struct call *call, struct entry *entry, uint64_t from, uint64_t to,
-                    struct text_walk *walk)
+void text_iter_init(struct call *call, struct entry *entry, uint64_t from, uint64_t to,
+                    struct text_iter *iter)
 {
     char first[sizeof(uint32_t)];
-    *walk = (struct text_walk){.call = call, .entry = entry, .from = from};
-    walk->to = smaller(to, text_len(entry));
-    if (entry->meta.type != TYPE_BITMAP || walk->from >= walk->to ||
-        (walk->to - 1) / FRAGMENT_BYTES - from / FRAGMENT_BYTES < POINT_READS_MAX)
+    *iter = (struct text_iter){.call = call, .entry = entry, .from = from};
+    iter->to = smaller(to, text_len(entry));
+    if (entry->meta.type != TYPE_BITMAP || iter->from >= iter->to ||
+        (iter->to - 1) / FRAGMENT_BYTES - from / FRAGMENT_BYTES < POINT_READS_MAX)
         return;
     put_be32(first, (uint32_t)(from / FRAGMENT_BYTES));
-    sub_iter_init(call, entry, CF_DATA, (struct bytes){first, sizeof first}, &walk->iter);
-    walk->has_iter = true;
+    sub_iter_init(call, entry, CF_DATA, (struct bytes){first, sizeof first}, &iter->rows);
+    iter->has_iter = true;
 }
 
 /* Makes the row's part inside the range the next piece. False: there is none. */
-static bool walk_take(struct text_walk *walk, uint32_t index, struct bytes row)
+static bool text_iter_take(struct text_iter *iter, uint32_t index, struct bytes row)
 {
     uint64_t begin = (uint64_t)index * FRAGMENT_BYTES;
-    uint64_t from = begin > walk->from ? begin : walk->from;
-    uint64_t to = smaller(begin + smaller(row.len, FRAGMENT_BYTES), walk->to);
-    walk->from = begin + FRAGMENT_BYTES;
+    uint64_t from = begin > iter->from ? begin : iter->from;
+    uint64_t to = smaller(begin + smaller(row.len, FRAGMENT_BYTES), iter->to);
+    iter->from = begin + FRAGMENT_BYTES;
     if (from >= to)
         return false;
-    walk->at = from;
-    walk->piece = (struct bytes){row.data + (from - begin), (size_t)(to - from)};
+    iter->at = from;
+    iter->piece = (struct bytes){row.data + (from - begin), (size_t)(to - from)};
     return true;
 }
 
-static bool walk_inline(struct text_walk *walk)
+static bool text_iter_inline(struct text_iter *iter)
 {
-    walk->at = walk->from;
-    walk->piece = (struct bytes){walk->entry->meta.payload.data + walk->from,
-                                 (size_t)(walk->to - walk->from)};
-    walk->from = walk->to;
+    iter->at = iter->from;
+    iter->piece = (struct bytes){iter->entry->meta.payload.data + iter->from,
+                                 (size_t)(iter->to - iter->from)};
+    iter->from = iter->to;
     return true;
 }
 
-static bool walk_iter(struct text_walk *walk)
+static bool text_iter_iter(struct text_iter *iter)
 {
-    while (sub_iter_next(&walk->iter)) {
-        if (walk->iter.sub.len != sizeof(uint32_t)) {
-            walk->failed = true;
+    while (sub_iter_next(&iter->rows)) {
+        if (iter->rows.sub.len != sizeof(uint32_t)) {
+            iter->failed = true;
             return false;
         }
-        uint32_t index = get_be32(walk->iter.sub.data);
-        if ((uint64_t)index * FRAGMENT_BYTES >= walk->to)
+        uint32_t index = get_be32(iter->rows.sub.data);
+        if ((uint64_t)index * FRAGMENT_BYTES >= iter->to)
             break;
-        if (walk_take(walk, index, walk->iter.value))
+        if (text_iter_take(iter, index, iter->rows.value))
             return true;
     }
     return false;
@@ -85,54 +85,54 @@ static int fragment_get(struct call *call, struct entry *entry, uint32_t index, 
     return sub_get(call, entry, CF_DATA, (struct bytes){sub, sizeof sub}, row);
 }
 
-static bool walk_points(struct text_walk *walk)
+static bool text_iter_points(struct text_iter *iter)
 {
-    while (walk->from < walk->to) {
+    while (iter->from < iter->to) {
         struct bytes row = NOTHING;
-        uint32_t index = (uint32_t)(walk->from / FRAGMENT_BYTES);
-        if (fragment_get(walk->call, walk->entry, index, &row) == ERR_STORE) {
-            walk->from = walk->to;
+        uint32_t index = (uint32_t)(iter->from / FRAGMENT_BYTES);
+        if (fragment_get(iter->call, iter->entry, index, &row) == ERR_STORE) {
+            iter->from = iter->to;
             return false;
         }
-        if (walk_take(walk, index, row))
+        if (text_iter_take(iter, index, row))
             return true;
     }
     return false;
 }
 
-bool text_walk_next(struct text_walk *walk)
+bool text_iter_next(struct text_iter *iter)
 {
-    if (walk->has_iter)
-        return walk_iter(walk);
-    if (walk->from >= walk->to)
+    if (iter->has_iter)
+        return text_iter_iter(iter);
+    if (iter->from >= iter->to)
         return false;
-    return walk->entry->meta.type == TYPE_BITMAP ? walk_points(walk) : walk_inline(walk);
+    return iter->entry->meta.type == TYPE_BITMAP ? text_iter_points(iter) : text_iter_inline(iter);
 }
 
-bool text_walk_fini(struct text_walk *walk)
+bool text_iter_fini(struct text_iter *iter)
 {
-    if (walk->has_iter)
-        sub_iter_fini(&walk->iter);
-    if (walk->failed)
-        call_error(walk->call, ERR_STORE);
-    return !walk->call->failed;
+    if (iter->has_iter)
+        sub_iter_fini(&iter->rows);
+    if (iter->failed)
+        call_error(iter->call, ERR_STORE);
+    return !iter->call->failed;
 }
 
 /* ---- reading ---- */
 
 bool text_copy(struct call *call, struct entry *entry, uint64_t from, size_t len, char *to)
 {
-    struct text_walk walk;
+    struct text_iter iter;
     size_t done = 0;
-    text_walk_init(call, entry, from, from + len, &walk);
-    while (text_walk_next(&walk)) {
-        size_t at = (size_t)(walk.at - from);
+    text_iter_init(call, entry, from, from + len, &iter);
+    while (text_iter_next(&iter)) {
+        size_t at = (size_t)(iter.at - from);
         memset(to + done, 0, at - done);
-        memcpy(to + at, walk.piece.data, walk.piece.len);
-        done = at + walk.piece.len;
+        memcpy(to + at, iter.piece.data, iter.piece.len);
+        done = at + iter.piece.len;
     }
     memset(to + done, 0, len - done);
-    return text_walk_fini(&walk);
+    return text_iter_fini(&iter);
 }
 
 bool text_read(struct call *call, struct entry *entry, uint64_t from, size_t len,
@@ -175,7 +175,7 @@ static void reply_inline(struct call *call, struct bytes value)
 
 bool text_reply_range(struct call *call, struct entry *entry, uint64_t from, uint64_t len)
 {
-    struct text_walk walk;
+    struct text_iter iter;
     CHECK(from + len <= text_len(entry));
     if (entry->meta.type != TYPE_BITMAP) {
         const char *data = len ? entry->meta.payload.data + from : "";
@@ -184,15 +184,15 @@ bool text_reply_range(struct call *call, struct entry *entry, uint64_t from, uin
     }
     uint64_t end = from + len;
     reply_bulk_begin(&call->reply, (int64_t)len);
-    text_walk_init(call, entry, from, end, &walk);
-    while (text_walk_next(&walk)) {
-        reply_zeros(&call->reply, walk.at - from);
-        reply_bulk_part(&call->reply, walk.piece);
-        from = walk.at + walk.piece.len;
+    text_iter_init(call, entry, from, end, &iter);
+    while (text_iter_next(&iter)) {
+        reply_zeros(&call->reply, iter.at - from);
+        reply_bulk_part(&call->reply, iter.piece);
+        from = iter.at + iter.piece.len;
     }
     reply_zeros(&call->reply, end - from);
     reply_bulk_end(&call->reply);
-    return text_walk_fini(&walk);
+    return text_iter_fini(&iter);
 }
 
 bool text_reply(struct call *call, struct entry *entry)

@@ -64,20 +64,20 @@ void text_put_fragment(struct call *call, struct entry *entry, uint32_t index, s
 void text_save(struct call *call, struct entry *entry);
 
 /* Walks over the pieces of [from, to) that rows hold; what lies between them is zeros.
- *     for (text_walk_init(call, entry, from, to, &walk); text_walk_next(&walk);) use(walk.at, walk.piece);
- *     text_walk_fini(&walk);     false: the store failed (error replied)
+ *     for (text_iter_init(call, entry, from, to, &iter); text_iter_next(&iter);) use(iter.at, iter.piece);
+ *     text_iter_fini(&iter);     false: the store failed (error replied)
  * piece is not empty, and borrowed until the next step. No effects while it is open. */
-struct text_walk {
+struct text_iter {
     struct call *call;
     struct entry *entry;
     uint64_t from, to; /* what is left to visit */
     bool has_iter;
     bool failed;
-    struct sub_iter iter;
+    struct sub_iter rows;
     uint64_t at; /* offset of the piece in the value */
     struct bytes piece;
 };
-void text_walk_init(struct call *call, struct entry *entry, uint64_t from, uint64_t to,
-                    struct text_walk *walk);
-bool text_walk_next(struct text_walk *walk);
-bool text_walk_fini(struct text_walk *walk);
+void text_iter_init(struct call *call, struct entry *entry, uint64_t from, uint64_t to,
+                    struct text_iter *iter);
+bool text_iter_next(struct text_iter *iter);
+bool text_iter_fini(struct text_iter *iter);

@@ -8,11 +8,11 @@
 #include "backend/partition/message.h"
 #include "backend/partition/monitor.h"
 #include "backend/partition/refresh.h"
+#include "backend/partition/reply_stream.h"
 #include "backend/partition/session_reply.h"
 #include "backend/partition/suspend.h"
 #include "backend/partition/tracking.h"
 #include "backend/partition/waits.h"
-#include "backend/partition/walk.h"
 #include "shared/clock.h"
 
 #include <limits.h>
@@ -87,7 +87,7 @@ static void connection_free(struct session *session)
     if (session->row_wait.pending)
         metric_sub(partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
     reader_wait_cancel(&session->row_wait);
-    walk_free(session->walk);
+    reply_stream_free(session->streamed);
     connection_reset(session);
     tracking_leave(session);
     messages_forget(partition->watchers.messages, session);
@@ -131,7 +131,7 @@ static void close_if_done(struct session *session)
 static void connection_end(struct session *session)
 {
     CHECK(session->magic == SESSION_MAGIC);
-    if (session->walk) { /* its reply would never be whole */
+    if (session->streamed) { /* its reply would never be whole */
         session_abort(session);
         return;
     }
@@ -161,10 +161,10 @@ static void on_drain(void *owner)
     struct session *session = owner;
     if (session->waits)
         dispatch_drained(session->partition);
-    if (!session->walk)
+    if (!session->streamed)
         session_resume(session);
-    else if (session->walk->is_open)
-        walk_wake(session->walk);
+    else if (session->streamed->is_open)
+        reply_stream_wake(session->streamed);
 }
 
 void connection_reset(struct session *session)
@@ -250,7 +250,7 @@ static void throttle(struct session *session)
 
 static void connection_resume(struct session *session)
 {
-    if (!session->is_throttled || session->is_closing || session->walk ||
+    if (!session->is_throttled || session->is_closing || session->streamed ||
         session->row_wait.pending || session->partition->thread.is_stopping)
         return;
     session->is_throttled = false;
@@ -362,7 +362,7 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
         partition->metrics.turn_us = partition->running.started_us;
     session->is_running = true;
     size_t used = 0;
-    while (used < len && !session->is_closing && !session->waiter && !session->walk) {
+    while (used < len && !session->is_closing && !session->waiter && !session->streamed) {
         if (partition_is_full(partition) || session_owed_bytes(session) > STREAM_HIGH_WATER) {
             throttle(session);
             break;
@@ -373,7 +373,7 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
         used += size;
     }
     session->is_running = false;
-    if (session->walk && !session->is_throttled)
+    if (session->streamed && !session->is_throttled)
         throttle(session);
     partition->stats->input_bytes += used;
     partition->stats->reads_total++;

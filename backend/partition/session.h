@@ -16,8 +16,8 @@
  * While rows are pending in `row_wait` the next request waits for the disk (suspend.h): it is still in the stream,
  * which is paused.
  *
- * While `walk` is set the last reply is still being produced (walk.h): nothing behind it is read, and the session can
- * only go on or be aborted.
+ * While `streamed` is set the last reply is still being produced (reply_stream.h): nothing behind it is read, and the
+ * session can only go on or be aborted.
  */
 #pragma once
 
@@ -39,7 +39,7 @@ struct slot_set;
 struct space;
 struct waiter;
 struct waits;
-struct walk;
+struct reply_stream;
 
 /* CLIENT REPLY. */
 enum reply_mode {
@@ -91,7 +91,7 @@ struct session {
     struct waiter *waiter;         /* it waits for a key; NULL: it does not */
     size_t waiter_bytes;           /* of it */
     struct waits *waits;           /* of a proxy's clients; NULL: it never had any */
-    struct walk *walk;             /* the rest of the last reply; NULL: none */
+    struct reply_stream *streamed; /* the rest of the last reply; NULL: none */
     struct reader_wait row_wait;   /* rows the next request waits for (suspend.h) */
     size_t reply_bytes;          /* of the last reply: one may be longer than client-output-limit */
     struct bytes namespace_name; /* heap; empty: the default namespace */

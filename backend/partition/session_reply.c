@@ -4,8 +4,8 @@
 #include "backend/context/settings.h"
 #include "backend/context/stats.h"
 #include "backend/partition/message.h"
+#include "backend/partition/reply_stream.h"
 #include "backend/partition/waits.h"
-#include "backend/partition/walk.h"
 #include "shared/log.h"
 
 static unsigned ticket_parity(const struct session *session)
@@ -45,26 +45,26 @@ static struct out *held_out(struct session *session, uint64_t ticket)
     return &session->held[parity];
 }
 
-/* The walk whose reply has begun; NULL: there is none. */
-static struct walk *walk_in_reply(const struct session *session)
+/* The streamed reply whose reply has begun; NULL: there is none. */
+static struct reply_stream *streamed_in_reply(const struct session *session)
 {
-    return session->walk && !session->walk->is_counting ? session->walk : NULL;
+    return session->streamed && !session->streamed->is_counting ? session->streamed : NULL;
 }
 
-static void walk_open(struct walk *walk)
+static void streamed_open(struct reply_stream *streamed)
 {
-    walk->is_open = true;
-    walk_wake(walk);
+    streamed->is_open = true;
+    reply_stream_wake(streamed);
 }
 
-/* The first part of a walk is where it will leave from: `held`, or NULL when it was handed to the stream. */
-static void walk_begin(struct session *session, const struct out *held)
+/* The first part of a streamed reply is where it will leave from: `held`, or NULL when it was handed to the stream. */
+static void streamed_begin(struct session *session, const struct out *held)
 {
-    struct walk *walk = session->walk;
-    walk->parity = held == &session->held[1];
-    walk->held_bytes = held ? held->bytes : 0;
+    struct reply_stream *streamed = session->streamed;
+    streamed->parity = held == &session->held[1];
+    streamed->held_bytes = held ? held->bytes : 0;
     if (!held)
-        walk_open(walk);
+        streamed_open(streamed);
 }
 
 /* Puts a reply where it must wait, behind all replies before it. */
@@ -83,8 +83,8 @@ static void reply_move(struct session *session, struct out *out, uint64_t observ
             out_move(direct, out);
         stream_send(session->stream);
     }
-    if (walk_in_reply(session))
-        walk_begin(session, held);
+    if (streamed_in_reply(session))
+        streamed_begin(session, held);
 }
 
 /* A reply that was begun where it would leave at once waits all the same when its command made or saw an effect:
@@ -172,9 +172,9 @@ void session_push(struct session *session, struct block *frames, uint64_t ticket
     if (session->is_closing || !list_empty(&session->overdue))
         return;
     ticket = wait_ticket(session, ticket);
-    struct out *out = ticket                   ? held_out(session, ticket)
-                      : walk_in_reply(session) ? &session->walk->behind
-                                               : stream_out(session->stream);
+    struct out *out = ticket                       ? held_out(session, ticket)
+                      : streamed_in_reply(session) ? &session->streamed->behind
+                                                   : stream_out(session->stream);
     out_write_block(out, frames, frames->data, frames->used);
     session->partition->stats->output_bytes += frames->used;
     if (!ticket)
@@ -201,31 +201,31 @@ void session_reply_later(struct session *session)
 size_t session_owed_bytes(const struct session *session)
 {
     return stream_pending(session->stream) + session->held[0].bytes + session->held[1].bytes +
-           (session->walk ? session->walk->behind.bytes : 0);
+           (session->streamed ? session->streamed->behind.bytes : 0);
 }
 
-/* What was held may leave; nothing comes between the parts of a walk. */
+/* What was held may leave; nothing comes between the parts of a streamed reply. */
 static void release_held(struct session *session, unsigned parity)
 {
-    struct walk *walk = walk_in_reply(session);
+    struct reply_stream *streamed = streamed_in_reply(session);
     struct out *held = &session->held[parity];
-    if (walk && !walk->is_open && walk->parity == parity) {
-        out_cut(held, walk->held_bytes, &walk->behind);
-        walk_open(walk);
-    } else if (walk && walk->is_open) {
-        out_move(&walk->behind, held);
+    if (streamed && !streamed->is_open && streamed->parity == parity) {
+        out_cut(held, streamed->held_bytes, &streamed->behind);
+        streamed_open(streamed);
+    } else if (streamed && streamed->is_open) {
+        out_move(&streamed->behind, held);
     }
     out_move(stream_out(session->stream), held);
 }
 
-/* The first part of a walk was taken back. */
-static void walk_forget(struct session *session, unsigned parity)
+/* The first part of a streamed reply was taken back. */
+static void streamed_forget(struct session *session, unsigned parity)
 {
-    struct walk *walk = walk_in_reply(session);
-    if (!walk || walk->is_open || walk->parity != parity)
+    struct reply_stream *streamed = streamed_in_reply(session);
+    if (!streamed || streamed->is_open || streamed->parity != parity)
         return;
-    walk_free(walk);
-    session->walk = NULL;
+    reply_stream_free(streamed);
+    session->streamed = NULL;
 }
 
 void session_release(struct session *session, unsigned parity, int err)
@@ -236,7 +236,7 @@ void session_release(struct session *session, unsigned parity, int err)
     if (err) {
         struct reply reply = {.out = to, .resp = session->resp};
         out_clear(&session->held[parity]);
-        walk_forget(session, parity);
+        streamed_forget(session, parity);
         for (uint32_t i = 0; i < session->held_count[parity]; i++) {
             waits_write_held_head(session, parity, i, to);
             reply_code(&reply, (enum error)err);

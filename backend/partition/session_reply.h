@@ -37,5 +37,5 @@ void session_push(struct session *session, struct block *frames, uint64_t ticket
 size_t session_owed_bytes(const struct session *session);
 /* client-output-limit: a session that runs a command and owes more is aborted when it has ended. */
 void session_check_owed(struct session *session);
-/* The same at the end of the turn, for a caller that may walk over sessions or waiters now. */
+/* The same at the end of the turn, for a caller that may iterate over sessions or waiters now. */
 void session_check_later(struct session *session);

@@ -152,7 +152,7 @@ bool suspend_ready(struct call *call)
         return true;
     if (command->id == COMMAND_exec)
         prefetch_queue(session);
-    else if (keys_first(command, call->argc) == KEYS_WALK)
+    else if (keys_first(command, call->argc) == KEYS_SEARCH)
         prefetch_keys(session, command, call->argv, call->argc);
     arena_reset(&partition->running.arena);
     if (!session->row_wait.pending)

@@ -63,7 +63,7 @@ const struct batch *overlay_close_batch(struct overlay *overlay)
         change->state_after = (uint8_t)change->row->state;
     }
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
-        if (overlay->walked[cf])
+        if (overlay->iterated[cf])
             (void)write_buffer_order(overlay->active, cf);
     keep_ranges(closed);
     overlay->in_flight = closed;
@@ -155,8 +155,8 @@ void overlay_switch_buffers(struct overlay *overlay)
     overlay->active =
         overlay->immutable == &overlay->buffers[0] ? &overlay->buffers[1] : &overlay->buffers[0];
     for (enum cf cf = 0; cf < CF_COUNT; cf++)
-        if (overlay->walked[cf])
-            overlay->walked[cf]--;
+        if (overlay->iterated[cf])
+            overlay->iterated[cf]--;
     overlay_begin_batch(overlay, overlay->batch->ticket);
     overlay->savepoint = overlay->attempt = overlay->script =
         (struct mark){0}; /* a command may have caused it */

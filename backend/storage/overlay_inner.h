@@ -68,7 +68,7 @@ struct overlay {
     struct write_buffer buffers[2];
     struct write_buffer *active; /* takes the effects of commands */
     uint8_t
-        walked[CF_COUNT]; /* for so many buffers more its rows are put in order with each batch */
+        iterated[CF_COUNT]; /* for so many buffers more its rows are put in order with each batch */
     struct write_buffer *immutable; /* full, on its way into the store's tables; NULL: none */
     struct fold fold;               /* when it is there */
     struct batch batches[2];
@@ -95,7 +95,7 @@ static inline void overlay_observe_effect(struct overlay *overlay, uint64_t tick
 }
 
 /* Write buffers whose column family is walked over are kept in order: this one and the next. */
-enum { OVERLAY_WALKED = 2 };
+enum { OVERLAY_ITERATED = 2 };
 
 /* Small rows of the whole partition are read where they are needed. */
 static inline bool overlay_may_be_uncached(enum cf cf)

@@ -36,7 +36,7 @@ struct overlay_iter *overlay_iter_new(struct overlay *overlay, enum cf cf, struc
     iter->cf = cf;
     iter->buffers[0] = overlay->active;
     iter->buffers[1] = overlay->immutable;
-    overlay->walked[cf] = OVERLAY_WALKED;
+    overlay->iterated[cf] = OVERLAY_ITERATED;
     for (int i = 0; i < 2; i++)
         if (iter->buffers[i])
             (void)write_buffer_order(iter->buffers[i], cf);

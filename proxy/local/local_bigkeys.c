@@ -7,7 +7,7 @@
  *   at last TYPE of each of these
  *
  * One small command is under way at a time, so that others hardly notice. A shard with more keys than its share
- * is entered at a random slot: then the answer is a sample. What is remembered has a fixed size (struct walk).
+ * is entered at a random slot: then the answer is a sample. What is remembered has a fixed size (struct scan).
  */
 #include "proxy/local/local.h"
 #include "proxy/upstream/pool.h"
@@ -38,7 +38,7 @@ struct big {
     char key[KEY_MAX];
 };
 
-struct walk {
+struct scan {
     uint32_t wanted;
     uint32_t count; /* in `big`, the biggest first */
     uint32_t typed; /* of them, those whose type is known */
@@ -57,15 +57,15 @@ struct walk {
     struct big big[];
 };
 
-static size_t walk_size(uint32_t wanted)
+static size_t scan_size(uint32_t wanted)
 {
-    return sizeof(struct walk) + wanted * sizeof(struct big);
+    return sizeof(struct scan) + wanted * sizeof(struct big);
 }
 
 /* The same memory on every call; its size matters on the first only. */
-static struct walk *walk_of(struct request *request)
+static struct scan *scan_of(struct request *request)
 {
-    return request_state(request, walk_size(COUNT_MAX));
+    return request_state(request, scan_size(COUNT_MAX));
 }
 
 static request_done_fn on_page;
@@ -87,19 +87,19 @@ static void reply_big(const struct big *big, struct reply *reply)
     reply_bulk_text(reply, big->shard_name);
 }
 
-static void reply_bigkeys(const struct walk *walk, struct reply *reply)
+static void reply_bigkeys(const struct scan *scan, struct reply *reply)
 {
     reply_map(reply, 4);
     reply_bulk_text(reply, "keys");
-    reply_int(reply, (int64_t)walk->keys);
+    reply_int(reply, (int64_t)scan->keys);
     reply_bulk_text(reply, "sampled");
-    reply_int(reply, (int64_t)walk->sampled);
+    reply_int(reply, (int64_t)scan->sampled);
     reply_bulk_text(reply, "silent-shards");
-    reply_int(reply, (int64_t)walk->silent);
+    reply_int(reply, (int64_t)scan->silent);
     reply_bulk_text(reply, "biggest");
-    reply_array(reply, walk->count);
-    for (uint32_t i = 0; i < walk->count; i++)
-        reply_big(&walk->big[i], reply);
+    reply_array(reply, scan->count);
+    for (uint32_t i = 0; i < scan->count; i++)
+        reply_big(&scan->big[i], reply);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------ */
@@ -110,75 +110,75 @@ static bool has_shard(const struct request *request, uint32_t shard)
     return shard < request->worker->pool.count;
 }
 
-static void ask_type(struct request *request, struct walk *walk, struct reply *reply)
+static void ask_type(struct request *request, struct scan *scan, struct reply *reply)
 {
-    while (walk->typed < walk->count) {
-        const struct big *big = &walk->big[walk->typed];
+    while (scan->typed < scan->count) {
+        const struct big *big = &scan->big[scan->typed];
         const struct bytes words[] = {BYTES("TYPE"), {big->key, big->len}};
         if (big->len <= KEY_MAX && has_shard(request, big->shard)) {
             request_fan_out(request, NULL, (int)big->shard, words, 2, on_type);
             return;
         }
-        walk->typed++;
+        scan->typed++;
     }
-    reply_bigkeys(walk, reply);
+    reply_bigkeys(scan, reply);
 }
 
-static void ask_page(struct request *request, struct walk *walk)
+static void ask_page(struct request *request, struct scan *scan)
 {
-    const struct bytes words[] = {BYTES("SCAN"), bytes_of(walk->cursor), BYTES("COUNT"),
+    const struct bytes words[] = {BYTES("SCAN"), bytes_of(scan->cursor), BYTES("COUNT"),
                                   BYTES("100")};
-    request_fan_out(request, NULL, (int)walk->shard, words, 4, on_page);
+    request_fan_out(request, NULL, (int)scan->shard, words, 4, on_page);
 }
 
 /* Where the walk enters the shard. */
-static void choose_cursor(const struct request *request, struct walk *walk)
+static void choose_cursor(const struct request *request, struct scan *scan)
 {
     const struct shard_map *map = request->worker->snapshot->map;
     uint64_t cursor = 0;
-    for (int tries = 0; tries < 1000 && walk->sizes[walk->shard] > (uint64_t)walk->share; tries++) {
+    for (int tries = 0; tries < 1000 && scan->sizes[scan->shard] > (uint64_t)scan->share; tries++) {
         uint16_t slot = (uint16_t)(clock_random() % SLOT_COUNT);
-        if (shard_map_find(map, slot) != walk->shard)
+        if (shard_map_find(map, slot) != scan->shard)
             continue;
         cursor = cursor_at_slot(slot);
         break;
     }
-    (void)snprintf(walk->cursor, sizeof walk->cursor, "%llu", (unsigned long long)cursor);
+    (void)snprintf(scan->cursor, sizeof scan->cursor, "%llu", (unsigned long long)cursor);
 }
 
 /* The next shard that has keys; without one the walk is over. */
-static void next_shard(struct request *request, struct walk *walk, struct reply *reply)
+static void next_shard(struct request *request, struct scan *scan, struct reply *reply)
 {
-    while (++walk->shard < walk->shards && has_shard(request, walk->shard)) {
-        if (walk->sizes[walk->shard] == 0)
+    while (++scan->shard < scan->shards && has_shard(request, scan->shard)) {
+        if (scan->sizes[scan->shard] == 0)
             continue;
-        walk->left = walk->share;
-        choose_cursor(request, walk);
-        ask_page(request, walk);
+        scan->left = scan->share;
+        choose_cursor(request, scan);
+        ask_page(request, scan);
         return;
     }
-    ask_type(request, walk, reply);
+    ask_type(request, scan, reply);
 }
 
 /* The key at page_at. */
-static struct bytes page_key(const struct walk *walk)
+static struct bytes page_key(const struct scan *scan)
 {
     uint32_t len;
-    memcpy(&len, walk->page + walk->page_at, sizeof len);
-    return (struct bytes){walk->page + walk->page_at + sizeof len, len};
+    memcpy(&len, scan->page + scan->page_at, sizeof len);
+    return (struct bytes){scan->page + scan->page_at + sizeof len, len};
 }
 
 /* The next key of the page, else the next page, else the next shard. */
-static void continue_scan(struct request *request, struct walk *walk, struct reply *reply)
+static void continue_scan(struct request *request, struct scan *scan, struct reply *reply)
 {
-    bool is_there = has_shard(request, walk->shard);
-    if (is_there && walk->left > 0 && walk->page_at < walk->page_len) {
-        const struct bytes words[] = {BYTES("MEMORY"), BYTES("USAGE"), page_key(walk)};
-        request_fan_out(request, NULL, (int)walk->shard, words, 3, on_usage);
-    } else if (is_there && walk->left > 0 && strcmp(walk->cursor, "0") != 0) {
-        ask_page(request, walk);
+    bool is_there = has_shard(request, scan->shard);
+    if (is_there && scan->left > 0 && scan->page_at < scan->page_len) {
+        const struct bytes words[] = {BYTES("MEMORY"), BYTES("USAGE"), page_key(scan)};
+        request_fan_out(request, NULL, (int)scan->shard, words, 3, on_usage);
+    } else if (is_there && scan->left > 0 && strcmp(scan->cursor, "0") != 0) {
+        ask_page(request, scan);
     } else {
-        next_shard(request, walk, reply);
+        next_shard(request, scan, reply);
     }
 }
 
@@ -186,66 +186,66 @@ static void continue_scan(struct request *request, struct walk *walk, struct rep
 
 static void on_type(struct client *client, struct request *request, struct reply *reply)
 {
-    struct walk *walk = walk_of(request);
-    struct big *big = &walk->big[walk->typed++];
+    struct scan *scan = scan_of(request);
+    struct big *big = &scan->big[scan->typed++];
     struct resp_value value;
     size_t pos = 0;
     (void)client;
     if (resp_value_next(request_reply(request, 0)->frame, &pos, &value) && value.type == '+')
         (void)snprintf(big->type, sizeof big->type, "%.*s", (int)value.text.len, value.text.data);
-    ask_type(request, walk, reply);
+    ask_type(request, scan, reply);
 }
 
 /* Keeps it if it is among the biggest; SCAN may show a key twice. */
-static void keep_big(struct walk *walk, struct bytes key, uint64_t bytes, const char *shard_name)
+static void keep_big(struct scan *scan, struct bytes key, uint64_t bytes, const char *shard_name)
 {
-    uint32_t at = walk->count;
-    for (uint32_t i = 0; i < walk->count; i++)
-        if (walk->big[i].shard == walk->shard && walk->big[i].len == key.len &&
-            memcmp(walk->big[i].key, key.data, key.len < KEY_MAX ? key.len : KEY_MAX) == 0)
+    uint32_t at = scan->count;
+    for (uint32_t i = 0; i < scan->count; i++)
+        if (scan->big[i].shard == scan->shard && scan->big[i].len == key.len &&
+            memcmp(scan->big[i].key, key.data, key.len < KEY_MAX ? key.len : KEY_MAX) == 0)
             return;
-    while (at > 0 && walk->big[at - 1].bytes < bytes)
+    while (at > 0 && scan->big[at - 1].bytes < bytes)
         at--;
-    if (at == walk->wanted)
+    if (at == scan->wanted)
         return;
-    if (walk->count < walk->wanted)
-        walk->count++;
-    memmove(&walk->big[at + 1], &walk->big[at], (walk->count - 1 - at) * sizeof walk->big[0]);
-    struct big *big = &walk->big[at];
-    *big = (struct big){.bytes = bytes, .shard = walk->shard, .len = (uint32_t)key.len};
+    if (scan->count < scan->wanted)
+        scan->count++;
+    memmove(&scan->big[at + 1], &scan->big[at], (scan->count - 1 - at) * sizeof scan->big[0]);
+    struct big *big = &scan->big[at];
+    *big = (struct big){.bytes = bytes, .shard = scan->shard, .len = (uint32_t)key.len};
     (void)snprintf(big->shard_name, sizeof big->shard_name, "%s", shard_name);
     memcpy(big->key, key.data, key.len < KEY_MAX ? key.len : KEY_MAX);
 }
 
 static void on_usage(struct client *client, struct request *request, struct reply *reply)
 {
-    struct walk *walk = walk_of(request);
+    struct scan *scan = scan_of(request);
     const struct shard_reply *answer = request_reply(request, 0);
-    struct bytes key = page_key(walk);
+    struct bytes key = page_key(scan);
     struct resp_value value;
     size_t pos = 0;
     (void)client;
-    walk->page_at += (uint32_t)(sizeof(uint32_t) + key.len);
-    walk->left--;
+    scan->page_at += (uint32_t)(sizeof(uint32_t) + key.len);
+    scan->left--;
     if (resp_value_next(answer->frame, &pos, &value) && value.type == ':') {
-        walk->sampled++;
-        keep_big(walk, key, (uint64_t)value.count, answer->node->name);
+        scan->sampled++;
+        keep_big(scan, key, (uint64_t)value.count, answer->node->name);
     }
-    continue_scan(request, walk, reply);
+    continue_scan(request, scan, reply);
 }
 
 /* Copies the page's keys; those that do not fit are passed over. False: it is no page. */
-static bool take_page(struct walk *walk, const struct shard_reply *answer)
+static bool take_page(struct scan *scan, const struct shard_reply *answer)
 {
     struct resp_value value;
     size_t pos = 0;
-    walk->page_at = walk->page_len = 0;
+    scan->page_at = scan->page_len = 0;
     if (answer->is_failure || !resp_value_next(answer->frame, &pos, &value) || value.type != '*' ||
         value.count != 2 || !resp_value_next(answer->frame, &pos, &value) ||
-        value.text.len >= sizeof walk->cursor)
+        value.text.len >= sizeof scan->cursor)
         return false;
-    memcpy(walk->cursor, value.text.data, value.text.len);
-    walk->cursor[value.text.len] = 0;
+    memcpy(scan->cursor, value.text.data, value.text.len);
+    scan->cursor[value.text.len] = 0;
     if (!resp_value_next(answer->frame, &pos, &value))
         return false;
     for (int64_t left = value.count; left > 0; left--) {
@@ -253,46 +253,46 @@ static bool take_page(struct walk *walk, const struct shard_reply *answer)
         if (!resp_value_next(answer->frame, &pos, &key))
             return false;
         uint32_t len = (uint32_t)key.text.len;
-        if (walk->page_len + sizeof len + len > PAGE_BYTES)
+        if (scan->page_len + sizeof len + len > PAGE_BYTES)
             continue;
-        memcpy(walk->page + walk->page_len, &len, sizeof len);
-        memcpy(walk->page + walk->page_len + sizeof len, key.text.data, len);
-        walk->page_len += (uint32_t)(sizeof len + len);
+        memcpy(scan->page + scan->page_len, &len, sizeof len);
+        memcpy(scan->page + scan->page_len + sizeof len, key.text.data, len);
+        scan->page_len += (uint32_t)(sizeof len + len);
     }
     return true;
 }
 
 static void on_page(struct client *client, struct request *request, struct reply *reply)
 {
-    struct walk *walk = walk_of(request);
+    struct scan *scan = scan_of(request);
     (void)client;
-    if (take_page(walk, request_reply(request, 0))) {
-        continue_scan(request, walk, reply);
+    if (take_page(scan, request_reply(request, 0))) {
+        continue_scan(request, scan, reply);
     } else {
-        walk->silent++;
-        next_shard(request, walk, reply);
+        scan->silent++;
+        next_shard(request, scan, reply);
     }
 }
 
 static void on_sizes(struct client *client, struct request *request, struct reply *reply)
 {
-    struct walk *walk = walk_of(request);
+    struct scan *scan = scan_of(request);
     (void)client;
-    walk->shards = request_reply_count(request);
-    for (uint32_t i = 0; i < walk->shards; i++) {
+    scan->shards = request_reply_count(request);
+    for (uint32_t i = 0; i < scan->shards; i++) {
         struct resp_value value;
         size_t pos = 0;
         if (!resp_value_next(request_reply(request, i)->frame, &pos, &value) || value.type != ':') {
-            walk->silent++;
+            scan->silent++;
             continue;
         }
-        walk->sizes[i] = (uint64_t)value.count;
-        walk->keys += (uint64_t)value.count;
+        scan->sizes[i] = (uint64_t)value.count;
+        scan->keys += (uint64_t)value.count;
     }
-    CHECK(walk->shards > 0);
-    walk->share = walk->share / walk->shards + 1;
-    walk->shard = UINT32_MAX; /* the one after it is the first */
-    next_shard(request, walk, reply);
+    CHECK(scan->shards > 0);
+    scan->share = scan->share / scan->shards + 1;
+    scan->shard = UINT32_MAX; /* the one after it is the first */
+    next_shard(request, scan, reply);
 }
 
 void local_scree_bigkeys(struct client *client, struct request *request, struct reply *reply)
@@ -317,8 +317,8 @@ void local_scree_bigkeys(struct client *client, struct request *request, struct 
             return;
         }
     }
-    struct walk *walk = request_state(request, walk_size((uint32_t)count));
-    walk->wanted = (uint32_t)count;
-    walk->share = samples;
+    struct scan *scan = request_state(request, scan_size((uint32_t)count));
+    scan->wanted = (uint32_t)count;
+    scan->share = samples;
     request_fan_out(request, NULL, SHARDS_ALL, dbsize, 1, on_sizes);
 }

@@ -11,7 +11,7 @@ static volatile unsigned sum; /* so that elements are really read */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void walk_pack(struct arena *arena, struct bytes pack,
+static void read_pack(struct arena *arena, struct bytes pack,
                       enum rdb_pack (*next)(struct arena *, struct bytes, size_t *, struct bytes *))
 {
     struct bytes element;
@@ -48,8 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     reader = (struct rdb_reader){.arena = &arena, .rest = input};
     while (rdb_read_length(&reader, &length))
         continue;
-    walk_pack(&arena, input, rdb_listpack_next);
-    walk_pack(&arena, input, rdb_ziplist_next);
+    read_pack(&arena, input, rdb_listpack_next);
+    read_pack(&arena, input, rdb_ziplist_next);
     check_round_trip(&arena, input);
     arena_fini(&arena);
     return 0;

@@ -479,7 +479,7 @@ def field(i):
     return 'f%05d' % i
 
 
-def hold_walk(slow, client, words, other):
+def hold_reply(slow, client, words, other):
     """Sends a command of which the beginning is in memory, and holds what reader threads read of the rest."""
     for _ in range(20):
         slow.disk.delay_reads(0)
@@ -497,7 +497,7 @@ def hold_walk(slow, client, words, other):
     check(False, 'the beginning was never in memory')
 
 
-def check_walk(words, reply, keys):
+def check_rows(words, reply, keys):
     items = [item.decode() for item in value(reply)]
     if words[0] == 'KEYS':
         check_equal(sorted(items), sorted(['hash', 'hot'] + [key(i) for i in range(keys)]))
@@ -510,14 +510,14 @@ def _(run):
     with Uncached(keys=4000) as slow, slow.client() as client, slow.client() as other:
         fill_hash(client)
         for words in (['KEYS', '*'], ['HGETALL', 'hash']):
-            hold_walk(slow, client, words, other)
+            hold_reply(slow, client, words, other)
             for i in range(10):
                 check_equal(other.pipeline([['GET', 'hot'], ['SET', 'hot', 'value'], ['PING']]),
                             [('$', b'value'), ('+', b'OK'), ('+', b'PONG')])
             check_equal((slow.disk.get('reads_now') > 0, slow.disk.get('reads'), slow.disk.get('reads_by_partition')), (True, 0, 0),
                         'a read under way, ended, by the partition')
             slow.disk.delay_reads(0.002)
-            check_walk(words, client.read(), 4000)
+            check_rows(words, client.read(), 4000)
             run.note('%s: %d reads more' % (words[0], slow.disk.get('reads')))
             check(slow.disk.get('reads') > 5, 'it was not uncached')
             check_equal(slow.disk.get('reads_by_partition'), 0, 'reads by the partition')
@@ -534,7 +534,7 @@ def _(run):
             clients = [slow.client() for _ in range(5)]
             for client in clients:
                 client.id = client.get('CLIENT', 'ID')
-            hold_walk(slow, clients[0], words, other)
+            hold_reply(slow, clients[0], words, other)
             for client in clients[1:]:
                 client.send(*words)
             wait_for(lambda: slow.disk.get('reads_now') >= len(clients), 'a read of each')
@@ -547,7 +547,7 @@ def _(run):
             check_equal(other.get('GET', 'hot'), b'value')
             slow.disk.delay_reads(0)
             wait_for(lambda: count() == 1, 'those to go that nobody killed')
-            check_walk(words, other.call(*words), 4000)
+            check_rows(words, other.call(*words), 4000)
         check_equal(slow.info(other, 'uncached_blocking_reads'), 0)
 
 
@@ -557,11 +557,11 @@ def _(run):
         for words in (['KEYS', '*'], ['HGETALL', 'hash']):
             with slow.client() as client, slow.client() as other:
                 fill_hash(other)
-                hold_walk(slow, client, words, other)
+                hold_reply(slow, client, words, other)
                 stop_while_reading(slow, other)
             slow.cluster.backends[0].start()
             with slow.client() as client:
-                check_walk(words, client.call(*words), 4000)
+                check_rows(words, client.call(*words), 4000)
 
 
 if __name__ == '__main__':

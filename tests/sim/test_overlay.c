@@ -278,8 +278,8 @@ static void check_row(struct world *world, struct overlay_iter *iter, int index)
 }
 
 /* Walks from `from` in one direction over rows low to high - 1, which lie in the iterator's bounds. */
-static void walk_from(struct world *world, struct overlay_iter *iter, int low, int high, int from,
-                      bool reverse)
+static void iterate_from(struct world *world, struct overlay_iter *iter, int low, int high,
+                         int from, bool reverse)
 {
     char from_text[NAME_BYTES];
     if (reverse) {
@@ -302,7 +302,7 @@ static void walk_from(struct world *world, struct overlay_iter *iter, int low, i
     overlay_iter_free(iter);
 }
 
-static void check_walk(struct world *world, bool reverse)
+static void check_iteration(struct world *world, bool reverse)
 {
     char low_text[NAME_BYTES];
     char high_text[NAME_BYTES];
@@ -312,7 +312,7 @@ static void check_walk(struct world *world, bool reverse)
     struct bytes upper = high >= KEYS ? (struct bytes){"", 0} : key_of(high, high_text);
     struct overlay_iter *iter =
         overlay_iter_new(world->overlay, CF_DATA, key_of(low, low_text), upper);
-    walk_from(world, iter, low, high, from, reverse);
+    iterate_from(world, iter, low, high, from, reverse);
 }
 
 static int some_collection(struct world *world)
@@ -331,7 +331,7 @@ static void check_collection(struct world *world, bool reverse)
     struct overlay_iter *iter = overlay_iter_new(world->overlay, CF_DATA, lower_of(low, low_text),
                                                  upper_of(low, high_text));
     if (chance(world, 6) == 0) {
-        walk_from(world, iter, low, high, from, reverse);
+        iterate_from(world, iter, low, high, from, reverse);
         return;
     }
     if (reverse)
@@ -535,8 +535,8 @@ static int run_seed(uint64_t seed, int steps)
             step_apply(&world);
         step_ask(&world);
         check_gets(&world);
-        check_walk(&world, false);
-        check_walk(&world, true);
+        check_iteration(&world, false);
+        check_iteration(&world, true);
         check_collection(&world, false);
         check_collection(&world, true);
         check_observed(&world);

@@ -139,13 +139,13 @@ static void compare_range(struct call *call, struct entry *entry, size_t from, s
 {
     static char copy[MODEL_BYTES];
     struct bytes read;
-    struct text_walk walk;
+    struct text_iter walk;
     size_t done = from;
     CHECK(text_read(call, entry, from, len, &read));
     CHECK(bytes_equal(read, (struct bytes){model + from, len}));
     CHECK(text_copy(call, entry, from, len, copy) && memcmp(copy, model + from, len) == 0);
-    text_walk_init(call, entry, from, from + len, &walk);
-    for (; text_walk_next(&walk); done = walk.at + walk.piece.len) {
+    text_iter_init(call, entry, from, from + len, &walk);
+    for (; text_iter_next(&walk); done = walk.at + walk.piece.len) {
         CHECK(walk.at >= done && walk.piece.len > 0);
         for (; done < walk.at; done++)
             CHECK(model[done] == 0);
@@ -153,7 +153,7 @@ static void compare_range(struct call *call, struct entry *entry, size_t from, s
     }
     for (; done < from + len; done++)
         CHECK(model[done] == 0);
-    CHECK(text_walk_fini(&walk));
+    CHECK(text_iter_fini(&walk));
 }
 
 static void compare(void)

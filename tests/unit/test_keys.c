@@ -186,13 +186,13 @@ static void test_one_key_takes_the_fast_path(void)
     CHECK(keys_first(command_find(BYTES("set")), 5) == 1);
     CHECK(keys_first(command_of(COMMAND_object_encoding), 3) == 2);
     CHECK(keys_first(command_find(BYTES("del")), 2) == 1);
-    CHECK(keys_first(command_find(BYTES("del")), 3) == KEYS_WALK);
+    CHECK(keys_first(command_find(BYTES("del")), 3) == KEYS_SEARCH);
     CHECK(keys_first(command_find(BYTES("mset")), 3) == 1);
-    CHECK(keys_first(command_find(BYTES("mset")), 5) == KEYS_WALK);
+    CHECK(keys_first(command_find(BYTES("mset")), 5) == KEYS_SEARCH);
     CHECK(keys_first(command_find(BYTES("blpop")), 3) == 1);
     CHECK(keys_first(command_find(BYTES("ping")), 1) == 0);
-    CHECK(keys_first(command_find(BYTES("eval")), 3) == KEYS_WALK);
-    CHECK(keys_first(command_find(BYTES("rename")), 3) == KEYS_WALK);
+    CHECK(keys_first(command_find(BYTES("eval")), 3) == KEYS_SEARCH);
+    CHECK(keys_first(command_find(BYTES("rename")), 3) == KEYS_SEARCH);
 }
 
 static void test_a_list_grows_and_is_used_again(void)

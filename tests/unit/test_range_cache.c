@@ -43,8 +43,8 @@ static bool walk(const struct run_place *place, const char *rows, bool is_end)
     return true;
 }
 
-static void walk_twice(const char *collection, const char *from, bool is_reverse, const char *rows,
-                       bool is_end)
+static void iterate_twice(const char *collection, const char *from, bool is_reverse,
+                          const char *rows, bool is_end)
 {
     struct run_place place = place_in(collection, from, is_reverse);
     ck_assert(!walk(&place, rows, is_end));
@@ -71,7 +71,7 @@ static const char *found(const char *collection, const char *from, bool is_rever
 START_TEST(a_place_where_walks_begin_twice_has_a_run)
 {
     ck_assert_ptr_null(found("c", NULL, false));
-    walk_twice("c", NULL, false, "abc", true);
+    iterate_twice("c", NULL, false, "abc", true);
     ck_assert_str_eq(found("c", NULL, false), "abc");
     ck_assert_ptr_null(found("d", NULL, false));
     struct run_place other = place_in("c", NULL, false);
@@ -82,7 +82,7 @@ END_TEST
 
 START_TEST(a_whole_collection_serves_every_place)
 {
-    walk_twice("c", NULL, false, "bdf", true);
+    iterate_twice("c", NULL, false, "bdf", true);
     static const char *const places[] = {"a", "b", "e", "z"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         ck_assert_str_eq(found("c", places[i], false), "bdf");
@@ -94,7 +94,7 @@ END_TEST
 
 START_TEST(a_part_serves_what_lies_between_its_ends)
 {
-    walk_twice("c", "c", false, "dfh", false);
+    iterate_twice("c", "c", false, "dfh", false);
     ck_assert_ptr_null(found("c", NULL, false));
     ck_assert_ptr_null(found("c", NULL, true));
     ck_assert_ptr_null(found("c", "b", false));
@@ -106,11 +106,11 @@ END_TEST
 
 START_TEST(a_walk_backwards_leaves_its_rows_in_order)
 {
-    walk_twice("c", "m", true, "lkj", false);
+    iterate_twice("c", "m", true, "lkj", false);
     ck_assert_str_eq(found("c", "m", true), "jkl");
     ck_assert_str_eq(found("c", "j", false), "jkl");
     ck_assert_ptr_null(found("c", "n", true));
-    walk_twice("d", NULL, true, "zy", true);
+    iterate_twice("d", NULL, true, "zy", true);
     ck_assert_str_eq(found("d", NULL, false), "yz");
     ck_assert_str_eq(found("d", NULL, true), "yz");
 }
@@ -118,7 +118,7 @@ END_TEST
 
 START_TEST(places_in_a_run_are_found)
 {
-    walk_twice("c", NULL, false, "bdf", true);
+    iterate_twice("c", NULL, false, "bdf", true);
     struct run_place place = place_in("c", NULL, false);
     const struct run *run = range_cache_find(cache, &place);
     ck_assert_uint_eq(run_before(run, BYTES("a"), false), 0);
@@ -132,7 +132,7 @@ END_TEST
 
 START_TEST(an_empty_collection_has_a_run_too)
 {
-    walk_twice("c", NULL, false, "", true);
+    iterate_twice("c", NULL, false, "", true);
     ck_assert_str_eq(found("c", "x", true), "");
     struct run_place place = place_in("d", NULL, false);
     ck_assert(!walk(&place, "", false)); /* it saw nothing at all */
@@ -146,7 +146,7 @@ START_TEST(rows_that_are_too_many_end_a_run)
     char rows[RUN_ROWS_MAX + 2] = {0};
     memset(rows, 'a', RUN_ROWS_MAX);
     rows[RUN_ROWS_MAX] = 'b';
-    walk_twice("c", NULL, false, rows, true);
+    iterate_twice("c", NULL, false, rows, true);
     ck_assert_uint_eq(strlen(found("c", NULL, false)), RUN_ROWS_MAX);
     ck_assert_ptr_null(found("c", NULL, true));
     ck_assert_ptr_null(found("c", "b", false));
@@ -186,8 +186,8 @@ END_TEST
 
 START_TEST(what_changed_is_forgotten)
 {
-    walk_twice("c", NULL, false, "abc", true);
-    walk_twice("d", NULL, false, "xyz", true);
+    iterate_twice("c", NULL, false, "abc", true);
+    iterate_twice("d", NULL, false, "xyz", true);
     range_cache_forget(cache, CF_ZSET_SCORE, BYTES("c"));
     ck_assert_str_eq(found("c", NULL, false), "abc");
     range_cache_forget(cache, CF_DATA, BYTES("c"));
@@ -203,7 +203,7 @@ END_TEST
 
 START_TEST(a_run_that_is_held_stays_when_it_is_forgotten)
 {
-    walk_twice("c", NULL, false, "abc", true);
+    iterate_twice("c", NULL, false, "abc", true);
     struct run_place place = place_in("c", NULL, false);
     const struct run *run = range_cache_find(cache, &place);
     range_cache_clear(cache);
@@ -218,7 +218,7 @@ START_TEST(memory_is_bounded_and_what_is_used_stays)
     struct range_cache_figures figures;
     char collection[16];
     int mistaken = 0; /* marks are few: one may be taken for another's */
-    walk_twice("hot", NULL, false, "abc", true);
+    iterate_twice("hot", NULL, false, "abc", true);
     for (int i = 0; i < 5000; i++) {
         snprintf(collection, sizeof collection, "c%d", i);
         struct run_place place = place_in(collection, NULL, false);
@@ -241,7 +241,7 @@ START_TEST(a_collection_has_few_runs)
     char from[2] = {0};
     for (char at = 'a'; at <= 'z'; at++) {
         from[0] = at;
-        walk_twice("c", from, false, from, false);
+        iterate_twice("c", from, false, from, false);
     }
     int runs = 0;
     for (char at = 'a'; at <= 'z'; at++) {

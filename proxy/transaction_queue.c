@@ -1,4 +1,4 @@
-#include "proxy/queued.h"
+#include "proxy/transaction_queue.h"
 
 #include "proxy/transaction.h"
 #include "shared/check.h"
@@ -9,7 +9,8 @@
 static const struct resp_limits no_limits = {
     .bulk_bytes_max = UINT32_MAX, .args_max = INT32_MAX, .inline_bytes_max = UINT32_MAX};
 
-void queued_walk(const struct client_transaction *transaction, queued_fn *each, void *owner)
+void transaction_queue_each(const struct client_transaction *transaction,
+                            transaction_queue_fn *each, void *owner)
 {
     size_t len = transaction->queue.bytes;
     char *text = malloc(len + 1);
