@@ -87,7 +87,7 @@ static const char *partition_state(const struct server *server, const struct par
     uint64_t sums[LABEL_WORDS_MAX];
     if (is_stuck(server, partition))
         return "stuck";
-    bool found = labels_read(server->process->measures.partitions, partition->index, sums);
+    bool found = labels_read(server->process->labelled.partitions, partition->index, sums);
     return found && sums[PARTITION_READONLY] ? "read-only" : "up";
 }
 
@@ -101,7 +101,7 @@ static void reply_shards(void *visit, struct http_reply *reply)
     for (uint32_t i = 0; i < server->members_count; i++) {
         const struct partition *partition = server->members[i].partition;
         uint64_t sums[LABEL_WORDS_MAX] = {0};
-        (void)labels_read(server->process->measures.partitions, i, sums);
+        (void)labels_read(server->process->labelled.partitions, i, sums);
         json_put_object(&json, NULL);
         json_put_uint(&json, "partition", i);
         json_put_uint(&json, "port", (uint64_t)partition->listeners.port);

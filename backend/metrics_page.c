@@ -1,6 +1,6 @@
 #include "backend/metrics_page.h"
 
-#include "backend/context/measures.h"
+#include "backend/context/backend_metrics.h"
 #include "backend/context/partition.h"
 #include "backend/server.h"
 #include "backend/storage/compaction.h"
@@ -196,7 +196,7 @@ static void print_memory_metrics(struct server *server, const struct backend_con
 {
     uint64_t sums[LABEL_WORDS_MAX];
     uint64_t words[PARTITION_WORDS] = {0};
-    for (size_t i = 0; labels_read(server->process->measures.partitions, i, sums); i++)
+    for (size_t i = 0; labels_read(server->process->labelled.partitions, i, sums); i++)
         for (uint32_t word = PARTITION_MEMORY_CLIENTS; word < PARTITION_WORDS; word++)
             words[word] += sums[word];
     metric_head(out, "scree_backend_memory_bytes", "gauge", "Memory by what it is used for.");
@@ -240,7 +240,7 @@ static void print_build_info(const struct server *server, struct out *out)
 void metrics_page(void *visit, struct http_reply *reply)
 {
     struct server *server = visit;
-    struct measures *measures = &server->process->measures;
+    struct backend_metrics *labelled = &server->process->labelled;
     struct out *out = &reply->body;
     struct settings *settings = process_settings(server->process);
     metrics_print(out, "scree_backend");
@@ -252,11 +252,11 @@ void metrics_page(void *visit, struct http_reply *reply)
     print_pace_metrics(server, out);
     print_memory_metrics(server, &settings->config, out);
     settings_unref(settings);
-    labels_print(measures->commands, out, "command", command_families, COUNT_OF(command_families),
+    labels_print(labelled->commands, out, "command", command_families, COUNT_OF(command_families),
                  COMMAND_COUNT);
-    labels_print(measures->partitions, out, "partition", partition_families,
+    labels_print(labelled->partitions, out, "partition", partition_families,
                  COUNT_OF(partition_families), PARTITIONS_MAX);
-    labels_print(measures->spaces, out, "namespace", space_families, COUNT_OF(space_families),
-                 MEASURED_SPACES_SHOWN);
+    labels_print(labelled->spaces, out, "namespace", space_families, COUNT_OF(space_families),
+                 METRICS_SPACES_SHOWN);
     metric_process(out);
 }

@@ -1,6 +1,6 @@
 #include "backend/partition_commit.h"
 
-#include "backend/context/measures.h"
+#include "backend/context/backend_metrics.h"
 #include "backend/context/partition.h"
 #include "backend/context/settings.h"
 #include "backend/keyspace/space.h"

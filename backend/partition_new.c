@@ -216,9 +216,9 @@ struct partition *partition_new(struct process *process, uint32_t index, struct 
     partition->caches.settings = settings_ref(partition->settings);
     const struct backend_config *config = &partition->settings->config;
     partition->metrics.process = metrics_new();
-    partition->metrics.cell = measures_partition(&process->measures, index);
+    partition->metrics.cell = backend_metrics_partition(&process->labelled, index);
     partition->metrics.commands =
-        (struct command_cells){.labels = process->measures.commands, .thread = index};
+        (struct command_cells){.labels = process->labelled.commands, .thread = index};
     partition->expiry.is_active = config->active_expire;
     partition->saves.last_s = clock_wall_us() / 1000000;
     arena_init(&partition->running.arena);

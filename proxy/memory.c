@@ -159,8 +159,8 @@ static uint64_t space_memory(const struct client *client)
 {
     uint64_t sums[LABEL_WORDS_MAX];
     struct bytes name = client->session.place->name;
-    struct proxy_measures *measures = &client->worker->proxy->measures;
-    return labels_find(measures->spaces, name, sums) ? sums[TENANT_MEMORY] : 0;
+    struct proxy_metrics *labelled = &client->worker->proxy->labelled;
+    return labels_find(labelled->spaces, name, sums) ? sums[TENANT_MEMORY] : 0;
 }
 
 /* client_fn: closes a client if the namespace is above its limit. Clients that hold little are not worth the check. */

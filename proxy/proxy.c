@@ -71,7 +71,7 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     proxy->started_ms = clock_wall_us() / 1000;
     proxy->next_client_id = 1;
     proxy->metrics = metrics_new();
-    proxy_measures_init(&proxy->measures);
+    proxy_metrics_init(&proxy->labelled);
     metric_set(proxy->metrics, METRIC_PROXY_RELOAD_GOOD, 1);
     proxy->journal = journal_new();
     proxy->events = events_new();
@@ -91,7 +91,7 @@ void proxy_free(struct proxy *proxy)
     refusals_free(proxy->refusals);
     meters_free(proxy->meters);
     free(proxy->workers);
-    proxy_measures_fini(&proxy->measures);
+    proxy_metrics_fini(&proxy->labelled);
     journal_free(proxy->journal);
     events_free(proxy->events);
     free(proxy);

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "config/reload.h"
-#include "proxy/proxy_measures.h"
+#include "proxy/proxy_metrics.h"
 #include "shared/metrics.h"
 #include "shared/net/loop.h"
 
@@ -27,7 +27,7 @@ struct proxy {
     _Atomic(struct status *) status; /* of the status page; NULL: not started. status/ */
     struct events *events;           /* what happened lately; any thread. events.h */
     struct metrics *metrics;         /* of the main thread */
-    struct proxy_measures measures;  /* any thread */
+    struct proxy_metrics labelled;   /* any thread */
     struct meters *meters;           /* proxy/rate.h; any thread */
     struct refusals *refusals;       /* proxy/users.h; any thread */
     char run_id[41];

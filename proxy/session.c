@@ -1,6 +1,6 @@
 #include "proxy/session.h"
 
-#include "proxy/proxy_measures.h"
+#include "proxy/proxy_metrics.h"
 #include "proxy/rate.h"
 #include "shared/check.h"
 #include "shared/namespace.h"
@@ -83,8 +83,8 @@ struct place *places_get(struct places *places, struct bytes name, uint8_t db)
     place->requests = requests_of(places, name);
     list_init(&place->waiting);
     list_init(&place->rate_link);
-    if (places->measures)
-        place->cell = proxy_measures_space(places->measures, name, places->thread);
+    if (places->labelled)
+        place->cell = proxy_metrics_space(places->labelled, name, places->thread);
     place_find_entry(places, place);
     (void)table_put(places->by_name, key, place);
     return place;

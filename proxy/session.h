@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 struct acl_user;
-struct proxy_measures;
+struct proxy_metrics;
 struct meter;
 struct meters;
 struct metric_cell;
@@ -29,14 +29,14 @@ struct place {
     uint32_t refs;
     uint32_t clients;              /* sessions of this worker that are here */
     const struct namespace *entry; /* of the snapshot in force; NULL: no namespace, or gone */
-    struct metric_cell *cell; /* of the namespace; NULL: nothing is counted. proxy_measures.h */
-    struct meter *meter;      /* NULL: no limits; rate.h */
-    uint64_t *requests;       /* of all places of this namespace; the worker's */
-    struct list waiting;      /* clients, at a limit */
-    struct list rate_link;    /* in what waits on the worker */
-    uint64_t kept_ms;         /* of an ephemeral one: when SCREE KEEP was last sent; monotonic */
-    bool is_gone;             /* its namespace is no longer in the configuration */
-    bool is_proven;           /* a backend has accepted the switch to it */
+    struct metric_cell *cell;      /* of the namespace; NULL: nothing is counted. proxy_metrics.h */
+    struct meter *meter;           /* NULL: no limits; rate.h */
+    uint64_t *requests;            /* of all places of this namespace; the worker's */
+    struct list waiting;           /* clients, at a limit */
+    struct list rate_link;         /* in what waits on the worker */
+    uint64_t kept_ms; /* of an ephemeral one: when SCREE KEEP was last sent; monotonic */
+    bool is_gone;     /* its namespace is no longer in the configuration */
+    bool is_proven;   /* a backend has accepted the switch to it */
     uint8_t db;
     struct bytes name; /* of the namespace; empty: none */
     char text[];
@@ -48,8 +48,8 @@ enum { PLACES_COUNTED_MAX = 1024 };
 struct places {
     struct table *by_name;
     const struct namespaces *namespaces; /* of the snapshot in force */
-    struct proxy_measures *measures;     /* NULL: nothing is counted */
-    uint32_t thread;                     /* for `measures` */
+    struct proxy_metrics *labelled;      /* NULL: nothing is counted */
+    uint32_t thread;                     /* for `labelled` */
     struct meters *meters;               /* of all workers; NULL: no limits hold */
     struct table *requests;              /* by namespace, uint64_t; stays when its places go */
     uint64_t more_requests;              /* of namespaces beyond PLACES_COUNTED_MAX */

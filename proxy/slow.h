@@ -12,7 +12,7 @@
 #pragma once
 
 #include "proxy/client.h"
-#include "proxy/proxy_measures.h"
+#include "proxy/proxy_metrics.h"
 #include "proxy/request.h"
 #include "proxy/worker.h"
 #include "shared/latency.h"

@@ -98,11 +98,11 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     worker->slot_hits = calloc(SLOT_COUNT, sizeof *worker->slot_hits);
     CHECK(worker->slot_hits);
     worker->slot_sample = 1;
-    worker->cell = proxy_measures_worker(&proxy->measures, index);
+    worker->cell = proxy_metrics_worker(&proxy->labelled, index);
     worker->command_cells =
-        (struct command_cells){.labels = proxy->measures.commands, .thread = index};
+        (struct command_cells){.labels = proxy->labelled.commands, .thread = index};
     places_init(&worker->places, snapshot->namespaces, proxy->meters);
-    worker->places.measures = &proxy->measures;
+    worker->places.labelled = &proxy->labelled;
     worker->places.thread = index;
     worker->rate_waits = rate_waits_new(worker);
     worker->home = places_get(&worker->places, (struct bytes){"", 0}, 0);
@@ -409,7 +409,7 @@ static void on_slow(void *owner)
     scripts_forget_notes(worker);
     choose_slot_sample(worker);
     status_slow(atomic_load(&worker->proxy->status), worker);
-    proxy_measures_slow(worker);
+    proxy_metrics_slow(worker);
     decay(worker);
 }
 

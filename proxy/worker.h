@@ -45,7 +45,7 @@ struct proxy_worker {
     struct places places;
     struct place *home; /* no namespace, database 0: where a backend's session begins */
     struct metrics *metrics;
-    struct metric_cell *cell; /* of the worker in proxy->measures */
+    struct metric_cell *cell; /* of the worker in proxy->labelled */
     struct command_cells command_cells;
     uint64_t turn_us;          /* the turn that was timed last */
     struct resp_limits limits; /* of authenticated clients */

@@ -123,7 +123,7 @@ struct partition_watchers {
 
 struct partition_metrics {
     struct metrics *process;
-    struct metric_cell *cell;      /* of the partition in process->measures */
+    struct metric_cell *cell;      /* of the partition in process->labelled */
     struct command_cells commands; /* likewise */
     struct accounts *accounts;
     struct latency *latency;

@@ -100,7 +100,7 @@ struct process *process_new(const struct backend_config *config,
     process->started_mono_ms = clock_mono_us() / 1000;
     process->pace = pace_new();
     set_pace(process, config);
-    measures_init(&process->measures);
+    backend_metrics_init(&process->labelled);
     return process;
 }
 
@@ -108,7 +108,7 @@ void process_free(struct process *process)
 {
     settings_unref(process->settings);
     pace_free(process->pace);
-    measures_fini(&process->measures);
+    backend_metrics_fini(&process->labelled);
     pthread_mutex_destroy(&process->settings_lock);
     free(process);
 }

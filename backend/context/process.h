@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "backend/context/measures.h"
+#include "backend/context/backend_metrics.h"
 #include "backend/context/settings.h"
 
 #include <pthread.h>
@@ -34,7 +34,7 @@ struct process {
     struct pace *pace;
     struct store_env *env;
     struct worker_pool *readers; /* reader-threads; NULL: partitions read by themselves */
-    struct measures measures;
+    struct backend_metrics labelled;
     uint32_t partitions;
     char run_id[RUN_ID_LEN + 1];
     uint64_t started_mono_ms;

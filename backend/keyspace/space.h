@@ -24,7 +24,7 @@ struct space {
     uint64_t
         used_ms; /* wall clock of the last command here; set by dispatch, 0 = not since start-up */
     uint64_t kept_until_ms; /* wall clock: a proxy has clients here, SCREE KEEP; 0: none said so */
-    uint64_t keys_told;     /* to the namespace's metrics; measures.c */
+    uint64_t keys_told;     /* to the namespace's metrics; backend_metrics.c */
     uint64_t expires_told;
     struct metric_cell *cell; /* NULL: nothing was told */
 };

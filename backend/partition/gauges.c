@@ -23,7 +23,7 @@ static void tell_space(struct partition *partition, struct space *space)
         const char *end = space->name.len ? memchr(space->name.data, 0, space->name.len) : NULL;
         size_t len = end ? (size_t)(end - space->name.data) : space->name.len;
         struct bytes name = {space->name.data, len};
-        space->cell = labels_cell(partition->process->measures.spaces,
+        space->cell = labels_cell(partition->process->labelled.spaces,
                                   len ? name : BYTES("default"), partition->index);
     }
     cell_add(space->cell, SPACE_KEYS, space->keys - space->keys_told);

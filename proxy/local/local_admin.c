@@ -216,7 +216,7 @@ static void write_counts(const struct admin_visit *visit, const char *name,
                          struct json_writer *json)
 {
     struct shard_counts counts;
-    proxy_measures_shard(&visit->proxy->measures, bytes_of(name), &counts);
+    proxy_metrics_shard(&visit->proxy->labelled, bytes_of(name), &counts);
     json_put_uint(json, "replies", counts.replies);
     json_put_double(json, "mean_latency_seconds", counts.mean_seconds);
     json_put_double(json, "p99_latency_seconds", counts.p99_seconds);
@@ -307,7 +307,7 @@ static const struct http_route routes[] = {
     {"/healthz", HTTP_HEALTH, HTTP_TEXT, answer_healthz},
     {"/readyz", HTTP_HEALTH, HTTP_TEXT, answer_readyz},
     {"/readyz/any", HTTP_HEALTH, HTTP_TEXT, answer_readyz_any},
-    {"/metrics", HTTP_DATA, HTTP_METRICS, proxy_measures_print},
+    {"/metrics", HTTP_DATA, HTTP_METRICS, proxy_metrics_print},
     {"/shards", HTTP_DATA, HTTP_JSON, answer_shards},
     {"/config", HTTP_DATA, HTTP_TEXT, answer_config},
     {"/", HTTP_PAGE, HTTP_TEXT, answer_status},

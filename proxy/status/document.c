@@ -110,7 +110,7 @@ static void write_bounds(struct json_writer *json)
 
 static void write_commands(struct json_writer *json, const struct status *status)
 {
-    struct labels *labels = status->proxy->measures.commands;
+    struct labels *labels = status->proxy->labelled.commands;
     uint64_t sums[LABEL_WORDS_MAX];
     json_put_list(json, "commands");
     for (int id = 0; id < COMMAND_COUNT; id++) {
@@ -199,7 +199,7 @@ static void write_shard(struct json_writer *json, const struct status *status,
     json_put_uint(json, "queued_bytes", sum.queued_bytes);
     json_put_uint(json, "ping_us", health->round_trip_us);
     uint64_t counts[LABEL_WORDS_MAX] = {0};
-    (void)labels_find(status->proxy->measures.shards, bytes_of(shard->name), counts);
+    (void)labels_find(status->proxy->labelled.shards, bytes_of(shard->name), counts);
     write_traffic(json, counts + SHARD_SECONDS, counts[SHARD_ERRORS]);
     json_put_end(json);
 }

@@ -28,7 +28,7 @@ static struct node *node_new(const struct proxy_worker *worker, const struct sha
     CHECK(node->address);
     list_init(&node->spare);
     list_init(&node->waiting_to_open);
-    node->cell = labels_cell(worker->proxy->measures.shards, bytes_of(shard->name), worker->index);
+    node->cell = labels_cell(worker->proxy->labelled.shards, bytes_of(shard->name), worker->index);
     return node;
 }
 

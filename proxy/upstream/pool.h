@@ -6,11 +6,12 @@
  *
  * Lane 0 carries normal commands, lane 1 long ones, so that a KEYS does not delay GETs, lane 2 scripts: while one is
  * slow its connection gets no replies, and requests on other connections are answered BUSY. Lane 3 has the proxy's own
- * commands while shards hold writes (backup.h), SCRIPT KILL, and a PING when a reply is late: they do not wait behind other
- * requests. While the shard answers that PING with BUSY (node_is_busy), replies have no deadline, and connections that wait
- * for a reply are replaced by new ones: what is in flight on the old ones is answered when the script ends. Connections are made when first
- * needed and kept. Private connections to a shard are opened some at a time, so that a burst of waiting clients does not
- * overflow the queue of a backend that accepts them. A node whose address is no longer in the map drains, then goes.
+ * commands while shards hold writes (backup.h), SCRIPT KILL, and a PING when a reply is late: they do not wait behind
+ * other requests. While the shard answers that PING with BUSY (node_is_busy), replies have no deadline, and connections
+ * that wait for a reply are replaced by new ones: what is in flight on the old ones is answered when the script ends.
+ * Connections are made when first needed and kept. Private connections to a shard are opened some at a time, so that a
+ * burst of waiting clients does not overflow the queue of a backend that accepts them. A node whose address is no
+ * longer in the map drains, then goes.
  */
 #pragma once
 
@@ -42,7 +43,7 @@ struct node {
     bool said_busy;                    /* the answer to the PING at busy_ms was BUSY */
     uint32_t busy_ms;                  /* low bits of the loop's time */
     uint32_t asked_ms;                 /* likewise: when it was asked whether it is busy */
-    struct metric_cell *cell;          /* of the shard in proxy->measures */
+    struct metric_cell *cell;          /* of the shard in proxy->labelled */
     uint64_t in_flight;                /* for its gauges, as the next two */
     uint64_t queue_bytes;
     uint64_t connections;

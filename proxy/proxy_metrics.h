@@ -1,8 +1,8 @@
 /*
- * proxy_measures.h - what the proxy counts by command, shard, namespace and worker (metric_labels.h), and the page
+ * proxy_metrics.h - metrics of the proxy by command, shard, namespace and worker (metric_labels.h), and the page
  * /metrics.
  *
- *   worker's thread: cell_add(node->cell, SHARD_FAILURES, 1)  ─►  own words ◄── HTTP thread: proxy_measures_print
+ *   worker's thread: cell_add(node->cell, SHARD_FAILURES, 1)  ─►  own words ◄── HTTP thread: proxy_metrics_print
  *
  * Gauges of shards are brought up to date once a second.
  */
@@ -15,9 +15,9 @@ struct http_reply;
 struct proxy_worker;
 
 enum {
-    MEASURED_SHARDS_MAX = 1024,
-    MEASURED_TENANTS_MAX = 4096,
-    MEASURED_TENANTS_SHOWN = 50,
+    METRICS_SHARDS_MAX = 1024,
+    METRICS_TENANTS_MAX = 4096,
+    METRICS_TENANTS_SHOWN = 50,
 };
 
 enum shard_word {
@@ -53,21 +53,21 @@ enum worker_word {
     WORKER_WORDS,
 };
 
-struct proxy_measures {
+struct proxy_metrics {
     struct labels *commands;
     struct labels *shards;
     struct labels *spaces;
     struct labels *workers;
 };
 
-void proxy_measures_init(struct proxy_measures *measures);
-void proxy_measures_fini(struct proxy_measures *measures);
+void proxy_metrics_init(struct proxy_metrics *labelled);
+void proxy_metrics_fini(struct proxy_metrics *labelled);
 /* The cell of a namespace; an empty name is shown as "default". */
-struct metric_cell *proxy_measures_space(struct proxy_measures *measures, struct bytes name,
-                                         uint32_t thread);
-struct metric_cell *proxy_measures_worker(struct proxy_measures *measures, uint32_t index);
+struct metric_cell *proxy_metrics_space(struct proxy_metrics *labelled, struct bytes name,
+                                        uint32_t thread);
+struct metric_cell *proxy_metrics_worker(struct proxy_metrics *labelled, uint32_t index);
 /* Once a second, on the worker's thread: gauges. */
-void proxy_measures_slow(struct proxy_worker *worker);
+void proxy_metrics_slow(struct proxy_worker *worker);
 /* What all workers have counted of a shard; zero when nobody has. */
 struct shard_counts {
     uint64_t replies;
@@ -78,7 +78,7 @@ struct shard_counts {
     uint64_t connections;
     uint64_t failures;
 };
-void proxy_measures_shard(struct proxy_measures *measures, struct bytes name,
-                          struct shard_counts *counts);
+void proxy_metrics_shard(struct proxy_metrics *labelled, struct bytes name,
+                         struct shard_counts *counts);
 /* http_route: /metrics. */
-void proxy_measures_print(void *visit, struct http_reply *reply);
+void proxy_metrics_print(void *visit, struct http_reply *reply);

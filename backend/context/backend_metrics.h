@@ -1,5 +1,5 @@
 /*
- * measures.h - what the backend counts by command, partition and namespace (metric_labels.h).
+ * backend_metrics.h - metrics of the backend by command, partition and namespace (metric_labels.h).
  *
  *   partition's thread: cell_add(partition->metrics.cell, PARTITION_…, 1)  ─►  own words ◄── HTTP thread: metrics_page
  */
@@ -9,7 +9,7 @@
 
 struct partition;
 
-enum { MEASURED_SPACES_MAX = 4096, MEASURED_SPACES_SHOWN = 50 };
+enum { METRICS_SPACES_MAX = 4096, METRICS_SPACES_SHOWN = 50 };
 
 enum partition_word {
     PARTITION_COMMIT_SECONDS = 0,                   /* closed until its replies may leave */
@@ -37,12 +37,12 @@ enum partition_word {
 
 enum space_word { SPACE_KEYS, SPACE_EXPIRES, SPACE_WORDS };
 
-struct measures {
+struct backend_metrics {
     struct labels *commands;
     struct labels *partitions;
     struct labels *spaces;
 };
 
-void measures_init(struct measures *measures);
-void measures_fini(struct measures *measures);
-struct metric_cell *measures_partition(struct measures *measures, uint32_t index);
+void backend_metrics_init(struct backend_metrics *labelled);
+void backend_metrics_fini(struct backend_metrics *labelled);
+struct metric_cell *backend_metrics_partition(struct backend_metrics *labelled, uint32_t index);

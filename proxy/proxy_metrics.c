@@ -1,4 +1,4 @@
-#include "proxy/proxy_measures.h"
+#include "proxy/proxy_metrics.h"
 
 #include "proxy/admin.h"
 #include "proxy/hotkeys.h"
@@ -68,33 +68,33 @@ static const struct label_family worker_families[] = {
 
 #define COUNT_OF(rows) (sizeof(rows) / sizeof((rows)[0]))
 
-void proxy_measures_init(struct proxy_measures *measures)
+void proxy_metrics_init(struct proxy_metrics *labelled)
 {
-    measures->commands = labels_new(COMMAND_WORDS, COMMAND_COUNT);
-    measures->shards = labels_new(SHARD_WORDS, MEASURED_SHARDS_MAX);
-    measures->spaces = labels_new(TENANT_WORDS, MEASURED_TENANTS_MAX);
-    measures->workers = labels_new(WORKER_WORDS, UINT16_MAX);
+    labelled->commands = labels_new(COMMAND_WORDS, COMMAND_COUNT);
+    labelled->shards = labels_new(SHARD_WORDS, METRICS_SHARDS_MAX);
+    labelled->spaces = labels_new(TENANT_WORDS, METRICS_TENANTS_MAX);
+    labelled->workers = labels_new(WORKER_WORDS, UINT16_MAX);
 }
 
-void proxy_measures_fini(struct proxy_measures *measures)
+void proxy_metrics_fini(struct proxy_metrics *labelled)
 {
-    labels_free(measures->commands);
-    labels_free(measures->shards);
-    labels_free(measures->spaces);
-    labels_free(measures->workers);
+    labels_free(labelled->commands);
+    labels_free(labelled->shards);
+    labels_free(labelled->spaces);
+    labels_free(labelled->workers);
 }
 
-struct metric_cell *proxy_measures_space(struct proxy_measures *measures, struct bytes name,
-                                         uint32_t thread)
+struct metric_cell *proxy_metrics_space(struct proxy_metrics *labelled, struct bytes name,
+                                        uint32_t thread)
 {
-    return labels_cell(measures->spaces, name.len ? name : BYTES("default"), thread);
+    return labels_cell(labelled->spaces, name.len ? name : BYTES("default"), thread);
 }
 
-struct metric_cell *proxy_measures_worker(struct proxy_measures *measures, uint32_t index)
+struct metric_cell *proxy_metrics_worker(struct proxy_metrics *labelled, uint32_t index)
 {
     char name[16];
     (void)snprintf(name, sizeof name, "%u", index);
-    return labels_cell(measures->workers, bytes_of(name), index);
+    return labels_cell(labelled->workers, bytes_of(name), index);
 }
 
 /* ---- gauges, on the worker's thread ---- */
@@ -121,7 +121,7 @@ static void set_shards(struct proxy_worker *worker)
     }
 }
 
-void proxy_measures_slow(struct proxy_worker *worker)
+void proxy_metrics_slow(struct proxy_worker *worker)
 {
     struct metric_cell *cell = worker->cell;
     if (worker->pool.nodes)
@@ -140,12 +140,12 @@ void proxy_measures_slow(struct proxy_worker *worker)
     cell_set(cell, WORKER_HOT_SAMPLE, (uint64_t)worker->snapshot->config.hotkeys_sample);
 }
 
-void proxy_measures_shard(struct proxy_measures *measures, struct bytes name,
-                          struct shard_counts *counts)
+void proxy_metrics_shard(struct proxy_metrics *labelled, struct bytes name,
+                         struct shard_counts *counts)
 {
     uint64_t sums[LABEL_WORDS_MAX];
     *counts = (struct shard_counts){0};
-    if (!labels_find(measures->shards, name, sums))
+    if (!labels_find(labelled->shards, name, sums))
         return;
     for (uint32_t i = 0; i < HISTOGRAM_BUCKETS; i++)
         counts->replies += sums[SHARD_SECONDS + i];
@@ -162,18 +162,18 @@ void proxy_measures_shard(struct proxy_measures *measures, struct bytes name,
 /* ---- the page, on the HTTP thread ---- */
 
 /* The top key of all workers: its share of the samples, and how often it is asked for. */
-static void print_hot_key(struct proxy_measures *measures, struct out *out)
+static void print_hot_key(struct proxy_metrics *labelled, struct out *out)
 {
     uint64_t one[LABEL_WORDS_MAX];
     uint64_t two[LABEL_WORDS_MAX];
     uint64_t most = 0;
     uint64_t total = 0;
     double most_rate = 0;
-    for (size_t i = 0; labels_read(measures->workers, i, one); i++) {
+    for (size_t i = 0; labels_read(labelled->workers, i, one); i++) {
         uint64_t count = 0;
         double rate = 0;
         total += one[WORKER_HOT_TOTAL];
-        for (size_t k = 0; labels_read(measures->workers, k, two); k++) {
+        for (size_t k = 0; labels_read(labelled->workers, k, two); k++) {
             if (two[WORKER_HOT_HASH] != one[WORKER_HOT_HASH] || !two[WORKER_HOT_MS])
                 continue;
             count += two[WORKER_HOT_COUNT];
@@ -218,23 +218,23 @@ static void print_map(const struct admin_visit *visit, struct out *out)
                  (double)visit->snapshot->config.memory_limit_bytes);
 }
 
-void proxy_measures_print(void *owner, struct http_reply *reply)
+void proxy_metrics_print(void *owner, struct http_reply *reply)
 {
     const struct admin_visit *visit = owner;
-    struct proxy_measures *measures = &visit->proxy->measures;
+    struct proxy_metrics *labelled = &visit->proxy->labelled;
     struct out *out = &reply->body;
     metrics_print(out, "scree_proxy");
     print_info(visit->proxy, out);
     print_map(visit, out);
     admin_print_health(visit, out);
-    print_hot_key(measures, out);
-    labels_print(measures->commands, out, "command", command_families, COUNT_OF(command_families),
+    print_hot_key(labelled, out);
+    labels_print(labelled->commands, out, "command", command_families, COUNT_OF(command_families),
                  COMMAND_COUNT);
-    labels_print(measures->shards, out, "shard", shard_families, COUNT_OF(shard_families),
-                 MEASURED_SHARDS_MAX);
-    labels_print(measures->spaces, out, "namespace", tenant_families, COUNT_OF(tenant_families),
-                 MEASURED_TENANTS_SHOWN);
-    labels_print(measures->workers, out, "worker", worker_families, COUNT_OF(worker_families),
+    labels_print(labelled->shards, out, "shard", shard_families, COUNT_OF(shard_families),
+                 METRICS_SHARDS_MAX);
+    labels_print(labelled->spaces, out, "namespace", tenant_families, COUNT_OF(tenant_families),
+                 METRICS_TENANTS_SHOWN);
+    labels_print(labelled->workers, out, "worker", worker_families, COUNT_OF(worker_families),
                  UINT16_MAX);
     metric_process(out);
 }

@@ -1,0 +1,30 @@
+#include "backend/context/backend_metrics.h"
+
+#include "backend/context/process.h"
+#include "shared/check.h"
+#include "shared/clock.h"
+#include "shared/command_cells.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void backend_metrics_init(struct backend_metrics *labelled)
+{
+    labelled->commands = labels_new(COMMAND_WORDS, COMMAND_COUNT);
+    labelled->partitions = labels_new(PARTITION_WORDS, PARTITIONS_MAX);
+    labelled->spaces = labels_new(SPACE_WORDS, METRICS_SPACES_MAX);
+}
+
+void backend_metrics_fini(struct backend_metrics *labelled)
+{
+    labels_free(labelled->commands);
+    labels_free(labelled->partitions);
+    labels_free(labelled->spaces);
+}
+
+struct metric_cell *backend_metrics_partition(struct backend_metrics *labelled, uint32_t index)
+{
+    char name[16];
+    (void)snprintf(name, sizeof name, "%u", index);
+    return labels_cell(labelled->partitions, bytes_of(name), index);
+}
