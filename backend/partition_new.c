@@ -8,9 +8,9 @@
 #include "backend/keyspace/edge.h"
 #include "backend/keyspace/rank_cache.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/account.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/changes.h"
+#include "backend/partition/command_stats.h"
 #include "backend/partition/connection.h"
 #include "backend/partition/gauges.h"
 #include "backend/partition/message.h"
@@ -223,7 +223,7 @@ struct partition *partition_new(struct process *process, uint32_t index, struct 
     partition->saves.last_s = clock_wall_us() / 1000000;
     arena_init(&partition->running.arena);
     out_init(&partition->running.discarded);
-    partition->metrics.accounts = accounts_new();
+    partition->metrics.held_stats = command_stats_new();
     partition->metrics.latency = latency_new();
     acl_log_init(&partition->metrics.acl_log);
     list_init(&partition->clients.all);
@@ -269,7 +269,7 @@ void partition_free(struct partition *partition)
     pubsub_free(partition->watchers.pubsub);
     tracking_free(partition->watchers.tracking);
     messages_free(partition->watchers.messages);
-    accounts_free(partition->metrics.accounts);
+    command_stats_free(partition->metrics.held_stats);
     latency_free(partition->metrics.latency);
     if (partition->spaces)
         space_set_free(partition->spaces);

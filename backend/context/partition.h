@@ -24,7 +24,7 @@
 #include "shared/net/loop.h"
 #include "shared/net/stream.h"
 
-struct accounts;
+struct held_stats;
 struct backup;
 struct change_events;
 struct blocking_set;
@@ -125,7 +125,7 @@ struct partition_metrics {
     struct metrics *process;
     struct metric_cell *cell;      /* of the partition in process->labelled */
     struct command_cells commands; /* likewise */
-    struct accounts *accounts;
+    struct held_stats *held_stats;
     struct latency *latency;
     struct acl_log acl_log;
     uint64_t turn_us; /* monotonic: requests of this turn began to run; 0: none did */

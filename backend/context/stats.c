@@ -79,7 +79,7 @@ void stats_hold_errors(struct stats *stats)
     stats->errors_are_held = true;
 }
 
-void stats_settle_errors(struct stats *stats, bool is_good)
+void stats_release_errors(struct stats *stats, bool is_good)
 {
     for (uint32_t i = 0; is_good && i < stats->held_count; i++)
         count_error(stats, stats->held[i]);

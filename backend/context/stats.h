@@ -69,7 +69,7 @@ static inline uint64_t stats_metric(const struct metrics *metrics, enum metric m
 void stats_error(struct stats *stats, const char *text);
 /* Errors from now on count only when the commands that made them are kept. */
 void stats_hold_errors(struct stats *stats);
-void stats_settle_errors(struct stats *stats, bool is_good);
+void stats_release_errors(struct stats *stats, bool is_good);
 /* Takes a sample of the rates. */
 void stats_sample(struct stats *stats, uint64_t now_ms);
 /* So many a second, on average of the last samples. */

@@ -5,10 +5,10 @@
 #include "backend/context/stats.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/account.h"
 #include "backend/partition/acl_gate.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/changes.h"
+#include "backend/partition/command_stats.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/message.h"
 #include "backend/partition/monitor.h"
@@ -321,7 +321,7 @@ static void run_handler(struct call *call)
     keyspace_end(partition);
     arena_reset(call->arena);
     if (!is_uncached)
-        account(call);
+        command_stats_add(call);
 }
 
 /* False: the session waits for rows from the disk, and the request comes again. */
@@ -459,7 +459,7 @@ const char *dispatch_nested(struct call *script, const struct nested *nested)
     if (refused) {
         stats_error(call.partition->stats, refused);
         if (call.command)
-            account_refused(&call);
+            command_stats_refused(&call);
         return refused;
     }
     if (call.command->flags & CMD_WRITE)
@@ -488,7 +488,7 @@ static void run_busy(struct call *call)
     call->slot_rule = call->session->slot_rule;
     call->slots = call->session->slots;
     handlers[call->command->id](call);
-    account(call);
+    command_stats_add(call);
 }
 
 /* Runs or queues a command that passed the gates. False: the request must wait, and nothing happened. */

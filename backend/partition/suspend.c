@@ -4,8 +4,8 @@
 #include "backend/context/stats.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/account.h"
 #include "backend/partition/blocking.h"
+#include "backend/partition/command_stats.h"
 #include "backend/partition/message.h"
 #include "backend/partition/session.h"
 #include "backend/partition/waits.h"
@@ -174,7 +174,7 @@ static void attempt_begin(const struct call *call, struct suspend_mark *mark)
     scripts_save_chance(scripts_of(call->session), &mark->chance);
     overlay_attempt_begin(partition->overlay);
     space_attempt_begin(partition->spaces);
-    accounts_hold(call);
+    command_stats_hold(call);
 }
 
 void suspend_begin(struct call *call, struct suspend_mark *mark)
@@ -197,19 +197,19 @@ void suspend_before_nested(struct call *script, const struct command *command)
 {
     bool is_undone = !command || (command->flags & (CMD_WRITE | CMD_READONLY | CMD_FAST) &&
                                   !(command->flags & CMD_ADMIN));
-    if (!is_undone || accounts_are_full(script->partition))
+    if (!is_undone || command_stats_are_full(script->partition))
         suspend_forbid(script);
 }
 
 void suspend_forbid(struct call *call)
 {
     struct partition *partition = call->partition;
-    if (!partition->metrics.accounts->is_held)
+    if (!partition->metrics.held_stats->is_held)
         return;
     overlay_nonblocking_end(partition->overlay);
     overlay_attempt_end(partition->overlay, true);
     space_attempt_end(partition->spaces, true);
-    accounts_settle(partition);
+    command_stats_release(partition);
 }
 
 /* Everything that the call's commands did is forgotten. */
@@ -220,7 +220,7 @@ static void roll_back_attempt(struct call *call, const struct suspend_mark *mark
         scripts_restore_chance(scripts_of(call->session), &mark->chance);
         overlay_attempt_end(partition->overlay, false);
         space_attempt_end(partition->spaces, false);
-        accounts_drop(partition);
+        command_stats_drop(partition);
     }
     messages_drop(partition->watchers.messages, mark->messages);
     memcpy(partition->running.random_state, mark->random_state, sizeof mark->random_state);

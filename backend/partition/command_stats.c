@@ -1,4 +1,4 @@
-#include "backend/partition/account.h"
+#include "backend/partition/command_stats.h"
 
 #include "backend/context/partition.h"
 #include "backend/context/settings.h"
@@ -73,7 +73,7 @@ static void count_call(const struct call *call, uint64_t usec)
 }
 
 /* A script's arguments are Lua's: those that the slow log will show are copied. */
-static void copy_arguments(struct accounts *accounts, struct ran *ran)
+static void copy_arguments(struct held_stats *held, struct ran *ran)
 {
     size_t size = ran->argc * sizeof *ran->argv;
     for (uint32_t i = 0; i < ran->argc; i++)
@@ -88,17 +88,17 @@ static void copy_arguments(struct accounts *accounts, struct ran *ran)
         text += argv[i].len;
     }
     ran->argv = argv;
-    accounts->copied += size;
+    held->copied += size;
 }
 
-static struct ran *record_ran(struct accounts *accounts, const struct call *call, uint64_t usec)
+static struct ran *record_ran(struct held_stats *held, const struct call *call, uint64_t usec)
 {
-    if (accounts->count == accounts->cap) {
-        accounts->cap = accounts->cap ? accounts->cap * 2 : 16;
-        accounts->items = realloc(accounts->items, accounts->cap * sizeof *accounts->items);
-        CHECK(accounts->items);
+    if (held->count == held->cap) {
+        held->cap = held->cap ? held->cap * 2 : 16;
+        held->items = realloc(held->items, held->cap * sizeof *held->items);
+        CHECK(held->items);
     }
-    struct ran *ran = &accounts->items[accounts->count++];
+    struct ran *ran = &held->items[held->count++];
     *ran = (struct ran){
         .command = call->command,
         .usec = usec,
@@ -107,18 +107,18 @@ static struct ran *record_ran(struct accounts *accounts, const struct call *call
         .failed = call->failed,
     };
     if (call->in_script && is_slow_call(call, usec))
-        copy_arguments(accounts, ran);
+        copy_arguments(held, ran);
     return ran;
 }
 
-void account(const struct call *call)
+void command_stats_add(const struct call *call)
 {
     struct partition *partition = call->partition;
     uint64_t now_us = clock_mono_us();
     uint64_t usec = now_us - partition->running.started_us;
     partition->running.started_us = now_us;
-    if (partition->metrics.accounts->is_held)
-        (void)record_ran(partition->metrics.accounts, call, usec);
+    if (partition->metrics.held_stats->is_held)
+        (void)record_ran(partition->metrics.held_stats, call, usec);
     else
         count_call(call, usec);
 }
@@ -128,26 +128,26 @@ static void count_refused(const struct call *call)
     call->partition->stats->commands[call->command->id].rejected++;
 }
 
-void account_refused(const struct call *call)
+void command_stats_refused(const struct call *call)
 {
-    struct accounts *accounts = call->partition->metrics.accounts;
-    if (accounts->is_held)
-        record_ran(accounts, call, 0)->is_refused = true;
+    struct held_stats *held = call->partition->metrics.held_stats;
+    if (held->is_held)
+        record_ran(held, call, 0)->is_refused = true;
     else
         count_refused(call);
 }
 
-void accounts_hold(const struct call *call)
+void command_stats_hold(const struct call *call)
 {
-    call->partition->metrics.accounts->is_held = true;
-    call->partition->metrics.accounts->call = call;
+    call->partition->metrics.held_stats->is_held = true;
+    call->partition->metrics.held_stats->call = call;
     stats_hold_errors(call->partition->stats);
 }
 
-bool accounts_are_full(const struct partition *partition)
+bool command_stats_are_full(const struct partition *partition)
 {
-    return partition->metrics.accounts->count >= HELD_MAX ||
-           partition->metrics.accounts->copied >= COPIED_BYTES_MAX ||
+    return partition->metrics.held_stats->count >= HELD_MAX ||
+           partition->metrics.held_stats->copied >= COPIED_BYTES_MAX ||
            partition->stats->held_count >= HELD_MAX;
 }
 
@@ -166,40 +166,40 @@ static void count_ran(struct call *call, const struct ran *ran)
 
 static void finish_counting(struct partition *partition, bool is_good)
 {
-    struct accounts *accounts = partition->metrics.accounts;
-    struct call call = *accounts->call;
-    for (uint32_t i = 0; i < accounts->count; i++) {
+    struct held_stats *held = partition->metrics.held_stats;
+    struct call call = *held->call;
+    for (uint32_t i = 0; i < held->count; i++) {
         if (is_good)
-            count_ran(&call, &accounts->items[i]);
-        free(accounts->items[i].copy);
+            count_ran(&call, &held->items[i]);
+        free(held->items[i].copy);
     }
-    accounts->count = 0;
-    accounts->copied = 0;
-    accounts->is_held = false;
-    accounts->call = NULL;
-    stats_settle_errors(partition->stats, is_good);
+    held->count = 0;
+    held->copied = 0;
+    held->is_held = false;
+    held->call = NULL;
+    stats_release_errors(partition->stats, is_good);
 }
 
-void accounts_settle(struct partition *partition)
+void command_stats_release(struct partition *partition)
 {
     finish_counting(partition, true);
 }
 
-void accounts_drop(struct partition *partition)
+void command_stats_drop(struct partition *partition)
 {
     finish_counting(partition, false);
 }
 
-struct accounts *accounts_new(void)
+struct held_stats *command_stats_new(void)
 {
-    struct accounts *accounts = calloc(1, sizeof *accounts);
-    CHECK(accounts);
-    return accounts;
+    struct held_stats *held = calloc(1, sizeof *held);
+    CHECK(held);
+    return held;
 }
 
-void accounts_free(struct accounts *accounts)
+void command_stats_free(struct held_stats *held)
 {
-    if (accounts)
-        free(accounts->items);
-    free(accounts);
+    if (held)
+        free(held->items);
+    free(held);
 }
