@@ -70,10 +70,10 @@ static void reply_config(void *visit, struct http_reply *reply)
     size_t len = 0;
     FILE *to = open_memstream(&text, &len);
     CHECK(to);
-    struct settings *settings = process_settings(server->process);
+    struct config_snapshot *snapshot = process_settings(server->process);
     struct backend_config shown;
-    config_copy(&shown.head, &settings->config.head);
-    settings_unref(settings);
+    config_copy(&shown.head, &snapshot->config.head);
+    config_snapshot_unref(snapshot);
     hide_secrets(&shown.head);
     config_print(&shown.head, to);
     config_fini(&shown.head);
@@ -129,15 +129,15 @@ static const struct http_route routes[] = {
 static void on_request(void *owner, const struct http_request *request, struct http_reply *reply)
 {
     struct server *server = owner;
-    struct settings *settings = process_settings(server->process);
-    struct http_gate gate = {settings->config.admin_token, settings->config.admin_hosts};
+    struct config_snapshot *snapshot = process_settings(server->process);
+    struct http_gate gate = {snapshot->config.admin_token, snapshot->config.admin_hosts};
     http_route(routes, sizeof routes / sizeof routes[0], gate, request, server, reply);
-    settings_unref(settings);
+    config_snapshot_unref(snapshot);
 }
 
 bool admin_start(struct server *server, char *error, size_t size)
 {
-    const char *address = server->process->settings->config.admin;
+    const char *address = server->process->snapshot->config.admin;
     char reason[256];
     if (!*address)
         return true;

@@ -242,16 +242,16 @@ void metrics_page(void *visit, struct http_reply *reply)
     struct server *server = visit;
     struct backend_metrics *labelled = &server->process->labelled;
     struct out *out = &reply->body;
-    struct settings *settings = process_settings(server->process);
+    struct config_snapshot *snapshot = process_settings(server->process);
     metrics_print(out, "scree_backend");
     print_build_info(server, out);
-    print_disk(&settings->config, out);
+    print_disk(&snapshot->config, out);
     print_figures(server, out);
     print_levels(server, out);
     print_compactions(server, out);
     print_pace_metrics(server, out);
-    print_memory_metrics(server, &settings->config, out);
-    settings_unref(settings);
+    print_memory_metrics(server, &snapshot->config, out);
+    config_snapshot_unref(snapshot);
     labels_print(labelled->commands, out, "command", command_families, COUNT_OF(command_families),
                  COMMAND_COUNT);
     labels_print(labelled->partitions, out, "partition", partition_families,

@@ -1,8 +1,8 @@
 #include "backend/partition_commit.h"
 
 #include "backend/context/backend_metrics.h"
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/connection.h"
@@ -131,7 +131,7 @@ static void on_commit(void *owner, uint64_t ticket, int err)
 void partition_commit_init(struct partition *partition)
 {
     const struct commit_options options = {
-        .durability = (enum durability)partition->settings->config.durability,
+        .durability = (enum durability)partition->snapshot->config.durability,
         .on_close = on_close,
         .on_commit = on_commit,
         .on_recover = read_anew,

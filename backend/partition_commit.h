@@ -12,5 +12,5 @@ struct partition;
 
 /* Takes index and version over from the last durable batch. False: its row cannot be read. */
 bool partition_read_header(struct partition *partition);
-/* Makes partition->commit, with the durability that settings name. */
+/* Makes partition->commit, with the durability that the snapshot names. */
 void partition_commit_init(struct partition *partition);

@@ -124,7 +124,7 @@ struct tls_context *partition_tls(void *owner)
 {
     struct partition *partition = owner;
     partition_refresh(partition);
-    return partition->settings->tls;
+    return partition->snapshot->tls;
 }
 
 void partition_accept(void *owner, struct stream *stream)
@@ -212,9 +212,9 @@ struct partition *partition_new(struct process *process, uint32_t index, struct 
     (void)snprintf(partition->name, sizeof partition->name, "partition-%u", index);
     partition->process = process;
     partition->loop = loop;
-    partition->settings = process_settings(process);
-    partition->caches.settings = settings_ref(partition->settings);
-    const struct backend_config *config = &partition->settings->config;
+    partition->snapshot = process_settings(process);
+    partition->caches.snapshot = config_snapshot_ref(partition->snapshot);
+    const struct backend_config *config = &partition->snapshot->config;
     partition->metrics.process = metrics_new();
     partition->metrics.cell = backend_metrics_partition(&process->labelled, index);
     partition->metrics.commands =
@@ -286,7 +286,7 @@ void partition_free(struct partition *partition)
     arena_fini(&partition->running.arena);
     free(partition->running.pins);
     free(partition->running.argv);
-    settings_unref(partition->caches.settings);
-    settings_unref(partition->settings);
+    config_snapshot_unref(partition->caches.snapshot);
+    config_snapshot_unref(partition->snapshot);
     free(partition);
 }

@@ -7,13 +7,13 @@
 #include "backend/keyspace/expiry.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
+#include "backend/partition/config_apply.h"
 #include "backend/partition/gauges.h"
 #include "backend/partition/internal_call.h"
 #include "backend/partition/pause.h"
 #include "backend/partition/refresh.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
-#include "backend/partition/tune.h"
 #include "backend/script/script.h"
 #include "backend/storage/compaction.h"
 #include "backend/storage/upkeep.h"
@@ -27,7 +27,7 @@ enum { TICK_MS = 100, TICK_SOON_MS = 1, TICKS_PER_SECOND = 10 };
 
 static void close_idle_sessions(struct partition *partition)
 {
-    uint64_t limit_ms = partition->settings->config.idle_timeout_ms;
+    uint64_t limit_ms = partition->snapshot->config.idle_timeout_ms;
     uint64_t now_ms = loop_mono_ms(partition->loop);
     struct list *next;
     if (!limit_ms)
@@ -46,12 +46,12 @@ static void close_idle_sessions(struct partition *partition)
 /* Closes connections that have not logged in within login-timeout. */
 static void close_without_login(struct partition *partition)
 {
-    const struct settings *settings = partition->settings;
-    uint64_t limit_ms = settings->config.login_timeout_ms;
+    const struct config_snapshot *snapshot = partition->snapshot;
+    uint64_t limit_ms = snapshot->config.login_timeout_ms;
     uint64_t now_ms = loop_mono_ms(partition->loop);
     char text[128];
     struct list *next;
-    if (!limit_ms || !settings_needs_password(settings))
+    if (!limit_ms || !config_snapshot_needs_password(snapshot))
         return;
     (void)snprintf(text, sizeof text,
                    "ERR no login within %" PRIu64 " ms (login-timeout), the connection is closed",
@@ -112,7 +112,7 @@ static void look_behind(struct partition *partition)
 static void tick_compaction(struct partition *partition)
 {
     struct hours hours;
-    CHECK(hours_parse(bytes_of(partition->settings->config.store_compaction_window), &hours));
+    CHECK(hours_parse(bytes_of(partition->snapshot->config.store_compaction_window), &hours));
     if (!partition->thread.is_stopping)
         compaction_tick(upkeep_compaction(partition->upkeep), &hours);
 }
@@ -121,7 +121,7 @@ static void tick_second(struct partition *partition)
 {
     tick_compaction(partition);
     look_behind(partition);
-    tune_partition(partition);
+    config_apply(partition);
     show_reader(partition);
     close_removed(partition);
     block_cache_decay();
@@ -129,7 +129,7 @@ static void tick_second(struct partition *partition)
     commit_rest(partition->commit);
     if (store_wal_is_long(partition->store) && !partition->thread.is_stopping)
         (void)upkeep_start(partition->upkeep, UPKEEP_FLUSH);
-    commit_watch_disk(partition->commit, partition->settings->config.store_disk_free_min_bytes);
+    commit_watch_disk(partition->commit, partition->snapshot->config.store_disk_free_min_bytes);
     close_idle_sessions(partition);
     close_without_login(partition);
     metric_set(partition->metrics.process, METRIC_BACKEND_KEYS,
@@ -157,7 +157,7 @@ static bool expire_due(struct partition *partition)
     bool more = partition->expiry.is_active && !partition->thread.is_stopping &&
                 !partition_keeps_expired(partition);
     uint64_t begun_us = clock_mono_us();
-    for (int i = 0; more && i < partition->settings->config.expire_effort; i++)
+    for (int i = 0; more && i < partition->snapshot->config.expire_effort; i++)
         more = expire_some(partition);
     uint64_t usec = clock_mono_us() - begun_us;
     partition->stats->expire_us += usec;

@@ -23,7 +23,7 @@
 
 enum { ERROR_MAX = 512, ADDRESS_MAX = 512, FILES_RESERVED = 256 };
 
-/* ---- settings ---- */
+/* ---- snapshot ---- */
 
 static bool same_server_tls(const struct backend_config *a, const struct backend_config *b)
 {
@@ -33,7 +33,8 @@ static bool same_server_tls(const struct backend_config *a, const struct backend
 }
 
 /* process_events: on_settings */
-static void on_settings(void *owner, const struct settings *old, const struct settings *now)
+static void on_settings(void *owner, const struct config_snapshot *old,
+                        const struct config_snapshot *now)
 {
     struct server *server = owner;
     if (!same_server_tls(&now->config, &old->config) &&
@@ -53,24 +54,24 @@ static void reload(struct server *server)
 {
     char error[ERROR_MAX];
     struct reload_report report = {0};
-    struct settings *settings = process_settings_edit(server->process);
-    if (!backend_reload(&settings->config, &report, error, sizeof error)) {
-        process_settings_drop(server->process, settings);
+    struct config_snapshot *snapshot = process_settings_edit(server->process);
+    if (!backend_reload(&snapshot->config, &report, error, sizeof error)) {
+        process_settings_drop(server->process, snapshot);
         log_reload_refused(server, error);
         return;
     }
-    struct tls_context *tls = settings->tls;
-    if (!settings_load_tls(settings, error, sizeof error)) {
-        process_settings_drop(server->process, settings);
+    struct tls_context *tls = snapshot->tls;
+    if (!config_snapshot_load_tls(snapshot, error, sizeof error)) {
+        process_settings_drop(server->process, snapshot);
         log_reload_refused(server, error);
         return;
     }
-    bool tls_changed = tls != settings->tls;
-    const char *log_file = settings->config.log_file;
+    bool tls_changed = tls != snapshot->tls;
+    const char *log_file = snapshot->config.log_file;
     if (*log_file && !log_set_file(log_file))
         log_event(LOG_ERROR, "log_file_failed", "path=" LOG_QUOTED, log_file);
-    settings_settle(settings);
-    process_settings_publish(server->process, settings);
+    config_snapshot_derive(snapshot);
+    process_settings_publish(server->process, snapshot);
     metric_add(server->metrics, METRIC_BACKEND_RELOADS, 1);
     metric_set(server->metrics, METRIC_BACKEND_RELOAD_GOOD, 1);
     log_event(LOG_INFO, "reloaded",
@@ -286,10 +287,10 @@ static void unwatch_server_tls(struct server *server)
 static void watch_server_tls(struct server *server)
 {
     char *paths[TLS_FILES_MAX] = {NULL};
-    struct settings *settings = process_settings(server->process);
-    if (settings->tls)
-        backend_tls_paths(&settings->config, paths);
-    settings_unref(settings);
+    struct config_snapshot *snapshot = process_settings(server->process);
+    if (snapshot->tls)
+        backend_tls_paths(&snapshot->config, paths);
+    config_snapshot_unref(snapshot);
     unwatch_server_tls(server);
     for (int i = 0; i < TLS_FILES_MAX; i++) {
         if (paths[i])
@@ -309,7 +310,7 @@ static void rewatch_and_reload(struct task *task)
 
 static bool server_open(struct server *server, char *error, size_t size)
 {
-    const struct backend_config *config = &server->process->settings->config;
+    const struct backend_config *config = &server->process->snapshot->config;
     (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write like others */
     raise_file_limit(config);
     if (config->port < 0 && !config->tls_port && !*config->unix_socket) {
@@ -317,8 +318,8 @@ static bool server_open(struct server *server, char *error, size_t size)
         return false;
     }
     if (!check_partitions(config, error, size) ||
-        !settings_load_tls(server->process->settings, error, size) ||
-        !settings_load_users(server->process->settings, error, size))
+        !config_snapshot_load_tls(server->process->snapshot, error, size) ||
+        !config_snapshot_load_users(server->process->snapshot, error, size))
         return false;
     const struct store_env_options options = {
         .block_cache_bytes = config->store_block_cache_bytes,

@@ -38,7 +38,7 @@ struct server {
     uint32_t members_count;
     uint32_t members_running;
     struct task stop;
-    struct task watch;           /* posted when settings name other TLS files */
+    struct task watch;           /* posted when the snapshot names other TLS files */
     atomic_bool watches_are_old; /* it is posted */
 };
 

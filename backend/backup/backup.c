@@ -2,8 +2,8 @@
 
 #include "backend/backup/disk_file.h"
 #include "backend/backup/shelf.h"
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/pause.h"
@@ -376,7 +376,7 @@ struct backup *backup_new(struct partition *partition)
     backup->job = (struct job){.work = run_backup_job, .done = backup_job_ended};
     backup->partition = partition;
     backup->worker = worker_new(partition->loop, "backup");
-    CHECK(asprintf(&backup->cut, "%s/cut-%s", partition->settings->config.data, partition->name) >
+    CHECK(asprintf(&backup->cut, "%s/cut-%s", partition->snapshot->config.data, partition->name) >
           0);
     return backup;
 }
@@ -396,7 +396,7 @@ void backup_free(struct backup *backup)
 /* Where backups stand: `backup-dir`, or beside the data. The caller frees. */
 static char *shelf_of(const struct partition *partition)
 {
-    const struct backend_config *config = &partition->settings->config;
+    const struct backend_config *config = &partition->snapshot->config;
     char *dir;
     if (*config->backup_dir)
         CHECK((dir = strdup(config->backup_dir)));

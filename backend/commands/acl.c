@@ -1,15 +1,15 @@
 /*
  * acl.c - ACL: users and their rules, for all partitions of the process.
  *
- * The users are part of the settings: a change is made on a copy and published (process.h). What is answered is
+ * The users are part of the snapshot: a change is made on a copy and published (process.h). What is answered is
  * shared/acl_command.h's.
  */
 #include "backend/partition/refresh.h"
 #include "shared/acl_command.h"
 
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
-#include "backend/context/settings.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/session.h"
 #include "config/users_file.h"
@@ -20,12 +20,12 @@
 
 static const struct acl *users(const struct call *call)
 {
-    return call->partition->settings->acl;
+    return call->partition->snapshot->acl;
 }
 
-static void publish_settings(struct call *call, struct settings *settings)
+static void publish_settings(struct call *call, struct config_snapshot *snapshot)
 {
-    process_settings_publish(call->partition->process, settings);
+    process_settings_publish(call->partition->process, snapshot);
     partition_refresh(call->partition);
 }
 
@@ -91,13 +91,13 @@ void cmd_acl_setuser(struct call *call)
 {
     char error[ACL_ERROR_MAX];
     struct process *process = call->partition->process;
-    struct settings *settings = process_settings_edit(process);
-    if (acl_setuser(settings_acl_edit(settings), call->argv, call->argc,
-                    settings_all_channels(settings), error)) {
-        publish_settings(call, settings);
+    struct config_snapshot *snapshot = process_settings_edit(process);
+    if (acl_setuser(config_snapshot_acl_edit(snapshot), call->argv, call->argc,
+                    config_snapshot_all_channels(snapshot), error)) {
+        publish_settings(call, snapshot);
         reply_ok(&call->reply);
     } else {
-        process_settings_drop(process, settings);
+        process_settings_drop(process, snapshot);
         call_error_text(call, error);
     }
 }
@@ -107,13 +107,13 @@ void cmd_acl_deluser(struct call *call)
     char error[ACL_ERROR_MAX];
     int64_t count;
     struct process *process = call->partition->process;
-    struct settings *settings = process_settings_edit(process);
-    if (!acl_deluser(settings_acl_edit(settings), call->argv, call->argc, &count, error)) {
-        process_settings_drop(process, settings);
+    struct config_snapshot *snapshot = process_settings_edit(process);
+    if (!acl_deluser(config_snapshot_acl_edit(snapshot), call->argv, call->argc, &count, error)) {
+        process_settings_drop(process, snapshot);
         call_error_text(call, error);
         return;
     }
-    publish_settings(call, settings);
+    publish_settings(call, snapshot);
     reply_int(&call->reply, count);
     if (!session_user(call->session))
         session_end(call->session);
@@ -123,7 +123,7 @@ void cmd_acl_deluser(struct call *call)
 
 static const char *acl_file(struct call *call)
 {
-    const char *path = call->partition->settings->config.aclfile;
+    const char *path = call->partition->snapshot->config.aclfile;
     if (*path)
         return path;
     call_error_text(call, acl_no_file_error);
@@ -136,12 +136,12 @@ void cmd_acl_load(struct call *call)
     char error[ACL_ERROR_MAX];
     if (!acl_file(call))
         return;
-    struct settings *settings = process_settings_edit(call->partition->process);
-    if (settings_load_users(settings, reason, sizeof reason)) {
-        publish_settings(call, settings);
+    struct config_snapshot *snapshot = process_settings_edit(call->partition->process);
+    if (config_snapshot_load_users(snapshot, reason, sizeof reason)) {
+        publish_settings(call, snapshot);
         reply_ok(&call->reply);
     } else {
-        process_settings_drop(call->partition->process, settings);
+        process_settings_drop(call->partition->process, snapshot);
         acl_load_error(reason, error);
         call_error_text(call, error);
     }

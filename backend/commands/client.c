@@ -1,8 +1,8 @@
 /*
  * client.c - CLIENT about all connections of the partition: listing, killing, pausing.
  */
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/pause.h"
@@ -176,7 +176,7 @@ static bool parse_kill_option(struct call *call, const struct bytes *option, str
         kill->laddr = value;
     } else if (bytes_is(*option, "USER")) {
         kill->user = value;
-        if (!acl_user_find(call->partition->settings->acl, *value)) {
+        if (!acl_user_find(call->partition->snapshot->acl, *value)) {
             call_errorf(call, "ERR No such user '%.*s'", (int)value->len, value->data);
             return false;
         }

@@ -1,9 +1,9 @@
 /*
  * config.c - CONFIG: our own options and Redis' parameters, by Redis' rules: several at once, all or none.
  */
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
-#include "backend/context/settings.h"
 #include "backend/context/stats.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/refresh.h"
@@ -38,7 +38,7 @@ static struct bytes parameter_value(const struct call *call, const struct parame
 {
     const struct partition *partition = call->partition;
     if (strcmp(parameter->name, "port") != 0)
-        return settings_get(partition->settings, parameter, buffer);
+        return config_snapshot_get(partition->snapshot, parameter, buffer);
     return (struct bytes){buffer, number_format_int64(buffer, partition->listeners.port)};
 }
 
@@ -70,7 +70,7 @@ static int64_t get_parameters(struct call *call, struct reply *reply)
  * pass it on; tenants see none of these options. */
 static int64_t get_options(struct call *call, struct reply *reply)
 {
-    const struct config *config = &call->partition->settings->config.head;
+    const struct config *config = &call->partition->snapshot->config.head;
     const struct option *option;
     size_t cursor = 0;
     int64_t count = 0;
@@ -110,19 +110,19 @@ static void set_failed(struct call *call, struct bytes name, const char *reason)
 /* Looks at all names before any value is set. */
 static bool check_names(struct call *call)
 {
-    const struct settings *settings = call->partition->settings;
+    const struct config_snapshot *snapshot = call->partition->snapshot;
     for (uint32_t i = 2; i < call->argc; i += 2) {
         struct bytes name = call->argv[i];
-        if (!settings_knows(settings, name)) {
+        if (!config_snapshot_has_option(snapshot, name)) {
             call_errorf(call, "ERR Unknown option or number of arguments for CONFIG SET - '%.*s'",
                         (int)name.len, name.data);
             return false;
         }
-        if (settings_is_fixed(settings, name)) {
+        if (settings_is_fixed(snapshot, name)) {
             set_failed(call, name, "can't set immutable config");
             return false;
         }
-        if (settings_is_path(settings, name)) {
+        if (settings_is_path(snapshot, name)) {
             set_failed(call, name, "can't set protected config");
             return false;
         }
@@ -143,13 +143,13 @@ static bool is_tls(struct bytes name)
 }
 
 /* TLS options count together, when all are set: the files are read then. */
-static bool load_tls(struct call *call, struct settings *settings)
+static bool load_tls(struct call *call, struct config_snapshot *snapshot)
 {
     char reason[OPTION_REASON_MAX];
     for (uint32_t i = 2; i < call->argc; i += 2) {
         if (!is_tls(call->argv[i]))
             continue;
-        if (settings_load_tls(settings, reason, sizeof reason))
+        if (config_snapshot_load_tls(snapshot, reason, sizeof reason))
             return true;
         set_failed(call, call->argv[i], reason);
         return false;
@@ -166,19 +166,20 @@ void cmd_config_set(struct call *call)
     }
     if (!check_names(call))
         return;
-    struct settings *settings = process_settings_edit(call->partition->process);
+    struct config_snapshot *snapshot = process_settings_edit(call->partition->process);
     for (uint32_t i = 2; i < call->argc; i += 2) {
-        if (!settings_set(settings, call->argv[i], call->argv[i + 1], reason, sizeof reason)) {
-            process_settings_drop(call->partition->process, settings);
+        if (!config_snapshot_set(snapshot, call->argv[i], call->argv[i + 1], reason,
+                                 sizeof reason)) {
+            process_settings_drop(call->partition->process, snapshot);
             set_failed(call, call->argv[i], reason);
             return;
         }
     }
-    if (!load_tls(call, settings)) {
-        process_settings_drop(call->partition->process, settings);
+    if (!load_tls(call, snapshot)) {
+        process_settings_drop(call->partition->process, snapshot);
         return;
     }
-    process_settings_publish(call->partition->process, settings);
+    process_settings_publish(call->partition->process, snapshot);
     partition_refresh(call->partition);
     reply_ok(&call->reply);
 }
@@ -285,9 +286,9 @@ void cmd_config_rewrite(struct call *call)
 {
     char error[512];
     struct backend_config config;
-    struct settings *settings = process_settings(call->partition->process);
-    config_copy(&config.head, &settings->config.head);
-    settings_unref(settings);
+    struct config_snapshot *snapshot = process_settings(call->partition->process);
+    config_copy(&config.head, &snapshot->config.head);
+    config_snapshot_unref(snapshot);
     if (!config.head.path)
         call_error_text(call, "ERR The server is running without a config file");
     else if (!separate(&config.head, error, sizeof error) ||

@@ -2,8 +2,8 @@
  * connection.c - what a client says about its own connection: who it is, which protocol and database it uses.
  */
 #include "backend/partition/connection.h"
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/partition/acl_gate.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/session.h"
@@ -16,7 +16,7 @@ static const struct bytes DEFAULT_USER = {"default", 7};
 /* Makes the connection this user's when the password is right; what is not goes to the ACL log. */
 static bool log_in(struct call *call, struct bytes name, struct bytes password)
 {
-    const struct acl_user *user = acl_user_find(call->partition->settings->acl, name);
+    const struct acl_user *user = acl_user_find(call->partition->snapshot->acl, name);
     if (user && acl_user_accepts(user, password)) {
         session_log_in(call->session, name);
         return true;
@@ -28,7 +28,7 @@ static bool log_in(struct call *call, struct bytes name, struct bytes password)
 
 void cmd_auth(struct call *call)
 {
-    const struct acl_user *user = acl_user_find(call->partition->settings->acl, DEFAULT_USER);
+    const struct acl_user *user = acl_user_find(call->partition->snapshot->acl, DEFAULT_USER);
     if (call->argc > 3)
         call_error(call, ERR_SYNTAX);
     else if (call->argc == 2 && !acl_user_needs_password(user))
@@ -85,7 +85,7 @@ void cmd_hello(struct call *call)
     if (err == OK && !apply_hello_options(call))
         return;
     if (err == OK && !session->is_authenticated &&
-        settings_needs_password(call->partition->settings))
+        config_snapshot_needs_password(call->partition->snapshot))
         err = ERR_HELLO_NOAUTH;
     if (err != OK) {
         call_error(call, err);

@@ -1,8 +1,8 @@
 /*
  * dump.c - DUMP and RESTORE: a key's value as RDB writes it (rdb_save.c, rdb_load.c).
  */
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/format/rdb.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/handlers.h"
@@ -21,7 +21,7 @@ void cmd_dump(struct call *call)
         return;
     }
     rdb_writer_init(&writer, call->arena);
-    writer.limit = call->partition->settings->config.reply_limit_bytes;
+    writer.limit = call->partition->snapshot->config.reply_limit_bytes;
     if (!rdb_save(call, &entry, &writer))
         return;
     struct bytes payload = rdb_finish(&writer);
@@ -112,7 +112,7 @@ void cmd_restore(struct call *call)
     bool replaced = entry.exists;
     uint32_t messages = call->partition->watchers.messages->count;
     reader.limit =
-        call->partition->settings->config.reply_limit_bytes; /* as a reply, it is in memory */
+        call->partition->snapshot->config.reply_limit_bytes; /* as a reply, it is in memory */
     if (!rdb_load(call, &entry, &reader, (uint64_t)expire_ms)) {
         if (rdb_is_over(&reader))
             call_error(call, ERR_PAYLOAD_LIMIT);

@@ -8,8 +8,8 @@
  */
 #include "backend/script/script.h"
 
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/format/encoding.h"
 #include "backend/format/rdb.h"
 #include "backend/partition/handlers.h"
@@ -259,7 +259,7 @@ static bool read_payload(struct call *call, struct library **list, char *error, 
         (void)snprintf(error, size, "ERR DUMP payload version or checksum are wrong");
         return false;
     }
-    reader.limit = call->partition->settings->config.reply_limit_bytes;
+    reader.limit = call->partition->snapshot->config.reply_limit_bytes;
     while (reader.rest.len) {
         uint8_t type;
         struct bytes code;

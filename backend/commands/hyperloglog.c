@@ -4,8 +4,8 @@
  * A sparse one is short and is replaced as a whole. A dense one is changed in place, register by register, so that
  * text.h keeps it in fragments and a new element costs one of them and the header's.
  */
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/format/hll.h"
 #include "backend/keyspace/text.h"
 #include "backend/partition/handlers.h"
@@ -20,7 +20,7 @@ static void error_damaged(struct call *call)
 
 static uint64_t sparse_bytes_max(const struct call *call)
 {
-    return (uint64_t)settings_number(call->partition->settings, "hll-sparse-max-bytes");
+    return (uint64_t)config_snapshot_number(call->partition->snapshot, "hll-sparse-max-bytes");
 }
 
 /* Opens a key that holds a HyperLogLog or does not exist, and reads the header. */

@@ -6,9 +6,9 @@
  * server of this version; a section's `tenant_fields` lists them.
  */
 #include "backend/commands/info.h"
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
-#include "backend/context/settings.h"
 #include "backend/context/stats.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
@@ -63,7 +63,7 @@ static void print_server(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
     const struct process *process = partition->process;
-    const char *path = partition->settings->config.head.path;
+    const char *path = partition->snapshot->config.head.path;
     uint64_t uptime_s = (clock_mono_us() / 1000 - process->started_mono_ms) / 1000;
     struct utsname name;
     char executable[1024];
@@ -95,7 +95,7 @@ static void print_clients(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
     out_printf(out, "connected_clients:%u\r\ncluster_connections:0\r\nmaxclients:%d\r\n",
-               partition->clients.count, partition->settings->config.maxclients);
+               partition->clients.count, partition->snapshot->config.maxclients);
     out_printf(out,
                "client_recent_max_input_buffer:0\r\nclient_recent_max_output_buffer:0\r\n"
                "blocked_clients:%u\r\ntracking_clients:%u\r\nclients_in_timeout_table:%u\r\n",
@@ -170,10 +170,10 @@ static void print_memory(const struct call *call, struct out *out)
     uint64_t used = memory.allocated;
     uint64_t peak = memory.peak_rss;
     uint64_t system = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    int64_t limit = settings_number(call->partition->settings, "maxmemory");
+    int64_t limit = config_snapshot_number(call->partition->snapshot, "maxmemory");
     const struct parameter *policy = parameter_find(BYTES("maxmemory-policy"));
     char buffer[OPTION_TEXT_MAX];
-    struct bytes policy_name = settings_get(call->partition->settings, policy, buffer);
+    struct bytes policy_name = config_snapshot_get(call->partition->snapshot, policy, buffer);
     out_printf(out, "used_memory:%" PRIu64 "\r\nused_memory_human:%s\r\n", used, human(used, text));
     out_printf(out, "used_memory_rss:%" PRIu64 "\r\nused_memory_rss_human:%s\r\n", memory.rss,
                human(memory.rss, text));
@@ -288,7 +288,7 @@ static void print_replication(const struct call *call, struct out *out)
     out_printf(out,
                "second_repl_offset:-1\r\nrepl_backlog_active:0\r\nrepl_backlog_size:%" PRId64 "\r\n"
                "repl_backlog_first_byte_offset:0\r\nrepl_backlog_histlen:0\r\n",
-               settings_number(call->partition->settings, "repl-backlog-size"));
+               config_snapshot_number(call->partition->snapshot, "repl-backlog-size"));
 }
 
 static void print_times(struct out *out, int who, const char *suffix)
@@ -350,8 +350,8 @@ static void print_latencystats(const struct call *call, struct out *out)
 {
     char buffer[OPTION_TEXT_MAX];
     struct bytes percents =
-        settings_get(call->partition->settings,
-                     parameter_find(BYTES("latency-tracking-info-percentiles")), buffer);
+        config_snapshot_get(call->partition->snapshot,
+                            parameter_find(BYTES("latency-tracking-info-percentiles")), buffer);
     for (enum command_id id = COMMAND_NONE + 1; id < COMMAND_COUNT; id++) {
         const struct histogram *histogram = call->partition->metrics.latency->commands[id];
         if (!histogram)
@@ -400,7 +400,7 @@ static void print_scree(const struct call *call, struct out *out)
                partition->index, partition->process->partitions);
     out_printf(out,
                "durability:%s\r\nbatch_index:%" PRIu64 "\r\nkeys_all_namespaces:%" PRIu64 "\r\n",
-               durabilities[partition->settings->config.durability], partition->batch.index,
+               durabilities[partition->snapshot->config.durability], partition->batch.index,
                space_keys_total(partition->spaces));
     out_printf(out,
                "commits:%" PRIu64 "\r\ncommit_failures:%" PRIu64 "\r\ncommit_rows:%" PRIu64

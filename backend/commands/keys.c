@@ -1,8 +1,8 @@
 /*
  * keys.c - commands about keys of any type: existence, time to live, names, copies, introspection.
  */
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/handlers.h"

@@ -2,8 +2,8 @@
  * latency.c - LATENCY: histograms of commands, and the events slower than latency-monitor-threshold.
  */
 #include "shared/latency.h"
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/partition/handlers.h"
 #include "shared/command_reply.h"
 #include "shared/latency_reply.h"
@@ -122,9 +122,9 @@ void cmd_latency_doctor(struct call *call)
     const struct partition *partition = call->partition;
     struct out out;
     out_init(&out);
-    latency_print_doctor(partition->metrics.latency,
-                         settings_number(partition->settings, "latency-monitor-threshold") != 0,
-                         &out);
+    latency_print_doctor(
+        partition->metrics.latency,
+        config_snapshot_number(partition->snapshot, "latency-monitor-threshold") != 0, &out);
     reply_verbatim_out(&call->reply, "txt", &out);
 }
 

@@ -1,8 +1,8 @@
 /*
  * object.c - OBJECT: what Redis would tell about a value's representation.
  */
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/handlers.h"
 #include "shared/command_reply.h"
@@ -37,9 +37,9 @@ static const char *string_encoding(struct bytes value)
 static bool is_small(struct call *call, struct entry *entry, const char *entries_name,
                      const char *value_name)
 {
-    const struct settings *settings = call->partition->settings;
-    uint64_t value_max = (uint64_t)settings_number(settings, value_name);
-    bool small = entry->meta.size <= (uint64_t)settings_number(settings, entries_name);
+    const struct config_snapshot *snapshot = call->partition->snapshot;
+    uint64_t value_max = (uint64_t)config_snapshot_number(snapshot, value_name);
+    bool small = entry->meta.size <= (uint64_t)config_snapshot_number(snapshot, entries_name);
     struct sub_iter it;
     if (!small)
         return false;
@@ -52,10 +52,10 @@ static bool is_small(struct call *call, struct entry *entry, const char *entries
 /* Would Redis keep the set's members as integers? */
 static bool is_intset(struct call *call, struct entry *entry)
 {
-    const struct settings *settings = call->partition->settings;
+    const struct config_snapshot *snapshot = call->partition->snapshot;
     struct sub_iter it;
     int64_t number;
-    if (entry->meta.size > (uint64_t)settings_number(settings, "set-max-intset-entries"))
+    if (entry->meta.size > (uint64_t)config_snapshot_number(snapshot, "set-max-intset-entries"))
         return false;
     bool all = true;
     sub_iter_init(call, entry, CF_DATA, NOTHING, &it);

@@ -1,9 +1,9 @@
 /*
  * scree.c - what proxies and tools say to a partition on connections that know the cluster's secret.
  */
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
-#include "backend/context/settings.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
@@ -19,7 +19,7 @@ static const int64_t KEEP_MS_MAX = 366LL * 24 * 3600 * 1000; /* ephemeral-after 
 
 void cmd_scree_auth(struct call *call)
 {
-    const char *secret = call->partition->settings->config.secret;
+    const char *secret = call->partition->snapshot->config.secret;
     if (!*secret) {
         call_error_text(call, "ERR no cluster secret is configured");
     } else if (!secret_equal(call->argv[2], bytes_of(secret))) {

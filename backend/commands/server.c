@@ -2,9 +2,9 @@
  * server.c - the server's small commands: flushing, swapping, time, persistence, the command table, the slow log.
  */
 #include "backend/context/change.h"
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
-#include "backend/context/settings.h"
 #include "backend/context/stats.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
@@ -249,7 +249,7 @@ void cmd_waitaof(struct call *call)
         call_error_text(call, "ERR value is out of range, must be positive");
         return;
     }
-    bool durable = call->partition->settings->config.durability == DURABILITY_ALWAYS;
+    bool durable = call->partition->snapshot->config.durability == DURABILITY_ALWAYS;
     if (!durable && !call->session->held_count[0] && !call->session->held_count[1]) {
         if (!sync_store(call))
             return;

@@ -7,8 +7,8 @@
  * A pattern names a key, its first * standing for the element: weight_*; with -> a field of a hash: object_*->name.
  */
 #include "backend/commands/list.h"
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/text.h"
 #include "backend/partition/handlers.h"
@@ -111,7 +111,7 @@ static bool sort_options_parse(struct call *call, bool may_store, struct sort *s
 static bool fits_sort_limit(struct call *call, struct sort *sort, size_t len)
 {
     sort->bytes += len;
-    if (sort->bytes <= call->partition->settings->config.reply_limit_bytes)
+    if (sort->bytes <= call->partition->snapshot->config.reply_limit_bytes)
         return true;
     call_error(call, ERR_SORT_LIMIT);
     return false;

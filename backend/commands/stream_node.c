@@ -5,8 +5,8 @@
  */
 #include "backend/commands/stream_node.h"
 
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "shared/number.h"
 
 enum {
@@ -81,10 +81,10 @@ static void measure_row(struct bytes row, struct measure *measure)
 
 struct stream_node_limits stream_node_limits(const struct call *call)
 {
-    const struct settings *settings = call->partition->settings;
-    uint64_t bytes = (uint64_t)settings->stream_node_bytes;
+    const struct config_snapshot *snapshot = call->partition->snapshot;
+    uint64_t bytes = (uint64_t)snapshot->stream_node_bytes;
     return (struct stream_node_limits){
-        .entries = (uint64_t)settings->stream_node_entries,
+        .entries = (uint64_t)snapshot->stream_node_entries,
         .bytes = bytes == 0 || bytes > NODE_BYTES_MAX ? NODE_BYTES_MAX : bytes,
     };
 }

@@ -4,8 +4,8 @@
  * With ~ whole nodes of Redis go and no entry more (stream_node.h).
  */
 #include "backend/commands/stream_node.h"
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "shared/number.h"
 
 enum {
@@ -103,7 +103,7 @@ static int64_t trim_limit(const struct call *call, const struct trim *trim)
 {
     if (trim->limit_given)
         return trim->limit;
-    int64_t node = call->partition->settings->stream_node_entries;
+    int64_t node = call->partition->snapshot->stream_node_entries;
     if (node <= 0)
         return LIMIT_WITHOUT_NODES;
     return node > LIMIT_ROUGH_MAX / NODES_ROUGH ? LIMIT_ROUGH_MAX : node * NODES_ROUGH;

@@ -1,7 +1,7 @@
 #include "backend/context/call.h"
 
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/context/stats.h"
 #include "shared/check.h"
 #include "shared/glob.h"
@@ -14,7 +14,7 @@ enum { ERROR_TEXT_MAX = 512 };
 
 void call_limit_reply(struct call *call)
 {
-    out_limit(call->reply.out, call->begun + call->partition->settings->config.reply_limit_bytes);
+    out_limit(call->reply.out, call->begun + call->partition->snapshot->config.reply_limit_bytes);
 }
 
 /* Drops the reply so far, and lifts its limit so that the error fits; returns the limit. */
@@ -77,7 +77,7 @@ void call_error_arity(struct call *call)
 
 uint64_t call_bulk_bytes_max(const struct call *call)
 {
-    return call->partition->settings->config.proto_max_bulk_len_bytes;
+    return call->partition->snapshot->config.proto_max_bulk_len_bytes;
 }
 
 static uint64_t rotate_u64(uint64_t value, int by)

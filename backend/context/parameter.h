@@ -1,10 +1,10 @@
 /*
  * parameter.h - Redis 7.0's configuration parameters, which clients and tools ask for and set.
  *
- * Some stand for an option of our own (kind OWN), a few are read by name (settings_number), old names are aliases.
- * Others tune what this storage does not have (sizes of buffers, of encodings, of replication): they are checked,
- * remembered and shown. What would promise something that does not happen, such as a limit or a snapshot, can have one
- * value only (`only`).
+ * Some stand for an option of our own (kind OWN), a few are read by name (config_snapshot_number), old names are
+ * aliases. Others tune what this storage does not have (sizes of buffers, of encodings, of replication): they are
+ * checked, remembered and shown. What would promise something that does not happen, such as a limit or a snapshot, can
+ * have one value only (`only`).
  */
 #pragma once
 

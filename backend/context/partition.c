@@ -1,11 +1,11 @@
 #include "backend/context/partition.h"
 
-#include "backend/context/settings.h"
+#include "backend/context/config_snapshot.h"
 
 bool partition_is_full(const struct partition *partition)
 {
     return commit_is_full(partition->commit,
-                          (uint64_t)partition->settings->config.commit_batch_limit_bytes);
+                          (uint64_t)partition->snapshot->config.commit_batch_limit_bytes);
 }
 
 bool partition_keeps_expired(const struct partition *partition)
@@ -26,7 +26,7 @@ void partition_saved(struct partition *partition, bool good, uint64_t changes)
 
 void partition_note_latency(struct partition *partition, enum latency_kind kind, uint64_t usec)
 {
-    uint64_t threshold_ms = (uint64_t)partition->settings->latency_threshold_ms;
+    uint64_t threshold_ms = (uint64_t)partition->snapshot->latency_threshold_ms;
     if (threshold_ms && usec >= threshold_ms * 1000)
         latency_add_event(partition->metrics.latency, kind, loop_wall_ms(partition->loop) / 1000,
                           usec / 1000);
@@ -34,7 +34,7 @@ void partition_note_latency(struct partition *partition, enum latency_kind kind,
 
 uint64_t partition_latency_target_us(const struct partition *partition)
 {
-    return (uint64_t)partition->settings->config.store_latency_target_ms * 1000;
+    return (uint64_t)partition->snapshot->config.store_latency_target_ms * 1000;
 }
 
 uint64_t partition_version(struct partition *partition, uint64_t now_us)

@@ -37,7 +37,7 @@ struct rank_cache;
 struct reader;
 struct upkeep;
 struct process; /* the process: partitions, configuration, start time */
-struct settings;
+struct config_snapshot;
 struct space_set;
 struct watch_set;
 struct stats;
@@ -134,10 +134,10 @@ struct partition_metrics {
 
 /* In memory, made anew at each start. */
 struct partition_caches {
-    struct cursor_cache *cursors; /* where SCANs go on */
-    struct edges *edges;          /* where sorted sets begin and end */
-    struct rank_cache *ranks;     /* blocks of big collections */
-    struct settings *settings;    /* whose sizes are in force (tune.h) */
+    struct cursor_cache *cursors;     /* where SCANs go on */
+    struct edges *edges;              /* where sorted sets begin and end */
+    struct rank_cache *ranks;         /* blocks of big collections */
+    struct config_snapshot *snapshot; /* whose sizes are in force (config_apply.h) */
 };
 
 struct partition_expiry {
@@ -160,8 +160,8 @@ struct partition {
     char name[32]; /* "partition-0" */
     struct process *process;
     struct loop *loop;
-    struct settings
-        *settings; /* in force here; partition_refresh takes over newer ones of the process */
+    struct config_snapshot
+        *snapshot; /* in force here; partition_refresh takes over newer ones of the process */
     struct store *store;
     struct overlay *overlay;
     struct reader *reader; /* NULL: reads go to the disk on this thread */

@@ -8,20 +8,20 @@
 
 #include <stdlib.h>
 
-/* ---- settings ---- */
+/* ---- snapshot ---- */
 
-struct settings *process_settings(struct process *process)
+struct config_snapshot *process_settings(struct process *process)
 {
-    pthread_mutex_lock(&process->settings_lock);
-    struct settings *settings = settings_ref(process->settings);
-    pthread_mutex_unlock(&process->settings_lock);
-    return settings;
+    pthread_mutex_lock(&process->config_lock);
+    struct config_snapshot *snapshot = config_snapshot_ref(process->snapshot);
+    pthread_mutex_unlock(&process->config_lock);
+    return snapshot;
 }
 
-struct settings *process_settings_edit(struct process *process)
+struct config_snapshot *process_settings_edit(struct process *process)
 {
-    pthread_mutex_lock(&process->settings_lock);
-    return settings_copy(process->settings);
+    pthread_mutex_lock(&process->config_lock);
+    return config_snapshot_copy(process->snapshot);
 }
 
 static void set_pace(struct process *process, const struct backend_config *config)
@@ -30,35 +30,35 @@ static void set_pace(struct process *process, const struct backend_config *confi
                config->store_latency_target_ms * 1000);
 }
 
-void process_settings_publish(struct process *process, struct settings *settings)
+void process_settings_publish(struct process *process, struct config_snapshot *snapshot)
 {
-    struct settings *old = process->settings;
-    CHECK(settings->epoch == old->epoch + 1);
-    process->settings = settings;
-    log_set_level((enum log_level)settings->config.log_level);
-    if (settings->config.store_block_cache_bytes != old->config.store_block_cache_bytes)
-        store_env_resize(process->env, settings->config.store_block_cache_bytes);
-    set_pace(process, &settings->config);
+    struct config_snapshot *old = process->snapshot;
+    CHECK(snapshot->epoch == old->epoch + 1);
+    process->snapshot = snapshot;
+    log_set_level((enum log_level)snapshot->config.log_level);
+    if (snapshot->config.store_block_cache_bytes != old->config.store_block_cache_bytes)
+        store_env_resize(process->env, snapshot->config.store_block_cache_bytes);
+    set_pace(process, &snapshot->config);
     if (process->events)
-        process->events->on_settings(process->owner, old, settings);
-    atomic_store_explicit(&process->settings_epoch, settings->epoch, memory_order_release);
-    pthread_mutex_unlock(&process->settings_lock);
-    settings_unref(old);
+        process->events->on_settings(process->owner, old, snapshot);
+    atomic_store_explicit(&process->settings_epoch, snapshot->epoch, memory_order_release);
+    pthread_mutex_unlock(&process->config_lock);
+    config_snapshot_unref(old);
 }
 
-void process_settings_drop(struct process *process, struct settings *settings)
+void process_settings_drop(struct process *process, struct config_snapshot *snapshot)
 {
-    pthread_mutex_unlock(&process->settings_lock);
-    settings_unref(settings);
+    pthread_mutex_unlock(&process->config_lock);
+    config_snapshot_unref(snapshot);
 }
 
 /* ---- clients ---- */
 
 bool process_client_joined(struct process *process)
 {
-    struct settings *settings = process_settings(process);
-    uint32_t limit = (uint32_t)settings->config.maxclients;
-    settings_unref(settings);
+    struct config_snapshot *snapshot = process_settings(process);
+    uint32_t limit = (uint32_t)snapshot->config.maxclients;
+    config_snapshot_unref(snapshot);
     if (atomic_fetch_add(&process->clients, 1) < limit)
         return true;
     atomic_fetch_sub(&process->clients, 1);
@@ -91,9 +91,9 @@ struct process *process_new(const struct backend_config *config,
     CHECK(process);
     process->events = events;
     process->owner = owner;
-    process->settings = settings_new(config);
+    process->snapshot = config_snapshot_new(config);
     process->partitions = (uint32_t)config->partitions;
-    CHECK(pthread_mutex_init(&process->settings_lock, NULL) == 0);
+    CHECK(pthread_mutex_init(&process->config_lock, NULL) == 0);
     clock_random_bytes(process->run_id, RUN_ID_LEN);
     for (int i = 0; i < RUN_ID_LEN; i++)
         process->run_id[i] = hex[process->run_id[i] & 15];
@@ -106,9 +106,9 @@ struct process *process_new(const struct backend_config *config,
 
 void process_free(struct process *process)
 {
-    settings_unref(process->settings);
+    config_snapshot_unref(process->snapshot);
     pace_free(process->pace);
     backend_metrics_fini(&process->labelled);
-    pthread_mutex_destroy(&process->settings_lock);
+    pthread_mutex_destroy(&process->config_lock);
     free(process);
 }

@@ -1,5 +1,5 @@
 /*
- * process.h - what all partitions of the process share: settings, counters, start time, pace of compactions.
+ * process.h - what all partitions of the process share: snapshot, counters, start time, pace of compactions.
  *
  *   server (main thread)  ──makes──►  process  ◄──reads── partition 0, 1, … (a thread each)
  *
@@ -9,7 +9,7 @@
 #pragma once
 
 #include "backend/context/backend_metrics.h"
-#include "backend/context/settings.h"
+#include "backend/context/config_snapshot.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,8 +24,9 @@ enum { PARTITIONS_MAX = 64, RUN_ID_LEN = 40 };
 struct process_events {
     /* SHUTDOWN: everything is to stop. Called once. */
     void (*on_stop)(void *owner);
-    /* New settings are in force. Called with settings_lock held. */
-    void (*on_settings)(void *owner, const struct settings *old, const struct settings *now);
+    /* A new snapshot is in force. Called with config_lock held. */
+    void (*on_settings)(void *owner, const struct config_snapshot *old,
+                        const struct config_snapshot *now);
 };
 
 struct process {
@@ -42,8 +43,8 @@ struct process {
     atomic_bool is_ready;
     _Atomic uint32_t clients; /* of all partitions */
     _Atomic uint64_t settings_epoch;
-    pthread_mutex_t settings_lock; /* guards `settings` and lets one change at a time through */
-    struct settings *settings;
+    pthread_mutex_t config_lock; /* guards `snapshot` and lets one change at a time through */
+    struct config_snapshot *snapshot;
 };
 
 struct process *process_new(const struct backend_config *config,
@@ -58,10 +59,10 @@ bool process_is_stopping(const struct process *process);
 bool process_client_joined(struct process *process);
 void process_client_left(struct process *process);
 
-/* The settings in force; the caller drops the reference. */
-struct settings *process_settings(struct process *process);
+/* The snapshot in force; the caller drops the reference. */
+struct config_snapshot *process_settings(struct process *process);
 /* A private copy to change. No other change runs until process_settings_publish, which puts it in force and
  * takes it, or process_settings_drop. */
-struct settings *process_settings_edit(struct process *process);
-void process_settings_publish(struct process *process, struct settings *settings);
-void process_settings_drop(struct process *process, struct settings *settings);
+struct config_snapshot *process_settings_edit(struct process *process);
+void process_settings_publish(struct process *process, struct config_snapshot *snapshot);
+void process_settings_drop(struct process *process, struct config_snapshot *snapshot);

@@ -4,8 +4,8 @@
 #include "backend/keyspace/expiry.h"
 
 #include "backend/context/change.h"
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
 
@@ -73,7 +73,7 @@ static bool expire_one(struct call *call, const struct due *due)
     };
     entry_delete(call, &entry);
     metric_add(partition->metrics.process, METRIC_BACKEND_EXPIRED, 1);
-    if (partition->settings->notify_classes & NOTIFY_EXPIRED)
+    if (partition->snapshot->notify_classes & NOTIFY_EXPIRED)
         partition->watchers.changes->event(call, entry.space, NOTIFY_EXPIRED, "expired", key);
     return true;
 }

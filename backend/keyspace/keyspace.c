@@ -5,8 +5,8 @@
 #include "backend/keyspace/keyspace.h"
 
 #include "backend/context/change.h"
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
 #include "shared/namespace.h"
@@ -104,7 +104,7 @@ static int row_get(struct call *call, enum cf cf, struct bytes key, struct bytes
 static void event(struct call *call, const struct entry *entry, enum notify_class class,
                   const char *name)
 {
-    if (call->partition->settings->notify_classes & class)
+    if (call->partition->snapshot->notify_classes & class)
         call->partition->watchers.changes->event(call, entry->space, class, name, entry->key);
 }
 

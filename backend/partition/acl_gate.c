@@ -1,8 +1,8 @@
 #include "backend/partition/acl_gate.h"
 
 #include "backend/context/call.h"
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_line.h"
 #include "shared/acl_command.h"
@@ -28,7 +28,7 @@ void acl_note(struct call *call, enum acl_denied reason, enum acl_context contex
     };
     out_clear(&out);
     acl_log_add(&call->partition->metrics.acl_log, &event,
-                (size_t)settings_number(call->partition->settings, "acllog-max-len"));
+                (size_t)config_snapshot_number(call->partition->snapshot, "acllog-max-len"));
 }
 
 /* At EXEC the command had passed once. */

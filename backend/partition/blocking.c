@@ -15,8 +15,8 @@
  */
 #include "backend/partition/blocking.h"
 
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/context/stats.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/dispatch.h"
@@ -390,7 +390,7 @@ static void waiter_enlist(struct blocking_set *set, struct waiter *waiter)
 static bool fits_client_state(const struct session *session, size_t bytes)
 {
     return waits_current(session)
-               ? bytes <= session->partition->settings->config.client_state_limit_bytes
+               ? bytes <= session->partition->snapshot->config.client_state_limit_bytes
                : session_has_room(session, bytes);
 }
 

@@ -1,7 +1,7 @@
 #include "backend/partition/command_stats.h"
 
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/context/stats.h"
 #include "backend/partition/session.h"
 #include "shared/check.h"
@@ -36,12 +36,12 @@ static void log_slow_call(const struct call *call, uint64_t usec)
         .argc = call->argc,
     };
     slowlog_push(&call->partition->stats->slowlog, &slow,
-                 (uint64_t)call->partition->settings->slowlog_len_max);
+                 (uint64_t)call->partition->snapshot->slowlog_len_max);
 }
 
 static bool is_slow_call(const struct call *call, uint64_t usec)
 {
-    int64_t limit_us = call->partition->settings->slowlog_slower_than_us;
+    int64_t limit_us = call->partition->snapshot->slowlog_slower_than_us;
     return limit_us >= 0 && usec >= (uint64_t)limit_us &&
            !(call->command->flags & CMD_SKIP_SLOWLOG);
 }
@@ -49,7 +49,7 @@ static bool is_slow_call(const struct call *call, uint64_t usec)
 static void count_call(const struct call *call, uint64_t usec)
 {
     struct partition *partition = call->partition;
-    const struct settings *settings = partition->settings;
+    const struct config_snapshot *snapshot = partition->snapshot;
     struct command_stats *stats = &partition->stats->commands[call->command->id];
     stats->usec += usec;
     if (!call->ready_key) {
@@ -62,9 +62,9 @@ static void count_call(const struct call *call, uint64_t usec)
     stats->failed += call->failed;
     command_cells_add(&partition->metrics.commands, call->command, usec, call->failed);
     partition->batch.commands += call->command->flags & CMD_WRITE && !call->failed;
-    if (settings->latency_tracking)
+    if (snapshot->latency_tracking)
         latency_add_command(partition->metrics.latency, call->command->id, usec);
-    if (settings->latency_threshold_ms && usec >= (uint64_t)settings->latency_threshold_ms * 1000)
+    if (snapshot->latency_threshold_ms && usec >= (uint64_t)snapshot->latency_threshold_ms * 1000)
         latency_add_event(partition->metrics.latency,
                           call->command->flags & CMD_FAST ? LATENCY_FAST_COMMAND : LATENCY_COMMAND,
                           call->now_ms / 1000, usec / 1000);

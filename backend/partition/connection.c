@@ -53,7 +53,7 @@ struct session *connection_new(struct partition *partition, struct stream *strea
     }
     resp_scan_init(&session->scan);
     session->is_stranger = !stream_is_local(stream) &&
-                           !(partition->settings->config.tls_auth_clients == TLS_CLIENTS_VERIFIED &&
+                           !(partition->snapshot->config.tls_auth_clients == TLS_CLIENTS_VERIFIED &&
                              stream_is_verified(stream));
     transaction_init(&session->transaction);
     watcher_init(&session->watcher);
@@ -173,7 +173,7 @@ void connection_reset(struct session *session)
     session_set_slots(session, NULL);
     session->resp = 2;
     session->reply_mode = REPLY_MODE_ON;
-    session->is_authenticated = !settings_needs_password(session->partition->settings);
+    session->is_authenticated = !config_snapshot_needs_password(session->partition->snapshot);
     session->is_internal = false;
     session->is_readonly = session->no_evict = session->no_touch = false;
     session_set_text(&session->name, (struct bytes){"", 0});
@@ -192,10 +192,10 @@ void connection_reset(struct session *session)
 
 static struct resp_limits limits_of(const struct session *session)
 {
-    const struct backend_config *config = &session->partition->settings->config;
-    bool known =
-        (session->is_authenticated || !settings_needs_password(session->partition->settings)) &&
-        !session_is_protected(session);
+    const struct backend_config *config = &session->partition->snapshot->config;
+    bool known = (session->is_authenticated ||
+                  !config_snapshot_needs_password(session->partition->snapshot)) &&
+                 !session_is_protected(session);
     uint64_t bulk = config->proto_max_bulk_len_bytes;
     return (struct resp_limits){
         .bulk_bytes_max = bulk < UINT32_MAX ? (uint32_t)bulk : UINT32_MAX,
@@ -281,7 +281,7 @@ static void on_fetched(struct reader_wait *wait)
 /* An unfinished request may not grow for ever, nor a queued transaction. */
 static void check_query(struct session *session, size_t unfinished)
 {
-    uint64_t limit = session->partition->settings->config.client_query_limit_bytes;
+    uint64_t limit = session->partition->snapshot->config.client_query_limit_bytes;
     if (session->is_aborted || (unfinished <= limit && session->transaction.bytes <= limit))
         return;
     log_event(LOG_WARN, "client_cut", "peer=%s reason=\"client-query-limit\"",

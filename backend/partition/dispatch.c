@@ -1,7 +1,7 @@
 #include "backend/partition/dispatch.h"
 
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/context/stats.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
@@ -113,7 +113,7 @@ static bool gate_auth(struct call *call)
                   "a certificate. Set requirepass, or protected-mode no");
         return false;
     }
-    if (session->is_authenticated || !settings_needs_password(call->partition->settings) ||
+    if (session->is_authenticated || !config_snapshot_needs_password(call->partition->snapshot) ||
         call->command->flags & CMD_NO_AUTH)
         return true;
     reject_command(call, error_text(ERR_NOAUTH));

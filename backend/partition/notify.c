@@ -1,8 +1,8 @@
 #include "backend/partition/notify.h"
 
 #include "backend/context/call.h"
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/message.h"
 #include "backend/partition/pubsub.h"
@@ -29,7 +29,7 @@ static void publish_event(struct call *call, const struct space *space, const ch
 void notify_in(struct call *call, const struct space *space, enum notify_class class,
                const char *name, struct bytes key)
 {
-    unsigned classes = call->partition->settings->notify_classes;
+    unsigned classes = call->partition->snapshot->notify_classes;
     struct messages *messages = call->partition->watchers.messages;
     uint32_t before = messages->count;
     if (!(classes & class))

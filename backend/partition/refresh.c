@@ -22,11 +22,11 @@ static void close_forbidden(struct partition *partition)
 
 void partition_refresh(struct partition *partition)
 {
-    struct settings *old = partition->settings;
+    struct config_snapshot *old = partition->snapshot;
     struct process *process = partition->process;
     if (atomic_load_explicit(&process->settings_epoch, memory_order_acquire) == old->epoch)
         return;
-    const struct settings *now = partition->settings = process_settings(process);
+    const struct config_snapshot *now = partition->snapshot = process_settings(process);
     if (now->config.durability != old->config.durability)
         commit_set_durability(partition->commit, (enum durability)now->config.durability);
     overlay_use_buffers(partition->overlay, now->config.store_layer_bytes);
@@ -34,5 +34,5 @@ void partition_refresh(struct partition *partition)
         partition->expiry.is_active = now->config.active_expire;
     if (now->acl != old->acl)
         close_forbidden(partition);
-    settings_unref(old);
+    config_snapshot_unref(old);
 }

@@ -1,5 +1,5 @@
 /*
- * refresh.h - a partition takes over settings that CONFIG SET, ACL commands or a reload have changed.
+ * refresh.h - a partition takes over the snapshot that CONFIG SET, ACL commands or a reload have changed.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 #include "backend/partition/session.h"
 
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/format/encoding.h"
 #include "backend/keyspace/slot_set.h"
 #include "backend/keyspace/space.h"
@@ -31,12 +31,12 @@ void session_set_text(char **text, struct bytes value)
 
 const struct acl_user *session_user(struct session *session)
 {
-    const struct settings *settings = session->partition->settings;
+    const struct config_snapshot *snapshot = session->partition->snapshot;
     if (session->guest.is_here)
         return session->guest.user;
-    if (!session->user || session->user_epoch != settings->epoch) {
-        session->user = acl_user_find(settings->acl, session_user_name(session));
-        session->user_epoch = settings->epoch;
+    if (!session->user || session->user_epoch != snapshot->epoch) {
+        session->user = acl_user_find(snapshot->acl, session_user_name(session));
+        session->user_epoch = snapshot->epoch;
     }
     return session->user;
 }
@@ -50,9 +50,9 @@ struct bytes session_user_name(const struct session *session)
 
 bool session_is_protected(const struct session *session)
 {
-    const struct settings *settings = session->partition->settings;
-    return session->is_stranger && !session->is_internal && settings->protected_mode &&
-           !settings_needs_password(settings);
+    const struct config_snapshot *snapshot = session->partition->snapshot;
+    return session->is_stranger && !session->is_internal && snapshot->protected_mode &&
+           !config_snapshot_needs_password(snapshot);
 }
 
 void session_log_in(struct session *session, struct bytes name)
@@ -72,7 +72,7 @@ struct bytes session_namespace(const struct session *session)
 
 int session_databases(const struct session *session)
 {
-    int databases = session->partition->settings->config.databases;
+    int databases = session->partition->snapshot->config.databases;
     return databases < DATABASES_MAX ? databases : DATABASES_MAX;
 }
 
@@ -139,7 +139,7 @@ size_t session_state_bytes(const struct session *session)
 
 bool session_has_room(const struct session *session, size_t bytes)
 {
-    uint64_t limit = session->partition->settings->config.client_state_limit_bytes;
+    uint64_t limit = session->partition->snapshot->config.client_state_limit_bytes;
     size_t kept = session_state_bytes(session);
     return kept <= limit && bytes <= limit - kept;
 }

@@ -105,7 +105,7 @@ struct session {
     char *lib_version;
     char *user_name;             /* heap; NULL: "default" */
     const struct acl_user *user; /* cached; see session_user */
-    uint64_t user_epoch;         /* of the settings it is from */
+    uint64_t user_epoch;         /* of the snapshot it is from */
     struct guest guest;          /* whose request a proxy passes on */
     struct transaction transaction;
     struct watcher watcher;

@@ -1,7 +1,7 @@
 #include "backend/partition/session_reply.h"
 
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/context/stats.h"
 #include "backend/partition/message.h"
 #include "backend/partition/reply_stream.h"
@@ -148,15 +148,15 @@ static enum output_class output_class_of(const struct session *session)
 /* True: it owes more than a client may. */
 static bool owes_too_much(struct session *session)
 {
-    const struct settings *settings = session->partition->settings;
+    const struct config_snapshot *snapshot = session->partition->snapshot;
     size_t owed = session_owed_bytes(session);
     if (session->reply_bytes > owed)
         session->reply_bytes = owed;
-    bool is_over = owed - session->reply_bytes > settings->config.client_output_limit_bytes;
+    bool is_over = owed - session->reply_bytes > snapshot->config.client_output_limit_bytes;
     const char *which = is_over ? "client-output-limit" : "client-output-buffer-limit";
     if (!is_over &&
         !session->is_internal) /* a proxy carries many clients: Redis' classes are not for it */
-        is_over = output_limit_exceeded(&settings->output_limits[output_class_of(session)], owed,
+        is_over = output_limit_exceeded(&snapshot->output_limits[output_class_of(session)], owed,
                                         loop_mono_ms(session->partition->loop),
                                         &session->output_soft_since_ms);
     if (!is_over || session->is_aborted)

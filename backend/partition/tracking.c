@@ -2,8 +2,8 @@
 
 #include "backend/context/call.h"
 #include "backend/context/change.h"
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/message.h"
 #include "backend/partition/session.h"
@@ -290,7 +290,7 @@ void tracking_remember_script(struct call *script, const struct command *called)
 void tracking_keep(struct call *call, struct bytes key)
 {
     struct partition *partition = call->partition;
-    size_t limit = (size_t)partition->settings->tracking_keys_max;
+    size_t limit = (size_t)partition->snapshot->tracking_keys_max;
     if (!call->session->tracker.is_on)
         return;
     struct interest_set *set =

@@ -6,9 +6,9 @@
  *                     ├─ every 1000 instructions run_hook: over the threshold? poll, BUSY, killed?
  *                     └─ a command needs a row from the disk: run_break, and the run is taken back (suspend.h)
  */
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
-#include "backend/context/settings.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/message.h"
 #include "backend/partition/session.h"
@@ -237,8 +237,8 @@ static int run_protected(lua_State *lua)
 static void begin_run(struct script_run *run)
 {
     struct partition *partition = run->call->partition;
-    const struct settings *settings = partition->settings;
-    uint64_t slow_ms = (uint64_t)settings_number(settings, "busy-reply-threshold");
+    const struct config_snapshot *settings = partition->snapshot;
+    uint64_t slow_ms = (uint64_t)config_snapshot_number(settings, "busy-reply-threshold");
     uint64_t limit_ms = settings->config.script_time_limit_ms;
     run->resp = 2;
     run->started_us = clock_mono_us();

@@ -7,8 +7,8 @@
  * The biggest state is freed first, so a namespace that fills its own cannot push out those of others. Nothing is lost
  * with a state: clients that get NOSCRIPT send EVAL again, and functions are loaded again from their rows.
  */
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/partition/session.h"
 #include "backend/script/vm.h"
 #include "backend/storage/overlay.h"
@@ -23,7 +23,7 @@ struct script_set *script_set_new(struct partition *partition)
     struct script_set *set = calloc(1, sizeof *set);
     CHECK(set);
     set->partition = partition;
-    set->max = partition->settings->config.script_memory_limit_bytes;
+    set->max = partition->snapshot->config.script_memory_limit_bytes;
     set->names = table_new();
     out_init(&set->reply);
     return set;

@@ -1,8 +1,8 @@
 /*
  * scripts.c - the scripts a partition knows, by SHA-1, and the first line that may say flags.
  */
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/script/vm.h"
 #include "shared/check.h"
 #include "shared/clock.h"

@@ -3,8 +3,8 @@
  */
 #include "backend/script/vm.h"
 
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/script/script.h"
 #include "shared/check.h"
 

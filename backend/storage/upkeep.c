@@ -75,12 +75,12 @@ static bool save(struct upkeep *upkeep)
     return good;
 }
 
-static bool tune(struct upkeep *upkeep)
+static bool set_store_options(struct upkeep *upkeep)
 {
     char reason[REASON_MAX];
-    if (store_tune(upkeep->store, &upkeep->tuned, reason, sizeof reason))
+    if (store_set_options(upkeep->store, &upkeep->tuned, reason, sizeof reason))
         return true;
-    log_event(LOG_ERROR, "tune_failed", "reason=" LOG_QUOTED, reason);
+    log_event(LOG_ERROR, "store_options_failed", "reason=" LOG_QUOTED, reason);
     return false;
 }
 
@@ -88,7 +88,7 @@ static bool (*const tasks[UPKEEP_TASKS])(struct upkeep *upkeep) = {
     [UPKEEP_MAINTAIN] = maintain,
     [UPKEEP_FLUSH] = flush_memtables,
     [UPKEEP_SAVE] = save,
-    [UPKEEP_TUNE] = tune,
+    [UPKEEP_SET_OPTIONS] = set_store_options,
 };
 
 /* ---- running them ---- */
@@ -116,12 +116,12 @@ bool upkeep_start(struct upkeep *upkeep, enum upkeep_task task)
     return true;
 }
 
-bool upkeep_tune(struct upkeep *upkeep, const struct store_options *options)
+bool upkeep_set_options(struct upkeep *upkeep, const struct store_options *options)
 {
-    if (upkeep_is_running(upkeep, UPKEEP_TUNE))
+    if (upkeep_is_running(upkeep, UPKEEP_SET_OPTIONS))
         return false;
     upkeep->tuned = *options;
-    return upkeep_start(upkeep, UPKEEP_TUNE);
+    return upkeep_start(upkeep, UPKEEP_SET_OPTIONS);
 }
 
 bool upkeep_is_running(const struct upkeep *upkeep, enum upkeep_task task)

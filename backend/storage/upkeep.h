@@ -3,7 +3,7 @@
  *
  *   MAINTAIN   hourly: compaction looks for files that are due, orphans go where nothing is written
  *   FLUSH      the WAL has grown long: tables go to files, and it is shortened
- *   TUNE       the engine takes over options that were changed
+ *   OPTIONS    the engine takes over options that were changed
  *   SAVE       BGSAVE: a consistent copy, made of hard links, takes the place of the last one
  *
  *   idle ──timer, upkeep_start──► running on the worker ──► done() on the partition's thread ──► idle
@@ -21,7 +21,7 @@ struct store;
 struct store_options;
 struct upkeep;
 
-enum upkeep_task { UPKEEP_MAINTAIN, UPKEEP_FLUSH, UPKEEP_SAVE, UPKEEP_TUNE, UPKEEP_TASKS };
+enum upkeep_task { UPKEEP_MAINTAIN, UPKEEP_FLUSH, UPKEEP_SAVE, UPKEEP_SET_OPTIONS, UPKEEP_TASKS };
 
 /* Called on the loop's thread when a task has ended. */
 typedef void upkeep_fn(void *owner, enum upkeep_task task, bool good);
@@ -37,4 +37,4 @@ bool upkeep_is_running(const struct upkeep *upkeep, enum upkeep_task task);
 /* Lives as long as the upkeep. */
 struct compaction *upkeep_compaction(struct upkeep *upkeep);
 /* False: the last change is still under way. */
-bool upkeep_tune(struct upkeep *upkeep, const struct store_options *options);
+bool upkeep_set_options(struct upkeep *upkeep, const struct store_options *options);

@@ -63,7 +63,8 @@ void store_close(struct store *store);
 
 /* Takes over memtable_bytes, memtables, compression and blob_threshold_bytes of `options`, for what is written from now
  * on. Blocks, and holds writes up for some milliseconds. */
-bool store_tune(struct store *store, const struct store_options *options, char *error, size_t size);
+bool store_set_options(struct store *store, const struct store_options *options, char *error,
+                       size_t size);
 
 /* A value borrowed from the engine (pinned) or from an overlay write buffer (pin NULL) until
  * slice_release. A pinned one may outlive the store, but not its environment. */

@@ -252,7 +252,8 @@ static int tune_locked(struct store *store, const struct store_options *options,
     return reason ? store_failure(reason, error, size) : OK;
 }
 
-bool store_tune(struct store *store, const struct store_options *options, char *error, size_t size)
+bool store_set_options(struct store *store, const struct store_options *options, char *error,
+                       size_t size)
 {
     keep_tuned(store, options);
     pthread_rwlock_rdlock(&store->lock);

@@ -123,7 +123,7 @@ static int attempt_start(struct connecting *connecting, const struct address *ad
     int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
-    stream_tune(fd, CONNECT_KEEPALIVE_S);
+    stream_set_options(fd, CONNECT_KEEPALIVE_S);
     address_print(address, connecting->stream->peer);
     int err = 0;
     if (connect(fd, &address->any, address->len) == 0) {

@@ -353,7 +353,7 @@ struct listener *listener_new(struct loop *loop, int fd, const struct listen_opt
     listener->fd = fd;
     listener->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
     listener->rest = timer_new(loop, on_rested, listener);
-    stream_tune(fd, options->keepalive_s); /* accepted sockets inherit it */
+    stream_set_options(fd, options->keepalive_s); /* accepted sockets inherit it */
     CHECK(uv_poll_init(&loop->uv, &listener->poll, fd) == 0);
     uv_poll_start(&listener->poll, UV_READABLE, on_poll);
     loop->opened++;

@@ -161,7 +161,7 @@ void stream_end(struct stream *stream, int err);
 /* After a read() that gave nothing. True: it may be tried again. */
 bool stream_read_failed(struct stream *stream, ssize_t got);
 /* TCP_NODELAY and keepalive; other families: nothing. */
-void stream_tune(int fd, uint32_t keepalive_s);
+void stream_set_options(int fd, uint32_t keepalive_s);
 
 /* connect_uv.c: TELL_OPEN was due. */
 void connect_tell(struct stream *stream);

@@ -75,7 +75,7 @@ bool streams_bury(struct loop *loop)
     return found;
 }
 
-void stream_tune(int fd, uint32_t keepalive_s)
+void stream_set_options(int fd, uint32_t keepalive_s)
 {
     struct address own;
     if (!address_of(fd, false, &own) || own.any.sa_family == AF_UNIX)

@@ -793,7 +793,8 @@ void store_env_resize(struct store_env *env, uint64_t block_cache_bytes)
     env->cache_bytes = block_cache_bytes;
 }
 
-bool store_tune(struct store *store, const struct store_options *options, char *error, size_t size)
+bool store_set_options(struct store *store, const struct store_options *options, char *error,
+                       size_t size)
 {
     (void)store, (void)options, (void)error, (void)size;
     return true;

@@ -629,7 +629,7 @@ static void world_begin(struct backend_config *config, uint64_t seed)
     config->secret = strdup("secret");
     process = process_new(config, NULL, NULL);
     if (sim_random(2)) /* less than an option may be: every effect fills the batch */
-        process->settings->config.commit_batch_limit_bytes = 1;
+        process->snapshot->config.commit_batch_limit_bytes = 1;
     process->env = store_env_new(
         &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
     backend_start();
@@ -711,7 +711,7 @@ static void run_give_back(uint64_t seed)
     struct client *client = &clients[0];
     world_begin(&config, seed);
     stop_timers();
-    process->settings->config.commit_batch_limit_bytes = 1024 * 1024;
+    process->snapshot->config.commit_batch_limit_bytes = 1024 * 1024;
     struct timer *turns =
         timer_new(client_loop, on_nothing, NULL); /* what is written out here leaves */
     timer_start(turns, 1, 1);

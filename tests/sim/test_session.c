@@ -316,7 +316,7 @@ static void world_begin(struct backend_config *config, uint64_t seed)
     config->durability = DURABILITY_ALWAYS;
     process = process_new(config, NULL, NULL);
     if (sim_random(2)) /* less than an option may be: every effect fills the batch */
-        process->settings->config.commit_batch_limit_bytes = 1;
+        process->snapshot->config.commit_batch_limit_bytes = 1;
     process->env = store_env_new(
         &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
     backend_start();

@@ -193,7 +193,7 @@ START_TEST(options_are_changed_while_it_runs_and_stay_over_a_recovery)
     options.compression = "none";
     options.memtable_bytes = 1 << 18;
     options.memtables = 8;
-    ck_assert_msg(store_tune(store, &options, error, sizeof error), "%s", error);
+    ck_assert_msg(store_set_options(store, &options, error, sizeof error), "%s", error);
     flush_big("b");
     uint64_t bytes = store_figure(store, "blob_bytes");
     ck_assert_uint_ge(bytes, 2000); /* not compressed either */
@@ -207,7 +207,7 @@ START_TEST(options_are_changed_while_it_runs_and_stay_over_a_recovery)
     ck_assert_uint_ge(store_figure(store, "blob_bytes"), bytes + 2000);
     options.compression = "zstd";
     options.blob_threshold_bytes = 0;
-    ck_assert_msg(store_tune(store, &options, error, sizeof error), "%s", error);
+    ck_assert_msg(store_set_options(store, &options, error, sizeof error), "%s", error);
     bytes = store_figure(store, "blob_bytes");
     flush_big("d");
     ck_assert_uint_eq(store_figure(store, "blob_bytes"), bytes);
@@ -1060,7 +1060,7 @@ START_TEST(rows_with_blobs_are_not_read_for_the_pace)
     struct store_options options = cases_options();
     open_paced(0);
     options.blob_threshold_bytes = 500;
-    ck_assert(store_tune(store, &options, error, sizeof error));
+    ck_assert(store_set_options(store, &options, error, sizeof error));
     write_half();
     ck_assert_int_eq(store_compact_all(store, &progress), STORE_COMPACTED);
     ck_assert_uint_gt(store_figure(store, "blob_bytes"), 0);

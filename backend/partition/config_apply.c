@@ -1,7 +1,7 @@
-#include "backend/partition/tune.h"
+#include "backend/partition/config_apply.h"
 
+#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
-#include "backend/context/settings.h"
 #include "backend/keyspace/rank_cache.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/partition_store.h"
@@ -15,8 +15,8 @@ static bool same_store(const struct backend_config *a, const struct backend_conf
            a->store_blob_threshold_bytes == b->store_blob_threshold_bytes;
 }
 
-static void tune_caches(struct partition *partition, const struct backend_config *old,
-                        const struct backend_config *now)
+static void apply_caches(struct partition *partition, const struct backend_config *old,
+                         const struct backend_config *now)
 {
     uint64_t share = (uint64_t)now->partitions;
     if (now->store_row_cache_bytes != old->store_row_cache_bytes)
@@ -27,18 +27,18 @@ static void tune_caches(struct partition *partition, const struct backend_config
         rank_cache_limit(partition->caches.ranks, now->store_rank_cache_bytes / share);
 }
 
-void tune_partition(struct partition *partition)
+void config_apply(struct partition *partition)
 {
-    const struct backend_config *now = &partition->settings->config;
-    const struct backend_config *old = &partition->caches.settings->config;
-    if (partition->caches.settings == partition->settings)
+    const struct backend_config *now = &partition->snapshot->config;
+    const struct backend_config *old = &partition->caches.snapshot->config;
+    if (partition->caches.snapshot == partition->snapshot)
         return;
     if (!same_store(old, now)) {
         const struct store_options options = partition_store_options(now);
-        if (!upkeep_tune(partition->upkeep, &options))
+        if (!upkeep_set_options(partition->upkeep, &options))
             return; /* the last change is still under way */
     }
-    tune_caches(partition, old, now);
-    settings_unref(partition->caches.settings);
-    partition->caches.settings = settings_ref(partition->settings);
+    apply_caches(partition, old, now);
+    config_snapshot_unref(partition->caches.snapshot);
+    partition->caches.snapshot = config_snapshot_ref(partition->snapshot);
 }
