@@ -60,6 +60,7 @@ QUICK = {
     'bench_requests': '--quick',
     'bench_sustained': '--minutes 0.5 --every 5',
 }
+NO_LINTS = ('files', 'pages')  # what the lints share, and one that takes an argument
 COUNTS = re.compile(r'^(\d+) passed, (\d+) failed')
 
 
@@ -277,8 +278,7 @@ class Runner:
 
     def run_lint(self):
         lint = os.path.join(ROOT, 'tests/lint')
-        tests = [Test('lint', name, [sys.executable, os.path.join(lint, name + '.py')])
-                 for name in ('rooms', 'functions', 'names', 'options', 'format', 'links', 'commits')]
+        tests = [test for test in self.scripts('lint', 'lint', '') if test.name not in NO_LINTS]
         tests.append(Test('lint', 'cppcheck', [os.path.join(lint, 'cppcheck'), os.path.join(self.folder(), 'cppcheck')]))
         if shutil.which('shellcheck'):
             tests.append(Test('lint', 'shell', [os.path.join(lint, 'shell')]))
