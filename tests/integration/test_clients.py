@@ -12,7 +12,7 @@ import threading
 import redis
 import redis.asyncio
 
-from support import TESTS, harness
+from support import TESTS
 from support.cluster import Cluster, Oracle
 from support.harness import Skip, Suite, check, check_equal, patience, wait_for
 from support.resp import Connection, encode
