@@ -23,14 +23,11 @@
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/internal_call.h"
-#include "backend/partition_new.h"
-#include "backend/store/store.h"
 #include "shared/check.h"
-#include "shared/command.h"
 #include "shared/error.h"
-#include "shared/log.h"
 #include "shared/resp.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_partition.h"
 #include "tests/sim/store_mem.h"
 #include "tests/sized.h"
 
@@ -47,8 +44,7 @@ enum {
     PENDING_MAX = 16,
     ROUNDS = 200,
     ROUND_US = 20 * 1000,
-    ELEMENTS_MAX = 1 << 16,
-    STEPS_MAX = 20000000
+    ELEMENTS_MAX = 1 << 16
 };
 
 /* What a reply must be: an integer, +OK or +QUEUED, an array of integers; an element alone, or with its key. */
@@ -64,9 +60,7 @@ struct request {
 };
 
 struct client {
-    struct stream *stream;
-    struct timer *timer;
-    struct resp_skip skip;
+    struct sim_connection connection;
     struct request pending[PENDING_MAX]; /* a ring, oldest at `first` */
     uint64_t first;
     uint64_t last;
@@ -74,9 +68,7 @@ struct client {
 
 /* A connection with the waits of many clients. */
 struct proxy {
-    struct stream *stream;
-    struct timer *timer;
-    struct resp_skip skip;
+    struct sim_connection connection;
     uint64_t ids[WAITS_MAX]; /* 0: free */
     struct request waits[WAITS_MAX];
     uint64_t gone[GONE_MAX]; /* numbers of waits that were cancelled since the last PING, 0: free */
@@ -86,10 +78,7 @@ struct proxy {
 
 enum fate { UNKNOWN, ACKED, TAKEN };
 
-static struct process *process;
-static struct loop *backend_loop;
-static struct loop *client_loop;
-static struct partition *partition;
+static struct sim_partition world;
 static struct client clients[CLIENTS];
 static struct proxy proxies[PROXIES];
 static uint8_t fates[ELEMENTS_MAX];
@@ -98,8 +87,6 @@ static uint64_t taken;
 static uint64_t nulls;
 static uint64_t answers; /* to waits of proxies */
 static uint64_t lost;    /* elements that replies nobody got may have had */
-static bool is_ending;
-static bool has_stopped;
 
 /* ---- clients: replies ---- */
 
@@ -174,25 +161,11 @@ static void check_reply(const struct request *request, struct bytes frame)
             fates[request->first + i] = ACKED;
 }
 
-static size_t on_replies(void *owner, struct block *block, const char *data, size_t len,
-                         size_t *need)
+static void on_reply(void *owner, struct bytes frame)
 {
     struct client *client = owner;
-    size_t used = 0;
-    (void)block;
-    while (used < len) {
-        enum resp_result result = resp_skip(&client->skip, data + used, len - used);
-        CHECK(result != RESP_BAD);
-        if (result == RESP_MORE) {
-            *need = client->skip.need;
-            break;
-        }
-        CHECK(client->first < client->last);
-        check_reply(&client->pending[client->first++ % PENDING_MAX],
-                    (struct bytes){data + used, client->skip.size});
-        used += client->skip.size;
-    }
-    return used;
+    CHECK(client->first < client->last);
+    check_reply(&client->pending[client->first++ % PENDING_MAX], frame);
 }
 
 /* ---- clients: requests ---- */
@@ -214,18 +187,18 @@ static struct request push_of(uint64_t count)
 static void send_push(struct client *client)
 {
     struct request push = push_of(1 + sim_random(3));
-    out_printf(stream_out(client->stream), "%s k%d", sim_random(2) ? "LPUSH" : "RPUSH",
+    out_printf(stream_out(client->connection.stream), "%s k%d", sim_random(2) ? "LPUSH" : "RPUSH",
                (int)sim_random(KEYS));
     for (uint64_t i = 0; i < push.count; i++)
-        out_printf(stream_out(client->stream), " %d", (int)(push.first + i));
-    out_printf(stream_out(client->stream), "\r\n");
+        out_printf(stream_out(client->connection.stream), " %d", (int)(push.first + i));
+    out_printf(stream_out(client->connection.stream), "\r\n");
     add(client, push);
 }
 
 /* A transaction that pushes to several lists, one element each. */
 static void send_transaction(struct client *client)
 {
-    struct out *out = stream_out(client->stream);
+    struct out *out = stream_out(client->connection.stream);
     struct request push = push_of(KEYS);
     push.wanted = WANT_INTS;
     out_printf(out, "MULTI\r\n");
@@ -240,7 +213,7 @@ static void send_transaction(struct client *client)
 
 static void send_wait(struct client *client)
 {
-    struct out *out = stream_out(client->stream);
+    struct out *out = stream_out(client->connection.stream);
     int a = (int)sim_random(KEYS);
     int b = (int)sim_random(KEYS);
     int timeout_ms = sim_random(3) ? (int)sim_random(40) : 0;
@@ -266,11 +239,11 @@ static void send_random(struct client *client)
             send_transaction(client);
         break;
     case 3: /* what it moves is not taken: the reply is checked by (1) only */
-        out_printf(stream_out(client->stream), "LLEN k%d\r\n", (int)sim_random(KEYS));
+        out_printf(stream_out(client->connection.stream), "LLEN k%d\r\n", (int)sim_random(KEYS));
         add(client, (struct request){.wanted = WANT_INT});
         break;
     case 4:
-        out_printf(stream_out(client->stream), "LPOP k%d\r\n", (int)sim_random(KEYS));
+        out_printf(stream_out(client->connection.stream), "LPOP k%d\r\n", (int)sim_random(KEYS));
         add(client, (struct request){.wanted = WANT_ELEMENT});
         break;
     default:
@@ -278,62 +251,35 @@ static void send_random(struct client *client)
     }
 }
 
-static void on_client_end(void *owner, int err);
-static const struct stream_events client_events = {.on_data = on_replies, .on_end = on_client_end};
-
-static void on_client_open(void *owner, int err)
-{
-    if (err)
-        on_client_end(owner, err);
-}
-
-static void client_connect(struct client *client)
-{
-    client->skip = (struct resp_skip){0};
-    client->first = client->last = 0;
-    client->stream =
-        stream_connect(client_loop, "backend:7401", 1000, &client_events, on_client_open, client);
-}
-
 /* What was asked for and not answered may have been given. */
-static void client_drop(struct client *client)
+static void on_client_lost(void *owner)
 {
+    struct client *client = owner;
     for (; client->first < client->last; client->first++)
         lost += client->pending[client->first % PENDING_MAX].wanted >= WANT_ELEMENT;
-    client->stream = NULL;
+    client->first = client->last = 0;
 }
 
-static void on_client_end(void *owner, int err)
+static void on_client_turn(void *owner)
 {
     struct client *client = owner;
-    (void)err;
-    stream_close(client->stream);
-    client_drop(client);
-}
-
-static void on_client_timer(void *owner)
-{
-    struct client *client = owner;
-    if (!client->stream) {
-        if (!is_ending)
-            client_connect(client);
-        return;
-    }
     if (sim_chance(1500)) { /* it goes away, perhaps while it waits */
-        stream_abort(client->stream);
-        client_drop(client);
+        sim_connection_drop(&client->connection);
         return;
     }
     for (uint64_t i = sim_random(3) == 0; i > 0 && client->last - client->first + 2 < PENDING_MAX;
          i--)
         send_random(client);
-    stream_send(client->stream);
 }
+
+static const struct sim_connection_events client_events = {
+    .on_frame = on_reply, .on_turn = on_client_turn, .on_lost = on_client_lost};
 
 /* ---- proxies ---- */
 
-static void proxy_drop(struct proxy *proxy)
+static void on_proxy_lost(void *owner)
 {
+    struct proxy *proxy = owner;
     for (int i = 0; i < WAITS_MAX; i++)
         lost += proxy->ids[i] != 0;
     for (int i = 0; i < GONE_MAX; i++)
@@ -341,7 +287,6 @@ static void proxy_drop(struct proxy *proxy)
     memset(proxy->ids, 0, sizeof proxy->ids);
     memset(proxy->gone, 0, sizeof proxy->gone);
     proxy->is_asked = false;
-    proxy->stream = NULL;
 }
 
 /* The place of a number in an array; it must be there. */
@@ -377,32 +322,18 @@ static void take_numbered(struct proxy *proxy, struct bytes frame)
         proxy->gone[gone] = 0;
 }
 
-static size_t on_frames(void *owner, struct block *block, const char *data, size_t len,
-                        size_t *need)
+static void on_proxy_frame(void *owner, struct bytes frame)
 {
     struct proxy *proxy = owner;
-    size_t used = 0;
-    (void)block;
-    while (used < len) {
-        enum resp_result result = resp_skip(&proxy->skip, data + used, len - used);
-        CHECK(result != RESP_BAD);
-        if (result == RESP_MORE) {
-            *need = proxy->skip.need;
-            break;
-        }
-        struct bytes frame = {data + used, proxy->skip.size};
-        if (frame.data[0] == '>') {
-            take_numbered(proxy, frame);
-        } else if (strncmp(frame.data, "+PONG", 5) == 0 || frame.data[0] == '-') {
-            CHECK(proxy->is_asked); /* an error: its reply was held for a batch that failed */
-            memset(proxy->gone, 0, sizeof proxy->gone);
-            proxy->is_asked = false;
-        } else {
-            CHECK(strncmp(frame.data, "+OK", 3) == 0);
-        }
-        used += frame.len;
+    if (frame.data[0] == '>') {
+        take_numbered(proxy, frame);
+    } else if (strncmp(frame.data, "+PONG", 5) == 0 || frame.data[0] == '-') {
+        CHECK(proxy->is_asked); /* an error: its reply was held for a batch that failed */
+        memset(proxy->gone, 0, sizeof proxy->gone);
+        proxy->is_asked = false;
+    } else {
+        CHECK(strncmp(frame.data, "+OK", 3) == 0);
     }
-    return used;
 }
 
 /* A number whose wait the proxy wants no more. */
@@ -413,7 +344,7 @@ static void proxy_cancel(struct proxy *proxy, int place)
     int gone = place_of(proxy->gone, GONE_MAX, 0);
     if (way == 2 && (gone < 0 || proxy->is_asked))
         return;
-    out_printf(stream_out(proxy->stream), "SCREE UNBLOCK %llu %s\r\n",
+    out_printf(stream_out(proxy->connection.stream), "SCREE UNBLOCK %llu %s\r\n",
                (unsigned long long)proxy->ids[place], ways[way]);
     proxy->waits[place].is_unblocked = true;
     if (way < 2)
@@ -421,7 +352,7 @@ static void proxy_cancel(struct proxy *proxy, int place)
     proxy->gone[gone] = proxy->ids[place];
     proxy->ids[place] = 0;
     if (sim_random(4) == 0) {
-        out_printf(stream_out(proxy->stream), "PING\r\n");
+        out_printf(stream_out(proxy->connection.stream), "PING\r\n");
         proxy->is_asked = true;
     }
 }
@@ -433,7 +364,8 @@ static void proxy_wait(struct proxy *proxy, int place)
     int timeout_ms = sim_random(3) ? (int)sim_random(40) : 0;
     int resp = 2 + (int)sim_random(2);
     proxy->ids[place] = ++proxy->last_id;
-    out_printf(stream_out(proxy->stream), "SCREE WAIT %llu %d \"\" 0 tag %s k%d k%d %d.%03d\r\n",
+    out_printf(stream_out(proxy->connection.stream),
+               "SCREE WAIT %llu %d \"\" 0 tag %s k%d k%d %d.%03d\r\n",
                (unsigned long long)proxy->ids[place], resp, sim_random(2) ? "BLPOP" : "BRPOP", a, b,
                timeout_ms / 1000, timeout_ms % 1000);
     proxy->waits[place] = (struct request){
@@ -444,44 +376,17 @@ static void proxy_wait(struct proxy *proxy, int place)
     };
 }
 
-static void on_proxy_end(void *owner, int err)
+static void on_proxy_connect(void *owner)
 {
     struct proxy *proxy = owner;
-    (void)err;
-    stream_close(proxy->stream);
-    proxy_drop(proxy);
+    out_printf(stream_out(proxy->connection.stream), "SCREE AUTH secret\r\n");
 }
 
-static void on_proxy_open(void *owner, int err)
+static void on_proxy_turn(void *owner)
 {
     struct proxy *proxy = owner;
-    if (err)
-        on_proxy_end(owner, err);
-    else
-        stream_send(proxy->stream);
-}
-
-static const struct stream_events proxy_events = {.on_data = on_frames, .on_end = on_proxy_end};
-
-static void proxy_connect(struct proxy *proxy)
-{
-    proxy->skip = (struct resp_skip){0};
-    proxy->stream =
-        stream_connect(client_loop, "backend:7401", 1000, &proxy_events, on_proxy_open, proxy);
-    out_printf(stream_out(proxy->stream), "SCREE AUTH secret\r\n");
-}
-
-static void on_proxy_timer(void *owner)
-{
-    struct proxy *proxy = owner;
-    if (!proxy->stream) {
-        if (!is_ending)
-            proxy_connect(proxy);
-        return;
-    }
     if (sim_chance(1000)) {
-        stream_abort(proxy->stream);
-        proxy_drop(proxy);
+        sim_connection_drop(&proxy->connection);
         return;
     }
     int place = (int)sim_random(WAITS_MAX);
@@ -489,38 +394,14 @@ static void on_proxy_timer(void *owner)
         proxy_wait(proxy, place);
     else if (sim_random(8) == 0 && !proxy->waits[place].is_unblocked)
         proxy_cancel(proxy, place);
-    stream_send(proxy->stream);
 }
 
-/* ---- the backend ---- */
+static const struct sim_connection_events proxy_events = {.on_connect = on_proxy_connect,
+                                                          .on_frame = on_proxy_frame,
+                                                          .on_turn = on_proxy_turn,
+                                                          .on_lost = on_proxy_lost};
 
-static void backend_start(void)
-{
-    char error[256];
-    sim_set_host("backend");
-    backend_loop = loop_new();
-    partition = partition_new(process, 0, backend_loop, error, sizeof error);
-    CHECK(partition);
-    const struct listen_options options = {.address = "backend:7401", .backlog = 16};
-    int fd = listen_bind(&options, error, sizeof error);
-    CHECK(fd >= 0);
-    partition->listeners.tcp =
-        listener_new(backend_loop, fd, &options, partition_accept, partition);
-}
-
-static void backend_free(void)
-{
-    partition_free(partition);
-    loop_free(backend_loop);
-}
-
-static void backend_crash(void)
-{
-    sim_crash_host("backend");
-    store_mem_crash(partition->store);
-    backend_free();
-    backend_start();
-}
+/* ---- what must hold when all is quiet ---- */
 
 /* How many elements a list has; those that are acknowledged and not taken count as found. */
 static uint64_t look_at(int key, uint64_t *found)
@@ -530,8 +411,8 @@ static uint64_t look_at(int key, uint64_t *found)
     struct sub_iter it;
     uint64_t size = 0;
     const char name[] = {'k', (char)('0' + key)};
-    internal_call_begin(partition, &call);
-    call.space = space_open(partition->spaces, BYTES(""), 0);
+    internal_call_begin(world.partition, &call);
+    call.space = space_open(world.partition->spaces, BYTES(""), 0);
     CHECK(keyspace_open(&call, (struct bytes){name, 2}, OPEN_QUIET, &entry));
     if (entry.exists) {
         sub_iter_init(&call, &entry, CF_DATA, BYTES(""), &it);
@@ -545,7 +426,7 @@ static uint64_t look_at(int key, uint64_t *found)
         CHECK(sub_iter_fini(&it));
         CHECK(size == entry.meta.size);
     }
-    internal_call_end(partition, &call);
+    internal_call_end(world.partition, &call);
     return size;
 }
 
@@ -578,7 +459,7 @@ static void audit(void)
         waiting += audit_proxy(&proxies[i], sizes);
     for (int i = 0; i < CLIENTS; i++) {
         struct client *client = &clients[i];
-        if (!client->stream || client->first == client->last)
+        if (!client->connection.stream || client->first == client->last)
             continue;
         struct request *front = &client->pending[client->first % PENDING_MAX];
         CHECK(front->is_waiting && !front->until_us);
@@ -586,116 +467,64 @@ static void audit(void)
             CHECK(sizes[key] == 0 || !(front->keys & 1U << key));
         waiting++;
     }
-    CHECK(blocking_clients(partition->watchers.blocking) == waiting);
+    CHECK(blocking_clients(world.partition->watchers.blocking) == waiting);
     for (uint64_t i = 0; i < elements; i++)
         acked += fates[i] == ACKED;
     CHECK(acked <= found + lost);
 }
 
-static void on_stopped(void *owner)
-{
-    (void)owner;
-    has_stopped = true;
-}
-
-static bool is_over(void *owner)
-{
-    (void)owner;
-    for (int i = 0; i < CLIENTS; i++)
-        if (clients[i].stream)
-            return false;
-    for (int i = 0; i < PROXIES; i++)
-        if (proxies[i].stream)
-            return false;
-    return has_stopped;
-}
-
 /* ---- the world ---- */
 
-static void world_begin(struct backend_config *config, uint64_t seed)
+static void world_begin(uint64_t seed)
 {
-    sim_init(seed);
-    sim_knobs_shuffle();
-    store_mem_reset();
-    store_mem_seed(seed);
     memset(clients, 0, sizeof clients);
     memset(proxies, 0, sizeof proxies);
     memset(fates, UNKNOWN, sizeof fates);
     elements = taken = nulls = lost = answers = 0;
-    is_ending = has_stopped = false;
-    config_init_defaults(&config->head, &backend_schema);
-    config->durability = DURABILITY_ALWAYS;
-    free(config->secret);
-    config->secret = strdup("secret");
-    process = process_new(config, NULL, NULL);
-    if (sim_random(2)) /* less than an option may be: every effect fills the batch */
-        process->snapshot->config.commit_batch_limit_bytes = 1;
-    process->env = store_env_new(
-        &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
-    backend_start();
-    sim_set_host("clients");
-    client_loop = loop_new();
-    for (int i = 0; i < CLIENTS; i++) {
-        clients[i].timer = timer_new(client_loop, on_client_timer, &clients[i]);
-        timer_start(clients[i].timer, 1 + sim_random(5), 1 + sim_random(10));
-        client_connect(&clients[i]);
-    }
-    for (int i = 0; i < PROXIES; i++) {
-        proxies[i].timer = timer_new(client_loop, on_proxy_timer, &proxies[i]);
-        timer_start(proxies[i].timer, 1 + sim_random(5), 1 + sim_random(10));
-        proxy_connect(&proxies[i]);
-    }
-}
-
-static void stop_timers(void)
-{
+    sim_partition_init(&world, seed);
+    sim_knobs_shuffle();
+    world.config.durability = DURABILITY_ALWAYS;
+    free(world.config.secret);
+    world.config.secret = strdup("secret");
+    bool is_tiny = sim_random(2);
+    sim_partition_start(&world, true);
+    if (is_tiny) /* less than the option may be: every effect fills the batch */
+        world.process->snapshot->config.commit_batch_limit_bytes = 1;
     for (int i = 0; i < CLIENTS; i++)
-        timer_stop(clients[i].timer);
+        sim_connection_begin(&clients[i].connection, &world, &client_events, &clients[i]);
     for (int i = 0; i < PROXIES; i++)
-        timer_stop(proxies[i].timer);
+        sim_connection_begin(&proxies[i].connection, &world, &proxy_events, &proxies[i]);
 }
 
-static void world_end(struct backend_config *config)
+static void world_end(void)
 {
-    is_ending = true;
-    stop_timers();
+    sim_partition_quiet(&world);
     sim_run_for(10 * 1000 * 1000);
     audit();
-    partition_stop(partition, on_stopped, NULL);
-    CHECK(sim_run_until(is_over, NULL, STEPS_MAX));
-    for (int i = 0; i < CLIENTS; i++)
-        timer_free(clients[i].timer);
-    for (int i = 0; i < PROXIES; i++)
-        timer_free(proxies[i].timer);
-    backend_free();
-    loop_free(client_loop);
-    store_env_free(process->env);
-    process_free(process);
-    config_fini(&config->head);
-    sim_fini();
+    sim_partition_stop(&world);
+    sim_partition_fini(&world);
 }
 
 static void run_world(uint64_t seed)
 {
-    struct backend_config config;
-    world_begin(&config, seed);
+    world_begin(seed);
     bool is_faulty = seed % 3 != 0;
     for (int round = 0; round < ROUNDS; round++) {
         sim_run_for(1 + sim_random(ROUND_US));
         if (is_faulty && sim_chance(40000))
-            backend_crash();
+            sim_partition_crash(&world);
         else if (is_faulty && sim_chance(60000))
-            store_mem_fail_next(partition->store, 1 + sim_random(3),
+            store_mem_fail_next(world.partition->store, 1 + sim_random(3),
                                 sim_random(2) ? ERR_STORE : ERR_DISK_FULL);
         else if (sim_chance(20000))
             sim_run_for(1500 * 1000); /* long enough to recover from a failed write */
     }
     if (is_faulty) { /* what is taken now comes back, with nobody to push behind it */
         sim_run_for(2000 * 1000);
-        store_mem_fail_next(partition->store, 1, ERR_STORE);
+        store_mem_fail_next(world.partition->store, 1, ERR_STORE);
         sim_run_for(1 + sim_random(ROUND_US));
     }
-    world_end(&config);
+    world_end();
     CHECK(taken > 0 && answers > 0);
 }
 
@@ -707,50 +536,44 @@ static void on_nothing(void *owner)
 /* (5): an element is taken, somebody waits, and the commit of the taking fails. */
 static void run_give_back(uint64_t seed)
 {
-    struct backend_config config;
     struct client *client = &clients[0];
-    world_begin(&config, seed);
-    stop_timers();
-    process->snapshot->config.commit_batch_limit_bytes = 1024 * 1024;
+    world_begin(seed);
+    sim_partition_quiet(&world);
+    world.process->snapshot->config.commit_batch_limit_bytes = 1024 * 1024;
     struct timer *turns =
-        timer_new(client_loop, on_nothing, NULL); /* what is written out here leaves */
+        timer_new(world.client_loop, on_nothing, NULL); /* what is written out here leaves */
     timer_start(turns, 1, 1);
     struct request push = push_of(1);
-    out_printf(stream_out(client->stream), "RPUSH k0 %d\r\n", (int)push.first);
+    out_printf(stream_out(client->connection.stream), "RPUSH k0 %d\r\n", (int)push.first);
     add(client, push);
-    stream_send(client->stream);
+    stream_send(client->connection.stream);
     sim_run_for(5 * 1000 * 1000);
     CHECK(fates[push.first] == ACKED);
-    store_mem_fail_next(partition->store, 1, ERR_DISK_FULL);
-    out_printf(stream_out(client->stream), "LPOP k0\r\nBLPOP k0 0\r\n");
+    store_mem_fail_next(world.partition->store, 1, ERR_DISK_FULL);
+    out_printf(stream_out(client->connection.stream), "LPOP k0\r\nBLPOP k0 0\r\n");
     add(client, (struct request){.wanted = WANT_ELEMENT});
     add(client, (struct request){.wanted = WANT_PAIR, .is_waiting = true, .keys = 1});
-    stream_send(client->stream);
+    stream_send(client->connection.stream);
     sim_run_for(10 * 1000 * 1000);
     CHECK(lost == 1 || lost == 2); /* errors: LPOP, and BLPOP when it came too late to be let in */
     CHECK(lost == 2 || fates[push.first] == TAKEN);
     CHECK(client->first == client->last);
     timer_free(turns);
-    world_end(&config);
+    world_end();
+}
+
+static void run_both(uint64_t seed)
+{
+    run_world(seed);
+    run_give_back(seed);
 }
 
 int main(int argc, char **argv)
 {
-    command_init();
-    log_set_level(LOG_ERROR + 1);
-    if (argc > 1) {
-        run_world(strtoull(argv[1], NULL, 0));
-        run_give_back(strtoull(argv[1], NULL, 0));
+    int code = sim_run_seeds(argc, argv, sized(SEEDS), run_both);
+    if (argc > 1)
         printf("elements %llu taken %llu nulls %llu lost %llu, %llu answers to waits of proxies\n",
                (unsigned long long)elements, (unsigned long long)taken, (unsigned long long)nulls,
                (unsigned long long)lost, (unsigned long long)answers);
-        return 0;
-    }
-    for (uint64_t seed = 1; seed <= sized(SEEDS); seed++) {
-        fprintf(stderr, "\rseed %llu ", (unsigned long long)seed);
-        run_world(seed);
-        run_give_back(seed);
-    }
-    fprintf(stderr, "\rall seeds hold\n");
-    return 0;
+    return code;
 }

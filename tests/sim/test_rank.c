@@ -5,18 +5,14 @@
  *
  *   test_rank [seed]      one seed, or SEEDS
  */
+#include "backend/context/partition.h"
 #include "backend/keyspace/rank.h"
+#include "backend/keyspace/rank_cache.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/internal_call.h"
-
-#include "backend/context/partition.h"
-#include "backend/context/process.h"
-#include "backend/keyspace/rank_cache.h"
-#include "backend/partition_new.h"
 #include "shared/check.h"
-#include "shared/command.h"
-#include "shared/log.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_partition.h"
 #include "tests/sim/store_mem.h"
 #include "tests/sized.h"
 
@@ -33,71 +29,38 @@ enum {
     NODE_MAX = 4096
 };
 
-static struct process *process;
-static struct loop *loop;
-static struct partition *partition;
-static struct backend_config config;
+static struct sim_partition world;
 static uint32_t model[MODEL_MAX]; /* sorted numbers; row_of makes their rows */
 static size_t model_count;
-static bool has_stopped;
 static uint64_t highest; /* tree seen */
 
 static void world_begin(uint64_t seed)
 {
     static const uint64_t CACHE_BYTES[] = {0, 8 * 1024, 32 * 1024 * 1024};
-    char error[256];
-    sim_init(seed);
-    store_mem_reset();
-    store_mem_seed(seed);
-    has_stopped = false;
     model_count = 0;
-    config_init_defaults(&config.head, &backend_schema);
-    config.store_rank_cache_bytes = CACHE_BYTES[seed % 3];
-    config.partitions = 1;
-    process = process_new(&config, NULL, NULL);
-    process->env = store_env_new(
-        &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
-    sim_set_host("backend");
-    loop = loop_new();
-    partition = partition_new(process, 0, loop, error, sizeof error);
-    CHECK(partition);
-}
-
-static void on_stopped(void *owner)
-{
-    (void)owner;
-    has_stopped = true;
-}
-
-static bool is_over(void *owner)
-{
-    (void)owner;
-    return has_stopped;
+    sim_partition_init(&world, seed);
+    world.config.store_rank_cache_bytes = CACHE_BYTES[seed % 3];
+    world.config.partitions = 1;
+    sim_partition_start(&world, false);
 }
 
 static void world_end(void)
 {
-    partition_stop(partition, on_stopped, NULL);
-    CHECK(sim_run_until(is_over, NULL, STEPS_MAX));
-    partition_free(partition);
-    loop_free(loop);
-    store_env_free(process->env);
-    process_free(process);
-    config_fini(&config.head);
-    sim_fini();
+    sim_partition_stop(&world);
+    sim_partition_fini(&world);
 }
 
 static bool is_failed(void *owner)
 {
     (void)owner;
-    return commit_is_failed(partition->commit, NULL);
+    return commit_is_failed(world.partition->commit, NULL);
 }
 
 /* Everything is in the store. */
 static bool is_committed(void *owner)
 {
-    return !is_failed(owner) && !overlay_dirty(partition->overlay) &&
-           !overlay_in_flight(partition->overlay);
+    return !is_failed(owner) && !overlay_dirty(world.partition->overlay) &&
+           !overlay_in_flight(world.partition->overlay);
 }
 
 /* Rows with long common beginnings, in the numbers' order. */
@@ -141,8 +104,8 @@ static size_t model_place(uint32_t number, bool *is_there)
 
 static void call_begin(struct call *call, struct entry *entry)
 {
-    internal_call_begin(partition, call);
-    call->space = space_open(partition->spaces, BYTES(""), 0);
+    internal_call_begin(world.partition, call);
+    call->space = space_open(world.partition->spaces, BYTES(""), 0);
     CHECK(keyspace_open_type(call, BYTES("k"), TYPE_SET, OPEN_WRITE, entry));
     if (!entry->exists)
         entry_create(call, entry, TYPE_SET);
@@ -209,15 +172,16 @@ static void change_in_vain(bool rising)
     memcpy(saved, model, model_count * sizeof *model);
     if (fails_late) {
         CHECK(sim_run_until(is_committed, NULL, STEPS_MAX));
-        store_mem_fail_next(partition->store, 1, ERR_DISK_FULL);
+        store_mem_fail_next(world.partition->store, 1, ERR_DISK_FULL);
     }
     call_begin(&call, &entry);
     change(&call, &entry, rising);
     call.failed = !fails_late;
-    internal_call_end(partition, &call);
+    internal_call_end(world.partition, &call);
     if (fails_late) {
-        CHECK(!overlay_dirty(partition->overlay) || sim_run_until(is_failed, NULL, STEPS_MAX));
-        store_mem_fail_next(partition->store, 0, ERR_DISK_FULL);
+        CHECK(!overlay_dirty(world.partition->overlay) ||
+              sim_run_until(is_failed, NULL, STEPS_MAX));
+        store_mem_fail_next(world.partition->store, 0, ERR_DISK_FULL);
         CHECK(sim_run_until(is_committed, NULL, STEPS_MAX));
     }
     memcpy(model, saved, saved_count * sizeof *model);
@@ -278,7 +242,8 @@ static void check_tree(struct call *call, struct entry *entry)
         blocks[level]++;
     }
     CHECK(sub_iter_fini(&it));
-    CHECK(rank_cache_bytes(partition->caches.ranks) <= config.store_rank_cache_bytes + NODE_MAX);
+    CHECK(rank_cache_bytes(world.partition->caches.ranks) <=
+          world.config.store_rank_cache_bytes + NODE_MAX);
     highest = height > highest ? height : highest;
     CHECK((height > 0) == (tops > 0) && (height == 0 || blocks[height] == tops));
     CHECK(model_count > RANK_SIZE_MIN || height == 0);
@@ -302,7 +267,7 @@ static void compare(void)
         compare_rank(&call, &entry, model[sim_random(model_count)]);
         compare_rank(&call, &entry, (uint32_t)sim_random(200000));
     }
-    internal_call_end(partition, &call);
+    internal_call_end(world.partition, &call);
 }
 
 /* The same rows counted anew are the same ranks. */
@@ -319,7 +284,7 @@ static void rebuild(void)
     }
     CHECK(rank_build(&call, &entry, CF_DATA));
     entry_save(&call, &entry);
-    internal_call_end(partition, &call);
+    internal_call_end(world.partition, &call);
     compare();
 }
 
@@ -337,7 +302,7 @@ static void sink_and_rise(void)
         while (model_count < goal)
             toggle(&call, &entry, NULL, (uint32_t)sim_random(200000), true);
         entry_save(&call, &entry);
-        internal_call_end(partition, &call);
+        internal_call_end(world.partition, &call);
         compare();
     }
 }
@@ -363,7 +328,7 @@ static void run_seed(uint64_t seed)
         } else {
             call_begin(&call, &entry);
             change(&call, &entry, rising);
-            internal_call_end(partition, &call);
+            internal_call_end(world.partition, &call);
         }
         if (sim_random(2))
             sim_run_for(1 + sim_random(5000));
@@ -377,17 +342,7 @@ static void run_seed(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    command_init();
-    log_set_level(LOG_ERROR + 1);
-    if (argc > 1) {
-        run_seed(strtoull(argv[1], NULL, 0));
-        return 0;
-    }
-    for (uint64_t seed = 1; seed <= sized(SEEDS); seed++) {
-        fprintf(stderr, "\rseed %llu ", (unsigned long long)seed);
-        run_seed(seed);
-    }
-    CHECK(highest >= 3);
-    fprintf(stderr, "\rall seeds hold\n");
-    return 0;
+    int code = sim_run_seeds(argc, argv, sized(SEEDS), run_seed);
+    CHECK(argc > 1 || highest >= 3);
+    return code;
 }

@@ -9,15 +9,13 @@
  * {version} of a collection, {now} in milliseconds. Long runs of zeros are {counted}.
  */
 #include "backend/context/partition.h"
-#include "backend/context/process.h"
 #include "backend/format/encoding.h"
-#include "backend/partition_new.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
 #include "shared/command.h"
 #include "shared/log.h"
-#include "shared/resp.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_partition.h"
 #include "tests/sim/store_mem.h"
 
 #include <ctype.h>
@@ -51,49 +49,28 @@ static const char *const SCRIPT[] = {
     "SELECT 0",
 };
 
-static struct process *process;
-static struct loop *loop;
-static struct partition *partition;
-static struct backend_config config;
-static struct stream *client;
-static struct resp_skip skip;
+static struct sim_partition world;
 static size_t replies;
-static bool has_stopped;
 
 /* ---- the partition and its one client ---- */
 
-static size_t on_frames(void *owner, struct block *block, const char *data, size_t len,
-                        size_t *need)
+static void on_reply(void *owner, struct bytes frame)
 {
-    size_t used = 0;
     (void)owner;
-    (void)block;
-    while (used < len) {
-        enum resp_result result = resp_skip(&skip, data + used, len - used);
-        CHECK(result != RESP_BAD);
-        if (result == RESP_MORE) {
-            *need = skip.need;
-            break;
-        }
-        CHECK(data[used] != '-');
-        used += skip.size;
-        replies++;
-    }
-    return used;
+    CHECK(frame.data[0] != '-');
+    replies++;
 }
 
-static void on_client_end(void *owner, int err)
+static void on_connect(void *owner)
 {
-    (void)owner;
-    (void)err;
-    stream_close(client);
-    client = NULL;
+    struct sim_connection *client = owner;
+    for (size_t i = 0; i < sizeof SCRIPT / sizeof SCRIPT[0]; i++)
+        out_printf(stream_out(client->stream), "%s\r\n", SCRIPT[i]);
 }
 
-static void on_client_open(void *owner, int err)
+static void on_turn(void *owner)
 {
     (void)owner;
-    CHECK(err == 0);
 }
 
 static bool is_played(void *owner)
@@ -102,57 +79,12 @@ static bool is_played(void *owner)
     return replies == sizeof SCRIPT / sizeof SCRIPT[0];
 }
 
-static void play(void)
+static void play(struct sim_connection *client)
 {
-    static const struct stream_events events = {.on_data = on_frames, .on_end = on_client_end};
-    client = stream_connect(loop, "backend:7401", 1000, &events, on_client_open, NULL);
-    for (size_t i = 0; i < sizeof SCRIPT / sizeof SCRIPT[0]; i++)
-        out_printf(stream_out(client), "%s\r\n", SCRIPT[i]);
-    stream_send(client);
+    static const struct sim_connection_events events = {
+        .on_connect = on_connect, .on_frame = on_reply, .on_turn = on_turn};
+    sim_connection_begin(client, &world, &events, client);
     CHECK(sim_run_until(is_played, NULL, STEPS_MAX));
-}
-
-static void world_begin(void)
-{
-    char error[256];
-    sim_init(1);
-    store_mem_reset();
-    config_init_defaults(&config.head, &backend_schema);
-    process = process_new(&config, NULL, NULL);
-    process->env = store_env_new(
-        &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
-    sim_set_host("backend");
-    loop = loop_new();
-    partition = partition_new(process, 0, loop, error, sizeof error);
-    CHECK(partition);
-    const struct listen_options options = {.address = "backend:7401", .backlog = 16};
-    int fd = listen_bind(&options, error, sizeof error);
-    CHECK(fd >= 0);
-    partition->listeners.tcp = listener_new(loop, fd, &options, partition_accept, partition);
-}
-
-static void on_stopped(void *owner)
-{
-    (void)owner;
-    has_stopped = true;
-}
-
-static bool is_over(void *owner)
-{
-    (void)owner;
-    return has_stopped && !client;
-}
-
-static void world_end(void)
-{
-    partition_stop(partition, on_stopped, NULL);
-    CHECK(sim_run_until(is_over, NULL, STEPS_MAX));
-    partition_free(partition);
-    loop_free(loop);
-    store_env_free(process->env);
-    process_free(process);
-    config_fini(&config.head);
-    sim_fini();
 }
 
 /* ---- rows as text ---- */
@@ -163,7 +95,7 @@ static uint32_t version_count;
 static void note_versions(void)
 {
     struct overlay_iter *iter =
-        overlay_iter_new(partition->overlay, CF_METADATA, BYTES(""), BYTES(""));
+        overlay_iter_new(world.partition->overlay, CF_METADATA, BYTES(""), BYTES(""));
     for (overlay_iter_seek_first(iter); overlay_iter_valid(iter); overlay_iter_next(iter)) {
         struct metadata metadata;
         CHECK(decode_metadata(overlay_iter_value(iter), &metadata));
@@ -223,7 +155,8 @@ static void print_rows(FILE *file)
     note_versions();
     for (unsigned cf = CF_METADATA; cf < CF_COUNT;
          cf++) { /* counters and batches change with time */
-        struct overlay_iter *iter = overlay_iter_new(partition->overlay, cf, BYTES(""), BYTES(""));
+        struct overlay_iter *iter =
+            overlay_iter_new(world.partition->overlay, cf, BYTES(""), BYTES(""));
         for (overlay_iter_seek_first(iter); overlay_iter_valid(iter); overlay_iter_next(iter)) {
             (void)fprintf(file, "%s: ", names[cf]);
             print_bytes(file, overlay_iter_key(iter));
@@ -258,12 +191,14 @@ static void compare(const char *rows, size_t len)
 
 int main(int argc, char **argv)
 {
+    struct sim_connection client;
     char *rows = NULL;
     size_t len = 0;
     command_init();
     log_set_level(LOG_ERROR + 1);
-    world_begin();
-    play();
+    sim_partition_init(&world, 1);
+    sim_partition_start(&world, true);
+    play(&client);
     FILE *file = open_memstream(&rows, &len);
     CHECK(file);
     print_rows(file);
@@ -273,6 +208,7 @@ int main(int argc, char **argv)
     else
         compare(rows, len);
     free(rows);
-    world_end();
+    sim_partition_stop(&world);
+    sim_partition_fini(&world);
     return 0;
 }

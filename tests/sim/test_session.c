@@ -13,28 +13,19 @@
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition_new.h"
 #include "backend/storage/overlay.h"
 #include "shared/check.h"
-#include "shared/command.h"
 #include "shared/error.h"
-#include "shared/log.h"
 #include "shared/resp.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_partition.h"
 #include "tests/sim/store_mem.h"
 #include "tests/sized.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum {
-    SEEDS = 60,
-    CLIENTS = 6,
-    PENDING_MAX = 64,
-    ROUNDS = 60,
-    ROUND_US = 20 * 1000,
-    STEPS_MAX = 20000000
-};
+enum { SEEDS = 60, CLIENTS = 6, PENDING_MAX = 64, ROUNDS = 60, ROUND_US = 20 * 1000 };
 
 /* What a reply must be. */
 enum wanted { WANT_OK, WANT_QUEUED, WANT_PAIR, WANT_ECHO, WANT_VALUE };
@@ -48,9 +39,7 @@ struct request {
 
 struct client {
     int index;
-    struct stream *stream;
-    struct timer *timer;
-    struct resp_skip skip;
+    struct sim_connection connection;
     struct request pending[PENDING_MAX]; /* a ring, oldest at `first` */
     uint64_t first;
     uint64_t last;
@@ -60,14 +49,9 @@ struct client {
     uint64_t errors;
 };
 
-static struct process *process;
-static struct loop *backend_loop;
-static struct loop *client_loop;
-static struct partition *partition;
+static struct sim_partition world;
 static struct client clients[CLIENTS];
 static uint64_t seen[CLIENTS]; /* the highest value anybody was told of a client's key */
-static bool is_ending;
-static bool has_stopped;
 
 /* ---- clients: replies ---- */
 
@@ -135,25 +119,11 @@ static void check_reply(struct client *client, const struct request *request, st
     }
 }
 
-static size_t on_replies(void *owner, struct block *block, const char *data, size_t len,
-                         size_t *need)
+static void on_reply(void *owner, struct bytes frame)
 {
     struct client *client = owner;
-    size_t used = 0;
-    (void)block;
-    while (used < len) {
-        enum resp_result result = resp_skip(&client->skip, data + used, len - used);
-        CHECK(result != RESP_BAD);
-        if (result == RESP_MORE) {
-            *need = client->skip.need;
-            break;
-        }
-        CHECK(client->first < client->last);
-        check_reply(client, &client->pending[client->first++ % PENDING_MAX],
-                    (struct bytes){data + used, client->skip.size});
-        used += client->skip.size;
-    }
-    return used;
+    CHECK(client->first < client->last);
+    check_reply(client, &client->pending[client->first++ % PENDING_MAX], frame);
 }
 
 /* ---- clients: requests ---- */
@@ -162,7 +132,7 @@ static void request(struct client *client, struct request wanted, const char *te
 {
     CHECK(client->last - client->first < PENDING_MAX);
     client->pending[client->last++ % PENDING_MAX] = wanted;
-    out_printf(stream_out(client->stream), "%s\r\n", text);
+    out_printf(stream_out(client->connection.stream), "%s\r\n", text);
 }
 
 /* A command about a number, e.g. "INCR a3". */
@@ -205,159 +175,76 @@ static void request_random(struct client *client)
     }
 }
 
-static void on_client_end(void *owner, int err);
-static const struct stream_events client_events = {.on_data = on_replies, .on_end = on_client_end};
-
-static void on_client_open(void *owner, int err)
+static void on_connect(void *owner)
 {
-    if (err)
-        on_client_end(owner, err);
-}
-
-static void client_connect(struct client *client)
-{
-    client->skip = (struct resp_skip){0};
+    struct client *client = owner;
     client->first = client->last = 0;
-    client->stream =
-        stream_connect(client_loop, "backend:7401", 1000, &client_events, on_client_open, client);
 }
 
-static void on_client_end(void *owner, int err)
+static void on_turn(void *owner)
 {
     struct client *client = owner;
-    (void)err;
-    stream_close(client->stream);
-    client->stream = NULL;
-}
-
-static void on_client_timer(void *owner)
-{
-    struct client *client = owner;
-    if (!client->stream) {
-        if (!is_ending)
-            client_connect(client);
-        return;
-    }
     for (uint64_t i = sim_random(8); i > 0 && client->last - client->first + 4 <= PENDING_MAX; i--)
         request_random(client);
-    stream_send(client->stream);
 }
 
-/* ---- the backend ---- */
+static const struct sim_connection_events client_events = {
+    .on_connect = on_connect, .on_frame = on_reply, .on_turn = on_turn};
+
+/* ---- the world ---- */
 
 /* The counters say what the store holds, once nothing waits to be written. */
 static void check_counters(void)
 {
     const struct bytes all = BYTES("");
     uint64_t rows = 0;
-    struct overlay_iter *iter = overlay_iter_new(partition->overlay, CF_METADATA, all, all);
+    struct overlay_iter *iter = overlay_iter_new(world.partition->overlay, CF_METADATA, all, all);
     for (overlay_iter_seek_first(iter); overlay_iter_valid(iter); overlay_iter_next(iter))
         rows++;
     overlay_iter_free(iter);
-    CHECK(rows == space_keys_total(partition->spaces));
+    CHECK(rows == space_keys_total(world.partition->spaces));
 }
 
-static void backend_start(void)
+static void world_begin(uint64_t seed)
 {
-    char error[256];
-    sim_set_host("backend");
-    backend_loop = loop_new();
-    partition = partition_new(process, 0, backend_loop, error, sizeof error);
-    CHECK(partition);
-    const struct listen_options options = {.address = "backend:7401", .backlog = 16};
-    int fd = listen_bind(&options, error, sizeof error);
-    CHECK(fd >= 0);
-    partition->listeners.tcp =
-        listener_new(backend_loop, fd, &options, partition_accept, partition);
-    check_counters();
-}
-
-static void backend_free(void)
-{
-    partition_free(partition);
-    loop_free(backend_loop);
-}
-
-static void backend_crash(void)
-{
-    sim_crash_host("backend");
-    store_mem_crash(partition->store);
-    backend_free();
-    backend_start();
-}
-
-static void on_stopped(void *owner)
-{
-    (void)owner;
-    has_stopped = true;
-}
-
-static bool is_over(void *owner)
-{
-    (void)owner;
-    for (int i = 0; i < CLIENTS; i++)
-        if (clients[i].stream)
-            return false;
-    return has_stopped;
-}
-
-/* ---- the world ---- */
-
-static void world_begin(struct backend_config *config, uint64_t seed)
-{
-    sim_init(seed);
-    sim_knobs_shuffle();
-    store_mem_reset();
-    store_mem_seed(seed);
     memset(clients, 0, sizeof clients);
     memset(seen, 0, sizeof seen);
-    is_ending = has_stopped = false;
-    config_init_defaults(&config->head, &backend_schema);
-    config->durability = DURABILITY_ALWAYS;
-    process = process_new(config, NULL, NULL);
-    if (sim_random(2)) /* less than an option may be: every effect fills the batch */
-        process->snapshot->config.commit_batch_limit_bytes = 1;
-    process->env = store_env_new(
-        &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
-    backend_start();
-    sim_set_host("clients");
-    client_loop = loop_new();
+    sim_partition_init(&world, seed);
+    sim_knobs_shuffle();
+    world.config.durability = DURABILITY_ALWAYS;
+    bool is_tiny = sim_random(2);
+    sim_partition_start(&world, true);
+    if (is_tiny) /* less than the option may be: every effect fills the batch */
+        world.process->snapshot->config.commit_batch_limit_bytes = 1;
+    check_counters();
     for (int i = 0; i < CLIENTS; i++) {
         clients[i].index = i;
-        clients[i].timer = timer_new(client_loop, on_client_timer, &clients[i]);
-        timer_start(clients[i].timer, 1 + sim_random(5), 1 + sim_random(10));
-        client_connect(&clients[i]);
+        sim_connection_begin(&clients[i].connection, &world, &client_events, &clients[i]);
     }
 }
 
-static void world_end(struct backend_config *config)
+static void world_end(void)
 {
-    is_ending = true;
-    for (int i = 0; i < CLIENTS; i++)
-        timer_stop(clients[i].timer);
-    partition_stop(partition, on_stopped, NULL);
-    CHECK(sim_run_until(is_over, NULL, STEPS_MAX));
+    sim_partition_stop(&world);
     check_counters();
-    for (int i = 0; i < CLIENTS; i++)
-        timer_free(clients[i].timer);
-    backend_free();
-    loop_free(client_loop);
-    store_env_free(process->env);
-    process_free(process);
-    config_fini(&config->head);
-    sim_fini();
+    sim_partition_fini(&world);
+}
+
+static void crash(void)
+{
+    sim_partition_crash(&world);
+    check_counters();
 }
 
 static void run_world(uint64_t seed)
 {
-    struct backend_config config;
-    world_begin(&config, seed);
+    world_begin(seed);
     for (int round = 0; round < ROUNDS; round++) {
         sim_run_for(1 + sim_random(ROUND_US));
         if (sim_chance(60000))
-            backend_crash();
+            crash();
         else if (sim_chance(60000))
-            store_mem_fail_next(partition->store, 1 + sim_random(3),
+            store_mem_fail_next(world.partition->store, 1 + sim_random(3),
                                 sim_random(2) ? ERR_STORE : ERR_DISK_FULL);
         else if (sim_chance(20000))
             sim_run_for(1500 * 1000); /* long enough to recover from a failed write */
@@ -366,21 +253,10 @@ static void run_world(uint64_t seed)
     for (int i = 0; i < CLIENTS; i++)
         replies += clients[i].replies;
     CHECK(replies > 0);
-    world_end(&config);
+    world_end();
 }
 
 int main(int argc, char **argv)
 {
-    command_init();
-    log_set_level(LOG_ERROR + 1);
-    if (argc > 1) {
-        run_world(strtoull(argv[1], NULL, 0));
-        return 0;
-    }
-    for (uint64_t seed = 1; seed <= sized(SEEDS); seed++) {
-        fprintf(stderr, "\rseed %llu ", (unsigned long long)seed);
-        run_world(seed);
-    }
-    fprintf(stderr, "\rall seeds hold\n");
-    return 0;
+    return sim_run_seeds(argc, argv, sized(SEEDS), run_world);
 }

@@ -4,79 +4,43 @@
  *
  *   test_text [seed]      one seed, or SEEDS
  */
+#include "backend/context/partition.h"
 #include "backend/keyspace/space.h"
 #include "backend/keyspace/text.h"
 #include "backend/partition/internal_call.h"
-
-#include "backend/context/partition.h"
-#include "backend/context/process.h"
-#include "backend/partition_new.h"
 #include "shared/check.h"
 #include "shared/command.h"
-#include "shared/log.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_partition.h"
 #include "tests/sim/store_mem.h"
 #include "tests/sized.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SEEDS = 30, STEPS = 300, MODEL_BYTES = 40 * 1000, STEPS_MAX = 20000000 };
+enum { SEEDS = 30, STEPS = 300, MODEL_BYTES = 40 * 1000 };
 
-static struct process *process;
-static struct loop *loop;
-static struct partition *partition;
-static struct backend_config config;
+static struct sim_partition world;
 static char model[MODEL_BYTES];
 static size_t model_len;
-static bool has_stopped;
 
 static void world_begin(uint64_t seed)
 {
-    char error[256];
-    sim_init(seed);
-    store_mem_reset();
-    store_mem_seed(seed);
-    has_stopped = false;
     model_len = 0;
-    config_init_defaults(&config.head, &backend_schema);
-    process = process_new(&config, NULL, NULL);
-    process->env = store_env_new(
-        &(struct store_env_options){.block_cache_bytes = 1024 * 1024, .background_threads = 1});
-    sim_set_host("backend");
-    loop = loop_new();
-    partition = partition_new(process, 0, loop, error, sizeof error);
-    CHECK(partition);
-}
-
-static void on_stopped(void *owner)
-{
-    (void)owner;
-    has_stopped = true;
-}
-
-static bool is_over(void *owner)
-{
-    (void)owner;
-    return has_stopped;
+    sim_partition_init(&world, seed);
+    sim_partition_start(&world, false);
 }
 
 static void world_end(void)
 {
-    partition_stop(partition, on_stopped, NULL);
-    CHECK(sim_run_until(is_over, NULL, STEPS_MAX));
-    partition_free(partition);
-    loop_free(loop);
-    store_env_free(process->env);
-    process_free(process);
-    config_fini(&config.head);
-    sim_fini();
+    sim_partition_stop(&world);
+    sim_partition_fini(&world);
 }
 
 static void call_begin(struct call *call, struct entry *entry)
 {
-    internal_call_begin(partition, call);
-    call->space = space_open(partition->spaces, BYTES(""), 0);
+    internal_call_begin(world.partition, call);
+    call->space = space_open(world.partition->spaces, BYTES(""), 0);
     CHECK(keyspace_open_type(call, BYTES("k"), TYPE_STRING, OPEN_WRITE, entry));
 }
 
@@ -128,7 +92,7 @@ static void change_in_vain(void)
     call_begin(&call, &entry);
     change(&call, &entry);
     call.failed = true;
-    internal_call_end(partition, &call);
+    internal_call_end(world.partition, &call);
     memcpy(model, saved, saved_len);
     model_len = saved_len;
 }
@@ -170,7 +134,7 @@ static void compare(void)
         CHECK(text_copy(&call, &entry, model_len, sizeof behind, behind));
         CHECK(memcmp(behind, "\0\0\0", sizeof behind) == 0);
     }
-    internal_call_end(partition, &call);
+    internal_call_end(world.partition, &call);
 }
 
 static void run_seed(uint64_t seed)
@@ -184,7 +148,7 @@ static void run_seed(uint64_t seed)
         } else {
             call_begin(&call, &entry);
             change(&call, &entry);
-            internal_call_end(partition, &call);
+            internal_call_end(world.partition, &call);
         }
         if (sim_random(2))
             sim_run_for(1 + sim_random(5000));
@@ -214,7 +178,7 @@ static void rows_are_as_drawn(void)
     CHECK(text_write(&call, &entry, 2048, BYTES("b")));
     CHECK(text_write(&call, &entry, 3100, BYTES("x")));
     CHECK(text_write(&call, &entry, 3100, BYTES("\0"))); /* its row goes again */
-    CHECK(overlay_get(partition->overlay, CF_METADATA, entry.row_key, &row) == OK);
+    CHECK(overlay_get(world.partition->overlay, CF_METADATA, entry.row_key, &row) == OK);
     CHECK(row.len == 25 && memcmp(row.data, "\x86\0\0\0\0\0\0\0\0", 9) == 0);
     CHECK(memcmp(row.data + 17, "\0\0\0\0\0\0\x13\x88", 8) == 0);
     sub_iter_init(&call, &entry, CF_DATA, BYTES(""), &it);
@@ -226,7 +190,7 @@ static void rows_are_as_drawn(void)
             CHECK(it.value.data[i] == 0);
     }
     CHECK(rows == 3 && sub_iter_fini(&it));
-    internal_call_end(partition, &call);
+    internal_call_end(world.partition, &call);
     world_end();
 }
 
@@ -249,24 +213,16 @@ static void forms_change_where_drawn(void)
     CHECK(text_grow(&call, &entry, sizeof BIG) && entry.meta.type == TYPE_STRING);
     CHECK(text_grow(&call, &entry, sizeof BIG + 1) && entry.meta.type == TYPE_BITMAP);
     CHECK(text_len(&entry) == sizeof BIG + 1);
-    internal_call_end(partition, &call);
+    internal_call_end(world.partition, &call);
     world_end();
 }
 
 int main(int argc, char **argv)
 {
-    command_init();
-    log_set_level(LOG_ERROR + 1);
-    if (argc > 1) {
-        run_seed(strtoull(argv[1], NULL, 0));
-        return 0;
+    if (argc == 1) {
+        command_init();
+        rows_are_as_drawn();
+        forms_change_where_drawn();
     }
-    rows_are_as_drawn();
-    forms_change_where_drawn();
-    for (uint64_t seed = 1; seed <= sized(SEEDS); seed++) {
-        fprintf(stderr, "\rseed %llu ", (unsigned long long)seed);
-        run_seed(seed);
-    }
-    fprintf(stderr, "\rall seeds hold\n");
-    return 0;
+    return sim_run_seeds(argc, argv, sized(SEEDS), run_seed);
 }
