@@ -56,7 +56,7 @@ static void release_all(struct partition *partition, unsigned parity, int err)
     struct list *waiting = &partition->clients.waiting[parity];
     while (!list_empty(waiting)) {
         struct list *first = waiting->next - parity; /* waiting[0] of its session */
-        connection_release(container_of(first, struct session, waiting), parity, err);
+        connection_release(container_of(first, struct session, replies.waiting), parity, err);
     }
 }
 

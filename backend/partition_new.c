@@ -58,7 +58,7 @@ static bool on_turn(void *owner)
     struct list *overdue;
     bool told = tracking_turn_end(partition);
     while ((overdue = list_pop(&partition->clients.overdue)))
-        session_abort(container_of(overdue, struct session, overdue));
+        session_abort(container_of(overdue, struct session, replies.overdue));
     (void)commit_turn_end(partition->commit);
     backup_turn_end(partition->saves.backup);
     gauges_turn_end(partition);

@@ -36,8 +36,8 @@ static void close_idle_sessions(struct partition *partition)
          link = next) {
         struct session *session = container_of(link, struct session, link);
         next = link->next;
-        if (!session->is_internal && !session->is_closing &&
-            (!session->is_throttled || session->streamed) && !session->waiter &&
+        if (!session->login.is_internal && !session->is_closing &&
+            (!session->is_throttled || session->pending.streamed) && !session->pending.waiter &&
             stream_active_ms(session->stream) + limit_ms < now_ms)
             session_end(session);
     }
@@ -60,7 +60,7 @@ static void close_without_login(struct partition *partition)
          link = next) {
         struct session *session = container_of(link, struct session, link);
         next = link->next;
-        if (session->is_authenticated || session->is_internal || session->is_closing ||
+        if (session->login.is_authenticated || session->login.is_internal || session->is_closing ||
             session->created_ms + limit_ms > now_ms)
             continue;
         session_refuse(session, text);
@@ -76,7 +76,7 @@ static void close_removed(struct partition *partition)
          link = next) {
         struct session *session = container_of(link, struct session, link);
         next = link->next;
-        if (session->user_name && !session->is_closing && !session_user(session))
+        if (session->login.name && !session->is_closing && !session_user(session))
             session_abort(session);
     }
 }

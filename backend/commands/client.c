@@ -231,9 +231,9 @@ void cmd_client_unblock(struct call *call)
     if (!call_int64(call, 2, &id))
         return;
     const struct session *session = find_session_by_id(call->partition, (uint64_t)id);
-    reply_int(&call->reply, session && session->waiter);
-    if (session && session->waiter)
-        blocking_unblock(session->waiter, with_error);
+    reply_int(&call->reply, session && session->pending.waiter);
+    if (session && session->pending.waiter)
+        blocking_unblock(session->pending.waiter, with_error);
 }
 
 /* ---- pausing ---- */

@@ -50,7 +50,7 @@ static bool set_client_name(struct call *call, struct bytes name)
         call_error(call, ERR_CLIENT_NAME);
         return false;
     }
-    session_set_text(&call->session->name, name);
+    session_set_text(&call->session->about.name, name);
     return true;
 }
 
@@ -84,7 +84,7 @@ void cmd_hello(struct call *call)
     enum error err = hello_version(call->argv, call->argc, &resp);
     if (err == OK && !apply_hello_options(call))
         return;
-    if (err == OK && !session->is_authenticated &&
+    if (err == OK && !session->login.is_authenticated &&
         config_snapshot_needs_password(call->partition->snapshot))
         err = ERR_HELLO_NOAUTH;
     if (err != OK) {
@@ -148,13 +148,13 @@ void cmd_select(struct call *call)
 
 void cmd_readonly(struct call *call)
 {
-    call->session->is_readonly = true;
+    call->session->about.is_readonly = true;
     reply_ok(&call->reply);
 }
 
 void cmd_readwrite(struct call *call)
 {
-    call->session->is_readonly = false;
+    call->session->about.is_readonly = false;
     reply_ok(&call->reply);
 }
 
@@ -173,7 +173,7 @@ void cmd_client_setname(struct call *call)
 
 void cmd_client_getname(struct call *call)
 {
-    const char *name = call->session->name;
+    const char *name = call->session->about.name;
     if (name)
         reply_bulk_text(&call->reply, name);
     else
@@ -194,7 +194,8 @@ void cmd_client_setinfo(struct call *call)
                     is_name ? "lib-name" : "lib-ver");
         return;
     }
-    session_set_text(is_name ? &session->lib_name : &session->lib_version, call->argv[3]);
+    session_set_text(is_name ? &session->about.lib_name : &session->about.lib_version,
+                     call->argv[3]);
     reply_ok(&call->reply);
 }
 
@@ -208,13 +209,13 @@ void cmd_client_reply(struct call *call)
     struct session *session = call->session;
     struct bytes mode = call->argv[2];
     if (bytes_is(mode, "ON")) {
-        session->reply_mode = REPLY_MODE_ON;
+        session->replies.mode = REPLY_MODE_ON;
         reply_ok(&call->reply);
     } else if (bytes_is(mode, "OFF")) {
-        session->reply_mode = REPLY_MODE_OFF;
+        session->replies.mode = REPLY_MODE_OFF;
     } else if (bytes_is(mode, "SKIP")) {
-        if (session->reply_mode != REPLY_MODE_OFF)
-            session->reply_mode = REPLY_MODE_SKIP_NEXT;
+        if (session->replies.mode != REPLY_MODE_OFF)
+            session->replies.mode = REPLY_MODE_SKIP_NEXT;
     } else {
         call_error(call, ERR_SYNTAX);
     }
@@ -232,12 +233,12 @@ static bool parse_switch(struct call *call, bool *value)
 
 void cmd_client_no_evict(struct call *call)
 {
-    if (parse_switch(call, &call->session->no_evict))
+    if (parse_switch(call, &call->session->about.no_evict))
         reply_ok(&call->reply);
 }
 
 void cmd_client_no_touch(struct call *call)
 {
-    if (parse_switch(call, &call->session->no_touch))
+    if (parse_switch(call, &call->session->about.no_touch))
         reply_ok(&call->reply);
 }

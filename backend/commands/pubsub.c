@@ -22,7 +22,7 @@ static void reply_subscription(struct call *call, const char *word, enum channel
                                const struct bytes *channel)
 {
     struct out out;
-    bool is_silent = call->session->reply_mode != REPLY_MODE_ON;
+    bool is_silent = call->session->replies.mode != REPLY_MODE_ON;
     out_init(&out);
     struct reply reply = {.out = is_silent ? &out : call->reply.out, .resp = call->reply.resp};
     subscriber_confirm(&call->session->subscriber, &reply, word, kind, channel);

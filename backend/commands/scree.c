@@ -25,8 +25,8 @@ void cmd_scree_auth(struct call *call)
     } else if (!secret_equal(call->argv[2], bytes_of(secret))) {
         call_error_text(call, "WRONGPASS this is not the cluster's secret");
     } else {
-        call->session->is_internal = true;
-        call->session->is_authenticated = true;
+        call->session->login.is_internal = true;
+        call->session->login.is_authenticated = true;
         reply_ok(&call->reply);
     }
 }

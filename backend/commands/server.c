@@ -250,7 +250,8 @@ void cmd_waitaof(struct call *call)
         return;
     }
     bool durable = call->partition->snapshot->config.durability == DURABILITY_ALWAYS;
-    if (!durable && !call->session->held_count[0] && !call->session->held_count[1]) {
+    if (!durable && !call->session->replies.held_count[0] &&
+        !call->session->replies.held_count[1]) {
         if (!sync_store(call))
             return;
         durable = true;

@@ -381,9 +381,9 @@ static void waiter_enlist(struct blocking_set *set, struct waiter *waiter)
         waiter->origin = waits_add(session, waiter, waiter->bytes);
         return;
     }
-    CHECK(!session->waiter);
-    session->waiter = waiter;
-    session->waiter_bytes = waiter->bytes;
+    CHECK(!session->pending.waiter);
+    session->pending.waiter = waiter;
+    session->pending.waiter_bytes = waiter->bytes;
 }
 
 /* A proxy's connection carries waits of many clients, each of which may have its share. */
@@ -466,9 +466,9 @@ void blocking_cancel(struct waiter *waiter)
     set->clients--;
     if (waiter->id)
         waits_remove(session, waiter->id, waiter->origin, waiter->bytes);
-    if (session->waiter == waiter) {
-        session->waiter = NULL;
-        session->waiter_bytes = 0;
+    if (session->pending.waiter == waiter) {
+        session->pending.waiter = NULL;
+        session->pending.waiter_bytes = 0;
     }
     free(waiter);
 }
@@ -570,7 +570,7 @@ static enum type awaited_type(struct blocking_set *set, const struct awaited *aw
     struct entry entry;
     internal_call_begin(set->partition, &call);
     struct session *session = enter_first(awaited);
-    call.slot_rule = session->slot_rule;
+    call.slot_rule = session->scope.slot_rule;
     bool found =
         keyspace_open_in(&call, awaited->space, awaited_key(awaited), OPEN_QUIET, &entry) &&
         entry.exists;

@@ -29,7 +29,7 @@ static void log_slow_call(const struct call *call, uint64_t usec)
         .at_s = call->now_ms / 1000,
         .usec = usec,
         .peer = bytes_of(stream_peer(call->session->stream)),
-        .name = bytes_of(call->session->name ? call->session->name : ""),
+        .name = bytes_of(call->session->about.name ? call->session->about.name : ""),
         .space = session_namespace(call->session),
         .command = call->command,
         .argv = call->argv,

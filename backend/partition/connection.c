@@ -48,20 +48,21 @@ struct session *connection_new(struct partition *partition, struct stream *strea
     session->id = id;
     session->created_ms = loop_mono_ms(partition->loop);
     for (int i = 0; i < 2; i++) {
-        list_init(&session->waiting[i]);
-        out_init(&session->held[i]);
+        list_init(&session->replies.waiting[i]);
+        out_init(&session->replies.held[i]);
     }
     resp_scan_init(&session->scan);
-    session->is_stranger = !stream_is_local(stream) &&
-                           !(partition->snapshot->config.tls_auth_clients == TLS_CLIENTS_VERIFIED &&
-                             stream_is_verified(stream));
+    session->login.is_stranger =
+        !stream_is_local(stream) &&
+        !(partition->snapshot->config.tls_auth_clients == TLS_CLIENTS_VERIFIED &&
+          stream_is_verified(stream));
     transaction_init(&session->transaction);
     watcher_init(&session->watcher);
     subscriber_init(&session->subscriber);
     tracker_init(&session->tracker);
-    reader_wait_init(&session->row_wait, on_fetched);
+    reader_wait_init(&session->pending.row_wait, on_fetched);
     list_init(&session->monitor);
-    list_init(&session->overdue);
+    list_init(&session->replies.overdue);
     connection_reset(session);
     list_push(&partition->clients.all, &session->link);
     partition->clients.count++;
@@ -72,8 +73,8 @@ struct session *connection_new(struct partition *partition, struct stream *strea
 
 static void stop_waiting(struct session *session)
 {
-    if (session->waiter)
-        blocking_cancel(session->waiter);
+    if (session->pending.waiter)
+        blocking_cancel(session->pending.waiter);
     waits_cancel(session, blocking_cancel);
 }
 
@@ -84,17 +85,17 @@ static void connection_free(struct session *session)
     stop_waiting(session);
     waits_free(session);
     session_pause(session, false);
-    if (session->row_wait.pending)
+    if (session->pending.row_wait.pending)
         metric_sub(partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
-    reader_wait_cancel(&session->row_wait);
-    reply_stream_free(session->streamed);
+    reader_wait_cancel(&session->pending.row_wait);
+    reply_stream_free(session->pending.streamed);
     connection_reset(session);
     tracking_leave(session);
     messages_forget(partition->watchers.messages, session);
-    list_remove(&session->overdue);
+    list_remove(&session->replies.overdue);
     for (int i = 0; i < 2; i++) {
-        list_remove(&session->waiting[i]);
-        out_clear(&session->held[i]);
+        list_remove(&session->replies.waiting[i]);
+        out_clear(&session->replies.held[i]);
     }
     resp_scan_fini(&session->scan);
     list_remove(&session->link);
@@ -102,7 +103,7 @@ static void connection_free(struct session *session)
     metric_sub(partition->metrics.process, METRIC_BACKEND_CLIENTS, 1);
     process_client_left(partition->process);
     session->magic = 0;
-    guest_fini(&session->guest);
+    guest_fini(&session->login.guest);
     session_set_slots(session, NULL);
     free(session);
 }
@@ -131,7 +132,7 @@ static void close_if_done(struct session *session)
 static void connection_end(struct session *session)
 {
     CHECK(session->magic == SESSION_MAGIC);
-    if (session->streamed) { /* its reply would never be whole */
+    if (session->pending.streamed) { /* its reply would never be whole */
         session_abort(session);
         return;
     }
@@ -159,12 +160,12 @@ static void on_end(void *owner, int err)
 static void on_drain(void *owner)
 {
     struct session *session = owner;
-    if (session->waits)
+    if (session->pending.waits)
         dispatch_drained(session->partition);
-    if (!session->streamed)
+    if (!session->pending.streamed)
         session_resume(session);
-    else if (session->streamed->is_open)
-        reply_stream_wake(session->streamed);
+    else if (session->pending.streamed->is_open)
+        reply_stream_wake(session->pending.streamed);
 }
 
 void connection_reset(struct session *session)
@@ -172,15 +173,15 @@ void connection_reset(struct session *session)
     session_use(session, (struct bytes){"", 0}, 0, NULL);
     session_set_slots(session, NULL);
     session->resp = 2;
-    session->reply_mode = REPLY_MODE_ON;
-    session->is_authenticated = !config_snapshot_needs_password(session->partition->snapshot);
-    session->is_internal = false;
-    session->is_readonly = session->no_evict = session->no_touch = false;
-    session_set_text(&session->name, (struct bytes){"", 0});
-    session_set_text(&session->lib_name, (struct bytes){"", 0});
-    session_set_text(&session->lib_version, (struct bytes){"", 0});
-    session_set_text(&session->user_name, (struct bytes){"", 0});
-    session->user = NULL;
+    session->replies.mode = REPLY_MODE_ON;
+    session->login.is_authenticated = !config_snapshot_needs_password(session->partition->snapshot);
+    session->login.is_internal = false;
+    session->about.is_readonly = session->about.no_evict = session->about.no_touch = false;
+    session_set_text(&session->about.name, (struct bytes){"", 0});
+    session_set_text(&session->about.lib_name, (struct bytes){"", 0});
+    session_set_text(&session->about.lib_version, (struct bytes){"", 0});
+    session_set_text(&session->login.name, (struct bytes){"", 0});
+    session->login.user = NULL;
     transaction_end(&session->transaction);
     watch_clear(session->partition->watchers.watches, &session->watcher);
     subscriber_clear(&session->subscriber);
@@ -193,7 +194,7 @@ void connection_reset(struct session *session)
 static struct resp_limits limits_of(const struct session *session)
 {
     const struct backend_config *config = &session->partition->snapshot->config;
-    bool known = (session->is_authenticated ||
+    bool known = (session->login.is_authenticated ||
                   !config_snapshot_needs_password(session->partition->snapshot)) &&
                  !session_is_protected(session);
     uint64_t bulk = config->proto_max_bulk_len_bytes;
@@ -250,8 +251,8 @@ static void throttle(struct session *session)
 
 static void connection_resume(struct session *session)
 {
-    if (!session->is_throttled || session->is_closing || session->streamed ||
-        session->row_wait.pending || session->partition->thread.is_stopping)
+    if (!session->is_throttled || session->is_closing || session->pending.streamed ||
+        session->pending.row_wait.pending || session->partition->thread.is_stopping)
         return;
     session->is_throttled = false;
     stream_resume(session->stream);
@@ -269,11 +270,11 @@ static void suspend(struct session *session, const char *behind, size_t len)
 /* The request is presented again. */
 static void on_fetched(struct reader_wait *wait)
 {
-    struct session *session = container_of(wait, struct session, row_wait);
+    struct session *session = container_of(wait, struct session, pending.row_wait);
     CHECK(session->magic == SESSION_MAGIC);
     metric_sub(session->partition->metrics.process, METRIC_BACKEND_SUSPENDED_CLIENTS, 1);
     if (wait->has_failed) /* the store says so itself */
-        session->suspend_tries = UINT8_MAX;
+        session->pending.suspend_tries = UINT8_MAX;
     wait->has_failed = false;
     session_resume(session);
 }
@@ -307,14 +308,14 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
     size_t size = session->scan.size;
     if (session->scan.argc > 0 && !run_request(session, data)) {
         resp_scan_reset(&session->scan);
-        if (session->row_wait.pending)
+        if (session->pending.row_wait.pending)
             suspend(session, data + size, len - size);
         else
             throttle(session);
         return 0;
     }
-    session->suspend_tries = session->row_wait.ranges = 0;
-    session->row_wait.has_range = false;
+    session->pending.suspend_tries = session->pending.row_wait.ranges = 0;
+    session->pending.row_wait.has_range = false;
     check_query(session, 0);
     return size;
 }
@@ -322,7 +323,7 @@ static size_t run_frame(struct session *session, const char *data, size_t len, s
 static void connection_go_on(struct session *session)
 {
     CHECK(session->magic == SESSION_MAGIC);
-    CHECK(!session->waiter);
+    CHECK(!session->pending.waiter);
     if (session->is_running || session->is_closing)
         return;
     session->is_running = true;
@@ -354,7 +355,7 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
     struct session *session = owner;
     CHECK(session->magic == SESSION_MAGIC);
     struct partition *partition = session->partition;
-    if (session->waiter)
+    if (session->pending.waiter)
         return keep_unread(session, len);
     partition_refresh(partition);
     partition->running.started_us = clock_mono_us();
@@ -362,7 +363,8 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
         partition->metrics.turn_us = partition->running.started_us;
     session->is_running = true;
     size_t used = 0;
-    while (used < len && !session->is_closing && !session->waiter && !session->streamed) {
+    while (used < len && !session->is_closing && !session->pending.waiter &&
+           !session->pending.streamed) {
         if (partition_is_full(partition) || session_owed_bytes(session) > STREAM_HIGH_WATER) {
             throttle(session);
             break;
@@ -373,7 +375,7 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
         used += size;
     }
     session->is_running = false;
-    if (session->streamed && !session->is_throttled)
+    if (session->pending.streamed && !session->is_throttled)
         throttle(session);
     partition->stats->input_bytes += used;
     partition->stats->reads_total++;

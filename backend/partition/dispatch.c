@@ -113,7 +113,8 @@ static bool gate_auth(struct call *call)
                   "a certificate. Set requirepass, or protected-mode no");
         return false;
     }
-    if (session->is_authenticated || !config_snapshot_needs_password(call->partition->snapshot) ||
+    if (session->login.is_authenticated ||
+        !config_snapshot_needs_password(call->partition->snapshot) ||
         call->command->flags & CMD_NO_AUTH)
         return true;
     reject_command(call, error_text(ERR_NOAUTH));
@@ -122,7 +123,7 @@ static bool gate_auth(struct call *call)
 
 static bool gate_internal(struct call *call)
 {
-    if (!(call->command->flags & CMD_INTERNAL) || call->session->is_internal ||
+    if (!(call->command->flags & CMD_INTERNAL) || call->session->login.is_internal ||
         call->command->id == COMMAND_scree_auth)
         return true;
     reject_command(call,
@@ -289,8 +290,8 @@ static void run_handler(struct call *call)
     call->space = session_space(call->session);
     if (!(call->command->flags & CMD_INTERNAL))
         call->space->used_ms = call->now_ms;
-    call->slot_rule = call->session->slot_rule;
-    call->slots = call->session->slots;
+    call->slot_rule = call->session->scope.slot_rule;
+    call->slots = call->session->scope.slots;
     overlay_savepoint(partition->overlay);
     space_savepoint(partition->spaces);
     bool is_shown = !list_empty(&partition->clients.monitors) && !call->ready_key;
@@ -426,7 +427,7 @@ static const char *refuse_nested(struct call *call, const struct nested *nested)
         return "ERR This Redis command is not allowed from script";
     if (command_is_walled(command, session_namespace(call->session)))
         return error_text(ERR_OPERATOR_ONLY);
-    if (call->session->slots &&
+    if (call->session->scope.slots &&
         (command->route == ROUTE_ALL_SHARDS || command->route == ROUTE_CURSOR))
         return "ERR This command concerns the keys of all shards, and a script sees those of one: "
                "it "
@@ -485,8 +486,8 @@ static bool is_http_request(const struct bytes *argv)
 static void run_busy(struct call *call)
 {
     call->space = session_space(call->session);
-    call->slot_rule = call->session->slot_rule;
-    call->slots = call->session->slots;
+    call->slot_rule = call->session->scope.slot_rule;
+    call->slots = call->session->scope.slots;
     handlers[call->command->id](call);
     command_stats_add(call);
 }
@@ -528,12 +529,13 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     struct partition *partition = session->partition;
     bool is_busy = scripts_running(partition->scripts) != NULL;
     const struct command *command = command_find_argv(argv, argc);
-    if (command && command->id == COMMAND_scree_as && session->is_internal && argc > AS_ARGS) {
-        guest_enter(&session->guest, argv[2], argv[3]);
+    if (command && command->id == COMMAND_scree_as && session->login.is_internal &&
+        argc > AS_ARGS) {
+        guest_enter(&session->login.guest, argv[2], argv[3]);
         argv += AS_ARGS;
         argc -= AS_ARGS;
         command = command_find_argv(argv, argc);
-    } else if (command && command->id == COMMAND_scree_wait && session->is_internal &&
+    } else if (command && command->id == COMMAND_scree_wait && session->login.is_internal &&
                argc > WAIT_ARGS && waits_enter(session, argv, argc)) {
         argv += WAIT_ARGS;
         argc -= WAIT_ARGS;
@@ -567,7 +569,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         if (!act(&call)) {
             out_truncate(out, begun);
             waits_leave(session);
-            guest_leave(&session->guest);
+            guest_leave(&session->login.guest);
             return false;
         }
     } else {
@@ -576,7 +578,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     if (session->tracker.is_caching && !session->transaction.is_open &&
         (!call.command || call.command->parent != COMMAND_client))
         session->tracker.is_caching = false; /* it was for this command */
-    guest_leave(&session->guest);
+    guest_leave(&session->login.guest);
     if (is_busy) {
         session_reply_end(session, out, begun, 0);
         waits_leave(session);

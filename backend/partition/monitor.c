@@ -25,7 +25,7 @@ static struct block *line_of(const struct call *call)
 {
     struct out out;
     const struct monitor_line line = {.at_us = call->now_us,
-                                      .db = call->session->db,
+                                      .db = call->session->scope.db,
                                       .peer = call->in_script ? "lua"
                                                               : stream_peer(call->session->stream),
                                       .command = call->command,

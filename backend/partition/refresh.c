@@ -14,7 +14,7 @@ static void close_forbidden(struct partition *partition)
         struct session *session = container_of(link, struct session, link);
         const struct acl_user *user = session_user(session);
         next = link->next;
-        if (!session->is_internal && !session->is_closing && user &&
+        if (!session->login.is_internal && !session->is_closing && user &&
             !subscriber_allowed(&session->subscriber, user))
             session_abort(session);
     }

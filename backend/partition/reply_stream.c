@@ -15,8 +15,8 @@
 
 bool reply_stream_is_allowed(const struct call *call)
 {
-    return call->session && !call->session->streamed && !call->ready_key && !call->in_exec &&
-           !call->in_script && !waits_current(call->session) &&
+    return call->session && !call->session->pending.streamed && !call->ready_key &&
+           !call->in_exec && !call->in_script && !waits_current(call->session) &&
            !(call->command->flags & CMD_WRITE) && !commit_is_failed(call->partition->commit, NULL);
 }
 
@@ -58,7 +58,7 @@ static struct reply_stream *hand_over(struct call *call, struct overlay_iter *it
     arena_init(&streamed->arena);
     list_init(&streamed->ready);
     list_push(&call->partition->streamed.all, &streamed->link);
-    call->session->streamed = streamed;
+    call->session->pending.streamed = streamed;
     return streamed;
 }
 
@@ -192,7 +192,7 @@ static void end_streamed_reply(struct reply_stream *streamed)
 {
     struct session *session = streamed->session;
     reply_stream_free(streamed);
-    session->streamed = NULL;
+    session->pending.streamed = NULL;
     session_resume(session);
 }
 

@@ -4,7 +4,7 @@
  *   handler ─► reply_stream_rows ─► header and the first step's rows ─► the session's reply, held as every reply
  *                 │ rows remain
  *                 ▼
- *           session->streamed ──the first part has left──► ready ─┬─ a step a turn ─► stream ──► ready again
+ *           session->pending.streamed ──the first part has left──► ready ─┬─ a step a turn ─► stream ──► ready again
  *                 │                                          ▲   └─ the stream is full ──drained──┘
  *                 └─ later requests are not read; messages collect in `behind` ◄── last row: they follow
  *

@@ -17,8 +17,8 @@ void session_pause(struct session *session, bool is_paused)
 
 void session_set_slots(struct session *session, struct slot_set *slots)
 {
-    slot_set_unref(session->slots);
-    session->slots = slots;
+    slot_set_unref(session->scope.slots);
+    session->scope.slots = slots;
 }
 
 void session_set_text(char **text, struct bytes value)
@@ -32,42 +32,42 @@ void session_set_text(char **text, struct bytes value)
 const struct acl_user *session_user(struct session *session)
 {
     const struct config_snapshot *snapshot = session->partition->snapshot;
-    if (session->guest.is_here)
-        return session->guest.user;
-    if (!session->user || session->user_epoch != snapshot->epoch) {
-        session->user = acl_user_find(snapshot->acl, session_user_name(session));
-        session->user_epoch = snapshot->epoch;
+    if (session->login.guest.is_here)
+        return session->login.guest.user;
+    if (!session->login.user || session->login.epoch != snapshot->epoch) {
+        session->login.user = acl_user_find(snapshot->acl, session_user_name(session));
+        session->login.epoch = snapshot->epoch;
     }
-    return session->user;
+    return session->login.user;
 }
 
 struct bytes session_user_name(const struct session *session)
 {
-    if (session->guest.is_here)
-        return acl_user_name(session->guest.user);
-    return session->user_name ? bytes_of(session->user_name) : BYTES("default");
+    if (session->login.guest.is_here)
+        return acl_user_name(session->login.guest.user);
+    return session->login.name ? bytes_of(session->login.name) : BYTES("default");
 }
 
 bool session_is_protected(const struct session *session)
 {
     const struct config_snapshot *snapshot = session->partition->snapshot;
-    return session->is_stranger && !session->is_internal && snapshot->protected_mode &&
+    return session->login.is_stranger && !session->login.is_internal && snapshot->protected_mode &&
            !config_snapshot_needs_password(snapshot);
 }
 
 void session_log_in(struct session *session, struct bytes name)
 {
-    free(session->user_name);
-    session->user_name = strndup(name.data, name.len); /* may be empty, which is no default */
-    session->user = NULL;
-    session->is_authenticated = true;
+    free(session->login.name);
+    session->login.name = strndup(name.data, name.len); /* may be empty, which is no default */
+    session->login.user = NULL;
+    session->login.is_authenticated = true;
 }
 
 /* ---- namespace and database ---- */
 
 struct bytes session_namespace(const struct session *session)
 {
-    return session->namespace_name.len ? session->namespace_name : BYTES("");
+    return session->scope.namespace_name.len ? session->scope.namespace_name : BYTES("");
 }
 
 int session_databases(const struct session *session)
@@ -80,11 +80,11 @@ struct space *session_space(struct session *session)
 {
     struct space_set *spaces = session->partition->spaces;
     uint64_t generation = space_generation(spaces);
-    if (!session->space || session->space_generation != generation) {
-        session->space = space_open(spaces, session_namespace(session), session->db);
-        session->space_generation = generation;
+    if (!session->scope.space || session->scope.generation != generation) {
+        session->scope.space = space_open(spaces, session_namespace(session), session->scope.db);
+        session->scope.generation = generation;
     }
-    return session->space;
+    return session->scope.space;
 }
 
 struct space *session_database(struct session *session, uint8_t database)
@@ -96,29 +96,29 @@ struct space *session_database(struct session *session, uint8_t database)
 
 void session_select(struct session *session, uint8_t db)
 {
-    session->db = db;
-    session->space = NULL;
-    session->moves++;
+    session->scope.db = db;
+    session->scope.space = NULL;
+    session->scope.moves++;
 }
 
 void session_use(struct session *session, struct bytes name, uint8_t db,
                  const struct slot_rule *rule)
 {
     session_select(session, db);
-    if (!bytes_equal(name, session->namespace_name)) {
+    if (!bytes_equal(name, session->scope.namespace_name)) {
         char *copy = name.len ? malloc(name.len) : NULL;
         CHECK(copy || !name.len);
         if (name.len)
             memcpy(copy, name.data, name.len);
-        free((char *)session->namespace_name.data);
-        session->namespace_name = (struct bytes){copy, name.len};
+        free((char *)session->scope.namespace_name.data);
+        session->scope.namespace_name = (struct bytes){copy, name.len};
     }
-    free(session->slot_rule);
-    session->slot_rule = NULL;
+    free(session->scope.slot_rule);
+    session->scope.slot_rule = NULL;
     if (rule) {
-        session->slot_rule = malloc(sizeof *rule);
-        CHECK(session->slot_rule);
-        *session->slot_rule = *rule;
+        session->scope.slot_rule = malloc(sizeof *rule);
+        CHECK(session->scope.slot_rule);
+        *session->scope.slot_rule = *rule;
     }
 }
 
@@ -131,7 +131,8 @@ bool session_is_subscriber(const struct session *session)
 
 size_t session_state_bytes(const struct session *session)
 {
-    size_t bytes = session->transaction.bytes + session->watcher.bytes + session->waiter_bytes;
+    size_t bytes =
+        session->transaction.bytes + session->watcher.bytes + session->pending.waiter_bytes;
     for (int kind = 0; kind < CHANNEL_KINDS; kind++)
         bytes += session->subscriber.kinds[kind].bytes;
     return bytes;

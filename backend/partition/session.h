@@ -8,15 +8,15 @@
  *
  * A session that is running a command is never freed: closing it then only marks it.
  *
- * While `waiter` is set the last request waits for a key (blocking.h): what comes behind it is kept unread, up to
+ * While `pending.waiter` is set the last request waits for a key (blocking.h): what comes behind it is kept unread, up to
  * client-query-limit, so that the end of the connection is noticed at once.
  *
  * A proxy's connection that carries the waits of many clients (waits.h) is read on while they wait.
  *
- * While rows are pending in `row_wait` the next request waits for the disk (suspend.h): it is still in the stream,
+ * While rows are pending in `pending.row_wait` the next request waits for the disk (suspend.h): it is still in the stream,
  * which is paused.
  *
- * While `streamed` is set the last reply is still being produced (reply_stream.h): nothing behind it is read, and the
+ * While `pending.streamed` is set the last reply is still being produced (reply_stream.h): nothing behind it is read, and the
  * session can only go on or be aborted.
  */
 #pragma once
@@ -57,62 +57,88 @@ struct session_ops {
     void (*go_on)(struct session *session);
 };
 
-struct session {
-    const struct session_ops *ops;
-    uint32_t magic;
-    uint8_t resp; /* 2 or 3 */
+/* Which keys it means. */
+struct session_scope {
+    struct bytes namespace_name; /* heap; empty: the default namespace */
     uint8_t db;
-    uint8_t reply_mode; /* enum reply_mode */
+    uint32_t moves;              /* how often namespace or database were changed */
+    struct space *space;         /* cached; see session_space */
+    uint64_t generation;         /* of the spaces, when it was cached */
+    struct slot_rule *slot_rule; /* heap; NULL: the {tag} rule */
+    struct slot_set *slots;      /* its proxy's map gives us these, with a reference; NULL: all */
+};
+
+/* Who it is. */
+struct session_login {
     bool is_authenticated;
     bool
         is_stranger; /* from another host, without a certificate that tls-auth-clients = yes asks for */
-    bool is_internal;  /* knows the cluster's secret */
+    bool is_internal;            /* has shown the cluster's secret */
+    char *name;                  /* of the user; heap, NULL: "default" */
+    const struct acl_user *user; /* cached; see session_user */
+    uint64_t epoch;              /* of the settings it is from */
+    struct guest guest;          /* whose request a proxy passes on */
+};
+
+/* What it has said of itself: CLIENT SETNAME, SETINFO, NO-EVICT, NO-TOUCH, READONLY. Texts: heap, NULL: none. */
+struct session_about {
+    char *name;
+    char *lib_name;
+    char *lib_version;
+    bool is_readonly;
+    bool no_evict;
+    bool no_touch;
+};
+
+/* Replies that were not handed to the stream (session_reply.h). */
+struct session_replies {
+    uint8_t mode;           /* enum reply_mode */
+    bool are_dropped;       /* CLIENT REPLY OFF or SKIP, when the request began */
+    struct out held[2];     /* that wait for a ticket, by its parity */
+    uint32_t held_count[2]; /* how many those are, messages not counted */
+    struct list waiting[2]; /* in partition->clients.waiting while something is held */
+    struct list
+        overdue; /* in partition->clients.overdue: owes too much, closed at the end of the turn */
+    size_t last_bytes; /* of the last reply: one may be longer than client-output-limit */
+    uint64_t soft_limit_since_ms; /* monotonic; output_limit_exceeded */
+};
+
+/* What its last request waits for. */
+struct session_pending {
+    struct waiter *waiter; /* a key; NULL: none */
+    size_t waiter_bytes;   /* of the waiter */
+    struct waits *waits;   /* keys, of a proxy's clients; NULL: it never had any */
+    struct reply_stream
+        *streamed;               /* that the client takes the rest of the reply; NULL: it has all */
+    struct reader_wait row_wait; /* rows from the disk (suspend.h) */
+    uint8_t suspend_tries;       /* how often the request was rolled back for them */
+};
+
+struct session {
+    const struct session_ops *ops;
+    uint32_t magic;
+    uint8_t resp;      /* 2 or 3 */
     bool is_running;   /* a command of it is on the stack */
     bool is_closing;   /* reads no more; closed as soon as nothing is held */
     bool is_aborted;   /* with is_running: aborted when the command has ended */
     bool is_throttled; /* paused by CLIENT PAUSE or a full batch */
-    bool is_readonly;  /* READONLY */
     bool is_paused;    /* its next request waits for the end of CLIENT PAUSE */
-    bool drops_reply;  /* CLIENT REPLY OFF or SKIP, when the request began */
-    bool no_evict;
-    bool no_touch;
-    uint8_t suspend_tries; /* how often the next request was taken back for rows on the disk */
     struct partition *partition;
     struct stream *stream;
-    struct list link;       /* in partition->clients.all */
-    struct list waiting[2]; /* in partition->clients.waiting while something is held */
-    struct out held[2];     /* replies that wait for a ticket, by its parity */
-    uint32_t held_count[2]; /* how many replies that are, messages not counted */
+    struct list link; /* in partition->clients.all */
     struct resp_scan scan;
     uint64_t id;
     uint64_t created_ms;           /* monotonic */
-    uint64_t output_soft_since_ms; /* monotonic; output_limit_exceeded */
     const struct command *command; /* the last one; NULL: none yet */
-    struct waiter *waiter;         /* it waits for a key; NULL: it does not */
-    size_t waiter_bytes;           /* of it */
-    struct waits *waits;           /* of a proxy's clients; NULL: it never had any */
-    struct reply_stream *streamed; /* the rest of the last reply; NULL: none */
-    struct reader_wait row_wait;   /* rows the next request waits for (suspend.h) */
-    size_t reply_bytes;          /* of the last reply: one may be longer than client-output-limit */
-    struct bytes namespace_name; /* heap; empty: the default namespace */
-    struct space *space;         /* cached; see session_space */
-    uint64_t space_generation;
-    uint32_t moves;              /* how often namespace or database were changed */
-    struct slot_rule *slot_rule; /* heap; NULL: the {tag} rule */
-    struct slot_set *slots;      /* its proxy's map gives us these, with a reference; NULL: all */
-    char *name;                  /* CLIENT SETNAME; heap, NULL: none */
-    char *lib_name;
-    char *lib_version;
-    char *user_name;             /* heap; NULL: "default" */
-    const struct acl_user *user; /* cached; see session_user */
-    uint64_t user_epoch;         /* of the snapshot it is from */
-    struct guest guest;          /* whose request a proxy passes on */
+    struct session_scope scope;
+    struct session_login login;
+    struct session_about about;
+    struct session_replies replies;
+    struct session_pending pending;
     struct transaction transaction;
     struct watcher watcher;
     struct subscriber subscriber;
     struct tracker tracker;
-    struct list
-        overdue; /* in partition->clients.overdue: owes too much, cut at the end of the turn */
     struct list monitor; /* in partition->clients.monitors */
 };
 
@@ -160,7 +186,7 @@ void session_use(struct session *session, struct bytes name, uint8_t db,
 /* Has shown the cluster's secret and speaks for nobody else: no rules hold. */
 static inline bool session_is_trusted(const struct session *session)
 {
-    return session->is_internal && !session->guest.is_here;
+    return session->login.is_internal && !session->login.guest.is_here;
 }
 
 /* Who it is, as the users are now; NULL: the user was removed. */

@@ -20,16 +20,16 @@ static void flags_of(const struct session *session, char flags[FLAGS_MAX])
         {monitor_is(session), 'O'},
         {subscriber_count(&session->subscriber), 'P'},
         {session->transaction.is_open, 'x'},
-        {session->waiter || waits_count(session), 'b'},
+        {session->pending.waiter || waits_count(session), 'b'},
         {tracker->is_on, 't'},
         {tracker->is_broken, 'R'},
         {tracker->is_bcast, 'B'},
         {session->watcher.dirty, 'd'},
         {session->is_closing, 'c'},
         {strchr(stream_peer(session->stream), '/'), 'U'},
-        {session->is_readonly, 'r'},
-        {session->no_evict, 'e'},
-        {session->no_touch, 'T'},
+        {session->about.is_readonly, 'r'},
+        {session->about.no_evict, 'e'},
+        {session->about.no_touch, 'T'},
     };
     _Static_assert(sizeof letters / sizeof letters[0] < FLAGS_MAX, "all may be set");
     char *at = flags;
@@ -68,9 +68,10 @@ void session_line(const struct session *session, struct out *out)
                "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
                " flags=%s db=%u",
                session->id, stream_peer(stream), stream_local(stream), stream_fd(stream),
-               session->name ? session->name : "", (now_ms - session->created_ms) / 1000,
-               (now_ms - stream_active_ms(stream)) / 1000, flags, session->db);
-    size_t held = session->held[0].bytes + session->held[1].bytes;
+               session->about.name ? session->about.name : "",
+               (now_ms - session->created_ms) / 1000, (now_ms - stream_active_ms(stream)) / 1000,
+               flags, session->scope.db);
+    size_t held = session->replies.held[0].bytes + session->replies.held[1].bytes;
     size_t query =
         stream_held(stream) > request_bytes(session) ? stream_held(stream) : request_bytes(session);
     size_t room = stream_held_room(stream) > query ? stream_held_room(stream) - query : 0;
@@ -82,7 +83,7 @@ void session_line(const struct session *session, struct out *out)
                kinds[CHANNEL_PLAIN].count, kinds[CHANNEL_PATTERN].count, kinds[CHANNEL_SHARD].count,
                transaction->is_open ? (int)transaction->count : -1, query, room,
                argument_bytes(session), transaction->bytes, stream_pending(stream),
-               session->held_count[0] + session->held_count[1], held,
+               session->replies.held_count[0] + session->replies.held_count[1], held,
                sizeof *session + stream_tls_bytes(stream) + query + room + argument_bytes(session) +
                    session_state_bytes(session) + waits_bytes(session) +
                    session_owed_bytes(session));
@@ -90,6 +91,6 @@ void session_line(const struct session *session, struct out *out)
     out_printf(out, " cmd=%s user=%.*s redir=%" PRId64 " resp=%u lib-name=%s lib-ver=%s",
                session->command ? command_full_name(session->command) : "NULL", (int)user.len,
                user.data, tracker->is_on ? (int64_t)tracker->redirect_id : -1, session->resp,
-               session->lib_name ? session->lib_name : "",
-               session->lib_version ? session->lib_version : "");
+               session->about.lib_name ? session->about.lib_name : "",
+               session->about.lib_version ? session->about.lib_version : "");
 }

@@ -16,15 +16,15 @@ static unsigned ticket_parity(const struct session *session)
 struct out *session_reply_begin(struct session *session, bool is_write)
 {
     struct partition *partition = session->partition;
-    if (session->reply_mode == REPLY_MODE_SKIP_NEXT)
-        session->reply_mode = REPLY_MODE_SKIP;
-    session->drops_reply = session->reply_mode != REPLY_MODE_ON;
-    if (session->drops_reply)
+    if (session->replies.mode == REPLY_MODE_SKIP_NEXT)
+        session->replies.mode = REPLY_MODE_SKIP;
+    session->replies.are_dropped = session->replies.mode != REPLY_MODE_ON;
+    if (session->replies.are_dropped)
         return &partition->running.discarded;
     unsigned parity = ticket_parity(session);
     if (!session_holds(session, parity) && !is_write && commit_is_idle(partition->commit))
         return stream_out(session->stream);
-    return &session->held[parity];
+    return &session->replies.held[parity];
 }
 
 /* The ticket that something waits for when it observed this one (0: none) and stands behind all that is held;
@@ -41,14 +41,16 @@ static struct out *held_out(struct session *session, uint64_t ticket)
 {
     unsigned parity = ticket & 1;
     if (!session_holds(session, parity))
-        list_push(&session->partition->clients.waiting[parity], &session->waiting[parity]);
-    return &session->held[parity];
+        list_push(&session->partition->clients.waiting[parity], &session->replies.waiting[parity]);
+    return &session->replies.held[parity];
 }
 
 /* The streamed reply whose reply has begun; NULL: there is none. */
 static struct reply_stream *streamed_in_reply(const struct session *session)
 {
-    return session->streamed && !session->streamed->is_counting ? session->streamed : NULL;
+    return session->pending.streamed && !session->pending.streamed->is_counting
+               ? session->pending.streamed
+               : NULL;
 }
 
 static void streamed_open(struct reply_stream *streamed)
@@ -60,8 +62,8 @@ static void streamed_open(struct reply_stream *streamed)
 /* The first part of a streamed reply is where it will leave from: `held`, or NULL when it was handed to the stream. */
 static void streamed_begin(struct session *session, const struct out *held)
 {
-    struct reply_stream *streamed = session->streamed;
-    streamed->parity = held == &session->held[1];
+    struct reply_stream *streamed = session->pending.streamed;
+    streamed->parity = held == &session->replies.held[1];
     streamed->held_bytes = held ? held->bytes : 0;
     if (!held)
         streamed_open(streamed);
@@ -76,7 +78,7 @@ static void reply_move(struct session *session, struct out *out, uint64_t observ
     if (held) {
         if (out != held)
             out_move(held, out);
-        session->held_count[ticket & 1]++;
+        session->replies.held_count[ticket & 1]++;
         waits_hold(session, ticket & 1);
     } else {
         if (out != direct)
@@ -120,10 +122,10 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
     struct messages *messages = session->partition->watchers.messages;
     bool has_messages = messages_ready(messages);
     uint64_t ticket = has_messages ? wait_ticket(session, observed) : 0;
-    session->reply_bytes = out->bytes - begun;
-    session->partition->stats->output_bytes += session->reply_bytes;
+    session->replies.last_bytes = out->bytes - begun;
+    session->partition->stats->output_bytes += session->replies.last_bytes;
     session->partition->stats->replies_total++;
-    if (session->drops_reply && session->reply_mode != REPLY_MODE_ON)
+    if (session->replies.are_dropped && session->replies.mode != REPLY_MODE_ON)
         out_clear(out);
     else if (out->bytes == begun)
         ; /* no reply */
@@ -131,8 +133,8 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
         reply_place_behind(session, out, begun, observed);
     else
         reply_place(session, out, begun, observed);
-    if (session->reply_mode == REPLY_MODE_SKIP)
-        session->reply_mode = REPLY_MODE_ON;
+    if (session->replies.mode == REPLY_MODE_SKIP)
+        session->replies.mode = REPLY_MODE_ON;
     if (has_messages)
         messages_deliver(messages, ticket);
 }
@@ -150,15 +152,16 @@ static bool owes_too_much(struct session *session)
 {
     const struct config_snapshot *snapshot = session->partition->snapshot;
     size_t owed = session_owed_bytes(session);
-    if (session->reply_bytes > owed)
-        session->reply_bytes = owed;
-    bool is_over = owed - session->reply_bytes > snapshot->config.client_output_limit_bytes;
+    if (session->replies.last_bytes > owed)
+        session->replies.last_bytes = owed;
+    bool is_over = owed - session->replies.last_bytes > snapshot->config.client_output_limit_bytes;
     const char *which = is_over ? "client-output-limit" : "client-output-buffer-limit";
     if (!is_over &&
-        !session->is_internal) /* a proxy carries many clients: Redis' classes are not for it */
+        !session->login
+             .is_internal) /* a proxy carries many clients: Redis' classes are not for it */
         is_over = output_limit_exceeded(&snapshot->output_limits[output_class_of(session)], owed,
                                         loop_mono_ms(session->partition->loop),
-                                        &session->output_soft_since_ms);
+                                        &session->replies.soft_limit_since_ms);
     if (!is_over || session->is_aborted)
         return false;
     log_event(LOG_WARN, "client_cut", "peer=%s reason=\"%s\" bytes=%zu",
@@ -169,11 +172,11 @@ static bool owes_too_much(struct session *session)
 void session_push(struct session *session, struct block *frames, uint64_t ticket)
 {
     CHECK(session->magic == SESSION_MAGIC);
-    if (session->is_closing || !list_empty(&session->overdue))
+    if (session->is_closing || !list_empty(&session->replies.overdue))
         return;
     ticket = wait_ticket(session, ticket);
     struct out *out = ticket                       ? held_out(session, ticket)
-                      : streamed_in_reply(session) ? &session->streamed->behind
+                      : streamed_in_reply(session) ? &session->pending.streamed->behind
                                                    : stream_out(session->stream);
     out_write_block(out, frames, frames->data, frames->used);
     session->partition->stats->output_bytes += frames->used;
@@ -184,15 +187,15 @@ void session_push(struct session *session, struct block *frames, uint64_t ticket
 
 void session_check_later(struct session *session)
 {
-    if (list_empty(&session->overdue) && owes_too_much(session))
-        list_push(&session->partition->clients.overdue, &session->overdue);
+    if (list_empty(&session->replies.overdue) && owes_too_much(session))
+        list_push(&session->partition->clients.overdue, &session->replies.overdue);
 }
 
 void session_reply_later(struct session *session)
 {
     struct partition *partition = session->partition;
-    if (session->reply_mode == REPLY_MODE_SKIP)
-        session->reply_mode = REPLY_MODE_SKIP_NEXT;
+    if (session->replies.mode == REPLY_MODE_SKIP)
+        session->replies.mode = REPLY_MODE_SKIP_NEXT;
     if (messages_ready(partition->watchers.messages))
         messages_deliver(partition->watchers.messages,
                          wait_ticket(session, overlay_observed(partition->overlay)));
@@ -200,15 +203,16 @@ void session_reply_later(struct session *session)
 
 size_t session_owed_bytes(const struct session *session)
 {
-    return stream_pending(session->stream) + session->held[0].bytes + session->held[1].bytes +
-           (session->streamed ? session->streamed->behind.bytes : 0);
+    return stream_pending(session->stream) + session->replies.held[0].bytes +
+           session->replies.held[1].bytes +
+           (session->pending.streamed ? session->pending.streamed->behind.bytes : 0);
 }
 
 /* What was held may leave; nothing comes between the parts of a streamed reply. */
 static void release_held(struct session *session, unsigned parity)
 {
     struct reply_stream *streamed = streamed_in_reply(session);
-    struct out *held = &session->held[parity];
+    struct out *held = &session->replies.held[parity];
     if (streamed && !streamed->is_open && streamed->parity == parity) {
         out_cut(held, streamed->held_bytes, &streamed->behind);
         streamed_open(streamed);
@@ -225,26 +229,26 @@ static void streamed_forget(struct session *session, unsigned parity)
     if (!streamed || streamed->is_open || streamed->parity != parity)
         return;
     reply_stream_free(streamed);
-    session->streamed = NULL;
+    session->pending.streamed = NULL;
 }
 
 void session_release(struct session *session, unsigned parity, int err)
 {
     CHECK(session->magic == SESSION_MAGIC);
     struct out *to = stream_out(session->stream);
-    list_remove(&session->waiting[parity]);
+    list_remove(&session->replies.waiting[parity]);
     if (err) {
         struct reply reply = {.out = to, .resp = session->resp};
-        out_clear(&session->held[parity]);
+        out_clear(&session->replies.held[parity]);
         streamed_forget(session, parity);
-        for (uint32_t i = 0; i < session->held_count[parity]; i++) {
+        for (uint32_t i = 0; i < session->replies.held_count[parity]; i++) {
             waits_write_held_head(session, parity, i, to);
             reply_code(&reply, (enum error)err);
         }
     } else {
         release_held(session, parity);
     }
-    session->held_count[parity] = 0;
+    session->replies.held_count[parity] = 0;
     waits_release(session, parity);
     stream_send(session->stream);
 }

@@ -16,7 +16,7 @@
 /* Does a reply or message wait for a ticket of this parity? */
 static inline bool session_holds(const struct session *session, unsigned parity)
 {
-    return !list_empty(&session->waiting[parity]);
+    return !list_empty(&session->replies.waiting[parity]);
 }
 
 /* A reply begins: where to write it. `is_write`: the command will probably have effects. */

@@ -36,11 +36,11 @@ static void prefetch_keys(struct session *session, const struct command *command
     if (keys_find(command, argv, argc, &keys) == 0)
         for (uint32_t i = 0; i < keys.count && i < PREFETCH_KEYS_MAX; i++) {
             struct bytes key = argv[keys.refs[i].index];
-            uint16_t slot = slot_rule_slot(session->slot_rule, key);
+            uint16_t slot = slot_rule_slot(session->scope.slot_rule, key);
             (void)overlay_prefetch(
                 partition->overlay, CF_METADATA,
                 encode_metadata_key(&partition->running.arena, space->name, slot, key),
-                &session->row_wait);
+                &session->pending.row_wait);
         }
     keys_list_fini(&keys);
 }
@@ -122,8 +122,8 @@ static bool may_suspend(const struct call *call)
 {
     const struct command *command = call->command;
     const struct session *session = call->session;
-    if (!call->partition->reader || session->suspend_tries >= SUSPEND_TRIES ||
-        session->row_wait.ranges >= READER_RANGES_MAX)
+    if (!call->partition->reader || session->pending.suspend_tries >= SUSPEND_TRIES ||
+        session->pending.row_wait.ranges >= READER_RANGES_MAX)
         return false;
     if (runs_others(command))
         return is_undone_as_one(call);
@@ -135,9 +135,9 @@ static bool may_suspend(const struct call *call)
 static void wait_for_rows(struct session *session)
 {
     struct partition *partition = session->partition;
-    session->suspend_tries++;
-    session->row_wait.ranges += session->row_wait.has_range;
-    session->row_wait.has_range = false;
+    session->pending.suspend_tries++;
+    session->pending.row_wait.ranges += session->pending.row_wait.has_range;
+    session->pending.row_wait.has_range = false;
     partition->running.started_us = clock_mono_us();
     metric_add(partition->metrics.process, METRIC_BACKEND_SUSPENDED_COMMANDS, 1);
 }
@@ -148,14 +148,14 @@ bool suspend_ready(struct call *call)
     const struct command *command = call->command;
     struct partition *partition = call->partition;
     if (!partition->reader || !reader_has_missed(partition->reader) ||
-        session->suspend_tries >= SUSPEND_TRIES)
+        session->pending.suspend_tries >= SUSPEND_TRIES)
         return true;
     if (command->id == COMMAND_exec)
         prefetch_queue(session);
     else if (keys_first(command, call->argc) == KEYS_SEARCH)
         prefetch_keys(session, command, call->argv, call->argc);
     arena_reset(&partition->running.arena);
-    if (!session->row_wait.pending)
+    if (!session->pending.row_wait.pending)
         return true;
     wait_for_rows(session);
     return false;
@@ -190,7 +190,7 @@ void suspend_begin(struct call *call, struct suspend_mark *mark)
         mark->counts[i] = stats_metric(partition->metrics.process, counted[i]);
     if (runs_others(call->command))
         attempt_begin(call, mark);
-    overlay_nonblocking_begin(partition->overlay, &call->session->row_wait);
+    overlay_nonblocking_begin(partition->overlay, &call->session->pending.row_wait);
 }
 
 void suspend_before_nested(struct call *script, const struct command *command)
@@ -236,7 +236,7 @@ bool suspend_end(struct call *call, const struct suspend_mark *mark)
     if (!mark->is_set)
         return false;
     overlay_nonblocking_begin(partition->overlay, NULL);
-    if (!session->row_wait.pending) {
+    if (!session->pending.row_wait.pending) {
         suspend_forbid(call);
         return false;
     }

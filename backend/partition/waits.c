@@ -32,7 +32,7 @@ struct held_ids {
 struct waits {
     struct table *by_id;        /* of struct waiter */
     struct wait_origin *origin; /* where the session was moved last; NULL: nowhere yet */
-    uint32_t origin_moves;      /* session->moves then; another number: it is elsewhere now */
+    uint32_t origin_moves;      /* session->scope.moves then; another number: it is elsewhere now */
     uint64_t current;
     bool is_announced; /* the current wait was announced before */
     size_t bytes;
@@ -79,34 +79,34 @@ static bool rule_equal(const struct slot_rule *a, const struct slot_rule *b)
 /* The session moves to the origin; takes the caller's reference. */
 static void move_to(struct session *session, struct wait_origin *origin)
 {
-    struct waits *waits = session->waits;
+    struct waits *waits = session->pending.waits;
     session->resp = origin->resp;
     session_use(session, origin_name(origin), origin->db, origin->has_rule ? &origin->rule : NULL);
     origin_unref(waits->origin);
     waits->origin = origin;
-    waits->origin_moves = session->moves;
+    waits->origin_moves = session->scope.moves;
 }
 
 /* Where the session is; NULL: another command has moved it since. */
 static const struct wait_origin *current_origin(const struct session *session)
 {
-    const struct waits *waits = session->waits;
-    return waits->origin_moves == session->moves ? waits->origin : NULL;
+    const struct waits *waits = session->pending.waits;
+    return waits->origin_moves == session->scope.moves ? waits->origin : NULL;
 }
 
 /* ---- entering ---- */
 
 static struct waits *waits_of(struct session *session)
 {
-    if (!session->waits) {
-        session->waits = calloc(1, sizeof *session->waits);
-        CHECK(session->waits);
-        session->waits->by_id = table_new();
+    if (!session->pending.waits) {
+        session->pending.waits = calloc(1, sizeof *session->pending.waits);
+        CHECK(session->pending.waits);
+        session->pending.waits->by_id = table_new();
         for (unsigned parity = 0; parity < 2; parity++)
-            for (uint32_t i = 0; i < session->held_count[parity]; i++)
+            for (uint32_t i = 0; i < session->replies.held_count[parity]; i++)
                 waits_hold(session, parity);
     }
-    return session->waits;
+    return session->pending.waits;
 }
 
 static struct bytes id_key(const uint64_t *id)
@@ -153,7 +153,7 @@ bool waits_enter(struct session *session, const struct bytes *argv, uint32_t arg
 
 void waits_enter_again(struct session *session, uint64_t id, struct wait_origin *origin)
 {
-    struct waits *waits = session->waits;
+    struct waits *waits = session->pending.waits;
     if (current_origin(session) != origin || session->resp != origin->resp) {
         origin->refs++;
         move_to(session, origin);
@@ -164,13 +164,13 @@ void waits_enter_again(struct session *session, uint64_t id, struct wait_origin 
 
 void waits_leave(struct session *session)
 {
-    if (session->waits)
-        session->waits->current = 0;
+    if (session->pending.waits)
+        session->pending.waits->current = 0;
 }
 
 uint64_t waits_current(const struct session *session)
 {
-    return session->waits ? session->waits->current : 0;
+    return session->pending.waits ? session->pending.waits->current : 0;
 }
 
 /* ---- frames ---- */
@@ -189,7 +189,7 @@ void waits_write_head(const struct session *session, struct out *out)
 void waits_announce(struct session *session)
 {
     uint64_t id = waits_current(session);
-    if (!id || session->waits->is_announced)
+    if (!id || session->pending.waits->is_announced)
         return;
     out_printf(stream_out(session->stream), ">1\r\n:%" PRIu64 "\r\n", id);
     stream_send(session->stream);
@@ -199,7 +199,7 @@ void waits_announce(struct session *session)
 
 struct wait_origin *waits_add(struct session *session, struct waiter *waiter, size_t bytes)
 {
-    struct waits *waits = session->waits;
+    struct waits *waits = session->pending.waits;
     CHECK(waits->current);
     CHECK(!table_put(waits->by_id, id_key(&waits->current), waiter));
     waits->bytes += bytes;
@@ -209,7 +209,7 @@ struct wait_origin *waits_add(struct session *session, struct waiter *waiter, si
 
 void waits_remove(struct session *session, uint64_t id, struct wait_origin *origin, size_t bytes)
 {
-    struct waits *waits = session->waits;
+    struct waits *waits = session->pending.waits;
     CHECK(table_remove(waits->by_id, id_key(&id)));
     waits->bytes -= bytes;
     origin_unref(origin);
@@ -217,48 +217,48 @@ void waits_remove(struct session *session, uint64_t id, struct wait_origin *orig
 
 struct waiter *waits_find(const struct session *session, uint64_t id)
 {
-    return session->waits ? table_get(session->waits->by_id, id_key(&id)) : NULL;
+    return session->pending.waits ? table_get(session->pending.waits->by_id, id_key(&id)) : NULL;
 }
 
 uint32_t waits_count(const struct session *session)
 {
-    return session->waits ? (uint32_t)table_count(session->waits->by_id) : 0;
+    return session->pending.waits ? (uint32_t)table_count(session->pending.waits->by_id) : 0;
 }
 
 size_t waits_bytes(const struct session *session)
 {
-    return session->waits ? session->waits->bytes : 0;
+    return session->pending.waits ? session->pending.waits->bytes : 0;
 }
 
 /* ---- replies that wait for a ticket ---- */
 
 void waits_hold(struct session *session, unsigned parity)
 {
-    if (!session->waits)
+    if (!session->pending.waits)
         return;
-    struct held_ids *held = &session->waits->held[parity];
+    struct held_ids *held = &session->pending.waits->held[parity];
     if (held->count == held->cap) {
         held->cap = held->cap ? held->cap * 2 : 16;
         uint64_t *ids = realloc(held->ids, held->cap * sizeof *ids);
         CHECK(ids);
         held->ids = ids;
     }
-    held->ids[held->count++] = session->waits->current;
+    held->ids[held->count++] = session->pending.waits->current;
 }
 
 void waits_write_held_head(const struct session *session, unsigned parity, uint32_t i,
                            struct out *out)
 {
-    if (session->waits) {
-        CHECK(i < session->waits->held[parity].count);
-        write_wait_id(out, session->waits->held[parity].ids[i]);
+    if (session->pending.waits) {
+        CHECK(i < session->pending.waits->held[parity].count);
+        write_wait_id(out, session->pending.waits->held[parity].ids[i]);
     }
 }
 
 void waits_release(struct session *session, unsigned parity)
 {
-    if (session->waits)
-        session->waits->held[parity].count = 0;
+    if (session->pending.waits)
+        session->pending.waits->held[parity].count = 0;
 }
 
 void waits_cancel(struct session *session, void (*cancel)(struct waiter *waiter))
@@ -271,7 +271,7 @@ void waits_cancel(struct session *session, void (*cancel)(struct waiter *waiter)
     size_t cursor = 0;
     struct bytes key;
     void *waiter;
-    for (uint32_t i = 0; table_next(session->waits->by_id, &cursor, &key, &waiter); i++)
+    for (uint32_t i = 0; table_next(session->pending.waits->by_id, &cursor, &key, &waiter); i++)
         waiters[i] = waiter;
     for (uint32_t i = 0; i < count; i++)
         cancel(waiters[i]);
@@ -280,7 +280,7 @@ void waits_cancel(struct session *session, void (*cancel)(struct waiter *waiter)
 
 void waits_free(struct session *session)
 {
-    struct waits *waits = session->waits;
+    struct waits *waits = session->pending.waits;
     if (!waits)
         return;
     CHECK(table_count(waits->by_id) == 0);
@@ -289,5 +289,5 @@ void waits_free(struct session *session)
     for (int i = 0; i < 2; i++)
         free(waits->held[i].ids);
     free(waits);
-    session->waits = NULL;
+    session->pending.waits = NULL;
 }

@@ -277,7 +277,7 @@ void run_script(const struct run_start *start)
     struct script_run *run = start->run;
     struct script_vm *vm = run->vm;
     struct session *session = run->call->session;
-    uint8_t db = session->db;
+    uint8_t db = session->scope.db;
     if (overlay_has_uncached(run->call->partition->overlay)) { /* its EXEC is taken back */
         run->call->failed = true;
         return;
@@ -291,6 +291,6 @@ void run_script(const struct run_start *start)
     keep_or_roll_back(run);
     scripts_make_room(vm->scripts, vm->kind);
     out_clear(&vm->scripts->set->reply);
-    if (session->db != db)
+    if (session->scope.db != db)
         session_select(session, db);
 }

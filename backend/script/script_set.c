@@ -135,7 +135,7 @@ void scripts_drop(struct script_set *set, struct bytes name)
 bool script_run_concerns(const struct script_run *run, const struct session *session)
 {
     return run->vm->scripts == scripts_of(session) ||
-           (!session->is_internal && session_namespace(session).len == 0);
+           (!session->login.is_internal && session_namespace(session).len == 0);
 }
 
 void scripts_save_chance(const struct scripts *scripts, struct script_chance *chance)
