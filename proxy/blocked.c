@@ -35,22 +35,20 @@ static uint64_t parse_milliseconds(struct bytes text)
 static uint64_t blocking_wait_ms(const struct command *command, const struct bytes *argv,
                                  uint32_t argc)
 {
-    switch (command->id) {
-    case COMMAND_blmpop:
-    case COMMAND_bzmpop:
+    switch (command->timeout) {
+    case TIMEOUT_SECONDS_LAST:
+        break;
+    case TIMEOUT_SECONDS_AT_1:
         return parse_timeout_seconds(argv[1]);
-    case COMMAND_wait:
-    case COMMAND_waitaof:
+    case TIMEOUT_MS_LAST:
         return parse_milliseconds(argv[argc - 1]);
-    case COMMAND_xread:
-    case COMMAND_xreadgroup:
+    case TIMEOUT_MS_BLOCK:
         for (uint32_t i = 1; i + 1 < argc; i++)
             if (bytes_is(argv[i], "BLOCK"))
                 return parse_milliseconds(argv[i + 1]);
         return 0;
-    default:
-        return parse_timeout_seconds(argv[argc - 1]);
     }
+    return parse_timeout_seconds(argv[argc - 1]);
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */

@@ -61,7 +61,7 @@ bool monitor_refuses(struct client *client, const struct command *command)
 
 /* ---- showing ---------------------------------------------------------------------------------- */
 
-/* The database a line names: SELECT's own is the one it goes to. */
+/* The database that a line shows; for SELECT, alone, the one it changes to. */
 static uint8_t db_of(const struct client *client, const struct command *command,
                      const struct bytes *argv)
 {

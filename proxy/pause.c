@@ -54,9 +54,9 @@ static bool is_write(const struct client *client, const struct command *command)
 {
     const struct frame *frame = client->worker->taken;
     bool found = command->flags & HELD_FLAGS;
-    if (command->id == COMMAND_eval && frame)
+    if (command->id == COMMAND_eval && frame) /* the only one that brings its script's text */
         found = !promises_to_read(frame_arg(frame, 1));
-    if (command->id == COMMAND_exec)
+    if (command->traits & TRAIT_RUNS_QUEUE)
         transaction_queue_each(&client->session.transaction, look_for_write, &found);
     return found;
 }

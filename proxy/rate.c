@@ -199,8 +199,7 @@ void rate_waits_free(struct rate_waits *waits)
 /* Who could not end its transaction or leave would be worse off than the limit means. */
 static bool is_free(const struct command *command)
 {
-    return command && (command->flags & CMD_NO_AUTH || command->id == COMMAND_exec ||
-                       command->id == COMMAND_discard);
+    return command && (command->flags & CMD_NO_AUTH || command->traits & TRAIT_ENDS_MULTI);
 }
 
 static void reply_rate_limited(struct client *client, const struct command *command,

@@ -106,7 +106,7 @@ struct route route_by_keys(const struct route_rules *rules, const struct command
 /* Reading streams waits only with BLOCK, which stands in front of STREAMS. */
 static bool never_waits(const struct command *command, const struct bytes *argv, uint32_t argc)
 {
-    if (command->id != COMMAND_xread && command->id != COMMAND_xreadgroup)
+    if (command->timeout != TIMEOUT_MS_BLOCK)
         return false;
     for (uint32_t i = 1; i < argc && !bytes_is(argv[i], "STREAMS"); i++)
         if (bytes_is(argv[i], "BLOCK"))

@@ -128,7 +128,7 @@ void slow_note(struct client *client, const struct request *request, uint64_t us
     if (!command || request->is_blocking || client->is_closed)
         return;
     /* A transaction's commands run at the shard: here they are one. */
-    bool is_skipped = command->flags & CMD_SKIP_SLOWLOG && command->id != COMMAND_exec;
+    bool is_skipped = command->flags & CMD_SKIP_SLOWLOG && !(command->traits & TRAIT_RUNS_QUEUE);
     if (slower_than >= 0 && usec >= (uint64_t)slower_than && !is_skipped)
         log_slow_request(client, request, usec);
     if (threshold_ms == 0 || usec < (uint64_t)threshold_ms * 1000)

@@ -177,22 +177,6 @@ static bool take_planned(struct client *client, const struct frame *frame,
 
 /* ---- gates ----------------------------------------------------------------------------------- */
 
-/* Between MULTI and EXEC these still act at once. */
-static bool acts_in_transaction(const struct command *command)
-{
-    switch (command->id) {
-    case COMMAND_multi:
-    case COMMAND_exec:
-    case COMMAND_discard:
-    case COMMAND_watch:
-    case COMMAND_quit:
-    case COMMAND_reset:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* EXEC itself is refused: the transaction ends with it. */
 static void refuse_exec(struct client *client, const struct command *command, const char *why)
 {
@@ -223,7 +207,7 @@ static bool is_permitted(struct client *client, const struct frame *frame,
     if (users_allow(client, frame, command, why))
         return true;
     transaction_refused(client);
-    if (command->id == COMMAND_exec)
+    if (command->traits & TRAIT_RUNS_QUEUE)
         refuse_exec(client, command, why);
     else
         client_reply_text(client, command, why);
@@ -251,14 +235,12 @@ static bool is_http_frame(const struct frame *frame)
 /* A RESP2 client with subscriptions reads messages, which only few replies can stand between. */
 static bool check_subscriber(struct client *client, const struct command *command)
 {
-    bool may_run = command->route == ROUTE_PINNED && command->flags & CMD_PUBSUB;
-    if (may_run || command->id == COMMAND_ping || command->id == COMMAND_quit ||
-        command->id == COMMAND_reset)
+    if (command->traits & TRAIT_SUBSCRIBER)
         return true;
     char text[256];
     (void)snprintf(text, sizeof(text), SUBSCRIBER_ERROR, command_full_name(command));
     transaction_refused(client);
-    if (command->id == COMMAND_exec)
+    if (command->traits & TRAIT_RUNS_QUEUE)
         refuse_exec(client, command, text + strlen("ERR "));
     else
         client_reply_text(client, command, text);
@@ -277,7 +259,7 @@ static bool pass_gates(struct client *client, const struct frame *frame,
         client_kill(client, "it speaks HTTP");
     else if (!command)
         client_reply_unknown(client, frame);
-    else if (command->id == COMMAND_exec)
+    else if (command->traits & TRAIT_RUNS_QUEUE)
         refuse_exec(client, command,
                     is_arity_ok ? error_text(ERR_NOAUTH)
                                 : "wrong number of arguments for 'exec' command");
@@ -306,9 +288,8 @@ bool client_take(struct client *client, const struct frame *frame)
     client->last_command = command;
     if (client->channels && client_is_subscriber(client) && !check_subscriber(client, command))
         return true;
-    if (client->session.transaction.is_open && !acts_in_transaction(command)) {
+    if (client->session.transaction.is_open && !(command->traits & TRAIT_ACTS_IN_MULTI))
         return transaction_queue_command(client, frame, command);
-    }
     if (command->route == ROUTE_BY_KEY || command->route == ROUTE_SPLIT) {
         int32_t at = keys_first(command, frame->argc);
         if (at > 0) {

@@ -143,6 +143,7 @@ bool tracking_may_speak(const struct client *client, uint8_t resp)
 
 void tracking_step(struct client *client)
 {
+    /* The command that sets it is not the one it is for. */
     if (client->last_command->id != COMMAND_client_caching && !client->session.transaction.is_open)
         client->tracking->caching = CACHING_UNSAID;
 }

@@ -92,44 +92,11 @@ static void add_slot(struct client_transaction *transaction, uint16_t slot)
     transaction->slots[transaction->slot_count++] = slot;
 }
 
-/* Commands the proxy answers by itself, and that a shard can answer as well inside a transaction. */
-static bool shard_may_answer(const struct command *command)
-{
-    switch (command->id) {
-    case COMMAND_ping:
-    case COMMAND_echo:
-    case COMMAND_time:
-    case COMMAND_select:
-    case COMMAND_lolwut:
-    case COMMAND_info:
-    case COMMAND_command:
-    case COMMAND_command_count:
-    case COMMAND_command_docs:
-    case COMMAND_command_getkeys:
-    case COMMAND_command_getkeysandflags:
-    case COMMAND_command_info:
-    case COMMAND_command_list:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* Does the proxy run it at EXEC? Not if it changes the client's user, database or protocol, or whether it gets replies. */
+/* Does the proxy run it at EXEC? */
 static bool proxy_may_answer(const struct command *command)
 {
-    if (command->route != ROUTE_LOCAL || command->flags & (CMD_NO_AUTH | CMD_NO_MULTI) ||
-        !local_handlers[command->id])
-        return false;
-    switch ((int)command->id) {
-    case COMMAND_monitor:
-    case COMMAND_client_reply:
-    case COMMAND_client_caching:
-    case COMMAND_select:
-        return false;
-    default:
-        return true;
-    }
+    return command->route == ROUTE_LOCAL && !(command->flags & (CMD_NO_AUTH | CMD_NO_MULTI)) &&
+           !(command->traits & TRAIT_CHANGES_SESSION) && local_handlers[command->id];
 }
 
 static void refuse_in_transaction(struct client *client, const struct command *command,
@@ -145,7 +112,7 @@ static bool check_one_place(struct client *client, const struct command *command
 {
     struct client_transaction *transaction = &client->session.transaction;
     bool for_proxy = proxy_may_answer(command);
-    bool for_shard = !for_proxy || shard_may_answer(command);
+    bool for_shard = !for_proxy || command->traits & TRAIT_SHARD_ANSWERS;
     transaction->needs_shard |= !for_proxy || transaction->lease;
     transaction->needs_proxy |= !for_shard;
     if (!transaction->needs_shard || !transaction->needs_proxy)
@@ -180,8 +147,9 @@ static bool check_queueable(struct client *client, const struct frame *frame,
         refuse_in_transaction(client, command, error_text(ERR_CROSSSLOT));
         return false;
     case ROUTE_KIND_LOCAL:
-        if (command->route == ROUTE_LOCAL ? shard_may_answer(command) || proxy_may_answer(command)
-                                          : one_shard && command->route != ROUTE_PINNED)
+        if (command->route == ROUTE_LOCAL
+                ? command->traits & TRAIT_SHARD_ANSWERS || proxy_may_answer(command)
+                : one_shard && command->route != ROUTE_PINNED)
             break;
         refuse_in_transaction(client, command, "ERR Command not allowed inside a transaction");
         return false;
@@ -241,7 +209,7 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
         add_slot(transaction, worker->keys.slots[i]);
         proxy_worker_count_slot(worker, worker->keys.slots[i]);
     }
-    if (command->id == COMMAND_select)
+    if (command->id == COMMAND_select) /* the only one that EXEC moves the client with */
         note_select(transaction, frame);
     transaction->has_script |= (command->flags & CMD_SCRIPT) != 0;
     if (frame->block && frame->len >= REFERENCE_MIN)
@@ -534,7 +502,7 @@ bool transaction_command(struct client *client, const struct frame *frame,
 {
     struct client_transaction *transaction = &client->session.transaction;
     bool is_open = transaction->is_open;
-    switch (command->id) {
+    switch (command->id) { /* these five are what this file implements */
     case COMMAND_multi:
         transaction->is_open = true;
         if (is_open)

@@ -34,9 +34,7 @@ bool users_allow(struct client *client, const struct frame *frame, const struct 
  * there only. */
 static inline bool users_go_along(const struct client *client, const struct command *command)
 {
-    bool is_script = command->group == GROUP_SCRIPTING && command->parent == COMMAND_NONE;
-    return client->session.is_limited &&
-           (is_script || command->id == COMMAND_sort || command->id == COMMAND_sort_ro);
+    return client->session.is_limited && command->traits & TRAIT_UNNAMED_KEYS;
 }
 /* Writes a command of `argc` arguments up to its first one, so that the shard runs it as the client's user. */
 void users_write_head(const struct client *client, struct out *out, uint32_t argc);

@@ -345,20 +345,9 @@ static uint32_t key_denied(const struct acl_selector *selector, const struct com
 static bool channels_of(const struct command *command, uint32_t argc, uint32_t *end,
                         bool *is_pattern)
 {
-    *is_pattern = command->id == COMMAND_psubscribe;
-    *end = 2;
-    switch ((int)command->id) {
-    case COMMAND_publish:
-    case COMMAND_spublish:
-        return true;
-    case COMMAND_subscribe:
-    case COMMAND_ssubscribe:
-    case COMMAND_psubscribe:
-        *end = argc;
-        return true;
-    default:
-        return false;
-    }
+    *is_pattern = command->channels == CHANNELS_PATTERNS;
+    *end = command->channels == CHANNELS_FIRST ? 2 : argc;
+    return command->channels != CHANNELS_NONE;
 }
 
 /* A pattern must be one of the allowed patterns itself: it could match more than they do. */

@@ -28,7 +28,7 @@ static void category_count(const struct acl_selector *selector, unsigned categor
     *on = *off = 0;
     for (enum command_id id = 1; id < COMMAND_COUNT; id++) {
         const struct command *command = command_of(id);
-        if (!(command->acl & 1U << category) || command->group >= GROUP_JSON)
+        if (!(command->acl & 1U << category) || command->traits & TRAIT_OWN)
             continue;
         if (acl_bit(selector, id))
             ++*on;

@@ -77,6 +77,7 @@ static const char *const key_flag_names[] = {
 static const struct {
     const char *name;
     uint32_t acl; /* category its commands are in */
+    bool is_own;  /* Redis has none of them */
 } groups[GROUP_COUNT] = {
     [GROUP_GENERIC] = {"generic", ACL_KEYSPACE},           [GROUP_STRING] = {"string", ACL_STRING},
     [GROUP_LIST] = {"list", ACL_LIST},                     [GROUP_SET] = {"set", ACL_SET},
@@ -86,8 +87,8 @@ static const struct {
     [GROUP_SCRIPTING] = {"scripting", ACL_SCRIPTING},      [GROUP_HYPERLOGLOG] = {"hyperloglog", ACL_HYPERLOGLOG},
     [GROUP_CLUSTER] = {"cluster", 0},                      [GROUP_GEO] = {"geo", ACL_GEO},
     [GROUP_STREAM] = {"stream", ACL_STREAM},               [GROUP_BITMAP] = {"bitmap", ACL_BITMAP},
-    [GROUP_JSON] = {"json", 0},                            [GROUP_SORTEDINT] = {"sortedint", 0},
-    [GROUP_SCREE] = {"scree", 0},
+    [GROUP_JSON] = {"json", 0, true},                      [GROUP_SORTEDINT] = {"sortedint", 0, true},
+    [GROUP_SCREE] = {"scree", 0, true},
 };
 // clang-format on
 
@@ -482,6 +483,7 @@ void command_init(void)
     }
     for (int id = 1; id < COMMAND_COUNT; id++) {
         complete_acl(&command_rows[id]);
+        command_rows[id].traits |= groups[command_rows[id].group].is_own ? TRAIT_OWN : 0;
         complete_legacy_range(&command_rows[id]);
         keys_init_fast_path(&command_rows[id]);
     }

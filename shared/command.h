@@ -72,6 +72,50 @@ enum command_flags {
     CMD_SCRIPT_CACHE = 1 << 28,
 };
 
+/* Properties that gates and routing of both programs depend on, and for which Redis has no flag. They are a field of
+ * their own (`traits`), so that COMMAND never prints one. */
+enum command_traits {
+    /* EXEC: has the flags of its queue; when it is refused, the transaction ends. */
+    TRAIT_RUNS_QUEUE = 1 << 0,
+    /* EXEC, DISCARD: exempt from the rate limit, or a client could not release what its transaction holds. */
+    TRAIT_ENDS_MULTI = 1 << 1,
+    TRAIT_ACTS_IN_MULTI = 1 << 2, /* runs at once between MULTI and EXEC; others are queued */
+    TRAIT_SUBSCRIBER = 1 << 3,    /* allowed on a RESP2 connection with subscriptions */
+    /* ROUTE_LOCAL, but inside a transaction a shard may answer it as well. */
+    TRAIT_SHARD_ANSWERS = 1 << 4,
+    TRAIT_CHANGES_SESSION = 1 << 5, /* ROUTE_LOCAL, but the proxy cannot run it as part of EXEC */
+    /* Scripts and SORT read keys that only the shard sees: the user's rules travel with the request. */
+    TRAIT_UNNAMED_KEYS = 1 << 6,
+    /* SCREE AS, SCREE WAIT: a command to run stands behind their own arguments. */
+    TRAIT_PREFIX = 1 << 7,
+    TRAIT_OWN = 1 << 8, /* made by command_init(): Redis does not have the command */
+};
+
+/* Which arguments are channels, for the user's rules. */
+enum command_channels {
+    CHANNELS_NONE,
+    CHANNELS_FIRST,    /* argument 1: it publishes there */
+    CHANNELS_ALL,      /* all from argument 1: it subscribes to them */
+    CHANNELS_PATTERNS, /* likewise, and they are patterns */
+};
+
+/* Which arguments are secret: neither a log nor MONITOR shows them (secret.h). */
+enum command_secret {
+    SECRET_NONE,
+    SECRET_FROM_1,        /* all from argument 1 */
+    SECRET_FROM_2,        /* all from argument 2 */
+    SECRET_BEHIND_AUTH,   /* the two behind the word AUTH */
+    SECRET_OPTION_VALUES, /* values of options that are secret */
+};
+
+/* Where a command that blocks says for how long. */
+enum command_timeout {
+    TIMEOUT_SECONDS_LAST, /* the last argument */
+    TIMEOUT_SECONDS_AT_1,
+    TIMEOUT_MS_LAST,
+    TIMEOUT_MS_BLOCK, /* behind the word BLOCK; without it, the command does not wait */
+};
+
 /* ACL categories in the order COMMAND prints them. Most follow from flags and group. */
 enum command_acl {
     ACL_KEYSPACE = 1 << 0,
@@ -237,9 +281,13 @@ struct command {
     enum command_id parent; /* its container */
     int32_t arity;          /* arguments with the name (and the container's); negative: at least */
     uint32_t flags;         /* enum command_flags */
+    uint32_t traits;        /* enum command_traits */
     enum command_route route;
     enum command_merge merge;
     enum command_group group;
+    enum command_channels channels;
+    enum command_secret secret;
+    enum command_timeout timeout;
     enum key_rule key_rule;
     int32_t key_at; /* made; see keys_first() */
     uint32_t key_argc_max;
@@ -299,6 +347,12 @@ static inline bool command_arity_ok(const struct command *command, uint32_t argc
 {
     int64_t count = argc;
     return command->arity >= 0 ? count == command->arity : count >= -(int64_t)command->arity;
+}
+
+/* How many arguments stand before the command that the row runs (TRAIT_PREFIX); 0: it runs no other. */
+static inline uint32_t command_prefix_argc(const struct command *command)
+{
+    return command->traits & TRAIT_PREFIX ? (uint32_t)-command->arity - 1 : 0;
 }
 
 /* Lower case: "get", "client|kill". */

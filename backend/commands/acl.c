@@ -74,7 +74,7 @@ void cmd_acl_genpass(struct call *call)
 
 void cmd_acl_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_acl), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }
 
 void cmd_acl_log(struct call *call)

@@ -110,7 +110,7 @@ void cmd_client_info(struct call *call)
 
 void cmd_client_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_client), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }
 
 /* ---- killing ---- */

@@ -106,5 +106,5 @@ void cmd_cluster_getkeysinslot(struct call *call)
 
 void cmd_cluster_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_cluster), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }

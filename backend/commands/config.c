@@ -301,5 +301,5 @@ void cmd_config_rewrite(struct call *call)
 
 void cmd_config_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_config), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }

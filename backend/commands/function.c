@@ -504,5 +504,5 @@ void cmd_function_stats(struct call *call)
 
 void cmd_function_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_function), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }

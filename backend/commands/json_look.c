@@ -134,5 +134,5 @@ void cmd_json_debug_memory(struct call *call)
 
 void cmd_json_debug_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_json_debug), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }

@@ -130,5 +130,5 @@ void cmd_latency_doctor(struct call *call)
 
 void cmd_latency_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_latency), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }

@@ -145,5 +145,5 @@ void cmd_memory_doctor(struct call *call)
 
 void cmd_memory_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_memory), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }

@@ -91,7 +91,7 @@ static const char *encoding_of(struct call *call, struct entry *entry)
 
 void cmd_object_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_object), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }
 
 void cmd_object_encoding(struct call *call)

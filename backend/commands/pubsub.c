@@ -222,5 +222,5 @@ void cmd_pubsub_numpat(struct call *call)
 
 void cmd_pubsub_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_pubsub), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }

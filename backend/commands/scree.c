@@ -164,5 +164,5 @@ void cmd_scree_drop(struct call *call)
 
 void cmd_scree_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_scree), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }

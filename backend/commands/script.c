@@ -153,5 +153,5 @@ void cmd_function_kill(struct call *call)
 
 void cmd_script_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_script), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }

@@ -292,7 +292,7 @@ void cmd_module_unload(struct call *call)
 
 void cmd_module_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_module), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }
 
 void cmd_lolwut(struct call *call)
@@ -338,7 +338,7 @@ void cmd_slowlog_reset(struct call *call)
 
 void cmd_slowlog_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_slowlog), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }
 
 /* ---- COMMAND ---- */
@@ -380,5 +380,5 @@ void cmd_command_getkeysandflags(struct call *call)
 
 void cmd_command_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_command), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }

@@ -216,7 +216,7 @@ void cmd_xgroup_delconsumer(struct call *call)
 
 void cmd_xgroup_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_xgroup), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }
 
 /* ---- XINFO ---- */
@@ -458,5 +458,5 @@ void cmd_xinfo_stream(struct call *call)
 
 void cmd_xinfo_help(struct call *call)
 {
-    command_reply_help(&call->reply, command_of(COMMAND_xinfo), HANDLER_BACKEND);
+    command_reply_help(&call->reply, command_of(call->command->parent), HANDLER_BACKEND);
 }

@@ -306,6 +306,7 @@ void blocking_check_all(struct blocking_set *set)
 
 /* ---- waiting ---- */
 
+/* XREADGROUP alone is served when its key is removed too: its group ended with the key. */
 static bool wants_end(const struct waiter *waiter)
 {
     return waiter->command->id == COMMAND_xreadgroup;

@@ -25,7 +25,6 @@
 #include <stdio.h>
 
 enum {
-    AS_ARGS = 4, /* SCREE AS NAME RULES, before the command */
     /* Bytes that the reply of each command of EXEC may always have: long replies before it do not make a write fail. */
     QUEUED_REPLY_MIN = 256,
 };
@@ -50,7 +49,7 @@ static void reject_command(struct call *call, const char *text)
     struct transaction *transaction = &call->session->transaction;
     if (call->command)
         call->partition->stats->commands[call->command->id].rejected++;
-    if (call->command && call->command->id == COMMAND_exec) {
+    if (call->command && call->command->traits & TRAIT_RUNS_QUEUE) {
         transaction_end(transaction);
         watch_clear(call->partition->watchers.watches, &call->session->watcher);
         text += strncmp(text, "ERR ", 4) == 0 ? 4 : 0;
@@ -95,7 +94,7 @@ static bool gate_arity(struct call *call)
 {
     if (command_arity_ok(call->command, call->argc) && handlers[call->command->id])
         return true;
-    if (call->command->id == COMMAND_exec) {
+    if (call->command->traits & TRAIT_RUNS_QUEUE) {
         reject_command(call, "ERR wrong number of arguments for 'exec' command");
         return false;
     }
@@ -123,8 +122,10 @@ static bool gate_auth(struct call *call)
 
 static bool gate_internal(struct call *call)
 {
-    if (!(call->command->flags & CMD_INTERNAL) || call->session->login.is_internal ||
-        call->command->id == COMMAND_scree_auth)
+    /* SCREE AUTH, which shows the secret, has CMD_NO_AUTH. */
+    bool needs_secret =
+        call->command->flags & CMD_INTERNAL && !(call->command->flags & CMD_NO_AUTH);
+    if (!needs_secret || call->session->login.is_internal)
         return true;
     reject_command(call,
                    "NOPERM this command is for connections that have shown the cluster secret");
@@ -159,11 +160,12 @@ static bool gate_no_multi(struct call *call)
     return false;
 }
 
-/* Flags of what will really run: an EXEC's are those of its queue. */
+/* Flags of what will really run: EXEC has those of its queue too. */
 static uint32_t effective_flags(const struct call *call)
 {
     uint32_t flags = call->command->flags;
-    return call->command->id == COMMAND_exec ? flags | call->session->transaction.flags : flags;
+    bool runs_queue = call->command->traits & TRAIT_RUNS_QUEUE;
+    return runs_queue ? flags | call->session->transaction.flags : flags;
 }
 
 static bool gate_disk(struct call *call)
@@ -178,22 +180,8 @@ static bool gate_disk(struct call *call)
 /* A RESP2 client with subscriptions reads messages, which only few replies can stand between. */
 static bool gate_subscriber(struct call *call)
 {
-    if (!session_is_subscriber(call->session))
+    if (!session_is_subscriber(call->session) || call->command->traits & TRAIT_SUBSCRIBER)
         return true;
-    switch ((int)call->command->id) {
-    case COMMAND_subscribe:
-    case COMMAND_unsubscribe:
-    case COMMAND_psubscribe:
-    case COMMAND_punsubscribe:
-    case COMMAND_ssubscribe:
-    case COMMAND_sunsubscribe:
-    case COMMAND_ping:
-    case COMMAND_quit:
-    case COMMAND_reset:
-        return true;
-    default:
-        break;
-    }
     char text[256];
     (void)snprintf(text, sizeof text, SUBSCRIBER_ERROR, command_full_name(call->command));
     reject_command(call, text);
@@ -254,22 +242,9 @@ static void queue(struct call *call)
     reply_status(&call->reply, "QUEUED");
 }
 
-/* Inside MULTI all but these are queued. */
 static bool is_queued(const struct call *call)
 {
-    if (!call->session->transaction.is_open)
-        return false;
-    switch ((int)call->command->id) {
-    case COMMAND_exec:
-    case COMMAND_discard:
-    case COMMAND_multi:
-    case COMMAND_watch:
-    case COMMAND_quit:
-    case COMMAND_reset:
-        return false;
-    default:
-        return true;
-    }
+    return call->session->transaction.is_open && !(call->command->traits & TRAIT_ACTS_IN_MULTI);
 }
 
 /* ---- running ---- */
@@ -523,22 +498,28 @@ static struct out *begin_reply(struct session *session, const struct command *co
     return aside;
 }
 
+/* SCREE AS, SCREE WAIT: prepares the session for the command behind the prefix. False: the prefix is refused by the
+ * handler of its own row. */
+static bool enter_prefix(struct session *session, const struct command *prefix,
+                         const struct bytes *argv, uint32_t argc)
+{
+    if (!session->login.is_internal || argc <= command_prefix_argc(prefix))
+        return false;
+    if (prefix->id == COMMAND_scree_wait) /* the two prefixes say different things */
+        return waits_enter(session, argv, argc);
+    guest_enter(&session->login.guest, argv[2], argv[3]);
+    return true;
+}
+
 bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
 {
     CHECK(argc > 0);
     struct partition *partition = session->partition;
     bool is_busy = scripts_running(partition->scripts) != NULL;
     const struct command *command = command_find_argv(argv, argc);
-    if (command && command->id == COMMAND_scree_as && session->login.is_internal &&
-        argc > AS_ARGS) {
-        guest_enter(&session->login.guest, argv[2], argv[3]);
-        argv += AS_ARGS;
-        argc -= AS_ARGS;
-        command = command_find_argv(argv, argc);
-    } else if (command && command->id == COMMAND_scree_wait && session->login.is_internal &&
-               argc > WAIT_ARGS && waits_enter(session, argv, argc)) {
-        argv += WAIT_ARGS;
-        argc -= WAIT_ARGS;
+    if (command && command->traits & TRAIT_PREFIX && enter_prefix(session, command, argv, argc)) {
+        argv += command_prefix_argc(command);
+        argc -= command_prefix_argc(command);
         command = command_find_argv(argv, argc);
     }
     struct out aside;
@@ -575,9 +556,10 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     } else {
         metric_add(partition->metrics.process, METRIC_BACKEND_ERRORS, 1);
     }
+    /* CLIENT CACHING was for this command; as in Redis, a subcommand of CLIENT does not use it up. */
     if (session->tracker.is_caching && !session->transaction.is_open &&
         (!call.command || call.command->parent != COMMAND_client))
-        session->tracker.is_caching = false; /* it was for this command */
+        session->tracker.is_caching = false;
     guest_leave(&session->login.guest);
     if (is_busy) {
         session_reply_end(session, out, begun, 0);

@@ -20,7 +20,6 @@ enum {
     SUSPEND_TRIES = 16,
     PREFETCH_FRAMES_MAX = 64,
     PREFETCH_KEYS_MAX = 256, /* of one command */
-    AS_ARGS = 4,             /* SCREE AS NAME RULES, before the command */
 };
 
 /* ---- prefetch ---- */
@@ -57,19 +56,11 @@ static bool has_data(const struct command *command)
            command->flags & CMD_SCRIPT;
 }
 
-/* Arguments before the command that a proxy passes on. */
-static uint32_t prefix_args(const struct command *command)
-{
-    if (command->id == COMMAND_scree_as)
-        return AS_ARGS;
-    return command->id == COMMAND_scree_wait ? WAIT_ARGS : 0;
-}
-
 /* Prefetches what one request will read first. */
 static void prefetch_request(struct session *session, const struct bytes *argv, uint32_t argc)
 {
     const struct command *command = command_find_argv(argv, argc);
-    uint32_t before = command ? prefix_args(command) : 0;
+    uint32_t before = command ? command_prefix_argc(command) : 0;
     if (before && argc > before) {
         argv += before;
         argc -= before;
@@ -106,15 +97,15 @@ void suspend_prefetch(struct session *session, const char *data, size_t len)
 
 static bool runs_others(const struct command *command)
 {
-    return command->id == COMMAND_exec || command->group == GROUP_SCRIPTING;
+    return command->traits & TRAIT_RUNS_QUEUE || command->group == GROUP_SCRIPTING;
 }
 
 /* Its commands do nothing that cannot be undone. */
 static bool is_undone_as_one(const struct call *call)
 {
     const struct transaction *transaction = &call->session->transaction;
-    return call->command->id == COMMAND_exec ? transaction->is_open && transaction->is_plain
-                                             : call->command->flags & CMD_SCRIPT;
+    return call->command->traits & TRAIT_RUNS_QUEUE ? transaction->is_open && transaction->is_plain
+                                                    : call->command->flags & CMD_SCRIPT;
 }
 
 /* Handlers of these commands read rows, and notify of changes through the keyspace only. */
@@ -127,7 +118,7 @@ static bool may_suspend(const struct call *call)
         return false;
     if (runs_others(command))
         return is_undone_as_one(call);
-    return command->id == COMMAND_watch ||
+    return command->id == COMMAND_watch || /* Redis gives it neither flag, and it reads rows */
            (command->flags & (CMD_WRITE | CMD_READONLY) && !(command->flags & CMD_ADMIN));
 }
 
@@ -150,7 +141,7 @@ bool suspend_ready(struct call *call)
     if (!partition->reader || !reader_has_missed(partition->reader) ||
         session->pending.suspend_tries >= SUSPEND_TRIES)
         return true;
-    if (command->id == COMMAND_exec)
+    if (command->traits & TRAIT_RUNS_QUEUE)
         prefetch_queue(session);
     else if (keys_first(command, call->argc) == KEYS_SEARCH)
         prefetch_keys(session, command, call->argv, call->argc);
@@ -241,7 +232,7 @@ bool suspend_end(struct call *call, const struct suspend_mark *mark)
         return false;
     }
     roll_back_attempt(call, mark);
-    if (call->command->id == COMMAND_exec)
+    if (call->command->traits & TRAIT_RUNS_QUEUE)
         prefetch_queue(session);
     else
         prefetch_keys(session, call->command, call->argv, call->argc);

@@ -21,7 +21,7 @@ void transaction_begin(struct transaction *transaction)
 
 static bool is_plain_command(const struct command *command)
 {
-    if (command->id == COMMAND_publish || command->id == COMMAND_spublish)
+    if (command->channels == CHANNELS_FIRST)
         return true;
     return (command->flags & (CMD_WRITE | CMD_READONLY) || command->group == GROUP_SCRIPTING) &&
            !(command->flags & CMD_ADMIN) && keys_possible(command);

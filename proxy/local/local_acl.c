@@ -73,8 +73,7 @@ void local_acl_dryrun(struct client *client, struct request *request, struct rep
 void local_acl_help(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
-    (void)request;
-    command_reply_help(reply, command_of(COMMAND_acl), HANDLER_PROXY);
+    command_reply_help(reply, command_of(request->command->parent), HANDLER_PROXY);
 }
 
 /* ---- changing -------------------------------------------------------------------------------- */

@@ -49,42 +49,37 @@ void local_command_getkeysandflags(struct client *client, struct request *reques
     command_reply_getkeysandflags(reply, request_argv(request), request_argc(request));
 }
 
-static void reply_help(struct reply *reply, enum command_id container)
+static void reply_help(const struct request *request, struct reply *reply)
 {
-    command_reply_help(reply, command_of(container), HANDLER_PROXY);
+    command_reply_help(reply, command_of(request->command->parent), HANDLER_PROXY);
 }
 
 void local_command_help(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
-    (void)request;
-    reply_help(reply, COMMAND_command);
+    reply_help(request, reply);
 }
 
 void local_client_help(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
-    (void)request;
-    reply_help(reply, COMMAND_client);
+    reply_help(request, reply);
 }
 
 void local_config_help(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
-    (void)request;
-    reply_help(reply, COMMAND_config);
+    reply_help(request, reply);
 }
 
 void local_cluster_help(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
-    (void)request;
-    reply_help(reply, COMMAND_cluster);
+    reply_help(request, reply);
 }
 
 void local_scree_help(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
-    (void)request;
-    reply_help(reply, COMMAND_scree);
+    reply_help(request, reply);
 }

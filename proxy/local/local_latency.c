@@ -398,6 +398,5 @@ void local_latency_reset(struct client *client, struct request *request, struct 
 void local_latency_help(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
-    (void)request;
-    command_reply_help(reply, command_of(COMMAND_latency), HANDLER_PROXY);
+    command_reply_help(reply, command_of(request->command->parent), HANDLER_PROXY);
 }

@@ -54,8 +54,7 @@ void local_slowlog_reset(struct client *client, struct request *request, struct 
 void local_slowlog_help(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
-    (void)request;
-    command_reply_help(reply, command_of(COMMAND_slowlog), HANDLER_PROXY);
+    command_reply_help(reply, command_of(request->command->parent), HANDLER_PROXY);
 }
 
 /* ---- SCREE SLOWLOG ---- */

@@ -143,6 +143,20 @@ static void check_texts(const struct command *row)
         CHECK(!isupper((unsigned char)*c));
 }
 
+static void check_traits(const struct command *row)
+{
+    bool is_local = row->route == ROUTE_LOCAL;
+    CHECK(!(row->traits & TRAIT_PREFIX) || (row->arity < -1 && row->flags & CMD_INTERNAL));
+    CHECK(command_prefix_argc(row) == (row->traits & TRAIT_PREFIX ? (uint32_t)-row->arity - 1 : 0));
+    CHECK(!(row->traits & TRAIT_RUNS_QUEUE) || row->traits & TRAIT_ENDS_MULTI);
+    CHECK(!(row->traits & TRAIT_ENDS_MULTI) || row->traits & TRAIT_ACTS_IN_MULTI);
+    CHECK(!(row->traits & (TRAIT_SHARD_ANSWERS | TRAIT_CHANGES_SESSION)) || is_local);
+    CHECK(!(row->traits & TRAIT_OWN) == (row->group < GROUP_JSON));
+    CHECK(row->channels == CHANNELS_NONE || row->flags & CMD_PUBSUB);
+    CHECK(row->channels <= CHANNELS_FIRST || row->traits & TRAIT_SUBSCRIBER);
+    CHECK(row->timeout == TIMEOUT_SECONDS_LAST || row->route == ROUTE_PINNED);
+}
+
 static void check_route(const struct command *row)
 {
     bool has_keys = keys_possible(row);
@@ -211,6 +225,7 @@ static void test_no_row_contradicts_itself(void)
     for (int id = 1; id < COMMAND_COUNT; id++) {
         const struct command *row = &command_rows[id];
         check_texts(row);
+        check_traits(row);
         check_flags(row);
         if (!command_has_subs(row) || row->id == COMMAND_command)
             check_route(row);
