@@ -25,7 +25,8 @@ from support.machine import slowness
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BIG = float(os.environ.get('SCREE_TEST_SLOW', '1'))  # programs under test take so much more memory, and time
-SLOW = BIG * slowness()  # limits of time are so much longer
+SLOW_MAX = 8.0
+SLOW = min(SLOW_MAX, BIG * slowness())  # limits of time, and what is configured in the programs, are so much longer
 PATIENCE = 60.0  # seconds after which a test gives up: only a program that hangs takes that long
 LONG = os.environ.get('SCREE_TEST_LONG') == '1'  # set by tests/run --long
 
@@ -44,7 +45,7 @@ def programs_are_sanitized():
     """Their memory and time are those of a build with a sanitizer."""
     global BIG, SLOW
     if BIG == 1:
-        BIG, SLOW = 4.0, SLOW * 4
+        BIG, SLOW = 4.0, min(SLOW_MAX, SLOW * 4)
 
 
 class Failure(AssertionError):
