@@ -52,7 +52,7 @@ struct session *connection_new(struct partition *partition, struct stream *strea
         out_init(&session->replies.held[i]);
     }
     resp_scan_init(&session->scan);
-    session->login.is_stranger =
+    session->login.is_untrusted =
         !stream_is_local(stream) &&
         !(partition->snapshot->config.tls_auth_clients == TLS_CLIENTS_VERIFIED &&
           stream_is_verified(stream));
@@ -103,7 +103,7 @@ static void connection_free(struct session *session)
     metric_sub(partition->metrics.process, METRIC_BACKEND_CLIENTS, 1);
     process_client_left(partition->process);
     session->magic = 0;
-    guest_fini(&session->login.guest);
+    impersonation_fini(&session->login.impersonation);
     session_set_slots(session, NULL);
     free(session);
 }

@@ -507,7 +507,7 @@ static bool enter_prefix(struct session *session, const struct command *prefix,
         return false;
     if (prefix->id == COMMAND_scree_wait) /* the two prefixes say different things */
         return waits_enter(session, argv, argc);
-    guest_enter(&session->login.guest, argv[2], argv[3]);
+    impersonation_begin(&session->login.impersonation, argv[2], argv[3]);
     return true;
 }
 
@@ -550,7 +550,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
         if (!act(&call)) {
             out_truncate(out, begun);
             waits_leave(session);
-            guest_leave(&session->login.guest);
+            impersonation_end(&session->login.impersonation);
             return false;
         }
     } else {
@@ -560,7 +560,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     if (session->tracker.is_caching && !session->transaction.is_open &&
         (!call.command || call.command->parent != COMMAND_client))
         session->tracker.is_caching = false;
-    guest_leave(&session->login.guest);
+    impersonation_end(&session->login.impersonation);
     if (is_busy) {
         session_reply_end(session, out, begun, 0);
         waits_leave(session);

@@ -32,8 +32,8 @@ void session_set_text(char **text, struct bytes value)
 const struct acl_user *session_user(struct session *session)
 {
     const struct config_snapshot *snapshot = session->partition->snapshot;
-    if (session->login.guest.is_here)
-        return session->login.guest.user;
+    if (session->login.impersonation.is_here)
+        return session->login.impersonation.user;
     if (!session->login.user || session->login.epoch != snapshot->epoch) {
         session->login.user = acl_user_find(snapshot->acl, session_user_name(session));
         session->login.epoch = snapshot->epoch;
@@ -43,15 +43,15 @@ const struct acl_user *session_user(struct session *session)
 
 struct bytes session_user_name(const struct session *session)
 {
-    if (session->login.guest.is_here)
-        return acl_user_name(session->login.guest.user);
+    if (session->login.impersonation.is_here)
+        return acl_user_name(session->login.impersonation.user);
     return session->login.name ? bytes_of(session->login.name) : BYTES("default");
 }
 
 bool session_is_protected(const struct session *session)
 {
     const struct config_snapshot *snapshot = session->partition->snapshot;
-    return session->login.is_stranger && !session->login.is_internal && snapshot->protected_mode &&
+    return session->login.is_untrusted && !session->login.is_internal && snapshot->protected_mode &&
            !config_snapshot_needs_password(snapshot);
 }
 

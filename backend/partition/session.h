@@ -8,21 +8,21 @@
  *
  * A session that is running a command is never freed: closing it then only marks it.
  *
- * While `pending.waiter` is set the last request waits for a key (blocking.h): what comes behind it is kept unread, up to
- * client-query-limit, so that the end of the connection is noticed at once.
+ * While `pending.waiter` is set the last request waits for a key (blocking.h): what comes behind it is kept unread, up
+ * to client-query-limit, so that the end of the connection is noticed at once.
  *
  * A proxy's connection that carries the waits of many clients (waits.h) is read on while they wait.
  *
- * While rows are pending in `pending.row_wait` the next request waits for the disk (suspend.h): it is still in the stream,
- * which is paused.
+ * While rows are pending in `pending.row_wait` the next request waits for the disk (suspend.h): it is still in the
+ * stream, which is paused.
  *
- * While `pending.streamed` is set the last reply is still being produced (reply_stream.h): nothing behind it is read, and the
- * session can only go on or be aborted.
+ * While `pending.streamed` is set the last reply is still being produced (reply_stream.h): nothing behind it is read,
+ * and the session can only go on or be aborted.
  */
 #pragma once
 
 #include "backend/keyspace/watch.h"
-#include "backend/partition/guest.h"
+#include "backend/partition/impersonation.h"
 #include "backend/partition/tracker.h"
 #include "backend/partition/transaction.h"
 #include "backend/storage/reader.h"
@@ -72,12 +72,12 @@ struct session_scope {
 struct session_login {
     bool is_authenticated;
     bool
-        is_stranger; /* from another host, without a certificate that tls-auth-clients = yes asks for */
-    bool is_internal;            /* has shown the cluster's secret */
-    char *name;                  /* of the user; heap, NULL: "default" */
-    const struct acl_user *user; /* cached; see session_user */
-    uint64_t epoch;              /* of the settings it is from */
-    struct guest guest;          /* whose request a proxy passes on */
+        is_untrusted; /* from another host, without a certificate that tls-auth-clients = yes asks for */
+    bool is_internal;                   /* has shown the cluster's secret */
+    char *name;                         /* of the user; heap, NULL: "default" */
+    const struct acl_user *user;        /* cached; see session_user */
+    uint64_t epoch;                     /* of the settings it is from */
+    struct impersonation impersonation; /* whose request a proxy passes on */
 };
 
 /* What it has said of itself: CLIENT SETNAME, SETINFO, NO-EVICT, NO-TOUCH, READONLY. Texts: heap, NULL: none. */
@@ -186,13 +186,13 @@ void session_use(struct session *session, struct bytes name, uint8_t db,
 /* Has shown the cluster's secret and speaks for nobody else: no rules hold. */
 static inline bool session_is_trusted(const struct session *session)
 {
-    return session->login.is_internal && !session->login.guest.is_here;
+    return session->login.is_internal && !session->login.impersonation.is_here;
 }
 
 /* Who it is, as the users are now; NULL: the user was removed. */
 const struct acl_user *session_user(struct session *session);
 struct bytes session_user_name(const struct session *session);
-/* protected-mode: while nobody needs a password, strangers may only show the cluster secret. */
+/* protected-mode: while no password is set, untrusted peers may only authenticate with the cluster secret. */
 bool session_is_protected(const struct session *session);
 /* The client has shown that it is this user. */
 void session_log_in(struct session *session, struct bytes name);

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""A stranger, tenants, a user with ACL rules and a lying backend attack in rounds; after each, all promises are checked.
+"""An untrusted peer, tenants, a user with ACL rules and a lying backend attack in rounds; after each, all promises are checked.
 
-  stranger   no login: spoiled requests, floods of connections, logins by the thousand, HTTP and noise at all ports
+  untrusted peer   no login: spoiled requests, floods of connections, logins by the thousand, HTTP and noise at all ports
   tenant     namespace mallory: every command with arguments that hurt, scripts, payloads, subscriptions, transactions
   user       eve may use {g1}*: commands on every key
   guest      a tenant's ordinary commands through a proxy, one shard of which is a backend that lies
@@ -12,7 +12,7 @@ functions and the options are as they were, no attacker has read them, honest cl
     SCREE_BIN=build/asan tests/integration/test_attack.py --seconds 600           # or --long HOURS
     … --seed S --round N        the round again that failed (threads interleave as they like: try more than once)
     … --replay JOURNAL          what the attackers of one round sent, one after the other, against fresh programs
-    … --roles tenant,stranger   some attackers only;   --without WORD leaves out requests that contain it
+    … --roles tenant,untrusted peer   some attackers only;   --without WORD leaves out requests that contain it
 """
 
 import base64
@@ -50,7 +50,7 @@ def options(parser):
     parser.add_argument('--seconds', type=float, default=sized(8, long=1800), help='how long to attack (default %(default)s)')
     parser.add_argument('--long', type=float, default=0, help='how long to attack, in hours')
     parser.add_argument('--round', type=int, default=0, help='begin with this round of the seed')
-    parser.add_argument('--roles', default='stranger,tenant,user,guest', help='who attacks')
+    parser.add_argument('--roles', default='untrusted peer,tenant,user,guest', help='who attacks')
     parser.add_argument('--without', action='append', default=[], help='leave out requests that contain this text')
     parser.add_argument('--replay', default='', help='a journal that a failed run has left')
 
@@ -198,7 +198,7 @@ def play(self, link, make, count):
     link.drain(0.05)
 
 
-# -- stranger
+# -- untrusted peer
 
 def send_noise(self):
     with self.link(self.rng.choice(['proxy', 'backend', 'liar-proxy', 'admin-proxy', 'admin-backend'])) as link:
@@ -359,13 +359,13 @@ def ask_liar(self):
 
 
 SCENES = {
-    'stranger': [(4, send_noise), (2, log_in_by_the_thousand), (2, send_commands_without_login), (1, flood_with_connections), (2, ask_admin_port)],
+    'untrusted peer': [(4, send_noise), (2, log_in_by_the_thousand), (2, send_commands_without_login), (1, flood_with_connections), (2, ask_admin_port)],
     'tenant': [(6, send_commands), (1, send_big_requests), (1, read_nothing), (4, run_scripts), (3, listen_and_leave), (3, transact),
                (4, restore), (0.2, clear)],
     'user': [(4, use_every_key), (1, use_every_key_in_scripts), (2, use_every_key_in_transactions)],
     'guest': [(1, ask_liar)],
 }
-COUNTS = {'stranger': 2, 'tenant': 3, 'user': 1, 'guest': 2}
+COUNTS = {'untrusted peer': 2, 'tenant': 3, 'user': 1, 'guest': 2}
 
 
 # ---- the lying backend ---------------------------------------------------------------------------------------------
@@ -685,7 +685,7 @@ def replay(arena, path):
     arena.check_all()
 
 
-@suite.case('attacks by a stranger, tenants, a user and a lying backend change, read and stop nothing')
+@suite.case('attacks by an untrusted peer, tenants, a user and a lying backend change, read and stop nothing')
 def _(run):
     seconds = run.options.long * 3600 or run.options.seconds
     if is_sanitized(binary('scree-proxy')):

@@ -175,7 +175,7 @@ def _(run):
         check_unharmed(probers)
 
 
-@suite.case('a backend frozen and thawed again and again under pipelines: no reply goes to a stranger')
+@suite.case('a backend frozen and thawed again and again under pipelines: no reply goes to an untrusted peer')
 def _(run):
     with Cluster(backends=1, partitions=2, proxies=1, proxy_options={'upstream': {'timeout': '150ms'}}) as cluster:
         stop, wrong = threading.Event(), []

@@ -135,7 +135,7 @@ def _(run):
                 check(secret not in text, '%s is shown: %s' % (secret, text[max(0, text.find(secret) - 80):][:160]))
 
 
-# ---- what a stranger can make it do ------------------------------------------------------------------------------
+# ---- what an untrusted peer can make it do ------------------------------------------------------------------------------
 
 @suite.case('requests of other protocols are not taken for commands: HTTP cross-site requests end the connection')
 def _(run):

@@ -139,12 +139,12 @@ def _(run):
 @suite.case('client certificates: required, of our authority; optional; not asked for')
 def _(run):
     with Folder() as other, cluster_of() as cluster:
-        ours, stranger = cluster.tls.ca, other.ca.issue('stranger')
+        ours, stranger = cluster.tls.ca, other.ca.issue('untrusted peer')
         address = cluster.proxies[0].address
         check_equal(refused(address, ours.context(cluster.tls.client)), '')
         check(refused(address, ours.context()), 'no certificate was needed')
         wrong = ours.context(stranger)
-        check(refused(address, wrong), 'a stranger\'s certificate is good')
+        check(refused(address, wrong), 'an untrusted peer\'s certificate is good')
         log = cluster.proxies[0].log()
         check(b'tls_handshake_failed' in log and b'peer did not return a certificate' in log, 'nothing in the log')
         partition = cluster.backends[0].addresses[0]
@@ -154,7 +154,7 @@ def _(run):
         ours, address = cluster.tls.ca, cluster.proxies[0].address
         check_equal(refused(address, ours.context()), '')
         check_equal(refused(address, ours.context(cluster.tls.client)), '')
-        check(refused(address, ours.context(other.ca.issue('stranger'))), 'a stranger\'s certificate is good')
+        check(refused(address, ours.context(other.ca.issue('untrusted peer'))), 'an untrusted peer\'s certificate is good')
     with cluster_of(proxy_options={'proxy': {'tls-auth-clients': 'no', 'tls-protocols': 'TLSv1.2'}}) as cluster:
         ours, address = cluster.tls.ca, cluster.proxies[0].address
         check_equal(refused(address, ours.context()), '')
@@ -655,7 +655,7 @@ def _(run):
                 connection.close()
 
 
-@suite.case('protected-mode serves strangers\' addresses where every client shows a certificate')
+@suite.case('protected-mode serves untrusted peers\' addresses where every client shows a certificate')
 def _(run):
     host = next((word for word in subprocess.run(['hostname', '-I'], capture_output=True, text=True).stdout.split()
                  if ':' not in word), None)

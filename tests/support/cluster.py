@@ -86,7 +86,7 @@ def free_ports(count=1):
 
 
 def listens(pid, port):
-    """Does process `pid` itself own the listening socket of `port`? (Not some stranger's server.)"""
+    """Does process `pid` itself own the listening socket of `port`? (Not some untrusted peer's server.)"""
     inodes = set()
     for table in ('/proc/net/tcp', '/proc/net/tcp6'):
         with open(table) as file:

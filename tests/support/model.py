@@ -1,7 +1,7 @@
 """model.py - commands whose replies are known beforehand.
 
 Each OwnKeys belongs to one client and uses keys nobody else touches, so the exact reply to every command it invents is
-known when it is sent: a lost, doubled, reordered or strangers' reply shows at once, in any pipeline over any shards.
+known when it is sent: a lost, doubled, reordered or untrusted peers' reply shows at once, in any pipeline over any shards.
 
     own = OwnKeys('client-7', rng)
     args, want = own.next()          # want: what resp.value() must give

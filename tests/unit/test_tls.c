@@ -314,7 +314,7 @@ static void test_the_end_is_told(void)
     part(&ends);
 }
 
-static void test_a_stranger_s_certificate_is_refused_with_the_reason(void)
+static void test_the_certificate_of_an_untrusted_peer_is_refused_with_the_reason(void)
 {
     struct tls_options options =
         options_of(true, "client", "client.crt"); /* does not know the server */
@@ -452,7 +452,7 @@ int main(void)
     test_a_connection_holds_what_it_is_counted_as();
     test_encrypted_bytes_are_bounded();
     test_the_end_is_told();
-    test_a_stranger_s_certificate_is_refused_with_the_reason();
+    test_the_certificate_of_an_untrusted_peer_is_refused_with_the_reason();
     test_the_name_must_be_right_unless_told_otherwise();
     test_who_must_show_a_certificate_and_has_none_stays_out();
     test_what_is_not_tls_is_named();

@@ -186,7 +186,7 @@ START_TEST(the_score_index_follows_the_members)
 {
     spoil(CF_ZSET_SCORE, indexed("b"), gone);
     check_heals();
-    spoil(CF_ZSET_SCORE, indexed("stranger"), BYTES(""));
+    spoil(CF_ZSET_SCORE, indexed("untrusted peer"), BYTES(""));
     check_heals();
 }
 END_TEST
