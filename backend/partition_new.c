@@ -5,7 +5,7 @@
 #include "backend/context/process.h"
 #include "backend/context/stats.h"
 #include "backend/keyspace/cursor.h"
-#include "backend/keyspace/edge.h"
+#include "backend/keyspace/range_bound.h"
 #include "backend/keyspace/rank_cache.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
@@ -169,7 +169,7 @@ static bool build_partition(struct partition *partition, const struct backend_co
             reader_new(partition->loop, partition->process->readers, partition->store);
         overlay_use_reader(partition->overlay, partition->reader);
     }
-    partition->caches.edges = edges_new();
+    partition->caches.range_bounds = range_bounds_new();
     partition->caches.ranks = rank_cache_new(partition->overlay, config->store_rank_cache_bytes /
                                                                      (uint64_t)config->partitions);
     overlay_use_cache(partition->overlay,
@@ -276,7 +276,7 @@ void partition_free(struct partition *partition)
     if (partition->overlay)
         overlay_free(partition->overlay);
     reader_free(partition->reader);
-    edges_free(partition->caches.edges);
+    range_bounds_free(partition->caches.range_bounds);
     rank_cache_free(partition->caches.ranks);
     if (partition->store)
         store_close(partition->store);

@@ -7,7 +7,7 @@
 #include "backend/commands/zset.h"
 
 #include "backend/commands/scan.h"
-#include "backend/keyspace/edge.h"
+#include "backend/keyspace/range_bound.h"
 #include "backend/keyspace/rank.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/notify.h"
@@ -72,7 +72,7 @@ static bool place_put(struct call *call, struct entry *entry, struct bytes membe
     struct bytes place = zset_place(call, score, member);
     sub_put(call, entry, CF_ZSET_SCORE, place, NOTHING);
     entry->meta.size++;
-    edge_add(call, entry, place);
+    range_bound_add(call, entry, place);
     return rank_add(call, entry, CF_ZSET_SCORE, place);
 }
 
@@ -194,13 +194,13 @@ void zset_iter_init(struct call *call, struct entry *entry, struct bytes from, s
                     bool is_reverse, struct zset_iter *iter)
 {
     *iter = (struct zset_iter){.from = from, .to = to, .is_reverse = is_reverse};
-    iter->is_at_edge =
-        is_reverse ? edge_is_last(call, entry, to) : edge_is_first(call, entry, from);
+    iter->is_at_bound =
+        is_reverse ? range_bound_is_last(call, entry, to) : range_bound_is_first(call, entry, from);
     if (is_reverse) {
-        iter->to = edge_last(call, entry, to);
+        iter->to = range_bound_last(call, entry, to);
         sub_iter_init_reverse(call, entry, CF_ZSET_SCORE, iter->to, &iter->it);
     } else {
-        sub_iter_init(call, entry, CF_ZSET_SCORE, edge_first(call, entry, from), &iter->it);
+        sub_iter_init(call, entry, CF_ZSET_SCORE, range_bound_first(call, entry, from), &iter->it);
     }
 }
 
@@ -214,11 +214,11 @@ bool zset_iter_next(struct zset_iter *iter)
         return false;
     struct bytes place = iter->it.sub;
     CHECK(place.len >= sizeof(uint64_t));
-    if (is_first && iter->is_at_edge) {
+    if (is_first && iter->is_at_bound) {
         if (iter->is_reverse)
-            edge_found_last(iter->it.call, iter->it.entry, place);
+            range_bound_found_last(iter->it.call, iter->it.entry, place);
         else
-            edge_found_first(iter->it.call, iter->it.entry, place);
+            range_bound_found_first(iter->it.call, iter->it.entry, place);
     }
     if (iter->is_reverse ? bytes_compare(place, iter->from) < 0
                          : iter->to.len && bytes_compare(place, iter->to) >= 0)
@@ -242,13 +242,13 @@ bool zset_rank(struct call *call, struct entry *entry, struct bytes bound, uint6
 bool zset_first_bound(struct call *call, struct entry *entry, struct bytes *bound)
 {
     uint64_t skip;
-    *bound = edge_first(call, entry, NOTHING);
+    *bound = range_bound_first(call, entry, NOTHING);
     if (bound->len)
         return true;
     if (!rank_seek(call, entry, CF_ZSET_SCORE, 0, bound, &skip))
         return false;
     if (bound->len)
-        edge_found_first(call, entry, *bound);
+        range_bound_found_first(call, entry, *bound);
     return true;
 }
 

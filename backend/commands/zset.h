@@ -57,7 +57,7 @@ struct zset_iter {
     struct bytes from;
     struct bytes to;
     bool is_reverse;
-    bool is_at_edge;     /* its first row is the first (last) of all */
+    bool is_at_bound;    /* its first row is the first (last) of all */
     struct bytes member; /* borrowed until the next step */
     double score;
 };

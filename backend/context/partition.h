@@ -32,7 +32,7 @@ struct call;
 struct script_set;
 struct cursor_cache;
 struct messages;
-struct edges;
+struct range_bounds;
 struct rank_cache;
 struct reader;
 struct upkeep;
@@ -134,10 +134,10 @@ struct partition_metrics {
 
 /* In memory, made anew at each start. */
 struct partition_caches {
-    struct cursor_cache *cursors;     /* where SCANs go on */
-    struct edges *edges;              /* where sorted sets begin and end */
-    struct rank_cache *ranks;         /* blocks of big collections */
-    struct config_snapshot *snapshot; /* whose sizes are in force (config_apply.h) */
+    struct cursor_cache *cursors;      /* where SCANs go on */
+    struct range_bounds *range_bounds; /* between which sorted sets lie */
+    struct rank_cache *ranks;          /* blocks of big collections */
+    struct config_snapshot *snapshot;  /* whose sizes are in force (config_apply.h) */
 };
 
 struct partition_expiry {
