@@ -1,6 +1,5 @@
 #include "proxy/client.h"
 
-#include "proxy/audience.h"
 #include "proxy/blocked.h"
 #include "proxy/local/local.h"
 #include "proxy/memory.h"
@@ -10,6 +9,7 @@
 #include "proxy/request.h"
 #include "proxy/scripts.h"
 #include "proxy/slow.h"
+#include "proxy/subscriptions.h"
 #include "proxy/take.h"
 #include "proxy/tracking.h"
 #include "proxy/transaction.h"
@@ -114,7 +114,7 @@ static void client_leave(struct client *client)
     client_transaction_release(client);
     leave_requests(client);
     blocked_leave(client);
-    audience_clear(client);
+    subscriptions_clear(client);
     tracking_clear(client);
     scripts_leave(client);
     place->clients--;
@@ -180,7 +180,7 @@ void client_move(struct client *client, struct bytes name, uint8_t db)
     struct place *before = session->place ? place_ref(session->place) : NULL;
     struct place *place = places_get(&worker->places, name, db);
     if (before && !bytes_equal(before->name, name)) {
-        audience_clear(client);
+        subscriptions_clear(client);
         tracking_clear(client);
     }
     rate_leave(client);

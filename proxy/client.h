@@ -82,10 +82,10 @@ struct client {
     struct list rate_link; /* in its place's list of those that wait; rate.c */
     struct list monitor;   /* in worker->monitors; monitor.c */
     uint64_t id;
-    uint64_t created_ms;                 /* monotonic */
-    const struct command *last_command;  /* NULL: none yet */
-    struct client_tracking *tracking;    /* NULL: it never tracked. tracking.c */
-    struct client_channels *channels;    /* subscriptions; NULL: it never had any. audience.c */
+    uint64_t created_ms;                /* monotonic */
+    const struct command *last_command; /* NULL: none yet */
+    struct client_tracking *tracking;   /* NULL: it never tracked. tracking.c */
+    struct client_channels *channels;   /* subscriptions; NULL: it never had any. subscriptions.c */
     struct script_search *script_search; /* under HOLD_SCRIPT; scripts.c */
     struct request *blocked; /* the command that waits at a backend; NULL: none. blocked.c */
     uint16_t blocked_slot;   /* of its keys, or BLOCKED_ANYWHERE */

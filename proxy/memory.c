@@ -1,9 +1,9 @@
 #include "proxy/memory.h"
 
-#include "proxy/audience.h"
 #include "proxy/client.h"
 #include "proxy/events.h"
 #include "proxy/proxy.h"
+#include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
 #include "proxy/worker.h"
 #include "shared/log.h"

@@ -1,6 +1,5 @@
 #include "proxy/take.h"
 
-#include "proxy/audience.h"
 #include "proxy/blocked.h"
 #include "proxy/local/local.h"
 #include "proxy/monitor.h"
@@ -10,6 +9,7 @@
 #include "proxy/route.h"
 #include "proxy/scripts.h"
 #include "proxy/split.h"
+#include "proxy/subscriptions.h"
 #include "proxy/transaction.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"

@@ -1,6 +1,6 @@
 #include "proxy/tracking.h"
 
-#include "proxy/audience.h"
+#include "proxy/subscriptions.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"

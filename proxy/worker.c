@@ -2,7 +2,6 @@
 
 #include "proxy/tracking.h"
 
-#include "proxy/audience.h"
 #include "proxy/backup.h"
 #include "proxy/blocked.h"
 #include "proxy/client.h"
@@ -17,6 +16,7 @@
 #include "proxy/request.h"
 #include "proxy/slow.h"
 #include "proxy/status/status.h"
+#include "proxy/subscriptions.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/log.h"
@@ -89,7 +89,7 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     worker->snapshot = snapshot_ref(snapshot);
     worker->metrics = metrics_new();
     list_init(&worker->leaving);
-    list_init(&worker->audiences);
+    list_init(&worker->all_subscriptions);
     list_init(&worker->clients);
     list_init(&worker->closed);
     list_init(&worker->monitors);
@@ -280,7 +280,7 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
         pool_update(&worker->pool, snapshot->map);
         worker->generation++;
         pool_forget_places(&worker->pool); /* so that the next request sends the shard its slots */
-        audiences_reloaded(worker);
+        all_subscriptions_reloaded(worker);
         blocked_reloaded(worker);
         tracking_reloaded(worker);
     }
@@ -314,7 +314,7 @@ static void go_on_stopping(struct proxy_worker *worker)
 {
     if (worker->is_stopped || worker->client_count > 0)
         return;
-    audiences_fini(worker);
+    all_subscriptions_fini(worker);
     if (worker->pool.nodes)
         pool_fini(&worker->pool);
     if (worker->requests > worker->free_count)
@@ -402,7 +402,7 @@ static void on_slow(void *owner)
     memory_slow(worker);
     if (worker->pool.nodes)
         pool_slow(&worker->pool);
-    audiences_slow(worker);
+    all_subscriptions_slow(worker);
     if (worker->pool.nodes)
         tracking_slow(worker);
     local_slow(worker);

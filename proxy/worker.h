@@ -50,7 +50,7 @@ struct proxy_worker {
     uint64_t turn_us;          /* the turn that was timed last */
     struct resp_limits limits; /* of authenticated clients */
 
-    struct list audiences;         /* who listens to channels; audience.c */
+    struct list all_subscriptions; /* who listens to channels; subscriptions.c */
     struct rate_waits *rate_waits; /* rate.h */
     bool keep_again; /* SCREE KEEP must be sent again, since a shard was lost; local_ephemeral.c */
     struct list leaving; /* ephemeral namespaces that its last client left; local_ephemeral.c */

@@ -15,7 +15,7 @@ void subscriber_init(struct subscriber *subscriber)
 void subscriber_clear(struct subscriber *subscriber)
 {
     for (int kind = 0; kind < CHANNEL_KINDS; kind++)
-        interest_clear(&subscriber->kinds[kind]);
+        subscription_clear(&subscriber->kinds[kind]);
 }
 
 uint32_t subscriber_count(const struct subscriber *subscriber)
@@ -29,9 +29,9 @@ uint32_t subscriber_count(const struct subscriber *subscriber)
 bool subscriber_allowed(const struct subscriber *subscriber, const struct acl_user *user)
 {
     for (int kind = 0; kind < CHANNEL_KINDS; kind++) {
-        const struct interest *interest = NULL;
-        while ((interest = follower_interest_next(&subscriber->kinds[kind], interest)))
-            if (!acl_may_listen(user, topic_name(interest->topic), kind == CHANNEL_PATTERN))
+        const struct subscription *subscription = NULL;
+        while ((subscription = follower_subscription_next(&subscriber->kinds[kind], subscription)))
+            if (!acl_may_listen(user, topic_name(subscription->topic), kind == CHANNEL_PATTERN))
                 return false;
     }
     return true;

@@ -10,8 +10,8 @@
 
 #include "shared/acl.h"
 #include "shared/bytes.h"
-#include "shared/interest.h"
 #include "shared/reply.h"
+#include "shared/subscription_table.h"
 
 enum channel_kind { CHANNEL_PLAIN, CHANNEL_PATTERN, CHANNEL_SHARD, CHANNEL_KINDS };
 

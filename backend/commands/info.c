@@ -194,7 +194,7 @@ static void print_memory(const struct call *call, struct out *out)
 static size_t channels(const struct call *call, enum channel_kind kind)
 {
     struct bytes name = session_namespace(call->session);
-    return interest_topics(pubsub_set(call->partition->watchers.pubsub, name, kind));
+    return subscription_topics(pubsub_set(call->partition->watchers.pubsub, name, kind));
 }
 
 /* Who listens to what, and who is told of changes. */

@@ -12,7 +12,7 @@
 #include "shared/command_reply.h"
 #include "shared/glob.h"
 
-static struct interest_set *set_of(struct call *call, enum channel_kind kind)
+static struct subscription_table *set_of(struct call *call, enum channel_kind kind)
 {
     return pubsub_set(call->partition->watchers.pubsub, session_namespace(call->session), kind);
 }
@@ -42,7 +42,7 @@ static void subscribe_session(struct call *call, enum channel_kind kind)
     for (uint32_t i = 1; i < call->argc; i++) {
         if (kind == CHANNEL_PATTERN && !call_pattern(call, i))
             return;
-        bytes += interest_cost(call->argv[i]);
+        bytes += subscription_cost(call->argv[i]);
     }
     if (!session_has_room(call->session, bytes)) {
         call_error(call, ERR_STATE_LIMIT);
@@ -52,7 +52,7 @@ static void subscribe_session(struct call *call, enum channel_kind kind)
         call->reply.out,
         0); /* what is confirmed is done; names are bounded by the request and client-state-limit */
     for (uint32_t i = 1; i < call->argc; i++) {
-        (void)interest_add(set_of(call, kind), follower, call->argv[i]);
+        (void)subscription_add(set_of(call, kind), follower, call->argv[i]);
         reply_subscription(call, CHANNEL_WORDS[kind].subscribed, kind, &call->argv[i]);
     }
 }
@@ -60,12 +60,12 @@ static void subscribe_session(struct call *call, enum channel_kind kind)
 static void unsubscribe_all(struct call *call, enum channel_kind kind)
 {
     struct follower *follower = &call->session->subscriber.kinds[kind];
-    struct interest *first = follower_interest_next(follower, NULL);
+    struct subscription *first = follower_subscription_next(follower, NULL);
     if (!first)
         reply_subscription(call, CHANNEL_WORDS[kind].unsubscribed, kind, NULL);
-    for (; first; first = follower_interest_next(follower, NULL)) {
+    for (; first; first = follower_subscription_next(follower, NULL)) {
         struct bytes name = arena_copy(call->arena, topic_name(first->topic));
-        (void)interest_remove(first->topic->set, follower, name);
+        (void)subscription_remove(first->topic->set, follower, name);
         reply_subscription(call, CHANNEL_WORDS[kind].unsubscribed, kind, &name);
     }
 }
@@ -79,7 +79,7 @@ static void unsubscribe_session(struct call *call, enum channel_kind kind)
         return;
     }
     for (uint32_t i = 1; i < call->argc; i++) {
-        (void)interest_remove(set_of(call, kind), follower, call->argv[i]);
+        (void)subscription_remove(set_of(call, kind), follower, call->argv[i]);
         reply_subscription(call, CHANNEL_WORDS[kind].unsubscribed, kind, &call->argv[i]);
     }
 }
@@ -130,8 +130,8 @@ void cmd_scree_listen(struct call *call)
     for (unsigned kind = 0; kind < CHANNEL_KINDS; kind++) {
         if (!bytes_is(call->argv[2], CHANNEL_WORDS[kind].message))
             continue;
-        interest_weigh(set_of(call, kind), &call->session->subscriber.kinds[kind], call->argv[3],
-                       (uint32_t)count);
+        subscription_weigh(set_of(call, kind), &call->session->subscriber.kinds[kind],
+                           call->argv[3], (uint32_t)count);
         reply_ok(&call->reply);
         return;
     }
@@ -160,7 +160,7 @@ void cmd_spublish(struct call *call)
 
 static void list_channels(struct call *call, enum channel_kind kind)
 {
-    const struct interest_set *set = set_of(call, kind);
+    const struct subscription_table *set = set_of(call, kind);
     int64_t count = 0;
     if (call->argc > 3) {
         call_errorf(call,
@@ -186,10 +186,10 @@ static void list_channels(struct call *call, enum channel_kind kind)
 
 static void count_listeners(struct call *call, enum channel_kind kind)
 {
-    const struct interest_set *set = set_of(call, kind);
+    const struct subscription_table *set = set_of(call, kind);
     reply_array(&call->reply, 2 * ((int64_t)call->argc - 2));
     for (uint32_t i = 2; i < call->argc; i++) {
-        const struct topic *topic = interest_find(set, call->argv[i]);
+        const struct topic *topic = subscription_find(set, call->argv[i]);
         reply_bulk(&call->reply, call->argv[i]);
         reply_int(&call->reply, topic ? (int64_t)topic->weight : 0);
     }
@@ -217,7 +217,7 @@ void cmd_pubsub_shardnumsub(struct call *call)
 
 void cmd_pubsub_numpat(struct call *call)
 {
-    reply_int(&call->reply, (int64_t)interest_topics(set_of(call, CHANNEL_PATTERN)));
+    reply_int(&call->reply, (int64_t)subscription_topics(set_of(call, CHANNEL_PATTERN)));
 }
 
 void cmd_pubsub_help(struct call *call)

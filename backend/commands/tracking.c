@@ -111,7 +111,7 @@ static uint32_t own_prefixes(struct call *call, struct bytes **prefixes)
     const struct follower *follower = &call->session->tracker.prefixes;
     uint32_t count = 0;
     *prefixes = arena_alloc(call->arena, (follower->count + 1) * sizeof **prefixes);
-    for (struct interest *it = NULL; (it = follower_interest_next(follower, it));)
+    for (struct subscription *it = NULL; (it = follower_subscription_next(follower, it));)
         (*prefixes)[count++] = topic_name(it->topic);
     qsort(*prefixes, count, sizeof **prefixes, by_redirect_bytes);
     return count;

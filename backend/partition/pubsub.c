@@ -11,7 +11,7 @@
 
 /* One namespace's. Kept once it is made: namespaces are few. */
 struct channels {
-    struct interest_set *sets[CHANNEL_KINDS];
+    struct subscription_table *sets[CHANNEL_KINDS];
 };
 
 struct pubsub {
@@ -36,22 +36,22 @@ void pubsub_free(struct pubsub *pubsub)
     while (table_next(pubsub->namespaces, &cursor, &name, &value)) {
         struct channels *channels = value;
         for (int kind = 0; kind < CHANNEL_KINDS; kind++)
-            interest_set_free(channels->sets[kind]);
+            subscription_table_free(channels->sets[kind]);
         free(channels);
     }
     table_free(pubsub->namespaces);
     free(pubsub);
 }
 
-struct interest_set *pubsub_set(struct pubsub *pubsub, struct bytes namespace_name,
-                                enum channel_kind kind)
+struct subscription_table *pubsub_set(struct pubsub *pubsub, struct bytes namespace_name,
+                                      enum channel_kind kind)
 {
     struct channels *channels = table_get(pubsub->namespaces, namespace_name);
     if (!channels) {
         channels = calloc(1, sizeof *channels);
         CHECK(channels);
         for (int i = 0; i < CHANNEL_KINDS; i++)
-            channels->sets[i] = interest_set_new();
+            channels->sets[i] = subscription_table_new();
         table_put(pubsub->namespaces, namespace_name, channels);
     }
     return channels->sets[kind];
@@ -64,10 +64,10 @@ static void send_to_topic(struct partition *partition, const struct topic *topic
                           enum channel_kind kind, const struct bytes *parts, uint32_t count)
 {
     struct block *frames[2] = {NULL, NULL}; /* RESP2, RESP3 */
-    struct interest *interest = NULL;
-    while ((interest = topic_interest_next(topic, interest))) {
+    struct subscription *subscription = NULL;
+    while ((subscription = topic_subscription_next(topic, subscription))) {
         struct subscriber *subscriber =
-            container_of(interest->follower - kind, struct subscriber, kinds);
+            container_of(subscription->follower - kind, struct subscriber, kinds);
         struct session *session = container_of(subscriber, struct session, subscriber);
         struct block **frame = &frames[session->resp > 2];
         if (!*frame)
@@ -84,7 +84,7 @@ int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
     CHECK(kind != CHANNEL_PATTERN);
     int64_t receivers = 0;
     const struct topic *topic =
-        interest_find(pubsub_set(partition->watchers.pubsub, namespace_name, kind), channel);
+        subscription_find(pubsub_set(partition->watchers.pubsub, namespace_name, kind), channel);
     if (topic) {
         const struct bytes parts[] = {bytes_of(CHANNEL_WORDS[kind].message), channel, payload};
         send_to_topic(partition, topic, kind, parts, 3);
@@ -92,7 +92,7 @@ int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,
     }
     if (kind == CHANNEL_SHARD)
         return receivers;
-    struct interest_set *patterns =
+    struct subscription_table *patterns =
         pubsub_set(partition->watchers.pubsub, namespace_name, CHANNEL_PATTERN);
     for (topic = NULL; (topic = topic_next(patterns, topic));) {
         if (!glob_match(topic_name(topic), channel))

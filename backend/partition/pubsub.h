@@ -22,8 +22,8 @@ struct session;
 struct pubsub *pubsub_new(void);
 void pubsub_free(struct pubsub *pubsub);
 /* The table of a namespace; made when it is new. */
-struct interest_set *pubsub_set(struct pubsub *pubsub, struct bytes namespace_name,
-                                enum channel_kind kind);
+struct subscription_table *pubsub_set(struct pubsub *pubsub, struct bytes namespace_name,
+                                      enum channel_kind kind);
 /* Sends the payload to the listeners of the channel (plain: and of patterns that match it) in the namespace.
  * Returns how many listeners that are, those a proxy speaks for counted one by one. */
 int64_t pubsub_publish(struct partition *partition, struct bytes namespace_name,

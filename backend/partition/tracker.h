@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "shared/interest.h"
+#include "shared/subscription_table.h"
 
 struct session;
 

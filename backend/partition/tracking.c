@@ -15,8 +15,8 @@
 
 /* One namespace's. Kept once it is made: namespaces are few. */
 struct tracked {
-    struct interest_set *keys;
-    struct interest_set *prefixes;
+    struct subscription_table *keys;
+    struct subscription_table *prefixes;
     struct table
         *changed; /* keys changed in this turn, while there are prefixes → struct turn_change */
 };
@@ -63,8 +63,8 @@ void tracking_free(struct tracking *tracking)
         return;
     while (table_next(tracking->namespaces, &cursor, &name, &value)) {
         struct tracked *tracked = value;
-        interest_set_free(tracked->keys);
-        interest_set_free(tracked->prefixes);
+        subscription_table_free(tracked->keys);
+        subscription_table_free(tracked->prefixes);
         changed_free(tracked->changed);
         free(tracked);
     }
@@ -89,8 +89,8 @@ static struct tracked *tracked_of(struct tracking *tracking, struct bytes namesp
         return tracked;
     tracked = calloc(1, sizeof *tracked);
     CHECK(tracked);
-    tracked->keys = interest_set_new();
-    tracked->prefixes = interest_set_new();
+    tracked->keys = subscription_table_new();
+    tracked->prefixes = subscription_table_new();
     tracked->changed = table_new();
     table_put(tracking->namespaces, namespace_name, tracked);
     return tracked;
@@ -101,7 +101,7 @@ void tracking_on(struct session *session, const struct tracker *options,
 {
     struct tracking *tracking = session->partition->watchers.tracking;
     struct tracker *tracker = &session->tracker;
-    struct interest_set *set = tracked_of(tracking, session_namespace(session))->prefixes;
+    struct subscription_table *set = tracked_of(tracking, session_namespace(session))->prefixes;
     if (!tracker->is_on) {
         list_push(&tracking->trackers, &tracker->link);
         tracking->count++;
@@ -118,9 +118,9 @@ void tracking_on(struct session *session, const struct tracker *options,
     if (tracker->redirect)
         list_push(&tracker->redirect->tracker.redirectors, &tracker->redirect_link);
     if (tracker->is_bcast && count == 0)
-        (void)interest_add(set, &tracker->prefixes, BYTES(""));
+        (void)subscription_add(set, &tracker->prefixes, BYTES(""));
     for (uint32_t i = 0; i < count; i++)
-        (void)interest_add(set, &tracker->prefixes, prefixes[i]);
+        (void)subscription_add(set, &tracker->prefixes, prefixes[i]);
 }
 
 void tracking_off(struct session *session)
@@ -131,8 +131,8 @@ void tracking_off(struct session *session)
     session->partition->watchers.tracking->count--;
     list_remove(&tracker->link);
     list_remove(&tracker->redirect_link);
-    interest_clear(&tracker->keys);
-    interest_clear(&tracker->prefixes);
+    subscription_clear(&tracker->keys);
+    subscription_clear(&tracker->prefixes);
     tracker->is_on = tracker->is_bcast = tracker->is_optin = tracker->is_optout = false;
     tracker->is_noloop = tracker->is_caching = tracker->is_broken = false;
     tracker->redirect_id = 0;
@@ -229,17 +229,17 @@ static void news_fini(struct news *news)
     block_unref(news->frames[1]);
 }
 
-static struct session *session_of_keys(const struct interest *interest)
+static struct session *session_of_keys(const struct subscription *subscription)
 {
-    return container_of(interest->follower, struct session, tracker.keys);
+    return container_of(subscription->follower, struct session, tracker.keys);
 }
 
 /* Tells and forgets who has read the key. */
 static void tell_readers(struct news *news, struct topic *topic)
 {
-    struct interest *interest = NULL;
-    while ((interest = topic_interest_next(topic, interest))) {
-        struct session *session = session_of_keys(interest);
+    struct subscription *subscription = NULL;
+    while ((subscription = topic_subscription_next(topic, subscription))) {
+        struct session *session = session_of_keys(subscription);
         if (!session->tracker.is_bcast && !(session->tracker.is_noloop && session == news->current))
             send_invalidation(news, session);
     }
@@ -293,10 +293,10 @@ void tracking_keep(struct call *call, struct bytes key)
     size_t limit = (size_t)partition->snapshot->tracking_keys_max;
     if (!call->session->tracker.is_on)
         return;
-    struct interest_set *set =
+    struct subscription_table *set =
         tracked_of(partition->watchers.tracking, session_namespace(call->session))->keys;
-    (void)interest_add(set, &call->session->tracker.keys, key);
-    while (limit && interest_topics(set) > limit) {
+    (void)subscription_add(set, &call->session->tracker.keys, key);
+    while (limit && subscription_topics(set) > limit) {
         struct topic *oldest = topic_next(set, NULL);
         struct bytes name = topic_name(oldest);
         struct news news = {.partition = partition, .keys = &name, .count = 1};
@@ -331,9 +331,9 @@ void tracking_touch(struct call *call, const struct space *space, struct bytes k
         return;
     space_place(call->partition->spaces, space, &namespace_name, &database);
     struct tracked *tracked = tracked_of(tracking, namespace_name);
-    if (interest_topics(tracked->prefixes))
+    if (subscription_topics(tracked->prefixes))
         note_change(tracking, tracked, key, by_client && call->session ? call->session->id : 0);
-    struct topic *topic = interest_find(tracked->keys, key);
+    struct topic *topic = subscription_find(tracked->keys, key);
     if (!topic)
         return;
     struct news news = {
@@ -414,19 +414,19 @@ static size_t changed_keys(const struct tracked *tracked, struct bytes prefix, u
 static void tell_prefix(struct partition *partition, const struct tracked *tracked,
                         const struct topic *prefix, struct bytes *keys)
 {
-    struct interest *interest = NULL;
+    struct subscription *subscription = NULL;
     struct news news = {.partition = partition, .keys = keys};
     news.count = changed_keys(tracked, topic_name(prefix), 0, keys);
-    while (news.count && (interest = topic_interest_next(prefix, interest))) {
+    while (news.count && (subscription = topic_subscription_next(prefix, subscription))) {
         struct session *session =
-            container_of(interest->follower, struct session, tracker.prefixes);
+            container_of(subscription->follower, struct session, tracker.prefixes);
         if (!session->tracker.is_noloop)
             send_invalidation(&news, session);
     }
     news_fini(&news);
-    while (news.count && (interest = topic_interest_next(prefix, interest))) {
+    while (news.count && (subscription = topic_subscription_next(prefix, subscription))) {
         struct session *session =
-            container_of(interest->follower, struct session, tracker.prefixes);
+            container_of(subscription->follower, struct session, tracker.prefixes);
         struct news own = {.partition = partition, .keys = keys};
         if (!session->tracker.is_noloop)
             continue;
@@ -440,7 +440,7 @@ static void tell_prefix(struct partition *partition, const struct tracked *track
 static void tell_changes(struct partition *partition, struct tracked *tracked)
 {
     size_t count = 0;
-    size_t prefixes_count = interest_topics(tracked->prefixes);
+    size_t prefixes_count = subscription_topics(tracked->prefixes);
     struct topic **prefixes = malloc((prefixes_count + 1) * sizeof(struct topic *));
     struct bytes *keys = malloc(table_count(tracked->changed) * sizeof *keys);
     CHECK(prefixes);
@@ -482,7 +482,7 @@ uint32_t tracking_clients(const struct tracking *tracking)
 void tracking_counts(struct tracking *tracking, struct bytes namespace_name, size_t counts[3])
 {
     const struct tracked *tracked = tracked_of(tracking, namespace_name);
-    counts[0] = interest_topics(tracked->keys);
-    counts[1] = interest_pairs(tracked->keys);
-    counts[2] = interest_topics(tracked->prefixes);
+    counts[0] = subscription_topics(tracked->keys);
+    counts[1] = subscription_pairs(tracked->keys);
+    counts[2] = subscription_topics(tracked->prefixes);
 }

@@ -12,8 +12,8 @@
  */
 #include "proxy/local/local_auth.h"
 
-#include "proxy/audience.h"
 #include "proxy/local/local.h"
+#include "proxy/subscriptions.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/check.h"

@@ -4,11 +4,11 @@
  * Clients live on their workers' threads; a filter travels to every worker, each writes what it finds, and the
  * worker that was asked puts it together.
  */
-#include "proxy/audience.h"
 #include "proxy/blocked.h"
 #include "proxy/local/local.h"
 #include "proxy/memory.h"
 #include "proxy/monitor.h"
+#include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"

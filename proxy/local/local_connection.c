@@ -1,10 +1,10 @@
 /*
  * local_connection.c - what a client says about its own connection: protocol, database, name, replies.
  */
-#include "proxy/audience.h"
 #include "proxy/local/local.h"
 #include "proxy/local/local_auth.h"
 #include "proxy/monitor.h"
+#include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
@@ -111,7 +111,7 @@ void local_reset(struct client *client, struct request *request, struct reply *r
     (void)request;
     client_transaction_clear(&session->transaction);
     client_transaction_release(client);
-    audience_clear(client);
+    subscriptions_clear(client);
     monitor_leave(client);
     tracking_clear(client);
     session->resp = reply->resp = 2;

@@ -1,9 +1,9 @@
 /*
- * local_pubsub.c - SUBSCRIBE and its sisters: the client joins its worker's audience, and is told once all shards
- * know of it. (PUBLISH and PUBSUB are the shards'.)
+ * local_pubsub.c - SUBSCRIBE and its sisters: the client joins its worker's subscription table, and is told once all
+ * shards know of it. (PUBLISH and PUBSUB are the shards'.)
  */
-#include "proxy/audience.h"
 #include "proxy/local/local.h"
+#include "proxy/subscriptions.h"
 #include "proxy/worker.h"
 #include "shared/arena.h"
 
@@ -48,11 +48,12 @@ static void change_begin(struct change *change, uint32_t most)
 static void change_end(struct client *client, struct request *request, struct change *change)
 {
     struct client_channels *channels = client_channels(client);
-    struct audience *audience = channels->audience;
+    struct subscriptions *subscriptions = channels->subscriptions;
     channels->is_changing = true;
-    if (!audience || !audience_tell(audience, request, change->channels, change->count, confirmed))
+    if (!subscriptions ||
+        !subscriptions_tell(subscriptions, request, change->channels, change->count, confirmed))
         confirmed(client, request, NULL);
-    audience_leave_if_unused(client);
+    subscriptions_leave_if_unused(client);
     free(change->channels);
 }
 
@@ -61,7 +62,7 @@ static bool fits_channel_limit(const struct client *client, const struct bytes *
 {
     uint64_t bytes = client_channel_bytes(client);
     for (uint32_t i = 1; i < argc; i++)
-        bytes += audience_cost(argv[i]);
+        bytes += subscriptions_cost(argv[i]);
     return bytes <= client->worker->snapshot->config.client_subscription_limit_bytes;
 }
 
@@ -82,7 +83,7 @@ static void subscribe_client(struct client *client, struct request *request, str
     }
     change_begin(&change, argc);
     for (uint32_t i = 1; i < argc; i++) {
-        if (audience_join(client, kind, argv[i]))
+        if (subscriptions_join(client, kind, argv[i]))
             change.channels[change.count++] = (struct channel_name){kind, argv[i]};
         write_confirmation(client, CHANNEL_WORDS[kind].subscribed, kind, &argv[i]);
     }
@@ -92,7 +93,7 @@ static void subscribe_client(struct client *client, struct request *request, str
 static void leave_channel(struct client *client, enum channel_kind kind, struct bytes name,
                           struct change *change)
 {
-    if (audience_leave(client, kind, name))
+    if (subscriptions_leave(client, kind, name))
         change->channels[change->count++] = (struct channel_name){kind, name};
     write_confirmation(client, CHANNEL_WORDS[kind].unsubscribed, kind, &name);
 }
@@ -112,7 +113,7 @@ static void unsubscribe_client(struct client *client, struct request *request,
     if (argc == 1 && follower->count == 0)
         write_confirmation(client, CHANNEL_WORDS[kind].unsubscribed, kind, NULL);
     while (argc == 1 && follower->count > 0) {
-        struct bytes name = topic_name(follower_interest_next(follower, NULL)->topic);
+        struct bytes name = topic_name(follower_subscription_next(follower, NULL)->topic);
         leave_channel(client, kind, arena_copy(&arena, name), &change);
     }
     change_end(client, request, &change);

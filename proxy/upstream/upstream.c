@@ -1,10 +1,10 @@
 #include "proxy/upstream/upstream.h"
 
-#include "proxy/audience.h"
 #include "proxy/blocked.h"
 #include "proxy/client.h"
 #include "proxy/events.h"
 #include "proxy/scripts.h"
+#include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream_inner.h"
@@ -19,10 +19,12 @@
 enum {
     LATE_MS =
         200, /* when a reply takes longer, the shard is asked whether it is busy with a script */
-    SPARE_MS = 30 * 1000,      /* an unused private connection is closed */
-    SILENCE_FACTOR = 2,        /* times upstream-timeout without a byte: closed */
-    FEED_PROBE_MS = 10 * 1000, /* a feed that is silent for this long is asked whether it lives */
-    OPENINGS_MAX = 32,         /* private connections to a shard that are opened at a time */
+    SPARE_MS = 30 * 1000, /* an unused private connection is closed */
+    SILENCE_FACTOR = 2,   /* times upstream-timeout without a byte: closed */
+    FEED_PROBE_MS =
+        10 *
+        1000, /* a subscription connection that is silent for this long is asked whether it lives */
+    OPENINGS_MAX = 32, /* private connections to a shard that are opened at a time */
     PATIENCE_MS_MAX =
         1 << 30, /* an errand that may take longer has no deadline: times are 32 bits */
 };
@@ -63,8 +65,8 @@ void upstream_free(struct upstream *upstream)
     CHECK(upstream->is_closed);
     CHECK(!upstream->stream && !upstream->first);
     list_remove(&upstream->link);
-    if (upstream->feed)
-        feed_gone(upstream->feed);
+    if (upstream->connection)
+        subscription_connection_gone(upstream->connection);
     node_unref(upstream->node);
     upstream->magic = 0;
     free(upstream);
@@ -159,8 +161,8 @@ void upstream_up(struct upstream *upstream)
     upstream->state = UPSTREAM_UP;
     upstream->out = stream_out(upstream->stream);
     out_move(upstream->out, &upstream->early);
-    if (upstream->feed)
-        feed_up(upstream->feed);
+    if (upstream->connection)
+        subscription_connection_up(upstream->connection);
     if (upstream->is_errand)
         blocked_sent(upstream);
     stream_send(upstream->stream);
@@ -236,7 +238,7 @@ static void upstream_resend(struct upstream *upstream, struct part *part, struct
 void upstream_lost(struct upstream *upstream, const char *reason)
 {
     bool was_idle = upstream->state == UPSTREAM_UP && !upstream->first && !upstream->is_fresh &&
-                    !upstream->feed; /* a feed is never idle */
+                    !upstream->connection; /* a subscription connection is never idle */
     const char *what =
         upstream->state == UPSTREAM_UP ? "connection lost before the reply: " : "not reachable: ";
     struct part *again = NULL;
@@ -251,8 +253,8 @@ void upstream_lost(struct upstream *upstream, const char *reason)
 
     scripts_forget_notes(upstream->worker);
     upstream->worker->keep_again |= !upstream->is_private;
-    if (upstream->feed)
-        feed_lost(upstream->feed);
+    if (upstream->connection)
+        subscription_connection_lost(upstream->connection);
     if (upstream->is_private || upstream->is_draining) {
         upstream_close(upstream, reason);
     } else if (was_idle || again) {
@@ -442,7 +444,7 @@ bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
 void upstream_slow(struct upstream *upstream, uint64_t now_ms)
 {
     uint64_t keepalive_ms = upstream_config(upstream)->upstream_keepalive_ms;
-    if (upstream->feed && (!keepalive_ms || keepalive_ms > FEED_PROBE_MS))
+    if (upstream->connection && (!keepalive_ms || keepalive_ms > FEED_PROBE_MS))
         keepalive_ms = FEED_PROBE_MS;
     if (upstream->is_closed || upstream->state != UPSTREAM_UP || upstream->first)
         return;

@@ -80,8 +80,8 @@ struct upstream {
     uint64_t answered_us; /* when the last request was answered; monotonic */
     struct resp_skip skip;
     struct node *node;
-    struct feed *feed;    /* of one that brings messages; audience.c */
-    struct client *owner; /* of a leased one */
+    struct subscription_connection *connection; /* of one that brings messages; subscriptions.c */
+    struct client *owner;                       /* of a leased one */
     uint64_t backend_id;  /* of a private one: its number at the backend; 0: not known */
     uint64_t patience_ms; /* of an errand: how long the command itself may take; WAIT_FOREVER */
 

@@ -3,8 +3,8 @@
  */
 #include "proxy/upstream/upstream_inner.h"
 
-#include "proxy/audience.h"
 #include "proxy/slow.h"
+#include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
 #include "proxy/upstream/pool.h"
 #include "shared/log.h"
@@ -118,8 +118,8 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
 {
     struct part *part = upstream->first;
     if (data[0] == '>') {
-        if (upstream->feed)
-            feed_deliver(upstream->feed, block, data, len);
+        if (upstream->connection)
+            subscription_connection_deliver(upstream->connection, block, data, len);
         else if (upstream->is_kept && upstream->owner)
             tracking_deliver(upstream->owner, block, data, len);
         return;

@@ -126,10 +126,10 @@ struct stream {
     struct list telling; /* in loop->telling while `tell` is not 0; in loop->dead after the end */
     uint64_t active_ms;
     int fd;
-    int err;          /* of TELL_OPEN and TELL_END */
-    uint8_t state;    /* enum stream_state */
-    uint8_t tell;     /* TELL_ bits */
-    uint8_t interest; /* events that uv_poll watches now */
+    int err;              /* of TELL_OPEN and TELL_END */
+    uint8_t state;        /* enum stream_state */
+    uint8_t tell;         /* TELL_ bits */
+    uint8_t subscription; /* events that uv_poll watches now */
     bool has_poll;
     bool is_paused;
     bool is_blocked;        /* the kernel took no more; waits until it is writable */

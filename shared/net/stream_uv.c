@@ -120,9 +120,9 @@ static void stream_watch(struct stream *stream)
 {
     int want =
         (stream_is_reading(stream) ? UV_READABLE : 0) | (stream->is_blocked ? UV_WRITABLE : 0);
-    if (want == stream->interest)
+    if (want == stream->subscription)
         return;
-    stream->interest = (uint8_t)want;
+    stream->subscription = (uint8_t)want;
     if (want)
         CHECK(uv_poll_start(&stream->poll, want, on_poll) == 0);
     else
@@ -193,7 +193,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     struct stream *stream = container_of(poll, struct stream, poll);
     if (status <
         0) { /* an error is waiting, and libuv has stopped watching: a read or write names it */
-        stream->interest = 0;
+        stream->subscription = 0;
         events = UV_READABLE | UV_WRITABLE;
     }
     if ((events & UV_WRITABLE) && stream->is_blocked) {
@@ -350,7 +350,7 @@ static void stream_flush(struct stream *stream)
         stream_block(stream);
     else if (stream->state == STREAM_CLOSING)
         stream_finish(stream);
-    else if (stream->interest & UV_WRITABLE)
+    else if (stream->subscription & UV_WRITABLE)
         stream_watch(stream);
 }
 

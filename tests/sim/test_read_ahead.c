@@ -139,7 +139,7 @@ static void move_skip(struct world *world)
                                                              world->is_reverse});
 }
 
-static void feed_begin(struct world *world)
+static void subscription_connection_begin(struct world *world)
 {
     char low[16], high[16], key[16];
     world->low = (int)sim_random(PLACES);
@@ -160,9 +160,9 @@ static void feed_begin(struct world *world)
                          world->is_reverse);
 }
 
-static void feed_run(struct world *world)
+static void subscription_connection_run(struct world *world)
 {
-    feed_begin(world);
+    subscription_connection_begin(world);
     for (int i = 0; i < MOVES; i++) {
         if (sim_random(20) == 0)
             sim_run_for(sim_random(3000));
@@ -200,7 +200,7 @@ static void run_seed(uint64_t seed)
     world.reader = reader_new(world.loop, world.pool, world.store);
     fill(&world);
     for (int i = 0; i < FEEDS; i++)
-        feed_run(&world);
+        subscription_connection_run(&world);
     if (seed % 3 == 0) {
         sim_run_for(10 * 1000 * 1000);
         CHECK(!reader_has_read_aheads(world.reader));

@@ -1,6 +1,6 @@
 /*
- * test_audience.c - subscriptions and tracking through the proxy whose objects end at different times: audiences that
- * nobody is in go after a while, clients leave while others are told something, the shard map changes meanwhile.
+ * test_subscriptions.c - subscriptions and tracking through the proxy whose objects end at different times: audiences
+ * that nobody is in go after a while, clients leave while others are told something, the shard map changes meanwhile.
  *
  *   client ──► proxy ──► 2 backends      (sim.h's world: hours pass in milliseconds; most findings need ASan)
  */
