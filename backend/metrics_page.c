@@ -4,7 +4,7 @@
 #include "backend/context/partition.h"
 #include "backend/server.h"
 #include "backend/storage/compaction.h"
-#include "backend/storage/upkeep.h"
+#include "backend/storage/maintenance.h"
 #include "backend/store/pace.h"
 #include "backend/store/store.h"
 #include "shared/metric_text.h"
@@ -153,8 +153,8 @@ static void print_compactions(const struct server *server, struct out *out)
             char number[16];
             uint64_t done;
             uint64_t total;
-            compaction_progress(upkeep_compaction(server->members[i].partition->upkeep), &done,
-                                &total);
+            compaction_progress(maintenance_compaction(server->members[i].partition->maintenance),
+                                &done, &total);
             (void)snprintf(number, sizeof number, "%u", i);
             metric_label(labels, "partition", bytes_of(number));
             metric_number(out, rows[row].name, labels, row == 0 ? total : done);

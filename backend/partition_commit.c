@@ -6,8 +6,8 @@
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/connection.h"
-#include "backend/partition/message.h"
 #include "backend/partition/pause.h"
+#include "backend/partition/push_message.h"
 #include "backend/partition/reply_stream.h"
 #include "backend/partition/session.h"
 #include "backend/partition/tracking.h"
@@ -90,7 +90,7 @@ static void commit_failed(struct partition *partition, uint64_t ticket)
     release_all(partition, !(ticket & 1), err);
     end_streamed(partition);
     tracking_forget_all(partition);
-    messages_deliver(partition->watchers.messages, 0);
+    push_messages_deliver(partition->watchers.messages, 0);
     blocking_check_all(partition->watchers.blocking);
 }
 

@@ -13,8 +13,8 @@
 #include "backend/partition/command_stats.h"
 #include "backend/partition/connection.h"
 #include "backend/partition/gauges.h"
-#include "backend/partition/message.h"
 #include "backend/partition/pubsub.h"
+#include "backend/partition/push_message.h"
 #include "backend/partition/refresh.h"
 #include "backend/partition/reply_stream.h"
 #include "backend/partition/session.h"
@@ -22,8 +22,8 @@
 #include "backend/partition_commit.h"
 #include "backend/partition_tick.h"
 #include "backend/script/script.h"
+#include "backend/storage/maintenance.h"
 #include "backend/storage/partition_store.h"
-#include "backend/storage/upkeep.h"
 #include "shared/clock.h"
 
 #include <stdio.h>
@@ -140,11 +140,11 @@ void partition_accept(void *owner, struct stream *stream)
     connection_new(partition, stream, ++partition->clients.last_id);
 }
 
-/* upkeep_fn */
-static void on_upkeep(void *owner, enum upkeep_task task, bool good)
+/* maintenance_fn */
+static void on_maintenance(void *owner, enum maintenance_task task, bool good)
 {
     struct partition *partition = owner;
-    if (task == UPKEEP_SAVE)
+    if (task == MAINTENANCE_SAVE)
         partition_saved(partition, good, partition->saves.bgsave_changes);
 }
 
@@ -182,13 +182,13 @@ static bool build_partition(struct partition *partition, const struct backend_co
     partition_commit_init(partition);
     char save_path[4096];
     (void)snprintf(save_path, sizeof save_path, "%s/saved-%s", config->data, partition->name);
-    partition->upkeep =
-        upkeep_new(partition->loop, partition->store, save_path, on_upkeep, partition);
+    partition->maintenance =
+        maintenance_new(partition->loop, partition->store, save_path, on_maintenance, partition);
     partition->saves.backup = backup_new(partition);
     partition->watchers.watches = watch_set_new();
     partition->watchers.blocking = blocking_new(partition);
     space_on_swap(partition->spaces, on_swap, partition);
-    partition->watchers.messages = messages_new();
+    partition->watchers.messages = push_messages_new();
     partition->watchers.changes = &changes_events;
     partition->watchers.pubsub = pubsub_new();
     partition->watchers.tracking = tracking_new();
@@ -259,7 +259,7 @@ void partition_free(struct partition *partition)
     timer_free(partition->thread.tick);
     commit_free(partition->commit);
     backup_free(partition->saves.backup);
-    upkeep_free(partition->upkeep);
+    maintenance_free(partition->maintenance);
     cursor_cache_free(partition->caches.cursors);
     script_set_free(partition->scripts);
     blocking_free(partition->watchers.blocking);
@@ -268,7 +268,7 @@ void partition_free(struct partition *partition)
     acl_log_clear(&partition->metrics.acl_log);
     pubsub_free(partition->watchers.pubsub);
     tracking_free(partition->watchers.tracking);
-    messages_free(partition->watchers.messages);
+    push_messages_free(partition->watchers.messages);
     command_stats_free(partition->metrics.held_stats);
     latency_free(partition->metrics.latency);
     if (partition->spaces)

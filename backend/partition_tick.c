@@ -16,7 +16,7 @@
 #include "backend/partition/session_reply.h"
 #include "backend/script/script.h"
 #include "backend/storage/compaction.h"
-#include "backend/storage/upkeep.h"
+#include "backend/storage/maintenance.h"
 #include "shared/clock.h"
 #include "shared/hours.h"
 
@@ -114,7 +114,7 @@ static void tick_compaction(struct partition *partition)
     struct hours hours;
     CHECK(hours_parse(bytes_of(partition->snapshot->config.store_compaction_window), &hours));
     if (!partition->thread.is_stopping)
-        compaction_tick(upkeep_compaction(partition->upkeep), &hours);
+        compaction_tick(maintenance_compaction(partition->maintenance), &hours);
 }
 
 static void tick_second(struct partition *partition)
@@ -128,7 +128,7 @@ static void tick_second(struct partition *partition)
     scripts_log_next_second(partition->scripts);
     commit_rest(partition->commit);
     if (store_wal_is_long(partition->store) && !partition->thread.is_stopping)
-        (void)upkeep_start(partition->upkeep, UPKEEP_FLUSH);
+        (void)maintenance_start(partition->maintenance, MAINTENANCE_FLUSH);
     commit_watch_disk(partition->commit, partition->snapshot->config.store_disk_free_min_bytes);
     close_idle_sessions(partition);
     close_without_login(partition);
@@ -181,7 +181,7 @@ static void on_tick(void *owner)
     backup_tick(partition->saves.backup);
     tick_pace(partition);
     if (!partition->thread.is_stopping)
-        compaction_look_on(upkeep_compaction(partition->upkeep));
+        compaction_look_on(maintenance_compaction(partition->maintenance));
     if (++partition->thread.ticks % TICKS_PER_SECOND == 0)
         tick_second(partition);
     if (expire_due(partition))

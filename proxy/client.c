@@ -8,7 +8,7 @@
 #include "proxy/rate.h"
 #include "proxy/request.h"
 #include "proxy/scripts.h"
-#include "proxy/slow.h"
+#include "proxy/slow_log.h"
 #include "proxy/subscriptions.h"
 #include "proxy/take.h"
 #include "proxy/tracking.h"
@@ -140,7 +140,7 @@ void client_kill(struct client *client, const char *reason)
     if (client->is_closed)
         return;
     if (reason) {
-        metric_add(client->worker->metrics, METRIC_PROXY_CLIENTS_CUT, 1);
+        metric_add(client->worker->metrics, METRIC_PROXY_CLIENTS_DISCONNECTED, 1);
         log_event(LOG_WARN, "client_cut", "id=%llu address=%s reason=" LOG_QUOTED,
                   (unsigned long long)client->id, stream_peer(client->stream), reason);
     }
@@ -389,7 +389,7 @@ void client_answer(struct client *client, struct request *request, struct block 
                    const char *data, size_t len)
 {
     bool is_error = len > 0 && data[0] == '-';
-    slow_look(client, request, is_error);
+    slow_log_look(client, request, is_error);
     if (request->is_exec)
         transaction_executed(client, request, data);
     if (request->is_blocking)
@@ -397,7 +397,7 @@ void client_answer(struct client *client, struct request *request, struct block 
     if (request->is_silent)
         len = 0;
     client->reply_bytes = len;
-    if (client->session.place->meter)
+    if (client->session.place->rate_limiter)
         rate_charge_reply(client, len);
     if (len <= OUT_COPY_MAX)
         client_add(client, len);
@@ -425,7 +425,7 @@ void client_answer(struct client *client, struct request *request, struct block 
 void client_ready(struct client *client, struct request *request)
 {
     CHECK(!request->is_ready);
-    slow_look(client, request, request_is_error(request));
+    slow_log_look(client, request, request_is_error(request));
     if (request->is_silent && request->kept == KEPT_OUT)
         out_clear(&request->kept_out);
     request->is_ready = true;
@@ -469,7 +469,7 @@ struct request *client_new_request(struct client *client, const struct command *
     request->resp = client->session.resp;
     request->is_queued = true;
     request->is_silent = wish == REPLY_WISH_OFF || wish == REPLY_WISH_SKIP;
-    slow_remember(request, client->worker->taken);
+    slow_log_remember(request, client->worker->taken);
     pipeline_push(&client->pipeline, &request->link);
     return request;
 }
@@ -566,7 +566,7 @@ static size_t read_requests(struct client *client, struct block *block, const ch
     if (client->window > pipeline_limit)
         client->window = pipeline_limit;
     bool is_shown = monitor_is_on(worker->proxy);
-    slow_clock(worker);
+    slow_log_clock(worker);
     while (used < len && !client->held_by && !client->is_ending) {
         struct resp_limits limits = worker->limits;
         limits.unauthenticated = !client->session.is_authenticated;

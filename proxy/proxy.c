@@ -4,7 +4,7 @@
 #include "proxy/events.h"
 #include "proxy/local/local.h"
 #include "proxy/rate.h"
-#include "proxy/slow.h"
+#include "proxy/slow_log.h"
 #include "proxy/status/status.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
@@ -73,11 +73,11 @@ struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot)
     proxy->metrics = metrics_new();
     proxy_metrics_init(&proxy->labelled);
     metric_set(proxy->metrics, METRIC_PROXY_RELOAD_GOOD, 1);
-    proxy->journal = journal_new();
+    proxy->slow_log = slow_log_new();
     proxy->events = events_new();
     events_note(proxy->events, EVENT_STARTED, proxy->started_ms, "", "version " SCREE_VERSION);
     proxy->refusals = refusals_new();
-    proxy->meters = meters_new();
+    proxy->rate_limiters = rate_limiters_new();
     make_run_id(proxy->run_id);
     metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH, snapshot->map->epoch);
     metric_set(proxy->metrics, METRIC_PROXY_MAP_LOADED_S, clock_wall_us() / 1000000);
@@ -89,10 +89,10 @@ void proxy_free(struct proxy *proxy)
     CHECK(!proxy->run);
     snapshot_unref(proxy->snapshot);
     refusals_free(proxy->refusals);
-    meters_free(proxy->meters);
+    rate_limiters_free(proxy->rate_limiters);
     free(proxy->workers);
     proxy_metrics_fini(&proxy->labelled);
-    journal_free(proxy->journal);
+    slow_log_free(proxy->slow_log);
     events_free(proxy->events);
     free(proxy);
 }

@@ -22,14 +22,14 @@ struct proxy {
     struct proxy_snapshot *snapshot; /* the newest; main thread only */
     struct proxy_worker **workers;
     uint32_t worker_count;
-    struct journal *journal;         /* of slow requests; any thread. slow.h */
-    struct admin *admin;             /* proxy/local/local_admin.c; NULL: off */
-    _Atomic(struct status *) status; /* of the status page; NULL: not started. status/ */
-    struct events *events;           /* what happened lately; any thread. events.h */
-    struct metrics *metrics;         /* of the main thread */
-    struct proxy_metrics labelled;   /* any thread */
-    struct meters *meters;           /* proxy/rate.h; any thread */
-    struct refusals *refusals;       /* proxy/users.h; any thread */
+    struct slow_log *slow_log;           /* of slow requests; any thread. slow_log.h */
+    struct admin *admin;                 /* proxy/local/local_admin.c; NULL: off */
+    _Atomic(struct status *) status;     /* of the status page; NULL: not started. status/ */
+    struct events *events;               /* what happened lately; any thread. events.h */
+    struct metrics *metrics;             /* of the main thread */
+    struct proxy_metrics labelled;       /* any thread */
+    struct rate_limiters *rate_limiters; /* proxy/rate.h; any thread */
+    struct refusals *refusals;           /* proxy/users.h; any thread */
     char run_id[41];
     uint64_t started_ms;            /* wall clock */
     _Atomic uint64_t scripts_epoch; /* grows with each SCRIPT FLUSH; scripts.h */

@@ -17,14 +17,14 @@ enum {
     ERROR_TEXT_MAX = 512,
 };
 
-struct meter {
+struct rate_limiter {
     uint32_t refs; /* places; under the lock */
     _Atomic bool delays;
     struct token_bucket requests;
     struct token_bucket bytes;
 };
 
-struct meters {
+struct rate_limiters {
     pthread_mutex_t mutex;
     struct table *by_name;
 };
@@ -36,77 +36,79 @@ struct rate_waits {
     uint64_t due_ms;    /* when the timer fires; 0: it does not run */
 };
 
-/* ---- meters ---------------------------------------------------------------------------------- */
+/* ---- rate limiters ---------------------------------------------------------------------------------- */
 
-struct meters *meters_new(void)
+struct rate_limiters *rate_limiters_new(void)
 {
-    struct meters *meters = calloc(1, sizeof(*meters));
-    CHECK(meters);
-    CHECK(pthread_mutex_init(&meters->mutex, NULL) == 0);
-    meters->by_name = table_new();
-    return meters;
+    struct rate_limiters *rate_limiters = calloc(1, sizeof(*rate_limiters));
+    CHECK(rate_limiters);
+    CHECK(pthread_mutex_init(&rate_limiters->mutex, NULL) == 0);
+    rate_limiters->by_name = table_new();
+    return rate_limiters;
 }
 
-void meters_free(struct meters *meters)
+void rate_limiters_free(struct rate_limiters *rate_limiters)
 {
-    CHECK(table_count(meters->by_name) == 0);
-    table_free(meters->by_name);
-    (void)pthread_mutex_destroy(&meters->mutex);
-    free(meters);
+    CHECK(table_count(rate_limiters->by_name) == 0);
+    table_free(rate_limiters->by_name);
+    (void)pthread_mutex_destroy(&rate_limiters->mutex);
+    free(rate_limiters);
 }
 
-static struct meter *meter_take(struct meters *meters, struct bytes name)
+static struct rate_limiter *rate_limiter_take(struct rate_limiters *rate_limiters,
+                                              struct bytes name)
 {
-    CHECK(pthread_mutex_lock(&meters->mutex) == 0);
-    struct meter *meter = table_get(meters->by_name, name);
-    if (!meter) {
-        meter = calloc(1, sizeof(*meter));
-        CHECK(meter);
-        (void)table_put(meters->by_name, name, meter);
+    CHECK(pthread_mutex_lock(&rate_limiters->mutex) == 0);
+    struct rate_limiter *rate_limiter = table_get(rate_limiters->by_name, name);
+    if (!rate_limiter) {
+        rate_limiter = calloc(1, sizeof(*rate_limiter));
+        CHECK(rate_limiter);
+        (void)table_put(rate_limiters->by_name, name, rate_limiter);
     }
-    meter->refs++;
-    CHECK(pthread_mutex_unlock(&meters->mutex) == 0);
-    return meter;
+    rate_limiter->refs++;
+    CHECK(pthread_mutex_unlock(&rate_limiters->mutex) == 0);
+    return rate_limiter;
 }
 
-static void meter_release(struct meters *meters, struct meter *meter, struct bytes name)
+static void rate_limiter_release(struct rate_limiters *rate_limiters,
+                                 struct rate_limiter *rate_limiter, struct bytes name)
 {
-    CHECK(pthread_mutex_lock(&meters->mutex) == 0);
-    CHECK(meter->refs > 0);
-    if (--meter->refs == 0) {
-        CHECK(table_remove(meters->by_name, name) == meter);
-        free(meter);
+    CHECK(pthread_mutex_lock(&rate_limiters->mutex) == 0);
+    CHECK(rate_limiter->refs > 0);
+    if (--rate_limiter->refs == 0) {
+        CHECK(table_remove(rate_limiters->by_name, name) == rate_limiter);
+        free(rate_limiter);
     }
-    CHECK(pthread_mutex_unlock(&meters->mutex) == 0);
+    CHECK(pthread_mutex_unlock(&rate_limiters->mutex) == 0);
 }
 
-void rate_follow(struct meters *meters, struct place *place)
+void rate_follow(struct rate_limiters *rate_limiters, struct place *place)
 {
     const struct namespace *entry = place->entry;
-    if (!meters || !entry || (entry->rate_limit == 0 && entry->bandwidth_limit_bytes == 0)) {
-        rate_forget(meters, place);
+    if (!rate_limiters || !entry || (entry->rate_limit == 0 && entry->bandwidth_limit_bytes == 0)) {
+        rate_forget(rate_limiters, place);
         return;
     }
-    if (!place->meter)
-        place->meter = meter_take(meters, place->name);
-    place->meter->delays = entry->rate_delays;
-    token_bucket_set(&place->meter->requests, entry->rate_limit);
-    token_bucket_set(&place->meter->bytes, entry->bandwidth_limit_bytes);
+    if (!place->rate_limiter)
+        place->rate_limiter = rate_limiter_take(rate_limiters, place->name);
+    place->rate_limiter->delays = entry->rate_delays;
+    token_bucket_set(&place->rate_limiter->requests, entry->rate_limit);
+    token_bucket_set(&place->rate_limiter->bytes, entry->bandwidth_limit_bytes);
 }
 
-void rate_forget(struct meters *meters, struct place *place)
+void rate_forget(struct rate_limiters *rate_limiters, struct place *place)
 {
-    if (!place->meter)
+    if (!place->rate_limiter)
         return;
-    CHECK(meters);
-    meter_release(meters, place->meter, place->name);
-    place->meter = NULL;
+    CHECK(rate_limiters);
+    rate_limiter_release(rate_limiters, place->rate_limiter, place->name);
+    place->rate_limiter = NULL;
 }
 
-static uint64_t meter_wait_ms(struct meter *meter, uint64_t now_ms)
+static uint64_t rate_limiter_wait_ms(struct rate_limiter *rate_limiter, uint64_t now_ms)
 {
-    uint64_t requests = token_bucket_wait_ms(&meter->requests, now_ms);
-    uint64_t bytes = token_bucket_wait_ms(&meter->bytes, now_ms);
+    uint64_t requests = token_bucket_wait_ms(&rate_limiter->requests, now_ms);
+    uint64_t bytes = token_bucket_wait_ms(&rate_limiter->bytes, now_ms);
     return requests > bytes ? requests : bytes;
 }
 
@@ -121,12 +123,12 @@ static void wake(struct client *client)
 /* How many may go on now. */
 static uint64_t wakeable(const struct place *place, uint64_t now_ms)
 {
-    struct meter *meter = place->meter;
-    if (!meter)
+    struct rate_limiter *rate_limiter = place->rate_limiter;
+    if (!rate_limiter)
         return UINT64_MAX;
-    if (meter_wait_ms(meter, now_ms) > 0)
+    if (rate_limiter_wait_ms(rate_limiter, now_ms) > 0)
         return 0;
-    uint64_t left = token_bucket_left(&meter->requests, now_ms);
+    uint64_t left = token_bucket_left(&rate_limiter->requests, now_ms);
     if (left == UINT64_MAX)
         return WAKE_BYTES_MAX;
     return left ? left : 1;
@@ -156,7 +158,8 @@ static void on_due(void *owner)
             list_remove(&place->rate_link);
             continue;
         }
-        uint64_t after_ms = place->meter ? meter_wait_ms(place->meter, now_ms) : 0;
+        uint64_t after_ms =
+            place->rate_limiter ? rate_limiter_wait_ms(place->rate_limiter, now_ms) : 0;
         set_timer(waits, after_ms ? after_ms : 1);
     }
 }
@@ -206,13 +209,13 @@ static void reply_rate_limited(struct client *client, const struct command *comm
                                uint64_t now_ms)
 {
     const struct place *place = client->session.place;
-    struct meter *meter = place->meter;
+    struct rate_limiter *rate_limiter = place->rate_limiter;
     char text[ERROR_TEXT_MAX];
-    bool is_bytes = token_bucket_wait_ms(&meter->requests, now_ms) == 0;
+    bool is_bytes = token_bucket_wait_ms(&rate_limiter->requests, now_ms) == 0;
     (void)snprintf(text, sizeof(text),
                    "ERR rate limit of namespace '%.*s' exceeded: at most %" PRIu64 " %s a second",
                    (int)place->name.len, place->name.data,
-                   is_bytes ? meter->bytes.rate : meter->requests.rate,
+                   is_bytes ? rate_limiter->bytes.rate : rate_limiter->requests.rate,
                    is_bytes ? "bytes" : "requests");
     metric_add(client->worker->metrics, METRIC_PROXY_RATE_REFUSED, 1);
     if (client->session.place->cell)
@@ -223,18 +226,18 @@ static void reply_rate_limited(struct client *client, const struct command *comm
 
 bool rate_pass(struct client *client, const struct frame *frame, const struct command *command)
 {
-    struct meter *meter = client->session.place->meter;
+    struct rate_limiter *rate_limiter = client->session.place->rate_limiter;
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
     if (client->is_charged)
         return true; /* it is shown again */
-    uint64_t after_ms = is_free(command) ? 0 : meter_wait_ms(meter, now_ms);
+    uint64_t after_ms = is_free(command) ? 0 : rate_limiter_wait_ms(rate_limiter, now_ms);
     if (after_ms == 0) {
-        token_bucket_charge(&meter->requests, now_ms, 1);
-        token_bucket_charge(&meter->bytes, now_ms, frame->len);
+        token_bucket_charge(&rate_limiter->requests, now_ms, 1);
+        token_bucket_charge(&rate_limiter->bytes, now_ms, frame->len);
         client->is_charged = true;
         return true;
     }
-    if (meter->delays) {
+    if (rate_limiter->delays) {
         metric_add(client->worker->metrics, METRIC_PROXY_RATE_DELAYED, 1);
         wait(client, after_ms);
     } else {
@@ -245,6 +248,6 @@ bool rate_pass(struct client *client, const struct frame *frame, const struct co
 
 void rate_charge_reply(struct client *client, size_t len)
 {
-    token_bucket_charge(&client->session.place->meter->bytes, loop_mono_ms(client->worker->loop),
-                        len);
+    token_bucket_charge(&client->session.place->rate_limiter->bytes,
+                        loop_mono_ms(client->worker->loop), len);
 }

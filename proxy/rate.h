@@ -1,36 +1,37 @@
 /*
  * rate.h - rate-limit and bandwidth-limit of namespaces.
  *
- *   place ──► meter "shop" ◄── place of another worker, or of another database
+ *   place ──► rate limiter "shop" ◄── place of another worker, or of another database
  *               │ requests, bytes: buckets (shared/token_bucket.h)
  *               └ action: an error, or the client waits (HOLD_RATE) in its place's list
  *
  * A request is taken while both buckets have something left; it and its reply are charged as they come. Of what
- * waits, only as many clients are woken as there are requests left. A place without limits has no meter, and its
+ * waits, only as many clients are woken as there are requests left. A place without limits has no rate limiter, and its
  * clients pay the test for it.
  */
 #pragma once
 
 #include "proxy/client.h"
 
-struct meter;
-struct meters;
+struct rate_limiter;
+struct rate_limiters;
 struct namespace;
 struct rate_waits;
 
-/* The meters of all workers, by namespace. */
-struct meters *meters_new(void);
-void meters_free(struct meters *meters);
+/* The rate limiters of all workers, by namespace. */
+struct rate_limiters *rate_limiters_new(void);
+void rate_limiters_free(struct rate_limiters *rate_limiters);
 
-/* The place's meter is as its entry says: there, set to other limits, or gone. `meters` NULL: there are none. */
-void rate_follow(struct meters *meters, struct place *place);
+/* The place's rate limiter is as its entry says: there, set to other limits, or gone. `rate limiters` NULL: there are
+ * none. */
+void rate_follow(struct rate_limiters *rate_limiters, struct place *place);
 /* The place goes. */
-void rate_forget(struct meters *meters, struct place *place);
+void rate_forget(struct rate_limiters *rate_limiters, struct place *place);
 
-/* Of a place with a meter: may the frame be taken? It is charged then. Otherwise the client is held, or refused
+/* Of a place with a rate limiter: may the frame be taken? It is charged then. Otherwise the client is held, or refused
  * and told. */
 bool rate_pass(struct client *client, const struct frame *frame, const struct command *command);
-/* Bytes of a reply to a client in a place with a meter. */
+/* Bytes of a reply to a client in a place with a rate limiter. */
 void rate_charge_reply(struct client *client, size_t len);
 /* It goes elsewhere, or is gone: waits no more. */
 void rate_leave(struct client *client);

@@ -12,7 +12,7 @@
 #include "proxy/merge.h"
 #include "proxy/proxy.h"
 #include "proxy/rate.h"
-#include "proxy/slow.h"
+#include "proxy/slow_log.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
@@ -260,7 +260,7 @@ static void request_merge(struct request *request)
                           .order_count = parts->order_count};
     size_t begun = out->bytes;
     merge_replies(&merge, &reply);
-    if (client->session.place->meter)
+    if (client->session.place->rate_limiter)
         rate_charge_reply(client, out->bytes - begun);
     client_ready(client, request);
 }
@@ -575,7 +575,7 @@ static void gather_done(struct gather *gather)
     free(gather);
     request->linked--;
     request->waiting--;
-    slow_clock(request->worker);
+    slow_log_clock(request->worker);
     request_complete(request);
 }
 

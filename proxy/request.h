@@ -90,7 +90,7 @@ struct request {
     bool has_db;      /* of an EXEC: after success the session is in exec_db */
     uint8_t exec_db;
     uint8_t resp;      /* the client's protocol when it came, whatever HELLO is behind it */
-    uint64_t begun_us; /* when its frame was taken; monotonic. slow.h */
+    uint64_t begun_us; /* when its frame was taken; monotonic. slow_log.h */
     struct part part;
     char head[REQUEST_HEAD_MAX]; /* the frame's first bytes; from here on nothing is set at first */
     union {

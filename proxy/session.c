@@ -22,9 +22,10 @@ static struct bytes place_key(char key[PLACE_KEY_MAX], struct bytes name, uint8_
     return (struct bytes){key, name.len + 2};
 }
 
-void places_init(struct places *places, const struct namespaces *namespaces, struct meters *meters)
+void places_init(struct places *places, const struct namespaces *namespaces,
+                 struct rate_limiters *rate_limiters)
 {
-    places->meters = meters;
+    places->rate_limiters = rate_limiters;
     places->by_name = table_new();
     places->requests = table_new();
     places->more_requests = 0;
@@ -49,7 +50,7 @@ static void place_find_entry(struct places *places, struct place *place)
     bool found = place->name.len && namespaces_find(places->namespaces, place->name, &match);
     place->entry = found ? match.entry : NULL;
     place->is_gone = place->name.len && !found;
-    rate_follow(places->meters, place);
+    rate_follow(places->rate_limiters, place);
 }
 
 /* Where the namespace's requests are counted. */
@@ -105,7 +106,7 @@ void place_unref(struct places *places, struct place *place)
     CHECK(place->clients == 0);
     CHECK(list_empty(&place->waiting));
     list_remove(&place->rate_link);
-    rate_forget(places->meters, place);
+    rate_forget(places->rate_limiters, place);
     CHECK(table_remove(places->by_name, place_key(text, place->name, place->db)) == place);
     free(place);
 }

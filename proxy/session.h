@@ -16,8 +16,8 @@
 
 struct acl_user;
 struct proxy_metrics;
-struct meter;
-struct meters;
+struct rate_limiter;
+struct rate_limiters;
 struct metric_cell;
 struct namespace;
 struct namespaces;
@@ -30,10 +30,10 @@ struct place {
     uint32_t clients;              /* sessions of this worker that are here */
     const struct namespace *entry; /* of the snapshot in force; NULL: no namespace, or gone */
     struct metric_cell *cell;      /* of the namespace; NULL: nothing is counted. proxy_metrics.h */
-    struct meter *meter;           /* NULL: no limits; rate.h */
-    uint64_t *requests;            /* of all places of this namespace; the worker's */
-    struct list waiting;           /* clients, at a limit */
-    struct list rate_link;         /* in what waits on the worker */
+    struct rate_limiter *rate_limiter; /* NULL: no limits; rate.h */
+    uint64_t *requests;                /* of all places of this namespace; the worker's */
+    struct list waiting;               /* clients, at a limit */
+    struct list rate_link;             /* in what waits on the worker */
     uint64_t kept_ms; /* of an ephemeral one: when SCREE KEEP was last sent; monotonic */
     bool is_gone;     /* its namespace is no longer in the configuration */
     bool is_proven;   /* a backend has accepted the switch to it */
@@ -50,12 +50,13 @@ struct places {
     const struct namespaces *namespaces; /* of the snapshot in force */
     struct proxy_metrics *labelled;      /* NULL: nothing is counted */
     uint32_t thread;                     /* for `labelled` */
-    struct meters *meters;               /* of all workers; NULL: no limits hold */
+    struct rate_limiters *rate_limiters; /* of all workers; NULL: no limits hold */
     struct table *requests;              /* by namespace, uint64_t; stays when its places go */
     uint64_t more_requests;              /* of namespaces beyond PLACES_COUNTED_MAX */
 };
 
-void places_init(struct places *places, const struct namespaces *namespaces, struct meters *meters);
+void places_init(struct places *places, const struct namespaces *namespaces,
+                 struct rate_limiters *rate_limiters);
 void places_fini(struct places *places);
 /* The place, with one reference for the caller. An empty name: no namespace. */
 struct place *places_get(struct places *places, struct bytes name, uint8_t db);

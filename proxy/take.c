@@ -277,7 +277,7 @@ bool client_take(struct client *client, const struct frame *frame)
     const struct command *command = command_find(frame_arg(frame, 0));
     if (command && command_has_subs(command) && frame->argc > 1)
         command = command_find_sub(command, frame_arg(frame, 1));
-    if (client->session.place->meter && !rate_pass(client, frame, command))
+    if (client->session.place->rate_limiter && !rate_pass(client, frame, command))
         return !(client->held_by & HOLD_RATE);
     if (!pass_gates(client, frame, command))
         return true;

@@ -14,7 +14,7 @@
 #include "proxy/proxy.h"
 #include "proxy/rate.h"
 #include "proxy/request.h"
-#include "proxy/slow.h"
+#include "proxy/slow_log.h"
 #include "proxy/status/status.h"
 #include "proxy/subscriptions.h"
 #include "shared/check.h"
@@ -74,7 +74,7 @@ static void set_limits(struct proxy_worker *worker)
         .bulk_bytes_max = bulk_bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)bulk_bytes,
         .args_max = INT32_MAX,
         .inline_bytes_max = INLINE_BYTES_MAX};
-    slow_configure(worker);
+    slow_log_configure(worker);
     local_hotkeys_configure(worker);
 }
 
@@ -101,7 +101,7 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     worker->cell = proxy_metrics_worker(&proxy->labelled, index);
     worker->command_cells =
         (struct command_cells){.labels = proxy->labelled.commands, .thread = index};
-    places_init(&worker->places, snapshot->namespaces, proxy->meters);
+    places_init(&worker->places, snapshot->namespaces, proxy->rate_limiters);
     worker->places.labelled = &proxy->labelled;
     worker->places.thread = index;
     worker->rate_waits = rate_waits_new(worker);
@@ -330,7 +330,7 @@ static void go_on_stopping(struct proxy_worker *worker)
 static void on_tick(void *owner)
 {
     struct proxy_worker *worker = owner;
-    slow_clock(worker);
+    slow_log_clock(worker);
     bool needed = worker->pool.nodes && pool_tick(&worker->pool);
     needed |= pause_tick(worker);
     memory_check(worker);

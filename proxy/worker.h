@@ -83,8 +83,8 @@ struct proxy_worker {
     struct hotkeys *hotkeys; /* NULL: no sample yet */
     uint32_t sample_left;    /* requests until the next sample; UINT32_MAX: none */
 
-    uint64_t now_us;            /* monotonic: when requests began or ended last; slow.h */
-    uint64_t slow_us;           /* requests that take so long are noted (slow.h) */
+    uint64_t now_us;            /* monotonic: when requests began or ended last; slow_log.h */
+    uint64_t slow_us;           /* requests that take so long are noted (slow_log.h) */
     const struct frame *taken;  /* the frame that is being taken */
     struct upstream *answering; /* whose reply is being handled */
 

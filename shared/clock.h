@@ -1,5 +1,5 @@
 /*
- * clock.h - the door to time and chance; a simulation links another implementation.
+ * clock.h - the interface to time and chance; a simulation links another implementation.
  *
  * Hot paths do not call it: time is taken once per loop turn (shared/net/loop.h).
  */

@@ -1,7 +1,7 @@
 #include "backend/backup/backup.h"
 
+#include "backend/backup/backup_catalog.h"
 #include "backend/backup/disk_file.h"
-#include "backend/backup/shelf.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/format/encoding.h"
@@ -87,15 +87,15 @@ static bool failed(struct backup *backup, const char *path)
 
 static bool prepare_folders(struct backup *backup)
 {
-    shelf_clean(backup->dir, backup->manifest->shard);
+    backup_catalog_clean(backup->dir, backup->manifest->shard);
     if (path_exists(backup->to)) {
         errno = EEXIST;
         return failed(backup, backup->to);
     }
     if (!path_remove(backup->cut))
         return failed(backup, backup->cut);
-    return shelf_make(backup->dir, backup->manifest->backup, backup->manifest->shard,
-                      backup->reason, sizeof backup->reason) &&
+    return backup_catalog_make(backup->dir, backup->manifest->backup, backup->manifest->shard,
+                               backup->reason, sizeof backup->reason) &&
            store_flush(backup->partition->store, backup->reason, sizeof backup->reason) == OK;
 }
 
@@ -121,8 +121,8 @@ static bool share_file(struct backup *backup, const struct manifest *before,
     const struct backup_file *same = before ? manifest_find(before, file->name) : NULL;
     if (!same || same->size != file->size || same->mtime_ns != file->mtime_ns ||
         !is_lasting(file->name) ||
-        !shelf_path(inner, backup->dir, before->backup, before->shard, backup->reason,
-                    sizeof backup->reason) ||
+        !backup_catalog_path(inner, backup->dir, before->backup, before->shard, backup->reason,
+                             sizeof backup->reason) ||
         !disk_path(path, inner, file->name, backup->reason, sizeof backup->reason) ||
         link(path, to) != 0)
         return false;
@@ -159,8 +159,9 @@ static bool copy(struct backup *backup)
     char from[PATH_MAX];
     char to[PATH_MAX];
     bool good = list_cut(backup);
-    struct manifest *before =
-        good && !backup->is_full ? shelf_newest(backup->dir, backup->manifest->shard) : NULL;
+    struct manifest *before = good && !backup->is_full
+                                  ? backup_catalog_newest(backup->dir, backup->manifest->shard)
+                                  : NULL;
     for (size_t i = 0; good && i < backup->manifest->count; i++) {
         struct backup_file *file = &backup->manifest->files[i];
         good = disk_path(from, backup->cut, file->name, backup->reason, sizeof backup->reason) &&
@@ -179,12 +180,12 @@ static bool copy(struct backup *backup)
 /* `keep` of the shard's backups remain. */
 static void delete_older(struct backup *backup)
 {
-    struct shelf_entry *entries;
+    struct backup_catalog_entry *entries;
     char reason[REASON_MAX];
-    size_t count = shelf_list(backup->dir, backup->manifest->shard, &entries);
+    size_t count = backup_catalog_list(backup->dir, backup->manifest->shard, &entries);
     for (size_t i = 0; i + (size_t)backup->keep < count; i++)
-        if (!shelf_delete(backup->dir, entries[i].name, backup->manifest->shard, reason,
-                          sizeof reason))
+        if (!backup_catalog_delete(backup->dir, entries[i].name, backup->manifest->shard, reason,
+                                   sizeof reason))
             log_event(LOG_WARN, "backup_delete_failed", "backup=%s reason=" LOG_QUOTED,
                       entries[i].name, reason);
     free(entries);
@@ -204,14 +205,14 @@ static void remove_partial(const struct backup *backup)
 {
     (void)path_remove(backup->cut);
     if (backup->manifest)
-        shelf_clean(backup->dir, backup->manifest->shard);
+        backup_catalog_clean(backup->dir, backup->manifest->shard);
 }
 
 static void run_backup_job(struct job *job)
 {
     struct backup *backup = container_of(job, struct backup, job);
     if (backup->state == STATE_DELETING) {
-        shelf_clean(backup->dir, backup->to);
+        backup_catalog_clean(backup->dir, backup->to);
         return;
     }
     backup->good = backup->state == STATE_PREPARING ? prepare_folders(backup)
@@ -394,7 +395,7 @@ void backup_free(struct backup *backup)
 }
 
 /* Where backups stand: `backup-dir`, or beside the data. The caller frees. */
-static char *shelf_of(const struct partition *partition)
+static char *backup_catalog_of(const struct partition *partition)
 {
     const struct backend_config *config = &partition->snapshot->config;
     char *dir;
@@ -430,9 +431,9 @@ static const char *begin_backup(struct backup *backup, const struct backup_plan 
         refused = set_manifest_name(&manifest->shard, plan->shard, backup->partition->name);
     if (!refused)
         refused = set_manifest_name(&manifest->id, plan->id, id);
-    char *dir = shelf_of(backup->partition);
-    if (!refused && !shelf_path(path, dir, manifest->backup, manifest->shard, backup->reason,
-                                sizeof backup->reason))
+    char *dir = backup_catalog_of(backup->partition);
+    if (!refused && !backup_catalog_path(path, dir, manifest->backup, manifest->shard,
+                                         backup->reason, sizeof backup->reason))
         refused = "ERR the path of the backup is too long";
     if (refused) {
         manifest_free(manifest);
@@ -560,11 +561,11 @@ static void shard_name(const struct backup *backup, struct bytes shard,
 
 void backup_reply_list(const struct backup *backup, struct bytes shard, struct reply *reply)
 {
-    struct shelf_entry *entries;
+    struct backup_catalog_entry *entries;
     char name[BACKUP_NAME_MAX + 1];
-    char *dir = shelf_of(backup->partition);
+    char *dir = backup_catalog_of(backup->partition);
     shard_name(backup, shard, name);
-    size_t count = shelf_list(dir, name, &entries);
+    size_t count = backup_catalog_list(dir, name, &entries);
     reply_array(reply, (int64_t)count);
     for (size_t i = 0; i < count; i++) {
         reply_map(reply, 4);
@@ -589,8 +590,8 @@ const char *backup_delete(struct backup *backup, struct bytes name, struct bytes
         (backup->state != STATE_DELETING || strcmp(backup->to, of_shard) != 0))
         return in_progress;
     (void)snprintf(of_backup, sizeof of_backup, "%.*s", (int)name.len, name.data);
-    char *dir = shelf_of(backup->partition);
-    if (!shelf_retire(dir, of_backup, of_shard, backup->reason, sizeof backup->reason)) {
+    char *dir = backup_catalog_of(backup->partition);
+    if (!backup_catalog_unlist(dir, of_backup, of_shard, backup->reason, sizeof backup->reason)) {
         free(dir);
         return unknown;
     }

@@ -4,7 +4,7 @@
 #include "backend/context/partition.h"
 #include "backend/partition/handlers.h"
 #include "backend/storage/compaction.h"
-#include "backend/storage/upkeep.h"
+#include "backend/storage/maintenance.h"
 
 static void reply_view(struct reply *reply, const struct compaction_view *view)
 {
@@ -21,7 +21,7 @@ static void reply_view(struct reply *reply, const struct compaction_view *view)
 
 void cmd_scree_compact(struct call *call)
 {
-    struct compaction *compaction = upkeep_compaction(call->partition->upkeep);
+    struct compaction *compaction = maintenance_compaction(call->partition->maintenance);
     struct bytes what = call->argv[2];
     if (bytes_is(what, "START")) {
         (void)commit_apply(call->partition->commit); /* what is in no table yet goes in before */

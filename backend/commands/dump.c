@@ -6,8 +6,8 @@
 #include "backend/format/rdb.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/message.h"
 #include "backend/partition/notify.h"
+#include "backend/partition/push_message.h"
 #include "shared/number.h"
 
 void cmd_dump(struct call *call)

@@ -7,9 +7,9 @@
 #include "backend/context/process.h"
 #include "backend/keyspace/space.h"
 #include "backend/storage/compaction.h"
+#include "backend/storage/maintenance.h"
 #include "backend/storage/range_cache.h"
 #include "backend/storage/row_cache.h"
-#include "backend/storage/upkeep.h"
 #include "backend/store/pace.h"
 
 #include <inttypes.h>
@@ -36,7 +36,7 @@ static void print_pace(struct pace_figures pace, struct out *out)
 void info_persistence(const struct call *call, struct out *out)
 {
     const struct partition *partition = call->partition;
-    const struct compaction *compaction = upkeep_compaction(partition->upkeep);
+    const struct compaction *compaction = maintenance_compaction(partition->maintenance);
     const char *written = commit_is_failed(partition->commit, NULL) ? "err" : "ok";
     out_printf(out,
                "loading:0\r\nasync_loading:0\r\ncurrent_cow_peak:0\r\ncurrent_cow_size:0\r\n"
@@ -44,7 +44,7 @@ void info_persistence(const struct call *call, struct out *out)
                "current_save_keys_processed:0\r\ncurrent_save_keys_total:0\r\n"
                "rdb_changes_since_last_save:%" PRIu64 "\r\nrdb_bgsave_in_progress:%d\r\n",
                space_changes(partition->spaces) - partition->saves.changes,
-               upkeep_is_running(partition->upkeep, UPKEEP_SAVE) ||
+               maintenance_is_running(partition->maintenance, MAINTENANCE_SAVE) ||
                    backup_is_running(partition->saves.backup));
     out_printf(out,
                "rdb_last_save_time:%" PRIu64 "\r\nrdb_last_bgsave_status:%s\r\n"

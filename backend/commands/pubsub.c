@@ -7,7 +7,7 @@
 #include "backend/partition/pubsub.h"
 #include "backend/context/partition.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/message.h"
+#include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "shared/command_reply.h"
 #include "shared/glob.h"
@@ -28,7 +28,8 @@ static void reply_subscription(struct call *call, const char *word, enum channel
     subscriber_confirm(&call->session->subscriber, &reply, word, kind, channel);
     if (is_silent) {
         struct block *frames = message_of(&out);
-        message_send(call->partition->watchers.messages, call->session, frames, MESSAGE_BEFORE);
+        push_message_send(call->partition->watchers.messages, call->session, frames,
+                          MESSAGE_BEFORE);
         block_unref(frames);
     }
 }

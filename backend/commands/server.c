@@ -13,7 +13,7 @@
 #include "backend/partition/tracking.h"
 #include "backend/script/script.h"
 #include "backend/storage/compaction.h"
-#include "backend/storage/upkeep.h"
+#include "backend/storage/maintenance.h"
 #include "shared/command_reply.h"
 #include "shared/hello.h"
 #include "shared/number.h"
@@ -119,7 +119,7 @@ void cmd_save(struct call *call)
 
 static bool start_save(struct partition *partition)
 {
-    if (!upkeep_start(partition->upkeep, UPKEEP_SAVE))
+    if (!maintenance_start(partition->maintenance, MAINTENANCE_SAVE))
         return false;
     partition->saves.bgsave_changes = space_changes(partition->spaces);
     return true;
@@ -143,7 +143,7 @@ void cmd_bgsave(struct call *call)
 void cmd_bgrewriteaof(struct call *call)
 {
     (void)commit_apply(call->partition->commit); /* what is in no table yet goes in before */
-    if (compaction_start(upkeep_compaction(call->partition->upkeep)))
+    if (compaction_start(maintenance_compaction(call->partition->maintenance)))
         reply_status(&call->reply, "Background append only file rewriting started");
     else
         call_error_text(call, "ERR Background append only file rewriting already in progress");

@@ -2,7 +2,7 @@
  * call.h - one command being run: what its handler may read, and where its reply goes.
  *
  * A handler is a function of (arguments, state it reads, time, chance) → (effects, reply). Time and chance
- * come from here, never from the clock door, so that effects can be logged, replayed and simulated.
+ * come from here, never from the clock interface, so that effects can be logged, replayed and simulated.
  * Everything allocated in the arena lives until the command ends.
  */
 #pragma once

@@ -31,11 +31,11 @@ struct blocking_set;
 struct call;
 struct script_set;
 struct cursor_cache;
-struct messages;
+struct push_messages;
 struct range_bounds;
 struct rank_cache;
 struct reader;
-struct upkeep;
+struct maintenance;
 struct process; /* the process: partitions, configuration, start time */
 struct config_snapshot;
 struct space_set;
@@ -118,7 +118,7 @@ struct partition_watchers {
     struct blocking_set *blocking;
     struct pubsub *pubsub;
     struct tracking *tracking;
-    struct messages *messages; /* of the command being run */
+    struct push_messages *messages; /* of the command being run */
 };
 
 struct partition_metrics {
@@ -168,7 +168,7 @@ struct partition {
     struct commit *commit;
     struct space_set *spaces;
     struct script_set *scripts;
-    struct upkeep *upkeep;
+    struct maintenance *maintenance;
     struct stats *stats;
     struct partition_batch batch;
     struct partition_running running;

@@ -4,8 +4,8 @@
 #include "backend/context/partition.h"
 #include "backend/keyspace/watch.h"
 #include "backend/partition/blocking.h"
-#include "backend/partition/message.h"
 #include "backend/partition/notify.h"
+#include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "backend/partition/tracking.h"
 
@@ -31,7 +31,7 @@ const struct change_events changes_events = {
 
 void changes_swap(struct partition *partition, const struct space *a, const struct space *b)
 {
-    struct messages *messages = partition->watchers.messages;
+    struct push_messages *messages = partition->watchers.messages;
     for (uint32_t i = 0; i < messages->count; i++) {
         struct change *change = messages->items[i].change;
         if (change && (change->space == a || change->space == b))
@@ -75,17 +75,17 @@ static void tell(struct call *call, const struct change *change)
 
 void changes_tell(struct call *call)
 {
-    struct messages *messages = call->partition->watchers.messages;
+    struct push_messages *messages = call->partition->watchers.messages;
     if (!messages->changes)
         return;
-    struct messages collected = *messages;
-    *messages = (struct messages){0};
+    struct push_messages collected = *messages;
+    *messages = (struct push_messages){0};
     for (uint32_t i = 0; i < collected.count; i++) {
-        struct message *item = &collected.items[i];
+        struct push_message *item = &collected.items[i];
         if (item->change)
             tell(call, item->change);
         else
-            message_send(messages, item->session, item->frames, item->flags);
+            push_message_send(messages, item->session, item->frames, item->flags);
     }
-    messages_clear(&collected);
+    push_messages_clear(&collected);
 }

@@ -3,9 +3,9 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/keyspace/rank_cache.h"
+#include "backend/storage/maintenance.h"
 #include "backend/storage/overlay.h"
 #include "backend/storage/partition_store.h"
-#include "backend/storage/upkeep.h"
 
 static bool same_store(const struct backend_config *a, const struct backend_config *b)
 {
@@ -35,7 +35,7 @@ void config_apply(struct partition *partition)
         return;
     if (!same_store(old, now)) {
         const struct store_options options = partition_store_options(now);
-        if (!upkeep_set_options(partition->upkeep, &options))
+        if (!maintenance_set_options(partition->maintenance, &options))
             return; /* the last change is still under way */
     }
     apply_caches(partition, old, now);

@@ -5,8 +5,8 @@
 #include "backend/context/stats.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/dispatch.h"
-#include "backend/partition/message.h"
 #include "backend/partition/monitor.h"
+#include "backend/partition/push_message.h"
 #include "backend/partition/refresh.h"
 #include "backend/partition/reply_stream.h"
 #include "backend/partition/session_reply.h"
@@ -91,7 +91,7 @@ static void connection_free(struct session *session)
     reply_stream_free(session->pending.streamed);
     connection_reset(session);
     tracking_leave(session);
-    messages_forget(partition->watchers.messages, session);
+    push_messages_forget(partition->watchers.messages, session);
     list_remove(&session->replies.overdue);
     for (int i = 0; i < 2; i++) {
         list_remove(&session->replies.waiting[i]);

@@ -10,8 +10,8 @@
 #include "backend/partition/changes.h"
 #include "backend/partition/command_stats.h"
 #include "backend/partition/handlers.h"
-#include "backend/partition/message.h"
 #include "backend/partition/monitor.h"
+#include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
 #include "backend/partition/suspend.h"
@@ -287,7 +287,7 @@ static void run_handler(struct call *call)
         space_rollback(partition->spaces);
     }
     if (is_uncached) {
-        messages_drop(partition->watchers.messages, messages);
+        push_messages_drop(partition->watchers.messages, messages);
     } else if (call->failed) {
         messages_cut(partition->watchers.messages, messages);
         metric_add(partition->metrics.process, METRIC_BACKEND_ERRORS, 1);
@@ -446,7 +446,7 @@ const char *dispatch_nested(struct call *script, const struct nested *nested)
     out_limit(nested->out, 0);
     tracking_remember_script(script, call.command);
     if (!call.failed) /* a script that fails keeps what its commands did, and said */
-        messages_keep(script->partition->watchers.messages, messages);
+        push_messages_keep(script->partition->watchers.messages, messages);
     script->partition->running.started_us = started_us; /* the script's time holds its commands' */
     return NULL;
 }

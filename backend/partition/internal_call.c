@@ -4,7 +4,7 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/changes.h"
-#include "backend/partition/message.h"
+#include "backend/partition/push_message.h"
 #include "backend/storage/overlay.h"
 
 void internal_call_begin(struct partition *partition, struct call *call)
@@ -29,8 +29,8 @@ void internal_call_end(struct partition *partition, struct call *call)
     }
     if (!partition->watchers.messages->open)
         changes_tell(call);
-    if (messages_ready(partition->watchers.messages))
-        messages_deliver(partition->watchers.messages, overlay_ticket(partition->overlay));
+    if (push_messages_ready(partition->watchers.messages))
+        push_messages_deliver(partition->watchers.messages, overlay_ticket(partition->overlay));
     keyspace_end(partition);
     out_clear(&partition->running.discarded);
     arena_reset(&partition->running.arena);

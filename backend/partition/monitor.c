@@ -2,7 +2,7 @@
 
 #include "backend/context/call.h"
 #include "backend/context/partition.h"
-#include "backend/partition/message.h"
+#include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "shared/monitor_line.h"
 
@@ -49,8 +49,8 @@ void monitor_show(struct call *call)
             continue;
         if (!line)
             line = line_of(call);
-        message_send(call->partition->watchers.messages, session, line,
-                     MESSAGE_AFTER | MESSAGE_KEPT);
+        push_message_send(call->partition->watchers.messages, session, line,
+                          MESSAGE_AFTER | MESSAGE_KEPT);
     }
     block_unref(line);
 }

@@ -3,7 +3,7 @@
  *
  *   +1339518083.107412 [0 127.0.0.1:60866] "keys" "*"
  *
- * The lines are messages (message.h): who monitors sees no command before its sender can. Passwords are shown
+ * The lines are messages (push_message.h): who monitors sees no command before its sender can. Passwords are shown
  * as (redacted); commands for administrators are not shown.
  */
 #pragma once

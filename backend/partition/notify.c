@@ -4,8 +4,8 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/message.h"
 #include "backend/partition/pubsub.h"
+#include "backend/partition/push_message.h"
 
 #include <stdio.h>
 
@@ -30,7 +30,7 @@ void notify_in(struct call *call, const struct space *space, enum notify_class c
                const char *name, struct bytes key)
 {
     unsigned classes = call->partition->snapshot->notify_classes;
-    struct messages *messages = call->partition->watchers.messages;
+    struct push_messages *messages = call->partition->watchers.messages;
     uint32_t before = messages->count;
     if (!(classes & class))
         return;
@@ -39,8 +39,8 @@ void notify_in(struct call *call, const struct space *space, enum notify_class c
     if (classes & NOTIFY_KEYEVENT)
         publish_event(call, space, "keyevent", bytes_of(name), key);
     if (class == NOTIFY_MISS)
-        messages_keep(messages,
-                      before); /* that nothing was found stays true if the command fails */
+        push_messages_keep(messages,
+                           before); /* that nothing was found stays true if the command fails */
 }
 
 void notify(struct call *call, enum notify_class class, const char *name, struct bytes key)

@@ -1,7 +1,7 @@
 #include "backend/partition/pubsub.h"
 
 #include "backend/context/partition.h"
-#include "backend/partition/message.h"
+#include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "shared/check.h"
 #include "shared/glob.h"
@@ -71,8 +71,8 @@ static void send_to_topic(struct partition *partition, const struct topic *topic
         struct session *session = container_of(subscriber, struct session, subscriber);
         struct block **frame = &frames[session->resp > 2];
         if (!*frame)
-            *frame = message_frame(session->resp, parts, count);
-        message_send(partition->watchers.messages, session, *frame, MESSAGE_BEFORE);
+            *frame = push_message_frame(session->resp, parts, count);
+        push_message_send(partition->watchers.messages, session, *frame, MESSAGE_BEFORE);
     }
     block_unref(frames[0]);
     block_unref(frames[1]);

@@ -3,7 +3,7 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
-#include "backend/partition/message.h"
+#include "backend/partition/push_message.h"
 #include "backend/partition/reply_stream.h"
 #include "backend/partition/waits.h"
 #include "shared/log.h"
@@ -112,15 +112,15 @@ static void reply_place_behind(struct session *session, struct out *out, size_t 
     out_init(&reply);
     out_init(&both);
     out_cut(out, begun, &reply);
-    messages_move_before(session->partition->watchers.messages, session, &both);
+    push_messages_move_before(session->partition->watchers.messages, session, &both);
     out_move(&both, &reply);
     reply_move(session, &both, observed);
 }
 
 void session_reply_end(struct session *session, struct out *out, size_t begun, uint64_t observed)
 {
-    struct messages *messages = session->partition->watchers.messages;
-    bool has_messages = messages_ready(messages);
+    struct push_messages *messages = session->partition->watchers.messages;
+    bool has_messages = push_messages_ready(messages);
     uint64_t ticket = has_messages ? wait_ticket(session, observed) : 0;
     session->replies.last_bytes = out->bytes - begun;
     session->partition->stats->output_bytes += session->replies.last_bytes;
@@ -136,7 +136,7 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
     if (session->replies.mode == REPLY_MODE_SKIP)
         session->replies.mode = REPLY_MODE_ON;
     if (has_messages)
-        messages_deliver(messages, ticket);
+        push_messages_deliver(messages, ticket);
 }
 
 /* ---- messages ---- */
@@ -196,9 +196,9 @@ void session_reply_later(struct session *session)
     struct partition *partition = session->partition;
     if (session->replies.mode == REPLY_MODE_SKIP)
         session->replies.mode = REPLY_MODE_SKIP_NEXT;
-    if (messages_ready(partition->watchers.messages))
-        messages_deliver(partition->watchers.messages,
-                         wait_ticket(session, overlay_observed(partition->overlay)));
+    if (push_messages_ready(partition->watchers.messages))
+        push_messages_deliver(partition->watchers.messages,
+                              wait_ticket(session, overlay_observed(partition->overlay)));
 }
 
 size_t session_owed_bytes(const struct session *session)

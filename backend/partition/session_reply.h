@@ -30,7 +30,7 @@ void session_reply_later(struct session *session);
 void session_refuse(struct session *session, const char *error);
 /* The ticket of this parity is durable (OK): its replies leave. Otherwise every held reply becomes `err`. */
 void session_release(struct session *session, unsigned parity, int err);
-/* A message (message.h): whole frames that leave when the ticket is durable (0: at once), behind everything owed,
+/* A message (push_message.h): whole frames that leave when the ticket is durable (0: at once), behind everything owed,
  * and are dropped when its batch fails. */
 void session_push(struct session *session, struct block *frames, uint64_t ticket);
 /* Bytes of replies not sent yet, held ones included. */

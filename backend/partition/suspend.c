@@ -6,7 +6,7 @@
 #include "backend/keyspace/space.h"
 #include "backend/partition/blocking.h"
 #include "backend/partition/command_stats.h"
-#include "backend/partition/message.h"
+#include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "backend/partition/waits.h"
 #include "backend/storage/overlay.h"
@@ -213,7 +213,7 @@ static void roll_back_attempt(struct call *call, const struct suspend_mark *mark
         space_attempt_end(partition->spaces, false);
         command_stats_drop(partition);
     }
-    messages_drop(partition->watchers.messages, mark->messages);
+    push_messages_drop(partition->watchers.messages, mark->messages);
     memcpy(partition->running.random_state, mark->random_state, sizeof mark->random_state);
     for (int i = 0; i < COUNTED; i++)
         metric_set(partition->metrics.process, counted[i], mark->counts[i]);

@@ -5,7 +5,7 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/message.h"
+#include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "shared/check.h"
 #include "shared/keys.h"
@@ -193,7 +193,8 @@ static void tell_broken(struct news *news, struct session *session)
     reply_bulk_text(&reply, "tracking-redir-broken");
     reply_int(&reply, (int64_t)session->tracker.redirect_id);
     struct block *frames = message_of(&out);
-    message_send(news->partition->watchers.messages, session, frames, MESSAGE_KEPT | MESSAGE_AFTER);
+    push_message_send(news->partition->watchers.messages, session, frames,
+                      MESSAGE_KEPT | MESSAGE_AFTER);
     block_unref(frames);
 }
 
@@ -213,14 +214,14 @@ static void send_invalidation(struct news *news, struct session *session)
         return; /* no way to tell */
     if (!news->keys) {
         struct block *frames = news_format(news, to->resp, session->resp);
-        message_send(news->partition->watchers.messages, to, frames, place);
+        push_message_send(news->partition->watchers.messages, to, frames, place);
         block_unref(frames);
         return;
     }
     struct block **frames = &news->frames[to->resp > 2];
     if (!*frames)
         *frames = news_format(news, to->resp, to->resp);
-    message_send(news->partition->watchers.messages, to, *frames, place);
+    push_message_send(news->partition->watchers.messages, to, *frames, place);
 }
 
 static void news_fini(struct news *news)
@@ -468,7 +469,7 @@ bool tracking_turn_end(struct partition *partition)
     while (table_next(tracking->namespaces, &cursor, &name, &tracked))
         if (table_count(((struct tracked *)tracked)->changed))
             tell_changes(partition, tracked);
-    messages_deliver(partition->watchers.messages, overlay_ticket(partition->overlay));
+    push_messages_deliver(partition->watchers.messages, overlay_ticket(partition->overlay));
     return true;
 }
 

@@ -6,7 +6,7 @@
  *                                                                      ▼
  *                     the client itself (RESP3), or its REDIRECT (a message of __redis__:invalidate in RESP2)
  *
- * What is told is a message (message.h): nobody hears of a change before it is durable. When a batch fails its
+ * What is told is a message (push_message.h): nobody hears of a change before it is durable. When a batch fails its
  * messages are dropped, so every tracking client is told to forget all it has. A command that fails may have
  * told of a change that was taken back: that does no harm.
  *

@@ -10,7 +10,7 @@
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/keyspace/space.h"
-#include "backend/partition/message.h"
+#include "backend/partition/push_message.h"
 #include "backend/partition/session.h"
 #include "backend/partition/suspend.h"
 #include "backend/script/vm.h"
@@ -261,7 +261,7 @@ static void keep_or_roll_back(struct script_run *run)
     space_script_end(partition->spaces, is_good);
     if (is_good)
         return;
-    messages_roll_back(partition->watchers.messages, run->messages);
+    push_messages_roll_back(partition->watchers.messages, run->messages);
     log_event(LOG_WARN, "script_ended", "name=%s ms=%llu wrote=%s reason=\"%s\"", run->name,
               (unsigned long long)((clock_mono_us() - run->started_us) / 1000),
               run->wrote ? "yes" : "no", end_text(run));

@@ -1,5 +1,5 @@
 /*
- * commit.h - the one door through which everything durable goes: batch → log → replies.
+ * commit.h - the one interface through which everything durable goes: batch → log → replies.
  *
  *     IDLE ──dirty at the end of a turn──► WRITING ──ok──► IDLE (on_commit: replies leave)
  *      ▲                                      └──error──► FAILED (batches taken back, waiting clients get an error)

@@ -3,7 +3,7 @@
  *
  *   idle ──start──► waiting ──► running on a thread of its own ──► done on the partition's thread ──► idle
  *                      │           │            ▲
- *                      └─ cancel ──┴─ cancel ───┘  said to the engine by the thread of upkeep.h, for it waits
+ *                      └─ cancel ──┴─ cancel ───┘  said to the engine by the thread of maintenance.h, for it waits
  *
  * It waits until what was written before it is in the tables: else what was just deleted would stay.
  * It may take hours, so nothing else waits behind it, and the end of the partition ends it.

@@ -1,6 +1,6 @@
 /*
  * store.h - the storage engine in our words: column families of ordered bytes, atomic batches,
- * point reads without copies, ordered iteration. The only door to RocksDB.
+ * point reads without copies, ordered iteration. The only access to RocksDB.
  *
  *   store_env   one per process: block cache and background threads, shared by all stores
  *   store       one per partition: one database directory
@@ -12,7 +12,7 @@
  *
  * Reads may come from any thread; logging from one thread at a time (the commit thread), applying from one at a time
  * too. Figures, compaction and checkpoints may be asked for by any thread. store_open, store_close, store_recover: by
- * the partition's thread. A door: store_rocksdb*.c | tests/sim/store_mem.c (crash = unsynced writes are lost).
+ * the partition's thread. Implementations: store_rocksdb*.c | tests/sim/store_mem.c (crash = unsynced writes are lost).
  */
 #pragma once
 

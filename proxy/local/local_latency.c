@@ -12,7 +12,7 @@
 #include "proxy/local/local.h"
 #include "proxy/merge.h"
 #include "proxy/proxy.h"
-#include "proxy/slow.h"
+#include "proxy/slow_log.h"
 #include "proxy/upstream/pool.h"
 #include "shared/command_reply.h"
 #include "shared/latency_reply.h"
@@ -22,9 +22,9 @@
 
 enum { NAMES_MAX = 64, STEPS_MAX = 64 };
 
-static struct journal *latency_journal(const struct client *client)
+static struct slow_log *latency_journal(const struct client *client)
 {
-    return client->worker->proxy->journal;
+    return client->worker->proxy->slow_log;
 }
 
 /* The request as it is goes to every shard. */
@@ -204,10 +204,10 @@ static void add_latest(struct latency_latest rows[NAMES_MAX], uint32_t *count,
 static void latest_done(struct client *client, struct request *request, struct reply *reply)
 {
     struct latency_latest rows[NAMES_MAX];
-    struct journal *journal = latency_journal(client);
-    journal_lock(journal);
-    uint32_t count = latency_latest(journal->latency, rows);
-    journal_unlock(journal);
+    struct slow_log *slow_log = latency_journal(client);
+    slow_log_lock(slow_log);
+    uint32_t count = latency_latest(slow_log->latency, rows);
+    slow_log_unlock(slow_log);
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         const struct shard_reply *answer = request_reply(request, i);
         size_t pos = 0;
@@ -255,12 +255,12 @@ static int by_time(const void *a, const void *b)
 
 static void collect_own(struct client *client, struct bytes name, struct samples *samples)
 {
-    struct journal *journal = latency_journal(client);
-    journal_lock(journal);
-    const struct latency_event *event = latency_find_event(journal->latency, name);
+    struct slow_log *slow_log = latency_journal(client);
+    slow_log_lock(slow_log);
+    const struct latency_event *event = latency_find_event(slow_log->latency, name);
     for (uint32_t i = 0; event && i < event->count; i++)
         add_sample(samples, latency_sample_at(event, i));
-    journal_unlock(journal);
+    slow_log_unlock(slow_log);
 }
 
 static void collect_shard(const struct shard_reply *answer, struct samples *samples)
@@ -337,14 +337,14 @@ void local_latency_graph(struct client *client, struct request *request, struct 
 
 static void latency_doctor_done(struct client *client, struct request *request, struct reply *reply)
 {
-    struct journal *journal = latency_journal(client);
+    struct slow_log *slow_log = latency_journal(client);
     bool is_on = client->worker->snapshot->config.latency_monitor_threshold != 0;
     struct out out;
     out_init(&out);
     out_printf(&out, "proxy: ");
-    journal_lock(journal);
-    latency_print_doctor(journal->latency, is_on, &out);
-    journal_unlock(journal);
+    slow_log_lock(slow_log);
+    latency_print_doctor(slow_log->latency, is_on, &out);
+    slow_log_unlock(slow_log);
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
         const struct shard_reply *answer = request_reply(request, i);
         struct resp_value value;
@@ -386,12 +386,12 @@ static void latency_reset_done(struct client *client, struct request *request, s
 void local_latency_reset(struct client *client, struct request *request, struct reply *reply)
 {
     const struct bytes *argv = request_argv(request);
-    struct journal *journal = latency_journal(client);
+    struct slow_log *slow_log = latency_journal(client);
     int64_t *count = request_state(request, sizeof *count);
     (void)reply;
-    journal_lock(journal);
-    *count = latency_reset(journal->latency, argv + 2, request_argc(request) - 2);
-    journal_unlock(journal);
+    slow_log_lock(slow_log);
+    *count = latency_reset(slow_log->latency, argv + 2, request_argc(request) - 2);
+    slow_log_unlock(slow_log);
     ask_latency(request, latency_reset_done);
 }
 

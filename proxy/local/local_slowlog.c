@@ -5,13 +5,13 @@
  */
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
-#include "proxy/slow.h"
+#include "proxy/slow_log.h"
 #include "proxy/upstream/pool.h"
 #include "shared/command_reply.h"
 
-static struct journal *slowlog_journal(const struct client *client)
+static struct slow_log *slowlog_journal(const struct client *client)
 {
-    return client->worker->proxy->journal;
+    return client->worker->proxy->slow_log;
 }
 
 static slowlog_space slowlog_space_of(const struct client *client)
@@ -28,26 +28,26 @@ void local_slowlog_get(struct client *client, struct request *request, struct re
         reply_error(reply, error);
         return;
     }
-    journal_lock(slowlog_journal(client));
+    slow_log_lock(slowlog_journal(client));
     slowlog_reply(&slowlog_journal(client)->slowlog, slowlog_space_of(client), count, reply);
-    journal_unlock(slowlog_journal(client));
+    slow_log_unlock(slowlog_journal(client));
 }
 
 void local_slowlog_len(struct client *client, struct request *request, struct reply *reply)
 {
     (void)request;
-    journal_lock(slowlog_journal(client));
+    slow_log_lock(slowlog_journal(client));
     uint64_t count = slowlog_count(&slowlog_journal(client)->slowlog, slowlog_space_of(client));
-    journal_unlock(slowlog_journal(client));
+    slow_log_unlock(slowlog_journal(client));
     reply_int(reply, (int64_t)count);
 }
 
 void local_slowlog_reset(struct client *client, struct request *request, struct reply *reply)
 {
     (void)request;
-    journal_lock(slowlog_journal(client));
+    slow_log_lock(slowlog_journal(client));
     slowlog_reset(&slowlog_journal(client)->slowlog, slowlog_space_of(client));
-    journal_unlock(slowlog_journal(client));
+    slow_log_unlock(slowlog_journal(client));
     reply_ok(reply);
 }
 
@@ -62,7 +62,7 @@ void local_slowlog_help(struct client *client, struct request *request, struct r
 static void reply_own(const struct client *client, int64_t count, struct reply *reply)
 {
     const struct slowlog *log = &slowlog_journal(client)->slowlog;
-    journal_lock(slowlog_journal(client));
+    slow_log_lock(slowlog_journal(client));
     slowlog_space space = slowlog_space_of(client);
     int64_t all = (int64_t)slowlog_count(log, space);
     if (count < 0 || count > all)
@@ -77,7 +77,7 @@ static void reply_own(const struct client *client, int64_t count, struct reply *
         reply_bulk(reply, entry->shard);
         reply_int(reply, (int64_t)entry->shard_usec);
     }
-    journal_unlock(slowlog_journal(client));
+    slow_log_unlock(slowlog_journal(client));
 }
 
 static void shards_done(struct client *client, struct request *request, struct reply *reply)

@@ -3,7 +3,7 @@
  */
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
-#include "proxy/slow.h"
+#include "proxy/slow_log.h"
 #include "proxy/status/status.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -73,7 +73,7 @@ static void write_totals(struct json_writer *json)
     json_put_uint(json, "clients_blocked", metrics_sum(METRIC_PROXY_CLIENTS_BLOCKED));
     json_put_uint(json, "clients_accepted", metrics_sum(METRIC_PROXY_CLIENTS_ACCEPTED));
     json_put_uint(json, "clients_refused", metrics_sum(METRIC_PROXY_CLIENTS_REFUSED));
-    json_put_uint(json, "clients_cut", metrics_sum(METRIC_PROXY_CLIENTS_CUT));
+    json_put_uint(json, "clients_disconnected", metrics_sum(METRIC_PROXY_CLIENTS_DISCONNECTED));
     json_put_uint(json, "upstream_requests", metrics_sum(METRIC_PROXY_UPSTREAM_REQUESTS));
     json_put_uint(json, "upstream_failures", metrics_sum(METRIC_PROXY_UPSTREAM_FAILURES));
     json_put_uint(json, "upstream_timeouts", metrics_sum(METRIC_PROXY_UPSTREAM_TIMEOUTS));
@@ -447,15 +447,15 @@ static void write_slow_entry(struct json_writer *json, const struct slow_entry *
     json_put_end(json);
 }
 
-static void write_slow(struct json_writer *json, struct journal *journal)
+static void write_slow(struct json_writer *json, struct slow_log *slow_log)
 {
     uint32_t shown = 0;
     json_put_list(json, "slow_log");
-    journal_lock(journal);
-    for (const struct slow_entry *slow = journal->slowlog.newest; slow && shown++ < SLOW_SHOWN;
+    slow_log_lock(slow_log);
+    for (const struct slow_entry *slow = slow_log->slowlog.newest; slow && shown++ < SLOW_SHOWN;
          slow = slow->next)
         write_slow_entry(json, slow);
-    journal_unlock(journal);
+    slow_log_unlock(slow_log);
     json_put_end(json);
 }
 
@@ -513,7 +513,7 @@ void document_write(struct status *status, const struct proxy_snapshot *snapshot
     write_spaces(&json, status, snapshot->namespaces);
     write_clients(&json, status);
     write_hot_keys(&json, status, snapshot->map);
-    write_slow(&json, status->proxy->journal);
+    write_slow(&json, status->proxy->slow_log);
     write_events(&json, status->proxy->events);
     write_peers(&json, status->peers, snapshot->config.admin_token);
     json_put_end(&json);

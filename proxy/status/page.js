@@ -109,7 +109,7 @@ function drawFigures() {
     ['Requests', rate(growth('requests')), `${short(totals.requests)} in all`],
     ['Errors of the proxy', rate(growth('errors')), `${short(totals.errors)} in all`],
     ['In flight', short(totals.inflight), `${short(totals.clients_blocked)} wait (BLPOP …)`],
-    ['Clients', short(totals.clients), `of ${short(proxy.clients_max)}; ${short(totals.clients_cut)} cut`],
+    ['Clients', short(totals.clients), `of ${short(proxy.clients_max)}; ${short(totals.clients_disconnected)} cut`],
     ['Received', bytes(growth('bytes_in') || 0) + '/s', `${bytes(totals.bytes_in)} in all`],
     ['Sent', bytes(growth('bytes_out') || 0) + '/s', `${bytes(totals.bytes_out)} in all`],
     ['Memory', bytes(proxy.memory_resident_bytes), `buffers ${bytes(proxy.memory_buffer_bytes)} of ${bytes(proxy.memory_limit_bytes)}`],

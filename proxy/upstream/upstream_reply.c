@@ -3,7 +3,7 @@
  */
 #include "proxy/upstream/upstream_inner.h"
 
-#include "proxy/slow.h"
+#include "proxy/slow_log.h"
 #include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
 #include "proxy/upstream/pool.h"
@@ -225,7 +225,7 @@ size_t upstream_read(void *owner, struct block *block, const char *data, size_t 
     struct upstream *upstream = owner;
     CHECK(upstream->magic == UPSTREAM_MAGIC);
     struct proxy_worker *worker = upstream->worker;
-    slow_clock(worker);
+    slow_log_clock(worker);
     worker->answering = upstream;
     size_t used = read_replies(upstream, block, data, len, need);
     worker->answering = NULL;

@@ -7,7 +7,7 @@
  * Events only collect work; the turn hooks act on it once per turn (flush upstreams, submit the commit,
  * write replies), which is where batching comes from. Hooks run again as long as one returns true.
  *
- * A door: loop_uv.c runs on libuv; tests/sim/ has a seeded, single-threaded implementation.
+ * Implementations: loop_uv.c runs on libuv; tests/sim/ has a seeded, single-threaded implementation.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * net_uv.h - what the files of the libuv door share; nobody else includes it.
+ * net_uv.h - what the files of the libuv interface share; nobody else includes it.
  *
  * One turn of a loop, all on one thread:
  *

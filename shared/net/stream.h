@@ -11,7 +11,7 @@
  *        └──on_open(err)──► owner calls stream_close        OPEN ──on_end(err)──► owner calls stream_close
  *
  * After stream_close / stream_abort returns no callback of this stream comes any more and the pointer is dead.
- * Callbacks may close their own stream. A door: stream_uv.c | tests/sim/sim_stream.c.
+ * Callbacks may close their own stream. Implementations: stream_uv.c | tests/sim/sim_stream.c.
  */
 #pragma once
 

@@ -5,7 +5,7 @@
  *
  * A worker of its own has one thread: first in, first out. The commit thread is one (work = write and fsync).
  * Workers of a pool share its threads: jobs begin in order, run at the same time and end in any order. The readers
- * of all partitions do. A door: tests/sim/ runs jobs in the one thread, after a simulated delay.
+ * of all partitions do. Implementations: tests/sim/ runs jobs in the one thread, after a simulated delay.
  */
 #pragma once
 

@@ -58,27 +58,27 @@ def files_of(folder):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': {'layer': '4kb'}}) as cluster:
         client = Connection(cluster.backends[0].addresses[0])
-        shelf = os.path.join(cluster.backends[0].data, 'backups')
+        catalog = os.path.join(cluster.backends[0].data, 'backups')
         client.pipeline([['SET', 'key:%d' % i, 'x' * 50] for i in range(KEYS)])
         for name in ('one', 'two'):
             backup(client, name)
-        first, second = (files_of(os.path.join(shelf, name, 'partition-0')) for name in ('one', 'two'))
+        first, second = (files_of(os.path.join(catalog, name, 'partition-0')) for name in ('one', 'two'))
         check(first and first == second, 'the same inodes: %r, %r' % (first, second))
         client.pipeline([['SET', 'more:%d' % i, 'x' * 50] for i in range(KEYS)])
         backup(client, 'three')
-        third = files_of(os.path.join(shelf, 'three', 'partition-0'))
+        third = files_of(os.path.join(catalog, 'three', 'partition-0'))
         check(set(third.items()) & set(first.items()), 'old files are shared')
         check(set(third) - set(first), 'new files are there')
         backup(client, 'four', 'FULL', 'KEEP', '2')
         check_equal(names(client), ['three', 'four'], 'two remain')
-        fourth = files_of(os.path.join(shelf, 'four', 'partition-0'))
+        fourth = files_of(os.path.join(catalog, 'four', 'partition-0'))
         check(fourth and not set(fourth.items()) & set(third.items()), 'none is shared')
-        with open(os.path.join(shelf, 'four', 'partition-0', 'MANIFEST.json')) as file:
+        with open(os.path.join(catalog, 'four', 'partition-0', 'MANIFEST.json')) as file:
             manifest = json.load(file)
         check_equal({item['name'] for item in manifest['files']} | {'MANIFEST.json', 'MANIFEST.sha256'},
-                    set(os.listdir(os.path.join(shelf, 'four', 'partition-0'))), 'the manifest names every file')
+                    set(os.listdir(os.path.join(catalog, 'four', 'partition-0'))), 'the manifest names every file')
         check_equal(client.call('SCREE', 'BACKUP', 'DELETE', 'three'), ('+', b'OK'), 'DELETE')
-        wait_for(lambda: os.listdir(shelf) == ['four'], 'the deleted one to go')
+        wait_for(lambda: os.listdir(catalog) == ['four'], 'the deleted one to go')
         check_equal(client.call('SCREE', 'BACKUP', 'DELETE', 'three')[0], '-', 'DELETE of what is not there')
         for bad in ('../x', '.x', 'a/b', '', 'x' * 65):
             check_equal(client.call('SCREE', 'BACKUP', 'START', 'NAME', bad or ' ')[0], '-', 'name %r' % bad)
@@ -219,8 +219,8 @@ def _(run):
     library = '#!lua name=lib\nredis.register_function{function_name="answer", callback=function() return 42 end}'
     options = {'namespaces': NAMESPACES, 'proxy_options': {'proxy': {'requirepass': 'main'}}}
     for (backends, partitions), (to_backends, to_partitions) in (((1, 2), (1, 3)), ((3, 1), (2, 1))):
-        with Shelf() as shelf:
-            with Cluster(backends, partitions, 1, backend_options=shelf.options, **options) as cluster:
+        with Shelf() as catalog:
+            with Cluster(backends, partitions, 1, backend_options=catalog.options, **options) as cluster:
                 clients = clients_of(cluster)
                 for client in clients.values():
                     fill(client)
@@ -232,9 +232,9 @@ def _(run):
                 check(clients['shop'].call('FUNCTION', 'LOAD', of_shop)[0] != '-', 'FUNCTION LOAD in a namespace')
                 before = {name: snapshot(client) for name, client in clients.items()}
                 backup(admin, 'b')
-            code, text = tool('--verify-backup', shelf.path)
+            code, text = tool('--verify-backup', catalog.path)
             check(code == 0, 'verify: %s' % text)
-            with restored(shelf.of('b'), to_backends, to_partitions, **options) as cluster:
+            with restored(catalog.of('b'), to_backends, to_partitions, **options) as cluster:
                 clients = clients_of(cluster)
                 for name, client in clients.items():
                     same(before[name], snapshot(client), name)
@@ -245,11 +245,11 @@ def _(run):
             if to_partitions > 1:
                 alone = Cluster(1, to_partitions, 0)
                 alone.backends[0].write_config()
-                code, text = tool(*restore_arguments(alone.backends[0], shelf.of('b'), None))
+                code, text = tool(*restore_arguments(alone.backends[0], catalog.of('b'), None))
                 check(code == 0 and 'slots = 0-5460' in text, 'an even map is made and printed: %s' % text)
                 for host, port in alone.backends[0].addresses:
                     check('address = %s:%d\n' % (host, port) in text, 'with the configured addresses: %s' % text)
-                code, text = tool(*restore_arguments(alone.backends[0], shelf.of('b'), None))
+                code, text = tool(*restore_arguments(alone.backends[0], catalog.of('b'), None))
                 check(code == 1 and 'not empty' in text, 'not into data: %s' % text)
                 code, text = tool('--check-data', alone.backends[0].data)
                 check(code == 0 and ' 0 orphans' in text, 'its rows fit: %s' % text)
@@ -286,9 +286,9 @@ class Writer(threading.Thread):
 
 @suite.case('under writes of many clients through two proxies, the backup is one moment of the whole cluster')
 def _(run):
-    with Shelf() as shelf:
+    with Shelf() as catalog:
         bounds = {}
-        with Cluster(2, 2, 2, backend_options=shelf.options) as cluster:
+        with Cluster(2, 2, 2, backend_options=catalog.options) as cluster:
             acked = [0] * 6
             writers = [Writer(cluster, me, acked) for me in range(len(acked))]
             admin = cluster.connect(0, 60)
@@ -307,9 +307,9 @@ def _(run):
                 writer.join(patience())
                 check(writer.error is None, 'writer %d: %s' % (writer.me, writer.error))
         for name, (first, last) in bounds.items():
-            with restored(shelf.of(name), 2, 2) as cluster:
+            with restored(catalog.of(name), 2, 2) as cluster:
                 check_moment(cluster.connect(), first, last)
-        shared = [files_of(os.path.join(shelf.of(name), 'b0p0')) for name in ('one', 'two')]
+        shared = [files_of(os.path.join(catalog.of(name), 'b0p0')) for name in ('one', 'two')]
         check(set(shared[0].items()) & set(shared[1].items()), 'backups share files')
 
 
@@ -334,7 +334,7 @@ def check_moment(client, first, last):
 
 @suite.case('kill -9 during a backup: the older one stays good, nothing half is taken for one, the next cleans up')
 def _(run):
-    with Shelf() as shelf, Cluster(1, 1, 0, backend_options=shelf.options) as cluster:
+    with Shelf() as catalog, Cluster(1, 1, 0, backend_options=catalog.options) as cluster:
         backend = cluster.backends[0]
         client = Connection(backend.addresses[0])
         client.pipeline([['SET', 'key:%d' % i, os.urandom(2000)] for i in range(5000)])
@@ -348,11 +348,11 @@ def _(run):
             whole = names(client)
             check('good' in whole, 'the good one is listed: %r' % whole)
             for name in whole:
-                code, text = tool('--verify-backup', shelf.of(name))
+                code, text = tool('--verify-backup', catalog.of(name))
                 check(code == 0, '%s: %s' % (name, text))
-        os.mkdir(shelf.of('cut4'))  # hit before its first file
+        os.mkdir(catalog.of('cut4'))  # hit before its first file
         backup(client, 'last')
-        check_equal(sorted(os.listdir(shelf.path)), sorted(names(client)), 'nothing half is left')
+        check_equal(sorted(os.listdir(catalog.path)), sorted(names(client)), 'nothing half is left')
         check(not [name for name in os.listdir(backend.data) if name.startswith('cut-')], 'no cut is left')
 
 
@@ -400,13 +400,13 @@ def _(run):
         with open(os.path.join(folder, 'MANIFEST.sha256'), 'w') as file:
             file.write('%s  MANIFEST.json\n' % hashlib.sha256(text.encode()).hexdigest())
 
-    with Shelf() as shelf, Cluster(1, 1, 0, backend_options=shelf.options) as cluster:
+    with Shelf() as catalog, Cluster(1, 1, 0, backend_options=catalog.options) as cluster:
         backend = cluster.backends[0]
         with cluster.partition(0) as client:
             client.call('SET', 'k', 'v')
             backup(client, 'good')
             for what in ('pipe', 'device'):
-                folder = os.path.join(shelf.of(what), 'partition-0')
+                folder = os.path.join(catalog.of(what), 'partition-0')
                 os.makedirs(folder)
                 path = os.path.join(folder, 'MANIFEST.json')
                 os.mkfifo(path) if what == 'pipe' else os.symlink('/dev/zero', path)
@@ -414,17 +414,17 @@ def _(run):
             check_equal(names(client), ['good'])
             backup(client, 'better')
             check_equal(names(client), ['good', 'better'])
-        with open(os.path.join(os.path.join(shelf.of('good'), 'partition-0'), 'MANIFEST.json')) as file:
+        with open(os.path.join(os.path.join(catalog.of('good'), 'partition-0'), 'MANIFEST.json')) as file:
             good = json.load(file)
-        shutil.rmtree(shelf.of('pipe'))
-        shutil.rmtree(shelf.of('device'))
+        shutil.rmtree(catalog.of('pipe'))
+        shutil.rmtree(catalog.of('device'))
         first = good['files'][0]['name']
         target, config = os.path.join(cluster.folder, 'restored'), os.path.join(cluster.folder, 'restore.ini')
         write_ini(config, [('backend', {'port': backend.port, 'partitions': 1, 'data': target})])
 
         def refused(what, change=None, spoil=None, text=None):
-            folder = os.path.join(shelf.of('hostile'), 'partition-0')
-            shutil.copytree(os.path.join(shelf.of('good'), 'partition-0'), folder)
+            folder = os.path.join(catalog.of('hostile'), 'partition-0')
+            shutil.copytree(os.path.join(catalog.of('good'), 'partition-0'), folder)
             manifest = json.loads(json.dumps(good))
             if change:
                 change(manifest)
@@ -435,8 +435,8 @@ def _(run):
                 code, said = tool(*options)
                 check(code == 1 or (options[0] != '--config' and code == 0), '%s: %s gives %s: %s' % (what, options[0], code, said))
                 check('runtime error' not in said and 'Sanitizer' not in said, said)
-            check(not os.path.exists(os.path.join(shelf.path, 'escaped')), what)
-            shutil.rmtree(shelf.of('hostile'))
+            check(not os.path.exists(os.path.join(catalog.path, 'escaped')), what)
+            shutil.rmtree(catalog.of('hostile'))
             shutil.rmtree(target, ignore_errors=True)
 
         def named(name):
@@ -461,14 +461,14 @@ def _(run):
         refused('a link to a device', spoil=replaced(lambda path: os.symlink('/dev/zero', path)))
         refused('a link to another file', spoil=replaced(lambda path: os.symlink('/etc/passwd', path)))
         refused('a directory', spoil=replaced(os.mkdir))
-        code, said = tool('--config', config, '--restore', os.path.join(shelf.of('good'), 'partition-0'))
+        code, said = tool('--config', config, '--restore', os.path.join(catalog.of('good'), 'partition-0'))
         check(code == 0, 'the good one: %s' % said)
 
 
 @suite.case('kill -9 during a restore: the directory is not served, and restored again from the start')
 def _(run):
-    with Shelf() as shelf:
-        with Cluster(1, 2, 1, backend_options=shelf.options) as cluster:
+    with Shelf() as catalog:
+        with Cluster(1, 2, 1, backend_options=catalog.options) as cluster:
             client = cluster.connect()
             client.pipeline([['SET', 'key:%d' % i, 'x' * 1000] for i in range(4000)])
             backup(client, 'b')
@@ -476,7 +476,7 @@ def _(run):
         cluster.write_shards(even_slots(3))
         backend = cluster.backends[0]
         backend.write_config()
-        arguments = [binary('scree-backend')] + restore_arguments(backend, shelf.of('b'), ['b0p0', 'b0p1', 'b0p2'])
+        arguments = [binary('scree-backend')] + restore_arguments(backend, catalog.of('b'), ['b0p0', 'b0p1', 'b0p2'])
         begun = time.monotonic()
         tool(*arguments[1:])
         whole = time.monotonic() - begun
@@ -507,12 +507,12 @@ def _(run):
 
 @suite.case('a changed byte in any file is found, and not restored; so are missing and strange files and shards')
 def _(run):
-    with Shelf() as shelf:
-        with Cluster(1, 2, 1, backend_options=shelf.options) as cluster:
+    with Shelf() as catalog:
+        with Cluster(1, 2, 1, backend_options=catalog.options) as cluster:
             client = cluster.connect()
             fill(client)
             backup(client, 'b')
-        files = [os.path.join(folder, name) for folder, _, found in os.walk(shelf.of('b')) for name in found]
+        files = [os.path.join(folder, name) for folder, _, found in os.walk(catalog.of('b')) for name in found]
         check(len(files) > 10, 'files: %r' % files)
         for path in files:
             with open(path, 'rb') as file:
@@ -520,7 +520,7 @@ def _(run):
             at, bit = run.rng.randrange(len(content)), 1 << run.rng.randrange(8)
             with open(path, 'wb') as file:
                 file.write(content[:at] + bytes([content[at] ^ bit]) + content[at + 1:])
-            code, text = tool('--verify-backup', shelf.of('b'))
+            code, text = tool('--verify-backup', catalog.of('b'))
             check(code == 1 and 'damaged' in text, '%s, byte %d: not found: %s' % (path, at, text))
             if path.endswith('.sst') or 'MANIFEST' in path:
                 with tempfile.TemporaryDirectory() as data:
@@ -528,34 +528,34 @@ def _(run):
                     check(code == 1 and 'not restored' in text, '%s: restored: %s' % (path, text))
             with open(path, 'wb') as file:
                 file.write(content)
-        code, text = tool('--verify-backup', shelf.of('b'))
+        code, text = tool('--verify-backup', catalog.of('b'))
         check(code == 0, 'all is as before: %s' % text)
-        with open(os.path.join(shelf.of('b'), 'b0p0', '000099.sst'), 'wb') as file:
+        with open(os.path.join(catalog.of('b'), 'b0p0', '000099.sst'), 'wb') as file:
             file.write(b'x')
-        code, text = tool('--verify-backup', shelf.of('b'))
+        code, text = tool('--verify-backup', catalog.of('b'))
         check(code == 1 and '000099' in text, 'a strange file: %s' % text)
-        shutil.rmtree(os.path.join(shelf.of('b'), 'b0p0'))
-        code, text = tool('--verify-backup', shelf.path)
+        shutil.rmtree(os.path.join(catalog.of('b'), 'b0p0'))
+        code, text = tool('--verify-backup', catalog.path)
         check(code == 1 and 'incomplete' in text, 'a missing shard: %s' % text)
         with tempfile.TemporaryDirectory() as data:
-            code, text = tool('--restore', shelf.of('b'), '--data', data, '--map', cluster_map(data))
+            code, text = tool('--restore', catalog.of('b'), '--data', data, '--map', cluster_map(data))
             check(code == 1 and 'b0p0' in text, 'a shard that is missing: %s' % text)
 
 
 @suite.case('shards with disks of their own: what is missing is named; several directories are one backup')
 def _(run):
-    with Shelf() as shelf:
-        with Cluster(1, 3, 1, backend_options=shelf.options) as cluster:
+    with Shelf() as catalog:
+        with Cluster(1, 3, 1, backend_options=catalog.options) as cluster:
             client = cluster.connect()
             fill(client)
             before = snapshot(client)
             backup(client, 'b')
             addresses = ['%s:%d' % address for _, address, _ in cluster.shard_addresses()]
-        disks = [os.path.join(shelf.path, disk) for disk in ('disk0', 'disk1', 'disk2')]
+        disks = [os.path.join(catalog.path, disk) for disk in ('disk0', 'disk1', 'disk2')]
         for i, disk in enumerate(disks):
             os.makedirs(os.path.join(disk, 'b'))
-            os.rename(os.path.join(shelf.of('b'), 'b0p%d' % i), os.path.join(disk, 'b', 'b0p%d' % i))
-        os.rmdir(shelf.of('b'))
+            os.rename(os.path.join(catalog.of('b'), 'b0p%d' % i), os.path.join(disk, 'b', 'b0p%d' % i))
+        os.rmdir(catalog.of('b'))
         code, text = tool('--verify-backup', disks[0])
         check(code == 1 and "shard 'b0p1' of %s is not there" % addresses[1] in text, text)
         check('2 of 3 shards are missing' in text and '%s/b,/other/disk' % disks[0] in text, text)

@@ -279,7 +279,7 @@ def _(run):
 def _(run):
     with Users('user reader on >pw ~r:* +@read\n', requirepass='one') as users:
         proxy = users.cluster.proxies[0]
-        check(is_error(users.enter().get('PING'), 'NOAUTH'), 'a file without default does not open the door')
+        check(is_error(users.enter().get('PING'), 'NOAUTH'), 'a file without default does not give access')
         admin = users.enter('one')
         check_equal(admin.get('CONFIG', 'SET', 'requirepass', 'two'), b'OK')
         check(is_error(users.enter().get('AUTH', 'one'), 'WRONGPASS'), 'the old one')

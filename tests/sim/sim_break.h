@@ -1,7 +1,7 @@
 /*
- * sim_break.h - doors that lie on purpose, to prove that the checks would notice.
+ * sim_break.h - interfaces that lie on purpose, to prove that the checks would notice.
  *
- * Each control breaks one promise a door makes; a simulation that still passes does not test anything.
+ * Each control breaks one promise an interface makes; a simulation that still passes does not test anything.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * sim_client.c - connects, sends what sim_draft.c made, and judges what comes back.
+ * sim_client.c - connects, sends what sim_request_generator.c made, and judges what comes back.
  */
 #include "tests/sim/sim_client.h"
 
@@ -7,8 +7,8 @@
 #include "shared/clock.h"
 #include "shared/net/loop.h"
 #include "tests/sim/sim_break.h"
-#include "tests/sim/sim_draft.h"
 #include "tests/sim/sim_reply.h"
+#include "tests/sim/sim_request_generator.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -255,9 +255,9 @@ static void on_open(void *owner, int err)
     client->skip = (struct resp_skip){0};
     client->connection = ++client->work->connections;
     client->sight = (struct sim_sight){0};
-    draft_greeting(client);
+    generate_greeting(client);
     if (client->wants_resp3)
-        draft_hello(client);
+        generate_hello(client);
     client->is_greeted = client->work->is_calm && client->mode == SIM_LOAD;
 }
 
@@ -285,7 +285,7 @@ static void make_requests(struct sim_client *client)
 {
     uint64_t burst = 1 + sim_random(BURST_MAX);
     while (client->quota > 0 && burst > 0 && client->last - client->first < IN_FLIGHT_MAX) {
-        draft_random(client);
+        generate_random(client);
         client->quota--;
         burst--;
     }
@@ -330,7 +330,7 @@ static void arrive(struct sim_client *client)
 {
     client->is_greeted = true;
     if (client->mode == SIM_AUDIT)
-        draft_audit(client);
+        generate_audit(client);
 }
 
 static void go_on(struct sim_client *client)

@@ -1,7 +1,7 @@
 /*
  * sim_client.h - simulated clients: pipelines of random commands, and what their replies must be.
  *
- *   draft (command + operations of the history) ─► queue ─► sent ─► reply: shape, value, tag ─► history
+ *   generator (command + operations of the history) ─► queue ─► sent ─► reply: shape, value, tag ─► history
  *                                                  first     sent          last
  *
  * A client lives on a loop of its own. It connects to an entrance (a proxy, or a partition whose keys alone
@@ -43,7 +43,7 @@ struct sim_workload {
     struct sim_key keys[SIM_KEYS_MAX];
     unsigned key_count;
     unsigned names;    /* given to keys so far */
-    uint32_t commands; /* bit set of enum draft_kind that clients draw from */
+    uint32_t commands; /* bit set of enum generate_kind that clients draw from */
     bool has_expiry;
     bool is_calm;      /* no fault will ever come: nothing needs to wait for a greeting's reply */
     unsigned pace_ms;  /* a client acts about so often */

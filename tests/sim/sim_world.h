@@ -1,5 +1,5 @@
 /*
- * sim_world.h - what the simulated doors share: events, hosts, and the structs of loops and streams.
+ * sim_world.h - what the simulated interfaces share: events, hosts, and the structs of loops and streams.
  *
  * An event is part of its object and stands in one heap, ordered by time, then by chance, then by the
  * order of scheduling. Events of a dead loop are taken out of the heap; nothing is scheduled for it.

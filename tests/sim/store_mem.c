@@ -1,5 +1,5 @@
 /*
- * store_mem.c - the door store.h in memory, for simulations: a tree (tree.h) per column family.
+ * store_mem.c - the interface store.h in memory, for simulations: a tree (tree.h) per column family.
  *
  *   registry ─► disk (a path) ─► files, log                         outlives stores
  *                 ▲

@@ -6,7 +6,7 @@
  *     --seed N      one world, which is always the same; -v prints what happens in it
  *     --seeds N     so many worlds, from the first of --seed on (default 2000 from 1)
  *     --steps N     events before the faults end (default 4000)
- *     --break NAME  a door lies (sim_break.h): then it is a success when the checks notice
+ *     --break NAME  a interface lies (sim_break.h): then it is a success when the checks notice
  *
  * A seed is a plan (how many of everything, what network, which commands, which faults) and a history:
  *

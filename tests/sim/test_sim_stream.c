@@ -1,5 +1,5 @@
 /*
- * test_sim_stream.c - the simulated doors themselves: echo pairs in many worlds, with and without faults.
+ * test_sim_stream.c - the simulated interfaces themselves: echo pairs in many worlds, with and without faults.
  *
  *   test_sim_stream [seed]      one world, or SEEDS of each kind
  *

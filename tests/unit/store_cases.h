@@ -1,5 +1,5 @@
 /*
- * store_cases.h - what store.h promises, as tests for every door that keeps it: RocksDB
+ * store_cases.h - what store.h promises, as tests for every interface that keeps it: RocksDB
  * (tests/unit/test_store.c) and the one in memory (tests/sim/test_store_mem.c).
  *
  * The includer calls cases_begin(path) and cases_end() around each test.

@@ -1,5 +1,5 @@
 /*
- * json_doc.h - JSON documents in memory: text ↔ values. The only door to jansson.
+ * json_doc.h - JSON documents in memory: text ↔ values. The only access to jansson.
  *
  *   text ──json_parse──► struct json, a tree ──json_print──► text, without spaces unless asked for
  *

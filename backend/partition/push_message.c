@@ -1,4 +1,4 @@
-#include "backend/partition/message.h"
+#include "backend/partition/push_message.h"
 
 #include "backend/context/change.h"
 #include "backend/partition/session.h"
@@ -10,7 +10,7 @@
 
 enum { KEPT_MAX = 1024, HEADER_MAX = 1 + INT64_TEXT_MAX + 2 };
 
-static void item_free(struct messages *messages, struct message *message)
+static void item_free(struct push_messages *messages, struct push_message *message)
 {
     if (message->frames)
         block_unref(message->frames);
@@ -18,28 +18,28 @@ static void item_free(struct messages *messages, struct message *message)
     free(message->change);
 }
 
-void messages_clear(struct messages *messages)
+void push_messages_clear(struct push_messages *messages)
 {
-    messages_drop(messages, 0);
+    push_messages_drop(messages, 0);
     free(messages->items);
-    *messages = (struct messages){0};
+    *messages = (struct push_messages){0};
 }
 
-struct messages *messages_new(void)
+struct push_messages *push_messages_new(void)
 {
-    struct messages *messages = calloc(1, sizeof *messages);
+    struct push_messages *messages = calloc(1, sizeof *messages);
     CHECK(messages);
     return messages;
 }
 
-void messages_free(struct messages *messages)
+void push_messages_free(struct push_messages *messages)
 {
     if (messages)
-        messages_clear(messages);
+        push_messages_clear(messages);
     free(messages);
 }
 
-static void add_item(struct messages *messages, struct message message)
+static void add_item(struct push_messages *messages, struct push_message message)
 {
     if (messages->count == messages->cap) {
         messages->cap = messages->cap ? messages->cap * 2 : 16;
@@ -49,15 +49,15 @@ static void add_item(struct messages *messages, struct message message)
     messages->items[messages->count++] = message;
 }
 
-void message_send(struct messages *messages, struct session *to, struct block *frames,
-                  unsigned flags)
+void push_message_send(struct push_messages *messages, struct session *to, struct block *frames,
+                       unsigned flags)
 {
     if (frames)
         add_item(messages,
-                 (struct message){.session = to, .frames = block_ref(frames), .flags = flags});
+                 (struct push_message){.session = to, .frames = block_ref(frames), .flags = flags});
 }
 
-static bool repeats_last(const struct messages *messages, const struct change *change)
+static bool repeats_last(const struct push_messages *messages, const struct change *change)
 {
     const struct change *last =
         messages->count ? messages->items[messages->count - 1].change : NULL;
@@ -66,7 +66,8 @@ static bool repeats_last(const struct messages *messages, const struct change *c
            bytes_equal(last->key, change->key);
 }
 
-void message_change(struct messages *messages, struct session *session, const struct change *change)
+void message_change(struct push_messages *messages, struct session *session,
+                    const struct change *change)
 {
     if (repeats_last(messages, change)) /* a script that counts up one key */
         return;
@@ -78,16 +79,16 @@ void message_change(struct messages *messages, struct session *session, const st
         memcpy(copy + 1, change->key.data, change->key.len);
     unsigned flags = change->kind == CHANGE_READ ? MESSAGE_DONE : 0; /* read although it failed */
     messages->changes++;
-    add_item(messages, (struct message){.session = session, .change = copy, .flags = flags});
+    add_item(messages, (struct push_message){.session = session, .change = copy, .flags = flags});
 }
 
 /* Drops what came behind the first `count`, but for items with one of these flags and, if wanted, changes. */
-static void truncate_messages(struct messages *messages, uint32_t count, unsigned flags,
+static void truncate_messages(struct push_messages *messages, uint32_t count, unsigned flags,
                               bool keeps_changes)
 {
     uint32_t kept = count;
     for (uint32_t i = count; i < messages->count; i++) {
-        const struct message *item = &messages->items[i];
+        const struct push_message *item = &messages->items[i];
         if (item->flags & flags || (keeps_changes && item->change))
             messages->items[kept++] = *item;
         else
@@ -97,44 +98,45 @@ static void truncate_messages(struct messages *messages, uint32_t count, unsigne
         messages->count = kept;
 }
 
-void messages_cut(struct messages *messages, uint32_t count)
+void messages_cut(struct push_messages *messages, uint32_t count)
 {
     truncate_messages(messages, count, MESSAGE_KEPT | MESSAGE_DONE, false);
 }
 
-void messages_cut_frames(struct messages *messages, uint32_t count)
+void messages_cut_frames(struct push_messages *messages, uint32_t count)
 {
     truncate_messages(messages, count, 0, true);
 }
 
-void messages_roll_back(struct messages *messages, uint32_t count)
+void push_messages_roll_back(struct push_messages *messages, uint32_t count)
 {
     truncate_messages(messages, count, MESSAGE_KEPT, false);
 }
 
-void messages_drop(struct messages *messages, uint32_t count)
+void push_messages_drop(struct push_messages *messages, uint32_t count)
 {
     while (messages->count > count)
         item_free(messages, &messages->items[--messages->count]);
 }
 
-void messages_keep(struct messages *messages, uint32_t count)
+void push_messages_keep(struct push_messages *messages, uint32_t count)
 {
     for (uint32_t i = count; i < messages->count; i++)
         messages->items[i].flags |= MESSAGE_DONE;
 }
 
-void messages_forget(struct messages *messages, const struct session *session)
+void push_messages_forget(struct push_messages *messages, const struct session *session)
 {
     for (uint32_t i = 0; i < messages->count; i++)
         if (messages->items[i].session == session)
             messages->items[i].session = NULL;
 }
 
-void messages_move_before(struct messages *messages, struct session *session, struct out *to)
+void push_messages_move_before(struct push_messages *messages, struct session *session,
+                               struct out *to)
 {
     for (uint32_t i = 0; i < messages->count; i++) {
-        struct message *message = &messages->items[i];
+        struct push_message *message = &messages->items[i];
         if (message->session != session || message->flags & MESSAGE_AFTER)
             continue;
         out_write_block(to, message->frames, message->frames->data, message->frames->used);
@@ -142,7 +144,7 @@ void messages_move_before(struct messages *messages, struct session *session, st
     }
 }
 
-void messages_deliver(struct messages *messages, uint64_t ticket)
+void push_messages_deliver(struct push_messages *messages, uint64_t ticket)
 {
     CHECK(!messages->open && !messages->changes);
     for (uint32_t i = 0; i < messages->count; i++) {
@@ -151,9 +153,9 @@ void messages_deliver(struct messages *messages, uint64_t ticket)
             continue;
         session_push(session, messages->items[i].frames, ticket);
     }
-    messages_drop(messages, 0);
+    push_messages_drop(messages, 0);
     if (messages->cap > KEPT_MAX)
-        messages_clear(messages);
+        push_messages_clear(messages);
 }
 
 /* ---- frames ---- */
@@ -167,7 +169,7 @@ static size_t put_header(char *to, char kind, size_t number)
     return len;
 }
 
-struct block *message_frame(uint8_t resp, const struct bytes *parts, uint32_t count)
+struct block *push_message_frame(uint8_t resp, const struct bytes *parts, uint32_t count)
 {
     size_t size = HEADER_MAX;
     for (uint32_t i = 0; i < count; i++)

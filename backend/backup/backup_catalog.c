@@ -1,4 +1,4 @@
-#include "backend/backup/shelf.h"
+#include "backend/backup/backup_catalog.h"
 
 #include "backend/backup/disk_file.h"
 #include "backend/wal/path.h"
@@ -15,8 +15,8 @@
 
 enum { REASON_MAX = 512, MAKE_TRIES = 100 };
 
-bool shelf_path(char *path, const char *dir, const char *backup, const char *shard, char *error,
-                size_t size)
+bool backup_catalog_path(char *path, const char *dir, const char *backup, const char *shard,
+                         char *error, size_t size)
 {
     char inner[2 * BACKUP_NAME_MAX + 8];
     (void)snprintf(inner, sizeof inner, "%s/%s", backup, shard);
@@ -35,7 +35,8 @@ static bool find_shard_folder(char *path, const char *dir, const char *backup, c
 {
     char reason[REASON_MAX];
     return disk_path(path, dir, backup, reason, sizeof reason) && is_directory(path) &&
-           shelf_path(path, dir, backup, shard, reason, sizeof reason) && is_directory(path);
+           backup_catalog_path(path, dir, backup, shard, reason, sizeof reason) &&
+           is_directory(path);
 }
 
 /* Calls `visit` for each directory of the shard that there is. */
@@ -57,7 +58,7 @@ static void each_backup(const char *dir, const char *shard,
 }
 
 struct found {
-    struct shelf_entry *entries;
+    struct backup_catalog_entry *entries;
     size_t count;
 };
 
@@ -70,9 +71,9 @@ static void add_backup_entry(void *owner, const char *backup, const char *path)
         return;
     found->entries = realloc(found->entries, (found->count + 1) * sizeof found->entries[0]);
     CHECK(found->entries);
-    struct shelf_entry *entry = &found->entries[found->count++];
-    *entry =
-        (struct shelf_entry){.taken_ms = manifest->taken_ms, .bytes = manifest_bytes(manifest)};
+    struct backup_catalog_entry *entry = &found->entries[found->count++];
+    *entry = (struct backup_catalog_entry){.taken_ms = manifest->taken_ms,
+                                           .bytes = manifest_bytes(manifest)};
     (void)snprintf(entry->name, sizeof entry->name, "%s", backup);
     (void)snprintf(entry->id, sizeof entry->id, "%s", manifest->id);
     manifest_free(manifest);
@@ -80,14 +81,15 @@ static void add_backup_entry(void *owner, const char *backup, const char *path)
 
 static int older_entry_first(const void *a, const void *b)
 {
-    const struct shelf_entry *one = a;
-    const struct shelf_entry *other = b;
+    const struct backup_catalog_entry *one = a;
+    const struct backup_catalog_entry *other = b;
     if (one->taken_ms != other->taken_ms)
         return one->taken_ms < other->taken_ms ? -1 : 1;
     return strcmp(one->name, other->name);
 }
 
-size_t shelf_list(const char *dir, const char *shard, struct shelf_entry **entries)
+size_t backup_catalog_list(const char *dir, const char *shard,
+                           struct backup_catalog_entry **entries)
 {
     struct found found = {0};
     each_backup(dir, shard, add_backup_entry, &found);
@@ -97,14 +99,15 @@ size_t shelf_list(const char *dir, const char *shard, struct shelf_entry **entri
     return found.count;
 }
 
-struct manifest *shelf_newest(const char *dir, const char *shard)
+struct manifest *backup_catalog_newest(const char *dir, const char *shard)
 {
     char path[PATH_MAX];
     char reason[REASON_MAX];
-    struct shelf_entry *entries;
+    struct backup_catalog_entry *entries;
     struct manifest *manifest = NULL;
-    size_t count = shelf_list(dir, shard, &entries);
-    if (count && shelf_path(path, dir, entries[count - 1].name, shard, reason, sizeof reason))
+    size_t count = backup_catalog_list(dir, shard, &entries);
+    if (count &&
+        backup_catalog_path(path, dir, entries[count - 1].name, shard, reason, sizeof reason))
         manifest = manifest_read(path, reason, sizeof reason);
     free(entries);
     return manifest;
@@ -120,7 +123,8 @@ static void remove_parent(const char *path)
     (void)rmdir(parent);
 }
 
-bool shelf_retire(const char *dir, const char *backup, const char *shard, char *error, size_t size)
+bool backup_catalog_unlist(const char *dir, const char *backup, const char *shard, char *error,
+                           size_t size)
 {
     char path[PATH_MAX];
     bool is_there = find_shard_folder(path, dir, backup, shard);
@@ -146,11 +150,13 @@ static bool remove_files(const char *path, char *error, size_t size)
     return good && (path_remove(path) || disk_failed(path, error, size));
 }
 
-bool shelf_delete(const char *dir, const char *backup, const char *shard, char *error, size_t size)
+bool backup_catalog_delete(const char *dir, const char *backup, const char *shard, char *error,
+                           size_t size)
 {
     char path[PATH_MAX];
-    if (!shelf_retire(dir, backup, shard, error, size) ||
-        !shelf_path(path, dir, backup, shard, error, size) || !remove_files(path, error, size))
+    if (!backup_catalog_unlist(dir, backup, shard, error, size) ||
+        !backup_catalog_path(path, dir, backup, shard, error, size) ||
+        !remove_files(path, error, size))
         return false;
     remove_parent(path);
     return true;
@@ -167,7 +173,7 @@ static void clean(void *owner, const char *backup, const char *path)
     char reason[REASON_MAX];
     if (rmdir(path) == 0 || !manifest_is_begun(path) || manifest_is_sealed(path))
         return; /* it was made and not marked yet; or is not ours; or whole, or damaged since */
-    if (shelf_delete(cleaner->dir, backup, cleaner->shard, reason, sizeof reason))
+    if (backup_catalog_delete(cleaner->dir, backup, cleaner->shard, reason, sizeof reason))
         log_event(LOG_INFO, "backup_removed", "backup=%s shard=%s", backup, cleaner->shard);
     else
         log_event(LOG_WARN, "backup_clean_failed", "backup=%s reason=" LOG_QUOTED, backup, reason);
@@ -188,17 +194,18 @@ static void clean_empty(const char *dir)
     disk_list_free(&list);
 }
 
-void shelf_clean(const char *dir, const char *shard)
+void backup_catalog_clean(const char *dir, const char *shard)
 {
     struct cleaner cleaner = {dir, shard};
     each_backup(dir, shard, clean, &cleaner);
     clean_empty(dir);
 }
 
-bool shelf_make(const char *dir, const char *backup, const char *shard, char *error, size_t size)
+bool backup_catalog_make(const char *dir, const char *backup, const char *shard, char *error,
+                         size_t size)
 {
     char path[PATH_MAX];
-    if (!shelf_path(path, dir, backup, shard, error, size))
+    if (!backup_catalog_path(path, dir, backup, shard, error, size))
         return false;
     bool is_made = path_make(path, error, size);
     for (int try = 1; !is_made && errno == ENOENT && try < MAKE_TRIES; try++)

@@ -1,4 +1,4 @@
-"""slow.py - scripts that run for long, in tests."""
+"""slow_log.py - scripts that run for long, in tests."""
 
 import threading
 

@@ -1,11 +1,11 @@
 /*
- * slow.h - how long requests take, and what is kept of the slow ones: SLOWLOG, LATENCY.
+ * slow_log.h - how long requests take, and what is kept of the slow ones: SLOWLOG, LATENCY.
  *
- *   frame taken ─► slow_remember: the turn's time, the frame's first bytes
+ *   frame taken ─► slow_log_remember: the turn's time, the frame's first bytes
  *                                   … shard(s) …
- *   reply complete ─► slow_look: counted; too long ─► slow_note ─► journal (one per proxy, a mutex)
+ *   reply complete ─► slow_log_look: counted; too long ─► slow_log_note ─► slow log (one per proxy, a mutex)
  *
- * Times are those of loop turns (slow_clock), so what happens inside one turn takes 0 µs. Commands that wait at a
+ * Times are those of loop turns (slow_log_clock), so what happens inside one turn takes 0 µs. Commands that wait at a
  * backend (BLPOP) are not slow, they wait. A shard's share is the time it had this request in front of its queue: since
  * the request was sent, or since the shard's reply before it came, whichever is later.
  */
@@ -20,28 +20,28 @@
 
 #include <pthread.h>
 
-struct journal {
+struct slow_log {
     pthread_mutex_t mutex;
     struct slowlog slowlog;  /* guarded by mutex */
     struct latency *latency; /* too; its events only */
 };
 
-struct journal *journal_new(void);
-void journal_free(struct journal *journal);
-void journal_lock(struct journal *journal);
-void journal_unlock(struct journal *journal);
+struct slow_log *slow_log_new(void);
+void slow_log_free(struct slow_log *slow_log);
+void slow_log_lock(struct slow_log *slow_log);
+void slow_log_unlock(struct slow_log *slow_log);
 
 /* The limits may be others now. */
-void slow_configure(struct proxy_worker *worker);
+void slow_log_configure(struct proxy_worker *worker);
 
 /* Whatever begins or ends requests takes the turn's time first. */
-static inline void slow_clock(struct proxy_worker *worker)
+static inline void slow_log_clock(struct proxy_worker *worker)
 {
     worker->now_us = loop_mono_us(worker->loop);
 }
 
 /* The request was made of the frame that is being taken, if any. */
-static inline void slow_remember(struct request *request, const struct frame *frame)
+static inline void slow_log_remember(struct request *request, const struct frame *frame)
 {
     const struct proxy_worker *worker = request->worker;
     request->begun_us = worker->now_us;
@@ -51,10 +51,11 @@ static inline void slow_remember(struct request *request, const struct frame *fr
     memcpy(request->head, frame->data, request->head_len);
 }
 
-void slow_note(struct client *client, const struct request *request, uint64_t usec);
+void slow_log_note(struct client *client, const struct request *request, uint64_t usec);
 
 /* Its reply is complete. */
-static inline void slow_look(struct client *client, const struct request *request, bool is_error)
+static inline void slow_log_look(struct client *client, const struct request *request,
+                                 bool is_error)
 {
     struct proxy_worker *worker = client->worker;
     if (!request->begun_us)
@@ -65,5 +66,5 @@ static inline void slow_look(struct client *client, const struct request *reques
     if (is_error && client->session.place->cell)
         cell_add(client->session.place->cell, TENANT_ERRORS, 1);
     if (usec >= worker->slow_us && request->head_len)
-        slow_note(client, request, usec);
+        slow_log_note(client, request, usec);
 }

@@ -1,4 +1,4 @@
-#include "proxy/slow.h"
+#include "proxy/slow_log.h"
 
 #include "proxy/proxy.h"
 #include "proxy/upstream/pool.h"
@@ -9,34 +9,34 @@
 
 enum { ARGS_MAX = 33 }; /* one more than the log shows */
 
-struct journal *journal_new(void)
+struct slow_log *slow_log_new(void)
 {
-    struct journal *journal = calloc(1, sizeof *journal);
-    CHECK(journal);
-    CHECK(pthread_mutex_init(&journal->mutex, NULL) == 0);
-    journal->latency = latency_new();
-    return journal;
+    struct slow_log *slow_log = calloc(1, sizeof *slow_log);
+    CHECK(slow_log);
+    CHECK(pthread_mutex_init(&slow_log->mutex, NULL) == 0);
+    slow_log->latency = latency_new();
+    return slow_log;
 }
 
-void journal_free(struct journal *journal)
+void slow_log_free(struct slow_log *slow_log)
 {
-    slowlog_reset(&journal->slowlog, NULL);
-    latency_free(journal->latency);
-    (void)pthread_mutex_destroy(&journal->mutex);
-    free(journal);
+    slowlog_reset(&slow_log->slowlog, NULL);
+    latency_free(slow_log->latency);
+    (void)pthread_mutex_destroy(&slow_log->mutex);
+    free(slow_log);
 }
 
-void journal_lock(struct journal *journal)
+void slow_log_lock(struct slow_log *slow_log)
 {
-    CHECK(pthread_mutex_lock(&journal->mutex) == 0);
+    CHECK(pthread_mutex_lock(&slow_log->mutex) == 0);
 }
 
-void journal_unlock(struct journal *journal)
+void slow_log_unlock(struct slow_log *slow_log)
 {
-    CHECK(pthread_mutex_unlock(&journal->mutex) == 0);
+    CHECK(pthread_mutex_unlock(&slow_log->mutex) == 0);
 }
 
-void slow_configure(struct proxy_worker *worker)
+void slow_log_configure(struct proxy_worker *worker)
 {
     const struct proxy_config *config = &worker->snapshot->config;
     uint64_t threshold_us = (uint64_t)config->latency_monitor_threshold * 1000;
@@ -112,13 +112,13 @@ static void log_slow_request(const struct client *client, const struct request *
     };
     parse_head(request, argv, &slow);
     tell_shard(request, &slow);
-    struct journal *journal = worker->proxy->journal;
-    journal_lock(journal);
-    slowlog_push(&journal->slowlog, &slow, (uint64_t)worker->snapshot->config.slowlog_max_len);
-    journal_unlock(journal);
+    struct slow_log *slow_log = worker->proxy->slow_log;
+    slow_log_lock(slow_log);
+    slowlog_push(&slow_log->slowlog, &slow, (uint64_t)worker->snapshot->config.slowlog_max_len);
+    slow_log_unlock(slow_log);
 }
 
-void slow_note(struct client *client, const struct request *request, uint64_t usec)
+void slow_log_note(struct client *client, const struct request *request, uint64_t usec)
 {
     const struct command *command = request->command;
     const struct proxy_worker *worker = client->worker;
@@ -133,10 +133,10 @@ void slow_note(struct client *client, const struct request *request, uint64_t us
         log_slow_request(client, request, usec);
     if (threshold_ms == 0 || usec < (uint64_t)threshold_ms * 1000)
         return;
-    struct journal *journal = worker->proxy->journal;
-    journal_lock(journal);
-    latency_add_event(journal->latency,
+    struct slow_log *slow_log = worker->proxy->slow_log;
+    slow_log_lock(slow_log);
+    latency_add_event(slow_log->latency,
                       command->flags & CMD_FAST ? LATENCY_FAST_COMMAND : LATENCY_COMMAND,
                       loop_wall_ms(worker->loop) / 1000, usec / 1000);
-    journal_unlock(journal);
+    slow_log_unlock(slow_log);
 }

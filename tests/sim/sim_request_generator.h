@@ -1,12 +1,12 @@
 /*
- * sim_draft.h - makes requests: the bytes to send, the operations they are, the replies they must get.
+ * sim_request_generator.h - makes requests: the bytes to send, the operations they are, the replies they must get.
  */
 #pragma once
 
 #include "tests/sim/sim_client.h"
 
 /* Kinds of commands; a workload draws from a set of them. */
-enum draft_kind {
+enum generate_kind {
     DRAFT_PING,
     DRAFT_GET,
     DRAFT_SET,
@@ -29,11 +29,11 @@ enum draft_kind {
 };
 
 /* Puts a request, or a whole MULTI block, at the end of the queue. */
-void draft_random(struct sim_client *client);
+void generate_random(struct sim_client *client);
 /* The way to its place, after connecting. */
-void draft_greeting(struct sim_client *client);
-void draft_hello(struct sim_client *client);
+void generate_greeting(struct sim_client *client);
+void generate_hello(struct sim_client *client);
 /* Everything an audit asks. */
-void draft_audit(struct sim_client *client);
-/* How much of the queue one draft may need. */
+void generate_audit(struct sim_client *client);
+/* How much of the queue one generator may need. */
 enum { DRAFT_REQUESTS_MAX = 8 };
