@@ -305,6 +305,18 @@ enum effects_read effects_open(struct bytes batch, struct effects_header *header
     return header->commit <= header->index ? EFFECTS_READ : EFFECTS_DAMAGED;
 }
 
+bool effects_is_write_batch(struct bytes batch)
+{
+    static const char zero[8];
+    return batch.len >= sizeof zero && memcmp(batch.data, zero, sizeof zero) == 0;
+}
+
+const char *effects_refusal(enum effects_read result)
+{
+    return result == EFFECTS_NEWER ? "it was written by a newer version, which can read it"
+                                   : "its effects cannot be read";
+}
+
 /* Each takes its bytes from the front of what is left, or says false. */
 static bool read_raw(struct bytes *rest, size_t len, struct bytes *taken)
 {

@@ -112,5 +112,10 @@ struct effects_reader {
 /* Reads the header and begins with the first effect: READ, NEWER or DAMAGED. */
 enum effects_read effects_open(struct bytes batch, struct effects_header *header,
                                struct effects_reader *reader);
+/* Is this what a record of the WAL held up to its format 1: a write batch of RocksDB? That begins with the sequence number
+ * of a batch that was not written yet, 0, and effects do not begin with a zero. */
+bool effects_is_write_batch(struct bytes batch);
+/* Why a batch was not read, for NEWER and DAMAGED: one line. */
+const char *effects_refusal(enum effects_read result);
 /* The next effect: READ, END (and nothing is left over) or DAMAGED. */
 enum effects_read effects_next(struct effects_reader *reader, struct effect *effect);

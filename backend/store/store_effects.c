@@ -32,8 +32,6 @@ bool store_batch_add_effects(struct store_batch *batch, struct store *store, str
         add_effect(batch, store, &effect);
     if (result == EFFECTS_END)
         return true;
-    (void)snprintf(error, size, "%s",
-                   result == EFFECTS_NEWER ? "it was written by a newer version, which can read it"
-                                           : "its effects cannot be read");
+    (void)snprintf(error, size, "%s", effects_refusal(result));
     return false;
 }

@@ -12,6 +12,8 @@
  */
 #include "backend/store/store_rocksdb.h"
 
+#include "backend/format/effects.h"
+#include "backend/store/replay.h"
 #include "backend/wal/path.h"
 #include "shared/check.h"
 #include "shared/error.h"
@@ -105,14 +107,6 @@ static int rocksdb_start(struct store *store, char *error, size_t size)
     return OK;
 }
 
-/* Until format 2 of the WAL a record held a write batch of RocksDB. It begins with the sequence number of a batch that
- * was not written yet, which is 0; effects do not begin with a zero. */
-static bool is_write_batch(struct bytes record)
-{
-    static const char zero[8];
-    return record.len >= sizeof zero && memcmp(record.data, zero, sizeof zero) == 0;
-}
-
 static bool apply_write_batch(struct store *store, struct bytes record, char *error, size_t size)
 {
     char *reason = NULL;
@@ -122,12 +116,11 @@ static bool apply_write_batch(struct store *store, struct bytes record, char *er
     return !reason || store_failure(reason, error, size) == OK;
 }
 
-/* wal_fn */
-static bool apply_again(void *owner, uint64_t index, struct bytes record, char *error, size_t size)
+/* replay_fn */
+static bool apply_again(void *owner, struct bytes record, char *error, size_t size)
 {
     struct store *store = owner;
-    (void)index;
-    if (is_write_batch(record))
+    if (effects_is_write_batch(record))
         return apply_write_batch(store, record, error, size);
     struct store_batch *batch = store_batch_new();
     bool is_good = store_batch_add_effects(batch, store, record, error, size) &&
@@ -148,14 +141,42 @@ static int leave_wal(struct store *store, char *error, size_t size)
     return err;
 }
 
-static int log_start(struct store *store, char *error, size_t size)
+/* Batches behind the last one that is committed were not applied, and with one copy of the data nothing can commit them
+ * any more: they go, so that a later batch does not. */
+static int drop_uncommitted(struct store *store, struct wal *wal, const struct replay *replay,
+                            char *error, size_t size)
+{
+    uint64_t committed = replay_committed(replay);
+    if (!replay_uncommitted(replay))
+        return OK;
+    if (!committed)
+        committed = wal_first(wal) - 1;
+    log_event(LOG_WARN, "wal_uncommitted", "path=%s after_batch=%llu dropped_batches=%llu",
+              store->path, (unsigned long long)committed,
+              (unsigned long long)replay_uncommitted(replay));
+    return wal_truncate(wal, committed, error, size);
+}
+
+static struct wal *replay_wal(struct store *store, char *error, size_t size)
 {
     uint64_t bytes = store->wal_bytes_max / LOG_FILES;
     const struct wal_options options = {
         .path = store->path,
         .file_bytes = bytes < LOG_FILE_MAX ? bytes : LOG_FILE_MAX,
     };
-    struct wal *wal = wal_open(&options, apply_again, store, error, size);
+    struct replay *replay = replay_new(apply_again, store);
+    struct wal *wal = wal_open(&options, replay_batch, replay, error, size);
+    if (wal && drop_uncommitted(store, wal, replay, error, size) != OK) {
+        wal_close(wal);
+        wal = NULL;
+    }
+    replay_free(replay);
+    return wal;
+}
+
+static int log_start(struct store *store, char *error, size_t size)
+{
+    struct wal *wal = replay_wal(store, error, size);
     if (!wal)
         return ERR_STORE;
     atomic_store(&store->applied, wal_last(wal));

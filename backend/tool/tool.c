@@ -19,6 +19,8 @@ const struct program_tool tool_arguments[TOOL_COUNT] = {
     [TOOL_REPAIR] = {"--repair", NULL, "check-data: mend counters and indexes"},
     [TOOL_DUMP_KEYS] = {"--dump-keys", "DIR", "print a line for each key, and end"},
     [TOOL_JSON] = {"--json", NULL, "dump-keys: as JSON, an object a line"},
+    [TOOL_DUMP_LOG] = {"--dump-log", "DIR", "print the effects of every batch in the WAL, and end"},
+    [TOOL_FROM] = {"--from", "INDEX", "dump-log: begin with this batch"},
 };
 
 void tool_progress(const char *format, ...)
@@ -58,6 +60,8 @@ bool tool_run(struct backend_config *config, const char *const given[TOOL_COUNT]
         *exit_code = tool_check(config, given[TOOL_REPAIR] != NULL);
     else if (given[TOOL_DUMP_KEYS])
         *exit_code = tool_dump(config, given[TOOL_JSON] != NULL);
+    else if (given[TOOL_DUMP_LOG])
+        *exit_code = tool_dump_log(given[TOOL_DUMP_LOG], given[TOOL_FROM]);
     else
         return false;
     return true;

@@ -1,7 +1,7 @@
 /*
  * tool.h - what scree-backend does instead of serving: restore, verify, check, dump. Nothing serves meanwhile.
  *
- *   --restore BACKUP  --verify-backup BACKUP  --check-data DATA  --dump-keys DATA
+ *   --restore BACKUP  --verify-backup BACKUP  --check-data DATA  --dump-keys DATA  --dump-log DATA
  *
  * Each prints what it finds to standard output and its progress to standard error, and gives the exit code:
  * 0 all is well, 1 something is wrong (or could not be done), 2 it was asked for wrongly.
@@ -20,6 +20,8 @@ enum tool {
     TOOL_REPAIR,
     TOOL_DUMP_KEYS,
     TOOL_JSON,
+    TOOL_DUMP_LOG,
+    TOOL_FROM,
     TOOL_COUNT,
 };
 
@@ -36,6 +38,8 @@ int tool_restore(const struct backend_config *config, const char *backup, const 
 int tool_verify(const char *backups);
 int tool_check(const struct backend_config *config, bool repairs);
 int tool_dump(const struct backend_config *config, bool is_json);
+/* `from`: an index as text; NULL: from the first on. */
+int tool_dump_log(const char *data, const char *from);
 
 /* A line of progress on standard error, at most one a second. */
 void tool_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -60,6 +60,9 @@ struct wal_options {
  * nothing is removed. */
 struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owner, char *error,
                      size_t size);
+/* Reads what there is as wal_open does, and changes nothing: another process may be appending. False and a one-line
+ * reason: a file cannot be read, is of a newer format, or `read` said so. */
+bool wal_read_only(const char *path, wal_fn *read, void *owner, char *error, size_t size);
 /* Does not sync. NULL is allowed. */
 void wal_close(struct wal *wal);
 

@@ -26,6 +26,7 @@ struct wal_hold {
 struct wal {
     char *path;
     uint64_t file_bytes;
+    bool is_read_only;        /* another process may be appending: files are left alone */
     uint64_t damaged_batches; /* whole batches dropped at the start, behind a damaged one */
 
     /* of the thread that appends */

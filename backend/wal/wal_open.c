@@ -46,33 +46,45 @@ static bool list_files(struct wal *wal, char *error, size_t size)
         bool is_new;
         if (!wal_segment_name(entry->d_name, &first, &is_new))
             continue;
-        if (is_new)
+        if (is_new && !wal->is_read_only)
             (void)unlinkat(dirfd(dir), entry->d_name, 0);
-        else
+        if (!is_new)
             list_file(wal, wal_segment_new(first));
     }
     (void)closedir(dir);
     return true;
 }
 
-/* What is read is on the disk before: a file made of it must not outlive it. */
-static bool open_files(struct wal *wal, char *error, size_t size)
+/* What is replayed is on the disk before: a file made of it must not outlive it. */
+static bool open_for_replay(const struct wal *wal, struct wal_segment *file, char *error,
+                            size_t size)
 {
     char path[PATH_MAX];
-    for (struct list *node = wal->files.next; node != &wal->files; node = node->next) {
-        struct wal_segment *file = wal_segment_of(node);
-        wal_segment_path(path, wal->path, file->first);
-        file->fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (file->fd < 0 || !sync_fd(file->fd)) {
-            (void)wal_segment_failure(path, error, size);
-            return false;
-        }
-        if (!wal_segment_format_known(file->fd)) {
-            (void)snprintf(error, size, "%s: written by a newer version, which can read it", path);
-            return false;
-        }
+    wal_segment_path(path, wal->path, file->first);
+    file->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (file->fd < 0 || (!wal->is_read_only && !sync_fd(file->fd))) {
+        (void)wal_segment_failure(path, error, size);
+        return false;
     }
-    if (list_empty(&wal->files) || path_sync(wal->path))
+    if (wal_segment_format_known(file->fd))
+        return true;
+    (void)snprintf(error, size, "%s: written by a newer version, which can read it", path);
+    return false;
+}
+
+static bool open_files(struct wal *wal, char *error, size_t size)
+{
+    for (struct list *node = wal->files.next, *next; node != &wal->files; node = next) {
+        struct wal_segment *file = wal_segment_of(node);
+        next = node->next;
+        if (open_for_replay(wal, file, error, size))
+            continue;
+        if (!wal->is_read_only || file->fd >= 0 || errno != ENOENT)
+            return false;
+        list_remove(&file->node); /* it was trimmed since */
+        wal_segment_free(file);
+    }
+    if (wal->is_read_only || list_empty(&wal->files) || path_sync(wal->path))
         return true;
     (void)wal_segment_failure(wal->path, error, size);
     return false;
@@ -184,7 +196,7 @@ static bool read_files(struct wal *wal, struct reading *reading, char *error, si
         struct wal_segment *file = wal_segment_of(node);
         uint64_t known = before && before->last > wal->trimmed ? before->last : wal->trimmed;
         if (before && file->first > known + 1)
-            return drop_gap(wal, before, node, error, size);
+            return wal->is_read_only || drop_gap(wal, before, node, error, size);
         if (!replay_segment(wal, reading, file, error, size))
             return false;
         before = file;
@@ -192,15 +204,8 @@ static bool read_files(struct wal *wal, struct reading *reading, char *error, si
     return true;
 }
 
-struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owner, char *error,
-                     size_t size)
+static struct wal *new_wal(const struct wal_options *options)
 {
-    if (strlen(options->path) > PATH_MAX - WAL_PATH_ROOM) {
-        errno = ENAMETOOLONG;
-        (void)wal_segment_failure(options->path, error, size);
-        return NULL;
-    }
-    struct reading reading = {.read = read, .owner = owner};
     struct wal *wal = calloc(1, sizeof *wal);
     CHECK(wal);
     wal->path = strdup(options->path);
@@ -213,6 +218,37 @@ struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owne
     list_init(&wal->holds);
     CHECK(pthread_mutex_init(&wal->lock, NULL) == 0);
     CHECK(pthread_mutex_init(&wal->trim_lock, NULL) == 0);
+    return wal;
+}
+
+bool wal_read_only(const char *path, wal_fn *read, void *owner, char *error, size_t size)
+{
+    if (strlen(path) > PATH_MAX - WAL_PATH_ROOM) {
+        errno = ENAMETOOLONG;
+        (void)wal_segment_failure(path, error, size);
+        return false;
+    }
+    struct reading reading = {.read = read, .owner = owner};
+    struct wal *wal = new_wal(&(struct wal_options){.path = path});
+    wal->is_read_only = true;
+    wal_reader_init(&reading.reader);
+    bool good = list_files(wal, error, size) && open_files(wal, error, size) &&
+                read_files(wal, &reading, error, size);
+    wal_reader_fini(&reading.reader);
+    wal_close(wal);
+    return good;
+}
+
+struct wal *wal_open(const struct wal_options *options, wal_fn *read, void *owner, char *error,
+                     size_t size)
+{
+    if (strlen(options->path) > PATH_MAX - WAL_PATH_ROOM) {
+        errno = ENAMETOOLONG;
+        (void)wal_segment_failure(options->path, error, size);
+        return NULL;
+    }
+    struct reading reading = {.read = read, .owner = owner};
+    struct wal *wal = new_wal(options);
     wal_reader_init(&reading.reader);
     bool good = list_files(wal, error, size) && open_files(wal, error, size) &&
                 read_files(wal, &reading, error, size);

@@ -632,6 +632,41 @@ static void log_as_format_1(struct bytes record)
     ck_assert_int_eq(close(fd), 0);
 }
 
+/* Appends a batch that puts the key to the log of a store that is closed. */
+static void log_with_commit(uint64_t commit, const char *key)
+{
+    const struct wal_options options = {.path = store_path, .file_bytes = 1 << 20};
+    struct wal *wal = wal_open(&options, pass, NULL, error, sizeof error);
+    ck_assert_msg(wal != NULL, "%s", error);
+    const struct effects_header header = {
+        .type = EFFECTS_BATCH, .index = wal_last(wal) + 1, .commit = commit};
+    effects_begin(batch, &header);
+    effects_put(batch, CF_DATA, bytes_of(key), BYTES("v"));
+    ck_assert_int_eq(wal_append(wal, effects_bytes(batch), true, error, sizeof error), OK);
+    effects_clear(batch);
+    wal_close(wal);
+}
+
+START_TEST(what_is_not_committed_is_not_applied_and_does_not_come_back)
+{
+    put(CF_DATA, "a", "v");
+    commit();
+    uint64_t last = store_logged(store);
+    store_close(store);
+    log_with_commit(last, "b");
+    log_with_commit(last + 1, "c");
+    log_with_commit(last + 1, "d");
+    open_with(NULL, NULL);
+    ck_assert_str_eq(walk(CF_DATA, "", "", true), "a b ");
+    ck_assert_uint_eq(store_logged(store), last + 1);
+    put(CF_DATA, "e", "v");
+    commit();
+    store_close(store);
+    open_with(NULL, NULL);
+    ck_assert_str_eq(walk(CF_DATA, "", "", true), "a b e ");
+}
+END_TEST
+
 /* As it was written up to format 1 of the WAL: u64 sequence 0 | u32 count | put, delete, range, data for the WAL. */
 START_TEST(a_log_of_write_batches_is_read_and_not_kept)
 {
@@ -1264,6 +1299,7 @@ int main(int argc, char **argv)
     tcase_add_test(tests, no_acknowledged_row_is_lost_wherever_the_disk_fails);
     tcase_add_test(tests, what_is_logged_and_in_no_table_is_there_after_a_kill);
     tcase_add_test(tests, a_log_of_write_batches_is_read_and_not_kept);
+    tcase_add_test(tests, what_is_not_committed_is_not_applied_and_does_not_come_back);
     tcase_add_test(tests, a_flush_leaves_in_the_log_what_is_in_no_table);
     tcase_add_test(tests, a_stop_keeps_batches_that_are_in_no_table_however_long_the_log_is);
     tcase_add_test(tests, flushes_and_compactions_that_fail_leave_the_log_alone);

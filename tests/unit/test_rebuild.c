@@ -1,0 +1,139 @@
+/*
+ * test_rebuild.c - an empty store gets every row of a running one from its WAL: effects of any kind at random, read while
+ * the store is open.
+ */
+#include "backend/format/effects.h"
+#include "backend/store/store.h"
+#include "backend/wal/path.h"
+#include "backend/wal/wal.h"
+#include "shared/check.h"
+#include "shared/error.h"
+#include "tests/sized.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { BATCHES = 3000, KEYS = 400, KEY_BYTES = 3 };
+
+static char dir[] = "/tmp/scree-rebuild-XXXXXX";
+static char error[512];
+static uint64_t state = 7;
+
+static uint64_t any(uint64_t below)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (state >> 11) % below;
+}
+
+static struct store *open_store(struct store_env *env, const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    struct store *store = store_open(env,
+                                     &(struct store_options){
+                                         .path = path,
+                                         .memtable_bytes = 64 << 20,
+                                         .memtables = 4,
+                                         .wal_bytes_max = 1 << 30,
+                                         .max_open_files = -1,
+                                         .compression = "lz4",
+                                     },
+                                     error, sizeof error);
+    if (!store)
+        fprintf(stderr, "%s\n", error);
+    CHECK(store);
+    return store;
+}
+
+/* A namespace of one byte, and a slot. */
+static struct bytes any_key(char key[1 + 1 + KEY_BYTES])
+{
+    uint64_t number = any(KEYS);
+    memcpy(key, (char[]){1, (char)('a' + number % 3), 0, (char)(number % 5), (char)number}, 5);
+    return (struct bytes){key, 5};
+}
+
+static void write_batch(struct store *store, struct effects *effects)
+{
+    char key[8], to[8], value[300];
+    memset(value, (int)('a' + any(26)), sizeof value);
+    effects_clear(effects);
+    for (uint64_t count = any(20); count; count--) {
+        enum cf cf = (enum cf)any(CF_COUNT);
+        switch (any(12)) {
+        case 0:
+            effects_delete_range(effects, cf, any_key(key), any_key(to));
+            break;
+        case 1:
+        case 2:
+            effects_delete(effects, cf, any_key(key));
+            break;
+        default:
+            effects_put(effects, cf, any_key(key), (struct bytes){value, any(sizeof value)});
+        }
+    }
+    CHECK(store_write(store, effects, false, error, sizeof error) == OK);
+}
+
+/* wal_fn */
+static bool apply(void *owner, uint64_t index, struct bytes record, char *reason, size_t size)
+{
+    static uint64_t last;
+    struct store *store = owner;
+    CHECK(index == ++last);
+    struct store_batch *batch = store_batch_new();
+    bool good = store_batch_add_effects(batch, store, record, reason, size) &&
+                store_apply(store, batch, reason, size) == OK;
+    store_batch_free(batch);
+    return good;
+}
+
+static uint64_t compare(struct store *one, struct store *other, enum cf cf)
+{
+    uint64_t rows = 0;
+    struct store_iter *a = store_iter_new(one, cf, BYTES(""), BYTES(""));
+    struct store_iter *b = store_iter_new(other, cf, BYTES(""), BYTES(""));
+    store_iter_seek_first(a);
+    store_iter_seek_first(b);
+    for (; store_iter_valid(a) && store_iter_valid(b); store_iter_next(a), store_iter_next(b)) {
+        CHECK(bytes_equal(store_iter_key(a), store_iter_key(b)));
+        CHECK(bytes_equal(store_iter_value(a), store_iter_value(b)));
+        rows++;
+    }
+    CHECK(!store_iter_valid(a) && !store_iter_valid(b));
+    CHECK(!store_iter_failed(a) && !store_iter_failed(b));
+    store_iter_free(a);
+    store_iter_free(b);
+    return rows;
+}
+
+int main(void)
+{
+    char path[128];
+    uint64_t rows = 0;
+    CHECK(mkdtemp(dir));
+    struct store_env *env = store_env_new(
+        &(struct store_env_options){.block_cache_bytes = 8 << 20, .background_threads = 1});
+    struct store *running = open_store(env, "running"), *empty = open_store(env, "empty");
+    struct effects *effects = effects_new();
+    for (uint64_t batch = 0; batch < sized(BATCHES); batch++)
+        write_batch(running, effects);
+    snprintf(path, sizeof path, "%s/running", dir);
+    if (!wal_read_only(path, apply, empty, error, sizeof error)) {
+        fprintf(stderr, "%s\n", error);
+        CHECK(false);
+    }
+    for (enum cf cf = 0; cf < CF_COUNT; cf++)
+        rows += compare(running, empty, cf);
+    CHECK(rows > KEYS);
+    effects_free(effects);
+    store_close(running);
+    store_close(empty);
+    store_env_free(env);
+    CHECK(path_remove(dir));
+    printf("%llu rows\n", (unsigned long long)rows);
+    return EXIT_SUCCESS;
+}
