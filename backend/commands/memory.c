@@ -24,8 +24,7 @@ static bool collection_bytes(struct call *call, struct entry *entry, int64_t sam
     struct sub_iter it;
     uint64_t rows = 0;
     uint64_t sum = 0;
-    sub_iter_init(call, entry, entry->meta.type == TYPE_STREAM ? CF_STREAM : CF_DATA, BYTES(""),
-                  &it);
+    sub_iter_init(call, entry, type_elements(entry->meta.type), BYTES(""), &it);
     while ((samples == 0 || rows < (uint64_t)samples) && sub_iter_next(&it)) {
         sum += it.sub.len + it.value.len + ROW_OVERHEAD;
         rows++;

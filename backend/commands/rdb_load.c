@@ -283,7 +283,7 @@ static bool load_json(struct call *call, struct entry *entry, struct rdb_reader 
 
 static bool save_collection(struct call *call, struct entry *entry, uint64_t expire_ms)
 {
-    if (entry->meta.size == 0 && entry->meta.type != TYPE_STREAM)
+    if (entry->meta.size == 0 && !type_rows[entry->meta.type].exists_empty)
         return false;
     entry->meta.expire_ms = expire_ms;
     entry_save(call, entry);

@@ -22,34 +22,20 @@ enum {
     HEADER_NUMBERS = 4,
 };
 
+_Static_assert(TYPE_COUNT == FLAG_TYPE + 1, "every number that a row can have");
 _Static_assert(sizeof(double) == sizeof(uint64_t), "a score has 8 bytes");
 _Static_assert(SPACE_BYTES_MAX <= UINT8_MAX, "the length of a storage namespace has one byte");
 _Static_assert(DATABASES_MAX <= UINT8_MAX, "a database has one byte");
 
+const struct type_row type_rows[TYPE_COUNT] = {
+#define TYPE(id, number, ...) [number] = {__VA_ARGS__},
+#include "backend/format/types.def"
+#undef TYPE
+};
+
 const char *type_name(enum type type)
 {
-    switch (type) {
-    case TYPE_NONE:
-        return "none";
-    case TYPE_STRING:
-    case TYPE_BITMAP:
-        return "string";
-    case TYPE_HASH:
-        return "hash";
-    case TYPE_LIST:
-        return "list";
-    case TYPE_SET:
-        return "set";
-    case TYPE_ZSET:
-        return "zset";
-    case TYPE_SORTEDINT:
-        return "sortedint";
-    case TYPE_STREAM:
-        return "stream";
-    case TYPE_JSON:
-        return "ReJSON-RL";
-    }
-    return "none";
+    return type_rows[type].name ? type_rows[type].name : "none";
 }
 
 /* ---- writing ----------------------------------------------------------------------------- */
@@ -268,7 +254,7 @@ static char *write_stream(char *to, const struct metadata *metadata)
 
 static bool type_is_known(unsigned type)
 {
-    return (type >= TYPE_STRING && type <= TYPE_STREAM) || type == TYPE_JSON;
+    return type < TYPE_COUNT && type_rows[type].name;
 }
 
 struct bytes encode_metadata(struct arena *arena, const struct metadata *metadata)

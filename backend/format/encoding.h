@@ -36,22 +36,33 @@
  */
 #pragma once
 
+#include "backend/format/column_family.h"
 #include "shared/arena.h"
 #include "shared/byte_order.h"
 #include "shared/bytes.h"
+#include "shared/command.h"
 
 enum type {
     TYPE_NONE = 0,
-    TYPE_STRING = 1,
-    TYPE_HASH = 2,
-    TYPE_LIST = 3,
-    TYPE_SET = 4,
-    TYPE_ZSET = 5,
-    TYPE_BITMAP = 6, /* the fragmented form of a string */
-    TYPE_SORTEDINT = 7,
-    TYPE_STREAM = 8,
-    TYPE_JSON = 10,
+#define TYPE(id, number, ...) TYPE_##id = (number),
+#include "backend/format/types.def"
+#undef TYPE
 };
+
+enum { TYPE_COUNT = 16 }; /* four bits on disk; not every number is a type */
+
+/* A row of the table of types. What commands do with a type is not in here: that lies above. */
+struct type_row {
+    const char *name;   /* as TYPE replies it; NULL: the number is no type */
+    bool is_inline;     /* the value is in the metadata row */
+    bool exists_empty;  /* the key stays when its last element goes */
+    enum type opens_as; /* commands that ask for this type open it too; NONE: none but its own */
+    enum command_group blocks; /* blocking commands of this group wait for it; GENERIC: none does */
+    enum cf elements;          /* column family of the elements; 0: CF_DATA */
+};
+
+/* By type. */
+extern const struct type_row type_rows[TYPE_COUNT];
 
 enum {
     DATABASES_MAX = 16,
@@ -112,8 +123,15 @@ struct slot_count {
 /* Does the type keep its value in the metadata row? */
 static inline bool type_is_inline(enum type type)
 {
-    return type == TYPE_STRING || type == TYPE_JSON;
+    return type_rows[type].is_inline;
 }
+
+/* The column family of a collection's elements. */
+static inline enum cf type_elements(enum type type)
+{
+    return type_rows[type].elements ? type_rows[type].elements : CF_DATA;
+}
+
 /* "string", "hash", "list", "set", "zset", "stream", "ReJSON-RL", "sortedint"; a bitmap says "string". */
 const char *type_name(enum type type);
 

@@ -208,7 +208,7 @@ bool keyspace_open(struct call *call, struct bytes key, enum open_flag flags, st
 
 static bool type_fits(enum type wanted, enum type found)
 {
-    return wanted == found || (wanted == TYPE_STRING && found == TYPE_BITMAP);
+    return wanted == found || (wanted != TYPE_NONE && wanted == type_rows[found].opens_as);
 }
 
 bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enum open_flag flags,
@@ -309,7 +309,7 @@ void entry_create(struct call *call, struct entry *entry, enum type type)
 void entry_save(struct call *call, struct entry *entry)
 {
     CHECK(!type_is_inline(entry->meta.type));
-    if (entry->meta.size > 0 || entry->meta.type == TYPE_STREAM)
+    if (entry->meta.size > 0 || type_rows[entry->meta.type].exists_empty)
         entry_write(call, entry);
     else if (entry->exists)
         entry_delete(call, entry);

@@ -238,7 +238,7 @@ bool blocking_concerns(struct blocking_set *set, const struct space *space, stru
 void blocking_key_written(struct blocking_set *set, const struct space *space, struct bytes key,
                           enum type type)
 {
-    bool is_waited_for = type == TYPE_LIST || type == TYPE_ZSET || type == TYPE_STREAM;
+    bool is_waited_for = type_rows[type].blocks != GROUP_GENERIC;
     if (set->clients == 0)
         return;
     struct awaited *awaited = awaited_get(set, space, key);
@@ -550,18 +550,11 @@ static void on_timer(void *owner)
 
 /* ---- serving ---- */
 
-static enum type wanted_type(const struct waiter *waiter)
+/* May the waiter's command take from a key of this type? */
+static bool is_wanted(const struct waiter *waiter, enum type type)
 {
-    switch ((int)waiter->command->group) {
-    case GROUP_LIST:
-        return TYPE_LIST;
-    case GROUP_SORTED_SET:
-        return TYPE_ZSET;
-    case GROUP_STREAM:
-        return TYPE_STREAM;
-    default:
-        return TYPE_NONE;
-    }
+    enum command_group group = type_rows[type].blocks;
+    return group != GROUP_GENERIC && group == waiter->command->group;
 }
 
 /* What the key is now; none when it cannot be read. */
@@ -619,7 +612,7 @@ static void serve_key(struct blocking_set *set, struct awaited *awaited)
         next = link->next; /* serving a waiter removes no other one */
         if (type == TYPE_NONE && awaited->groups == 0)
             break;
-        if (type != wanted_type(waiter) && !wants_end(waiter))
+        if (!is_wanted(waiter, type) && !wants_end(waiter))
             continue;
         if (is_slow_reader(waiter)) {
             is_passing = true;

@@ -243,7 +243,7 @@ static void check_size(struct check *check, const struct checked *key, uint64_t 
     meta.size = count;
     if (count)
         effects_put(check->effects, CF_METADATA, key->row, encode_metadata(&check->arena, &meta));
-    else if (meta.type != TYPE_STREAM)
+    else if (!type_rows[meta.type].exists_empty)
         effects_delete(check->effects, CF_METADATA, key->row);
 }
 

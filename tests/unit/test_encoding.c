@@ -193,6 +193,12 @@ START_TEST(types_have_names)
     ck_assert_str_eq(type_name(TYPE_STREAM), "stream");
     ck_assert_str_eq(type_name(TYPE_SORTEDINT), "sortedint");
     ck_assert_str_eq(type_name(TYPE_JSON), "ReJSON-RL");
+    for (unsigned type = 0; type < TYPE_COUNT; type++) {
+        const struct type_row *row = &type_rows[type];
+        ck_assert(!row->is_inline || (row->elements == 0 && !row->exists_empty));
+        ck_assert(row->opens_as == TYPE_NONE || type_rows[row->opens_as].opens_as == TYPE_NONE);
+        ck_assert(row->name || memcmp(row, &(struct type_row){0}, sizeof *row) == 0);
+    }
 }
 END_TEST
 
