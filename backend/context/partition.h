@@ -40,6 +40,7 @@ struct process; /* the process: partitions, configuration, start time */
 struct config_snapshot;
 struct space_set;
 struct watch_set;
+struct session;
 struct stats;
 
 /* Where clients connect. NULL: not configured. */
@@ -68,6 +69,12 @@ struct partition_streamed {
     bool is_posted;
 };
 
+/* The state of math.random in scripts of the session's namespace: what suspend.c undoes beside effects. */
+struct script_random {
+    void (*save)(const struct session *session);
+    void (*restore)(const struct session *session);
+};
+
 /* What the command being run borrows and allocates; keyspace_end releases it. */
 struct partition_running {
     struct arena arena; /* reset after the command */
@@ -80,6 +87,9 @@ struct partition_running {
     uint64_t started_us;      /* monotonic: when the command began */
     struct out discarded;     /* replies that are not sent (CLIENT REPLY OFF) */
     uint64_t random_state[4]; /* of call_random */
+    const struct script_random *script_random;
+    const char *
+        busy_error; /* for commands that may not run beside the script that runs; NULL: none runs */
 };
 
 /* The batch of writes that collects, and the one in flight before it. */

@@ -14,6 +14,7 @@
 #include "backend/partition/tracking.h"
 #include "backend/partition/waits.h"
 #include "shared/clock.h"
+#include "shared/log.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -17,7 +17,6 @@
 #include "backend/partition/suspend.h"
 #include "backend/partition/tracking.h"
 #include "backend/partition/waits.h"
-#include "backend/script/script.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/latency.h"
@@ -191,10 +190,9 @@ static bool gate_subscriber(struct call *call)
 /* While a slow script runs, only commands with CMD_ALLOW_BUSY are served; others get BUSY. */
 static bool gate_busy(struct call *call)
 {
-    const struct script_set *scripts = call->partition->scripts;
-    if (!scripts_running(scripts) || call->command->flags & CMD_ALLOW_BUSY)
+    if (!call->partition->running.busy_error || call->command->flags & CMD_ALLOW_BUSY)
         return true;
-    reject_command(call, scripts_busy_text(scripts));
+    reject_command(call, call->partition->running.busy_error);
     return false;
 }
 
@@ -382,7 +380,7 @@ void dispatch_again(struct session *session, const struct command *command,
 
 void dispatch_drained(struct partition *partition)
 {
-    if (!scripts_running(partition->scripts))
+    if (!partition->running.busy_error)
         blocking_resume(partition->watchers.blocking);
 }
 
@@ -477,7 +475,7 @@ static bool act(struct call *call)
         queue(call);
         return true;
     }
-    if (!scripts_running(call->partition->scripts))
+    if (!call->partition->running.busy_error)
         return run_warm(call);
     run_busy(call);
     return true;
@@ -492,7 +490,7 @@ static struct out *begin_reply(struct session *session, const struct command *co
     struct out *out =
         session_reply_begin(session, !command || command->flags & CMD_WRITE || is_open);
     uint32_t flags = command ? command->flags | (is_open ? session->transaction.flags : 0) : 0;
-    if (!(flags & CMD_SCRIPT) && !scripts_running(session->partition->scripts))
+    if (!(flags & CMD_SCRIPT) && !session->partition->running.busy_error)
         return out;
     out_init(aside);
     return aside;
@@ -515,7 +513,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
 {
     CHECK(argc > 0);
     struct partition *partition = session->partition;
-    bool is_busy = scripts_running(partition->scripts) != NULL;
+    bool is_busy = partition->running.busy_error != NULL;
     const struct command *command = command_find_argv(argv, argc);
     if (command && command->traits & TRAIT_PREFIX && enter_prefix(session, command, argv, argc)) {
         argv += command_prefix_argc(command);

@@ -162,7 +162,7 @@ static void attempt_begin(const struct call *call, struct suspend_mark *mark)
 {
     struct partition *partition = call->partition;
     mark->is_attempt = true;
-    scripts_save_chance(scripts_of(call->session), &mark->chance);
+    partition->running.script_random->save(call->session);
     overlay_attempt_begin(partition->overlay);
     space_attempt_begin(partition->spaces);
     command_stats_hold(call);
@@ -208,7 +208,7 @@ static void roll_back_attempt(struct call *call, const struct suspend_mark *mark
 {
     struct partition *partition = call->partition;
     if (mark->is_attempt) {
-        scripts_restore_chance(scripts_of(call->session), &mark->chance);
+        partition->running.script_random->restore(call->session);
         overlay_attempt_end(partition->overlay, false);
         space_attempt_end(partition->spaces, false);
         command_stats_drop(partition);

@@ -27,7 +27,6 @@
 #pragma once
 
 #include "backend/context/call.h"
-#include "backend/script/script.h"
 
 struct reader_wait;
 struct session;
@@ -37,7 +36,6 @@ struct suspend_mark {
     bool is_set;
     uint64_t random_state[4];
     bool is_attempt; /* of an EXEC or a script: several commands are taken back as one */
-    struct script_chance chance;
     uint32_t messages;
     uint64_t counts[4];
 };

@@ -248,6 +248,7 @@ static void begin_run(struct script_run *run)
     overlay_script_begin(partition->overlay);
     space_script_begin(partition->spaces);
     run->vm->scripts->set->running = run;
+    partition->running.busy_error = scripts_busy_text(run->vm->scripts->set);
 }
 
 /* Keeps the effects of the script's commands, also when its code failed. Only an ended script is rolled back. */
@@ -257,6 +258,7 @@ static void keep_or_roll_back(struct script_run *run)
     struct partition *partition = call->partition;
     bool is_good = run->end == SCRIPT_GOES_ON;
     run->vm->scripts->set->running = NULL;
+    partition->running.busy_error = NULL;
     overlay_script_end(partition->overlay, is_good);
     space_script_end(partition->spaces, is_good);
     if (is_good)

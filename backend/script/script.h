@@ -77,8 +77,6 @@ struct script_run *scripts_running(const struct script_set *set);
 /* May the session see and kill the script? Yes if both are in the same namespace, or if the session is the operator's:
  * outside of namespaces, and not a proxy's. */
 bool script_run_concerns(const struct script_run *run, const struct session *session);
-void scripts_save_chance(const struct scripts *scripts, struct script_chance *chance);
-void scripts_restore_chance(struct scripts *scripts, const struct script_chance *chance);
 /* A line of redis.log. */
 void scripts_log(struct script_set *set, enum log_level level, const char *text);
 /* About once a second: logs how many lines were dropped. */

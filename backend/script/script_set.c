@@ -18,11 +18,26 @@
 
 #include <stdlib.h>
 
+static void save_random(const struct session *session)
+{
+    struct scripts *scripts = scripts_of(session);
+    scripts->saved_chance = scripts->chance;
+}
+
+static void restore_random(const struct session *session)
+{
+    struct scripts *scripts = scripts_of(session);
+    scripts->chance = scripts->saved_chance;
+}
+
+static const struct script_random script_random = {.save = save_random, .restore = restore_random};
+
 struct script_set *script_set_new(struct partition *partition)
 {
     struct script_set *set = calloc(1, sizeof *set);
     CHECK(set);
     set->partition = partition;
+    partition->running.script_random = &script_random;
     set->max = partition->snapshot->config.script_memory_limit_bytes;
     set->names = table_new();
     out_init(&set->reply);
@@ -136,16 +151,6 @@ bool script_run_concerns(const struct script_run *run, const struct session *ses
 {
     return run->vm->scripts == scripts_of(session) ||
            (!session->login.is_internal && session_namespace(session).len == 0);
-}
-
-void scripts_save_chance(const struct scripts *scripts, struct script_chance *chance)
-{
-    *chance = scripts->chance;
-}
-
-void scripts_restore_chance(struct scripts *scripts, const struct script_chance *chance)
-{
-    scripts->chance = *chance;
 }
 
 uint64_t script_set_memory(const struct script_set *set, enum script_kind kind)

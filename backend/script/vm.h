@@ -49,7 +49,8 @@ struct scripts {
     struct script_set *set;
     struct script_vm *states[SCRIPT_KINDS]; /* NULL: not made, or freed again */
     struct script_chance chance;            /* of math.random: nrand48 */
-    size_t cached;                          /* scripts */
+    struct script_chance saved_chance; /* at the beginning of a command that may be rolled back */
+    size_t cached;                     /* scripts */
     struct library *libraries;
     bool is_loaded; /* `libraries` is what the rows say */
 };

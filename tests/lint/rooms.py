@@ -5,8 +5,7 @@
                                      └─ backend: format ◄─ wal ◄─ store ◄─ storage ◄─ context ◄─ keyspace
                                                  ◄─ partition ◄─ script ◄─ backup ◄─ commands ◄─ tool ◄─ backend/*.c
 
-A file includes its own room and rooms below it. EXCEPTIONS lists the includes that run upward, each with what it
-waits for; the list only shrinks. No circle of includes may hold more units (X.c with X.h) than CIRCLE_MAX says.
+A file includes its own room and rooms below it. No circle of includes may hold more units (X.c with X.h) than CIRCLE_MAX says.
 uv.h, rocksdb, microhttpd, inih and lua each have one place.
 
 Prints `file:line: what is wrong`; silent and 0 when all is well. `rooms.py --circles` lists the circles there are.
@@ -25,11 +24,6 @@ BACKEND = ['backend/format', 'backend/format/json', 'backend/wal', 'backend/stor
            'backend/commands', 'backend/tool', 'backend']
 # The proxy is one room in several folders: its units need each other both ways.
 PROXY = ['proxy', 'proxy/local', 'proxy/status', 'proxy/upstream']
-# (including file, header): what takes the exception away
-EXCEPTIONS = {
-    ('backend/partition/suspend.h', 'backend/script/script.h'): 'a room above script/ for what runs commands',
-    ('backend/partition/dispatch.c', 'backend/script/script.h'): 'a room above script/ for what runs commands',
-}
 # units in one circle; PROXY_CIRCLE_MAX shrinks until it is the same
 CIRCLE_MAX = 5
 PROXY_CIRCLE_MAX = 31
@@ -62,7 +56,7 @@ def rooms_below(room):
     return BELOW_ALL + BACKEND[:BACKEND.index(room) + 1]
 
 
-def check_include(path, line, kind, target, used):
+def check_include(path, line, kind, target):
     for header, allowed in DOORS:
         if kind == '<' and header.match(target) and not allowed.match(path):
             yield '%s:%d: <%s> may not be included here' % (path, line, target)
@@ -71,11 +65,7 @@ def check_include(path, line, kind, target, used):
     if not os.path.exists(os.path.join(ROOT, target)):
         yield '%s:%d: "%s": expected a path from the root' % (path, line, target)
     room = os.path.dirname(path)
-    if os.path.dirname(target) in rooms_below(room):
-        return
-    if (path, target) in EXCEPTIONS:
-        used.add((path, target))
-    else:
+    if os.path.dirname(target) not in rooms_below(room):
         yield '%s:%d: "%s" may not be included in %s/: that room lies above it' % (path, line, target, room)
 
 
@@ -119,7 +109,7 @@ def needs_header_comment(path):
     return not path.endswith('.c') or not (path.startswith('tests/') or os.path.exists(os.path.join(ROOT, path[:-1] + 'h')))
 
 
-def check_file(path, used):
+def check_file(path):
     text = read(path)
     if path.endswith('.h') and '#pragma once' not in text:
         yield '%s:1: expected #pragma once' % path
@@ -129,7 +119,7 @@ def check_file(path, used):
                 for match in INCLUDE.finditer(text)]
     if not path.startswith('tests/'):
         for line, kind, target in includes:
-            yield from check_include(path, line, kind, target, used)
+            yield from check_include(path, line, kind, target)
         own = path[:-1] + 'h'
         if path.endswith('.c') and os.path.exists(os.path.join(ROOT, own)) and includes and includes[0][2] != own:
             yield '%s:%d: expected its own header first' % (path, includes[0][0])
@@ -143,11 +133,8 @@ def check_all():
         top = path.split('/')[0]
         if top not in TOP_LEVEL and not top.startswith('.'):
             yield '%s:1: not part of the top level' % path
-    used = set()
     for path in sources('.c', '.h', '.def'):
-        yield from check_file(path, used)
-    for path, target in sorted(set(EXCEPTIONS) - used):
-        yield '%s:1: "%s" is not included any more: take it out of EXCEPTIONS' % (path, target)
+        yield from check_file(path)
     for circle in circles():
         most = PROXY_CIRCLE_MAX if circle[0].startswith('proxy/') else CIRCLE_MAX
         if len(circle) > most:
