@@ -185,8 +185,8 @@ def _(run):
         check_alive(cluster)
 
 
-STATE_ERROR = ('ERR This connection would hold more than client-state-limit in queued commands, watched keys and '
-               'subscriptions, so the command was not done.')
+STATE_ERROR = ('ERR This connection would hold more than client-state-limit in queued commands, watched keys, '
+               'keys it waits for and subscriptions, so the command was not done.')
 
 
 @suite.case('what a connection has the partition keep is bounded: MULTI, WATCH, subscriptions')
