@@ -279,13 +279,8 @@ def backend(**options):
 
 
 def redis_answers(proto):
-    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
-        oracle = Oracle(folder)
-        oracle.start()
-        try:
-            return answers(oracle.address, proto)
-        finally:
-            oracle.stop()
+    with Oracle() as oracle:
+        return answers(oracle.address, proto)
 
 
 def compare(ours, proto):

@@ -14,7 +14,6 @@ their reply in RESP3 must be that in RESP2 in the types of RESP3.
 
 import os
 import re
-import tempfile
 
 from support import ROOT
 from support.cluster import Cluster, Oracle
@@ -375,14 +374,9 @@ def differences(want, got):
 
 
 def compare(proto, address_of):
-    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
-        oracle = Oracle(folder)
-        oracle.start()
-        try:
-            with Cluster(backends=1, partitions=SHARDS) as cluster:
-                found = list(differences(play(oracle.address, proto), play(address_of(cluster), proto)))
-        finally:
-            oracle.stop()
+    with Oracle() as oracle:
+        with Cluster(backends=1, partitions=SHARDS) as cluster:
+            found = list(differences(play(oracle.address, proto), play(address_of(cluster), proto)))
     check(not found, '%d replies differ:\n%s' % (len(found), '\n'.join(found)))
 
 

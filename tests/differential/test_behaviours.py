@@ -5,7 +5,6 @@ Every case runs on one partition directly and through the proxy over four, in RE
 one pipeline. The cases are the files behaviours_*.py; script.py says how they are written.
 """
 
-import tempfile
 
 import behaviours_bitmaps
 import behaviours_connection
@@ -39,10 +38,9 @@ class World:
             return
         check(not self.is_broken, 'the servers did not start, see above')
         self.is_broken = True
-        self.folder = tempfile.TemporaryDirectory(prefix='scree-oracle-')
         options = ['--requirepass', self.password] if self.password else []
-        self.oracle = Oracle(self.folder.name, options=options)
-        self.oracle.start()
+        self.oracle = Oracle(options=options)
+        self.oracle.__enter__()
         extra = {'requirepass': self.password}
         self.cluster = Cluster(backends=2, partitions=2, proxies=int('proxy' in wanted),
                                backend_options={'backend': extra} if self.password else None,
@@ -63,8 +61,7 @@ class World:
         if self.started:
             self.started = False
             self.cluster.__exit__(None, None, None)
-            self.oracle.stop()
-            self.folder.cleanup()
+            self.oracle.__exit__()
 
 
 WORLD = World()
@@ -78,16 +75,8 @@ def options(parser):
 
 def targets(run, world=WORLD):
     if run.options.redis:
-        with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
-            twin = Oracle(folder)
-            oracle = Oracle(folder, 'twin')
-            twin.start()
-            oracle.start()
-            try:
-                yield 'redis', oracle.address, twin.address
-            finally:
-                twin.stop()
-                oracle.stop()
+        with Oracle() as oracle, Oracle() as twin:
+            yield 'redis', oracle.address, twin.address
         return
     for name, address in world.targets(run.options):
         yield name, world.oracle.address, address

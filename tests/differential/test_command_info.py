@@ -14,7 +14,6 @@ Different on purpose, and taken out before comparing:
 
 import contextlib
 import random
-import tempfile
 
 from support.cluster import Cluster, Oracle
 from support.harness import Failure, Suite, check, sized
@@ -69,9 +68,7 @@ class World:
         if self.stack:
             return
         self.stack = contextlib.ExitStack()
-        self.oracle = Oracle(self.stack.enter_context(tempfile.TemporaryDirectory(prefix='scree-oracle-')))
-        self.oracle.start()
-        self.stack.callback(self.oracle.stop)
+        self.oracle = self.stack.enter_context(Oracle())
         if endpoint:
             host, port = endpoint.rsplit(':', 1)
             self.targets = {endpoint: (host, int(port))}

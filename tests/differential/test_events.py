@@ -4,7 +4,6 @@
 What expires by itself does so at different moments, so that class is left out.
 """
 
-import tempfile
 import time
 
 from support import groups
@@ -76,25 +75,20 @@ def play(ours, theirs, steps):
 @suite.case('random commands are told of as redis-server does')
 def _(run):
     grammar = Grammar(run.options.groups.split(','))
-    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
-        oracle = Oracle(folder)
-        oracle.start()
-        try:
-            with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-                ours, theirs = Side(cluster.backends[0].addresses[0]), Side(oracle.address)
-                end, index, compared, reports = time.monotonic() + run.options.seconds, run.options.stream or 0, 0, {}
-                while time.monotonic() < end and len(reports) < 12:
-                    count, difference = play(ours, theirs, stream(run.seed * 1000003 + index, grammar, 200, False, 0))
-                    compared += count
-                    if difference and difference[0] not in reports:
-                        reports[difference[0]] = difference[1]
-                        run.note('%s   [--seed %d --stream %d]\n%s' % (difference[0], run.seed, index, difference[1]))
-                    if run.options.stream is not None:
-                        break
-                    index += 1
-                run.note('%d streams, %d events compared' % (index, compared))
-        finally:
-            oracle.stop()
+    with Oracle() as oracle:
+        with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+            ours, theirs = Side(cluster.backends[0].addresses[0]), Side(oracle.address)
+            end, index, compared, reports = time.monotonic() + run.options.seconds, run.options.stream or 0, 0, {}
+            while time.monotonic() < end and len(reports) < 12:
+                count, difference = play(ours, theirs, stream(run.seed * 1000003 + index, grammar, 200, False, 0))
+                compared += count
+                if difference and difference[0] not in reports:
+                    reports[difference[0]] = difference[1]
+                    run.note('%s   [--seed %d --stream %d]\n%s' % (difference[0], run.seed, index, difference[1]))
+                if run.options.stream is not None:
+                    break
+                index += 1
+            run.note('%d streams, %d events compared' % (index, compared))
     if reports:
         raise Failure('%d kinds of difference, printed above' % len(reports))
 

@@ -8,7 +8,6 @@ sent to the disk again and again (DEBUG EVICT), so that most commands wait for r
 plays that stream again. One report per kind of difference.
 """
 
-import tempfile
 import time
 
 from player import Player, shrink
@@ -102,19 +101,14 @@ class Chill:
 def compare(run, target, store=None, **shape):
     if target not in run.options.target.split(','):
         raise Skip('--target %s' % run.options.target)
-    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
-        oracle = Oracle(folder)
-        oracle.start()
-        try:
-            with Cluster(partitions=2, backend_options={'store': store} if store else None, **shape) as cluster:
-                addresses = [proxy.address for proxy in cluster.proxies] or [cluster.backends[0].addresses[1]]
-                chill = Chill(cluster) if store else None
-                seconds = run.options.seconds / (3 if chill else 1)
-                reports = explore(run, oracle.address, addresses, bool(cluster.proxies), seconds, chill)
-                if chill:
-                    chill.finish(run)
-        finally:
-            oracle.stop()
+    with Oracle() as oracle:
+        with Cluster(partitions=2, backend_options={'store': store} if store else None, **shape) as cluster:
+            addresses = [proxy.address for proxy in cluster.proxies] or [cluster.backends[0].addresses[1]]
+            chill = Chill(cluster) if store else None
+            seconds = run.options.seconds / (3 if chill else 1)
+            reports = explore(run, oracle.address, addresses, bool(cluster.proxies), seconds, chill)
+            if chill:
+                chill.finish(run)
     if reports:
         raise Failure('%d kinds of difference, printed above' % len(reports))
 

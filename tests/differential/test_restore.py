@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """RESTORE takes what servers from Redis 5 to Redis 8 and Valkey 9 dump; what cannot be kept is refused with its reason."""
 
-import tempfile
 
 from support.cluster import Cluster, Oracle
 from support.harness import Suite, check, check_equal
@@ -69,19 +68,14 @@ def _(run):
 
 @suite.case('groups of streams that Redis 5 and 6 dumped have entries-read as redis-server restores it')
 def _(run):
-    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
-        oracle = Oracle(folder)
-        oracle.start()
-        try:
-            def body(client):
-                with Connection(oracle.address) as theirs:
-                    for last in ((0, 0), (0, 9), (1, 1), (1, 2), (2, 0), (3, 0), (9, 9)):
-                        made = stream(15, [(1, 1), (1, 2), (3, 0)], last, 9)
-                        for words in (['RESTORE', 's', 0, made, 'REPLACE'], ['XINFO', 'GROUPS', 's'], ['XRANGE', 's', '-', '+']):
-                            check_equal(client.call(*words), theirs.call(*words), 'group at %d-%d' % last)
-            with_partition(body)
-        finally:
-            oracle.stop()
+    with Oracle() as oracle:
+        def body(client):
+            with Connection(oracle.address) as theirs:
+                for last in ((0, 0), (0, 9), (1, 1), (1, 2), (2, 0), (3, 0), (9, 9)):
+                    made = stream(15, [(1, 1), (1, 2), (3, 0)], last, 9)
+                    for words in (['RESTORE', 's', 0, made, 'REPLACE'], ['XINFO', 'GROUPS', 's'], ['XRANGE', 's', '-', '+']):
+                        check_equal(client.call(*words), theirs.call(*words), 'group at %d-%d' % last)
+        with_partition(body)
 
 
 @suite.case('hashes whose fields have times to live and types of newer servers are refused with the reason')

@@ -2,7 +2,6 @@
 """The differential runner itself: silent on two redis-servers, loud when one of them is tampered with."""
 
 import random
-import tempfile
 
 import test_random
 from support.cluster import Oracle
@@ -15,15 +14,8 @@ MUTATIONS = [(b'APPEND', b'GETSET'), (b'INCRBY\r\n', b'DECRBY\r\n'), (b'PEXPIRE'
 
 
 def two_servers(body):
-    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
-        servers = [Oracle(folder, 'oracle-%d' % i) for i in range(2)]
-        try:
-            for server in servers:
-                server.start()
-            body(*servers)
-        finally:
-            for server in servers:
-                server.stop()
+    with Oracle() as one, Oracle() as two:
+        body(one, two)
 
 
 suite = Suite(__doc__, test_random.options)

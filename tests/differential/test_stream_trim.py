@@ -6,7 +6,6 @@ streams whose fields, values and ids take different room.
 """
 
 import random
-import tempfile
 
 from support.cluster import Cluster, Oracle
 from support.harness import Suite, check_equal, sized
@@ -40,14 +39,9 @@ class Both:
 
 
 def with_both(body):
-    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
-        oracle = Oracle(folder)
-        oracle.start()
-        try:
-            with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-                body(Both(oracle.address, cluster.backends[0].addresses[0]))
-        finally:
-            oracle.stop()
+    with Oracle() as oracle:
+        with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+            body(Both(oracle.address, cluster.backends[0].addresses[0]))
 
 
 @suite.case('XTRIM MAXLEN ~ 0 of five entries removes five, and the next entries are a node of their own')

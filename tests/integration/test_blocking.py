@@ -6,7 +6,6 @@ import contextlib
 import resource
 import select
 import socket
-import tempfile
 import time
 
 from support import harness
@@ -85,9 +84,8 @@ class World:
     def start(self):
         if self.started:
             return
-        self.folder = tempfile.TemporaryDirectory(prefix='scree-oracle-')
-        self.oracle = Oracle(self.folder.name)
-        self.oracle.start()
+        self.oracle = Oracle()
+        self.oracle.__enter__()
         self.cluster = Cluster(backends=1, partitions=1, proxies=1)
         self.cluster.__enter__()
         self.started = True
@@ -96,8 +94,7 @@ class World:
         if self.started:
             self.started = False
             self.cluster.__exit__(None, None, None)
-            self.oracle.stop()
-            self.folder.cleanup()
+            self.oracle.__exit__()
 
 
 WORLD = World()

@@ -369,18 +369,13 @@ def _(run):
             check_equal(connection.reader.rest(), b'', 'bytes behind the last reply')
             return [(words[0], reply[0]) for words, reply in zip(commands, replies) if words[1:2] != ['SETINFO']]
 
-    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
-        oracle = Oracle(folder)
-        oracle.start()
-        try:
-            def body(cluster, address):
-                for name, commands in START_UPS.items():
-                    want = kinds(oracle.address, commands, False)
-                    for is_slow in (False, True):
-                        check_equal(kinds(address, commands, is_slow), want, name)
-            with_cluster(body)
-        finally:
-            oracle.stop()
+    with Oracle() as oracle:
+        def body(cluster, address):
+            for name, commands in START_UPS.items():
+                want = kinds(oracle.address, commands, False)
+                for is_slow in (False, True):
+                    check_equal(kinds(address, commands, is_slow), want, name)
+        with_cluster(body)
 
 
 if __name__ == '__main__':

@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 
 from support import ROOT
 from support.cluster import Cluster, Oracle, metric
@@ -200,17 +199,11 @@ def _(run):
             return kind, re.sub(rb'between (-?\d+) and \d+', rb'between \1 and', payload)
         return (kind, sorted(payload)) if kind == '*' else reply
 
-    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder, \
-            Cluster(backends=2, partitions=2, proxies=1) as cluster:
-        oracle = Oracle(folder)
-        oracle.start()
-        try:
-            clients = [Connection(oracle.address), Connection(cluster.backends[0].addresses[0]), cluster.connect()]
-            for line in AS_REDIS.strip().split('\n'):
-                replies = [comparable(client.call(*line.split(' '))) for client in clients]
-                check(replies[0] == replies[1] == replies[2], '%s\n  %s' % (line, '\n  '.join(map(repr, replies))))
-        finally:
-            oracle.stop()
+    with Oracle() as oracle, Cluster(backends=2, partitions=2, proxies=1) as cluster:
+        clients = [Connection(oracle.address), Connection(cluster.backends[0].addresses[0]), cluster.connect()]
+        for line in AS_REDIS.strip().split('\n'):
+            replies = [comparable(client.call(*line.split(' '))) for client in clients]
+            check(replies[0] == replies[1] == replies[2], '%s\n  %s' % (line, '\n  '.join(map(repr, replies))))
 
 
 @suite.case('CONFIG SET never says OK to what has no effect')

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """Administration at the proxy: slow log, latency, MONITOR, pauses, hot and big keys."""
 
-import contextlib
 import os
 import re
 import threading
@@ -20,15 +19,6 @@ def cluster_of(**options):
     options.setdefault('namespaces', NAMESPACES)
     options.setdefault('proxy_options', {'proxy': {'requirepass': 'outside'}})
     return Cluster(backends=2, partitions=1, **options)
-
-
-@contextlib.contextmanager
-def started(process):
-    process.start()
-    try:
-        yield process
-    finally:
-        process.kill9()
 
 
 def stop_process(process):
@@ -92,7 +82,7 @@ def _(run):
 
 @suite.case('SLOWLOG at threshold 0: arguments cut as by Redis, secrets hidden, newest kept')
 def _(run):
-    with cluster_of() as cluster, enter(cluster, 'outside') as admin, started(Oracle(cluster.folder)) as oracle:
+    with cluster_of() as cluster, enter(cluster, 'outside') as admin, Oracle() as oracle:
         with Connection(oracle.address) as redis:
             texts = []
             for connection in (admin, redis):
@@ -199,7 +189,7 @@ SESSION = [['MULTI'], ['SET', '{t}k', 'v'], ['GET', '{t}k'], ['EXEC'], ['CLIENT'
 
 @suite.case('MONITOR shows what a Redis shows, over all workers, and nothing that was refused')
 def _(run):
-    with Cluster(backends=2, partitions=1) as cluster, started(Oracle(cluster.folder)) as oracle, \
+    with Cluster(backends=2, partitions=1) as cluster, Oracle() as oracle, \
             Connection(oracle.address) as redis_monitor, Connection(oracle.address) as redis_client:
         monitors = [monitor(cluster.connect()) for _ in range(4)]
         clients = [cluster.connect() for _ in range(4)]
@@ -323,7 +313,7 @@ def _(run):
 
 @suite.case('CLIENT PAUSE says what Redis says about bad arguments')
 def _(run):
-    with Cluster(backends=1, partitions=1) as cluster, started(Oracle(cluster.folder)) as oracle, \
+    with Cluster(backends=1, partitions=1) as cluster, Oracle() as oracle, \
             cluster.connect() as ours, Connection(oracle.address) as theirs:
         for words in (['-1'], ['x'], ['1', 'FOO'], ['1', 'ALL', 'x'], [], ['0'], ['0', 'write']):
             check_equal(ours.call('CLIENT', 'PAUSE', *words), theirs.call('CLIENT', 'PAUSE', *words), 'PAUSE %r' % words)

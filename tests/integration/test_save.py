@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import shutil
-import tempfile
 
 from support.cluster import Cluster, Oracle
 from support.harness import Suite, check, check_equal, wait_for
@@ -93,21 +92,15 @@ XGROUP DESTROY x no|XGROUP DESTROY x g|EXPIRE h 100 XX|RENAMENX h z|MOVE no 1|GE
 
 @suite.case('a SETBIT or BITFIELD that changes nothing is no change; what else is one is one to redis-server too')
 def _(run):
-    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder, \
-            Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        oracle = Oracle(folder)
-        oracle.start()
-        try:
-            both = [Connection(oracle.address), Connection(cluster.backends[0].addresses[0])]
-            for line in re.split(r'[|\n]', MAYBE_CHANGES.strip()):
-                counted = []
-                for client in both:
-                    before = changes(client)
-                    client.get(*shlex.split(line))
-                    counted.append(changes(client) > before)
-                check_equal(counted[1], counted[0], line)
-        finally:
-            oracle.stop()
+    with Oracle() as oracle, Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        both = [Connection(oracle.address), Connection(cluster.backends[0].addresses[0])]
+        for line in re.split(r'[|\n]', MAYBE_CHANGES.strip()):
+            counted = []
+            for client in both:
+                before = changes(client)
+                client.get(*shlex.split(line))
+                counted.append(changes(client) > before)
+            check_equal(counted[1], counted[0], line)
 
 
 @suite.case('a second BGSAVE waits for the first; BGREWRITEAOF compacts beside it')

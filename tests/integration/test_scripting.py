@@ -251,12 +251,8 @@ def _(run):
 
     sys.setrecursionlimit(100000)
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        oracle = Oracle(cluster.folder)
-        oracle.start()
-        try:
+        with Oracle() as oracle:
             want = play(oracle.address)
-        finally:
-            oracle.stop()
         check(play(cluster.backends[0].addresses[0]) == want, 'another depth')
 
 

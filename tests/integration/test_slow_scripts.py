@@ -126,14 +126,10 @@ def transcript(make, address, kill_script):
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
         client, address = set_up(cluster)
-        oracle = Oracle(cluster.folder, options=['--busy-reply-threshold', '20'])
-        oracle.start()
-        try:
+        with Oracle(options=['--busy-reply-threshold', '20']) as oracle:
             there = ('127.0.0.1', oracle.port)
             want = transcript(lambda: Connection(there, proto=2), there, kill)
             got = transcript(lambda: Connection(address, proto=2), address, kill)
-        finally:
-            oracle.stop()
         for (words, expected), (_, reply) in zip(want, got):
             check_equal(reply, expected, ' '.join(words))
         client.close()
@@ -168,12 +164,8 @@ def _(run):
         return shown
 
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        oracle = Oracle(cluster.folder)
-        oracle.start()
-        try:
+        with Oracle() as oracle:
             want = play(('127.0.0.1', oracle.port))
-        finally:
-            oracle.stop()
         check_equal(play(cluster.backends[0].addresses[0]), want, 'replies')
 
 
@@ -383,12 +375,8 @@ def paused(address):
 @suite.case('CLIENT PAUSE: clients that wait count as blocked, scripts wait too, no key goes, in MULTI it begins behind EXEC')
 def _(run):
     with Cluster(backends=1, partitions=1, proxies=0) as cluster:
-        oracle = Oracle(cluster.folder)
-        oracle.start()
-        try:
+        with Oracle() as oracle:
             want = paused(('127.0.0.1', oracle.port))
-        finally:
-            oracle.stop()
         check_equal(paused(cluster.backends[0].addresses[0]), want, 'replies')
 
 

@@ -4,7 +4,6 @@
 import os
 import re
 import socket
-import tempfile
 
 from support import ROOT
 from support.cluster import Cluster, Oracle, metric
@@ -254,11 +253,8 @@ def from_elsewhere(port, request=b'PING\r\n'):
 
 @suite.case('protected-mode: without a password only this host is served')
 def _(run):
-    with tempfile.TemporaryDirectory(prefix='scree-oracle-') as folder:
-        oracle = Oracle(folder)
-        oracle.start()
+    with Oracle() as oracle:
         denied = from_elsewhere(oracle.port, b'')
-        oracle.stop()
     check(denied.startswith(b'-DENIED'), 'what Redis says: %r' % denied)
     with Cluster(backends=1, partitions=1, proxies=1, namespaces={'bound': {}}, listeners={'open': 'bound'}) as cluster:
         client = cluster.connect()

@@ -316,14 +316,25 @@ def answered(reply):
 
 
 class Oracle(Process):
-    """redis-server with defaults, nothing on disk."""
+    """redis-server with defaults, nothing on disk; `with Oracle() as oracle` runs one in a folder of its own."""
 
-    def __init__(self, folder, name='oracle', options=()):
+    def __init__(self, folder=None, name='oracle', options=()):
+        self.own_folder = None if folder else tempfile.TemporaryDirectory(prefix='scree-oracle-')
+        folder = folder or self.own_folder.name
         self.port = free_ports()
         argv = ['redis-server', '--port', str(self.port), '--save', '', '--appendonly', 'no', '--dir', folder,
                 '--bind', '127.0.0.1', '--enable-debug-command', 'local'] + list(options)
         super().__init__(name, argv, folder, [self.port])
         self.address = ('127.0.0.1', self.port)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *error):
+        self.stop()
+        if self.own_folder:
+            self.own_folder.cleanup()
 
     def wait_ready(self, limit=PATIENCE):
         super().wait_ready(limit)

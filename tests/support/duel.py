@@ -13,7 +13,6 @@ caused it: a message of our own over every shard (Fence) shows that all have com
 """
 
 import re
-import tempfile
 
 from support.cluster import Cluster, Oracle
 from support.harness import Failure
@@ -170,13 +169,12 @@ def deep_sorted(frames):
 class Duel:
     def __init__(self, options=None, shards=0):
         self.shards = shards
-        self.folder = tempfile.TemporaryDirectory(prefix='scree-oracle-')
-        self.oracle = Oracle(self.folder.name)
+        self.oracle = Oracle()
         self.cluster = Cluster(backends=shards or 1, partitions=1, proxies=1 if shards else 0, backend_options=options,
                                proxy_options={'proxy': {'workers': 1}})
 
     def __enter__(self):
-        self.oracle.start()
+        self.oracle.__enter__()
         self.cluster.__enter__()
         self.theirs = Player(self.oracle.address)
         if self.shards:
@@ -190,8 +188,7 @@ class Duel:
         if self.ours.fence:
             self.ours.fence.close()
         self.theirs.close()
-        self.oracle.stop()
-        self.folder.cleanup()
+        self.oracle.__exit__()
         return self.cluster.__exit__(kind, error, trace)
 
     def step(self, name, *commands, sort=False):
