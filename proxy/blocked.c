@@ -86,7 +86,7 @@ static void send_leased(struct client *client, const struct frame *frame,
     request_go(request);
 }
 
-static void count_sent(struct client *client)
+void blocked_begun(struct client *client)
 {
     if (--client->blocked_unsent == 0)
         client->worker->blocked_count++;
@@ -101,35 +101,78 @@ void blocked_sent(struct upstream *lease)
 {
     for (struct part *part = lease->first; part; part = part->next)
         if (part->request && part->request->is_blocking)
-            count_sent(part->request->client);
+            blocked_begun(part->request->client);
+}
+
+/* The client is held until its command was answered. */
+static void begin(struct client *client, const struct command *command, const struct route *route)
+{
+    client->blocked = client_new_request(client, command);
+    client->blocked->is_blocking = true;
+    client->blocked_slot = route->has_keys ? route->slot : BLOCKED_ANYWHERE;
+    client_hold(client, HOLD_BLOCKED);
+}
+
+/* Over connections of its own. */
+static bool send_by_leases(struct client *client, const struct frame *frame,
+                           const struct command *command, const struct route *route, uint32_t shard,
+                           uint32_t count)
+{
+    struct upstream *leases[SHARD_COUNT_MAX];
+    if (!take_leases(client, shard, count, leases)) {
+        client_reply_text(client, command, lease_limit_error);
+        return true;
+    }
+    begin(client, command, route);
+    client->blocked_unsent = 1; /* until the other connections are counted */
+    for (uint32_t i = 0; i < count; i++)
+        client->blocked_unsent += leases[i]->state != UPSTREAM_UP;
+    blocked_begun(client);
+    send_leased(client, frame, command, leases, count);
+    return true;
+}
+
+/* Over the connections that carry the waits of all clients. */
+static bool send_by_waits(struct client *client, const struct frame *frame,
+                          const struct command *command, const struct route *route, uint32_t shard,
+                          uint32_t count)
+{
+    struct pool *pool = &client->worker->pool;
+    const struct place *place = client->session.place;
+    for (uint32_t i = 0; i < count; i++)
+        if (wait_table_is_full(pool_waits(pool, shard + i), client))
+            return false;
+    begin(client, command, route);
+    client->blocked_unsent = count;
+    struct request *request = client->blocked;
+    if (count == 1) {
+        request->waiting = 1;
+        wait_table_send(pool_waits(pool, shard), &request->part, place, frame);
+        return true;
+    }
+    request_make_parts(request, count, 0);
+    request_hold(request);
+    for (uint32_t i = 0; i < count; i++)
+        wait_table_send(pool_waits(pool, i), request_part(request, i, pool->nodes[i]), place,
+                        frame);
+    request_go(request);
+    return true;
 }
 
 bool blocked_send(struct client *client, const struct frame *frame, const struct command *command,
                   const struct route *route)
 {
-    struct upstream *leases[SHARD_COUNT_MAX];
-    struct pool *pool = &client->worker->pool;
+    struct proxy_worker *worker = client->worker;
     bool is_for_all = command->merge != MERGE_ONE;
-    uint32_t count = is_for_all ? (uint32_t)pool->count : 1;
-    uint32_t shard = is_for_all ? 0 : route->has_keys ? route->shard : pool_any(pool);
+    uint32_t count = is_for_all ? (uint32_t)worker->pool.count : 1;
+    uint32_t shard = is_for_all ? 0 : route->has_keys ? route->shard : pool_any(&worker->pool);
     if (client->pipeline.count > 0) { /* what came before is answered first */
         client_hold(client, HOLD_ORDER);
         return false;
     }
-    if (!take_leases(client, shard, count, leases)) {
-        client_reply_text(client, command, lease_limit_error);
-        return true;
-    }
-    client->blocked = client_new_request(client, command);
-    client->blocked->is_blocking = true;
-    client->blocked_slot = route->has_keys ? route->slot : BLOCKED_ANYWHERE;
-    client->blocked_unsent = 1; /* until the other connections are counted */
-    for (uint32_t i = 0; i < count; i++)
-        client->blocked_unsent += leases[i]->state != UPSTREAM_UP;
-    count_sent(client);
-    client_hold(client, HOLD_BLOCKED);
-    send_leased(client, frame, command, leases, count);
-    return true;
+    return *worker->snapshot->config.upstream_secret
+               ? send_by_waits(client, frame, command, route, shard, count)
+               : send_by_leases(client, frame, command, route, shard, count);
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */
@@ -147,29 +190,33 @@ void blocked_answered(struct client *client)
     client_unhold(client, HOLD_BLOCKED);
 }
 
-/* The connections on which the client still waits; their number. */
-static uint32_t list_leases(const struct client *client, struct upstream **leases)
+/* The parts of its command that still wait; their number. */
+static uint32_t list_waiting(const struct client *client, struct part **waiting)
 {
     struct request *request = client->blocked;
     uint32_t parts = request->parts ? request_reply_count(request) : 1;
     uint32_t count = 0;
     for (uint32_t i = 0; i < parts; i++) {
-        const struct part *part = request->parts ? request_part_at(request, i) : &request->part;
+        struct part *part = request->parts ? request_part_at(request, i) : &request->part;
         if (part->upstream)
-            leases[count++] = part->upstream;
+            waiting[count++] = part;
     }
     return count;
 }
 
 void blocked_leave(struct client *client)
 {
-    struct upstream *leases[SHARD_COUNT_MAX];
+    struct part *waiting[SHARD_COUNT_MAX];
     if (!client->blocked)
         return;
-    uint32_t count = list_leases(client, leases);
+    uint32_t count = list_waiting(client, waiting);
     end_wait(client);
-    for (uint32_t i = 0; i < count; i++)
-        upstream_close(leases[i], "the client has left");
+    for (uint32_t i = 0; i < count; i++) {
+        if (waiting[i]->wait)
+            wait_table_cancel(waiting[i]);
+        else
+            upstream_close(waiting[i]->upstream, "the client has left");
+    }
 }
 
 /* By its shard's index in the map in force; SHARD_COUNT_MAX: it is not there. */
@@ -209,36 +256,44 @@ void blocked_press(struct upstream *lease)
     request_fan_out(request_internal(worker), NULL, (int)shard, argv, 4, pressed);
 }
 
+static void unblock_lease(struct upstream *lease, bool with_error)
+{
+    if (lease->unblock)
+        return;
+    lease->unblock = with_error ? UNBLOCK_ERROR : UNBLOCK_TIMEOUT;
+    blocked_press(lease);
+    proxy_worker_need_tick(lease->worker);
+}
+
 bool blocked_unblock(struct client *client, bool with_error)
 {
-    struct upstream *leases[SHARD_COUNT_MAX];
+    struct part *waiting[SHARD_COUNT_MAX];
     if (!client->blocked)
         return false;
-    uint32_t count = list_leases(client, leases);
+    uint32_t count = list_waiting(client, waiting);
     for (uint32_t i = 0; i < count; i++) {
-        if (leases[i]->unblock)
-            continue;
-        leases[i]->unblock = with_error ? UNBLOCK_ERROR : UNBLOCK_TIMEOUT;
-        blocked_press(leases[i]);
+        if (waiting[i]->wait)
+            wait_table_unblock(waiting[i], with_error);
+        else
+            unblock_lease(waiting[i]->upstream, with_error);
     }
-    proxy_worker_need_tick(client->worker);
     return true;
 }
 
 /* Are its keys still where it waits for them? */
 static bool is_misplaced(const struct client *client)
 {
-    struct upstream *leases[SHARD_COUNT_MAX];
+    struct part *waiting[SHARD_COUNT_MAX];
     const struct proxy_worker *worker = client->worker;
-    uint32_t count = list_leases(client, leases);
+    uint32_t count = list_waiting(client, waiting);
     if (client->blocked_slot == BLOCKED_ANYWHERE) {
         for (uint32_t i = 0; i < count; i++)
-            if (leases[i]->node->is_removed)
+            if (waiting[i]->upstream->node->is_removed)
                 return true;
         return false;
     }
     uint16_t shard = shard_map_find(worker->snapshot->map, client->blocked_slot);
-    return count > 0 && leases[0]->node != worker->pool.nodes[shard];
+    return count > 0 && waiting[0]->upstream->node != worker->pool.nodes[shard];
 }
 
 static void unblock_misplaced(struct client *client)

@@ -42,13 +42,16 @@ enum part_kind {
 struct part {
     struct part *next; /* behind it in the upstream's queue */
     struct request *request;
-    struct upstream *upstream; /* where it is in flight; of an errand NULL once it is not */
-    uint32_t sent_ms;          /* low bits of the loop's time */
-    uint32_t swallow;          /* replies that come before its own (MULTI's, QUEUED) */
-    uint32_t resend_bytes;     /* of a read kept for a second try; 0: none */
-    uint16_t index;            /* in its request's parts */
-    uint8_t kind;              /* enum part_kind */
-    bool is_answered;          /* timed out: the late reply is swallowed */
+    struct upstream
+        *upstream;         /* where it is in flight; of an errand or a wait NULL once it is not */
+    uint32_t sent_ms;      /* low bits of the loop's time */
+    uint32_t swallow;      /* replies that come before its own (MULTI's, QUEUED) */
+    uint32_t resend_bytes; /* of a read kept for a second try; 0: none */
+    uint32_t
+        wait; /* its entry + 1 in the waits of `upstream`; 0: none. upstream/upstream_waits.c */
+    uint16_t index;   /* in its request's parts */
+    uint8_t kind;     /* enum part_kind */
+    bool is_answered; /* timed out: the late reply is swallowed */
 };
 
 /* One part's answer, as callbacks and merges see it. */

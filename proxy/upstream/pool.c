@@ -65,6 +65,10 @@ static void node_drain(struct node *node)
                 upstream_drain(upstream);
         }
     }
+    struct upstream *waits = node->waits;
+    node->waits = NULL;
+    if (waits)
+        upstream_drain(waits);
     node->is_removed = true;
     while (!list_empty(&node->spare))
         upstream_drain(container_of(node->spare.next, struct upstream, spare));
@@ -133,6 +137,7 @@ void pool_fini(struct pool *pool)
     CHECK(list_empty(&pool->upstreams));
     for (size_t i = 0; i < pool->count; i++) {
         memset(pool->nodes[i]->shared, 0, sizeof(pool->nodes[i]->shared));
+        pool->nodes[i]->waits = NULL;
         node_unref(pool->nodes[i]);
     }
     free(pool->nodes);
@@ -147,6 +152,16 @@ struct upstream *pool_make(struct pool *pool, struct node *node, unsigned lane, 
     struct upstream *upstream = upstream_new(pool->worker, node, lane, resp);
     node->shared[lane][resp == 3] = upstream;
     return upstream;
+}
+
+struct upstream *pool_waits(struct pool *pool, uint32_t shard)
+{
+    struct node *node = pool->nodes[shard];
+    if (!node->waits) {
+        node->waits = upstream_new(pool->worker, node, LANE_NORMAL, 2);
+        node->waits->waits = wait_table_new();
+    }
+    return node->waits;
 }
 
 struct upstream *pool_lease(struct pool *pool, uint32_t shard, uint8_t resp, bool beyond_limit)

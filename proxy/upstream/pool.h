@@ -2,6 +2,7 @@
  * pool.h - one worker's connections to the backends.
  *
  *   map's shard i ──► nodes[i] {name, address} ──► shared[lane][resp] ──► upstream
+ *                                              ├─► waits: clients that wait at the shard (upstream_waits.c)
  *                                              └─► spare: private connections nobody leases now
  *
  * Lane 0 carries normal commands, lane 1 long ones, so that a KEYS does not delay GETs, lane 2 scripts: while one is
@@ -35,6 +36,7 @@ struct node {
     char *name;    /* of the shard */
     char *address;
     struct upstream *shared[LANES][2]; /* [1]: RESP3; NULL: not made yet, or closed */
+    struct upstream *waits;            /* NULL: not made yet, or closed */
     struct list spare;                 /* private upstreams between leases */
     struct list waiting_to_open;       /* private upstreams that wait until they may be opened */
     uint32_t openings;                 /* private upstreams that are being opened */
@@ -75,6 +77,8 @@ static inline struct upstream *pool_pick(struct pool *pool, uint32_t shard, unsi
     struct upstream *upstream = node->shared[lane][resp == 3];
     return upstream ? upstream : pool_make(pool, node, lane, resp);
 }
+/* The connection for commands that wait; for backends that have the secret. */
+struct upstream *pool_waits(struct pool *pool, uint32_t shard);
 /* A private connection; given back with upstream_release() or gone when it broke. NULL: lease-limit of them
  * are out, in the whole proxy; `beyond_limit`: one more than that. */
 struct upstream *pool_lease(struct pool *pool, uint32_t shard, uint8_t resp, bool beyond_limit);

@@ -21,9 +21,8 @@ enum {
         200, /* when a reply takes longer, the shard is asked whether it is busy with a script */
     SPARE_MS = 30 * 1000, /* an unused private connection is closed */
     SILENCE_FACTOR = 2,   /* times upstream-timeout without a byte: closed */
-    FEED_PROBE_MS =
-        10 *
-        1000, /* a subscription connection that is silent for this long is asked whether it lives */
+    LISTEN_PROBE_MS =
+        10 * 1000,     /* one with subscriptions or waits that is silent so long gets a PING */
     OPENINGS_MAX = 32, /* private connections to a shard that are opened at a time */
     PATIENCE_MS_MAX =
         1 << 30, /* an errand that may take longer has no deadline: times are 32 bits */
@@ -67,12 +66,13 @@ void upstream_free(struct upstream *upstream)
     list_remove(&upstream->link);
     if (upstream->connection)
         subscription_connection_gone(upstream->connection);
+    wait_table_free(upstream->waits);
     node_unref(upstream->node);
     upstream->magic = 0;
     free(upstream);
 }
 
-static void wake_waiting(struct upstream *upstream)
+void upstream_wake_clients(struct upstream *upstream)
 {
     for (struct list *link; (link = list_pop(&upstream->full));)
         client_unhold(container_of(link, struct client, full_link), HOLD_UPSTREAM);
@@ -163,6 +163,8 @@ void upstream_up(struct upstream *upstream)
     out_move(upstream->out, &upstream->early);
     if (upstream->connection)
         subscription_connection_up(upstream->connection);
+    if (upstream->waits)
+        wait_table_up(upstream);
     if (upstream->is_errand)
         blocked_sent(upstream);
     stream_send(upstream->stream);
@@ -238,7 +240,7 @@ static void upstream_resend(struct upstream *upstream, struct part *part, struct
 void upstream_lost(struct upstream *upstream, const char *reason)
 {
     bool was_idle = upstream->state == UPSTREAM_UP && !upstream->first && !upstream->is_fresh &&
-                    !upstream->connection; /* a subscription connection is never idle */
+                    !upstream->connection /* never idle */ && !wait_table_is_used(upstream->waits);
     const char *what =
         upstream->state == UPSTREAM_UP ? "connection lost before the reply: " : "not reachable: ";
     struct part *again = NULL;
@@ -268,7 +270,9 @@ void upstream_lost(struct upstream *upstream, const char *reason)
     out_clear(&frames);
     place_unref(&upstream->worker->places, place);
     upstream_fail_all(upstream, parts, what, reason);
-    wake_waiting(upstream);
+    if (upstream->waits)
+        wait_table_lost(upstream, what, reason);
+    upstream_wake_clients(upstream);
 }
 
 void upstream_end_lease(struct upstream *upstream)
@@ -297,15 +301,22 @@ void upstream_close(struct upstream *upstream, const char *reason)
     if (owner && upstream->is_kept)
         tracking_lease_lost(owner, upstream);
     upstream_fail_all(upstream, parts, "connection lost before the reply: ", reason);
-    wake_waiting(upstream);
+    if (upstream->waits)
+        wait_table_lost(upstream, "connection lost before the reply: ", reason);
+    upstream_wake_clients(upstream);
+}
+
+void upstream_close_if_drained(struct upstream *upstream)
+{
+    if (upstream->is_draining && !upstream->first && !wait_table_is_used(upstream->waits))
+        upstream_close(upstream, "the shard is no longer in the map");
 }
 
 void upstream_drain(struct upstream *upstream)
 {
     upstream->is_draining = true;
     list_remove(&upstream->spare);
-    if (!upstream->first)
-        upstream_close(upstream, "the shard is no longer in the map");
+    upstream_close_if_drained(upstream);
 }
 
 /* ---- stream events --------------------------------------------------------------------------- */
@@ -335,7 +346,7 @@ static void on_end(void *owner, int err)
 
 static void on_drain(void *owner)
 {
-    wake_waiting(owner);
+    upstream_wake_clients(owner);
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -409,6 +420,14 @@ static void replace_late(struct upstream *upstream, uint32_t now_ms)
     upstream_drain(upstream);
 }
 
+/* Commands that wait have no deadline here: a PING behind them has one. */
+static void probe_waits(struct upstream *upstream)
+{
+    if (upstream->state == UPSTREAM_UP && !upstream->first &&
+        wait_table_wants_probe(upstream->waits))
+        upstream_send_own(upstream, PART_PROBE, "PING");
+}
+
 bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
 {
     uint64_t timeout_ms = timeout_of(upstream);
@@ -421,6 +440,8 @@ bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
     }
     if (upstream->unblock && upstream->first && !upstream->is_closed)
         blocked_press(upstream);
+    if (upstream->waits)
+        probe_waits(upstream);
     if (upstream->is_closed || timeout_ms == WAIT_FOREVER)
         return !upstream->is_closed && upstream->unblock;
     if (upstream->state == UPSTREAM_DOWN) {
@@ -444,8 +465,9 @@ bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
 void upstream_slow(struct upstream *upstream, uint64_t now_ms)
 {
     uint64_t keepalive_ms = upstream_config(upstream)->upstream_keepalive_ms;
-    if (upstream->connection && (!keepalive_ms || keepalive_ms > FEED_PROBE_MS))
-        keepalive_ms = FEED_PROBE_MS;
+    bool listens = upstream->connection || wait_table_is_used(upstream->waits);
+    if (listens && (!keepalive_ms || keepalive_ms > LISTEN_PROBE_MS))
+        keepalive_ms = LISTEN_PROBE_MS;
     if (upstream->is_closed || upstream->state != UPSTREAM_UP || upstream->first)
         return;
     uint32_t silent_ms = (uint32_t)now_ms - upstream->heard_ms;

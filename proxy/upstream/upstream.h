@@ -46,6 +46,7 @@ struct frame;
 struct node;
 struct place;
 struct proxy_worker;
+struct wait_table;
 
 struct upstream {
     uint32_t magic;
@@ -82,8 +83,9 @@ struct upstream {
     struct node *node;
     struct subscription_connection *connection; /* of one that brings messages; subscriptions.c */
     struct client *owner;                       /* of a leased one */
-    uint64_t backend_id;  /* of a private one: its number at the backend; 0: not known */
-    uint64_t patience_ms; /* of an errand: how long the command itself may take; WAIT_FOREVER */
+    uint64_t backend_id;      /* of a private one: its number at the backend; 0: not known */
+    uint64_t patience_ms;     /* of an errand: how long the command itself may take; WAIT_FOREVER */
+    struct wait_table *waits; /* of one that carries the clients who wait; NULL: it does not */
 
     struct out greeting;        /* until the connection is begun */
     struct out early;           /* waits for the greeting's answer */
@@ -136,6 +138,21 @@ void upstream_commit(struct upstream *upstream, struct part *part);
 
 /* A frame went out that moves the backend's session (SELECT inside MULTI). */
 void upstream_forget_place(struct upstream *upstream);
+
+/* ---- clients that wait: upstream_waits.c ------------------------------------------------------ */
+
+struct wait_table *wait_table_new(void);
+/* True when it holds more than queue-limit: then the client waits for room (HOLD_UPSTREAM). */
+bool wait_table_is_full(struct upstream *upstream, struct client *client);
+/* Sends the frame, which may wait at the shard, as the request's part. */
+void wait_table_send(struct upstream *upstream, struct part *part, const struct place *place,
+                     const struct frame *frame);
+/* Asks the shard to end the part's wait; the reply comes later, or at once when it has not been sent. */
+void wait_table_unblock(struct part *part, bool with_error);
+/* The part's client has left. */
+void wait_table_cancel(struct part *part);
+
+/* ---- time ------------------------------------------------------------------------------------- */
 
 /* Deadlines and backoff; true: it has one. */
 bool upstream_tick(struct upstream *upstream, uint64_t now_ms);

@@ -5,6 +5,7 @@
  *   upstream_queue.c   what was sent and not answered yet, and reads that may be sent a second time
  *   upstream_send.c    frames on their way out: which session of the backend they belong to, leases
  *   upstream_reply.c   frames that come: whose they are
+ *   upstream_waits.c   commands that wait, and what comes for them
  *
  *   upstream->first ─► part ─► part ─► part ◄─ upstream->last      replies come in this order
  *                               ▲ undecided: the first that has not timed out
@@ -40,6 +41,10 @@ void upstream_opened(struct upstream *upstream);
 void upstream_up(struct upstream *upstream);
 /* The connection is gone, or could not be made. */
 void upstream_lost(struct upstream *upstream, const char *reason);
+/* A draining one whose last request was answered is closed. */
+void upstream_close_if_drained(struct upstream *upstream);
+/* Clients that wait for room may go on. */
+void upstream_wake_clients(struct upstream *upstream);
 /* It no longer counts under lease-limit. */
 void upstream_end_lease(struct upstream *upstream);
 
@@ -98,9 +103,29 @@ void upstream_collect_resend(struct upstream *upstream, struct part **first);
 
 /* Writes a command of C strings. */
 void upstream_write_words(struct out *out, const char *const *words, int count);
+/* It is full: the client waits for room. */
+void upstream_hold_client(struct upstream *upstream, struct client *client);
 /* Appends SCREE SLOTS: the shard's slots in the map in force. */
 void upstream_tell_slots(struct upstream *upstream, struct out *out);
 /* Sends a command of one word whose reply is of this kind. */
 void upstream_send_own(struct upstream *upstream, enum part_kind kind, const char *word);
 /* Bytes came (stream_events.on_data). */
 size_t upstream_read(void *owner, struct block *block, const char *data, size_t len, size_t *need);
+
+/* ---- commands that wait: upstream_waits.c ----------------------------------------------------- */
+
+/* No wait may be left. NULL is allowed. */
+void wait_table_free(struct wait_table *waits);
+/* Has it waits that were not answered? NULL is allowed. */
+bool wait_table_is_used(const struct wait_table *waits);
+/* The connection is up: what was kept is sent. */
+void wait_table_up(struct upstream *upstream);
+/* It is lost: all waits fail. */
+void wait_table_lost(struct upstream *upstream, const char *what, const char *reason);
+/* A push frame came. False: it is none of ours. */
+bool wait_table_answer(struct upstream *upstream, struct block *block, const char *data,
+                       size_t len);
+/* The frame that begins with these bytes is too long and will be dropped: its wait fails with this error frame. */
+void wait_table_drop(struct upstream *upstream, const char *data, size_t len, const char *error);
+/* True: waits were sent since the last call, and nothing proves yet that the shard reads them. */
+bool wait_table_wants_probe(struct wait_table *waits);

@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char dropped_error[] =
+    "-ERR the reply was dropped: it is longer than client-output-limit of the proxy\r\n";
+
 static bool is_error_frame(const char *data)
 {
     return data[0] == '-' || data[0] == '!';
@@ -122,6 +125,8 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
             subscription_connection_deliver(upstream->connection, block, data, len);
         else if (upstream->is_kept && upstream->owner)
             tracking_deliver(upstream->owner, block, data, len);
+        else if (upstream->waits && !wait_table_answer(upstream, block, data, len))
+            upstream_lost(upstream, "a frame that answers no wait");
         return;
     }
     if (!part) {
@@ -162,11 +167,13 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
 
 /* A reply is incomplete. If it is longer than client-output-limit, its client would be closed for it, so its bytes are
  * dropped as they arrive and take no memory. Returns how many of the `len` bytes are done with. */
-static size_t limit_partial(struct upstream *upstream, size_t len, size_t *need)
+static size_t limit_partial(struct upstream *upstream, const char *data, size_t len, size_t *need)
 {
     uint64_t limit = upstream_config(upstream)->client_output_limit_bytes;
-    if (len > limit || upstream->skip.need > limit)
-        upstream->is_dropping = true;
+    bool is_long = len > limit || upstream->skip.need > limit;
+    if (is_long && !upstream->is_dropping && upstream->waits)
+        wait_table_drop(upstream, data, len, dropped_error);
+    upstream->is_dropping |= is_long;
     if (upstream->is_dropping)
         return resp_skip_drop(&upstream->skip, len);
     *need = upstream->skip.need;
@@ -176,11 +183,9 @@ static size_t limit_partial(struct upstream *upstream, size_t len, size_t *need)
 /* A dropped reply is complete: an error takes its place. */
 static void answer_dropped(struct upstream *upstream)
 {
-    static const char error[] =
-        "-ERR the reply was dropped: it is longer than client-output-limit of the proxy\r\n";
     upstream->is_dropping = false;
     if (upstream->skip.first != '>')
-        handle_reply_frame(upstream, NULL, error, sizeof error - 1);
+        handle_reply_frame(upstream, NULL, dropped_error, sizeof dropped_error - 1);
 }
 
 static size_t read_replies(struct upstream *upstream, struct block *block, const char *data,
@@ -197,7 +202,7 @@ static size_t read_replies(struct upstream *upstream, struct block *block, const
     while (used < len) {
         enum resp_result result = resp_skip(&upstream->skip, data + used, len - used);
         if (result == RESP_MORE) {
-            used += limit_partial(upstream, len - used, need);
+            used += limit_partial(upstream, data + used, len - used, need);
             break;
         }
         if (result == RESP_BAD) {
@@ -213,11 +218,8 @@ static size_t read_replies(struct upstream *upstream, struct block *block, const
             return len; /* it was lost meanwhile */
         used += size;
     }
-    if (upstream->is_draining && !upstream->first) {
-        upstream_close(upstream, "the shard is no longer in the map");
-        return len;
-    }
-    return used;
+    upstream_close_if_drained(upstream);
+    return upstream->is_closed ? len : used;
 }
 
 size_t upstream_read(void *owner, struct block *block, const char *data, size_t len, size_t *need)

@@ -82,14 +82,19 @@ static void write_switch(struct upstream *upstream, struct place *place)
     upstream_set_place(upstream, place);
 }
 
+void upstream_hold_client(struct upstream *upstream, struct client *client)
+{
+    list_remove(&client->full_link);
+    list_push(&upstream->full, &client->full_link);
+    client_hold(client, HOLD_UPSTREAM);
+}
+
 bool upstream_is_full(struct upstream *upstream, struct client *client)
 {
     if (!upstream->out ||
         upstream->out->bytes <= upstream_config(upstream)->upstream_queue_limit_bytes)
         return false;
-    list_remove(&client->full_link);
-    list_push(&upstream->full, &client->full_link);
-    client_hold(client, HOLD_UPSTREAM);
+    upstream_hold_client(upstream, client);
     return true;
 }
 

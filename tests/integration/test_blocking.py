@@ -3,9 +3,12 @@
 partition, and must look the same on both."""
 
 import contextlib
+import os
+import random
 import resource
 import select
 import socket
+import threading
 import time
 
 from support import harness
@@ -603,8 +606,6 @@ def _(run):
             for other in others:
                 other.send('BLPOP', 'k', 0)
             wait_for(lambda: proxy_info(boss, 'blocked_clients') == 4, 'four to wait')
-            check('lease-limit' in str(boss.call('BLPOP', 'k', 0)), 'no limit')
-            check('lease-limit' in str(boss.call('WATCH', 'k')), 'no limit')
             ids = [int(line.split()[0][3:]) for line in boss.get('CLIENT', 'LIST').decode().split('\n') if ' flags=b ' in line]
             check_equal(len(ids), 4)
             for one in ids:
@@ -612,8 +613,13 @@ def _(run):
             for other in others:
                 check_equal(other.read(), ('-', b'UNBLOCKED client unblocked via CLIENT UNBLOCK'))
                 check_equal(other.call('BLPOP', 'k', 0.01), ('*', None))
+                check_equal(other.call('WATCH', 'k'), ('+', b'OK'))
+            check('lease-limit' in str(boss.call('WATCH', 'k')), 'no limit')
+            check_equal(boss.call('BLPOP', 'k', 0.01), ('*', None))  # it needs no connection of its own
+            others.pop().close()
+            wait_for(lambda: boss.call('WATCH', 'k') == ('+', b'OK'), 'a connection to be free')
+            for other in others:
                 other.close()
-            check_equal(boss.call('WATCH', 'k'), ('+', b'OK'))
 
 
 @suite.case('through the proxy: a shard that goes away, moved slots and the end of the proxy end a wait with an error')
@@ -737,7 +743,7 @@ def _(run):
 
 @suite.case('20 000 waits of one connection are served in turn, and their memory is given back')
 def _(run):
-    count = harness.sized(20000, 100000)
+    count = sized(20000, 100000)
     with Cluster(backends=1, partitions=1, proxies=0) as cluster, carrier(cluster) as many, carrier(cluster) as boss:
         backend = cluster.backends[0]
         before = backend.rss_bytes()
@@ -787,6 +793,144 @@ def _(run):
             begin_wait(many, number, 'BLPOP', *keys[:1000], 0)
             check_equal(many.read(), begins(number))
         check_equal(many.call('PING'), ('+', b'PONG'))
+
+
+# -- the same through the proxy (proxy/upstream/upstream_waits.c) ---------------------------------------------------------
+
+def sockets_of(process):
+    folder = '/proc/%d/fd' % process.pid
+    return sum(os.readlink(os.path.join(folder, name)).startswith('socket:') for name in os.listdir(folder))
+
+
+@suite.case('clients that begin to wait at once need no descriptors of the backend')
+def _(run):
+    count = run.options.waiters
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < count + 500:
+        raise Skip('only %d descriptors' % hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    cluster = Cluster(backends=1, partitions=1, proxies=1)
+    cluster.backends[0].limits = {resource.RLIMIT_NOFILE: 400}
+    cluster.proxies[0].limits = {resource.RLIMIT_NOFILE: count + 200}
+    with cluster, cluster.connect(timeout=60) as boss, contextlib.ExitStack() as stack:
+        waiters = [stack.enter_context(cluster.connect(timeout=60)) for _ in range(count)]
+        for i, waiter in enumerate(waiters):
+            waiter.send('BLPOP', 'k%d' % i, 0 if i % 2 else 1000)
+        wait_for(lambda: proxy_info(boss, 'blocked_clients') == count, 'all to wait', 60)
+        check(sockets_of(cluster.backends[0]) < 40, '%d sockets' % sockets_of(cluster.backends[0]))
+        gone = set(range(0, count, 7))
+        for i in gone:
+            waiters[i].close()
+        wait_for(lambda: proxy_info(boss, 'blocked_clients') == count - len(gone), 'those that left to be forgotten', 60)
+        for first in range(0, count, 500):
+            boss.pipeline([['RPUSH', 'k%d' % i, i] for i in range(first, min(first + 500, count))])
+        for i, waiter in enumerate(waiters):
+            if i not in gone:
+                check_equal(value(waiter.read()), [b'k%d' % i, b'%d' % i])
+        check_equal(int(value(boss.call('DBSIZE'))), len(gone))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@suite.case('kill -9 of a shard ends the waits there with an error, those elsewhere go on')
+def _(run):
+    count = 600
+    with Cluster(backends=2, partitions=1, proxies=1) as cluster, cluster.connect(timeout=60) as boss, \
+            contextlib.ExitStack() as stack:
+        keys = [cluster.key_on(i % 2, 'list%d' % i) for i in range(count)]
+        waiters = [stack.enter_context(cluster.connect(timeout=60)) for _ in range(count)]
+        for waiter, key in zip(waiters, keys):
+            waiter.send('BLPOP', key, 0)
+        wait_for(lambda: proxy_info(boss, 'blocked_clients') == count, 'all to wait', 60)
+        cluster.backends[0].kill9()
+        for waiter in waiters[::2]:
+            error = waiter.read()
+            check(error[0] == '-' and b'connection lost before the reply' in error[1], error)
+        check_equal(waiters[0].call('BLPOP', keys[0], 0)[0], '-', 'a wait at a shard that is down')
+        cluster.backends[0].start()
+        wait_for(lambda: waiters[0].call('EXISTS', keys[0]) == (':', b'0'), 'the shard to be reached', 60)
+        for waiter, key in zip(waiters[::2], keys[::2]):
+            wait_for(lambda: waiter.call('BLPOP', key, 0.001) == ('*', None), 'waits to be taken there', 60)
+            waiter.send('BLPOP', key, 0)
+        wait_for(lambda: proxy_info(boss, 'blocked_clients') == count, 'all to wait', 60)
+        for key in keys:
+            check_equal(boss.call('RPUSH', key, key), (':', b'1'))
+        for waiter, key in zip(waiters, keys):
+            check_equal(value(waiter.read()), [key.encode(), key.encode()])
+
+
+class Taker(threading.Thread):
+    """Takes from a list with short waits until it is told to stop; may leave in the middle of a wait and come back."""
+
+    def __init__(self, cluster, number, seed, leaves):
+        super().__init__()
+        self.cluster, self.chance, self.leaves = cluster, random.Random(seed * 1000 + number), leaves
+        self.proxy = number % len(cluster.proxies)
+        self.taken, self.unsure, self.nulls, self.unblocked = [], 0, 0, 0
+        self.client_id, self.must_stop, self.error = 0, False, None
+
+    def run(self):
+        try:
+            self.take()
+        except Exception as error:  # noqa: told by the test
+            self.error = error
+
+    def connect(self):
+        connection = self.cluster.connect(self.proxy, timeout=60)
+        self.client_id = connection.get('CLIENT', 'ID')
+        return connection
+
+    def take(self):
+        connection = self.connect()
+        while not self.must_stop:
+            connection.send(self.chance.choice(['BLPOP', 'BRPOP']), 'list', self.chance.choice([0.001, 0.003, 0.01]))
+            if self.leaves and self.chance.random() < 0.1:
+                time.sleep(self.chance.random() * 0.004)
+                self.unsure += 1  # its element may be on the way
+                connection.close()
+                connection = self.connect()
+                continue
+            reply = connection.read()
+            if reply == ('*', None):
+                self.nulls += 1
+            elif reply[0] == '-':
+                check_equal(reply[1], b'UNBLOCKED client unblocked via CLIENT UNBLOCK')
+                self.unblocked += 1
+            else:
+                self.taken.append(int(value(reply)[1]))
+        connection.close()
+
+
+@suite.case('pushes race with timeouts, CLIENT UNBLOCK and clients that leave: no element is lost or given twice')
+def _(run):
+    count = sized(1500, 30000)
+    with Cluster(backends=1, partitions=1, proxies=2, proxy_options={'proxy': {'workers': 2}}) as cluster:
+        for leaves in (False, True):
+            takers = [Taker(cluster, i, run.seed, leaves) for i in range(12)]
+            for taker in takers:
+                taker.start()
+            chance = random.Random(run.seed)
+            with cluster.connect(0, timeout=60) as boss, cluster.connect(1, timeout=60) as other:
+                for i in range(count):
+                    check_equal(boss.call('RPUSH', 'list', i)[0], ':')
+                    if chance.random() < 0.2:
+                        taker = chance.choice(takers)
+                        (boss, other)[taker.proxy].call('CLIENT', 'UNBLOCK', taker.client_id, chance.choice(['TIMEOUT', 'ERROR']))
+                for taker in takers:
+                    taker.must_stop = True
+                for taker in takers:
+                    taker.join()
+                    check(taker.error is None, repr(taker.error))
+                wait_for(lambda: proxy_info(boss, 'blocked_clients') == 0, 'no wait to be left')
+                left = [int(element) for element in value(boss.call('LRANGE', 'list', 0, -1))]
+                boss.call('DEL', 'list')
+            found = sorted([element for taker in takers for element in taker.taken] + left)
+            check_equal(len(found), len(set(found)), 'elements given once')
+            missing = count - len(found)
+            unsure = sum(taker.unsure for taker in takers)
+            check(missing <= unsure if leaves else missing == 0, '%d of %d elements are missing' % (missing, count))
+            run.note('%d elements taken, %d left, %d nulls, %d unblocked; %d clients left, %d elements with them'
+                     % (len(found) - len(left), len(left), sum(taker.nulls for taker in takers),
+                        sum(taker.unblocked for taker in takers), unsure, missing))
 
 
 @suite.case('(the servers of these cases end cleanly)')
