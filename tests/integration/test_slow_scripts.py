@@ -12,12 +12,13 @@ from support.slow import BUSY_SCRIPT, FOREVER, NOTBUSY, Background, is_busy, tex
 
 suite = Suite(__doc__)
 WRITES_FOREVER = 'redis.call("set", KEYS[1], "half") while true do end'
+NO_LIMIT = {'script-time-limit': '0'}  # a script without an end goes on until the test ends it
 ENDLESS_LIBRARY = '#!lua name=q\nredis.register_function("loop", function() while true do end end)'
 
 
 def partition(secret=False, **options):
     options.setdefault('busy-reply-threshold', '20')
-    return Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': options})
+    return Cluster(backends=1, partitions=1, proxies=0, backend_options={'backend': dict(NO_LIMIT, **options)})
 
 
 def set_up(cluster, threshold='20'):
@@ -407,7 +408,7 @@ UPSTREAM_TIMEOUT_S = 2 * harness.SLOW
 
 
 def three_shards():
-    return Cluster(backends=1, partitions=3, proxies=1, proxy_options={
+    return Cluster(backends=1, partitions=3, proxies=1, backend_options={'backend': NO_LIMIT}, proxy_options={
         'proxy': {'workers': '1'}, 'upstream': {'timeout': '%dms' % (1000 * UPSTREAM_TIMEOUT_S)}})
 
 
