@@ -10,7 +10,7 @@ RESTORE takes must be a whole value: it can be read, changed and dumped, and its
 import subprocess
 import time
 
-from support import harness, rdb_payload
+from support import rdb_payload
 from support.cluster import Cluster, Oracle, binary
 from support.harness import Failure, Suite, check, check_equal, patience, sized
 from support.resp import Connection, show

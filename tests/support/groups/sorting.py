@@ -39,7 +39,10 @@ def behind_a_number(words):
 def sort(c):
     source, target = c.keys_together(2)
     store = c.chance(0.3)
-    return behind_a_number(['SORT', source] + options(c, store) + (['STORE', target] if store else []))
+    words = options(c, store)
+    if c.through_proxy and words[-1:] == ['STORE']:
+        store = False  # STORE STORE target: the key STORE may be on another shard
+    return behind_a_number(['SORT', source] + words + (['STORE', target] if store else []))
 
 
 def sort_ro(c):

@@ -1,0 +1,67 @@
+#!/usr/bin/python3
+"""scripts.py - Python files: each name that is used is there, each import is used; a script can be run by its name.
+
+A script begins with #!/usr/bin/python3, is executable, and says in its first lines what it shows. Names are looked for in
+the whole file, whatever their scope: what is found missing is missing for certain.
+"""
+
+import ast
+import builtins
+import os
+
+from files import ROOT, read, report, tracked
+
+GIVEN = set(dir(builtins)) | {'__file__', '__name__', '__doc__'}
+
+
+def imported(tree):
+    """{name: line}"""
+    return {(alias.asname or alias.name).split('.')[0]: node.lineno for node in ast.walk(tree)
+            if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names}
+
+
+def made(tree):
+    """Names that the file gives to anything."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)):
+            found.add(node.name)
+    return found
+
+
+def wrong_names(path, tree):
+    imports = imported(tree)
+    used = {node.id: node.lineno for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    for name in sorted(set(imports) - set(used)):
+        yield '%s:%d: %s is imported and not used' % (path, imports[name], name)
+    for name in sorted(set(used) - set(imports) - made(tree) - GIVEN):
+        yield '%s:%d: there is no %s' % (path, used[name], name)
+
+
+def wrong_start(path, text, tree):
+    if not ast.get_docstring(tree):
+        yield '%s:1: expected """what it is for"""' % path
+    is_script = text.startswith('#!')
+    if is_script and not text.startswith('#!/usr/bin/python3\n'):
+        yield '%s:1: expected #!/usr/bin/python3' % path
+    if is_script != os.access(os.path.join(ROOT, path), os.X_OK):
+        yield '%s:1: a script has #! and is executable, a module neither' % path
+
+
+def main():
+    problems = []
+    for path in tracked():
+        if path.endswith('.py'):
+            text = read(path)
+            tree = ast.parse(text, path)
+            problems += wrong_names(path, tree)
+            problems += wrong_start(path, text, tree)
+    report(problems)
+
+
+if __name__ == '__main__':
+    main()
