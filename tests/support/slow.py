@@ -1,4 +1,4 @@
-"""slow_log.py - scripts that run for long, in tests."""
+"""slow.py - scripts that run for long, in tests."""
 
 import threading
 
