@@ -981,6 +981,7 @@ enum { COPIES = 20 };
 struct writer {
     struct wal *wal;
     _Atomic bool is_ending;
+    pthread_t threads[4];
 };
 
 static void *keep_appending(void *owner)
@@ -1018,16 +1019,65 @@ static void *keep_syncing(void *owner)
     return NULL;
 }
 
+static void begin_threads(struct writer *writer)
+{
+    start();
+    writer->wal = open_at(dir, 4096, 0);
+    append(writer->wal, 10);
+    CHECK(pthread_create(&writer->threads[0], NULL, keep_appending, writer) == 0);
+    CHECK(pthread_create(&writer->threads[1], NULL, keep_trimming, writer) == 0);
+    CHECK(pthread_create(&writer->threads[2], NULL, keep_trimming, writer) == 0);
+    CHECK(pthread_create(&writer->threads[3], NULL, keep_syncing, writer) == 0);
+}
+
+static void end_threads(struct writer *writer)
+{
+    writer->is_ending = true;
+    for (unsigned i = 0; i < 4; i++)
+        CHECK(pthread_join(writer->threads[i], NULL) == 0);
+}
+
+/* From the oldest batch there is to what is appended now, and a few more. False: that was trimmed before it began. */
+static bool read_with_cursor(struct wal *wal)
+{
+    uint64_t index = 0, before = 0, upto = wal_last(wal);
+    struct bytes batch;
+    char reason[512];
+    int result = OK;
+    struct wal_cursor *cursor = wal_cursor_new(wal, wal_first(wal));
+    while (cursor && before < upto + 20 && result == OK) {
+        result = wal_cursor_next(cursor, &index, &batch, reason, sizeof reason);
+        CHECK(result != ERR_STORE);
+        CHECK(result != OK || !before || index == before + 1);
+        CHECK(result != OK || bytes_equal(batch, batch_of(index, 0)));
+        before = index;
+    }
+    CHECK(!cursor || before >= upto);
+    wal_cursor_free(cursor);
+    return cursor != NULL;
+}
+
+static void test_cursors_read_beside_appends_rotations_and_trims(void)
+{
+    unsigned read = 0;
+    struct writer writer = {0};
+    begin_threads(&writer);
+    for (unsigned i = 0; i < COPIES * 4; i++) {
+        read += read_with_cursor(writer.wal);
+        seen.first = seen.last = 0;
+        CHECK(wal_read_only(dir, see, &seen, error, sizeof error));
+        for (uint64_t index = seen.first; index && index <= seen.last; index++)
+            CHECK(seen.try[index] == 0);
+    }
+    CHECK(read > COPIES);
+    end_threads(&writer);
+    wal_close(writer.wal);
+}
+
 static void test_a_copy_has_everything_appended_before(void)
 {
-    pthread_t threads[4];
-    start();
-    struct writer writer = {.wal = open_at(dir, 4096, 0)};
-    append(writer.wal, 10);
-    CHECK(pthread_create(&threads[0], NULL, keep_appending, &writer) == 0);
-    CHECK(pthread_create(&threads[1], NULL, keep_trimming, &writer) == 0);
-    CHECK(pthread_create(&threads[2], NULL, keep_trimming, &writer) == 0);
-    CHECK(pthread_create(&threads[3], NULL, keep_syncing, &writer) == 0);
+    struct writer writer = {0};
+    begin_threads(&writer);
     for (unsigned i = 0; i < COPIES; i++) {
         char reason[512];
         lossy_empty(other);
@@ -1041,9 +1091,7 @@ static void test_a_copy_has_everything_appended_before(void)
             CHECK(seen.try[index] == 0);
         wal_close(copy);
     }
-    writer.is_ending = true;
-    for (unsigned i = 0; i < 4; i++)
-        CHECK(pthread_join(threads[i], NULL) == 0);
+    end_threads(&writer);
     uint64_t last = wal_last(writer.wal);
     wal_close(writer.wal);
     struct wal *wal = open_wal();
@@ -1291,6 +1339,7 @@ int main(void)
     test_truncation_leaves_what_lies_before();
     test_truncation_behind_what_was_trimmed_is_refused();
     test_a_truncation_that_fails_leaves_no_gap();
+    test_cursors_read_beside_appends_rotations_and_trims();
     test_a_copy_has_everything_appended_before();
     test_nothing_durable_is_lost_at_random();
     start();
