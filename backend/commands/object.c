@@ -1,6 +1,7 @@
 /*
  * object.c - OBJECT: what Redis would tell about a value's representation.
  */
+#include "backend/commands/types.h"
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
@@ -23,14 +24,6 @@ static bool object_open(struct call *call, struct entry *entry)
     if (!entry->exists)
         reply_null(&call->reply);
     return entry->exists;
-}
-
-static const char *string_encoding(struct bytes value)
-{
-    int64_t number;
-    if (number_parse_int64(value, &number))
-        return "int";
-    return value.len <= EMBSTR_MAX ? "embstr" : "raw";
 }
 
 /* Would Redis keep a collection of these rows in a listpack? */
@@ -64,29 +57,53 @@ static bool is_intset(struct call *call, struct entry *entry)
     return sub_iter_fini(&it) && all;
 }
 
-/* What Redis would keep the value in, as its contents are now. */
-static const char *encoding_of(struct call *call, struct entry *entry)
+const char *encoding_raw(struct call *call, struct entry *entry)
 {
-    switch (entry->meta.type) {
-    case TYPE_STRING:
-        return string_encoding(entry->meta.payload);
-    case TYPE_HASH:
-        return is_small(call, entry, "hash-max-listpack-entries", "hash-max-listpack-value")
-                   ? "listpack"
-                   : "hashtable";
-    case TYPE_LIST:
-        return "quicklist";
-    case TYPE_SET:
-        return is_intset(call, entry) ? "intset" : "hashtable";
-    case TYPE_ZSET:
-        return is_small(call, entry, "zset-max-listpack-entries", "zset-max-listpack-value")
-                   ? "listpack"
-                   : "skiplist";
-    case TYPE_STREAM:
-        return "stream";
-    default:
-        return "raw";
-    }
+    (void)call;
+    (void)entry;
+    return "raw";
+}
+
+const char *encoding_string(struct call *call, struct entry *entry)
+{
+    int64_t number;
+    (void)call;
+    if (number_parse_int64(entry->meta.payload, &number))
+        return "int";
+    return entry->meta.payload.len <= EMBSTR_MAX ? "embstr" : "raw";
+}
+
+const char *encoding_hash(struct call *call, struct entry *entry)
+{
+    return is_small(call, entry, "hash-max-listpack-entries", "hash-max-listpack-value")
+               ? "listpack"
+               : "hashtable";
+}
+
+const char *encoding_list(struct call *call, struct entry *entry)
+{
+    (void)call;
+    (void)entry;
+    return "quicklist";
+}
+
+const char *encoding_set(struct call *call, struct entry *entry)
+{
+    return is_intset(call, entry) ? "intset" : "hashtable";
+}
+
+const char *encoding_zset(struct call *call, struct entry *entry)
+{
+    return is_small(call, entry, "zset-max-listpack-entries", "zset-max-listpack-value")
+               ? "listpack"
+               : "skiplist";
+}
+
+const char *encoding_stream(struct call *call, struct entry *entry)
+{
+    (void)call;
+    (void)entry;
+    return "stream";
 }
 
 void cmd_object_help(struct call *call)
@@ -99,7 +116,7 @@ void cmd_object_encoding(struct call *call)
     struct entry entry;
     if (!object_open(call, &entry))
         return;
-    const char *encoding = encoding_of(call, &entry);
+    const char *encoding = type_functions_of(entry.meta.type)->encoding(call, &entry);
     if (!call->failed)
         reply_bulk_text(&call->reply, encoding);
 }

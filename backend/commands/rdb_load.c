@@ -8,9 +8,11 @@
  */
 #include "backend/commands/json.h"
 #include "backend/commands/list.h"
+#include "backend/commands/types.h"
 #include "backend/format/rdb.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/rank.h"
+#include "shared/check.h"
 #include "shared/number.h"
 
 #include <math.h>
@@ -173,14 +175,18 @@ static bool load_plain_zset(struct call *call, struct entry *entry, struct rdb_r
     return rank_build(call, entry, CF_ZSET_SCORE);
 }
 
-static bool load_sortedint(struct call *call, struct entry *entry, struct rdb_reader *reader)
+bool rdb_load_sortedint(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                        enum rdb_type form, uint64_t expire_ms)
 {
+    (void)form;
+    (void)expire_ms;
     uint64_t opcode;
     uint64_t count;
     uint64_t value;
     if (!rdb_read_length(reader, &opcode) || opcode != RDB_OPCODE_UINT ||
         !rdb_read_length(reader, &count))
         return false;
+    entry_create(call, entry, TYPE_SORTEDINT);
     for (; count > 0; count--)
         if (!rdb_read_length(reader, &opcode) || opcode != RDB_OPCODE_UINT ||
             !rdb_read_length(reader, &value) ||
@@ -215,13 +221,62 @@ static const struct form FORMS[] = {
 };
 
 static bool load_form(struct call *call, struct entry *entry, struct rdb_reader *reader,
-                      const struct form *form)
+                      enum rdb_type type)
 {
     struct source source;
+    const struct form *form = NULL;
+    for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS && !form; i++)
+        form = FORMS[i].rdb == type ? &FORMS[i] : NULL;
+    CHECK(form);
     entry_create(call, entry, form->type);
     return (form->next ? source_packed(call, reader, form->next, &source)
                        : source_plain(call, reader, form->each, &source)) &&
            form->load(entry, &source);
+}
+
+bool rdb_load_hash(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                   enum rdb_type form, uint64_t expire_ms)
+{
+    (void)expire_ms;
+    return load_form(call, entry, reader, form);
+}
+
+bool rdb_load_set(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                  enum rdb_type form, uint64_t expire_ms)
+{
+    (void)expire_ms;
+    return load_form(call, entry, reader, form);
+}
+
+bool rdb_load_list(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                   enum rdb_type form, uint64_t expire_ms)
+{
+    (void)expire_ms;
+    if (form != RDB_TYPE_LIST_QUICKLIST && form != RDB_TYPE_LIST_QUICKLIST_2)
+        return load_form(call, entry, reader, form);
+    entry_create(call, entry, TYPE_LIST);
+    return load_quicklist(call, entry, reader, form == RDB_TYPE_LIST_QUICKLIST_2);
+}
+
+bool rdb_load_zset(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                   enum rdb_type form, uint64_t expire_ms)
+{
+    (void)expire_ms;
+    if (form != RDB_TYPE_ZSET && form != RDB_TYPE_ZSET_2)
+        return load_form(call, entry, reader, form);
+    entry_create(call, entry, TYPE_ZSET);
+    return load_plain_zset(call, entry, reader, form == RDB_TYPE_ZSET_2);
+}
+
+bool rdb_load_string(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                     enum rdb_type form, uint64_t expire_ms)
+{
+    struct bytes text;
+    (void)form;
+    if (!rdb_read_string(reader, &text))
+        return false;
+    entry_set_payload(call, entry, TYPE_STRING, text, expire_ms);
+    return true;
 }
 
 /* Says why a value cannot be kept; of what no server has known as a type there is nothing to say. */
@@ -236,35 +291,10 @@ static void refuse_type(struct call *call, enum rdb_type type)
                     (int)type);
 }
 
-static bool load_collection(struct call *call, struct entry *entry, struct rdb_reader *reader,
-                            enum rdb_type type)
+bool rdb_load_json(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                   enum rdb_type form, uint64_t expire_ms)
 {
-    for (size_t i = 0; i < sizeof FORMS / sizeof *FORMS; i++)
-        if (FORMS[i].rdb == type)
-            return load_form(call, entry, reader, &FORMS[i]);
-    switch ((int)type) {
-    case RDB_TYPE_LIST_QUICKLIST:
-    case RDB_TYPE_LIST_QUICKLIST_2:
-        entry_create(call, entry, TYPE_LIST);
-        return load_quicklist(call, entry, reader, type == RDB_TYPE_LIST_QUICKLIST_2);
-    case RDB_TYPE_ZSET:
-    case RDB_TYPE_ZSET_2:
-        entry_create(call, entry, TYPE_ZSET);
-        return load_plain_zset(call, entry, reader, type == RDB_TYPE_ZSET_2);
-    case RDB_TYPE_STREAM_LISTPACKS:
-    case RDB_TYPE_STREAM_LISTPACKS_2:
-    case RDB_TYPE_STREAM_LISTPACKS_3:
-        entry_create(call, entry, TYPE_STREAM);
-        return rdb_load_stream(call, entry, reader, type);
-    default:
-        refuse_type(call, type);
-        return false;
-    }
-}
-
-static bool load_json(struct call *call, struct entry *entry, struct rdb_reader *reader,
-                      uint64_t expire_ms)
-{
+    (void)form;
     uint64_t opcode;
     struct bytes text;
     if (!rdb_read_length(reader, &opcode) || opcode != RDB_OPCODE_STRING ||
@@ -290,32 +320,35 @@ static bool save_collection(struct call *call, struct entry *entry, uint64_t exp
     return true;
 }
 
-static bool load_module(struct call *call, struct entry *entry, struct rdb_reader *reader,
-                        uint64_t expire_ms)
+/* The functions of the type that reads the payload, whose first byte, or module's name too, is read. NULL: none does. */
+static const struct type_functions *find_loader(struct rdb_reader *reader, uint8_t form)
 {
-    struct rdb_reader start = *reader;
-    if (rdb_read_module(reader, "ReJSON-RL"))
-        return load_json(call, entry, reader, expire_ms);
-    *reader = start;
-    if (!rdb_read_module(reader, "sortedint"))
-        return false;
-    entry_create(call, entry, TYPE_SORTEDINT);
-    return load_sortedint(call, entry, reader) && save_collection(call, entry, expire_ms);
+    for (unsigned type = 1; type < TYPE_COUNT; type++) {
+        const struct type_functions *functions = type_functions_of((enum type)type);
+        struct rdb_reader start = *reader;
+        if (!functions)
+            continue;
+        if (form < 32 && functions->rdb_types & RDB_FORM(form))
+            return functions;
+        if (form == RDB_TYPE_MODULE_2 && functions->module &&
+            rdb_read_module(reader, functions->module))
+            return functions;
+        *reader = start;
+    }
+    return NULL;
 }
 
 bool rdb_load(struct call *call, struct entry *entry, struct rdb_reader *reader, uint64_t expire_ms)
 {
-    uint8_t type;
-    struct bytes text;
-    if (!rdb_read_byte(reader, &type))
+    uint8_t form;
+    if (!rdb_read_byte(reader, &form))
         return false;
-    if (type == RDB_TYPE_MODULE_2)
-        return load_module(call, entry, reader, expire_ms);
-    if (type != RDB_TYPE_STRING)
-        return load_collection(call, entry, reader, (enum rdb_type)type) &&
-               save_collection(call, entry, expire_ms);
-    if (!rdb_read_string(reader, &text))
+    const struct type_functions *functions = find_loader(reader, form);
+    if (!functions) {
+        refuse_type(call, (enum rdb_type)form);
         return false;
-    entry_set_payload(call, entry, TYPE_STRING, text, expire_ms);
-    return true;
+    }
+    if (!functions->load(call, entry, reader, (enum rdb_type)form, expire_ms))
+        return false;
+    return type_is_inline(entry->meta.type) || save_collection(call, entry, expire_ms);
 }

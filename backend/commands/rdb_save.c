@@ -5,6 +5,7 @@
  * JSON is written as RedisJSON does; a sorted int is a module's value too, which only Scree reads.
  */
 #include "backend/commands/list.h"
+#include "backend/commands/types.h"
 #include "backend/format/rdb.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/text.h"
@@ -59,7 +60,7 @@ static void write_integer(struct rdb_writer *writer, const struct sub_iter *it)
     rdb_write_length(writer, value);
 }
 
-static bool save_string(struct call *call, struct entry *entry, struct rdb_writer *writer)
+bool rdb_save_string(struct call *call, struct entry *entry, struct rdb_writer *writer)
 {
     struct bytes text;
     if (!text_value(call, entry, &text))
@@ -69,16 +70,18 @@ static bool save_string(struct call *call, struct entry *entry, struct rdb_write
     return true;
 }
 
-static void save_json(const struct entry *entry, struct rdb_writer *writer)
+bool rdb_save_json(struct call *call, struct entry *entry, struct rdb_writer *writer)
 {
+    (void)call;
     rdb_write_byte(writer, RDB_TYPE_MODULE_2);
     rdb_write_module(writer, "ReJSON-RL", 3);
     rdb_write_length(writer, RDB_OPCODE_STRING);
     rdb_write_string(writer, entry->meta.payload);
     rdb_write_length(writer, RDB_OPCODE_END);
+    return true;
 }
 
-static bool save_sortedint(struct call *call, struct entry *entry, struct rdb_writer *writer)
+bool rdb_save_sortedint(struct call *call, struct entry *entry, struct rdb_writer *writer)
 {
     rdb_write_byte(writer, RDB_TYPE_MODULE_2);
     rdb_write_module(writer, "sortedint", 1);
@@ -89,34 +92,35 @@ static bool save_sortedint(struct call *call, struct entry *entry, struct rdb_wr
     return true;
 }
 
+bool rdb_save_hash(struct call *call, struct entry *entry, struct rdb_writer *writer)
+{
+    rdb_write_byte(writer, RDB_TYPE_HASH);
+    return save_rows(call, entry, NOTHING, writer, write_field);
+}
+
+bool rdb_save_list(struct call *call, struct entry *entry, struct rdb_writer *writer)
+{
+    rdb_write_byte(writer, RDB_TYPE_LIST);
+    return save_rows(call, entry, list_row(call, entry->meta.head), writer, write_element);
+}
+
+bool rdb_save_set(struct call *call, struct entry *entry, struct rdb_writer *writer)
+{
+    rdb_write_byte(writer, RDB_TYPE_SET);
+    return save_rows(call, entry, NOTHING, writer, write_member);
+}
+
+bool rdb_save_zset(struct call *call, struct entry *entry, struct rdb_writer *writer)
+{
+    rdb_write_byte(writer, RDB_TYPE_ZSET_2);
+    return save_rows(call, entry, NOTHING, writer, write_scored);
+}
+
 bool rdb_save(struct call *call, struct entry *entry, struct rdb_writer *writer)
 {
-    switch (entry->meta.type) {
-    case TYPE_STRING:
-    case TYPE_BITMAP:
-        return save_string(call, entry, writer);
-    case TYPE_HASH:
-        rdb_write_byte(writer, RDB_TYPE_HASH);
-        return save_rows(call, entry, NOTHING, writer, write_field);
-    case TYPE_LIST:
-        rdb_write_byte(writer, RDB_TYPE_LIST);
-        return save_rows(call, entry, list_row(call, entry->meta.head), writer, write_element);
-    case TYPE_SET:
-        rdb_write_byte(writer, RDB_TYPE_SET);
-        return save_rows(call, entry, NOTHING, writer, write_member);
-    case TYPE_ZSET:
-        rdb_write_byte(writer, RDB_TYPE_ZSET_2);
-        return save_rows(call, entry, NOTHING, writer, write_scored);
-    case TYPE_SORTEDINT:
-        return save_sortedint(call, entry, writer);
-    case TYPE_STREAM:
-        return rdb_save_stream(call, entry, writer);
-    case TYPE_JSON:
-        save_json(entry, writer);
-        return true;
-    case TYPE_NONE:
-        break;
-    }
+    const struct type_functions *functions = type_functions_of(entry->meta.type);
+    if (functions)
+        return functions->save(call, entry, writer);
     call_error(call, ERR_STORE);
     return false;
 }

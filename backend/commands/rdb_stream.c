@@ -9,6 +9,7 @@
  * them out. Format: Redis' t_stream.c describes it.
  */
 #include "backend/commands/stream_group.h"
+#include "backend/commands/types.h"
 #include "backend/format/rdb.h"
 #include "shared/number.h"
 
@@ -368,8 +369,10 @@ static bool load_group(struct call *call, struct entry *entry, struct rdb_reader
 }
 
 bool rdb_load_stream(struct call *call, struct entry *entry, struct rdb_reader *reader,
-                     enum rdb_type type)
+                     enum rdb_type type, uint64_t expire_ms)
 {
+    (void)expire_ms;
+    entry_create(call, entry, TYPE_STREAM);
     struct metadata *meta = &entry->meta;
     bool second = type != RDB_TYPE_STREAM_LISTPACKS;
     uint64_t count;

@@ -131,7 +131,3 @@ bool rdb_save(struct call *call, struct entry *entry, struct rdb_writer *writer)
  * replied (call->failed): the store failed, or the value cannot be kept here. */
 bool rdb_load(struct call *call, struct entry *entry, struct rdb_reader *reader,
               uint64_t expire_ms);
-/* A stream's part of them (rdb_stream.c). */
-bool rdb_save_stream(struct call *call, struct entry *entry, struct rdb_writer *writer);
-bool rdb_load_stream(struct call *call, struct entry *entry, struct rdb_reader *reader,
-                     enum rdb_type type);

@@ -1,0 +1,46 @@
+/*
+ * types.h - what commands do with each data type, beside its row in backend/format/types.def.
+ *
+ * A new type is a row there and one file with its commands and its `type_<ID>_functions`; a type without them does not
+ * link. The unit test checks the members.
+ */
+#pragma once
+
+#include "backend/context/call.h"
+#include "backend/format/encoding.h"
+#include "backend/format/rdb.h"
+
+/* Writes the type byte and the value of an existing key. False: the store failed (replied). */
+typedef bool rdb_save_fn(struct call *call, struct entry *entry, struct rdb_writer *writer);
+/* Reads a value of this form into the key. A collection's elements are written, and rdb_load() writes its metadata row;
+ * an inline type writes its row, with expire_ms. False: it is damaged, or an error was replied. */
+typedef bool rdb_load_fn(struct call *call, struct entry *entry, struct rdb_reader *reader,
+                         enum rdb_type form, uint64_t expire_ms);
+/* The encoding in which Redis would keep the value. */
+typedef const char *encoding_fn(struct call *call, struct entry *entry);
+
+struct type_functions {
+    uint32_t
+        rdb_types; /* RDB_FORM() of each form that `load` reads; 0: the type is saved as another one */
+    const char *module; /* the module whose values `load` reads (RDB_TYPE_MODULE_2); NULL: none */
+    rdb_save_fn *save;
+    rdb_load_fn *load; /* NULL: saved as another type, which loads it */
+    encoding_fn *encoding;
+};
+
+#define RDB_FORM(form) (UINT32_C(1) << (form))
+
+#define TYPE(id, number, ...) extern const struct type_functions type_##id##_functions;
+#include "backend/format/types.def"
+#undef TYPE
+
+/* What the rows of types.c name; a new type has its own in its file. */
+rdb_save_fn rdb_save_string, rdb_save_hash, rdb_save_list, rdb_save_set, rdb_save_zset,
+    rdb_save_sortedint, rdb_save_stream, rdb_save_json;
+rdb_load_fn rdb_load_string, rdb_load_hash, rdb_load_list, rdb_load_set, rdb_load_zset,
+    rdb_load_sortedint, rdb_load_stream, rdb_load_json;
+encoding_fn encoding_raw, encoding_string, encoding_hash, encoding_list, encoding_set,
+    encoding_zset, encoding_stream;
+
+/* NULL: the number is no type. */
+const struct type_functions *type_functions_of(enum type type);
