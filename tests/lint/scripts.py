@@ -42,6 +42,15 @@ def wrong_names(path, tree):
         yield '%s:%d: there is no %s' % (path, used[name], name)
 
 
+def missing_modules(path, tree):
+    """Those of tests/support; the names they are asked for are seen when a script begins."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or '').startswith('support.'):
+            place = os.path.join(ROOT, 'tests', *node.module.split('.'))
+            if not os.path.exists(place + '.py') and not os.path.exists(place):
+                yield '%s:%d: there is no module %s' % (path, node.lineno, node.module)
+
+
 def wrong_start(path, text, tree):
     if not ast.get_docstring(tree):
         yield '%s:1: expected """what it is for"""' % path
@@ -59,6 +68,7 @@ def main():
             text = read(path)
             tree = ast.parse(text, path)
             problems += wrong_names(path, tree)
+            problems += missing_modules(path, tree)
             problems += wrong_start(path, text, tree)
     report(problems)
 
