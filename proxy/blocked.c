@@ -73,7 +73,7 @@ static void send_leased(struct client *client, const struct frame *frame,
                         const struct command *command, struct upstream **leases, uint32_t count)
 {
     struct request *request = client->blocked;
-    uint64_t patience = blocking_wait_ms(command, client->worker->argv, frame->argc);
+    uint64_t patience = blocking_wait_ms(command, client->worker->scratch.argv, frame->argc);
     if (count > 1)
         request_make_parts(request, count, 0);
     else
@@ -89,7 +89,7 @@ static void send_leased(struct client *client, const struct frame *frame,
 void blocked_begun(struct client *client)
 {
     if (--client->blocked_unsent == 0)
-        client->worker->blocked_count++;
+        client->worker->clients.blocked++;
 }
 
 bool blocked_is_waiting(const struct client *client)
@@ -179,7 +179,7 @@ bool blocked_send(struct client *client, const struct frame *frame, const struct
 
 static void end_wait(struct client *client)
 {
-    client->worker->blocked_count -= blocked_is_waiting(client);
+    client->worker->clients.blocked -= blocked_is_waiting(client);
     client->blocked = NULL;
 }
 

@@ -58,12 +58,12 @@ struct client *client_new(struct proxy_worker *worker, struct stream *stream, st
     list_init(&client->full_link);
     list_init(&client->rate_link);
     list_init(&client->monitor);
-    list_push(&worker->clients, &client->link);
-    worker->client_count++;
+    list_push(&worker->clients.all, &client->link);
+    worker->clients.count++;
     stream_set_owner(stream, &events, client);
     local_welcome(client, name);
     CHECK(client->session.place);
-    if (worker->is_memory_full)
+    if (worker->memory.is_full)
         client_hold(client, HOLD_MEMORY);
     return client;
 }
@@ -105,10 +105,10 @@ static void client_leave(struct client *client)
     monitor_leave(client);
     proxy_worker_forget_client(worker, client);
     list_remove(&client->link);
-    list_push(&worker->closed, &client->link);
-    worker->client_count--;
-    worker->paused_count -= (client->held_by & HOLD_PAUSED) != 0;
-    worker->copied -= client->copied;
+    list_push(&worker->clients.closed, &client->link);
+    worker->clients.count--;
+    worker->clients.paused -= (client->held_by & HOLD_PAUSED) != 0;
+    worker->memory.copied -= client->copied;
     client->copied = 0;
     memory_count_login(client, 0);
     client_transaction_release(client);
@@ -140,7 +140,7 @@ void client_kill(struct client *client, const char *reason)
     if (client->is_closed)
         return;
     if (reason) {
-        metric_add(client->worker->metrics, METRIC_PROXY_CLIENTS_DISCONNECTED, 1);
+        metric_add(client->worker->metrics.process, METRIC_PROXY_CLIENTS_DISCONNECTED, 1);
         log_event(LOG_WARN, "client_cut", "id=%llu address=%s reason=" LOG_QUOTED,
                   (unsigned long long)client->id, stream_peer(client->stream), reason);
     }
@@ -196,7 +196,7 @@ void client_move(struct client *client, struct bytes name, uint8_t db)
 void client_hold(struct client *client, uint16_t why)
 {
     if (why & HOLD_PAUSED && !(client->held_by & HOLD_PAUSED))
-        client->worker->paused_count++;
+        client->worker->clients.paused++;
     client->held_by |= why;
     if (client->held_by != HOLD_BLOCKED)
         stream_pause(client->stream);
@@ -206,7 +206,7 @@ void client_unhold(struct client *client, uint16_t why)
 {
     bool was_held = client->held_by;
     if (client->held_by & why & HOLD_PAUSED && !client->is_closed)
-        client->worker->paused_count--;
+        client->worker->clients.paused--;
     client->held_by &= (uint16_t)~why;
     if (client->is_closed || client->held_by || !was_held)
         return;
@@ -246,7 +246,7 @@ static unsigned lane_of(const struct client *client, const struct command *comma
 uint32_t client_label(const struct client *client, const struct command *command)
 {
     const struct proxy_worker *worker = client->worker;
-    return (worker->generation + worker->replaced) << LABEL_GENERATION_SHIFT |
+    return (worker->label.generation + worker->label.replaced) << LABEL_GENERATION_SHIFT |
            (client->session.resp == 3 ? LABEL_RESP3 : 0) |
            (client_tracks(client) || client->session.transaction.lease ? LABEL_LEASE : 0) |
            (lane_of(client, command) & LABEL_LANE);
@@ -279,7 +279,7 @@ size_t client_owed_bytes(const struct client *client)
 static inline void client_add(struct client *client, size_t len)
 {
     client->copied += len;
-    client->worker->copied += len;
+    client->worker->memory.copied += len;
 }
 
 void client_count(struct client *client)
@@ -287,7 +287,7 @@ void client_count(struct client *client)
     size_t owed = client_owed_bytes(client);
     if (client->copied <= owed)
         return;
-    client->worker->copied -= client->copied - owed;
+    client->worker->memory.copied -= client->copied - owed;
     client->copied = owed;
 }
 
@@ -380,7 +380,7 @@ static void client_advance(struct client *client)
 static void count_output(struct client *client, size_t len)
 {
     struct metric_cell *cell = client->session.place->cell;
-    metric_add(client->worker->metrics, METRIC_PROXY_BYTES_OUT, len);
+    metric_add(client->worker->metrics.process, METRIC_PROXY_BYTES_OUT, len);
     if (cell)
         cell_add(cell, TENANT_BYTES_OUT, len);
 }
@@ -469,7 +469,7 @@ struct request *client_new_request(struct client *client, const struct command *
     request->resp = client->session.resp;
     request->is_queued = true;
     request->is_silent = wish == REPLY_WISH_OFF || wish == REPLY_WISH_SKIP;
-    slow_log_remember(request, client->worker->taken);
+    slow_log_remember(request, client->worker->scratch.taken);
     pipeline_push(&client->pipeline, &request->link);
     return request;
 }
@@ -486,7 +486,7 @@ void client_reply_text(struct client *client, const struct command *command, con
 {
     struct reply reply;
     struct request *request = client_begin_reply(client, command, &reply);
-    metric_add(client->worker->metrics, METRIC_PROXY_ERRORS, 1);
+    metric_add(client->worker->metrics.process, METRIC_PROXY_ERRORS, 1);
     reply_error(&reply, error);
     client_ready(client, request);
 }
@@ -510,7 +510,7 @@ void client_reply_unknown(struct client *client, const struct frame *frame)
     struct request *request = client_begin_reply(client, NULL, &reply);
     const struct bytes *argv = argv_of(client->worker, frame);
     const struct command *container = command_find(argv[0]);
-    metric_add(client->worker->metrics, METRIC_PROXY_ERRORS, 1);
+    metric_add(client->worker->metrics.process, METRIC_PROXY_ERRORS, 1);
     if (container && command_has_subs(container) && frame->argc > 1)
         command_error_unknown_sub(&reply, container, argv[1]);
     else
@@ -587,13 +587,13 @@ static size_t read_requests(struct client *client, struct block *block, const ch
                               .args = scan->args,
                               .argc = scan->argc};
         if (frame.argc > 0) {
-            worker->taken = &frame;
+            worker->scratch.taken = &frame;
             bool is_taken =
                 is_shown ? monitor_take(client, &frame, client_take) : client_take(client, &frame);
-            worker->taken = NULL;
+            worker->scratch.taken = NULL;
             if (!is_taken)
                 break;
-            if (--worker->sample_left == 0)
+            if (--worker->sampling.left == 0)
                 local_hotkeys_sample(client, &frame);
             step_reply_wish(client);
             if (client->tracking)
@@ -608,8 +608,8 @@ static size_t read_requests(struct client *client, struct block *block, const ch
     }
     if (used == len && (scan->is_inline || scan->args_cap > ARGS_KEEP))
         resp_scan_reset(scan);
-    metric_add(worker->metrics, METRIC_PROXY_REQUESTS, taken);
-    metric_add(worker->metrics, METRIC_PROXY_BYTES_IN, used);
+    metric_add(worker->metrics.process, METRIC_PROXY_REQUESTS, taken);
+    metric_add(worker->metrics.process, METRIC_PROXY_BYTES_IN, used);
     if (client->session.place->cell) {
         cell_add(client->session.place->cell, TENANT_REQUESTS, taken);
         cell_add(client->session.place->cell, TENANT_BYTES_IN, used);

@@ -77,10 +77,10 @@ struct client {
     size_t kept_bytes;     /* of replies whose turn has not come */
     size_t login_bytes;    /* of its unfinished request before the login; memory_count_login() */
     size_t copied;    /* bytes it has in memory beside blocks, as last counted and added since */
-    struct list link; /* in worker->clients; in worker->closed */
+    struct list link; /* in worker->clients.all; in worker->clients.closed */
     struct list full_link; /* in an upstream's list of those that wait for it */
     struct list rate_link; /* in its place's list of those that wait; rate.c */
-    struct list monitor;   /* in worker->monitors; monitor.c */
+    struct list monitor;   /* in worker->monitoring.clients; monitor.c */
     uint64_t id;
     uint64_t created_ms;                /* monotonic */
     const struct command *last_command; /* NULL: none yet */

@@ -65,7 +65,8 @@ static uint64_t login_memory(const struct proxy_worker *worker)
 static struct client *greediest_without_login(struct proxy_worker *worker)
 {
     struct client *greediest = NULL;
-    for (struct list *link = worker->clients.next; link != &worker->clients; link = link->next) {
+    for (struct list *link = worker->clients.all.next; link != &worker->clients.all;
+         link = link->next) {
         struct client *client = container_of(link, struct client, link);
         if (client->login_bytes > (greediest ? greediest->login_bytes : 0))
             greediest = client;
@@ -143,7 +144,8 @@ static struct client *find_greediest(struct proxy_worker *worker, const struct b
 {
     struct client *greediest = NULL;
     size_t most = CUT_BYTES_MIN;
-    for (struct list *link = worker->clients.next; link != &worker->clients; link = link->next) {
+    for (struct list *link = worker->clients.all.next; link != &worker->clients.all;
+         link = link->next) {
         struct client *client = container_of(link, struct client, link);
         size_t total = total_of(client);
         if (total < most || (space && !bytes_equal(client->session.place->name, *space)))
@@ -202,9 +204,9 @@ static uint64_t publish_usage(struct proxy_worker *worker)
     uint64_t share = memory_tls_share(worker) / worker->proxy->worker_count;
     if (tls > share)
         tls = share; /* the limit was lowered */
-    uint64_t used = block_bytes_total() + worker->copied + tls;
-    uint64_t change = used - worker->memory_published; /* may be "negative" */
-    worker->memory_published = used;
+    uint64_t used = block_bytes_total() + worker->memory.copied + tls;
+    uint64_t change = used - worker->memory.published; /* may be "negative" */
+    worker->memory.published = used;
     return atomic_fetch_add(&worker->proxy->memory_used, change) + change;
 }
 
@@ -230,8 +232,8 @@ static void close_hung_up(struct client *client)
 
 static void set_full(struct proxy_worker *worker, bool is_full)
 {
-    worker->is_memory_full = is_full;
-    worker->memory_full_ms = loop_mono_ms(worker->loop);
+    worker->memory.is_full = is_full;
+    worker->memory.full_ms = loop_mono_ms(worker->loop);
     if (is_full)
         atomic_fetch_add(&worker->proxy->workers_full, 1);
     else
@@ -254,12 +256,12 @@ static void begin_full(struct proxy_worker *worker, uint64_t used, uint64_t limi
 static void kill_greediest(struct proxy_worker *worker, uint64_t used, uint64_t limit)
 {
     uint64_t excess = used > limit / 4 * 3 ? used - limit / 4 * 3 : 0;
-    double share = used ? (double)worker->memory_published / (double)used : 0;
+    double share = used ? (double)worker->memory.published / (double)used : 0;
     int64_t left = (int64_t)((double)excess * share);
-    uint64_t since_ms = loop_mono_ms(worker->loop) - worker->memory_full_ms;
+    uint64_t since_ms = loop_mono_ms(worker->loop) - worker->memory.full_ms;
     bool may_wait = since_ms < CUT_AFTER_MS;
     if (!may_wait) {
-        worker->memory_full_ms = loop_mono_ms(worker->loop);
+        worker->memory.full_ms = loop_mono_ms(worker->loop);
         proxy_worker_each_client(worker, close_hung_up);
     }
     for (int i = 0; i < CUTS_MAX && left > 0; i++) {
@@ -282,23 +284,23 @@ void memory_check(struct proxy_worker *worker)
 {
     uint64_t limit = worker->snapshot->config.memory_limit_bytes;
     uint64_t used = publish_usage(worker);
-    if (used > limit || worker->is_memory_full) {
+    if (used > limit || worker->memory.is_full) {
         block_cache_decay();
         proxy_worker_each_client(worker, client_count);
         used = publish_usage(worker);
     }
-    if (!worker->is_memory_full && used > limit) {
+    if (!worker->memory.is_full && used > limit) {
         begin_full(worker, used, limit);
-    } else if (worker->is_memory_full && used < limit / 4 * 3) {
+    } else if (worker->memory.is_full && used < limit / 4 * 3) {
         set_full(worker, false);
         proxy_worker_each_client(worker, release_client);
-    } else if (worker->is_memory_full) {
+    } else if (worker->memory.is_full) {
         kill_greediest(worker, used, limit);
     }
 }
 
 void memory_stop(struct proxy_worker *worker)
 {
-    if (worker->is_memory_full)
+    if (worker->memory.is_full)
         set_full(worker, false);
 }

@@ -36,8 +36,8 @@ void local_monitor(struct client *client, struct request *request, struct reply 
         request->is_silent = true;
         return;
     }
-    list_push(&client->worker->monitors, &client->monitor);
-    atomic_fetch_add(&client->worker->monitor_count, 1);
+    list_push(&client->worker->monitoring.clients, &client->monitor);
+    atomic_fetch_add(&client->worker->monitoring.count, 1);
     atomic_fetch_add(&client->worker->proxy->monitors, 1);
     reply_ok(reply);
 }
@@ -47,7 +47,7 @@ void monitor_leave(struct client *client)
     if (!monitor_is(client))
         return;
     list_remove(&client->monitor);
-    atomic_fetch_sub(&client->worker->monitor_count, 1);
+    atomic_fetch_sub(&client->worker->monitoring.count, 1);
     atomic_fetch_sub(&client->worker->proxy->monitors, 1);
 }
 
@@ -89,9 +89,9 @@ static void show_to_monitors(struct client *client, const struct command *comman
     out_init(&line);
     monitor_line_write(&shown, &line);
     struct record record = {(uint32_t)name.len, (uint32_t)line.bytes};
-    out_write(&worker->monitor_lines, &record, sizeof record);
-    out_write(&worker->monitor_lines, name.data, name.len);
-    out_move(&worker->monitor_lines, &line);
+    out_write(&worker->monitoring.lines, &record, sizeof record);
+    out_write(&worker->monitoring.lines, name.data, name.len);
+    out_move(&worker->monitoring.lines, &line);
 }
 
 /* transaction_queue_fn */
@@ -108,7 +108,7 @@ bool monitor_take(struct client *client, const struct frame *frame, monitor_take
     struct proxy_worker *worker = client->worker;
     struct client_transaction *transaction = &client->session.transaction;
     const struct command *before = client->last_command;
-    size_t mark = worker->monitor_lines.bytes;
+    size_t mark = worker->monitoring.lines.bytes;
     uint32_t queued = transaction->is_open ? transaction->count : 0;
     bool is_exec = transaction->is_open && bytes_is(frame_arg(frame, 0), "EXEC");
     if (is_exec && !transaction->is_aborted)
@@ -120,7 +120,7 @@ bool monitor_take(struct client *client, const struct frame *frame, monitor_take
         client->last_command = before;
     bool is_queued = !client->is_closed && transaction->is_open && transaction->count > queued;
     if (!is_taken || !command || is_queued)
-        out_truncate(&worker->monitor_lines, mark);
+        out_truncate(&worker->monitoring.lines, mark);
     else
         show_to_monitors(client, command, argv_of(worker, frame), frame->argc);
     return is_taken;
@@ -130,7 +130,8 @@ bool monitor_take(struct client *client, const struct frame *frame, monitor_take
 
 static void push_line(struct proxy_worker *worker, struct bytes name, struct bytes line)
 {
-    for (struct list *link = worker->monitors.next; link != &worker->monitors;) {
+    for (struct list *link = worker->monitoring.clients.next;
+         link != &worker->monitoring.clients;) {
         struct client *client = container_of(link, struct client, monitor);
         struct bytes own = client->session.place->name;
         link = link->next;
@@ -151,43 +152,43 @@ static void deliver(struct task *task)
         push_line(worker, (struct bytes){name, record.name_len},
                   (struct bytes){name + record.name_len, record.line_len});
     }
-    atomic_fetch_sub(&worker->monitor_bytes, batch->len);
+    atomic_fetch_sub(&worker->monitoring.bytes, batch->len);
     free(batch);
-    while (atomic_load(&worker->monitor_is_cut) && !list_empty(&worker->monitors))
-        client_kill(container_of(worker->monitors.next, struct client, monitor),
+    while (atomic_load(&worker->monitoring.is_cut) && !list_empty(&worker->monitoring.clients))
+        client_kill(container_of(worker->monitoring.clients.next, struct client, monitor),
                     "MONITOR: more lines wait than client-output-limit");
-    atomic_store(&worker->monitor_is_cut, false);
+    atomic_store(&worker->monitoring.is_cut, false);
 }
 
 static void post_lines(struct proxy_worker *from, struct proxy_worker *to)
 {
-    size_t len = from->monitor_lines.bytes;
+    size_t len = from->monitoring.lines.bytes;
     uint64_t limit = from->snapshot->config.client_output_limit_bytes;
-    if (atomic_load(&to->monitor_bytes) > limit) {
-        atomic_store(&to->monitor_is_cut, true);
+    if (atomic_load(&to->monitoring.bytes) > limit) {
+        atomic_store(&to->monitoring.is_cut, true);
         return;
     }
     struct batch *batch = malloc(sizeof *batch + len);
     CHECK(batch);
     *batch = (struct batch){.task = {.run = deliver}, .to = to, .len = len};
-    out_copy(&from->monitor_lines, batch->data);
-    atomic_fetch_add(&to->monitor_bytes, len);
+    out_copy(&from->monitoring.lines, batch->data);
+    atomic_fetch_add(&to->monitoring.bytes, len);
     loop_post(to->loop, &batch->task);
 }
 
 void monitor_flush(struct proxy_worker *worker)
 {
     const struct proxy *proxy = worker->proxy;
-    if (!worker->monitor_lines.bytes)
+    if (!worker->monitoring.lines.bytes)
         return;
     for (uint32_t i = 0; i < proxy->worker_count; i++)
-        if (proxy->workers[i] && atomic_load(&proxy->workers[i]->monitor_count) > 0)
+        if (proxy->workers[i] && atomic_load(&proxy->workers[i]->monitoring.count) > 0)
             post_lines(worker, proxy->workers[i]);
-    out_clear(&worker->monitor_lines);
+    out_clear(&worker->monitoring.lines);
 }
 
 void monitor_stop(struct proxy_worker *worker)
 {
-    CHECK(list_empty(&worker->monitors));
-    out_clear(&worker->monitor_lines);
+    CHECK(list_empty(&worker->monitoring.clients));
+    out_clear(&worker->monitoring.lines);
 }

@@ -52,7 +52,7 @@ static bool promises_to_read(struct bytes script)
 
 static bool is_write(const struct client *client, const struct command *command)
 {
-    const struct frame *frame = client->worker->taken;
+    const struct frame *frame = client->worker->scratch.taken;
     bool found = command->flags & HELD_FLAGS;
     if (command->id == COMMAND_eval && frame) /* the only one that brings its script's text */
         found = !promises_to_read(frame_arg(frame, 1));
@@ -72,8 +72,8 @@ static bool concerns(const struct pause *pause, const struct client *client)
 bool pause_holds(struct client *client, const struct command *command)
 {
     const struct proxy_worker *worker = client->worker;
-    for (uint32_t i = 0; i < worker->pause_count; i++) {
-        const struct pause *pause = &worker->pauses[i];
+    for (uint32_t i = 0; i < worker->pauses.count; i++) {
+        const struct pause *pause = &worker->pauses.items[i];
         if (!concerns(pause, client) || (pause->writes_only && !is_write(client, command)))
             continue;
         client_hold(client, HOLD_PAUSED);
@@ -87,10 +87,10 @@ bool pause_holds(struct client *client, const struct command *command)
 /* The pause of that space; NULL: there is none. */
 static struct pause *find_pause(const struct proxy_worker *worker, const struct pause *like)
 {
-    for (uint32_t i = 0; i < worker->pause_count; i++)
-        if (worker->pauses[i].space_len == like->space_len &&
-            memcmp(worker->pauses[i].space, like->space, like->space_len) == 0)
-            return &worker->pauses[i];
+    for (uint32_t i = 0; i < worker->pauses.count; i++)
+        if (worker->pauses.items[i].space_len == like->space_len &&
+            memcmp(worker->pauses.items[i].space, like->space, like->space_len) == 0)
+            return &worker->pauses.items[i];
     return NULL;
 }
 
@@ -102,28 +102,28 @@ static void resume_client(struct client *client)
 
 static void end_pause(struct proxy_worker *worker, struct pause *pause)
 {
-    *pause = worker->pauses[--worker->pause_count];
-    if (worker->pause_count == 0) {
-        free(worker->pauses);
-        worker->pauses = NULL;
+    *pause = worker->pauses.items[--worker->pauses.count];
+    if (worker->pauses.count == 0) {
+        free(worker->pauses.items);
+        worker->pauses.items = NULL;
     }
 }
 
 bool pause_tick(struct proxy_worker *worker)
 {
     uint64_t now_ms = loop_mono_ms(worker->loop);
-    uint32_t before = worker->pause_count;
+    uint32_t before = worker->pauses.count;
     for (uint32_t i = before; i-- > 0;)
-        if (worker->is_stopping || now_ms >= worker->pauses[i].until_ms)
-            end_pause(worker, &worker->pauses[i]);
-    if (worker->pause_count < before)
+        if (worker->thread.is_stopping || now_ms >= worker->pauses.items[i].until_ms)
+            end_pause(worker, &worker->pauses.items[i]);
+    if (worker->pauses.count < before)
         proxy_worker_each_client(worker, resume_client);
-    return worker->pause_count > 0;
+    return worker->pauses.count > 0;
 }
 
 void pause_stop(struct proxy_worker *worker)
 {
-    free(worker->pauses);
+    free(worker->pauses.items);
 }
 
 /* gather_visit_fn: a second pause can only be stricter and longer. */
@@ -139,9 +139,10 @@ static void pause_visit(struct proxy_worker *worker, const void *data, struct ou
             pause->until_ms = wanted.until_ms;
         return;
     }
-    worker->pauses = realloc(worker->pauses, (worker->pause_count + 1) * sizeof *pause);
-    CHECK(worker->pauses);
-    worker->pauses[worker->pause_count++] = wanted;
+    worker->pauses.items =
+        realloc(worker->pauses.items, (worker->pauses.count + 1) * sizeof *pause);
+    CHECK(worker->pauses.items);
+    worker->pauses.items[worker->pauses.count++] = wanted;
     proxy_worker_need_tick(worker);
 }
 

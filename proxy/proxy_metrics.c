@@ -123,20 +123,20 @@ static void set_shards(struct proxy_worker *worker)
 
 void proxy_metrics_slow(struct proxy_worker *worker)
 {
-    struct metric_cell *cell = worker->cell;
+    struct metric_cell *cell = worker->metrics.cell;
     if (worker->pool.nodes)
         set_shards(worker);
-    cell_set(cell, WORKER_CLIENTS, worker->client_count);
-    if (!worker->hotkeys)
+    cell_set(cell, WORKER_CLIENTS, worker->clients.count);
+    if (!worker->sampling.hotkeys)
         return;
     struct hot_share share;
     uint64_t now_ms = loop_mono_ms(worker->loop);
-    hotkeys_close_windows(worker->hotkeys, now_ms);
-    hotkeys_share(worker->hotkeys, &share);
+    hotkeys_close_windows(worker->sampling.hotkeys, now_ms);
+    hotkeys_share(worker->sampling.hotkeys, &share);
     cell_set(cell, WORKER_HOT_HASH, share.hash);
     cell_set(cell, WORKER_HOT_COUNT, share.count);
     cell_set(cell, WORKER_HOT_TOTAL, share.total);
-    cell_set(cell, WORKER_HOT_MS, hotkeys_covered_ms(worker->hotkeys, now_ms));
+    cell_set(cell, WORKER_HOT_MS, hotkeys_covered_ms(worker->sampling.hotkeys, now_ms));
     cell_set(cell, WORKER_HOT_SAMPLE, (uint64_t)worker->snapshot->config.hotkeys_sample);
 }
 

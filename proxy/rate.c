@@ -217,7 +217,7 @@ static void reply_rate_limited(struct client *client, const struct command *comm
                    (int)place->name.len, place->name.data,
                    is_bytes ? rate_limiter->bytes.rate : rate_limiter->requests.rate,
                    is_bytes ? "bytes" : "requests");
-    metric_add(client->worker->metrics, METRIC_PROXY_RATE_REFUSED, 1);
+    metric_add(client->worker->metrics.process, METRIC_PROXY_RATE_REFUSED, 1);
     if (client->session.place->cell)
         cell_add(client->session.place->cell, TENANT_RATE_REFUSED, 1);
     transaction_refused(client);
@@ -238,7 +238,7 @@ bool rate_pass(struct client *client, const struct frame *frame, const struct co
         return true;
     }
     if (rate_limiter->delays) {
-        metric_add(client->worker->metrics, METRIC_PROXY_RATE_DELAYED, 1);
+        metric_add(client->worker->metrics.process, METRIC_PROXY_RATE_DELAYED, 1);
         wait(client, after_ms);
     } else {
         reply_rate_limited(client, command, now_ms);

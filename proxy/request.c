@@ -45,15 +45,15 @@ struct local_state {
 struct request *request_new(struct proxy_worker *worker, const struct command *command)
 {
     struct request *request;
-    if (worker->free_requests) {
-        request = container_of(worker->free_requests, struct request, link);
-        worker->free_requests = request->link.next;
-        if (--worker->free_count < worker->free_least)
-            worker->free_least = worker->free_count;
+    if (worker->requests.free) {
+        request = container_of(worker->requests.free, struct request, link);
+        worker->requests.free = request->link.next;
+        if (--worker->requests.free_count < worker->requests.free_least)
+            worker->requests.free_least = worker->requests.free_count;
     } else {
         request = malloc(sizeof(*request));
         CHECK(request);
-        worker->requests++;
+        worker->requests.count++;
     }
     memset(request, 0, offsetof(struct request, head));
     request->worker = worker;
@@ -106,9 +106,9 @@ void request_release(struct request *request)
         if (request->local)
             local_free(request->local);
     }
-    request->link.next = worker->free_requests;
-    worker->free_requests = &request->link;
-    worker->free_count++;
+    request->link.next = worker->requests.free;
+    worker->requests.free = &request->link;
+    worker->requests.free_count++;
 }
 
 /* Makes room for a reply that is written piece by piece. */
@@ -312,7 +312,7 @@ void part_failed(struct part *part, const char *text)
     out_clear(&out);
     if (!len)
         len = (size_t)snprintf(frame, sizeof(frame), "-ERR shard failed\r\n");
-    metric_add(request->worker->metrics, METRIC_PROXY_ERRORS, 1);
+    metric_add(request->worker->metrics.process, METRIC_PROXY_ERRORS, 1);
     if (request->parts) {
         request->parts->reply[part->index].is_failure = true;
         keep_part_reply(part, NULL, frame, len);
@@ -367,13 +367,13 @@ static const struct local_state *kept_local(const struct request *request)
 const struct bytes *request_argv(const struct request *request)
 {
     const struct local_state *local = kept_local(request);
-    return local && local->argv ? local->argv : request->worker->argv;
+    return local && local->argv ? local->argv : request->worker->scratch.argv;
 }
 
 uint32_t request_argc(const struct request *request)
 {
     const struct local_state *local = kept_local(request);
-    return local && local->argv ? local->argc : request->worker->argc;
+    return local && local->argv ? local->argc : request->worker->scratch.argc;
 }
 
 void request_keep(struct request *request)
@@ -381,8 +381,8 @@ void request_keep(struct request *request)
     struct local_state *local = local_of(request);
     if (local->argv)
         return;
-    const struct bytes *argv = request->worker->argv;
-    uint32_t argc = request->worker->argc;
+    const struct bytes *argv = request->worker->scratch.argv;
+    uint32_t argc = request->worker->scratch.argc;
     size_t size = argc * sizeof(*argv);
     for (uint32_t i = 0; i < argc; i++)
         size += argv[i].len;
@@ -441,7 +441,7 @@ void request_run_local(struct request *request, request_done_fn *handler, uint32
     struct client *client = request->client;
     struct client_session *session = &client->session;
     CHECK(request->is_queued);
-    request->worker->argc = argc;
+    request->worker->scratch.argc = argc;
     request->is_silent = session->reply_wish != REPLY_WISH_ON;
     struct reply reply = {.out = request_reply_out(request), .resp = request->resp};
     request->is_running = true;

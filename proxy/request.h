@@ -184,7 +184,7 @@ void request_hold(struct request *request);
 void request_go(struct request *request);
 /* Where a reply of the proxy's own is written: at once if it is its turn. Then client_ready(). */
 struct out *request_reply_out(struct request *request);
-/* Runs a local handler in the request's turn; argv is worker->argv. */
+/* Runs a local handler in the request's turn; argv is worker->scratch.argv. */
 void request_run_local(struct request *request, request_done_fn *handler, uint32_t argc);
 /* The reply that is kept moves to `out`. */
 void request_move_kept(struct request *request, struct out *out);

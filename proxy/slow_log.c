@@ -40,11 +40,11 @@ void slow_log_configure(struct proxy_worker *worker)
 {
     const struct proxy_config *config = &worker->snapshot->config;
     uint64_t threshold_us = (uint64_t)config->latency_monitor_threshold * 1000;
-    worker->slow_us = config->slowlog_log_slower_than < 0
-                          ? UINT64_MAX
-                          : (uint64_t)config->slowlog_log_slower_than;
-    if (threshold_us && threshold_us < worker->slow_us)
-        worker->slow_us = threshold_us;
+    worker->timing.slow_us = config->slowlog_log_slower_than < 0
+                                 ? UINT64_MAX
+                                 : (uint64_t)config->slowlog_log_slower_than;
+    if (threshold_us && threshold_us < worker->timing.slow_us)
+        worker->timing.slow_us = threshold_us;
 }
 
 /* ---- what is left of a request ---------------------------------------------------------------- */
@@ -88,13 +88,13 @@ static void parse_head(const struct request *request, struct bytes argv[ARGS_MAX
 static void tell_shard(const struct request *request, struct slow_command *slow)
 {
     const struct proxy_worker *worker = request->worker;
-    const struct upstream *upstream = worker->answering;
+    const struct upstream *upstream = worker->scratch.answering;
     if (!upstream)
         return;
     uint64_t since =
         upstream->answered_us > request->begun_us ? upstream->answered_us : request->begun_us;
     slow->shard = bytes_of(upstream->node->name);
-    slow->shard_usec = worker->now_us - since;
+    slow->shard_usec = worker->timing.now_us - since;
 }
 
 static void log_slow_request(const struct client *client, const struct request *request,

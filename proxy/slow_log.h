@@ -37,15 +37,15 @@ void slow_log_configure(struct proxy_worker *worker);
 /* Whatever begins or ends requests takes the turn's time first. */
 static inline void slow_log_clock(struct proxy_worker *worker)
 {
-    worker->now_us = loop_mono_us(worker->loop);
+    worker->timing.now_us = loop_mono_us(worker->loop);
 }
 
 /* The request was made of the frame that is being taken, if any. */
 static inline void slow_log_remember(struct request *request, const struct frame *frame)
 {
     const struct proxy_worker *worker = request->worker;
-    request->begun_us = worker->now_us;
-    if (worker->slow_us == UINT64_MAX || !frame)
+    request->begun_us = worker->timing.now_us;
+    if (worker->timing.slow_us == UINT64_MAX || !frame)
         return;
     request->head_len = frame->len < REQUEST_HEAD_MAX ? (uint16_t)frame->len : REQUEST_HEAD_MAX;
     memcpy(request->head, frame->data, request->head_len);
@@ -60,11 +60,11 @@ static inline void slow_log_look(struct client *client, const struct request *re
     struct proxy_worker *worker = client->worker;
     if (!request->begun_us)
         return;
-    uint64_t usec = worker->now_us - request->begun_us;
+    uint64_t usec = worker->timing.now_us - request->begun_us;
     if (request->command)
-        command_cells_add(&worker->command_cells, request->command, usec, is_error);
+        command_cells_add(&worker->metrics.commands, request->command, usec, is_error);
     if (is_error && client->session.place->cell)
         cell_add(client->session.place->cell, TENANT_ERRORS, 1);
-    if (usec >= worker->slow_us && request->head_len)
+    if (usec >= worker->timing.slow_us && request->head_len)
         slow_log_note(client, request, usec);
 }

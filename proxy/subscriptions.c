@@ -262,7 +262,7 @@ static bool remove_channel(struct client_channels *channels, enum channel_kind k
                              name))
         return false;
     channels->bytes -= subscriptions_cost(name);
-    channels->client->worker->copied -= subscriptions_cost(name);
+    channels->client->worker->memory.copied -= subscriptions_cost(name);
     return true;
 }
 
@@ -275,7 +275,7 @@ bool subscriptions_join(struct client *client, enum channel_kind kind, struct by
                           name))
         return false;
     channels->bytes += subscriptions_cost(name);
-    client->worker->copied += subscriptions_cost(name);
+    client->worker->memory.copied += subscriptions_cost(name);
     return true;
 }
 

@@ -76,11 +76,11 @@ static bool send_parts(struct client *client, const struct frame *frame,
                           .base = frame->base,
                           .args = frame->args,
                           .argc = frame->argc,
-                          .keys = &worker->keys.list,
-                          .shards = worker->keys.shards};
+                          .keys = &worker->scratch.keys.list,
+                          .shards = worker->scratch.keys.shards};
     if (!client_may_send(client, client_label(client, command)))
         return false;
-    uint32_t count = split_group(&split, worker->keys.shards, shards);
+    uint32_t count = split_group(&split, worker->scratch.keys.shards, shards);
     for (uint32_t i = 0; i < count; i++) {
         upstreams[i] = client_upstream(client, shards[i], command);
         if (upstream_is_full(upstreams[i], client))
@@ -88,13 +88,14 @@ static bool send_parts(struct client *client, const struct frame *frame,
     }
     struct request *request = client_new_request(client, command);
     request_make_parts(request, count, split.keys->count);
-    memcpy(request_order(request), worker->keys.shards, split.keys->count * sizeof(uint16_t));
+    memcpy(request_order(request), worker->scratch.keys.shards,
+           split.keys->count * sizeof(uint16_t));
     request_hold(request);
     for (uint32_t i = 0; i < count; i++)
         outs[i] =
             upstream_begin(upstreams[i], request_part(request, i, worker->pool.nodes[shards[i]]),
                            client->session.place);
-    split_write(&split, worker->keys.shards, count, outs);
+    split_write(&split, worker->scratch.keys.shards, count, outs);
     for (uint32_t i = 0; i < count; i++) {
         if (outs[i])
             upstream_commit(upstreams[i], request_part_at(request, i));
@@ -164,14 +165,14 @@ static bool take_planned(struct client *client, const struct frame *frame,
                                 .entry = client->session.place->entry,
                                 .is_strict = snapshot->config.cross_slot == CROSS_SLOT_STRICT};
     struct route route =
-        route_plan(&rules, command, argv_of(worker, frame), frame->argc, &worker->keys);
-    uint32_t key_count = route.has_keys ? worker->keys.list.count : 0;
+        route_plan(&rules, command, argv_of(worker, frame), frame->argc, &worker->scratch.keys);
+    uint32_t key_count = route.has_keys ? worker->scratch.keys.list.count : 0;
     if (command->flags & CMD_SCRIPT_CACHE && !scripts_ready(client, frame, command, &route))
         return false;
     if (!follow_plan(client, frame, command, &route))
         return false;
     for (uint32_t i = 0; i < key_count; i++)
-        proxy_worker_count_slot(worker, worker->keys.slots[i]);
+        proxy_worker_count_slot(worker, worker->scratch.keys.slots[i]);
     return true;
 }
 
@@ -184,7 +185,7 @@ static void refuse_exec(struct client *client, const struct command *command, co
     client_transaction_clear(&client->session.transaction);
     client_transaction_release(client);
     struct request *request = client_begin_reply(client, command, &reply);
-    metric_add(client->worker->metrics, METRIC_PROXY_ERRORS, 1);
+    metric_add(client->worker->metrics.process, METRIC_PROXY_ERRORS, 1);
     reply_errorf(&reply, "EXECABORT Transaction discarded because of: %s", why);
     client_ready(client, request);
 }
@@ -193,7 +194,7 @@ static void reply_arity(struct client *client, const struct command *command)
 {
     struct reply reply;
     struct request *request = client_begin_reply(client, command, &reply);
-    metric_add(client->worker->metrics, METRIC_PROXY_ERRORS, 1);
+    metric_add(client->worker->metrics.process, METRIC_PROXY_ERRORS, 1);
     command_error_arity(&reply, command);
     client_ready(client, request);
 }
@@ -283,7 +284,7 @@ bool client_take(struct client *client, const struct frame *frame)
         return true;
     if (monitor_is(client) && monitor_refuses(client, command))
         return true;
-    if (client->worker->pause_count && pause_holds(client, command))
+    if (client->worker->pauses.count && pause_holds(client, command))
         return false;
     client->last_command = command;
     if (client->channels && client_is_subscriber(client) && !check_subscriber(client, command))

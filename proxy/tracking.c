@@ -233,7 +233,8 @@ void tracking_slow(struct proxy_worker *worker)
 
 static struct client *find_client(struct proxy_worker *worker, uint64_t id)
 {
-    for (struct list *link = worker->clients.next; link != &worker->clients; link = link->next) {
+    for (struct list *link = worker->clients.all.next; link != &worker->clients.all;
+         link = link->next) {
         struct client *client = container_of(link, struct client, link);
         if (client->id == id)
             return client;

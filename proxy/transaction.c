@@ -193,9 +193,10 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
     struct client_transaction *transaction = &client->session.transaction;
     const struct bytes *argv = argv_of(worker, frame);
     struct route_rules rules = rules_of(client);
-    struct route route = command->flags & CMD_BLOCKING /* there it does not wait */
-                             ? route_by_keys(&rules, command, argv, frame->argc, &worker->keys)
-                             : route_plan(&rules, command, argv, frame->argc, &worker->keys);
+    struct route route =
+        command->flags & CMD_BLOCKING /* there it does not wait */
+            ? route_by_keys(&rules, command, argv, frame->argc, &worker->scratch.keys)
+            : route_plan(&rules, command, argv, frame->argc, &worker->scratch.keys);
     if (command->flags & CMD_SCRIPT_CACHE && !scripts_ready(client, frame, command, &route))
         return false;
     if (!check_queueable(client, frame, command, &route))
@@ -205,9 +206,9 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
         client_kill(client, "its transaction exceeds client-query-limit");
         return true;
     }
-    for (uint32_t i = 0; route.has_keys && i < worker->keys.list.count; i++) {
-        add_slot(transaction, worker->keys.slots[i]);
-        proxy_worker_count_slot(worker, worker->keys.slots[i]);
+    for (uint32_t i = 0; route.has_keys && i < worker->scratch.keys.list.count; i++) {
+        add_slot(transaction, worker->scratch.keys.slots[i]);
+        proxy_worker_count_slot(worker, worker->scratch.keys.slots[i]);
     }
     if (command->id == COMMAND_select) /* the only one that EXEC moves the client with */
         note_select(transaction, frame);
@@ -218,7 +219,7 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
         out_write(&transaction->queue, frame->data, frame->len);
     transaction->count++;
     client->copied += frame->len;
-    worker->copied += frame->len;
+    worker->memory.copied += frame->len;
     client_reply_status(client, command, "QUEUED");
     return true;
 }
@@ -279,7 +280,7 @@ static bool watch(struct client *client, const struct frame *frame, const struct
         client_reply_text(client, command, transaction->lease_lost);
         return true;
     }
-    struct route route = route_by_keys(&rules, command, argv, frame->argc, &worker->keys);
+    struct route route = route_by_keys(&rules, command, argv, frame->argc, &worker->scratch.keys);
     bool crosses =
         transaction->lease && transaction->lease->node != worker->pool.nodes[route.shard];
     if (route.kind != ROUTE_KIND_ONE || crosses) {

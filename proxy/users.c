@@ -88,7 +88,7 @@ static void log_denied(struct client *client, enum acl_denied reason, struct byt
     acl_log_add(&refusals->log, &event, (size_t)client->worker->snapshot->config.acllog_max_len);
     CHECK(pthread_mutex_unlock(&refusals->mutex) == 0);
     free(line);
-    metric_add(client->worker->metrics, METRIC_PROXY_ACL_REFUSED, 1);
+    metric_add(client->worker->metrics.process, METRIC_PROXY_ACL_REFUSED, 1);
 }
 
 bool users_allow(struct client *client, const struct frame *frame, const struct command *command,

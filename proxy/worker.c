@@ -87,19 +87,19 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     worker->loop = loop;
     worker->index = index;
     worker->snapshot = snapshot_ref(snapshot);
-    worker->metrics = metrics_new();
-    list_init(&worker->leaving);
+    worker->metrics.process = metrics_new();
+    list_init(&worker->ephemeral.leaving);
     list_init(&worker->all_subscriptions);
-    list_init(&worker->clients);
-    list_init(&worker->closed);
-    list_init(&worker->monitors);
-    out_init(&worker->monitor_lines);
-    route_keys_init(&worker->keys);
-    worker->slot_hits = calloc(SLOT_COUNT, sizeof *worker->slot_hits);
-    CHECK(worker->slot_hits);
-    worker->slot_sample = 1;
-    worker->cell = proxy_metrics_worker(&proxy->labelled, index);
-    worker->command_cells =
+    list_init(&worker->clients.all);
+    list_init(&worker->clients.closed);
+    list_init(&worker->monitoring.clients);
+    out_init(&worker->monitoring.lines);
+    route_keys_init(&worker->scratch.keys);
+    worker->sampling.slot_hits = calloc(SLOT_COUNT, sizeof *worker->sampling.slot_hits);
+    CHECK(worker->sampling.slot_hits);
+    worker->sampling.slot_sample = 1;
+    worker->metrics.cell = proxy_metrics_worker(&proxy->labelled, index);
+    worker->metrics.commands =
         (struct command_cells){.labels = proxy->labelled.commands, .thread = index};
     places_init(&worker->places, snapshot->namespaces, proxy->rate_limiters);
     worker->places.labelled = &proxy->labelled;
@@ -109,44 +109,44 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     worker->home->is_proven = true;
     pool_init(&worker->pool, worker, snapshot->map);
     set_limits(worker);
-    worker->tick = timer_new(loop, on_tick, worker);
-    worker->slow = timer_new(loop, on_slow, worker);
-    timer_start(worker->slow, SLOW_MS, SLOW_MS);
-    worker->hook = (struct turn_hook){.run = on_turn_end, .owner = worker};
-    loop_add_hook(loop, &worker->hook);
+    worker->thread.tick = timer_new(loop, on_tick, worker);
+    worker->thread.slow = timer_new(loop, on_slow, worker);
+    timer_start(worker->thread.slow, SLOW_MS, SLOW_MS);
+    worker->thread.hook = (struct turn_hook){.run = on_turn_end, .owner = worker};
+    loop_add_hook(loop, &worker->thread.hook);
     return worker;
 }
 
 static void free_requests(struct proxy_worker *worker, uint32_t count)
 {
     for (; count > 0; count--) {
-        struct request *request = container_of(worker->free_requests, struct request, link);
-        worker->free_requests = request->link.next;
-        worker->free_count--;
-        worker->requests--;
+        struct request *request = container_of(worker->requests.free, struct request, link);
+        worker->requests.free = request->link.next;
+        worker->requests.free_count--;
+        worker->requests.count--;
         free(request);
     }
 }
 
 void proxy_worker_free(struct proxy_worker *worker)
 {
-    CHECK(worker->is_stopped);
-    CHECK(worker->requests == worker->free_count);
+    CHECK(worker->thread.is_stopped);
+    CHECK(worker->requests.count == worker->requests.free_count);
     local_stop(worker);
     memory_stop(worker);
     monitor_stop(worker);
     pause_stop(worker);
     cluster_backup_free(worker);
-    hotkeys_free(worker->hotkeys);
-    free_requests(worker, worker->free_count);
-    timer_free(worker->tick);
-    timer_free(worker->slow);
+    hotkeys_free(worker->sampling.hotkeys);
+    free_requests(worker, worker->requests.free_count);
+    timer_free(worker->thread.tick);
+    timer_free(worker->thread.slow);
     rate_waits_free(worker->rate_waits);
     place_unref(&worker->places, worker->home);
     places_fini(&worker->places);
-    route_keys_fini(&worker->keys);
-    free(worker->argv);
-    free(worker->slot_hits);
+    route_keys_fini(&worker->scratch.keys);
+    free(worker->scratch.argv);
+    free(worker->sampling.slot_hits);
     snapshot_unref(worker->snapshot);
     free(worker);
 }
@@ -173,7 +173,7 @@ static void drop_end(void *owner, int err)
 static void refuse_client(struct proxy_worker *worker, struct stream *stream, const char *error)
 {
     static const struct stream_events refused = {drop_data, drop_end, NULL};
-    metric_add(worker->metrics, METRIC_PROXY_CLIENTS_REFUSED, 1);
+    metric_add(worker->metrics.process, METRIC_PROXY_CLIENTS_REFUSED, 1);
     stream_set_owner(stream, &refused, NULL);
     out_write(stream_out(stream), error, strlen(error));
     stream_close(stream);
@@ -188,14 +188,14 @@ static bool is_tls_full(const struct proxy_worker *worker, const struct stream *
 void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, struct bytes name)
 {
     int64_t limit = worker->snapshot->config.maxclients;
-    if (atomic_fetch_add(&worker->proxy->clients, 1) < limit && !worker->is_stopping) {
+    if (atomic_fetch_add(&worker->proxy->clients, 1) < limit && !worker->thread.is_stopping) {
         bool is_full = is_tls_full(worker, stream);
         if (is_full || local_is_protected(worker, stream, name)) {
             atomic_fetch_sub(&worker->proxy->clients, 1);
             refuse_client(worker, stream, is_full ? tls_memory_error : protected_error);
             return;
         }
-        metric_add(worker->metrics, METRIC_PROXY_CLIENTS_ACCEPTED, 1);
+        metric_add(worker->metrics.process, METRIC_PROXY_CLIENTS_ACCEPTED, 1);
         (void)client_new(worker, stream, name);
         return;
     }
@@ -218,11 +218,11 @@ static struct tls_context *tls_of(void *owner)
 void proxy_worker_listen(struct proxy_worker *worker, int fd, const struct listen_options *options,
                          const char *name, bool tls)
 {
-    size_t size = (worker->entrance_count + 1) * sizeof(struct entrance *);
+    size_t size = (worker->thread.entrance_count + 1) * sizeof(struct entrance *);
     struct entrance *entrance = calloc(1, sizeof(*entrance));
     CHECK(entrance);
-    worker->entrances = realloc(worker->entrances, size);
-    CHECK(worker->entrances);
+    worker->thread.entrances = realloc(worker->thread.entrances, size);
+    CHECK(worker->thread.entrances);
     entrance->worker = worker;
     entrance->name = strdup(name);
     CHECK(entrance->name);
@@ -230,19 +230,19 @@ void proxy_worker_listen(struct proxy_worker *worker, int fd, const struct liste
     if (tls)
         listener_secure(entrance->listener, tls_of,
                         worker->snapshot->config.tls_handshake_timeout_ms);
-    worker->entrances[worker->entrance_count++] = entrance;
+    worker->thread.entrances[worker->thread.entrance_count++] = entrance;
 }
 
 static void stop_listening(struct proxy_worker *worker)
 {
-    for (size_t i = 0; i < worker->entrance_count; i++) {
-        listener_free(worker->entrances[i]->listener);
-        free(worker->entrances[i]->name);
-        free(worker->entrances[i]);
+    for (size_t i = 0; i < worker->thread.entrance_count; i++) {
+        listener_free(worker->thread.entrances[i]->listener);
+        free(worker->thread.entrances[i]->name);
+        free(worker->thread.entrances[i]);
     }
-    free(worker->entrances);
-    worker->entrances = NULL;
-    worker->entrance_count = 0;
+    free(worker->thread.entrances);
+    worker->thread.entrances = NULL;
+    worker->thread.entrance_count = 0;
 }
 
 /* ---- clients --------------------------------------------------------------------------------- */
@@ -254,18 +254,19 @@ struct client_iter {
 
 void proxy_worker_each_client(struct proxy_worker *worker, client_fn *each)
 {
-    struct client_iter iter = {.outer = worker->client_iters};
-    worker->client_iters = &iter;
-    for (struct list *link = worker->clients.next; link != &worker->clients; link = iter.next) {
+    struct client_iter iter = {.outer = worker->clients.iters};
+    worker->clients.iters = &iter;
+    for (struct list *link = worker->clients.all.next; link != &worker->clients.all;
+         link = iter.next) {
         iter.next = link->next;
         each(container_of(link, struct client, link));
     }
-    worker->client_iters = iter.outer;
+    worker->clients.iters = iter.outer;
 }
 
 void proxy_worker_forget_client(struct proxy_worker *worker, const struct client *client)
 {
-    for (struct client_iter *iter = worker->client_iters; iter; iter = iter->outer)
+    for (struct client_iter *iter = worker->clients.iters; iter; iter = iter->outer)
         if (iter->next == &client->link)
             iter->next = client->link.next;
 }
@@ -278,7 +279,7 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
     worker->snapshot = snapshot;
     if (worker->pool.nodes && !shard_map_equal(before->map, snapshot->map)) {
         pool_update(&worker->pool, snapshot->map);
-        worker->generation++;
+        worker->label.generation++;
         pool_forget_places(&worker->pool); /* so that the next request sends the shard its slots */
         all_subscriptions_reloaded(worker);
         blocked_reloaded(worker);
@@ -294,34 +295,34 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
 
 void proxy_worker_stop(struct proxy_worker *worker, uint64_t timeout_ms)
 {
-    worker->stop_at_ms = loop_mono_ms(worker->loop) + timeout_ms;
+    worker->thread.stop_at_ms = loop_mono_ms(worker->loop) + timeout_ms;
     proxy_worker_need_tick(worker);
-    if (worker->is_stopping)
+    if (worker->thread.is_stopping)
         return;
-    worker->is_stopping = true;
+    worker->thread.is_stopping = true;
     stop_listening(worker);
     proxy_worker_each_client(worker, client_drain);
 }
 
 static void kill_clients(struct proxy_worker *worker, const char *reason)
 {
-    while (!list_empty(&worker->clients))
-        client_kill(container_of(worker->clients.next, struct client, link), reason);
+    while (!list_empty(&worker->clients.all))
+        client_kill(container_of(worker->clients.all.next, struct client, link), reason);
 }
 
 /* Clients are gone: then the upstreams, then what other threads still have of us. */
 static void go_on_stopping(struct proxy_worker *worker)
 {
-    if (worker->is_stopped || worker->client_count > 0)
+    if (worker->thread.is_stopped || worker->clients.count > 0)
         return;
     all_subscriptions_fini(worker);
     if (worker->pool.nodes)
         pool_fini(&worker->pool);
-    if (worker->requests > worker->free_count)
+    if (worker->requests.count > worker->requests.free_count)
         return;
-    worker->is_stopped = true;
-    timer_stop(worker->tick);
-    timer_stop(worker->slow);
+    worker->thread.is_stopped = true;
+    timer_stop(worker->thread.tick);
+    timer_stop(worker->thread.slow);
     proxy_worker_stopped(worker);
 }
 
@@ -334,20 +335,20 @@ static void on_tick(void *owner)
     bool needed = worker->pool.nodes && pool_tick(&worker->pool);
     needed |= pause_tick(worker);
     memory_check(worker);
-    if (worker->is_stopping && loop_mono_ms(worker->loop) >= worker->stop_at_ms)
+    if (worker->thread.is_stopping && loop_mono_ms(worker->loop) >= worker->thread.stop_at_ms)
         kill_clients(worker, NULL);
-    if (needed || worker->is_memory_full || worker->is_stopping)
+    if (needed || worker->memory.is_full || worker->thread.is_stopping)
         return;
-    worker->is_ticking = false;
-    timer_stop(worker->tick);
+    worker->thread.is_ticking = false;
+    timer_stop(worker->thread.tick);
 }
 
 void proxy_worker_need_tick(struct proxy_worker *worker)
 {
-    if (worker->is_ticking)
+    if (worker->thread.is_ticking)
         return;
-    worker->is_ticking = true;
-    timer_start(worker->tick, TICK_MS, TICK_MS);
+    worker->thread.is_ticking = true;
+    timer_start(worker->thread.tick, TICK_MS, TICK_MS);
 }
 
 static void close_if_idle(struct client *client)
@@ -362,34 +363,35 @@ static void close_if_idle(struct client *client)
 /* Scratch that one huge request made goes back. */
 static void drop_scratch(struct proxy_worker *worker)
 {
-    if (worker->argv_cap > SCRATCH_KEEP) {
-        free(worker->argv);
-        worker->argv = NULL;
-        worker->argv_cap = 0;
+    if (worker->scratch.argv_cap > SCRATCH_KEEP) {
+        free(worker->scratch.argv);
+        worker->scratch.argv = NULL;
+        worker->scratch.argv_cap = 0;
     }
-    if (worker->keys.shards_cap > SCRATCH_KEEP)
-        route_keys_fini(&worker->keys);
+    if (worker->scratch.keys.shards_cap > SCRATCH_KEEP)
+        route_keys_fini(&worker->scratch.keys);
 }
 
 /* What was free all the time is given back by halves. */
 static void decay(struct proxy_worker *worker)
 {
     drop_scratch(worker);
-    uint32_t spare =
-        worker->free_least < worker->free_count ? worker->free_least : worker->free_count;
+    uint32_t spare = worker->requests.free_least < worker->requests.free_count
+                         ? worker->requests.free_least
+                         : worker->requests.free_count;
     free_requests(worker, (spare + 1) / 2);
-    worker->free_least = worker->free_count;
+    worker->requests.free_least = worker->requests.free_count;
     block_cache_decay();
 }
 
 /* Once a second. */
 static void choose_slot_sample(struct proxy_worker *worker)
 {
-    uint64_t requests =
-        atomic_load_explicit(&worker->metrics->values[METRIC_PROXY_REQUESTS], memory_order_relaxed);
-    bool is_busy = requests - worker->requests_seen > SLOT_BUSY_REQUESTS;
-    worker->slot_sample = is_busy ? SLOT_SAMPLE_BUSY : 1;
-    worker->requests_seen = requests;
+    uint64_t requests = atomic_load_explicit(
+        &worker->metrics.process->values[METRIC_PROXY_REQUESTS], memory_order_relaxed);
+    bool is_busy = requests - worker->sampling.requests_seen > SLOT_BUSY_REQUESTS;
+    worker->sampling.slot_sample = is_busy ? SLOT_SAMPLE_BUSY : 1;
+    worker->sampling.requests_seen = requests;
 }
 
 static void on_slow(void *owner)
@@ -415,32 +417,33 @@ static void on_slow(void *owner)
 
 static void set_gauges(struct proxy_worker *worker)
 {
-    metric_set(worker->metrics, METRIC_PROXY_CLIENTS, worker->client_count);
-    metric_set(worker->metrics, METRIC_PROXY_CLIENTS_BLOCKED,
-               worker->blocked_count + worker->paused_count);
-    metric_set(worker->metrics, METRIC_PROXY_INFLIGHT, worker->requests - worker->free_count);
+    metric_set(worker->metrics.process, METRIC_PROXY_CLIENTS, worker->clients.count);
+    metric_set(worker->metrics.process, METRIC_PROXY_CLIENTS_BLOCKED,
+               worker->clients.blocked + worker->clients.paused);
+    metric_set(worker->metrics.process, METRIC_PROXY_INFLIGHT,
+               worker->requests.count - worker->requests.free_count);
 }
 
 /* Hooks may run several times a turn: the first counts. */
 static void time_turn(struct proxy_worker *worker)
 {
     uint64_t begun_us = loop_mono_us(worker->loop);
-    if (worker->turn_us == begun_us)
+    if (worker->timing.turn_us == begun_us)
         return;
-    worker->turn_us = begun_us;
-    cell_observe(worker->cell, WORKER_TURN_SECONDS, clock_mono_us() - begun_us);
+    worker->timing.turn_us = begun_us;
+    cell_observe(worker->metrics.cell, WORKER_TURN_SECONDS, clock_mono_us() - begun_us);
 }
 
 static bool on_turn_end(void *owner)
 {
     struct proxy_worker *worker = owner;
     time_turn(worker);
-    for (struct list *link; (link = list_pop(&worker->closed));)
+    for (struct list *link; (link = list_pop(&worker->clients.closed));)
         client_free(container_of(link, struct client, link));
     monitor_flush(worker);
     pool_turn_end(&worker->pool);
     set_gauges(worker);
-    if (worker->is_stopping)
+    if (worker->thread.is_stopping)
         go_on_stopping(worker);
     return false;
 }
@@ -449,13 +452,13 @@ static bool on_turn_end(void *owner)
 
 const struct bytes *argv_of(struct proxy_worker *worker, const struct frame *frame)
 {
-    if (frame->argc > worker->argv_cap) {
+    if (frame->argc > worker->scratch.argv_cap) {
         uint32_t cap = frame->argc < 32 ? 32 : frame->argc;
-        worker->argv = realloc(worker->argv, cap * sizeof(*worker->argv));
-        CHECK(worker->argv);
-        worker->argv_cap = cap;
+        worker->scratch.argv = realloc(worker->scratch.argv, cap * sizeof(*worker->scratch.argv));
+        CHECK(worker->scratch.argv);
+        worker->scratch.argv_cap = cap;
     }
     for (uint32_t i = 0; i < frame->argc; i++)
-        worker->argv[i] = frame_arg(frame, i);
-    return worker->argv;
+        worker->scratch.argv[i] = frame_arg(frame, i);
+    return worker->scratch.argv;
 }

@@ -34,83 +34,128 @@ struct request;
 struct stream;
 struct upstream;
 
-struct proxy_worker {
-    struct loop *loop;
-    struct proxy *proxy;
-    uint32_t index;
-    uint32_t generation; /* of the map; part of a client's label */
-    uint32_t replaced;   /* connections to busy shards that were replaced; part of the label too */
-    struct proxy_snapshot *snapshot;
-    struct pool pool;
-    struct places places;
-    struct place *home; /* no namespace, database 0: where a backend's session begins */
-    struct metrics *metrics;
-    struct metric_cell *cell; /* of the worker in proxy->labelled */
-    struct command_cells command_cells;
-    uint64_t turn_us;          /* the turn that was timed last */
-    struct resp_limits limits; /* of authenticated clients */
+/* All clients of the worker. */
+struct worker_clients {
+    struct list all;
+    struct list closed; /* freed at the turn's end */
+    uint32_t count;
+    uint32_t blocked;          /* those whose command waits at a backend; blocked.h */
+    uint32_t paused;           /* those that wait for the end of CLIENT PAUSE */
+    struct client_iter *iters; /* unfinished proxy_worker_each_client() calls, innermost first */
+};
 
-    struct list all_subscriptions; /* who listens to channels; subscriptions.c */
-    struct rate_waits *rate_waits; /* rate.h */
-    bool keep_again; /* SCREE KEEP must be sent again, since a shard was lost; local_ephemeral.c */
-    struct list leaving; /* ephemeral namespaces that its last client left; local_ephemeral.c */
-    struct list clients;
-    uint32_t client_count;
-    uint32_t blocked_count; /* of them, those whose command waits at a backend; blocked.h */
-    uint32_t paused_count;  /* those that wait for the end of CLIENT PAUSE */
-    struct list closed;     /* clients freed at the turn's end */
-    struct client_iter
-        *client_iters; /* unfinished proxy_worker_each_client() calls, innermost first */
+/* The two parts of a client's label that belong to the worker. */
+struct worker_label {
+    uint32_t generation; /* of the map */
+    uint32_t replaced;   /* connections to busy shards that were replaced */
+};
 
-    struct pipeline_link *free_requests;
+struct worker_requests {
+    struct pipeline_link *free;
     uint32_t free_count;
     uint32_t free_least; /* fewest that were free since the last decay */
-    uint32_t requests;   /* all that exist */
+    uint32_t count;      /* all that exist */
+};
 
-    struct pause *pauses; /* CLIENT PAUSE: those in force. pause.c */
-    uint32_t pause_count;
+/* CLIENT PAUSE: those in force. pause.c */
+struct worker_pauses {
+    struct pause *items;
+    uint32_t count;
+};
 
-    struct cluster_backup *backup; /* that this worker led last; NULL: none. backup.h */
+/* MONITOR; monitor.c */
+struct worker_monitoring {
+    struct list clients;    /* of this worker that monitor */
+    struct out lines;       /* what they are to get of this turn */
+    _Atomic uint32_t count; /* of `clients`, for other workers */
+    _Atomic uint64_t bytes; /* in the worker's mailbox */
+    _Atomic bool is_cut;    /* lines are missing: the clients are to be closed */
+};
 
-    struct script_notes script_notes; /* what shards were seen to know; scripts.h */
+/* Ephemeral namespaces; local_ephemeral.c */
+struct worker_ephemeral {
+    bool keep_again;     /* SCREE KEEP must be sent again, since a shard was lost */
+    struct list leaving; /* those that the last client left */
+};
 
-    struct list monitors;           /* clients of this worker that monitor; monitor.c */
-    struct out monitor_lines;       /* what they are to see of this turn */
-    _Atomic uint32_t monitor_count; /* of `monitors`, for other workers */
-    _Atomic uint64_t monitor_bytes; /* in its mailbox */
-    _Atomic bool monitor_is_cut;    /* lines are missing: they are to be closed */
-
+/* Keys and slots by how often they are asked for; hotkeys.h, status/ */
+struct worker_sampling {
     struct hotkeys *hotkeys; /* NULL: no sample yet */
-    uint32_t sample_left;    /* requests until the next sample; UINT32_MAX: none */
+    uint32_t left;           /* requests until the next sample; UINT32_MAX: none */
+    uint32_t *slot_hits;     /* [SLOT_COUNT]: keys asked for, ever, modulo 2^32 */
+    uint32_t slot_sample;    /* one key in so many is counted, for so many */
+    uint32_t slot_chance;    /* decides which */
+    uint64_t requests_seen;  /* when slot_sample was chosen */
+};
 
-    uint64_t now_us;            /* monotonic: when requests began or ended last; slow_log.h */
-    uint64_t slow_us;           /* requests that take so long are noted (slow_log.h) */
-    const struct frame *taken;  /* the frame that is being taken */
+/* Monotonic µs. */
+struct worker_timing {
+    uint64_t turn_us; /* the turn that was timed last */
+    uint64_t now_us;  /* when requests began or ended last; slow_log.h */
+    uint64_t slow_us; /* requests that take so long are noted (slow_log.h) */
+};
+
+/* Of the request that is being handled. */
+struct worker_scratch {
+    const struct frame *taken;  /* the client's frame */
     struct upstream *answering; /* whose reply is being handled */
-
-    struct bytes *argv; /* scratch of argv_of() */
-    uint32_t argc;      /* of the local command that runs */
+    struct bytes *argv;         /* of argv_of() */
+    uint32_t argc;              /* of the local command that runs */
     uint32_t argv_cap;
-    struct route_keys keys; /* scratch of routing */
-    uint32_t *slot_hits;    /* [SLOT_COUNT]: keys asked for, ever, modulo 2^32; status/ */
-    uint32_t slot_sample;   /* one key in so many is counted, for so many */
-    uint32_t slot_chance;   /* decides which */
-    uint64_t requests_seen; /* when slot_sample was chosen */
+    struct route_keys keys; /* of routing */
+};
 
-    size_t copied;             /* sum of client->copied and the like */
-    uint64_t memory_published; /* our share of proxy->memory_used */
-    bool is_memory_full;
-    uint64_t memory_full_ms; /* since when */
+/* Of clients; memory.h */
+struct worker_memory {
+    size_t copied;      /* sum of client->copied and the like */
+    uint64_t published; /* our share of proxy->memory_used */
+    bool is_full;
+    uint64_t full_ms; /* since when */
+};
 
+struct worker_metrics {
+    struct metrics *process;
+    struct metric_cell *cell; /* of the worker in proxy->labelled */
+    struct command_cells commands;
+};
+
+struct worker_thread {
     struct timer *tick; /* coarse: deadlines, backoff */
     struct timer *slow; /* idle clients, decay */
     bool is_ticking;
     bool is_stopping;
-    uint64_t stop_at_ms; /* clients that are still there are cut */
     bool is_stopped;
+    uint64_t stop_at_ms; /* clients that are still there are closed */
     struct turn_hook hook;
     struct entrance **entrances; /* where it accepts */
     size_t entrance_count;
+};
+
+struct proxy_worker {
+    struct loop *loop;
+    struct proxy *proxy;
+    uint32_t index;
+    struct proxy_snapshot *snapshot;
+    struct pool pool;
+    struct places places;
+    struct place *home;            /* no namespace, database 0: where a backend's session begins */
+    struct resp_limits limits;     /* of authenticated clients */
+    struct list all_subscriptions; /* of its clients to channels; subscriptions.c */
+    struct rate_waits *rate_waits; /* rate.h */
+    struct cluster_backup *backup; /* that this worker led last; NULL: none. backup.h */
+    struct script_notes script_notes; /* what shards were seen to know; scripts.h */
+    struct worker_label label;
+    struct worker_clients clients;
+    struct worker_requests requests;
+    struct worker_pauses pauses;
+    struct worker_monitoring monitoring;
+    struct worker_ephemeral ephemeral;
+    struct worker_sampling sampling;
+    struct worker_timing timing;
+    struct worker_scratch scratch;
+    struct worker_memory memory;
+    struct worker_metrics metrics;
+    struct worker_thread thread;
 };
 
 /* Takes its own reference of the snapshot. Everything runs on the loop's thread. */
@@ -144,12 +189,12 @@ void proxy_worker_need_tick(struct proxy_worker *worker);
 enum { SLOT_SAMPLE_BUSY = 16, SLOT_CHANCE_SHIFT = 28 /* 2^32 / 16 */ };
 static inline void proxy_worker_count_slot(struct proxy_worker *worker, uint16_t slot)
 {
-    if (worker->slot_sample > 1) {
-        worker->slot_chance = worker->slot_chance * 1664525 + 1013904223;
-        if (worker->slot_chance >> SLOT_CHANCE_SHIFT)
+    if (worker->sampling.slot_sample > 1) {
+        worker->sampling.slot_chance = worker->sampling.slot_chance * 1664525 + 1013904223;
+        if (worker->sampling.slot_chance >> SLOT_CHANCE_SHIFT)
             return;
     }
-    worker->slot_hits[slot] += worker->slot_sample;
+    worker->sampling.slot_hits[slot] += worker->sampling.slot_sample;
 }
 /* Low bits of the turn's time. */
 static inline uint32_t worker_now_ms(const struct proxy_worker *worker)

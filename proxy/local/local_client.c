@@ -174,7 +174,7 @@ static void for_matching(struct proxy_worker *worker, const struct filter *filte
                          void *owner)
 {
     struct list *next;
-    for (struct list *node = worker->clients.next; node != &worker->clients; node = next) {
+    for (struct list *node = worker->clients.all.next; node != &worker->clients.all; node = next) {
         struct client *client = container_of(node, struct client, link);
         next = node->next;
         if (filter_matches(filter, client))

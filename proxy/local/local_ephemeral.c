@@ -20,7 +20,7 @@
 
 /* A namespace nobody on this worker is in any more. */
 struct leaving {
-    struct list link; /* in worker->leaving */
+    struct list link; /* in worker->ephemeral.leaving */
     uint64_t due_ms;  /* monotonic */
     size_t len;
     char name[];
@@ -39,7 +39,8 @@ static void leaving_free(struct leaving *leaving)
 
 static struct leaving *leaving_find(struct proxy_worker *worker, struct bytes name)
 {
-    for (struct list *node = worker->leaving.next; node != &worker->leaving; node = node->next) {
+    for (struct list *node = worker->ephemeral.leaving.next; node != &worker->ephemeral.leaving;
+         node = node->next) {
         struct leaving *leaving = container_of(node, struct leaving, link);
         if (bytes_equal(leaving_name(leaving), name))
             return leaving;
@@ -57,14 +58,14 @@ static void arm(struct proxy_worker *worker, struct bytes name, uint64_t after_m
         leaving->len = name.len;
         memcpy(leaving->name, name.data, name.len);
         list_init(&leaving->link);
-        list_push(&worker->leaving, &leaving->link);
+        list_push(&worker->ephemeral.leaving, &leaving->link);
     }
     leaving->due_ms = loop_mono_ms(worker->loop) + after_ms;
 }
 
 void local_place_left(struct proxy_worker *worker, struct place *place)
 {
-    if (place->entry && place->entry->ephemeral && !worker->is_stopping)
+    if (place->entry && place->entry->ephemeral && !worker->thread.is_stopping)
         arm(worker, place->name, place->entry->ephemeral_after_ms);
 }
 
@@ -89,8 +90,8 @@ static void drop_done(struct client *client, struct request *request, struct rep
     struct namespace_match match;
     if (dropped)
         log_event(LOG_INFO, "namespace_dropped", "name=\"%.*s\"", (int)name.len, name.data);
-    else if (!worker->is_stopping && namespaces_find(worker->snapshot->namespaces, name, &match) &&
-             match.entry->ephemeral)
+    else if (!worker->thread.is_stopping &&
+             namespaces_find(worker->snapshot->namespaces, name, &match) && match.entry->ephemeral)
         arm(worker, name, match.entry->ephemeral_after_ms);
 }
 
@@ -125,7 +126,8 @@ static bool has_clients(struct proxy_worker *worker, struct bytes name)
 static void drop_due(struct proxy_worker *worker, uint64_t now_ms)
 {
     struct list *next;
-    for (struct list *node = worker->leaving.next; node != &worker->leaving; node = next) {
+    for (struct list *node = worker->ephemeral.leaving.next; node != &worker->ephemeral.leaving;
+         node = next) {
         struct leaving *leaving = container_of(node, struct leaving, link);
         struct namespace_match match;
         next = node->next;
@@ -147,7 +149,7 @@ static void kept(struct client *client, struct request *request, struct reply *r
     (void)client;
     (void)reply;
     for (uint32_t i = 0; i < request_reply_count(request); i++)
-        request->worker->keep_again |= request_reply(request, i)->is_failure;
+        request->worker->ephemeral.keep_again |= request_reply(request, i)->is_failure;
 }
 
 static void send_keep(struct proxy_worker *worker, struct place *place)
@@ -164,8 +166,8 @@ static void keep_used(struct proxy_worker *worker, uint64_t now_ms)
     size_t cursor = 0;
     struct bytes key;
     void *value;
-    bool again = worker->keep_again;
-    worker->keep_again = false;
+    bool again = worker->ephemeral.keep_again;
+    worker->ephemeral.keep_again = false;
     while (table_next(worker->places.by_name, &cursor, &key, &value)) {
         struct place *place = value;
         if (!place->clients || !place->entry || !place->entry->ephemeral)
@@ -182,7 +184,7 @@ static void keep_used(struct proxy_worker *worker, uint64_t now_ms)
 void local_slow(struct proxy_worker *worker)
 {
     uint64_t now_ms = loop_mono_ms(worker->loop);
-    if (worker->is_stopping)
+    if (worker->thread.is_stopping)
         return;
     drop_due(worker, now_ms);
     keep_used(worker, now_ms);
@@ -190,6 +192,6 @@ void local_slow(struct proxy_worker *worker)
 
 void local_stop(struct proxy_worker *worker)
 {
-    while (!list_empty(&worker->leaving))
-        leaving_free(container_of(worker->leaving.next, struct leaving, link));
+    while (!list_empty(&worker->ephemeral.leaving))
+        leaving_free(container_of(worker->ephemeral.leaving.next, struct leaving, link));
 }

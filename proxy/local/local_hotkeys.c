@@ -22,7 +22,7 @@ enum { COUNT_DEFAULT = 10, HEAD_BYTES = 4, SPACE_MAX = 255 };
 
 void local_hotkeys_configure(struct proxy_worker *worker)
 {
-    worker->sample_left = worker->snapshot->config.hotkeys_sample ? 1 : UINT32_MAX;
+    worker->sampling.left = worker->snapshot->config.hotkeys_sample ? 1 : UINT32_MAX;
 }
 
 /* As many requests until the next sample as `hotkeys-sample` on average, never in step with a pipeline. */
@@ -48,7 +48,7 @@ static void count_hot_key(struct client *client, struct bytes key)
     text[3] = (char)space_len;
     memcpy(text + HEAD_BYTES, place->name.data, space_len);
     memcpy(text + HEAD_BYTES + space_len, key.data, key_len);
-    hotkeys_add(worker->hotkeys, (struct bytes){text, HEAD_BYTES + space_len + key_len},
+    hotkeys_add(worker->sampling.hotkeys, (struct bytes){text, HEAD_BYTES + space_len + key_len},
                 loop_mono_ms(worker->loop));
 }
 
@@ -58,12 +58,12 @@ void local_hotkeys_sample(struct client *client, const struct frame *frame)
     const struct bytes *argv = argv_of(worker, frame);
     const struct command *command = command_find_argv(argv, frame->argc);
     struct key_list keys;
-    worker->sample_left = next_interval(worker);
+    worker->sampling.left = next_interval(worker);
     if (!command || !command_arity_ok(command, frame->argc) || client->is_closed ||
         !client->session.is_authenticated)
         return;
-    if (!worker->hotkeys)
-        worker->hotkeys = hotkeys_new(loop_mono_ms(worker->loop));
+    if (!worker->sampling.hotkeys)
+        worker->sampling.hotkeys = hotkeys_new(loop_mono_ms(worker->loop));
     keys_list_init(&keys);
     if (keys_find(command, argv, frame->argc, &keys) != KEYS_INVALID)
         for (uint32_t i = 0; i < keys.count; i++)
@@ -97,7 +97,7 @@ struct hot_key local_hotkeys_parse(struct bytes name)
 
 void local_hotkeys_each(struct proxy_worker *worker, hot_key_fn *each, void *owner)
 {
-    struct hotkeys *hotkeys = worker->hotkeys;
+    struct hotkeys *hotkeys = worker->sampling.hotkeys;
     uint64_t now_ms = loop_mono_ms(worker->loop);
     double sample = worker->snapshot->config.hotkeys_sample;
     if (!hotkeys)
@@ -141,8 +141,8 @@ static void reset_visit(struct proxy_worker *worker, const void *data, struct ou
 {
     (void)data;
     (void)out;
-    if (worker->hotkeys)
-        hotkeys_reset(worker->hotkeys, loop_mono_ms(worker->loop));
+    if (worker->sampling.hotkeys)
+        hotkeys_reset(worker->sampling.hotkeys, loop_mono_ms(worker->loop));
 }
 
 /* ---- putting it together ---------------------------------------------------------------------- */

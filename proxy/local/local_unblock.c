@@ -19,7 +19,8 @@ struct unblock {
 static void unblock_clients(struct proxy_worker *worker, const void *data, struct out *out)
 {
     const struct unblock *unblock = data;
-    for (struct list *link = worker->clients.next; link != &worker->clients; link = link->next) {
+    for (struct list *link = worker->clients.all.next; link != &worker->clients.all;
+         link = link->next) {
         struct client *client = container_of(link, struct client, link);
         if (client->id != unblock->id)
             continue;

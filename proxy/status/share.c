@@ -129,7 +129,7 @@ static void fill_clients(struct share *share, const struct proxy_worker *worker)
 {
     struct candidate list[SHARE_CLIENTS_MAX];
     uint32_t count = 0;
-    for (const struct list *link = worker->clients.next; link != &worker->clients;
+    for (const struct list *link = worker->clients.all.next; link != &worker->clients.all;
          link = link->next) {
         const struct client *client = container_of(link, struct client, link);
         if (!client->is_closed && client->session.place)
@@ -192,7 +192,7 @@ static void fill_places(struct share *share, const struct proxy_worker *worker)
 void share_fill(struct share *share, struct proxy_worker *worker)
 {
     arena_reset(&share->arena);
-    memcpy(share->slot_hits, worker->slot_hits, sizeof share->slot_hits);
+    memcpy(share->slot_hits, worker->sampling.slot_hits, sizeof share->slot_hits);
     fill_shards(share, worker);
     fill_clients(share, worker);
     share->key_count = 0;

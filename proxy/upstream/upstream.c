@@ -190,7 +190,7 @@ static void upstream_down(struct upstream *upstream, const char *reason)
                             backoff_ms(upstream->failures, config->upstream_backoff_min_ms,
                                        config->upstream_backoff_max_ms);
     (void)snprintf(upstream->reason, sizeof(upstream->reason), "%s", reason);
-    metric_add(upstream->worker->metrics, METRIC_PROXY_UPSTREAM_FAILURES, 1);
+    metric_add(upstream->worker->metrics.process, METRIC_PROXY_UPSTREAM_FAILURES, 1);
     cell_add(upstream->node->cell, SHARD_FAILURES, 1);
     log_event(was_down ? LOG_DEBUG : LOG_WARN, "upstream_down",
               "shard=%s address=%s reason=" LOG_QUOTED, upstream->node->name,
@@ -254,7 +254,7 @@ void upstream_lost(struct upstream *upstream, const char *reason)
     upstream->is_unproven = false;
 
     scripts_forget_notes(upstream->worker);
-    upstream->worker->keep_again |= !upstream->is_private;
+    upstream->worker->ephemeral.keep_again |= !upstream->is_private;
     if (upstream->connection)
         subscription_connection_lost(upstream->connection);
     if (upstream->is_private || upstream->is_draining) {
@@ -358,7 +358,7 @@ static void time_out(struct upstream *upstream, struct part *part, uint64_t time
         return;
     part->is_answered = true;
     (void)snprintf(what, sizeof(what), "no reply within %" PRIu64 " ms", timeout_ms);
-    metric_add(upstream->worker->metrics, METRIC_PROXY_UPSTREAM_TIMEOUTS, 1);
+    metric_add(upstream->worker->metrics.process, METRIC_PROXY_UPSTREAM_TIMEOUTS, 1);
     cell_add(upstream->node->cell, SHARD_TIMEOUTS, 1);
     upstream_fail(upstream, part, what, "");
 }
@@ -415,7 +415,7 @@ static void replace_late(struct upstream *upstream, uint32_t now_ms)
     if (*shared != upstream || upstream->lane == LANE_CONTROL || !is_late(upstream, now_ms))
         return;
     *shared = NULL;
-    upstream->worker->replaced++;
+    upstream->worker->label.replaced++;
     upstream->is_replaced = true;
     upstream_drain(upstream);
 }

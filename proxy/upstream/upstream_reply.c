@@ -145,7 +145,7 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
             part->upstream = NULL;
         if (part->request->begun_us && !is_errand)
             cell_observe(upstream->node->cell, SHARD_SECONDS,
-                         upstream->worker->now_us - part->request->begun_us);
+                         upstream->worker->timing.now_us - part->request->begun_us);
         if (data[0] == '-')
             cell_add(upstream->node->cell, SHARD_ERRORS, 1);
         handle_reply(upstream, part, block, data, len);
@@ -228,9 +228,9 @@ size_t upstream_read(void *owner, struct block *block, const char *data, size_t 
     CHECK(upstream->magic == UPSTREAM_MAGIC);
     struct proxy_worker *worker = upstream->worker;
     slow_log_clock(worker);
-    worker->answering = upstream;
+    worker->scratch.answering = upstream;
     size_t used = read_replies(upstream, block, data, len, need);
-    worker->answering = NULL;
-    upstream->answered_us = worker->now_us;
+    worker->scratch.answering = NULL;
+    upstream->answered_us = worker->timing.now_us;
     return used;
 }

@@ -48,7 +48,7 @@ void upstream_tell_slots(struct upstream *upstream, struct out *out)
     const struct shard_map *map = upstream->worker->snapshot->map;
     int shard = shard_map_named(map, bytes_of(upstream->node->name));
     struct out slots;
-    upstream->generation = upstream->worker->generation;
+    upstream->generation = upstream->worker->label.generation;
     if (shard < 0) /* removed from the map: only its outstanding requests are left */
         return;
     out_init(&slots);
@@ -66,7 +66,7 @@ static void write_switch(struct upstream *upstream, struct place *place)
     char db[8];
     int len = snprintf(db, sizeof(db), "%u", place->db);
     if (*upstream_config(upstream)->upstream_secret) {
-        if (upstream->generation != upstream->worker->generation)
+        if (upstream->generation != upstream->worker->label.generation)
             upstream_tell_slots(upstream, out);
         const struct slot_rule tag = {.kind = SLOT_RULE_TAG};
         char rule[SLOT_RULE_TEXT_MAX];
@@ -127,10 +127,10 @@ void upstream_commit(struct upstream *upstream, struct part *part)
 {
     struct proxy_worker *worker = upstream->worker;
     upstream_push(upstream, part);
-    metric_add(worker->metrics, METRIC_PROXY_UPSTREAM_REQUESTS, 1);
+    metric_add(worker->metrics.process, METRIC_PROXY_UPSTREAM_REQUESTS, 1);
     if (upstream->state == UPSTREAM_UP)
         stream_send(upstream->stream);
-    if (!worker->is_ticking)
+    if (!worker->thread.is_ticking)
         proxy_worker_need_tick(worker);
 }
 

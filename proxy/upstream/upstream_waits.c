@@ -151,7 +151,7 @@ static void forget_kept(struct upstream *upstream, struct entry *entry)
     entry->kept = NULL;
     list_remove(&kept->link);
     upstream->waits->kept_bytes -= kept->len;
-    upstream->worker->copied -= kept->len;
+    upstream->worker->memory.copied -= kept->len;
     free(kept);
 }
 
@@ -222,7 +222,7 @@ static void keep(struct upstream *upstream, struct entry *entry, struct bytes he
     list_push(&upstream->waits->kept, &kept->link);
     entry->kept = kept;
     upstream->waits->kept_bytes += kept->len;
-    upstream->worker->copied += kept->len;
+    upstream->worker->memory.copied += kept->len;
 }
 
 void wait_table_send(struct upstream *upstream, struct part *part, const struct place *place,
@@ -238,7 +238,7 @@ void wait_table_send(struct upstream *upstream, struct part *part, const struct 
     struct bytes head = {text, write_head(text, wait_number(upstream->waits, entry),
                                           part->request->resp, place, frame->argc)};
     struct bytes arguments = arguments_of(frame);
-    metric_add(upstream->worker->metrics, METRIC_PROXY_UPSTREAM_REQUESTS, 1);
+    metric_add(upstream->worker->metrics.process, METRIC_PROXY_UPSTREAM_REQUESTS, 1);
     proxy_worker_need_tick(upstream->worker);
     if (upstream->state != UPSTREAM_UP) {
         keep(upstream, entry, head, arguments);
@@ -262,7 +262,7 @@ void wait_table_up(struct upstream *upstream)
         struct kept *kept = container_of(link, struct kept, link);
         out_write(upstream->out, kept->text, kept->len);
         waits->kept_bytes -= kept->len;
-        upstream->worker->copied -= kept->len;
+        upstream->worker->memory.copied -= kept->len;
         free(kept);
     }
     waits->is_unproven = true;

@@ -401,7 +401,7 @@ bool sim_cluster_is_quiet(const struct sim_cluster *cluster)
         const struct proxy *proxy = cluster->proxies[i].proxy;
         for (uint32_t j = 0; j < proxy->worker_count; j++) {
             const struct proxy_worker *worker = proxy->workers[j];
-            if (worker->client_count > 0 || worker->requests > worker->free_count)
+            if (worker->clients.count > 0 || worker->requests.count > worker->requests.free_count)
                 return false;
         }
     }

@@ -182,7 +182,7 @@ static void test_who_unsubscribes_and_comes_back_much_later_hears_its_own_namesp
 static const struct client *newest(void)
 {
     const struct proxy_worker *worker = cluster.proxies[0].proxy->workers[0];
-    return container_of(worker->clients.prev, struct client, link);
+    return container_of(worker->clients.all.prev, struct client, link);
 }
 
 /* Publishes to x, to which a RESP3 client listens that reads nothing, until no further byte may wait for it. */
@@ -223,7 +223,7 @@ static void test_a_client_that_is_cut_while_all_are_told_of_a_new_map_ends_alone
         &cluster.proxies[0]); /* the tracker's target gets one frame more than it may have */
     say(speaker, "PING\r\n");
     expect(speaker, "+PONG");
-    CHECK(cluster.proxies[0].proxy->workers[0]->client_count == 2);
+    CHECK(cluster.proxies[0].proxy->workers[0]->clients.count == 2);
     world_end();
 }
 
