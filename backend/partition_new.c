@@ -13,6 +13,7 @@
 #include "backend/partition/command_stats.h"
 #include "backend/partition/connection.h"
 #include "backend/partition/gauges.h"
+#include "backend/partition/peering.h"
 #include "backend/partition/pubsub.h"
 #include "backend/partition/push_message.h"
 #include "backend/partition/refresh.h"
@@ -21,6 +22,7 @@
 #include "backend/partition/tracking.h"
 #include "backend/partition_commit.h"
 #include "backend/partition_tick.h"
+#include "backend/peer/peer_set.h"
 #include "backend/script/script.h"
 #include "backend/storage/maintenance.h"
 #include "backend/storage/partition_store.h"
@@ -46,6 +48,8 @@ static void on_stopped(struct partition *partition)
 {
     void (*tell)(void *owner) = partition->thread.on_stopped;
     close_sessions(partition, session_end);
+    peer_set_free(partition->peers);
+    partition->peers = NULL;
     timer_stop(partition->thread.tick);
     partition->thread.on_stopped = NULL;
     tell(partition->thread.stop_owner);
@@ -193,6 +197,7 @@ static bool build_partition(struct partition *partition, const struct backend_co
     partition->watchers.pubsub = pubsub_new();
     partition->watchers.tracking = tracking_new();
     partition->caches.cursors = cursor_cache_new();
+    partition->peers = peering_new(partition);
     partition->scripts = script_set_new(partition);
     if (functions_load(partition, BYTES("")) != OK)
         return false;
@@ -255,6 +260,7 @@ void partition_free(struct partition *partition)
     if (!partition)
         return;
     close_sessions(partition, session_abort);
+    peer_set_free(partition->peers);
     close_listeners(partition);
     timer_free(partition->thread.tick);
     commit_free(partition->commit);

@@ -3,10 +3,13 @@
 #include "backend/admin.h"
 #include "backend/context/partition.h"
 #include "backend/partition/memory.h"
+#include "backend/partition/peering.h"
 #include "backend/partition_new.h"
+#include "backend/peer/peer_set.h"
 #include "backend/store/pace.h"
 #include "backend/store/store.h"
 #include "backend/tool/tool.h"
+#include "config/ini_file.h"
 #include "config/reload.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -29,7 +32,8 @@ static bool same_server_tls(const struct backend_config *a, const struct backend
 {
     return strcmp(a->tls_cert_file, b->tls_cert_file) == 0 &&
            strcmp(a->tls_key_file, b->tls_key_file) == 0 &&
-           strcmp(a->tls_ca_cert_file, b->tls_ca_cert_file) == 0;
+           strcmp(a->tls_ca_cert_file, b->tls_ca_cert_file) == 0 &&
+           strcmp(a->shards, b->shards) == 0;
 }
 
 /* process_events: on_settings */
@@ -49,6 +53,21 @@ static void log_reload_refused(struct server *server, const char *error)
     log_event(LOG_ERROR, "reload_refused", "reason=" LOG_QUOTED, error);
 }
 
+/* Reads the shard map; each partition may have one place in it at most. */
+static bool load_shards(const struct server *server, struct config_snapshot *snapshot, char *error,
+                        size_t size)
+{
+    char address[ADDRESS_MAX];
+    if (!config_snapshot_load_map(snapshot, error, size))
+        return false;
+    for (uint32_t i = 0; i < server->members_count && snapshot->map; i++) {
+        peering_address(server->members[i].partition, address, sizeof address);
+        if (!peer_set_check_map(snapshot->map, address, error, size))
+            return false;
+    }
+    return true;
+}
+
 /* SIGHUP: the file again, and a log file that was moved away anew. */
 static void reload(struct server *server)
 {
@@ -60,13 +79,17 @@ static void reload(struct server *server)
         log_reload_refused(server, error);
         return;
     }
-    struct tls_context *tls = snapshot->tls;
-    if (!config_snapshot_load_tls(snapshot, error, sizeof error)) {
+    const struct tls_context *tls = snapshot->tls;
+    const struct tls_context *peer_tls = snapshot->peer_tls;
+    const struct shard_map *map = snapshot->map;
+    if (!config_snapshot_load_tls(snapshot, error, sizeof error) ||
+        !load_shards(server, snapshot, error, sizeof error)) {
         process_settings_drop(server->process, snapshot);
         log_reload_refused(server, error);
         return;
     }
-    bool tls_changed = tls != snapshot->tls;
+    bool tls_changed = tls != snapshot->tls || peer_tls != snapshot->peer_tls;
+    bool map_changed = map != snapshot->map;
     const char *log_file = snapshot->config.log_file;
     if (*log_file && !log_set_file(log_file))
         log_event(LOG_ERROR, "log_file_failed", "path=" LOG_QUOTED, log_file);
@@ -75,8 +98,8 @@ static void reload(struct server *server)
     metric_add(server->metrics, METRIC_BACKEND_RELOADS, 1);
     metric_set(server->metrics, METRIC_BACKEND_RELOAD_GOOD, 1);
     log_event(LOG_INFO, "reloaded",
-              "tls_changed=%d changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED, tls_changed,
-              report.changed, report.needs_restart);
+              "tls_changed=%d map_changed=%d changed=" LOG_QUOTED " needs_restart=" LOG_QUOTED,
+              tls_changed, map_changed, report.changed, report.needs_restart);
 }
 
 /* ---- stopping ---- */
@@ -212,7 +235,7 @@ static struct listener *listen_on(struct member *member, const char *address,
     listen_address(fd, bound, sizeof bound);
     log_event(LOG_INFO, "listening", "partition=%u address=%s", member->partition->index, bound);
     const char *colon = strrchr(bound, ':');
-    if (colon && strncmp(address, "unix:", 5) != 0)
+    if (colon && strncmp(address, "unix:", 5) != 0) /* tcp comes last */
         member->partition->listeners.port = (int)strtol(colon + 1, NULL, 10);
     return listener_new(member->loop, fd, &options, partition_accept, member->partition);
 }
@@ -270,33 +293,48 @@ static bool open_members(struct server *server, const struct backend_config *con
     return true;
 }
 
-static void on_tls_change(void *owner)
+static void on_watched_file(void *owner)
 {
     reload(owner);
 }
 
-static void unwatch_server_tls(struct server *server)
+static void unwatch_files(struct server *server)
 {
     for (int i = 0; i < TLS_FILES_MAX; i++) {
         if (server->tls_watches[i])
             watch_free(server->tls_watches[i]);
         server->tls_watches[i] = NULL;
     }
+    if (server->shards_watch)
+        watch_free(server->shards_watch);
+    server->shards_watch = NULL;
 }
 
-static void watch_server_tls(struct server *server)
+static void watch_shards(struct server *server)
+{
+    struct config_snapshot *snapshot = process_settings(server->process);
+    if (*snapshot->config.shards) {
+        char *path = path_beside(snapshot->config.head.path, snapshot->config.shards);
+        server->shards_watch = watch_new(server->loop, path, on_watched_file, server);
+        free(path);
+    }
+    config_snapshot_unref(snapshot);
+}
+
+static void watch_files(struct server *server)
 {
     char *paths[TLS_FILES_MAX] = {NULL};
     struct config_snapshot *snapshot = process_settings(server->process);
-    if (snapshot->tls)
+    if (snapshot->tls || snapshot->peer_tls)
         backend_tls_paths(&snapshot->config, paths);
     config_snapshot_unref(snapshot);
-    unwatch_server_tls(server);
+    unwatch_files(server);
     for (int i = 0; i < TLS_FILES_MAX; i++) {
         if (paths[i])
-            server->tls_watches[i] = watch_new(server->loop, paths[i], on_tls_change, server);
+            server->tls_watches[i] = watch_new(server->loop, paths[i], on_watched_file, server);
         free(paths[i]);
     }
+    watch_shards(server);
 }
 
 /* The paths are others now. What was changed before we watched is read. */
@@ -304,7 +342,7 @@ static void rewatch_and_reload(struct task *task)
 {
     struct server *server = container_of(task, struct server, watch);
     atomic_store(&server->watches_are_old, false);
-    watch_server_tls(server);
+    watch_files(server);
     reload(server);
 }
 
@@ -330,14 +368,17 @@ static bool server_open(struct server *server, char *error, size_t size)
     if (config->store_reader_threads)
         server->process->readers =
             worker_pool_new("reader", (unsigned)config->store_reader_threads);
-    if (!open_members(server, config, error, size))
+    if (!open_members(server, config, error, size) ||
+        !load_shards(server, server->process->snapshot, error, size))
         return false;
+    for (uint32_t i = 0; i < server->members_count; i++)
+        peering_configure(server->members[i].partition);
     server->loop = loop_new();
     loop_on_signal(server->loop, SIGTERM, on_signal, server);
     loop_on_signal(server->loop, SIGINT, on_signal, server);
     loop_on_signal(server->loop, SIGHUP, on_signal, server);
     server->watch.run = rewatch_and_reload;
-    watch_server_tls(server);
+    watch_files(server);
     return admin_start(server, error, size);
 }
 
@@ -361,7 +402,7 @@ static void server_serve(struct server *server)
 
 static void server_close(struct server *server)
 {
-    unwatch_server_tls(server);
+    unwatch_files(server);
     if (server->admin)
         http_stop(server->admin);
     for (uint32_t i = 0; i < server->members_count; i++) {

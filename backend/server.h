@@ -33,6 +33,7 @@ struct server {
     struct loop *loop; /* the main thread's */
     struct http_server *admin;
     struct watch *tls_watches[TLS_FILES_MAX]; /* NULL where there is no file */
+    struct watch *shards_watch;               /* NULL: there is no shard map */
     struct metrics *metrics;                  /* of the main thread */
     struct member members[PARTITIONS_MAX];
     uint32_t members_count;

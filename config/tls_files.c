@@ -32,6 +32,14 @@ void backend_tls_paths(const struct backend_config *config, char *paths[TLS_FILE
                paths);
 }
 
+void peer_tls_paths(const struct backend_config *config, char *paths[TLS_FILES_MAX])
+{
+    bool has_own = *config->peer_tls_cert_file;
+    find_paths(&config->head, has_own ? config->peer_tls_cert_file : config->tls_cert_file,
+               has_own ? config->peer_tls_key_file : config->tls_key_file, config->tls_ca_cert_file,
+               paths);
+}
+
 /* Takes over the paths. */
 static struct tls_context *load(struct tls_options *options, char *paths[TLS_FILES_MAX],
                                 char *error, size_t size)
@@ -96,5 +104,23 @@ struct tls_context *backend_tls_load(const struct backend_config *config, char *
     char *paths[TLS_FILES_MAX];
     struct tls_options options = SERVER_OPTIONS(config);
     backend_tls_paths(config, paths);
+    return load(&options, paths, error, size);
+}
+
+struct tls_context *peer_tls_load(const struct backend_config *config, char *error, size_t size)
+{
+    char *paths[TLS_FILES_MAX];
+    struct tls_options options = {
+        .is_client = true,
+        .section = "peer-",
+        .key_file_pass = *config->peer_tls_cert_file ? "" : config->tls_key_file_pass,
+        .protocols = config->tls_protocols,
+        .ciphers = config->tls_ciphers,
+        .ciphersuites = config->tls_ciphersuites,
+        .verifies_name = true,
+        .server_name = "",
+        .resumes = config->tls_session_caching,
+    };
+    peer_tls_paths(config, paths);
     return load(&options, paths, error, size);
 }

@@ -15,7 +15,11 @@ struct tls_context *proxy_tls_load(const struct proxy_config *config, char *erro
 struct tls_context *upstream_tls_load(const struct proxy_config *config, char *error, size_t size);
 struct tls_context *backend_tls_load(const struct backend_config *config, char *error, size_t size);
 
+/* For connections to other backends. */
+struct tls_context *peer_tls_load(const struct backend_config *config, char *error, size_t size);
+
 /* The paths, for free(); NULL where there is none. */
 void proxy_tls_paths(const struct proxy_config *config, char *paths[TLS_FILES_MAX]);
 void upstream_tls_paths(const struct proxy_config *config, char *paths[TLS_FILES_MAX]);
 void backend_tls_paths(const struct backend_config *config, char *paths[TLS_FILES_MAX]);
+void peer_tls_paths(const struct backend_config *config, char *paths[TLS_FILES_MAX]);

@@ -7,6 +7,7 @@
 #include "backend/keyspace/keyspace.h"
 #include "backend/keyspace/space.h"
 #include "backend/partition/handlers.h"
+#include "backend/partition/peering.h"
 #include "backend/partition/session.h"
 #include "shared/cluster_reply.h"
 #include "shared/command_reply.h"
@@ -20,7 +21,12 @@ static struct cluster_node backend_node(const struct call *call)
     struct cluster_node node = {.port = partition->listeners.port};
     (void)snprintf(node.id, sizeof node.id, "%.38s%02x", partition->process->run_id,
                    partition->index);
+    const struct backend_config *config = &partition->snapshot->config;
     cluster_node_at(&node, stream_local(call->session->stream));
+    if (*config->advertise_host || config->advertise_port)
+        node.port = peering_port(partition);
+    if (*config->advertise_host)
+        (void)snprintf(node.host, sizeof node.host, "%s", config->advertise_host);
     return node;
 }
 

@@ -4,6 +4,7 @@
 #include "backend/context/partition.h"
 #include "backend/keyspace/keyspace.h"
 #include "backend/partition/handlers.h"
+#include "backend/peer/peer_set.h"
 #include "shared/check.h"
 
 #include <stdlib.h>
@@ -91,6 +92,30 @@ static void debug_evict(struct call *call)
     reply_ok(&call->reply);
 }
 
+/* DEBUG PEER-ECHO shard delay-ms text: sends it to another partition, whose reply DEBUG PEER-ECHOES lists. */
+static void debug_peer_echo(struct call *call)
+{
+    int64_t delay_ms;
+    if (!call_int64(call, 3, &delay_ms))
+        return;
+    const char *error =
+        peer_set_echo(call->partition->peers, call->argv[2], delay_ms, call->argv[4]);
+    if (error)
+        call_error_text(call, error);
+    else
+        reply_ok(&call->reply);
+}
+
+/* The ends of the last PEER-ECHOs, oldest first. */
+static void debug_peer_echoes(struct call *call)
+{
+    const char *ends[PEER_ECHOES_KEPT];
+    int count = peer_set_echoes(call->partition->peers, ends);
+    reply_array(&call->reply, count);
+    for (int i = 0; i < count; i++)
+        reply_bulk_text(&call->reply, ends[i]);
+}
+
 /* Switches of things we do not have, or that are so already. */
 static void debug_nothing(struct call *call)
 {
@@ -105,6 +130,10 @@ static void debug_help(struct call *call)
         "    Write memory tables to files, and forget what is cached.",
         "OBJECT <key>",
         "    Show low level info about the key.",
+        "PEER-ECHO <shard> <milliseconds> <text>",
+        "    Have the backend of a shard send the text back after this time.",
+        "PEER-ECHOES",
+        "    List how the last PEER-ECHOs ended, in the order in which they did.",
         "RELOAD",
         "    Sync the store.",
         "SET-ACTIVE-EXPIRE <0|1>",
@@ -132,6 +161,8 @@ void cmd_debug(struct call *call)
         {"SET-ACTIVE-EXPIRE", 3, 3, debug_set_active_expire},
         {"OBJECT", 3, 4, debug_object},
         {"EVICT", 2, 3, debug_evict},
+        {"PEER-ECHO", 5, 5, debug_peer_echo},
+        {"PEER-ECHOES", 2, 2, debug_peer_echoes},
         {"RELOAD", 2, 5, debug_reload},
         {"LOADAOF", 2, 2, debug_reload},
         {"CHANGE-REPL-ID", 2, 2, debug_nothing},

@@ -17,6 +17,7 @@
 #include "backend/partition/pubsub.h"
 #include "backend/partition/session.h"
 #include "backend/partition/tracking.h"
+#include "backend/peer/peer_set.h"
 #include "backend/script/script.h"
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -412,6 +413,11 @@ static void print_scree(const struct call *call, struct out *out)
     out_printf(out, "read_only:%d\r\nread_only_reason:%s\r\n", failed, failed ? reason : "");
 }
 
+static void print_peers(const struct call *call, struct out *out)
+{
+    peer_set_print(call->partition->peers, out);
+}
+
 /* ---- choosing ---- */
 
 enum when { BY_DEFAULT, IN_ALL };
@@ -448,6 +454,7 @@ static const struct section {
     {"Cluster", "cluster", BY_DEFAULT, print_cluster, EVERY_FIELD},
     {"Scree", "scree", BY_DEFAULT, print_scree, "scree_version durability"},
     {"Rocksdb", "rocksdb", IN_ALL, info_rocksdb, NULL},
+    {"Peers", "peers", IN_ALL, print_peers, NULL},
     {"Keyspace", "keyspace", BY_DEFAULT, print_keyspace, EVERY_FIELD},
 };
 

@@ -11,9 +11,13 @@
 #include "backend/partition/handlers.h"
 #include "backend/partition/session.h"
 #include "backend/partition/waits.h"
+#include "backend/peer/peer_set.h"
 #include "backend/script/script.h"
 #include "shared/command_reply.h"
+#include "shared/log.h"
 #include "shared/number.h"
+
+#include <stdlib.h>
 
 static const int64_t KEEP_MS_MAX = 366LL * 24 * 3600 * 1000; /* ephemeral-after is shorter */
 
@@ -76,6 +80,32 @@ void cmd_scree_script(struct call *call)
         run->end = SCRIPT_FORCED;
         reply_ok(&call->reply);
     }
+}
+
+/* SCREE PEER protocol shard identity: another backend wants to send requests to this partition, which it believes to be
+ * that shard. The connection is handed over when the reply is written (connection.c). */
+void cmd_scree_peer(struct call *call)
+{
+    struct session *session = call->session;
+    struct peer_identity peer;
+    const char *error;
+    char identity[PEER_IDENTITY_MAX];
+    if (call->partition->thread.is_stopping || session->peer) {
+        call_error_text(call, "ERR no more backends are accepted");
+        return;
+    }
+    if (!peer_set_admit(call->partition->peers, call->argv[2], call->argv[3], call->argv[4], &peer,
+                        &error)) {
+        log_event(LOG_WARN, "peer_refused", "from=%s reason=" LOG_QUOTED,
+                  stream_peer(session->stream), error);
+        call_error_text(call, error);
+        return;
+    }
+    session->peer = malloc(sizeof peer);
+    CHECK(session->peer);
+    *session->peer = peer;
+    reply_bulk(&call->reply,
+               (struct bytes){identity, peer_set_identity(call->partition->peers, identity)});
 }
 
 /* SCREE USE namespace db [slot-rule] */

@@ -1,7 +1,9 @@
 #include "backend/context/config_snapshot.h"
 
 #include "backend/context/notify_class.h"
+#include "config/ini_file.h"
 #include "config/redis_units.h"
+#include "config/shards_file.h"
 #include "config/tls_files.h"
 #include "config/users_file.h"
 #include "shared/check.h"
@@ -92,6 +94,8 @@ struct config_snapshot *config_snapshot_copy(const struct config_snapshot *from)
     acl_unref(snapshot->acl);
     snapshot->acl = acl_ref(from->acl);
     snapshot->tls = from->tls ? tls_context_ref(from->tls) : NULL;
+    snapshot->peer_tls = from->peer_tls ? tls_context_ref(from->peer_tls) : NULL;
+    snapshot->map = from->map ? shard_map_ref(from->map) : NULL;
     config_snapshot_derive(snapshot);
     return snapshot;
 }
@@ -111,6 +115,8 @@ void config_snapshot_unref(struct config_snapshot *snapshot)
     config_fini(&snapshot->config.head);
     acl_unref(snapshot->acl);
     tls_context_unref(snapshot->tls);
+    tls_context_unref(snapshot->peer_tls);
+    shard_map_unref(snapshot->map);
     free(snapshot->acl_password);
     free(snapshot);
 }
@@ -239,18 +245,63 @@ bool config_snapshot_load_users(struct config_snapshot *snapshot, char *error, s
 
 /* ---- TLS ---- */
 
+/* The context in force stays, with its connections' sessions, when the files are unchanged. */
+static void put_context(struct tls_context **in_force, struct tls_context *fresh)
+{
+    struct tls_context *old = tls_context_equal(fresh, *in_force) ? fresh : *in_force;
+    if (old != fresh)
+        *in_force = fresh;
+    tls_context_unref(old);
+}
+
 bool config_snapshot_load_tls(struct config_snapshot *snapshot, char *error, size_t size)
 {
-    if (!snapshot->config.tls_port)
-        return true;
-    struct tls_context *tls = backend_tls_load(&snapshot->config, error, size);
-    if (!tls)
+    struct tls_context *tls = NULL;
+    struct tls_context *peer_tls = NULL;
+    if (snapshot->config.tls_port && !(tls = backend_tls_load(&snapshot->config, error, size)))
         return false;
-    if (tls_context_equal(tls, snapshot->tls)) {
+    if (snapshot->config.peer_tls && !(peer_tls = peer_tls_load(&snapshot->config, error, size))) {
         tls_context_unref(tls);
-        return true;
+        return false;
     }
-    tls_context_unref(snapshot->tls);
-    snapshot->tls = tls;
+    if (tls)
+        put_context(&snapshot->tls, tls);
+    if (peer_tls)
+        put_context(&snapshot->peer_tls, peer_tls);
+    return true;
+}
+
+/* ---- the shard map ---- */
+
+bool config_snapshot_load_map(struct config_snapshot *snapshot, char *error, size_t size)
+{
+    if (!*snapshot->config.shards && snapshot->map) {
+        (void)snprintf(error, size, "shards: expected a file, a shard map is in force");
+        return false;
+    }
+    if (!*snapshot->config.shards)
+        return true;
+    if (!*snapshot->config.secret) {
+        (void)snprintf(error, size, "secret: expected one, since shards is set");
+        return false;
+    }
+    char *path = path_beside(snapshot->config.head.path, snapshot->config.shards);
+    struct shard_map *map = shards_load(path, error, size);
+    if (map && snapshot->map && map->epoch < snapshot->map->epoch) {
+        (void)snprintf(error, size,
+                       "%s: map.epoch: expected at least %" PRIu64
+                       ", the one in force, found %" PRIu64,
+                       path, snapshot->map->epoch, map->epoch);
+        shard_map_unref(map);
+        map = NULL;
+    }
+    free(path);
+    if (!map)
+        return false;
+    struct shard_map *old =
+        snapshot->map && shard_map_equal(map, snapshot->map) ? map : snapshot->map;
+    if (old != map)
+        snapshot->map = map;
+    shard_map_unref(old);
     return true;
 }

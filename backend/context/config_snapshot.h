@@ -14,6 +14,7 @@
 #include "backend/context/parameter.h"
 #include "config/config.h"
 #include "shared/acl.h"
+#include "shared/shard_map.h"
 #include "shared/tls.h"
 
 struct config_snapshot {
@@ -22,8 +23,10 @@ struct config_snapshot {
     struct backend_config config;
     char *parameters[PARAMETER_MAX]; /* by place in the parameter table; NULL: the default */
 
-    struct tls_context *tls; /* of tls-port; NULL: none */
-    struct acl *acl;         /* users; shared with other snapshots until one is changed */
+    struct tls_context *tls;      /* of tls-port; NULL: none */
+    struct tls_context *peer_tls; /* of connections to other backends; NULL: plain */
+    struct shard_map *map;        /* of the file that `shards` names; NULL: none */
+    struct acl *acl;              /* users; shared with other snapshots until one is changed */
     char *acl_password; /* the requirepass that the default user has; NULL: not looked at yet */
 
     /* taken from parameters[] for the hot path */
@@ -49,10 +52,12 @@ void config_snapshot_unref(struct config_snapshot *snapshot);
 bool config_snapshot_needs_password(const struct config_snapshot *snapshot);
 /* The users of a private snapshot, to be changed. */
 struct acl *config_snapshot_acl_edit(struct config_snapshot *snapshot);
-/* Reads the TLS files, when there is a tls-port. False: the reason in error[size]. */
+/* Reads the TLS files, when there is a tls-port or peer-tls is yes. False: the reason in error[size]. */
 bool config_snapshot_load_tls(struct config_snapshot *snapshot, char *error, size_t size);
 /* Reads the users' file, if there is one configured. False: the reason in error[size]. */
 bool config_snapshot_load_users(struct config_snapshot *snapshot, char *error, size_t size);
+/* Reads the shard map, if there is one configured. False: the reason in error[size]; the map in force stays. */
+bool config_snapshot_load_map(struct config_snapshot *snapshot, char *error, size_t size);
 /* acl-pubsub-default: may new users use all channels? */
 bool config_snapshot_all_channels(const struct config_snapshot *snapshot);
 

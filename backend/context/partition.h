@@ -36,6 +36,7 @@ struct range_bounds;
 struct rank_cache;
 struct reader;
 struct maintenance;
+struct peer_set;
 struct process; /* the process: partitions, configuration, start time */
 struct config_snapshot;
 struct space_set;
@@ -45,7 +46,7 @@ struct stats;
 
 /* Where clients connect. NULL: not configured. */
 struct partition_listeners {
-    int port; /* of tcp */
+    int port; /* of tcp, or of tls where there is no tcp */
     struct listener *tcp;
     struct listener *tls;
     struct listener *unix_socket;
@@ -180,6 +181,7 @@ struct partition {
     struct script_set *scripts;
     struct maintenance *maintenance;
     struct stats *stats;
+    struct peer_set *peers; /* other partitions of the shard map; NULL once it has stopped */
     struct partition_batch batch;
     struct partition_running running;
     struct partition_clients clients;

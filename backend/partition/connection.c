@@ -13,6 +13,7 @@
 #include "backend/partition/suspend.h"
 #include "backend/partition/tracking.h"
 #include "backend/partition/waits.h"
+#include "backend/peer/peer_set.h"
 #include "shared/clock.h"
 #include "shared/log.h"
 
@@ -104,6 +105,7 @@ static void connection_free(struct session *session)
     metric_sub(partition->metrics.process, METRIC_BACKEND_CLIENTS, 1);
     process_client_left(partition->process);
     session->magic = 0;
+    free(session->peer);
     impersonation_fini(&session->login.impersonation);
     session_set_slots(session, NULL);
     free(session);
@@ -350,6 +352,23 @@ static size_t keep_unread(struct session *session, size_t len)
     return len;
 }
 
+/* SCREE PEER was answered: the connection is another backend's. Returns the bytes used. */
+static size_t hand_to_peers(struct session *session, size_t used, size_t len)
+{
+    struct partition *partition = session->partition;
+    struct stream *stream = session->stream;
+    if (used < len || session_holds(session, 0) || session_holds(session, 1)) {
+        session_abort(session);
+        return len;
+    }
+    struct peer_identity *peer = session->peer;
+    session->peer = NULL;
+    connection_free(session);
+    peer_set_take_stream(partition->peers, stream, peer);
+    free(peer);
+    return used;
+}
+
 static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
 {
     (void)block;
@@ -365,7 +384,7 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
     session->is_running = true;
     size_t used = 0;
     while (used < len && !session->is_closing && !session->pending.waiter &&
-           !session->pending.streamed) {
+           !session->pending.streamed && !session->peer) {
         if (partition_is_full(partition) || session_owed_bytes(session) > STREAM_HIGH_WATER) {
             throttle(session);
             break;
@@ -381,7 +400,7 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
     partition->stats->input_bytes += used;
     partition->stats->reads_total++;
     if (!session->is_closing)
-        return used;
+        return session->peer ? hand_to_peers(session, used, len) : used;
     if (session->is_aborted)
         session_abort(session);
     else

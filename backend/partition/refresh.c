@@ -2,6 +2,7 @@
 
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
+#include "backend/partition/peering.h"
 #include "backend/partition/session.h"
 #include "backend/storage/overlay.h"
 
@@ -34,5 +35,9 @@ void partition_refresh(struct partition *partition)
         partition->expiry.is_active = now->config.active_expire;
     if (now->acl != old->acl)
         close_forbidden(partition);
+    if (now->map != old->map || now->peer_tls != old->peer_tls ||
+        now->config.peer_timeout_ms != old->config.peer_timeout_ms ||
+        now->config.peer_output_limit_bytes != old->config.peer_output_limit_bytes)
+        peering_configure(partition);
     config_snapshot_unref(old);
 }

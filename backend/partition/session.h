@@ -40,6 +40,7 @@ struct space;
 struct waiter;
 struct waits;
 struct reply_stream;
+struct peer_identity;
 
 /* CLIENT REPLY. */
 enum reply_mode {
@@ -127,6 +128,8 @@ struct session {
     struct stream *stream;
     struct list link; /* in partition->clients.all */
     struct resp_scan scan;
+    struct peer_identity
+        *peer; /* heap: after this request the connection is this backend's; NULL: a client's */
     uint64_t id;
     uint64_t created_ms;           /* monotonic */
     const struct command *command; /* the last one; NULL: none yet */

@@ -1,0 +1,78 @@
+#include "backend/partition/peering.h"
+
+#include "backend/context/config_snapshot.h"
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/peer/peer_set.h"
+
+#include <stdio.h>
+
+enum {
+    PINGS_PER_TIMEOUT = 4,
+    BACKOFF_MIN_MS = 50,
+    BACKOFF_MAX_MS = 5000,
+    OUTSTANDING_MAX = 4096,
+};
+
+static uint64_t batch_index(void *owner)
+{
+    const struct partition *partition = owner;
+    return partition->batch.index;
+}
+
+struct peer_set *peering_new(struct partition *partition)
+{
+    const struct peer_host host = {
+        .loop = partition->loop,
+        .metrics = partition->metrics.process,
+        .run_id = partition->process->run_id,
+        .version = SCREE_VERSION,
+        .current_index = batch_index,
+        .owner = partition,
+    };
+    return peer_set_new(&host);
+}
+
+int peering_port(const struct partition *partition)
+{
+    const struct backend_config *config = &partition->snapshot->config;
+    int index = (int)partition->index;
+    if (config->advertise_port)
+        return config->advertise_port + index;
+    if (config->peer_tls && config->tls_port)
+        return config->tls_port + index;
+    return partition->listeners.port;
+}
+
+void peering_address(const struct partition *partition, char *address, size_t size)
+{
+    const struct backend_config *config = &partition->snapshot->config;
+    const char *host = *config->advertise_host ? config->advertise_host : config->bind;
+    (void)snprintf(address, size, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host,
+                   peering_port(partition));
+}
+
+void peering_configure(struct partition *partition)
+{
+    const struct config_snapshot *snapshot = partition->snapshot;
+    const struct backend_config *options = &snapshot->config;
+    char address[PEER_ADDRESS_MAX + 1];
+    peering_address(partition, address, sizeof address);
+    const struct peer_config config = {
+        .map = snapshot->map,
+        .address = address,
+        .secret = options->secret,
+        .tls = snapshot->peer_tls,
+        .options =
+            {
+                .connect_timeout_ms = options->peer_timeout_ms,
+                .timeout_ms = options->peer_timeout_ms,
+                .ping_ms = options->peer_timeout_ms / PINGS_PER_TIMEOUT,
+                .backoff_min_ms = BACKOFF_MIN_MS,
+                .backoff_max_ms = BACKOFF_MAX_MS,
+                .output_max = options->peer_output_limit_bytes,
+                .requests_max = OUTSTANDING_MAX,
+            },
+    };
+    peer_set_configure(partition->peers, &config);
+}

@@ -1,0 +1,234 @@
+#include "backend/peer/incoming.h"
+
+#include "shared/byte_order.h"
+#include "shared/log.h"
+#include "shared/metrics.h"
+#include "shared/net/loop.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ECHO_DELAY_MS_MAX = 60 * 1000, SILENCE_FACTOR = 3 };
+
+static receive_fn incoming_received;
+static void incoming_ended(void *owner, int err);
+static void incoming_drained(void *owner);
+static const struct stream_events incoming_events = {
+    .on_data = incoming_received, .on_end = incoming_ended, .on_drain = incoming_drained};
+
+/* ---- replies ---- */
+
+void peer_incoming_reply(struct peer_incoming *incoming, uint8_t kind, uint64_t id,
+                         struct bytes payload)
+{
+    if (incoming->is_broken)
+        return;
+    size_t pending = stream_pending(incoming->stream) + PEER_FRAME_HEADER_BYTES + payload.len;
+    if (pending > incoming->self->options.output_max) {
+        log_event(LOG_WARN, "peer_cut", "shard=%s reason=\"replies are not read\"",
+                  incoming->peer.shard);
+        incoming->is_broken = true;
+        return;
+    }
+    peer_frame_write(stream_out(incoming->stream), kind, id, payload);
+    stream_send(incoming->stream);
+    if (pending > STREAM_HIGH_WATER)
+        stream_pause(incoming->stream);
+}
+
+static void reply_failed(struct peer_incoming *incoming, uint64_t id, const char *reason)
+{
+    peer_incoming_reply(incoming, PEER_FAILED, id, bytes_of(reason));
+}
+
+void peer_call_open(struct peer_call *call, struct peer_incoming *incoming, uint64_t id,
+                    size_t bytes)
+{
+    call->incoming = incoming;
+    call->id = id;
+    call->bytes = bytes;
+    incoming->calls_count++;
+    incoming->calls_bytes += bytes;
+    list_push(&incoming->calls, &call->link);
+}
+
+static void close_call(struct peer_call *call)
+{
+    call->incoming->calls_count--;
+    call->incoming->calls_bytes -= call->bytes;
+    list_remove(&call->link);
+}
+
+void peer_call_reply(struct peer_call *call, uint8_t kind, struct bytes payload)
+{
+    close_call(call);
+    peer_incoming_reply(call->incoming, kind, call->id, payload);
+}
+
+/* ---- handlers ---- */
+
+static void handle_status(struct peer_incoming *incoming, uint64_t id, struct bytes payload)
+{
+    struct peer_identity peer;
+    char identity[PEER_IDENTITY_MAX];
+    if (!peer_identity_read(payload, &peer) || strcmp(peer.shard, incoming->peer.shard) != 0) {
+        reply_failed(incoming, id, "not the identity of this connection");
+        return;
+    }
+    incoming->peer = peer;
+    size_t len = peer_self_encode(incoming->self, identity);
+    peer_incoming_reply(incoming, PEER_DONE, id, (struct bytes){identity, len});
+}
+
+struct echo {
+    struct peer_call call;
+    struct timer *timer;
+    size_t len;
+    char text[];
+};
+
+static void free_echo(struct echo *echo)
+{
+    timer_free(echo->timer);
+    free(echo);
+}
+
+static void echo_abandoned(struct peer_call *call)
+{
+    free_echo(container_of(call, struct echo, call));
+}
+
+static void echo_due(void *owner)
+{
+    struct echo *echo = owner;
+    peer_call_reply(&echo->call, PEER_DONE, (struct bytes){echo->text, echo->len});
+    free_echo(echo);
+}
+
+static void handle_echo(struct peer_incoming *incoming, uint64_t id, struct bytes payload)
+{
+    uint32_t delay_ms = payload.len < PEER_ECHO_HEADER_BYTES ? UINT32_MAX : get_le32(payload.data);
+    if (delay_ms > ECHO_DELAY_MS_MAX) {
+        reply_failed(incoming, id, "a delay of at most 60000 ms is expected");
+        return;
+    }
+    size_t len = payload.len - PEER_ECHO_HEADER_BYTES;
+    struct echo *echo = malloc(sizeof *echo + len);
+    CHECK(echo);
+    echo->call.on_abandoned = echo_abandoned;
+    echo->timer = timer_new(incoming->self->loop, echo_due, echo);
+    echo->len = len;
+    memcpy(echo->text, payload.data + PEER_ECHO_HEADER_BYTES, len);
+    peer_call_open(&echo->call, incoming, id, payload.len);
+    timer_start(echo->timer, delay_ms, 0);
+}
+
+static peer_handler_fn *handler_of(uint8_t kind)
+{
+    switch (kind) {
+    case PEER_STATUS:
+        return handle_status;
+    case PEER_ECHO:
+        return handle_echo;
+    default:
+        return NULL;
+    }
+}
+
+static void run_request_frame(struct peer_incoming *incoming, const struct peer_frame *frame)
+{
+    const struct peer_options *options = &incoming->self->options;
+    peer_handler_fn *handler = handler_of(frame->kind);
+    metric_add(incoming->self->metrics, METRIC_BACKEND_PEER_REQUESTS_IN, 1);
+    if (!handler)
+        reply_failed(incoming, frame->id, "unknown request");
+    else if (frame->kind != PEER_STATUS &&
+             (incoming->calls_count >= options->requests_max ||
+              incoming->calls_bytes + frame->payload.len > options->output_max))
+        reply_failed(incoming, frame->id, "too many requests are outstanding");
+    else
+        handler(incoming, frame->id, frame->payload);
+}
+
+/* ---- the stream ---- */
+
+/* receive_fn */
+static size_t incoming_received(void *owner, struct block *block, const char *data, size_t len,
+                                size_t *need)
+{
+    struct peer_incoming *incoming = owner;
+    struct peer_frame frame;
+    size_t used = 0;
+    size_t size;
+    (void)block;
+    incoming->heard_ms = loop_mono_ms(incoming->self->loop);
+    while (!incoming->is_broken && !stream_is_paused(incoming->stream)) {
+        enum peer_decoded decoded = peer_frame_read(data + used, len - used, &frame, &size);
+        if (decoded == PEER_FRAME_WHOLE) {
+            run_request_frame(incoming, &frame);
+            used += size;
+            continue;
+        }
+        incoming->is_broken = decoded == PEER_FRAME_BAD;
+        *need = size;
+        break;
+    }
+    if (!incoming->is_broken)
+        return used;
+    peer_incoming_free(incoming);
+    return len;
+}
+
+static void incoming_ended(void *owner, int err)
+{
+    (void)err;
+    peer_incoming_free(owner);
+}
+
+static void incoming_drained(void *owner)
+{
+    struct peer_incoming *incoming = owner;
+    if (stream_is_paused(incoming->stream))
+        stream_resume(incoming->stream);
+}
+
+/* ---- life ---- */
+
+struct peer_incoming *peer_incoming_new(const struct peer_self *self, struct stream *stream,
+                                        const struct peer_identity *peer, struct list *all)
+{
+    struct peer_incoming *incoming = calloc(1, sizeof *incoming);
+    CHECK(incoming);
+    incoming->self = self;
+    incoming->stream = stream;
+    incoming->peer = *peer;
+    incoming->heard_ms = loop_mono_ms(self->loop);
+    list_init(&incoming->calls);
+    list_push(all, &incoming->link);
+    stream_set_owner(stream, &incoming_events, incoming);
+    metric_add(self->metrics, METRIC_BACKEND_PEER_INCOMING, 1);
+    return incoming;
+}
+
+void peer_incoming_free(struct peer_incoming *incoming)
+{
+    while (!list_empty(&incoming->calls)) {
+        struct peer_call *call = container_of(incoming->calls.next, struct peer_call, link);
+        close_call(call);
+        call->on_abandoned(call);
+    }
+    stream_abort(incoming->stream);
+    list_remove(&incoming->link);
+    metric_sub(incoming->self->metrics, METRIC_BACKEND_PEER_INCOMING, 1);
+    free(incoming);
+}
+
+void peer_incoming_tick(struct peer_incoming *incoming)
+{
+    uint64_t now_ms = loop_mono_ms(incoming->self->loop);
+    /* A connection that is paused, because its peer does not read replies, counts as silent. */
+    uint64_t silence_ms = incoming->self->options.timeout_ms * SILENCE_FACTOR;
+    if (incoming->is_broken || now_ms > incoming->heard_ms + silence_ms)
+        peer_incoming_free(incoming);
+}

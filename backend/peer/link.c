@@ -1,0 +1,348 @@
+#include "backend/peer/link.h"
+
+#include "shared/backoff.h"
+#include "shared/log.h"
+#include "shared/metrics.h"
+#include "shared/net/loop.h"
+#include "shared/number.h"
+#include "shared/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static receive_fn link_received;
+static void link_ended(void *owner, int err);
+static const struct stream_events link_events = {.on_data = link_received, .on_end = link_ended};
+
+size_t peer_self_encode(const struct peer_self *self, char to[PEER_IDENTITY_MAX])
+{
+    struct peer_identity identity = self->identity;
+    identity.log_index = self->current_index(self->owner);
+    return peer_identity_write(&identity, to);
+}
+
+/* ---- requests ---- */
+
+static struct bytes request_key(const uint64_t *id)
+{
+    return (struct bytes){(const char *)id, sizeof *id};
+}
+
+static void forget_request(struct peer_link *link, struct peer_request *request)
+{
+    CHECK(table_remove(link->by_id, request_key(&request->id)) == request);
+    list_remove(&request->link);
+    request->id = 0;
+}
+
+static void lose_requests(struct peer_link *link)
+{
+    while (!list_empty(&link->requests)) {
+        struct peer_request *request = container_of(link->requests.next, struct peer_request, link);
+        forget_request(link, request);
+        request->on_reply(request, PEER_LOST, (struct bytes){"", 0});
+    }
+}
+
+static void send_frame(struct peer_link *link, struct peer_request *request, uint8_t kind,
+                       struct bytes payload)
+{
+    request->id = ++link->last_id;
+    list_push(&link->requests, &request->link);
+    table_put(link->by_id, request_key(&request->id), request);
+    peer_frame_write(stream_out(link->stream), kind, request->id, payload);
+    stream_send(link->stream);
+    metric_add(link->self->metrics, METRIC_BACKEND_PEER_REQUESTS, 1);
+}
+
+uint32_t peer_link_outstanding(const struct peer_link *link)
+{
+    return (uint32_t)table_count(link->by_id) - (link->status.id != 0);
+}
+
+enum peer_sent peer_link_send(struct peer_link *link, struct peer_request *request, uint8_t kind,
+                              struct bytes payload)
+{
+    const struct peer_options *options = &link->self->options;
+    CHECK(payload.len <= PEER_PAYLOAD_MAX);
+    CHECK(request->on_reply);
+    if (link->state != PEER_LINK_UP)
+        return PEER_NOT_UP;
+    if (peer_link_outstanding(link) >= options->requests_max ||
+        stream_pending(link->stream) + PEER_FRAME_HEADER_BYTES + payload.len > options->output_max)
+        return PEER_FULL;
+    send_frame(link, request, kind, payload);
+    return PEER_SENT;
+}
+
+void peer_link_cancel(struct peer_link *link, struct peer_request *request)
+{
+    forget_request(link, request);
+}
+
+/* ---- up and down ---- */
+
+static void link_down(struct peer_link *link, const char *reason)
+{
+    const struct peer_options *options = &link->self->options;
+    bool is_first = link->failures == 0;
+    if (link->state == PEER_LINK_UP)
+        metric_sub(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
+    metric_add(link->self->metrics, METRIC_BACKEND_PEER_FAILURES, 1);
+    link->state = PEER_LINK_DOWN;
+    link->failures++;
+    link->retry_ms = loop_mono_ms(link->self->loop) +
+                     backoff_ms(link->failures, options->backoff_min_ms, options->backoff_max_ms);
+    (void)snprintf(link->reason, sizeof link->reason, "%s", reason);
+    stream_abort(link->stream);
+    link->stream = NULL;
+    log_event(is_first ? LOG_WARN : LOG_DEBUG, "peer_down",
+              "shard=%s address=%s reason=" LOG_QUOTED, link->shard, link->address, reason);
+    lose_requests(link);
+}
+
+static void link_ended(void *owner, int err)
+{
+    struct peer_link *link = owner;
+    link_down(link, err ? stream_error(link->stream, err) : "the peer closed the connection");
+}
+
+static void status_replied(struct peer_request *request, enum peer_result result,
+                           struct bytes payload)
+{
+    struct peer_link *link = container_of(request, struct peer_link, status);
+    struct peer_identity identity;
+    if (result == PEER_OK && peer_identity_read(payload, &identity))
+        link->peer = identity;
+}
+
+static void send_status(struct peer_link *link)
+{
+    char identity[PEER_IDENTITY_MAX];
+    size_t len = peer_self_encode(link->self, identity);
+    link->pinged_ms = loop_mono_ms(link->self->loop);
+    link->status.on_reply = status_replied;
+    send_frame(link, &link->status, PEER_STATUS, (struct bytes){identity, len});
+}
+
+static void link_up(struct peer_link *link)
+{
+    link->state = PEER_LINK_UP;
+    link->failures = 0;
+    link->connects++;
+    metric_add(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
+    metric_add(link->self->metrics, METRIC_BACKEND_PEER_CONNECTS, 1);
+    log_event(LOG_INFO, "peer_up", "shard=%s address=%s run_id=%s", link->shard, link->address,
+              link->peer.run_id);
+    send_status(link);
+}
+
+/* ---- greeting ---- */
+
+static void write_greeting_word(struct out *out, struct bytes word)
+{
+    out_printf(out, "$%zu\r\n", word.len);
+    out_write(out, word.data, word.len);
+    out_write(out, "\r\n", 2);
+}
+
+static void send_greeting(struct peer_link *link)
+{
+    char identity[PEER_IDENTITY_MAX];
+    size_t len = peer_self_encode(link->self, identity);
+    struct out *out = stream_out(link->stream);
+    char protocol[16];
+    (void)snprintf(protocol, sizeof protocol, "%d", PEER_PROTOCOL);
+    out_printf(out, "*3\r\n");
+    write_greeting_word(out, BYTES("SCREE"));
+    write_greeting_word(out, BYTES("AUTH"));
+    write_greeting_word(out, bytes_of(link->self->secret));
+    out_printf(out, "*5\r\n");
+    write_greeting_word(out, BYTES("SCREE"));
+    write_greeting_word(out, BYTES("PEER"));
+    write_greeting_word(out, bytes_of(protocol));
+    write_greeting_word(out, bytes_of(link->shard));
+    write_greeting_word(out, (struct bytes){identity, len});
+    stream_send(link->stream);
+}
+
+static void link_opened(void *owner, int err)
+{
+    struct peer_link *link = owner;
+    if (err) {
+        link_down(link, stream_error(link->stream, err));
+        return;
+    }
+    link->state = PEER_LINK_GREETING;
+    link->has_auth_reply = false;
+    link->heard_ms = loop_mono_ms(link->self->loop);
+    send_greeting(link);
+}
+
+/* The connection is closed: the peer's answer, which may be an error, is the reason. */
+static void refuse_greeting(struct peer_link *link, struct bytes line)
+{
+    char reason[PEER_REASON_MAX];
+    size_t len = line.len < PEER_REASON_MAX - 1 ? line.len : PEER_REASON_MAX - 1;
+    for (size_t i = 0; i < len; i++)
+        reason[i] = (char)(line.data[i] < ' ' || line.data[i] > '~' ? '?' : line.data[i]);
+    reason[len] = 0;
+    link_down(link,
+              len && *reason == '-' ? reason + 1 : "the greeting was not answered as by a backend");
+}
+
+/* Is this the backend of the shard that the map has at this address? */
+static void take_identity(struct peer_link *link, struct bytes payload)
+{
+    char reason[PEER_REASON_MAX];
+    if (!peer_identity_read(payload, &link->peer)) {
+        link_down(link, "the peer's identity cannot be read");
+    } else if (strcmp(link->peer.shard, link->shard) != 0) {
+        (void)snprintf(reason, sizeof reason, "the peer is shard %s", link->peer.shard);
+        link_down(link, reason);
+    } else {
+        link_up(link);
+    }
+}
+
+/* One of the two replies at the front. Returns the bytes used; 0: more are needed, or the link went down. */
+static size_t take_greeting(struct peer_link *link, const char *data, size_t len)
+{
+    const char *end = memmem(data, len, "\r\n", 2);
+    struct bytes line = {data, end ? (size_t)(end - data) : len};
+    uint64_t size;
+    if (!end) {
+        if (len >= PEER_REASON_MAX)
+            refuse_greeting(link, line);
+        return 0;
+    }
+    if (!link->has_auth_reply && bytes_equal(line, BYTES("+OK"))) {
+        link->has_auth_reply = true;
+        return line.len + 2;
+    }
+    if (!link->has_auth_reply || line.len < 2 || *line.data != '$' ||
+        !number_parse_uint64((struct bytes){line.data + 1, line.len - 1}, &size) ||
+        size > PEER_IDENTITY_MAX) {
+        refuse_greeting(link, line);
+        return 0;
+    }
+    if (len < line.len + 2 + size + 2)
+        return 0;
+    take_identity(link, (struct bytes){data + line.len + 2, size});
+    return line.len + 2 + size + 2;
+}
+
+/* ---- replies ---- */
+
+static void take_reply(struct peer_link *link, const struct peer_frame *frame)
+{
+    struct peer_request *request = table_get(link->by_id, request_key(&frame->id));
+    if (!request)
+        return;
+    forget_request(link, request);
+    request->on_reply(request, frame->kind == PEER_DONE ? PEER_OK : PEER_REFUSED, frame->payload);
+}
+
+static size_t take_reply_frame(struct peer_link *link, const char *data, size_t len, size_t *need)
+{
+    struct peer_frame frame;
+    size_t size;
+    enum peer_decoded decoded = peer_frame_read(data, len, &frame, &size);
+    if (decoded == PEER_FRAME_MORE) {
+        *need = size;
+        return 0;
+    }
+    if (decoded == PEER_FRAME_BAD || (frame.kind != PEER_DONE && frame.kind != PEER_FAILED)) {
+        link_down(link, "the peer sent bytes that are no reply");
+        return 0;
+    }
+    take_reply(link, &frame);
+    return size;
+}
+
+/* receive_fn */
+static size_t link_received(void *owner, struct block *block, const char *data, size_t len,
+                            size_t *need)
+{
+    struct peer_link *link = owner;
+    const struct stream *stream = link->stream;
+    size_t used = 0;
+    (void)block;
+    link->heard_ms = loop_mono_ms(link->self->loop);
+    while (used < len && link->stream == stream) {
+        size_t size = link->state == PEER_LINK_UP
+                          ? take_reply_frame(link, data + used, len - used, need)
+                          : take_greeting(link, data + used, len - used);
+        if (size == 0)
+            break;
+        used += size;
+    }
+    return link->stream == stream ? used : len;
+}
+
+/* ---- life ---- */
+
+struct peer_link *peer_link_new(const struct peer_self *self, const char *shard,
+                                const char *address)
+{
+    struct peer_link *link = calloc(1, sizeof *link);
+    CHECK(link);
+    link->self = self;
+    link->shard = strdup(shard);
+    link->address = strdup(address);
+    CHECK(link->shard && link->address);
+    link->by_id = table_new();
+    list_init(&link->requests);
+    list_init(&link->link);
+    return link;
+}
+
+void peer_link_free(struct peer_link *link)
+{
+    if (link->state == PEER_LINK_UP)
+        metric_sub(link->self->metrics, METRIC_BACKEND_PEER_LINKS_UP, 1);
+    link->state = PEER_LINK_DOWN; /* on_reply may try to send again */
+    if (link->stream)
+        stream_abort(link->stream);
+    link->stream = NULL;
+    lose_requests(link);
+    list_remove(&link->link);
+    table_free(link->by_id);
+    free(link->shard);
+    free(link->address);
+    free(link);
+}
+
+static void link_connect(struct peer_link *link)
+{
+    const struct peer_self *self = link->self;
+    link->state = PEER_LINK_CONNECTING;
+    link->stream = stream_connect(self->loop, link->address, self->options.connect_timeout_ms,
+                                  &link_events, link_opened, link);
+    if (self->tls && strncmp(link->address, "unix:", 5) != 0)
+        stream_secure(link->stream, self->tls, link->address);
+}
+
+void peer_link_tick(struct peer_link *link)
+{
+    const struct peer_options *options = &link->self->options;
+    uint64_t now_ms = loop_mono_ms(link->self->loop);
+    if (link->state == PEER_LINK_DOWN) {
+        if (now_ms >= link->retry_ms)
+            link_connect(link);
+        return;
+    }
+    if (link->state == PEER_LINK_CONNECTING)
+        return;
+    if (now_ms > link->heard_ms + options->timeout_ms)
+        link_down(link, "the peer is silent");
+    else if (link->state == PEER_LINK_UP && link->status.id == 0 &&
+             now_ms >= link->pinged_ms + options->ping_ms)
+        send_status(link);
+}
+
+const char *peer_link_state_name(const struct peer_link *link)
+{
+    static const char *const names[] = {"down", "connecting", "greeting", "up"};
+    return names[link->state];
+}

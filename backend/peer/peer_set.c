@@ -1,0 +1,354 @@
+#include "backend/peer/peer_set.h"
+
+#include "shared/byte_order.h"
+#include "shared/log.h"
+#include "shared/metrics.h"
+#include "shared/net/loop.h"
+#include "shared/tls.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+enum { PEERS_TICK_MS = 100, INCOMING_MAX = 4 * SHARD_COUNT_MAX };
+
+struct peer_set {
+    struct peer_self self;
+    struct peer_host host;
+    struct timer *tick;
+    struct shard_map *map; /* NULL: none */
+    int shard;             /* ours in the map; -1: it has none */
+    struct list links;
+    struct list incoming;
+    uint32_t links_count;
+    char *echoes[PEER_ECHOES_KEPT]; /* a ring; see peer_set_echoes */
+    uint64_t echoes_count;          /* so far */
+};
+
+/* ---- our place in the map ---- */
+
+static bool shard_has_address(const struct shard *shard, const char *address)
+{
+    for (size_t i = 0; i < shard->address_count; i++)
+        if (strcasecmp(shard->addresses[i], address) == 0)
+            return true;
+    return false;
+}
+
+/* The next shard from `from` on that has the address, or -1. */
+static int shard_of_address(const struct shard_map *map, const char *address, int from)
+{
+    for (int i = from; i < (int)map->shard_count; i++)
+        if (shard_has_address(&map->shards[i], address))
+            return i;
+    return -1;
+}
+
+bool peer_set_check_map(const struct shard_map *map, const char *address, char *error, size_t size)
+{
+    int first = shard_of_address(map, address, 0);
+    int second = first < 0 ? -1 : shard_of_address(map, address, first + 1);
+    if (second < 0)
+        return true;
+    (void)snprintf(error, size,
+                   "shards: %s, which advertise-host and advertise-port name, is shard "
+                   "%s's address and shard %s's",
+                   address, map->shards[first].name, map->shards[second].name);
+    return false;
+}
+
+/* ---- life ---- */
+
+static void peers_tick(void *owner)
+{
+    struct peer_set *peers = owner;
+    struct list *next;
+    for (struct list *link = peers->links.next; link != &peers->links; link = link->next)
+        peer_link_tick(container_of(link, struct peer_link, link));
+    for (struct list *link = peers->incoming.next; link != &peers->incoming; link = next) {
+        next = link->next;
+        peer_incoming_tick(container_of(link, struct peer_incoming, link));
+    }
+}
+
+struct peer_set *peer_set_new(const struct peer_host *host)
+{
+    struct peer_set *peers = calloc(1, sizeof *peers);
+    CHECK(peers);
+    peers->host = *host;
+    peers->shard = -1;
+    peers->self = (struct peer_self){.loop = host->loop,
+                                     .metrics = host->metrics,
+                                     .current_index = host->current_index,
+                                     .owner = host->owner};
+    list_init(&peers->links);
+    list_init(&peers->incoming);
+    return peers;
+}
+
+static void drop_link(struct peer_set *peers, struct peer_link *link)
+{
+    peer_link_free(link);
+    peers->links_count--;
+    metric_sub(peers->host.metrics, METRIC_BACKEND_PEER_LINKS, 1);
+}
+
+static void drop_links(struct peer_set *peers)
+{
+    while (!list_empty(&peers->links))
+        drop_link(peers, container_of(peers->links.next, struct peer_link, link));
+}
+
+static void drop_incoming(struct peer_set *peers)
+{
+    while (!list_empty(&peers->incoming))
+        peer_incoming_free(container_of(peers->incoming.next, struct peer_incoming, link));
+}
+
+void peer_set_free(struct peer_set *peers)
+{
+    if (!peers)
+        return;
+    drop_links(peers);
+    drop_incoming(peers);
+    timer_free(peers->tick);
+    shard_map_unref(peers->map);
+    tls_context_unref(peers->self.tls);
+    free(peers->self.secret);
+    for (int i = 0; i < PEER_ECHOES_KEPT; i++)
+        free(peers->echoes[i]);
+    free(peers);
+}
+
+/* ---- a new map ---- */
+
+static void set_identity(struct peer_set *peers, const struct peer_config *config)
+{
+    struct peer_identity *identity = &peers->self.identity;
+    *identity = (struct peer_identity){0};
+    (void)snprintf(identity->run_id, sizeof identity->run_id, "%s", peers->host.run_id);
+    (void)snprintf(identity->version, sizeof identity->version, "%s", peers->host.version);
+    (void)snprintf(identity->address, sizeof identity->address, "%s", config->address);
+    if (peers->shard < 0)
+        return;
+    (void)snprintf(identity->shard, sizeof identity->shard, "%s",
+                   peers->map->shards[peers->shard].name);
+    identity->map_epoch = peers->map->epoch;
+    identity->map_hash = shard_map_hash(peers->map);
+}
+
+/* Does what the links were made with change? */
+static bool needs_new_links(const struct peer_set *peers, const struct peer_config *config,
+                            int shard)
+{
+    const char *name = shard < 0 ? "" : config->map->shards[shard].name;
+    return strcmp(peers->self.identity.shard, name) != 0 ||
+           strcmp(peers->self.identity.address, config->address) != 0 || !peers->self.secret ||
+           strcmp(peers->self.secret, config->secret) != 0 || peers->self.tls != config->tls;
+}
+
+static void set_credentials(struct peer_set *peers, const struct peer_config *config)
+{
+    tls_context_unref(peers->self.tls);
+    peers->self.tls = config->tls ? tls_context_ref(config->tls) : NULL;
+    free(peers->self.secret);
+    peers->self.secret = strdup(config->secret);
+    CHECK(peers->self.secret);
+}
+
+/* Links to shards that moved or are no longer in the map go. */
+static void drop_old_links(struct peer_set *peers)
+{
+    struct list *next;
+    for (struct list *at = peers->links.next; at != &peers->links; at = next) {
+        struct peer_link *link = container_of(at, struct peer_link, link);
+        int shard = shard_map_named(peers->map, bytes_of(link->shard));
+        next = at->next;
+        if (shard < 0 || strcmp(peers->map->shards[shard].addresses[0], link->address) != 0)
+            drop_link(peers, link);
+    }
+}
+
+static void add_new_links(struct peer_set *peers)
+{
+    for (size_t i = 0; i < peers->map->shard_count; i++) {
+        const struct shard *shard = &peers->map->shards[i];
+        if ((int)i == peers->shard || peer_set_find(peers, bytes_of(shard->name)))
+            continue;
+        struct peer_link *link = peer_link_new(&peers->self, shard->name, shard->addresses[0]);
+        list_push(&peers->links, &link->link);
+        peers->links_count++;
+        metric_add(peers->host.metrics, METRIC_BACKEND_PEER_LINKS, 1);
+    }
+}
+
+void peer_set_configure(struct peer_set *peers, const struct peer_config *config)
+{
+    int shard = config->map ? shard_of_address(config->map, config->address, 0) : -1;
+    if (shard < 0 || needs_new_links(peers, config, shard)) {
+        drop_links(peers);
+        drop_incoming(peers);
+    }
+    struct shard_map *old = peers->map;
+    peers->map = config->map ? shard_map_ref((struct shard_map *)config->map) : NULL;
+    shard_map_unref(old);
+    peers->shard = shard;
+    peers->self.options = config->options;
+    set_credentials(peers, config);
+    set_identity(peers, config);
+    if (config->map && shard < 0)
+        log_event(LOG_WARN, "peer_not_in_map", "address=%s epoch=%" PRIu64, config->address,
+                  config->map->epoch);
+    if (shard < 0)
+        return;
+    drop_old_links(peers);
+    add_new_links(peers);
+    if (!peers->tick) {
+        peers->tick = timer_new(peers->host.loop, peers_tick, peers);
+        timer_start(peers->tick, 1, PEERS_TICK_MS);
+    }
+}
+
+struct peer_link *peer_set_find(const struct peer_set *peers, struct bytes shard)
+{
+    for (struct list *at = peers->links.next; at != &peers->links; at = at->next) {
+        struct peer_link *link = container_of(at, struct peer_link, link);
+        if (bytes_equal(bytes_of(link->shard), shard))
+            return link;
+    }
+    return NULL;
+}
+
+/* ---- peers that connect ---- */
+
+static uint32_t count_incoming(const struct peer_set *peers)
+{
+    uint32_t count = 0;
+    for (struct list *at = peers->incoming.next; at != &peers->incoming; at = at->next)
+        count++;
+    return count;
+}
+
+bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes shard,
+                    struct bytes identity, struct peer_identity *peer, const char **error)
+{
+    *error = NULL;
+    if (!bytes_equal(protocol, BYTES("1")))
+        *error = "ERR this backend speaks version 1 of the protocol between backends";
+    else if (peers->shard < 0)
+        *error = "ERR this backend has no place in a shard map";
+    else if (!bytes_equal(shard, bytes_of(peers->self.identity.shard)))
+        *error = "ERR this backend is another shard";
+    else if (!peer_identity_read(identity, peer) || !*peer->shard)
+        *error = "ERR the identity cannot be read";
+    else if (strcmp(peer->shard, peers->self.identity.shard) == 0)
+        *error = "ERR this backend is that shard itself";
+    else if (count_incoming(peers) >= INCOMING_MAX)
+        *error = "ERR too many backends are connected";
+    if (*error)
+        metric_add(peers->host.metrics, METRIC_BACKEND_PEER_REFUSED, 1);
+    return !*error;
+}
+
+size_t peer_set_identity(const struct peer_set *peers, char to[PEER_IDENTITY_MAX])
+{
+    return peer_self_encode(&peers->self, to);
+}
+
+void peer_set_take_stream(struct peer_set *peers, struct stream *stream,
+                          const struct peer_identity *peer)
+{
+    (void)peer_incoming_new(&peers->self, stream, peer, &peers->incoming);
+}
+
+/* ---- echoes ---- */
+
+struct echo_request {
+    struct peer_request request;
+    struct peer_set *peers;
+};
+
+static void echo_replied(struct peer_request *request, enum peer_result result,
+                         struct bytes payload)
+{
+    static const char *const words[] = {
+        [PEER_OK] = "ok ", [PEER_REFUSED] = "refused ", [PEER_LOST] = "lost"};
+    struct echo_request *echo = container_of(request, struct echo_request, request);
+    char **end = &echo->peers->echoes[echo->peers->echoes_count++ % PEER_ECHOES_KEPT];
+    free(*end);
+    CHECK(asprintf(end, "%s%.*s", words[result], (int)payload.len, payload.data) >= 0);
+    free(echo);
+}
+
+const char *peer_set_echo(struct peer_set *peers, struct bytes shard, int64_t delay_ms,
+                          struct bytes text)
+{
+    struct peer_link *link = peer_set_find(peers, shard);
+    if (!link)
+        return "ERR no such peer";
+    if (text.len > PEER_PAYLOAD_MAX - PEER_ECHO_HEADER_BYTES || delay_ms < 0 ||
+        delay_ms > UINT32_MAX)
+        return "ERR the text or the delay is too long";
+    struct echo_request *echo = calloc(1, sizeof *echo);
+    char *payload = malloc(PEER_ECHO_HEADER_BYTES + text.len);
+    CHECK(echo && payload);
+    put_le32(payload, (uint32_t)delay_ms);
+    memcpy(payload + PEER_ECHO_HEADER_BYTES, text.data, text.len);
+    echo->peers = peers;
+    echo->request.on_reply = echo_replied;
+    enum peer_sent sent =
+        peer_link_send(link, &echo->request, PEER_ECHO,
+                       (struct bytes){payload, PEER_ECHO_HEADER_BYTES + text.len});
+    free(payload);
+    if (sent != PEER_SENT)
+        free(echo);
+    return sent == PEER_SENT   ? NULL
+           : sent == PEER_FULL ? "ERR too much is outstanding for this peer"
+                               : "ERR the peer is down";
+}
+
+int peer_set_echoes(const struct peer_set *peers, const char *ends[PEER_ECHOES_KEPT])
+{
+    uint64_t count = peers->echoes_count;
+    uint64_t first = count > PEER_ECHOES_KEPT ? count - PEER_ECHOES_KEPT : 0;
+    for (uint64_t i = first; i < count; i++)
+        ends[i - first] = peers->echoes[i % PEER_ECHOES_KEPT];
+    return (int)(count - first);
+}
+
+/* ---- INFO ---- */
+
+static void print_link(const struct peer_set *peers, const struct peer_link *link, struct out *out)
+{
+    bool is_up = link->state == PEER_LINK_UP;
+    out_printf(out,
+               "peer_%s:address=%s,state=%s,outstanding=%u,output_bytes=%zu,connects=%" PRIu64
+               ",failures=%u",
+               link->shard, link->address, peer_link_state_name(link), peer_link_outstanding(link),
+               link->stream ? stream_pending(link->stream) : 0, link->connects, link->failures);
+    if (is_up)
+        out_printf(out,
+                   ",run_id=%s,version=%s,map_epoch=%" PRIu64 ",same_map=%s,log_index=%" PRIu64
+                   ",last_heard_ms=%" PRIu64 "\r\n",
+                   link->peer.run_id, link->peer.version, link->peer.map_epoch,
+                   link->peer.map_hash == peers->self.identity.map_hash ? "yes" : "no",
+                   link->peer.log_index, loop_mono_ms(peers->host.loop) - link->heard_ms);
+    else
+        out_printf(out, ",reason=\"%s\"\r\n", link->reason);
+}
+
+void peer_set_print(const struct peer_set *peers, struct out *out)
+{
+    uint32_t up = 0;
+    for (struct list *at = peers->links.next; at != &peers->links; at = at->next)
+        up += container_of(at, struct peer_link, link)->state == PEER_LINK_UP;
+    out_printf(out, "peers_map_epoch:%" PRIu64 "\r\n", peers->map ? peers->map->epoch : 0);
+    out_printf(out, "peers_shard:%s\r\n", peers->self.identity.shard);
+    out_printf(out, "peers_address:%s\r\n", peers->self.identity.address);
+    out_printf(out, "peers_links:%u\r\n", peers->links_count);
+    out_printf(out, "peers_links_up:%u\r\n", up);
+    out_printf(out, "peers_incoming:%u\r\n", count_incoming(peers));
+    for (struct list *at = peers->links.next; at != &peers->links; at = at->next)
+        print_link(peers, container_of(at, struct peer_link, link), out);
+}

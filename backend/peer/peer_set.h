@@ -1,0 +1,69 @@
+/*
+ * peer_set.h - the other partitions of the shard map, as seen from this one.
+ *
+ *   shard map ── our address ─► our shard a          links (link.h)        ───► b, c, …  our requests
+ *             └─ all others  ─► b, c, …              incoming (incoming.h) ◄─── b, c, …  their requests
+ *
+ * A partition finds itself by its advertised address, which has to stand in the map as an address of one shard; case
+ * does not count. If no shard has it, the partition keeps no links, accepts none, and serves its clients as without a
+ * map. A map in which two shards have it is refused (peer_set_check_map).
+ *
+ * A new map keeps the links to shards whose name and address stay. A shard that moved gets a new link. When the secret,
+ * TLS or our own name changes, all links are made anew and incoming ones are closed; their peers connect again.
+ */
+#pragma once
+
+#include "backend/peer/incoming.h"
+
+enum { PEER_ECHOES_KEPT = 64 };
+
+struct out;
+struct peer_set;
+
+struct peer_config {
+    const struct shard_map *map; /* NULL: the partition works alone */
+    const char *address;         /* advertised */
+    const char *secret;
+    struct tls_context *tls; /* for connections to others; NULL: plain */
+    struct peer_options options;
+};
+
+/* Stays valid until peer_set_free. */
+struct peer_host {
+    struct loop *loop;
+    struct metrics *metrics;
+    const char *run_id;
+    const char *version;
+    uint64_t (*current_index)(void *owner); /* of the log */
+    void *owner;
+};
+
+/* Knows no map yet. */
+struct peer_set *peer_set_new(const struct peer_host *host);
+/* NULL is allowed. */
+void peer_set_free(struct peer_set *peers);
+/* The map and options in force; everything is copied or referenced. */
+void peer_set_configure(struct peer_set *peers, const struct peer_config *config);
+/* False: two shards have the address, and error[size] names them. */
+bool peer_set_check_map(const struct shard_map *map, const char *address, char *error, size_t size);
+
+/* NULL: not in the map, or too few words of the identity's bytes are good; the reason is in *error, an error reply
+ * without its '-'. */
+bool peer_set_admit(struct peer_set *peers, struct bytes protocol, struct bytes shard,
+                    struct bytes identity, struct peer_identity *peer, const char **error);
+/* The reply to an admitted peer. */
+size_t peer_set_identity(const struct peer_set *peers, char to[PEER_IDENTITY_MAX]);
+/* Takes over the stream of an admitted peer. */
+void peer_set_take_stream(struct peer_set *peers, struct stream *stream,
+                          const struct peer_identity *peer);
+
+/* The link to a shard; NULL: there is none. */
+struct peer_link *peer_set_find(const struct peer_set *peers, struct bytes shard);
+/* Sends the text to a shard that sends it back after delay_ms (0 .. 60000). NULL: it was sent; else an error reply's
+ * text. How it ends is kept for peer_set_echoes: for tests of the links. */
+const char *peer_set_echo(struct peer_set *peers, struct bytes shard, int64_t delay_ms,
+                          struct bytes text);
+/* The last ends in order, oldest first, each "ok TEXT", "refused REASON" or "lost"; borrowed. Returns how many. */
+int peer_set_echoes(const struct peer_set *peers, const char *ends[PEER_ECHOES_KEPT]);
+/* The section of INFO. */
+void peer_set_print(const struct peer_set *peers, struct out *out);

@@ -1,0 +1,331 @@
+#!/usr/bin/python3
+"""Links between backends: they find each other by the shard map, come back after faults, and refuse untrusted peers."""
+
+import os
+import signal
+import socket
+import struct
+
+from support.cluster import Cluster, even_slots
+from support.harness import Suite, check, check_equal, patience, wait_for
+from support.relay import Relay
+from support.resp import ReplyError
+
+HEADER = struct.Struct('<IB3xQ')
+STATUS, ECHO, DONE, FAILED = 1, 2, 128, 129
+
+suite = Suite(__doc__)
+
+
+class Peers(Cluster):
+    """Three backends of one partition each, without proxies; `options`: of [backend], in all of them."""
+
+    def __init__(self, options=None, relay=None, tls=False):
+        super().__init__(backends=3, partitions=1, proxies=0, relay=relay, tls=tls)
+        for backend in self.backends:
+            backend.options = {'backend': dict(options or {}, shards=self.shards_path)}
+            if tls:
+                backend.options['backend'].update({
+                    'peer-tls': 'yes', 'peer-tls-cert-file': self.tls.client.cert,
+                    'peer-tls-key-file': self.tls.client.key})
+
+    def __enter__(self):
+        self.slots = even_slots(3)
+        self.write_shards()
+        if self.relay_maker:
+            for backend in self.backends:
+                backend.options['backend']['advertise-port'] = self.relays[backend.addresses[0]].port
+        super().__enter__()  # writes the map again: ports may have changed
+        return self
+
+    def call(self, index, *words):
+        with self.partition(index) as connection:
+            return connection.get(*words)
+
+    def peers(self, index):
+        """INFO peers of a backend: its own fields, and those of its links by shard."""
+        text = self.call(index, 'INFO', 'peers').decode()
+        fields = dict(line.split(':', 1) for line in text.split('\r\n')[1:] if line)
+        links = {name[5:]: dict(pair.split('=', 1) for pair in value.split(','))
+                 for name, value in fields.items() if name.startswith('peer_')}
+        return fields, links
+
+    def are_linked(self, index, count=2):
+        fields, links = self.peers(index)
+        return (fields['peers_links'] == fields['peers_links_up'] == str(count) and
+                all(link['same_map'] == 'yes' for link in links.values()))
+
+    def wait_linked(self, indexes=(0, 1, 2), count=2):
+        for index in indexes:
+            wait_for(lambda: self.are_linked(index, count), 'backend %d to be linked to %d others' % (index, count))
+
+    def echo(self, index, shard, delay_ms, text):
+        return self.call(index, 'DEBUG', 'PEER-ECHO', shard, delay_ms, text)
+
+    def echoes(self, index):
+        return self.call(index, 'DEBUG', 'PEER-ECHOES')
+
+    def wait_echo(self, index, end):
+        wait_for(lambda: end in self.echoes(index), 'the echo to end with %r' % end)
+
+
+def greeting_of(shard='x', run_id='f' * 40):
+    words = b''.join(bytes([len(word)]) + word.encode() for word in (run_id, shard, '127.0.0.1:1', '0.1.0'))
+    return b'\1' + struct.pack('<QQQ', 1, 2, 3) + words
+
+
+def connect_as_peer(cluster, index, shard='x'):
+    """A socket that has greeted the backend as another one does."""
+    connection = cluster.partition(index)
+    check_equal(connection.get('SCREE', 'AUTH', cluster.secret), b'OK')
+    connection.get('SCREE', 'PEER', '1', 'b%dp0' % index, greeting_of(shard))
+    return connection.sock
+
+
+def frame(kind, number, payload=b''):
+    return HEADER.pack(len(payload), kind, number) + payload
+
+
+def read_frame(sock):
+    def read(count):
+        data = b''
+        while len(data) < count:
+            piece = sock.recv(count - len(data))
+            if not piece:
+                raise EOFError
+            data += piece
+        return data
+    size, kind, number = HEADER.unpack(read(HEADER.size))
+    return kind, number, read(size)
+
+
+def is_closed(sock):
+    sock.settimeout(patience())
+    try:
+        while sock.recv(1 << 16):
+            pass
+    except ConnectionError:
+        pass
+    return True
+
+
+@suite.case('three backends find each other and exchange their state')
+def _(run):
+    with Peers() as cluster:
+        cluster.wait_linked()
+        run_ids = {}
+        for index in range(3):
+            text = cluster.call(index, 'INFO', 'server').decode()
+            run_ids['b%dp0' % index] = text.split('run_id:')[1].split('\r')[0]
+        for index in range(3):
+            fields, links = cluster.peers(index)
+            check_equal(fields['peers_shard'], 'b%dp0' % index)
+            check_equal(fields['peers_incoming'], '2')
+            for shard, link in links.items():
+                check_equal(link['run_id'], run_ids[shard])
+        for number in range(20):
+            cluster.call(1, 'SET', 'key', number)
+        wait_for(lambda: int(cluster.peers(0)[1]['b1p0']['log_index']) >= 20, 'the log index of another backend to come')
+        check_equal(cluster.backends[0].http('/metrics')[1].count('\nscree_backend_peer_links_up 2\n'), 1, 'metric')
+
+
+@suite.case('requests are answered in any order')
+def _(run):
+    with Peers() as cluster:
+        cluster.wait_linked()
+        with cluster.partition(0) as connection:
+            for delay, text in ((3000, 'late'), (0, 'first'), (1500, 'second')):
+                check_equal(connection.get('DEBUG', 'PEER-ECHO', 'b2p0', delay, text), b'OK')
+        cluster.wait_echo(0, b'ok late')
+        check_equal(cluster.echoes(0), [b'ok first', b'ok second', b'ok late'])
+        check_equal(cluster.echo(0, 'b2p0', 60001, 'x'), b'OK')
+        cluster.wait_echo(0, b'refused a delay of at most 60000 ms is expected')
+
+
+@suite.case('kill -9 ends what is outstanding, and the link comes back with the new run id')
+def _(run):
+    with Peers() as cluster:
+        cluster.wait_linked()
+        before = cluster.peers(0)[1]['b1p0']['run_id']
+        cluster.echo(0, 'b1p0', 60000, 'never')
+        cluster.backends[1].kill9()
+        cluster.wait_echo(0, b'lost')
+        wait_for(lambda: cluster.peers(0)[1]['b1p0']['state'] != 'up', 'the link to be down')
+        check_equal(cluster.peers(0)[1]['b2p0']['state'], 'up')
+        refused = cluster.echo(0, 'b1p0', 0, 'x')
+        check(isinstance(refused, ReplyError) and 'down' in str(refused), 'a down link took %r' % refused)
+        cluster.backends[1].start()
+        cluster.wait_linked()
+        check(cluster.peers(0)[1]['b1p0']['run_id'] != before, 'the old run id is shown')
+
+
+@suite.case('connections that are cut come back, and so do those that go silent without an end')
+def _(run):
+    with Peers({'peer-timeout': '1s'}, relay=Relay) as cluster:
+        cluster.wait_linked()
+        relay = cluster.relays[cluster.backends[2].addresses[0]]
+        for what in ('reset', 'mute', 'reset'):
+            connects = int(cluster.peers(0)[1]['b2p0']['connects'])
+            cluster.echo(0, 'b2p0', 60000, 'never')
+            relay.spoil(what)
+            wait_for(lambda: int(cluster.peers(0)[1]['b2p0']['connects']) > connects, 'a new connection after ' + what)
+            cluster.wait_linked()
+        check_equal(cluster.echoes(0), [b'lost'] * 3)
+
+
+@suite.case('an untrusted peer that connects and claims to be a backend is refused')
+def _(run):
+    with Peers() as cluster:
+        cluster.wait_linked()
+        words = ('SCREE', 'PEER', '1', 'b0p0', greeting_of())
+        with cluster.partition(0) as stranger:
+            check('NOPERM' in str(stranger.get(*words)), 'a peer without the secret was accepted')
+            check('WRONGPASS' in str(stranger.get('SCREE', 'AUTH', cluster.secret + 'x')), 'a wrong secret was accepted')
+            check('NOPERM' in str(stranger.get(*words)), 'a peer with a wrong secret was accepted')
+        with cluster.partition(0) as mistaken:
+            check_equal(mistaken.get('SCREE', 'AUTH', cluster.secret), b'OK')
+            for bad in (('2', 'b0p0', greeting_of()), ('1', 'b1p0', greeting_of()), ('1', 'b0p0', b''),
+                        ('1', 'b0p0', greeting_of('b0p0')), ('1', 'b0p0', greeting_of('a\r\nx'))):
+                check(isinstance(mistaken.get('SCREE', 'PEER', *bad), ReplyError), '%r was accepted' % (bad,))
+            check_equal(mistaken.get('PING'), b'PONG')
+        check_equal(cluster.peers(0)[0]['peers_incoming'], '2')
+        for garbage in (b'\xff' * 64, frame(0, 1), struct.pack('<IB3xQ', 1 << 30, STATUS, 1), b'*1\r\n$4\r\nPING\r\n' * 9):
+            sock = connect_as_peer(cluster, 0)
+            sock.sendall(garbage)
+            check(is_closed(sock), 'garbage was not answered with the end of the connection')
+        sock = connect_as_peer(cluster, 0)
+        sock.sendall(frame(99, 7) + frame(STATUS, 8, greeting_of('y')) + frame(ECHO, 9, b'\0\0\0\0hi'))
+        replies = {number: (kind, payload) for kind, number, payload in (read_frame(sock) for _ in range(3))}
+        check_equal(replies[7], (FAILED, b'unknown request'))
+        check_equal(replies[8][0], FAILED)
+        check_equal(replies[9], (DONE, b'hi'))
+        sock.close()
+        wait_for(lambda: cluster.peers(0)[0]['peers_incoming'] == '2', 'the closed connections to be forgotten')
+        cluster.wait_linked()
+
+
+@suite.case('a backend with another secret gets no link, and serves its clients')
+def _(run):
+    with Peers() as cluster:
+        cluster.wait_linked()
+        cluster.backends[2].stop()
+        cluster.backends[2].options['backend']['secret'] = 'another'
+        cluster.backends[2].write_config()
+        cluster.backends[2].start()
+        wait_for(lambda: 'WRONGPASS' in cluster.peers(0)[1]['b2p0'].get('reason', ''), 'its secret to be refused')
+        wait_for(lambda: 'WRONGPASS' in cluster.peers(2)[1]['b0p0'].get('reason', ''), 'the secret to be refused there')
+        check_equal(cluster.peers(0)[0]['peers_incoming'], '1')
+        check_equal(cluster.call(2, 'SET', 'key', 'value'), b'OK')
+
+
+@suite.case('links speak TLS, with certificates both ways')
+def _(run):
+    with Peers(tls=True) as cluster:
+        cluster.wait_linked()
+        check_equal(cluster.echo(0, 'b1p0', 0, 'secret'), b'OK')
+        cluster.wait_echo(0, b'ok secret')
+
+
+def write_map(cluster, indexes, epoch, move=None):
+    ranges = even_slots(len(indexes))
+    lines = ['[map]', 'epoch = %d' % epoch]
+    for index, slots in zip(indexes, ranges):
+        host, port = (move or {}).get(index, cluster.backends[index].addresses[0][:2])
+        lines += ['[shard b%dp0]' % index, 'slots = %s' % slots, 'address = %s:%d' % (host, port)]
+    with open(cluster.shards_path + '.new', 'w') as file:
+        file.write('\n'.join(lines) + '\n')
+    os.rename(cluster.shards_path + '.new', cluster.shards_path)
+
+
+@suite.case('a new map adds, removes and moves links; an older one changes nothing')
+def _(run):
+    with Peers() as cluster:
+        cluster.wait_linked()
+        run_id = cluster.peers(0)[1]['b1p0']['run_id']
+        connects = cluster.peers(0)[1]['b1p0']['connects']
+        write_map(cluster, [0, 1], 10)
+        cluster.wait_linked((0, 1), 1)
+        wait_for(lambda: cluster.peers(2)[0]['peers_shard'] == '', 'backend 2 to have no place')
+        check_equal(cluster.peers(2)[0]['peers_links'], '0')
+        check_equal(cluster.call(2, 'SET', 'key', 'value'), b'OK')
+        write_map(cluster, [0, 1, 2], 9)
+        wait_for(lambda: b'map.epoch: expected at least 10' in cluster.backends[0].log(), 'the older map to be refused')
+        check_equal(cluster.peers(0)[0]['peers_map_epoch'], '10')
+        write_map(cluster, [0, 1, 2], 11)
+        cluster.wait_linked()
+        link = cluster.peers(0)[1]['b1p0']
+        check_equal((link['run_id'], link['connects']), (run_id, connects), 'the link to the shard that stayed')
+        write_map(cluster, [0, 1, 2], 12, move={1: cluster.backends[2].addresses[0][:2], 2: ('127.0.0.1', 1)})
+        wait_for(lambda: cluster.peers(2)[0]['peers_shard'] == 'b1p0', 'backend 2 to be shard b1p0')
+        wait_for(lambda: cluster.peers(0)[1]['b1p0']['state'] == 'up', 'the link to follow the address')
+        check(cluster.peers(0)[1]['b1p0']['run_id'] != run_id, 'the link leads to the old address')
+
+
+@suite.case('a map with two places for one backend is refused; CLUSTER shows the advertised address')
+def _(run):
+    with Peers({'advertise-host': 'localhost'}) as cluster:
+        backend = cluster.backends[0]
+        port = backend.port
+        text = ('[map]\nepoch = 20\n[shard a]\nslots = 0-100\naddress = localhost:%d\n'
+                '[shard b]\nslots = 101-16383\naddress = LOCALHOST:%d\n' % (port, port))
+        with open(cluster.shards_path, 'w') as file:
+            file.write(text)
+        wait_for(lambda: b"is shard a's address and shard b's" in backend.log(), 'the map to be refused')
+        check(cluster.peers(0)[0]['peers_map_epoch'] != '20', 'it is in force')
+        check_equal(cluster.call(0, 'CLUSTER', 'SLOTS')[0][2][:2], [b'localhost', port])
+
+
+@suite.case('a backend without a map works alone')
+def _(run):
+    with Cluster(backends=1, partitions=1, proxies=0) as cluster:
+        with cluster.partition(0) as connection:
+            text = connection.get('INFO', 'peers')
+            check(b'peers_map_epoch:0\r\n' in text and b'peers_links:0\r\n' in text, text)
+            check_equal(connection.get('SCREE', 'AUTH', cluster.secret), b'OK')
+            check('no place' in str(connection.get('SCREE', 'PEER', '1', 'x', greeting_of())), 'a peer was accepted')
+
+
+@suite.case('a stopped peer holds up nothing, and what waits for it is bounded')
+def _(run):
+    limit, piece = 1 << 20, b'x' * 60000
+    with Peers({'peer-output-limit': limit}) as cluster:
+        cluster.wait_linked()
+        cluster.backends[1].signal(signal.SIGSTOP)
+        try:
+            with cluster.partition(0) as connection:
+                def send():
+                    reply = connection.get('DEBUG', 'PEER-ECHO', 'b1p0', 0, piece)
+                    check(int(cluster.peers(0)[1]['b1p0']['output_bytes']) <= limit + 65536, 'output has no bound')
+                    return isinstance(reply, ReplyError) and str(reply)
+                why = wait_for(send, 'the limit to be reached', pause=0)
+                check('too much' in why or 'down' in why, why)
+                check_equal(connection.get('DEBUG', 'PEER-ECHO', 'b2p0', 0, 'quick'), b'OK')
+                cluster.wait_echo(0, b'ok quick')
+            wait_for(lambda: cluster.peers(0)[1]['b1p0']['state'] != 'up', 'the silence to be noticed')
+        finally:
+            cluster.backends[1].signal(signal.SIGCONT)
+        cluster.wait_linked()
+
+
+@suite.case('a peer that does not read its replies is read no more, and disconnected')
+def _(run):
+    with Peers({'peer-timeout': '1s', 'peer-output-limit': 4 << 20}) as cluster:
+        cluster.wait_linked()
+        sock = connect_as_peer(cluster, 0)
+        sock.settimeout(0.5)
+        sent = 0
+        try:
+            while sent < 200 << 20:
+                data = frame(ECHO, sent, b'\0\0\0\0' + b'x' * 60000)
+                sock.sendall(data)
+                sent += len(data)
+            check(False, 'the backend took %d bytes' % sent)
+        except (socket.timeout, ConnectionError):
+            pass
+        cluster.echo(1, 'b0p0', 0, 'quick')
+        cluster.wait_echo(1, b'ok quick')
+        wait_for(lambda: cluster.peers(0)[0]['peers_incoming'] == '2', 'the connection to be closed')
+        sock.close()
+
+
+suite.main()
