@@ -166,8 +166,8 @@ void client_end(struct client *client)
 void client_drain(struct client *client)
 {
     client->is_draining = true;
-    (void)blocked_unblock(client, true);
-    if (client->held_by || client->is_resuming)
+    (void)blocked_unblock(client, true); /* answers at once what was not sent: that may close it */
+    if (client->is_closed || client->held_by || client->is_resuming)
         return; /* frames wait to be taken */
     stream_pause(client->stream);
     close_when_done(client);
@@ -603,7 +603,8 @@ static size_t read_requests(struct client *client, struct block *block, const ch
             ++*client->session.place->requests;
         }
         used += scan->size;
-        if (client->pipeline.count >= client->window && !client->is_closed)
+        if (client->pipeline.count >= client->window && !client->is_closed &&
+            !client->blocked) /* one that waits is read from, to see it leave */
             client_hold(client, HOLD_PIPELINE);
     }
     if (used == len && (scan->is_inline || scan->args_cap > ARGS_KEEP))

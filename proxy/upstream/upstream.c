@@ -386,7 +386,16 @@ static uint64_t timeout_of(const struct upstream *upstream)
 
 static bool is_late(const struct upstream *upstream, uint32_t now_ms)
 {
-    return upstream->first && upstream->is_open && now_ms - upstream->first->sent_ms >= LATE_MS;
+    uint64_t patience_ms = upstream->is_errand ? upstream->patience_ms : 0;
+    return upstream->first && upstream->is_open && patience_ms <= PATIENCE_MS_MAX &&
+           now_ms - upstream->first->sent_ms >= LATE_MS + patience_ms;
+}
+
+/* A command that waits must not be sent after its client has got an error: it could take an element. */
+static bool opens_too_long(const struct upstream *upstream, uint32_t now_ms, uint64_t timeout_ms)
+{
+    return upstream->is_errand && upstream->state == UPSTREAM_OPENING && upstream->first &&
+           now_ms - upstream->first->sent_ms >= timeout_ms;
 }
 
 /* If a reply is late, sends a PING on the control connection, where no request is in front of it: a shard with a slow
@@ -447,6 +456,10 @@ bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
     if (upstream->state == UPSTREAM_DOWN) {
         if (now_ms >= upstream->retry_at_ms)
             upstream_open(upstream, UPSTREAM_RETRYING);
+        return true;
+    }
+    if (opens_too_long(upstream, now, timeout_ms)) {
+        upstream_lost(upstream, "it does not open within [upstream] timeout");
         return true;
     }
     for (struct part *part; (part = upstream->undecided) && now - part->sent_ms >= timeout_ms;) {

@@ -17,6 +17,7 @@
  * sim_break.h until it is noticed. Worlds run in child processes, so that one that aborts is only one failure.
  */
 #include "backend/context/partition.h"
+#include "backend/partition/blocking.h"
 #include "shared/check.h"
 #include "shared/command.h"
 #include "shared/error.h"
@@ -24,6 +25,7 @@
 #include "shared/table.h"
 #include "tests/sim/sim_break.h"
 #include "tests/sim/sim_client.h"
+#include "tests/sim/sim_taker.h"
 #include "tests/sim/store_mem.h"
 #include "tests/sized.h"
 
@@ -80,6 +82,9 @@ struct world {
     struct sim_workload work;
     struct sim_client clients[SIM_CLIENTS_MAX];
     unsigned client_count;
+    struct sim_lists lists;
+    struct sim_taker takers[SIM_TAKERS_MAX];
+    unsigned taker_count;
     uint32_t faults;                  /* bit set of enum fault */
     unsigned fault_ppm;               /* at every chance */
     uint64_t up_us[SIM_BACKENDS_MAX]; /* an unreachable host is back then; 0: it is reachable */
@@ -101,6 +106,8 @@ static bool has_failed(void)
         fail(world.work.why);
     if (world.cluster.why[0])
         fail(world.cluster.why);
+    if (world.lists.why[0])
+        fail(world.lists.why);
     return world.why[0] != 0;
 }
 
@@ -170,6 +177,10 @@ static void world_start(uint64_t seed)
     world.client_count = 3 + (unsigned)sim_random(CLIENTS_MAX - 2);
     for (unsigned i = 0; i < world.client_count; i++)
         sim_client_start(&world.clients[i], &world.work, i, 1 + (unsigned)sim_random(QUOTA_MAX));
+    sim_lists_init(&world.lists, &world.cluster, &world.work.may_fail);
+    world.taker_count = sim_random(2) ? 0 : 1 + (unsigned)sim_random(SIM_TAKERS_MAX);
+    for (unsigned i = 0; i < world.taker_count; i++)
+        sim_taker_start(&world.takers[i], &world.lists, i);
 }
 
 /* ---- faults ----------------------------------------------------------------------------------- */
@@ -441,6 +452,8 @@ static void end_clients(void)
     for (unsigned i = 0; i < world.client_count; i++)
         sim_client_fini(&world.clients[i]);
     world.client_count = 0;
+    for (unsigned i = 0; i < world.taker_count; i++)
+        sim_taker_fini(&world.takers[i]);
     run_until(is_quiet, "a proxy does not notice that its clients have left");
 }
 
@@ -515,6 +528,50 @@ static void run_audits(void)
         fail(why);
 }
 
+/* Without a sync before every reply, what a crash takes back is no contradiction. */
+static bool is_durable(void)
+{
+    bool was_crashed = false;
+    for (unsigned i = 0; i < world.cluster.plan.backends; i++)
+        was_crashed |= world.cluster.backends[i].was_crashed;
+    return world.cluster.plan.durability == DURABILITY_ALWAYS || !was_crashed;
+}
+
+static bool lists_are_read(void)
+{
+    for (unsigned i = 0; i < world.cluster.shard_count; i++)
+        if (!world.takers[i].is_done)
+            return false;
+    return true;
+}
+
+/* Every client that waited has left, so that nobody waits at a partition. */
+static void check_nobody_waits(void)
+{
+    for (unsigned i = 0; i < world.cluster.shard_count; i++) {
+        const struct sim_shard *shard = &world.cluster.shards[i];
+        const struct sim_backend *backend = &world.cluster.backends[shard->backend];
+        const struct partition *partition = backend->seats[shard->partition].partition;
+        if (blocking_clients(partition->watchers.blocking) > 0)
+            fail("a client that has left still waits at a partition");
+    }
+}
+
+static void audit_lists(void)
+{
+    if (world.taker_count == 0)
+        return;
+    check_nobody_waits();
+    _Static_assert((int)SIM_SHARDS_MAX <= (int)SIM_TAKERS_MAX, "one for each shard");
+    for (unsigned i = 0; i < world.cluster.shard_count; i++)
+        sim_taker_start_audit(&world.takers[i], &world.lists, SIM_TAKERS_MAX + i, i);
+    run_until(lists_are_read, "an audit of a list does not end");
+    for (unsigned i = 0; i < world.cluster.shard_count; i++)
+        sim_taker_fini(&world.takers[i]);
+    if (!has_failed() && is_durable() && !sim_lists_check(&world.lists))
+        fail(world.lists.why);
+}
+
 /* ---- the end ---------------------------------------------------------------------------------- */
 
 static void stop_all(void)
@@ -524,15 +581,6 @@ static void stop_all(void)
     for (unsigned i = 0; i < world.cluster.plan.backends; i++)
         sim_backend_stop(&world.cluster.backends[i]);
     run_until(is_down, "the cluster does not stop");
-}
-
-/* Without a sync before every reply, what a crash takes back is no contradiction. */
-static bool is_durable(void)
-{
-    bool was_crashed = false;
-    for (unsigned i = 0; i < world.cluster.plan.backends; i++)
-        was_crashed |= world.cluster.backends[i].was_crashed;
-    return world.cluster.plan.durability == DURABILITY_ALWAYS || !was_crashed;
 }
 
 static void check_history(void)
@@ -557,6 +605,8 @@ static bool run_world(uint64_t seed, uint64_t *hash)
         end_clients();
     if (!has_failed())
         run_audits();
+    if (!has_failed())
+        audit_lists();
     if (!has_failed())
         stop_all();
     if (!has_failed())
