@@ -351,14 +351,12 @@ static void finish_call(struct call *call, size_t begun)
     }
 }
 
-void dispatch_again(struct session *session, const struct command *command,
-                    const struct bytes *argv, uint32_t argc, const struct bytes *ready_key)
+/* A session's request; the reply goes behind what `out` has. */
+static struct call call_of(struct session *session, const struct command *command,
+                           const struct bytes *argv, uint32_t argc, struct out *out)
 {
     struct partition *partition = session->partition;
-    struct out *out = session_reply_begin(session, true);
-    size_t begun = out->bytes;
-    waits_write_head(session, out);
-    struct call call = {
+    return (struct call){
         .partition = partition,
         .session = session,
         .command = command,
@@ -369,8 +367,18 @@ void dispatch_again(struct session *session, const struct command *command,
         .arena = &partition->running.arena,
         .now_us = loop_wall_us(partition->loop),
         .now_ms = loop_wall_ms(partition->loop),
-        .ready_key = ready_key,
     };
+}
+
+void dispatch_again(struct session *session, const struct command *command,
+                    const struct bytes *argv, uint32_t argc, const struct bytes *ready_key)
+{
+    struct partition *partition = session->partition;
+    struct out *out = session_reply_begin(session, true);
+    size_t begun = out->bytes;
+    waits_write_head(session, out);
+    struct call call = call_of(session, command, argv, argc, out);
+    call.ready_key = ready_key;
     overlay_observe_begin(partition->overlay);
     call_limit_reply(&call);
     run_handler(&call);
@@ -524,18 +532,7 @@ bool dispatch(struct session *session, const struct bytes *argv, uint32_t argc)
     struct out *out = begin_reply(session, command, &aside);
     size_t begun = out->bytes;
     waits_write_head(session, out);
-    struct call call = {
-        .partition = partition,
-        .session = session,
-        .command = command,
-        .argv = argv,
-        .argc = argc,
-        .reply = {.out = out, .resp = session->resp},
-        .begun = out->bytes,
-        .arena = &partition->running.arena,
-        .now_us = loop_wall_us(partition->loop),
-        .now_ms = loop_wall_ms(partition->loop),
-    };
+    struct call call = call_of(session, command, argv, argc, out);
     if (!command && is_http_request(argv)) {
         session_abort(session);
         return true;

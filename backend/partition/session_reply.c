@@ -89,30 +89,24 @@ static void reply_move(struct session *session, struct out *out, uint64_t observ
         streamed_begin(session, held);
 }
 
-/* A reply that was begun where it would leave at once waits all the same when its command made or saw an effect:
- * whatever its row says, a script writes. */
-static void reply_place(struct session *session, struct out *out, size_t begun, uint64_t observed)
+/* A reply that was begun in the stream's out, where it would leave at once, is cut out of it when it may not: because
+ * its command made or saw an effect (whatever its row says, a script writes), or because its command sent push messages
+ * to the session itself, which go first. */
+static void reply_place(struct session *session, struct out *out, size_t begun, uint64_t observed,
+                        bool has_messages)
 {
-    if (out != stream_out(session->stream) || !wait_ticket(session, observed)) {
+    bool is_direct = out == stream_out(session->stream);
+    if (!has_messages && !(is_direct && wait_ticket(session, observed))) {
         reply_move(session, out, observed);
         return;
     }
-    struct out reply;
-    out_init(&reply);
-    out_cut(out, begun, &reply);
-    reply_move(session, &reply, observed);
-}
-
-/* The same when its command sent the session itself messages: they go first. */
-static void reply_place_behind(struct session *session, struct out *out, size_t begun,
-                               uint64_t observed)
-{
     struct out reply;
     struct out both;
     out_init(&reply);
     out_init(&both);
     out_cut(out, begun, &reply);
-    push_messages_move_before(session->partition->watchers.messages, session, &both);
+    if (has_messages)
+        push_messages_move_before(session->partition->watchers.messages, session, &both);
     out_move(&both, &reply);
     reply_move(session, &both, observed);
 }
@@ -129,10 +123,8 @@ void session_reply_end(struct session *session, struct out *out, size_t begun, u
         out_clear(out);
     else if (out->bytes == begun)
         ; /* no reply */
-    else if (has_messages)
-        reply_place_behind(session, out, begun, observed);
     else
-        reply_place(session, out, begun, observed);
+        reply_place(session, out, begun, observed, has_messages);
     if (session->replies.mode == REPLY_MODE_SKIP)
         session->replies.mode = REPLY_MODE_ON;
     if (has_messages)
