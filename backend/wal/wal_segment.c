@@ -81,8 +81,9 @@ struct wal_segment *wal_segment_new(uint64_t first)
     struct wal_segment *file = calloc(1, sizeof *file);
     CHECK(file);
     CHECK(first > 0);
-    static _Atomic uint64_t serial;
-    *file = (struct wal_segment){.first = first, .last = first - 1, .serial = ++serial, .fd = -1};
+    static _Atomic uint64_t serials; /* given out so far */
+    *file = (struct wal_segment){.first = first, .last = first - 1, .fd = -1};
+    file->serial = ++serials;
     list_init(&file->node);
     return file;
 }
