@@ -214,7 +214,7 @@ static bool type_fits(enum type wanted, enum type found)
 bool keyspace_open_type(struct call *call, struct bytes key, enum type type, enum open_flag flags,
                         struct entry *entry)
 {
-    if (!keyspace_open(call, key, flags, entry))
+    if (!keyspace_open_in(call, call->space, key, flags, entry))
         return false;
     if (!entry->exists || type_fits(type, entry->meta.type))
         return true;
