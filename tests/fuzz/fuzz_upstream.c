@@ -154,6 +154,11 @@ static const char *const replies[] = {
     ":x\r\n",
     "$5\r\nabc\r\n\r\n",
     "\r\n",
+    ">1\r\n:4294967297\r\n", /* the first wait of a connection begins, or has its reply */
+    ">2\r\n:4294967297\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n",
+    ">2\r\n:8589934593\r\n_\r\n", /* the second one with the number's entry */
+    ">2\r\n:4294967298\r\n*-1\r\n",
+    ">2\r\n:-1\r\n:1\r\n",
 };
 
 struct client {
@@ -213,6 +218,8 @@ static bool word_is(const struct resp_scan *scan, const char *data, uint32_t i, 
 static void be_polite(struct connection *connection, const char *data)
 {
     const struct resp_scan *scan = &connection->scan;
+    if (word_is(scan, data, 1, "WAIT") || word_is(scan, data, 1, "UNBLOCK"))
+        return; /* no reply, or one with a number */
     if (word_is(scan, data, 0, "SCREE") || word_is(scan, data, 0, "SELECT"))
         backend_write(connection, BYTES("+OK\r\n"));
     else if (word_is(scan, data, 0, "HELLO"))
