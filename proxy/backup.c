@@ -29,7 +29,7 @@ struct cluster_backup {
     struct proxy_worker *worker;
     struct timer *timer;
     enum step step;
-    bool is_asking; /* an errand to the shards is out */
+    bool is_asking; /* a request to the shards is under way */
     bool is_first;  /* PREPARE is the client's request: it may leave, and the answer with it */
     bool is_retry;  /* the timer begins anew instead of asking */
     uint32_t attempt;

@@ -53,24 +53,25 @@ static uint64_t blocking_wait_ms(const struct command *command, const struct byt
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* One lease for each part; false: there are too many, none is held. */
-static bool take_leases(struct client *client, uint32_t shard, uint32_t count,
-                        struct upstream **leases)
+/* One dedicated connection for each part; false: there are too many, none is held. */
+static bool take_dedicated_connections(struct client *client, uint32_t shard, uint32_t count,
+                                       struct upstream **dedicated_connections)
 {
     struct pool *pool = &client->worker->pool;
     for (uint32_t i = 0; i < count; i++) {
-        leases[i] = pool_lease(pool, shard + i, client->session.resp, false);
-        if (leases[i])
+        dedicated_connections[i] = pool_dedicated(pool, shard + i, client->session.resp, false);
+        if (dedicated_connections[i])
             continue;
         while (i-- > 0)
-            upstream_release(leases[i], true);
+            upstream_release(dedicated_connections[i], true);
         return false;
     }
     return true;
 }
 
-static void send_leased(struct client *client, const struct frame *frame,
-                        const struct command *command, struct upstream **leases, uint32_t count)
+static void send_dedicated(struct client *client, const struct frame *frame,
+                           const struct command *command, struct upstream **dedicated_connections,
+                           uint32_t count)
 {
     struct request *request = client->blocked;
     uint64_t patience = blocking_wait_ms(command, client->worker->scratch.argv, frame->argc);
@@ -80,8 +81,10 @@ static void send_leased(struct client *client, const struct frame *frame,
         request->waiting = 1;
     request_hold(request);
     for (uint32_t i = 0; i < count; i++) {
-        struct part *part = count > 1 ? request_part(request, i, leases[i]->node) : &request->part;
-        upstream_send_errand(leases[i], part, client->session.place, frame, patience);
+        struct part *part =
+            count > 1 ? request_part(request, i, dedicated_connections[i]->node) : &request->part;
+        upstream_send_single_use(dedicated_connections[i], part, client->session.place, frame,
+                                 patience);
     }
     request_go(request);
 }
@@ -97,9 +100,9 @@ bool blocked_is_waiting(const struct client *client)
     return client->blocked && client->blocked_unsent == 0;
 }
 
-void blocked_sent(struct upstream *lease)
+void blocked_sent(struct upstream *dedicated)
 {
-    for (struct part *part = lease->first; part; part = part->next)
+    for (struct part *part = dedicated->first; part; part = part->next)
         if (part->request && part->request->is_blocking)
             blocked_begun(part->request->client);
 }
@@ -114,21 +117,21 @@ static void begin(struct client *client, const struct command *command, const st
 }
 
 /* Over connections of its own. */
-static bool send_by_leases(struct client *client, const struct frame *frame,
-                           const struct command *command, const struct route *route, uint32_t shard,
-                           uint32_t count)
+static bool send_by_dedicated_connections(struct client *client, const struct frame *frame,
+                                          const struct command *command, const struct route *route,
+                                          uint32_t shard, uint32_t count)
 {
-    struct upstream *leases[SHARD_COUNT_MAX];
-    if (!take_leases(client, shard, count, leases)) {
-        client_reply_text(client, command, lease_limit_error);
+    struct upstream *dedicated_connections[SHARD_COUNT_MAX];
+    if (!take_dedicated_connections(client, shard, count, dedicated_connections)) {
+        client_reply_text(client, command, dedicated_limit_error);
         return true;
     }
     begin(client, command, route);
     client->blocked_unsent = 1; /* until the other connections are counted */
     for (uint32_t i = 0; i < count; i++)
-        client->blocked_unsent += leases[i]->state != UPSTREAM_UP;
+        client->blocked_unsent += dedicated_connections[i]->state != UPSTREAM_UP;
     blocked_begun(client);
-    send_leased(client, frame, command, leases, count);
+    send_dedicated(client, frame, command, dedicated_connections, count);
     return true;
 }
 
@@ -172,7 +175,7 @@ bool blocked_send(struct client *client, const struct frame *frame, const struct
     }
     return *worker->snapshot->config.upstream_secret
                ? send_by_waits(client, frame, command, route, shard, count)
-               : send_by_leases(client, frame, command, route, shard, count);
+               : send_by_dedicated_connections(client, frame, command, route, shard, count);
 }
 
 /* ---- ending ---------------------------------------------------------------------------------- */
@@ -228,7 +231,7 @@ static uint32_t shard_of(const struct pool *pool, const struct node *node)
     return SHARD_COUNT_MAX;
 }
 
-/* request_done_fn: the reply that matters comes over the lease. */
+/* request_done_fn: the reply that matters comes over the dedicated connection. */
 static void pressed(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
@@ -236,33 +239,33 @@ static void pressed(struct client *client, struct request *request, struct reply
     (void)reply;
 }
 
-void blocked_press(struct upstream *lease)
+void blocked_press(struct upstream *dedicated)
 {
-    struct proxy_worker *worker = lease->worker;
-    uint32_t shard = shard_of(&worker->pool, lease->node);
+    struct proxy_worker *worker = dedicated->worker;
+    uint32_t shard = shard_of(&worker->pool, dedicated->node);
     if (shard == SHARD_COUNT_MAX) {
-        upstream_close(lease, "the shard is no longer in the map");
+        upstream_close(dedicated, "the shard is no longer in the map");
         return;
     }
-    if (!lease->backend_id)
+    if (!dedicated->backend_id)
         return;
     char id[INT64_TEXT_MAX];
-    size_t len = number_format_int64(id, (int64_t)lease->backend_id);
+    size_t len = number_format_int64(id, (int64_t)dedicated->backend_id);
     const struct bytes argv[] = {BYTES("CLIENT"),
                                  BYTES("UNBLOCK"),
                                  {id, len},
-                                 lease->unblock == UNBLOCK_ERROR ? BYTES("ERROR")
-                                                                 : BYTES("TIMEOUT")};
+                                 dedicated->unblock == UNBLOCK_ERROR ? BYTES("ERROR")
+                                                                     : BYTES("TIMEOUT")};
     request_fan_out(request_internal(worker), NULL, (int)shard, argv, 4, pressed);
 }
 
-static void unblock_lease(struct upstream *lease, bool with_error)
+static void unblock_dedicated(struct upstream *dedicated, bool with_error)
 {
-    if (lease->unblock)
+    if (dedicated->unblock)
         return;
-    lease->unblock = with_error ? UNBLOCK_ERROR : UNBLOCK_TIMEOUT;
-    blocked_press(lease);
-    proxy_worker_need_tick(lease->worker);
+    dedicated->unblock = with_error ? UNBLOCK_ERROR : UNBLOCK_TIMEOUT;
+    blocked_press(dedicated);
+    proxy_worker_need_tick(dedicated->worker);
 }
 
 bool blocked_unblock(struct client *client, bool with_error)
@@ -275,7 +278,7 @@ bool blocked_unblock(struct client *client, bool with_error)
         if (waiting[i]->wait)
             wait_table_unblock(waiting[i], with_error);
         else
-            unblock_lease(waiting[i]->upstream, with_error);
+            unblock_dedicated(waiting[i]->upstream, with_error);
     }
     return true;
 }

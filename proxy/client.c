@@ -248,7 +248,7 @@ uint32_t client_label(const struct client *client, const struct command *command
     const struct proxy_worker *worker = client->worker;
     return (worker->label.generation + worker->label.replaced) << LABEL_GENERATION_SHIFT |
            (client->session.resp == 3 ? LABEL_RESP3 : 0) |
-           (client_tracks(client) || client->session.transaction.lease ? LABEL_LEASE : 0) |
+           (client_tracks(client) || client->session.transaction.dedicated ? LABEL_DEDICATED : 0) |
            (lane_of(client, command) & LABEL_LANE);
 }
 
@@ -256,12 +256,12 @@ struct upstream *client_upstream(struct client *client, uint32_t shard,
                                  const struct command *command)
 {
     struct pool *pool = &client->worker->pool;
-    struct upstream *lease = client->session.transaction.lease;
+    struct upstream *dedicated = client->session.transaction.dedicated;
     uint8_t resp = client->session.resp;
-    if (lease && lease->node == pool->nodes[shard]) {
-        if (lease->resp != resp)
-            upstream_hello(lease, resp);
-        return lease;
+    if (dedicated && dedicated->node == pool->nodes[shard]) {
+        if (dedicated->resp != resp)
+            upstream_hello(dedicated, resp);
+        return dedicated;
     }
     if (client_tracks(client))
         return tracking_upstream(client, shard);

@@ -9,7 +9,8 @@
  *       └──broken, killed, limit──► stream_abort              (memory goes at the turn's end)
  *
  * (1) `label` names the set of upstream connections that carry what is in flight. A request that would need
- *     others waits until the pipeline is empty, so order is kept across lanes, leases, HELLO and map changes.
+ *     others waits until the pipeline is empty, so order is kept across lanes, dedicated connections, HELLO and map
+ *     changes.
  * (2) Nobody knows how long replies will be. So a client may have few requests in its pipeline at first, and
  *     more as it shows that it reads what comes (`window`, as TCP does). One that does not read at all is read
  *     from until it is cut at client-output-limit: it may be one that writes everything before it reads.
@@ -35,7 +36,7 @@ struct upstream;
 /* Bits of a label; above them the map's generation, and how often connections were replaced. */
 enum {
     LABEL_LANE = 3 << 0, /* of pool.h */
-    LABEL_LEASE = 1 << 2,
+    LABEL_DEDICATED = 1 << 2,
     LABEL_RESP3 = 1 << 3,
     LABEL_GENERATION_SHIFT = 4
 };
@@ -151,7 +152,7 @@ void client_unhold(struct client *client, uint16_t why);
 bool client_may_send(struct client *client, uint32_t label);
 /* The label of a command's connections. */
 uint32_t client_label(const struct client *client, const struct command *command);
-/* The connection for a shard: its lease, or a shared one. */
+/* The connection for a shard: its dedicated connection, or a shared one. */
 struct upstream *client_upstream(struct client *client, uint32_t shard,
                                  const struct command *command);
 /* Counts again what it has in memory beside blocks. */

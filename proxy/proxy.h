@@ -34,9 +34,10 @@ struct proxy {
     uint64_t started_ms;            /* wall clock */
     _Atomic uint64_t scripts_epoch; /* grows with each SCRIPT FLUSH; scripts.h */
     _Atomic uint64_t next_client_id;
-    _Atomic int64_t clients;            /* connections now */
-    _Atomic uint32_t monitors;          /* clients that monitor now */
-    _Atomic int64_t leases;             /* connections to backends that belong to one client now */
+    _Atomic int64_t clients;   /* connections now */
+    _Atomic uint32_t monitors; /* clients that monitor now */
+    _Atomic int64_t
+        dedicated_connections;          /* connections to backends that belong to one client now */
     _Atomic uint64_t memory_used;       /* as counted by the workers, bytes */
     _Atomic uint32_t workers_full;      /* workers that read from no client, at memory-limit */
     _Atomic uint64_t login_memory_used; /* by clients without a login, bytes */

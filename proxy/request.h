@@ -42,8 +42,8 @@ enum part_kind {
 struct part {
     struct part *next; /* behind it in the upstream's queue */
     struct request *request;
-    struct upstream
-        *upstream;         /* where it is in flight; of an errand or a wait NULL once it is not */
+    struct upstream *
+        upstream; /* where it is in flight; of a dedicated connection for one request or a wait NULL once it is not */
     uint32_t sent_ms;      /* low bits of the loop's time */
     uint32_t swallow;      /* replies that come before its own (MULTI's, QUEUED) */
     uint32_t resend_bytes; /* of a read kept for a second try; 0: none */

@@ -13,34 +13,35 @@
 static const char forget_all_resp2[] = ">2\r\n$10\r\ninvalidate\r\n$-1\r\n";
 static const char forget_all[] = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
 
-/* ---- leases ---------------------------------------------------------------------------------- */
+/* ---- dedicated connections ---------------------------------------------------------------------------------- */
 
-static struct upstream *find_lease(const struct client_tracking *tracking, const struct node *node,
-                                   bool is_ear)
+static struct upstream *find_dedicated(const struct client_tracking *tracking,
+                                       const struct node *node, bool is_ear)
 {
-    for (struct list *link = tracking->leases.next; link != &tracking->leases; link = link->next) {
-        struct upstream *lease = container_of(link, struct upstream, kept_link);
-        if (lease->node == node && lease->is_ear == is_ear)
-            return lease;
+    for (struct list *link = tracking->dedicated_connections.next;
+         link != &tracking->dedicated_connections; link = link->next) {
+        struct upstream *dedicated = container_of(link, struct upstream, kept_link);
+        if (dedicated->node == node && dedicated->is_ear == is_ear)
+            return dedicated;
     }
     return NULL;
 }
 
-struct upstream *tracking_lease(struct client *client, uint32_t shard, bool is_ear)
+struct upstream *tracking_dedicated(struct client *client, uint32_t shard, bool is_ear)
 {
     struct client_tracking *tracking = client->tracking;
     struct pool *pool = &client->worker->pool;
-    struct upstream *lease = find_lease(tracking, pool->nodes[shard], is_ear);
-    if (lease)
-        return lease;
-    lease = pool_lease(pool, shard, is_ear ? 3 : client->session.resp, tracking->is_on);
-    if (!lease)
+    struct upstream *dedicated = find_dedicated(tracking, pool->nodes[shard], is_ear);
+    if (dedicated)
+        return dedicated;
+    dedicated = pool_dedicated(pool, shard, is_ear ? 3 : client->session.resp, tracking->is_on);
+    if (!dedicated)
         return NULL;
-    lease->is_kept = true;
-    lease->is_ear = is_ear;
-    lease->owner = client;
-    list_push(&tracking->leases, &lease->kept_link);
-    return lease;
+    dedicated->is_kept = true;
+    dedicated->is_ear = is_ear;
+    dedicated->owner = client;
+    list_push(&tracking->dedicated_connections, &dedicated->kept_link);
+    return dedicated;
 }
 
 struct client_tracking *tracking_of(struct client *client)
@@ -49,34 +50,35 @@ struct client_tracking *tracking_of(struct client *client)
         client->tracking = calloc(1, sizeof *client->tracking);
         CHECK(client->tracking);
         client->tracking->client = client;
-        list_init(&client->tracking->leases);
+        list_init(&client->tracking->dedicated_connections);
         out_init(&client->tracking->held[0].frames);
         out_init(&client->tracking->held[1].frames);
     }
     return client->tracking;
 }
 
-static void drop_lease(struct upstream *lease)
+static void drop_dedicated(struct upstream *dedicated)
 {
-    list_remove(&lease->kept_link);
-    lease->owner = NULL;
-    lease->is_kept = false;
-    upstream_drain(lease);
+    list_remove(&dedicated->kept_link);
+    dedicated->owner = NULL;
+    dedicated->is_kept = false;
+    upstream_drain(dedicated);
 }
 
-static void drop_leases(struct client_tracking *tracking)
+static void drop_dedicated_connections(struct client_tracking *tracking)
 {
-    while (!list_empty(&tracking->leases))
-        drop_lease(container_of(tracking->leases.next, struct upstream, kept_link));
+    while (!list_empty(&tracking->dedicated_connections))
+        drop_dedicated(
+            container_of(tracking->dedicated_connections.next, struct upstream, kept_link));
 }
 
-static bool has_lease(const struct client_tracking *tracking, const struct upstream *lease)
+static bool has_dedicated(const struct client_tracking *tracking, const struct upstream *dedicated)
 {
-    return lease && (find_lease(tracking, lease->node, false) == lease);
+    return dedicated && (find_dedicated(tracking, dedicated->node, false) == dedicated);
 }
 
-/* CLIENT TRACKING ON as the client has it now, for a lease that is new. */
-static void write_tracking_on(struct upstream *lease, const struct client_tracking *tracking)
+/* CLIENT TRACKING ON as the client has it now, for a dedicated connection that is new. */
+static void write_tracking_on(struct upstream *dedicated, const struct client_tracking *tracking)
 {
     uint32_t count = 0;
     struct bytes *words = malloc((8 + 2 * tracking->prefix_count) * sizeof *words);
@@ -96,46 +98,47 @@ static void write_tracking_on(struct upstream *lease, const struct client_tracki
         words[count++] = BYTES("PREFIX");
         words[count++] = tracking->prefixes[i];
     }
-    upstream_precede(lease, tracking->client->session.place, words, count);
+    upstream_precede(dedicated, tracking->client->session.place, words, count);
     free(words);
 }
 
-static void write_caching(struct upstream *lease, struct client_tracking *tracking)
+static void write_caching(struct upstream *dedicated, struct client_tracking *tracking)
 {
     const struct bytes words[] = {BYTES("CLIENT"), BYTES("CACHING"),
                                   tracking->caching == CACHING_YES ? BYTES("YES") : BYTES("NO")};
-    upstream_precede(lease, tracking->client->session.place, words, 3);
+    upstream_precede(dedicated, tracking->client->session.place, words, 3);
 }
 
-/* The client's lease, made anew if it was lost. */
-static struct upstream *restore_lease(struct client *client, uint32_t shard)
+/* The client's dedicated connection, made anew if it was lost. */
+static struct upstream *restore_dedicated(struct client *client, uint32_t shard)
 {
     struct client_tracking *tracking = client->tracking;
-    struct upstream *lease = find_lease(tracking, client->worker->pool.nodes[shard], false);
-    if (lease)
-        return lease;
-    lease = tracking_lease(client, shard, false);
-    write_tracking_on(lease, tracking);
-    return lease;
+    struct upstream *dedicated = find_dedicated(tracking, client->worker->pool.nodes[shard], false);
+    if (dedicated)
+        return dedicated;
+    dedicated = tracking_dedicated(client, shard, false);
+    write_tracking_on(dedicated, tracking);
+    return dedicated;
 }
 
 struct upstream *tracking_upstream(struct client *client, uint32_t shard)
 {
     struct client_tracking *tracking = client->tracking;
-    struct upstream *lease = restore_lease(client, shard);
-    if (lease->resp != client->session.resp)
-        upstream_hello(lease, client->session.resp);
+    struct upstream *dedicated = restore_dedicated(client, shard);
+    if (dedicated->resp != client->session.resp)
+        upstream_hello(dedicated, client->session.resp);
     if (tracking->caching)
-        write_caching(lease, tracking);
-    return lease;
+        write_caching(dedicated, tracking);
+    return dedicated;
 }
 
 bool tracking_may_speak(const struct client *client, uint8_t resp)
 {
     if (resp != 2 || !client_tracks(client) || !client->tracking->redirect_id)
         return true;
-    const struct list *leases = &client->tracking->leases;
-    for (const struct list *link = leases->next; link != leases; link = link->next)
+    const struct list *dedicated_connections = &client->tracking->dedicated_connections;
+    for (const struct list *link = dedicated_connections->next; link != dedicated_connections;
+         link = link->next)
         if (container_of(link, struct upstream, kept_link)->is_ear)
             return true;
     return false;
@@ -165,10 +168,10 @@ void tracking_clear(struct client *client)
     struct client_tracking *tracking = client->tracking;
     if (!tracking)
         return;
-    if (has_lease(tracking, client->session.transaction.lease))
-        transaction_lease_lost(client, "the client tracks no longer");
+    if (has_dedicated(tracking, client->session.transaction.dedicated))
+        transaction_dedicated_lost(client, "the client tracks no longer");
     client->tracking = NULL;
-    drop_leases(tracking);
+    drop_dedicated_connections(tracking);
     for (uint32_t i = 0; i < tracking->prefix_count; i++)
         free((char *)tracking->prefixes[i].data);
     free(tracking->prefixes);
@@ -177,14 +180,15 @@ void tracking_clear(struct client *client)
     free(tracking);
 }
 
-void tracking_lease_lost(struct client *client, struct upstream *lease)
+void tracking_dedicated_lost(struct client *client, struct upstream *dedicated)
 {
     struct client_tracking *tracking = client->tracking;
-    bool has_ear = find_lease(tracking, lease->node, true);
-    list_remove(&lease->kept_link);
+    bool has_ear = find_dedicated(tracking, dedicated->node, true);
+    list_remove(&dedicated->kept_link);
     if (has_ear && tracking->is_on)
         client_kill(client, "the connection that tracks for it was lost");
-    else if (tracking->is_on && !lease->is_fresh) /* one that never was open has missed nothing */
+    else if (tracking->is_on &&
+             !dedicated->is_fresh) /* one that never was open has missed nothing */
         tracking_deliver(client, NULL, forget_all, sizeof forget_all - 1);
 }
 
@@ -195,23 +199,24 @@ static void listen_everywhere(struct client *client)
 {
     for (uint32_t i = 0;
          client_tracks(client) && client->tracking->is_bcast && i < client->worker->pool.count; i++)
-        (void)restore_lease(client, i);
+        (void)restore_dedicated(client, i);
 }
 
 static void reloaded(struct client *client)
 {
     struct client_tracking *tracking = client->tracking;
-    bool has_ears = false;
+    bool has_invalidation = false;
     if (!client_tracks(client))
         return;
-    for (struct list *link = tracking->leases.next; link != &tracking->leases;) {
-        struct upstream *lease = container_of(link, struct upstream, kept_link);
+    for (struct list *link = tracking->dedicated_connections.next;
+         link != &tracking->dedicated_connections;) {
+        struct upstream *dedicated = container_of(link, struct upstream, kept_link);
         link = link->next;
-        has_ears |= lease->is_ear;
-        if (lease->node->is_removed && client->session.transaction.lease != lease)
-            drop_lease(lease);
+        has_invalidation |= dedicated->is_ear;
+        if (dedicated->node->is_removed && client->session.transaction.dedicated != dedicated)
+            drop_dedicated(dedicated);
     }
-    if (has_ears) {
+    if (has_invalidation) {
         client_kill(client, "it tracks by REDIRECT in RESP2, and the shards are others now");
         return;
     }

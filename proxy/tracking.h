@@ -1,21 +1,22 @@
 /*
  * tracking.h - CLIENT TRACKING through the proxy: a client that tracks has a connection of its own to every shard.
  *
- *   client ──GET k──► lease of k's shard ──►  the backend remembers: this connection has k
- *      ◄─[invalidate k]── lease ◄────────────  somebody changed k
+ *   client ──GET k──► dedicated connection of k's shard ──►  the backend remembers: this connection has k
+ *      ◄─[invalidate k]── dedicated connection ◄────────────  somebody changed k
  *
- * So OPTIN, NOLOOP, BCAST and the order of replies and invalidations are the backend's own, and exact. Leases count
- * under lease-limit. REDIRECT is done here: the other client may be on any worker. A RESP2 client's own leases
- * cannot carry pushes; with REDIRECT it has a second one for each shard, its ear:
+ * So OPTIN, NOLOOP, BCAST and the order of replies and invalidations are the backend's own, and exact. Dedicated
+ * connections count under dedicated-limit. REDIRECT is done here: the other client may be on any worker. A RESP2
+ * client's own dedicated connections cannot carry pushes; with REDIRECT it has a second one for each shard, its
+ * invalidation connection:
  *
- *   client (RESP2) ──GET k──► lease ──► CLIENT TRACKING ON REDIRECT id-of-the-ear      ear ──[invalidate k]──► other
+ *   client (RESP2) ──GET k──► dedicated connection ──► CLIENT TRACKING ON REDIRECT id-of-the-other                        ──[invalidate k]──► other
  *
  * Replies of other shards may make the reply of `GET k` wait for its turn, and the invalidation of k must not overtake
  * it: what comes while requests are under way leaves behind all of them.
  *
- * A lease that is lost may have missed something: the client is told to forget all it has, and the next command
- * for that shard (BCAST: the next second) makes a new one. One that is lost with its ear costs the client its
- * connection. A new map has clients forget all, too.
+ * A dedicated connection that is lost may have missed something: the client is told to forget all it has, and the next
+ * command for that shard (BCAST: the next second) makes a new one. One that is lost with its invalidation connection
+ * costs the client its connection. A new map has clients forget all, too.
  */
 #pragma once
 
@@ -35,7 +36,8 @@ struct held_pushes {
 /* One client's part; made by its first CLIENT TRACKING. */
 struct client_tracking {
     struct client *client;
-    struct list leases; /* of struct upstream, by kept_link; ears too */
+    struct list
+        dedicated_connections; /* of struct upstream, by kept_link; invalidation connections too */
     bool is_on;
     bool is_bcast;
     bool is_optin;
@@ -55,9 +57,9 @@ static inline bool client_tracks(const struct client *client)
 }
 /* Made, off, when it is new. */
 struct client_tracking *tracking_of(struct client *client);
-/* The lease for a shard, or the ear; made when it is new, and then nothing was said on it. NULL: lease-limit (never
- * for a client that tracks already). */
-struct upstream *tracking_lease(struct client *client, uint32_t shard, bool is_ear);
+/* The dedicated connection for a shard, or the invalidation connection; made when it is new, and then nothing was said
+ * on it. NULL: dedicated-limit (never for a client that tracks already). */
+struct upstream *tracking_dedicated(struct client *client, uint32_t shard, bool is_ear);
 /* The connection for the next request to the shard; a wish of CLIENT CACHING goes before it. */
 struct upstream *tracking_upstream(struct client *client, uint32_t shard);
 /* A request was taken: the wish was for it. */
@@ -72,20 +74,20 @@ struct tracking_target tracking_target_of(const struct client *client, uint64_t 
 /* NULL: this worker has no such client, or it is in another namespace: callers must not see the difference. */
 struct client *tracking_target_find(struct proxy_worker *worker,
                                     const struct tracking_target *target);
-/* May the client change to this protocol? False for RESP2 if it redirects but has no ears: only CLIENT TRACKING opens
- * these. */
+/* May the client change to this protocol? False for RESP2 if it redirects but has no invalidation connections: only
+ * CLIENT TRACKING opens these. */
 bool tracking_may_speak(const struct client *client, uint8_t resp);
-/* A push came on a lease or ear. */
+/* A push came on a dedicated connection or invalidation connection. */
 void tracking_deliver(struct client *client, struct block *block, const char *data, size_t len);
 /* Replies have left: so may what was held behind them. */
 void tracking_advance(struct client *client);
-/* A lease or ear of this client was lost. */
-void tracking_lease_lost(struct client *client, struct upstream *lease);
+/* A dedicated connection or invalidation connection of this client was lost. */
+void tracking_dedicated_lost(struct client *client, struct upstream *dedicated);
 /* Bytes of its prefixes and of invalidations that are held back. */
 size_t tracking_bytes(const struct client *client);
 /* Ends it, without a word. */
 void tracking_clear(struct client *client);
 /* After a new map. */
 void tracking_reloaded(struct proxy_worker *worker);
-/* Once a second: leases that BCAST needs. */
+/* Once a second: dedicated connections that BCAST needs. */
 void tracking_slow(struct proxy_worker *worker);

@@ -60,11 +60,11 @@ static void exec_run_free(struct client_transaction *transaction)
 
 void client_transaction_fini(struct client_transaction *transaction)
 {
-    CHECK(!transaction->lease);
+    CHECK(!transaction->dedicated);
     client_transaction_clear(transaction);
     exec_run_free(transaction);
-    free(transaction->lease_lost);
-    transaction->lease_lost = NULL;
+    free(transaction->dedicated_lost);
+    transaction->dedicated_lost = NULL;
 }
 
 size_t client_transaction_bytes(const struct client_transaction *transaction)
@@ -113,7 +113,7 @@ static bool check_one_place(struct client *client, const struct command *command
     struct client_transaction *transaction = &client->session.transaction;
     bool for_proxy = proxy_may_answer(command);
     bool for_shard = !for_proxy || command->traits & TRAIT_SHARD_ANSWERS;
-    transaction->needs_shard |= !for_proxy || transaction->lease;
+    transaction->needs_shard |= !for_proxy || transaction->dedicated;
     transaction->needs_proxy |= !for_shard;
     if (!transaction->needs_shard || !transaction->needs_proxy)
         return true;
@@ -224,85 +224,87 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
     return true;
 }
 
-/* ---- the lease ------------------------------------------------------------------------------- */
+/* ---- the dedicated connection ------------------------------------------------------------------------------- */
 
-/* Takes the lease away from the session; it is the caller's to release. */
-static struct upstream *take_lease(struct client *client)
+/* Takes the dedicated connection away from the session; it is the caller's to release. */
+static struct upstream *take_dedicated(struct client *client)
 {
-    struct upstream *lease = client->session.transaction.lease;
-    client->session.transaction.lease = NULL;
-    if (lease && !lease->is_kept)
-        lease->owner = NULL;
-    return lease;
+    struct upstream *dedicated = client->session.transaction.dedicated;
+    client->session.transaction.dedicated = NULL;
+    if (dedicated && !dedicated->is_kept)
+        dedicated->owner = NULL;
+    return dedicated;
 }
 
 void client_transaction_release(struct client *client)
 {
-    struct upstream *lease = take_lease(client);
-    if (lease)
-        upstream_release(lease, false);
-    free(client->session.transaction.lease_lost);
-    client->session.transaction.lease_lost = NULL;
+    struct upstream *dedicated = take_dedicated(client);
+    if (dedicated)
+        upstream_release(dedicated, false);
+    free(client->session.transaction.dedicated_lost);
+    client->session.transaction.dedicated_lost = NULL;
 }
 
-void transaction_lease_lost(struct client *client, const char *reason)
+void transaction_dedicated_lost(struct client *client, const char *reason)
 {
     struct client_transaction *transaction = &client->session.transaction;
-    const struct node *node = transaction->lease->node;
+    const struct node *node = transaction->dedicated->node;
     char text[UPSTREAM_TEXT_MAX];
     (void)snprintf(text, sizeof(text),
                    "ERR shard '%s' (%s): connection lost while it watched keys: %s", node->name,
                    node->address, reason);
-    free(transaction->lease_lost);
-    transaction->lease_lost = strdup(text);
-    CHECK(transaction->lease_lost);
-    transaction->lease = NULL;
+    free(transaction->dedicated_lost);
+    transaction->dedicated_lost = strdup(text);
+    CHECK(transaction->dedicated_lost);
+    transaction->dedicated = NULL;
 }
 
 /* A new map has no place for the shard that watches. */
-static void lose_removed_lease(struct client *client)
+static void lose_removed_dedicated(struct client *client)
 {
-    struct upstream *lease = client->session.transaction.lease;
-    if (!lease || !lease->node->is_removed)
+    struct upstream *dedicated = client->session.transaction.dedicated;
+    if (!dedicated || !dedicated->node->is_removed)
         return;
-    transaction_lease_lost(client, "the shard is no longer in the map");
-    upstream_release(lease, false);
+    transaction_dedicated_lost(client, "the shard is no longer in the map");
+    upstream_release(dedicated, false);
 }
 
 static bool watch(struct client *client, const struct frame *frame, const struct command *command)
 {
     struct proxy_worker *worker = client->worker;
     struct client_transaction *transaction = &client->session.transaction;
-    lose_removed_lease(client);
+    lose_removed_dedicated(client);
     const struct bytes *argv = argv_of(worker, frame);
     struct route_rules rules = rules_of(client);
-    if (transaction->lease_lost) {
-        client_reply_text(client, command, transaction->lease_lost);
+    if (transaction->dedicated_lost) {
+        client_reply_text(client, command, transaction->dedicated_lost);
         return true;
     }
     struct route route = route_by_keys(&rules, command, argv, frame->argc, &worker->scratch.keys);
     bool crosses =
-        transaction->lease && transaction->lease->node != worker->pool.nodes[route.shard];
+        transaction->dedicated && transaction->dedicated->node != worker->pool.nodes[route.shard];
     if (route.kind != ROUTE_KIND_ONE || crosses) {
         client_reply_code(client, command, ERR_CROSSSLOT);
         return true;
     }
-    uint32_t label = client_label(client, command) | LABEL_LEASE;
-    if (!transaction->lease && client->pipeline.count > 0) { /* perhaps on another lease */
+    uint32_t label = client_label(client, command) | LABEL_DEDICATED;
+    if (!transaction->dedicated &&
+        client->pipeline.count > 0) { /* perhaps on another dedicated connection */
         client_hold(client, HOLD_ORDER);
         return false;
     }
     if (!client_may_send(client, label))
         return false;
-    if (!transaction->lease) {
-        transaction->lease = client_tracks(client) ? tracking_upstream(client, route.shard)
-                                                   : pool_lease(&worker->pool, route.shard,
-                                                                client->session.resp, false);
-        if (!transaction->lease) {
-            client_reply_text(client, command, lease_limit_error);
+    if (!transaction->dedicated) {
+        transaction->dedicated =
+            client_tracks(client)
+                ? tracking_upstream(client, route.shard)
+                : pool_dedicated(&worker->pool, route.shard, client->session.resp, false);
+        if (!transaction->dedicated) {
+            client_reply_text(client, command, dedicated_limit_error);
             return true;
         }
-        transaction->lease->owner = client;
+        transaction->dedicated->owner = client;
     }
     struct request *request = client_new_request(client, command);
     request->waiting = 1;
@@ -335,8 +337,8 @@ static bool find_shard(struct client *client, uint32_t *shard)
             return false;
         *shard = found;
     }
-    for (uint32_t i = 0; transaction->lease && i < worker->pool.count; i++) {
-        if (worker->pool.nodes[i] != transaction->lease->node)
+    for (uint32_t i = 0; transaction->dedicated && i < worker->pool.count; i++) {
+        if (worker->pool.nodes[i] != transaction->dedicated->node)
             continue;
         if (transaction->slot_count > 0 && *shard != i)
             return false;
@@ -345,7 +347,7 @@ static bool find_shard(struct client *client, uint32_t *shard)
     }
     if (transaction->slot_count == 0)
         *shard = pool_any(&worker->pool);
-    CHECK(!transaction->lease); /* exec() has looked whether its node is still in the map */
+    CHECK(!transaction->dedicated); /* exec() has looked whether its node is still in the map */
     return true;
 }
 
@@ -453,19 +455,19 @@ static bool exec(struct client *client, const struct command *command)
 {
     struct client_transaction *transaction = &client->session.transaction;
     uint32_t shard = 0;
-    lose_removed_lease(client);
+    lose_removed_dedicated(client);
     if (transaction->is_aborted)
         return discard(client, command, error_text(ERR_EXECABORT));
-    if (transaction->lease_lost) {
+    if (transaction->dedicated_lost) {
         char text[UPSTREAM_TEXT_MAX];
-        (void)snprintf(text, sizeof(text), "%s", transaction->lease_lost);
+        (void)snprintf(text, sizeof(text), "%s", transaction->dedicated_lost);
         return discard(client, command, text);
     }
     if (transaction->needs_proxy)
         return exec_own(client, command);
     if (!find_shard(client, &shard))
         return discard(client, command, error_text(ERR_CROSSSLOT));
-    if (transaction->count == 0 && !transaction->lease) {
+    if (transaction->count == 0 && !transaction->dedicated) {
         struct reply reply;
         client_transaction_clear(transaction);
         struct request *request = client_begin_reply(client, command, &reply);
@@ -481,7 +483,7 @@ static bool exec(struct client *client, const struct command *command)
     struct request *request = client_new_request(client, command);
     request->waiting = 1;
     request->is_exec = true;
-    (void)take_lease(client); /* transaction_executed() releases it */
+    (void)take_dedicated(client); /* transaction_executed() releases it */
     send_block(client, request, upstream);
     client_transaction_clear(transaction);
     return true;

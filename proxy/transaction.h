@@ -6,9 +6,10 @@
  *   its replies:  +OK +QUEUED +QUEUED … swallowed, the last one is the client's
  *
  * Commands that the proxy answers by itself (CONFIG, CLIENT, SLOWLOG …) are run here, one after the other, when EXEC
- * comes. A transaction contains either these or commands for a shard; those that both can answer (PING, TIME …) go with either.
+ * comes. A transaction contains either these or commands for a shard; those that both can answer (PING, TIME …) go with
+ * either.
  *
- * WATCH leases a private connection to the keys' shard. Until EXEC, DISCARD or UNWATCH everything the
+ * WATCH dedicates a connection to the keys' shard. Until EXEC, DISCARD or UNWATCH everything the
  * client sends to that shard travels on it; losing it makes EXEC an error, never a silent success.
  */
 #pragma once
@@ -38,14 +39,14 @@ struct client_transaction {
     uint16_t *slots;  /* of their keys, each slot once in a row; heap */
     uint32_t slot_count;
     uint32_t slot_cap;
-    struct upstream *lease; /* the private connection that watches; NULL: none */
-    char *lease_lost;       /* the one that watched is gone: the error EXEC gives; heap, NULL: no */
-    struct own_run *run;    /* EXEC runs the proxy's own commands; NULL: it does not */
+    struct upstream *dedicated; /* the private connection that watches; NULL: none */
+    char *dedicated_lost; /* the one that watched is gone: the error EXEC gives; heap, NULL: no */
+    struct own_run *run;  /* EXEC runs the proxy's own commands; NULL: it does not */
 };
 
 void client_transaction_init(struct client_transaction *transaction);
 void client_transaction_fini(struct client_transaction *transaction);
-/* Forgets the queue; MULTI was not given. The lease stays. */
+/* Forgets the queue; MULTI was not given. The dedicated connection stays. */
 void client_transaction_clear(struct client_transaction *transaction);
 /* Bytes of the queue. */
 size_t client_transaction_bytes(const struct client_transaction *transaction);
@@ -62,7 +63,7 @@ void transaction_refused(struct client *client);
 bool transaction_go_on(struct client *client);
 /* The reply of EXEC came (or an error in its place). */
 void transaction_executed(struct client *client, struct request *request, const char *reply);
-/* Gives the lease back, with what it watched forgotten; also that one was lost. */
+/* Gives the dedicated connection back, with what it watched forgotten; also that one was lost. */
 void client_transaction_release(struct client *client);
-/* The lease broke: from now on EXEC fails. */
-void transaction_lease_lost(struct client *client, const char *reason);
+/* The dedicated connection broke: from now on EXEC fails. */
+void transaction_dedicated_lost(struct client *client, const char *reason);

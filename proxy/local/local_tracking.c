@@ -1,7 +1,7 @@
 /*
  * local_tracking.c - CLIENT TRACKING, CACHING, TRACKINGINFO, GETREDIR (see proxy/tracking.h).
  *
- *   TRACKING ON ─► is the REDIRECT there? ─► RESP2: ears ─► every shard: TRACKING ON … ─► they agree: it is on
+ *   TRACKING ON ─► is the REDIRECT there? ─► RESP2: invalidation connections ─► every shard: TRACKING ON … ─► they agree: it is on
  */
 #include "proxy/local/local.h"
 #include "proxy/tracking.h"
@@ -117,18 +117,18 @@ static void fail_tracking(struct client *client, struct reply *reply, const char
         tracking_clear(client);
 }
 
-/* Every shard has answered. One that could not be reached is told later, by the first command for it; with an ear
- * there would be no way. */
+/* Every shard has answered. One that could not be reached is told later, by the first command for it; with an
+ * invalidation connection there would be no way. */
 static void agreed(struct client *client, struct request *request, struct reply *reply)
 {
     const struct wanted *wanted = request_state(request, sizeof *wanted);
     uint32_t count = request_reply_count(request);
-    bool has_ears = wanted->redirect_id && client->session.resp == 2;
+    bool has_invalidation = wanted->redirect_id && client->session.resp == 2;
     uint32_t failures = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct shard_reply *answer = request_reply(request, i);
         failures += answer->is_failure;
-        bool may_go_on = answer->is_failure && !has_ears && failures < count;
+        bool may_go_on = answer->is_failure && !has_invalidation && failures < count;
         if (answer->frame.data[0] != '-' || may_go_on)
             continue;
         out_write(reply->out, answer->frame.data, answer->frame.len);
@@ -139,29 +139,30 @@ static void agreed(struct client *client, struct request *request, struct reply 
     reply_ok(reply);
 }
 
-/* The command as it came, with the ear's id in place of the client's. */
-static void send_on(struct request *request, struct part *part, struct upstream *lease,
-                    const struct upstream *ear)
+/* The command as it came, with the invalidation connection's id in place of the client's. */
+static void send_on(struct request *request, struct part *part, struct upstream *dedicated,
+                    const struct upstream *invalidation)
 {
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
     struct bytes *words = malloc(argc * sizeof *words);
     char id[INT64_TEXT_MAX] = "";
-    struct bytes ear_id = {id, ear ? number_format_int64(id, (int64_t)ear->backend_id) : 0};
+    struct bytes invalidation_id = {
+        id, invalidation ? number_format_int64(id, (int64_t)invalidation->backend_id) : 0};
     uint32_t count = 0;
     CHECK(words);
     for (uint32_t i = 0; i < argc; i++) {
         bool is_redirect = i >= 3 && bytes_is(argv[i], "redirect");
-        if (!is_redirect || ear)
+        if (!is_redirect || invalidation)
             words[count++] = argv[i];
-        if (is_redirect && ear)
-            words[count++] = ear_id;
+        if (is_redirect && invalidation)
+            words[count++] = invalidation_id;
         if (is_redirect)
             i++;
         else if (i >= 3 && bytes_is(argv[i], "prefix"))
             words[count++] = argv[++i];
     }
-    upstream_send_words(lease, part, request->client->session.place, words, count);
+    upstream_send_words(dedicated, part, request->client->session.place, words, count);
     free(words);
 }
 
@@ -169,42 +170,43 @@ static void ask_shards(struct client *client, struct request *request, struct re
 {
     const struct wanted *wanted = request_state(request, sizeof *wanted);
     uint32_t count = (uint32_t)client->worker->pool.count;
-    bool has_ears = wanted->redirect_id && client->session.resp == 2;
+    bool has_invalidation = wanted->redirect_id && client->session.resp == 2;
     for (uint32_t i = 0; i < count; i++) {
-        const struct upstream *ear = has_ears ? tracking_lease(client, i, true) : NULL;
-        if (!tracking_lease(client, i, false) || (has_ears && !ear)) {
-            fail_tracking(client, reply, lease_limit_error);
+        const struct upstream *invalidation =
+            has_invalidation ? tracking_dedicated(client, i, true) : NULL;
+        if (!tracking_dedicated(client, i, false) || (has_invalidation && !invalidation)) {
+            fail_tracking(client, reply, dedicated_limit_error);
             return;
         }
-        if (ear && !ear->backend_id) {
+        if (invalidation && !invalidation->backend_id) {
             fail_tracking(client, reply, "ERR a shard is not reachable: it has to be for REDIRECT");
             return;
         }
     }
     request_wait_parts(request, count, agreed);
     for (uint32_t i = 0; i < count; i++) {
-        struct upstream *lease = tracking_lease(client, i, false);
-        send_on(request, request_part(request, i, lease->node), lease,
-                has_ears ? tracking_lease(client, i, true) : NULL);
+        struct upstream *dedicated = tracking_dedicated(client, i, false);
+        send_on(request, request_part(request, i, dedicated->node), dedicated,
+                has_invalidation ? tracking_dedicated(client, i, true) : NULL);
     }
 }
 
-/* An ear knows its number once anything was answered. */
+/* An invalidation connection knows its number once anything was answered. */
 static void open_ears(struct client *client, struct request *request, struct reply *reply)
 {
     const struct bytes ping = BYTES("PING");
     uint32_t count = (uint32_t)client->worker->pool.count;
     for (uint32_t i = 0; i < count; i++) {
-        if (!tracking_lease(client, i, true)) {
-            fail_tracking(client, reply, lease_limit_error);
+        if (!tracking_dedicated(client, i, true)) {
+            fail_tracking(client, reply, dedicated_limit_error);
             return;
         }
     }
     request_wait_parts(request, count, ask_shards);
     for (uint32_t i = 0; i < count; i++) {
-        struct upstream *ear = tracking_lease(client, i, true);
-        upstream_send_words(ear, request_part(request, i, ear->node), client->session.place, &ping,
-                            1);
+        struct upstream *invalidation = tracking_dedicated(client, i, true);
+        upstream_send_words(invalidation, request_part(request, i, invalidation->node),
+                            client->session.place, &ping, 1);
     }
 }
 
@@ -250,7 +252,7 @@ void local_client_tracking(struct client *client, struct request *request, struc
     } else if (!bytes_is(word, "on")) {
         reply_code(reply, ERR_SYNTAX);
     } else {
-        client_hold(client, HOLD_ORDER); /* what follows travels by the leases */
+        client_hold(client, HOLD_ORDER); /* what follows travels by the dedicated connections */
         struct tracking_target target = tracking_target_of(client, wanted->redirect_id);
         if (wanted->is_redirected)
             request_gather(request, find_target, &target, sizeof target, found_target);

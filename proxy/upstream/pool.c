@@ -11,8 +11,8 @@
 
 enum { BUSY_MS = 1500 }; /* how long an answer BUSY counts; a late shard is asked more often */
 
-const char lease_limit_error[] =
-    "ERR too many clients wait, watch keys or track at once (lease-limit)";
+const char dedicated_limit_error[] =
+    "ERR too many clients wait, watch keys or track at once (dedicated-limit)";
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
@@ -164,25 +164,25 @@ struct upstream *pool_waits(struct pool *pool, uint32_t shard)
     return node->waits;
 }
 
-struct upstream *pool_lease(struct pool *pool, uint32_t shard, uint8_t resp, bool beyond_limit)
+struct upstream *pool_dedicated(struct pool *pool, uint32_t shard, uint8_t resp, bool beyond_limit)
 {
     struct node *node = pool->nodes[shard];
     struct proxy *proxy = pool->worker->proxy;
-    int64_t limit = beyond_limit ? INT64_MAX : pool->worker->snapshot->config.lease_limit;
-    if (atomic_fetch_add(&proxy->leases, 1) >= limit) {
-        atomic_fetch_sub(&proxy->leases, 1);
+    int64_t limit = beyond_limit ? INT64_MAX : pool->worker->snapshot->config.dedicated_limit;
+    if (atomic_fetch_add(&proxy->dedicated_connections, 1) >= limit) {
+        atomic_fetch_sub(&proxy->dedicated_connections, 1);
         return NULL;
     }
     for (struct list *link = node->spare.next; link != &node->spare; link = link->next) {
         struct upstream *upstream = container_of(link, struct upstream, spare);
         if (upstream->resp == resp) {
             list_remove(&upstream->spare);
-            upstream->is_leased = true;
+            upstream->is_dedicated = true;
             return upstream;
         }
     }
     struct upstream *upstream = upstream_new(pool->worker, node, LANE_NORMAL, resp);
-    upstream->is_private = upstream->is_leased = true;
+    upstream->is_private = upstream->is_dedicated = true;
     return upstream;
 }
 

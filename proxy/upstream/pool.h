@@ -3,7 +3,7 @@
  *
  *   map's shard i ──► nodes[i] {name, address} ──► shared[lane][resp] ──► upstream
  *                                              ├─► waits: clients that wait at the shard (upstream_waits.c)
- *                                              └─► spare: private connections nobody leases now
+ *                                              └─► spare: private connections that are not in use
  *
  * Lane 0 carries normal commands, lane 1 long ones, so that a KEYS does not delay GETs, lane 2 scripts: while one is
  * slow its connection gets no replies, and requests on other connections are answered BUSY. Lane 3 has the proxy's own
@@ -29,7 +29,7 @@ struct upstream;
 
 enum { LANE_NORMAL, LANE_LONG, LANE_SCRIPT, LANE_CONTROL, LANES };
 
-extern const char lease_limit_error[];
+extern const char dedicated_limit_error[];
 
 struct node {
     uint32_t refs; /* the pool's, its upstreams', those of requests that name it */
@@ -37,7 +37,7 @@ struct node {
     char *address;
     struct upstream *shared[LANES][2]; /* [1]: RESP3; NULL: not made yet, or closed */
     struct upstream *waits;            /* NULL: not made yet, or closed */
-    struct list spare;                 /* private upstreams between leases */
+    struct list spare;                 /* private upstreams between two uses */
     struct list waiting_to_open;       /* private upstreams that wait until they may be opened */
     uint32_t openings;                 /* private upstreams that are being opened */
     uint32_t index;                    /* in the map, unless it is_removed */
@@ -79,9 +79,9 @@ static inline struct upstream *pool_pick(struct pool *pool, uint32_t shard, unsi
 }
 /* The connection for commands that wait; for backends that have the secret. */
 struct upstream *pool_waits(struct pool *pool, uint32_t shard);
-/* A private connection; given back with upstream_release() or gone when it broke. NULL: lease-limit of them
+/* A private connection; given back with upstream_release() or gone when it broke. NULL: dedicated-limit of them
  * are out, in the whole proxy; `beyond_limit`: one more than that. */
-struct upstream *pool_lease(struct pool *pool, uint32_t shard, uint8_t resp, bool beyond_limit);
+struct upstream *pool_dedicated(struct pool *pool, uint32_t shard, uint8_t resp, bool beyond_limit);
 /* A shard that is not known to be down, each time another one. */
 uint32_t pool_any(struct pool *pool);
 /* Deadlines, backoff. True: something has one. */

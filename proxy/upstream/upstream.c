@@ -25,7 +25,8 @@ enum {
         10 * 1000,     /* one with subscriptions or waits that is silent so long gets a PING */
     OPENINGS_MAX = 32, /* private connections to a shard that are opened at a time */
     PATIENCE_MS_MAX =
-        1 << 30, /* an errand that may take longer has no deadline: times are 32 bits */
+        1
+        << 30, /* a dedicated connection for one request that may take longer has no deadline: times are 32 bits */
 };
 
 static void on_end(void *owner, int err);
@@ -165,7 +166,7 @@ void upstream_up(struct upstream *upstream)
         subscription_connection_up(upstream->connection);
     if (upstream->waits)
         wait_table_up(upstream);
-    if (upstream->is_errand)
+    if (upstream->is_single_use)
         blocked_sent(upstream);
     stream_send(upstream->stream);
 }
@@ -275,11 +276,11 @@ void upstream_lost(struct upstream *upstream, const char *reason)
     upstream_wake_clients(upstream);
 }
 
-void upstream_end_lease(struct upstream *upstream)
+void upstream_end_dedicated(struct upstream *upstream)
 {
-    if (upstream->is_leased)
-        atomic_fetch_sub(&upstream->worker->proxy->leases, 1);
-    upstream->is_leased = false;
+    if (upstream->is_dedicated)
+        atomic_fetch_sub(&upstream->worker->proxy->dedicated_connections, 1);
+    upstream->is_dedicated = false;
 }
 
 void upstream_close(struct upstream *upstream, const char *reason)
@@ -291,15 +292,15 @@ void upstream_close(struct upstream *upstream, const char *reason)
     upstream->state = UPSTREAM_DOWN;
     (void)snprintf(upstream->reason, sizeof(upstream->reason), "%s", reason);
     list_remove(&upstream->spare);
-    upstream_end_lease(upstream);
+    upstream_end_dedicated(upstream);
     upstream_drop_resend(upstream);
     struct part *parts = upstream_cut(upstream);
     struct client *owner = upstream->owner;
     upstream->owner = NULL;
-    if (owner && owner->session.transaction.lease == upstream)
-        transaction_lease_lost(owner, reason);
+    if (owner && owner->session.transaction.dedicated == upstream)
+        transaction_dedicated_lost(owner, reason);
     if (owner && upstream->is_kept)
-        tracking_lease_lost(owner, upstream);
+        tracking_dedicated_lost(owner, upstream);
     upstream_fail_all(upstream, parts, "connection lost before the reply: ", reason);
     if (upstream->waits)
         wait_table_lost(upstream, "connection lost before the reply: ", reason);
@@ -378,7 +379,7 @@ static uint64_t timeout_of(const struct upstream *upstream)
     uint64_t timeout_ms = upstream_config(upstream)->upstream_timeout_ms;
     if (upstream->lane == LANE_SCRIPT || upstream->is_replaced)
         timeout_ms *= SILENCE_FACTOR; /* no BUSY and no reply before a script counts as slow */
-    if (!upstream->is_errand || upstream->state != UPSTREAM_UP)
+    if (!upstream->is_single_use || upstream->state != UPSTREAM_UP)
         return timeout_ms;
     bool is_forever = upstream->patience_ms > PATIENCE_MS_MAX;
     return is_forever ? WAIT_FOREVER : upstream->patience_ms + timeout_ms;

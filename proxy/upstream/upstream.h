@@ -55,11 +55,12 @@ struct upstream {
     uint8_t lane;
     uint8_t greetings; /* still unanswered */
     bool is_private;
-    bool is_leased;   /* counts under lease-limit */
-    bool is_errand;   /* leased for one request; released by its reply */
-    bool is_kept;     /* leased to a client that tracks, until it does not; tracking.c */
-    bool is_ear;      /* such a one that brings invalidations only */
-    uint8_t unblock;  /* enum upstream_unblock: how the wait of an errand is to end */
+    bool is_dedicated;  /* counts under dedicated-limit */
+    bool is_single_use; /* dedicated to one request; released by its reply */
+    bool is_kept;       /* dedicated to a client that tracks, until it does not; tracking.c */
+    bool is_ear;        /* such a one that brings invalidations only */
+    uint8_t
+        unblock; /* enum upstream_unblock: how the wait of a dedicated connection for one request is to end */
     bool is_open;     /* the stream is connected */
     bool is_draining; /* goes when its queue is empty */
     bool is_replaced; /* draining, as its shard is busy with a script; a new one is used */
@@ -82,9 +83,10 @@ struct upstream {
     struct resp_skip skip;
     struct node *node;
     struct subscription_connection *connection; /* of one that brings messages; subscriptions.c */
-    struct client *owner;                       /* of a leased one */
-    uint64_t backend_id;      /* of a private one: its number at the backend; 0: not known */
-    uint64_t patience_ms;     /* of an errand: how long the command itself may take; WAIT_FOREVER */
+    struct client *owner;                       /* of a dedicated one */
+    uint64_t backend_id; /* of a private one: its number at the backend; 0: not known */
+    uint64_t
+        patience_ms; /* of a dedicated connection for one request: how long the command itself may take; WAIT_FOREVER */
     struct wait_table *waits; /* of one that carries the clients who wait; NULL: it does not */
 
     struct out greeting;        /* until the connection is begun */
@@ -100,7 +102,7 @@ struct upstream {
     struct list link;         /* in pool->upstreams */
     struct list spare;        /* in node->spare */
     struct list opening_link; /* in node->waiting_to_open */
-    struct list kept_link;    /* in its owner's tracking->leases */
+    struct list kept_link;    /* in its owner's tracking->dedicated connections */
     struct list full;         /* clients that wait for room */
 };
 
@@ -110,9 +112,9 @@ struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, un
 void upstream_close(struct upstream *upstream, const char *reason);
 /* Closes when its queue is empty. */
 void upstream_drain(struct upstream *upstream);
-/* A leased one follows its client to another protocol. */
+/* A dedicated one follows its client to another protocol. */
 void upstream_hello(struct upstream *upstream, uint8_t resp);
-/* The lease ends; `is_clean`: nothing is watched on it. */
+/* The dedicated connection ends; `is_clean`: nothing is watched on it. */
 void upstream_release(struct upstream *upstream, bool is_clean);
 void upstream_free(struct upstream *upstream);
 
@@ -122,9 +124,10 @@ bool upstream_is_full(struct upstream *upstream, struct client *client);
  * `is_read`: it may be sent twice. */
 void upstream_send(struct upstream *upstream, struct part *part, struct place *place,
                    const struct frame *frame, bool is_read);
-/* Sends the only request of a lease: upstream-timeout begins after `patience_ms`, and its reply releases it. */
-void upstream_send_errand(struct upstream *upstream, struct part *part, struct place *place,
-                          const struct frame *frame, uint64_t patience_ms);
+/* Sends the only request of a dedicated connection: upstream-timeout begins after `patience_ms`, and its reply releases
+ * it. */
+void upstream_send_single_use(struct upstream *upstream, struct part *part, struct place *place,
+                              const struct frame *frame, uint64_t patience_ms);
 /* Sends a command that is made of these words as the part. */
 void upstream_send_words(struct upstream *upstream, struct part *part, struct place *place,
                          const struct bytes *words, uint32_t count);

@@ -3,7 +3,7 @@
  *
  *   upstream.c         the connection's life: opened, lost, closed, deadlines
  *   upstream_queue.c   what was sent and not answered yet, and reads that may be sent a second time
- *   upstream_send.c    frames on their way out: which session of the backend they belong to, leases
+ *   upstream_send.c    frames on their way out: which session of the backend they belong to, dedicated connections
  *   upstream_reply.c   frames that come: whose they are
  *   upstream_waits.c   commands that wait, and what comes for them
  *
@@ -45,8 +45,8 @@ void upstream_lost(struct upstream *upstream, const char *reason);
 void upstream_close_if_drained(struct upstream *upstream);
 /* Clients that wait for room may go on. */
 void upstream_wake_clients(struct upstream *upstream);
-/* It no longer counts under lease-limit. */
-void upstream_end_lease(struct upstream *upstream);
+/* It no longer counts under dedicated-limit. */
+void upstream_end_dedicated(struct upstream *upstream);
 
 /* ---- the queue: upstream_queue.c -------------------------------------------------------------- */
 

@@ -36,7 +36,7 @@ void upstream_fail_all(struct upstream *upstream, struct part *part, const char 
 {
     while (part) {
         struct part *next = part->next;
-        if (upstream->is_errand)
+        if (upstream->is_single_use)
             part->upstream = NULL;
         if (part->kind == PART_REQUEST && !part->is_answered)
             upstream_fail(upstream, part, what, reason);

@@ -140,16 +140,16 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
     }
     upstream_pop(upstream, part);
     if (part->kind == PART_REQUEST) {
-        bool is_errand = upstream->is_errand && part->request->is_blocking;
-        if (is_errand)
+        bool is_single_use = upstream->is_single_use && part->request->is_blocking;
+        if (is_single_use)
             part->upstream = NULL;
-        if (part->request->begun_us && !is_errand)
+        if (part->request->begun_us && !is_single_use)
             cell_observe(upstream->node->cell, SHARD_SECONDS,
                          upstream->worker->timing.now_us - part->request->begun_us);
         if (data[0] == '-')
             cell_add(upstream->node->cell, SHARD_ERRORS, 1);
         handle_reply(upstream, part, block, data, len);
-        if (is_errand)
+        if (is_single_use)
             upstream_release(upstream, true);
         return;
     }

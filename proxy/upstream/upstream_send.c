@@ -177,13 +177,13 @@ void upstream_forget_place(struct upstream *upstream)
     upstream_set_place(upstream, NULL);
 }
 
-/* ---- leases ---------------------------------------------------------------------------------- */
+/* ---- dedicated connections ---------------------------------------------------------------------------------- */
 
-void upstream_send_errand(struct upstream *upstream, struct part *part, struct place *place,
-                          const struct frame *frame, uint64_t patience_ms)
+void upstream_send_single_use(struct upstream *upstream, struct part *part, struct place *place,
+                              const struct frame *frame, uint64_t patience_ms)
 {
     CHECK(upstream->is_private);
-    upstream->is_errand = true;
+    upstream->is_single_use = true;
     upstream->patience_ms = patience_ms;
     upstream_send(upstream, part, place, frame, false);
 }
@@ -207,10 +207,10 @@ void upstream_release(struct upstream *upstream, bool is_clean)
         return;
     }
     upstream->owner = NULL;
-    upstream->is_errand = false;
+    upstream->is_single_use = false;
     if (upstream->is_closed)
         return;
-    upstream_end_lease(upstream);
+    upstream_end_dedicated(upstream);
     if (upstream->node->is_removed || upstream->unblock) {
         upstream_drain(upstream);
         return;

@@ -6,17 +6,20 @@
  *                              └──── entries[number] ◄────────────┘  >1 :number         it waits
  *                                                                   >2 :number reply
  *
- * (1) A number is an entry's index and how often the entry was used, so that what comes for a client that has left finds
+ * (1) A number is an entry's index and how often the entry was used, so that what comes for a client that has left
+ * finds
  *     nothing. Entries are found without a search.
  * (2) Until the connection is up commands are kept here. A client that leaves or is unblocked by then was never at the
  *     shard. When the connection cannot be made they fail; the next command tries at once.
  * (3) Afterwards a client gets what the shard replies. CLIENT UNBLOCK, a new map and the end of the proxy only ask the
  *     shard to end the wait: an element that it has given is never lost for a null. Timeouts are the shard's too.
  * (4) When the connection is lost every wait fails, as it did with a connection of its own.
- * (5) Waits may have no reply for days. So a PING follows the first of them, and one is sent when the shard was silent for
+ * (5) Waits may have no reply for days. So a PING follows the first of them, and one is sent when the shard was silent
+ * for
  *     some time (upstream_slow): a shard that hangs is noticed by them.
  *
- * Backends without the secret do not have SCREE WAIT: there each waiting client leases a connection (blocked.h).
+ * Backends without the secret do not have SCREE WAIT: there each waiting client dedicated connections a connection
+ * (blocked.h).
  */
 #include "proxy/upstream/upstream_inner.h"
 

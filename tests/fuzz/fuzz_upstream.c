@@ -341,7 +341,7 @@ static void proxy_end(void)
     proxy_stop(proxy);
     CHECK(sim_run_until(has_stopped, loop, 1000000));
     proxy_join(proxy);
-    CHECK(proxy->clients == 0 && proxy->leases == 0);
+    CHECK(proxy->clients == 0 && proxy->dedicated_connections == 0);
     proxy_free(proxy);
     loop_free(loop);
 }

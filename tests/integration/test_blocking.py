@@ -591,9 +591,9 @@ def _(run):
         wait_for(lambda: proxy_info(boss, 'blocked_clients') == 0, 'the wait to end')
 
 
-@suite.case('through the proxy: CROSSSLOT, WAIT, UNBLOCK by clients of other workers, lease-limit')
+@suite.case('through the proxy: CROSSSLOT, WAIT, UNBLOCK by clients of other workers, dedicated-limit')
 def _(run):
-    with Cluster(backends=3, partitions=1, proxies=1, proxy_options={'proxy': {'workers': 2}, 'upstream': {'lease-limit': 4}}) as cluster:
+    with Cluster(backends=3, partitions=1, proxies=1, proxy_options={'proxy': {'workers': 2}, 'upstream': {'dedicated-limit': 4}}) as cluster:
         address = cluster.proxies[0].address
         with Connection(address) as boss:
             keys = ['k%d' % i for i in range(20)]
@@ -614,7 +614,7 @@ def _(run):
                 check_equal(other.read(), ('-', b'UNBLOCKED client unblocked via CLIENT UNBLOCK'))
                 check_equal(other.call('BLPOP', 'k', 0.01), ('*', None))
                 check_equal(other.call('WATCH', 'k'), ('+', b'OK'))
-            check('lease-limit' in str(boss.call('WATCH', 'k')), 'no limit')
+            check('dedicated-limit' in str(boss.call('WATCH', 'k')), 'no limit')
             check_equal(boss.call('BLPOP', 'k', 0.01), ('*', None))  # it needs no connection of its own
             others.pop().close()
             wait_for(lambda: boss.call('WATCH', 'k') == ('+', b'OK'), 'a connection to be free')
@@ -637,7 +637,7 @@ def _(run):
             a.send('BLPOP', 'k', 0)
             wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'it to wait')
             cluster.backends[1 - owner].kill9()
-            error = str(a.read())  # the lease may still have been connecting
+            error = str(a.read())  # the dedicated connection may still have been connecting
             check('connection lost' in error or 'not reachable' in error, 'another error: ' + error)
             cluster.backends[1 - owner].start()
             b.send('BLPOP', 'other', 5)

@@ -464,10 +464,10 @@ def _(run):
         def told(client, shard):
             return ('>', [('$', b'invalidate'), ('*', [('$', keys[shard].encode())])])
         with Connection(address, proto=3) as plain, Connection(address, proto=3) as bcast, Connection(address) as writer, \
-                Connection(address) as ear, Connection(address) as old:
+                Connection(address) as invalidated, Connection(address) as old:
             check_equal(plain.get('CLIENT', 'TRACKING', 'ON'), b'OK')
             check_equal(bcast.get('CLIENT', 'TRACKING', 'ON', 'BCAST'), b'OK')
-            ear.call('SUBSCRIBE', '__redis__:invalidate')
+            invalidated.call('SUBSCRIBE', '__redis__:invalidate')
             check_equal(old.get('CLIENT', 'TRACKING', 'ON', 'REDIRECT', next(
                 int(line.split()[0][3:]) for line in writer.get('CLIENT', 'LIST').decode().split('\n') if ' sub=1 ' in line)), b'OK')
             for shard, key in enumerate(keys):
@@ -476,13 +476,13 @@ def _(run):
                 writer.call('SET', key, 1)
                 check_equal(plain.read(), told(plain, shard))
                 check_equal(bcast.read(), told(bcast, shard))
-                check_equal(value(ear.read()), [b'message', b'__redis__:invalidate', [key.encode()]])
+                check_equal(value(invalidated.read()), [b'message', b'__redis__:invalidate', [key.encode()]])
             cluster.backends[1].kill9()
             for client in (plain, bcast):
                 check_equal(client.read(), forget)
             check('not reachable' in str(plain.call('GET', keys[1])) and plain.call('PING') == ('+', b'PONG'), 'told twice')
             check_equal(value(plain.call('GET', keys[0])), b'1')  # other shards go on
-            old.read_until_closed(20)  # its ear is gone: no other way to tell it
+            old.read_until_closed(20)  # its invalidation connection is gone: no other way to tell it
             cluster.backends[1].start()
             wait_for(lambda: plain.call('GET', keys[1]) == ('$', b'1'), 'the shard to be back')
             wait_for(lambda: writer.call('SET', keys[1], 2) == ('+', b'OK'), 'the shard to take writes')
@@ -494,7 +494,7 @@ def _(run):
                 while frames[-1] != ('$', b'x'):
                     frames.append(bcast.read())
                 return told(bcast, 1) in frames
-            wait_for(bcast_hears, 'the lease of BCAST to be back')
+            wait_for(bcast_hears, 'the dedicated connection of BCAST to be back')
             cluster.slots = [cluster.slots[1], cluster.slots[2], cluster.slots[0]]
             cluster.write_shards()
             check_equal(plain.read(), forget)
