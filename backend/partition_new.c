@@ -165,7 +165,7 @@ static void on_swap(void *owner, struct space *a, struct space *b)
 static bool build_partition(struct partition *partition, const struct backend_config *config)
 {
     partition->overlay = overlay_new(partition->store);
-    overlay_use_buffers(partition->overlay, config->store_layer_bytes);
+    overlay_use_buffers(partition->overlay, config->store_write_buffer_bytes);
     if (!partition_read_header(partition))
         return false;
     if (partition->process->readers) {

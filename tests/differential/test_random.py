@@ -69,7 +69,7 @@ suite = Suite(__doc__, options)
 
 
 TINY = {'block-cache': '1mb', 'row-cache': '1', 'rank-cache': '4kb', 'memtable': '256kb', 'memtables': 2,
-        'layer': '4kb', 'compression': 'none'}
+        'write-buffer': '4kb', 'compression': 'none'}
 
 
 class Chill:

@@ -32,7 +32,7 @@ def write_for(client, seconds):
 def run_mode(durability, seconds):
     """Syncs while writing, writes."""
     options = {'backend': {'durability': durability},
-               'store': {'layer': '1gb'}}  # a full one has the WAL synced before its rows go into tables
+               'store': {'write-buffer': '1gb'}}  # a full one has the WAL synced before its rows go into tables
     with FaultyDisk() as disk, Cluster(backends=1, partitions=1, proxies=0, backend_options=options,
                                        disk=disk) as cluster:
         backend = cluster.backends[0]

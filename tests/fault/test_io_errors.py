@@ -52,7 +52,7 @@ class Ledger:
 
 
 def fail_each_call(run, kinds, error, failures):
-    options = {'store': {'memtable': '256kb', 'layer': '4kb', 'wal-limit': '1mb'}}
+    options = {'store': {'memtable': '256kb', 'write-buffer': '4kb', 'wal-limit': '1mb'}}
     with FaultyDisk() as disk, Cluster(backends=1, partitions=1, proxies=0, backend_options=options,
                                        disk=disk) as cluster:
         backend = cluster.backends[0]

@@ -70,7 +70,7 @@ def _(run):
 
 @suite.case('the same with tiny memtables: flushes and compactions are interrupted too')
 def _(run):
-    for wrong in power_rounds(run, max(2, run.options.rounds // 2), store={'memtable': '256kb', 'layer': '4kb', 'wal-limit': '1mb'}):
+    for wrong in power_rounds(run, max(2, run.options.rounds // 2), store={'memtable': '256kb', 'write-buffer': '4kb', 'wal-limit': '1mb'}):
         check(not wrong, '%d wrong, the first: %s' % (len(wrong), (wrong or [''])[0]))
 
 

@@ -56,7 +56,7 @@ def files_of(folder):
 
 @suite.case('a backup of one partition shares unchanged files with the one before; FULL copies all; KEEP deletes older ones')
 def _(run):
-    with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': {'layer': '4kb'}}) as cluster:
+    with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': {'write-buffer': '4kb'}}) as cluster:
         client = Connection(cluster.backends[0].addresses[0])
         catalog = os.path.join(cluster.backends[0].data, 'backups')
         client.pipeline([['SET', 'key:%d' % i, 'x' * 50] for i in range(KEYS)])

@@ -101,11 +101,13 @@ def _(run):
                 file.write('user default on nopass ~* &* +@all\nuser alice on >pw ~* +@all\n')
             backend.stop()
             backend.options['backend'] = {name: path}
+            backend.options['store'] = {'layer' if name == 'acl-file' else 'write-buffer': '8kb'}
             backend.write_config()
             backend.start()
             with cluster.partition(0) as client:
                 check_equal(client.get('ACL', 'USERS'), [b'alice', b'default'], name)
                 check_equal(client.get('CONFIG', 'GET', 'aclfile'), [b'aclfile', path.encode()], name)
+                check_equal(client.get('CONFIG', 'GET', 'store-write-buffer'), [b'store-write-buffer', b'8kb'], name)
             check_equal(b'option_renamed' in backend.log(), name == 'acl-file', 'the note for %s' % name)
             for databases, code in ((16, 0), (17, 1), (256, 1)):
                 backend.options['backend']['databases'] = databases
@@ -264,7 +266,7 @@ def _(run):
 
 @suite.case('caches and memtables follow at once: memory shrinks and grows, blob files appear')
 def _(run):
-    with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': {'layer': '4kb'}}) as cluster:
+    with Cluster(backends=1, partitions=1, proxies=0, backend_options={'store': {'write-buffer': '4kb'}}) as cluster:
         backend = cluster.backends[0]
         client = Connection(backend.addresses[0])
 

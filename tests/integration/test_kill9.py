@@ -134,7 +134,7 @@ def _(run):
 def _(run):
     for reader_threads in (16, 1):
         kill_loop(run, max(1, run.options.rounds // 4), is_uncached=True, backend_options={'store': {
-            'memtable': '256kb', 'memtables': 2, 'layer': '4kb', 'wal-limit': '1mb', 'block-cache': '1mb', 'row-cache': '1',
+            'memtable': '256kb', 'memtables': 2, 'write-buffer': '4kb', 'wal-limit': '1mb', 'block-cache': '1mb', 'row-cache': '1',
             'rank-cache': '4kb', 'compression': 'none', 'reader-threads': reader_threads}})
 
 

@@ -37,7 +37,7 @@ def pipelined(address, make, count):
 def _(run):
     if is_sanitized(binary('scree-backend')):
         raise Skip('a sanitizer has memory of its own')
-    store = {'block-cache': BLOCKS, 'row-cache': CACHE, 'range-cache': RANGES, 'rank-cache': RANKS, 'layer': WRITE_BUFFER,
+    store = {'block-cache': BLOCKS, 'row-cache': CACHE, 'range-cache': RANGES, 'rank-cache': RANKS, 'write-buffer': WRITE_BUFFER,
              'memtable': MEMTABLE, 'memtables': MEMTABLES, 'wal-limit': 32 * MB}
     with Cluster(backends=1, partitions=1, proxies=0,
                  backend_options={'store': store, 'backend': {'durability': 'os'}}) as cluster:

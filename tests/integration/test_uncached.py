@@ -22,7 +22,7 @@ class Uncached:
     def __init__(self, keys=KEYS, **store):
         self.keys = keys
         self.store = dict({'block-cache': '1mb', 'row-cache': '0', 'rank-cache': '0', 'memtable': '256kb',
-                           'memtables': 2, 'layer': '4kb', 'compression': 'none', 'reader-threads': 32}, **store)
+                           'memtables': 2, 'write-buffer': '4kb', 'compression': 'none', 'reader-threads': 32}, **store)
 
     def __enter__(self):
         self.disk = FaultyDisk()

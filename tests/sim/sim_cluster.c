@@ -58,7 +58,7 @@ static void configure_backend(const struct sim_backend *backend, struct backend_
         text, sizeof(text),
         "[backend]\ndata = /sim/%s\npartitions = %u\nsecret = %s\ndurability = %s\n"
         "active-expire = %s\nidle-timeout = %s\nlog-level = error\n[store]\nrow-cache = %s\n"
-        "rank-cache = %s\nrange-cache = %s\nlayer = %s\n",
+        "rank-cache = %s\nrange-cache = %s\nwrite-buffer = %s\n",
         backend->name, plan->partitions, plan->has_secret ? "secret" : "",
         durabilities[plan->durability], plan->active_expire ? "yes" : "no",
         plan->has_idle_timeout ? "2s" : "0", row_cache, cache, cache, buffers[sim_random(3)]);

@@ -435,7 +435,7 @@ class Agreement:
         options = self.options_of(self.backend())
         store, partitions = options['store'], int(options['backend']['partitions'])
         used = sum(quantity(store[name]) for name in ('block-cache', 'row-cache', 'range-cache', 'rank-cache'))
-        used += quantity(store.get('layer', '16mb')) * 3 * partitions
+        used += quantity(store.get('write-buffer', '16mb')) * 3 * partitions
         used += quantity(store['memtable']) * int(store['memtables']) * COLUMN_FAMILIES * partitions
         used += quantity(options['backend'].get('script-memory-limit', '64mb')) * 2 * partitions
         used += quantity(options['backend'].get('commit-batch-limit', '64mb')) * 2 * partitions
