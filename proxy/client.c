@@ -119,7 +119,7 @@ static void client_leave(struct client *client)
     scripts_leave(client);
     place->clients--;
     leave_place(worker, place);
-    place->clients++; /* client_session_fini takes it back */
+    place->clients++; /* client_session_fini decrements it */
     atomic_fetch_sub(&worker->proxy->clients, 1);
 }
 

@@ -133,7 +133,7 @@ void cmd_json_set(struct call *call)
         reply_null(&call->reply);
 }
 
-/* All or none: an error takes back what came before it. */
+/* All or none: an error rolls back what came before it. */
 void cmd_json_mset(struct call *call)
 {
     if (call->argc % 3 != 1) {

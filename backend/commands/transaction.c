@@ -2,7 +2,7 @@
  * transaction.c - MULTI, EXEC, DISCARD, WATCH, UNWATCH.
  *
  * EXEC runs the queue in one go at one time. All effects are in one batch, because batches are closed between
- * turns only, and the one reply waits for that batch. A command of the queue that fails takes back its own
+ * turns only, and the one reply waits for that batch. A command of the queue that fails rolls back its own
  * effects, not the others'.
  */
 #include "backend/context/partition.h"

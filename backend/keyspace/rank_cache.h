@@ -6,7 +6,7 @@
  *
  * What the rows say, said again: whoever puts a block puts it here too, and who adds or takes out a block forgets
  * its parent's node. Nodes are forgotten when they are not used for long (so many bytes are kept) and when effects
- * were taken back (the overlay's generation). A node knows the ticket of what it was made from, and a look at it
+ * were rolled back (the overlay's generation). A node knows the ticket of what it was made from, and a look at it
  * counts as a look at those rows: a reply never tells what is not committed.
  */
 #pragma once

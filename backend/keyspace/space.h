@@ -41,14 +41,14 @@ void space_place(struct space_set *set, const struct space *space, struct bytes 
                  uint8_t *database);
 /* Changes with every space_swap: whoever keeps a space_open result compares it and opens anew. */
 uint64_t space_generation(const struct space_set *set);
-/* Changes the counters of a slot; taken back by space_rollback. */
+/* Changes the counters of a slot; rolled back by space_rollback. */
 void space_count(struct space_set *set, struct space *space, uint16_t slot, int64_t keys,
                  int64_t expires);
 uint64_t space_slot_keys(const struct space_set *set, const struct space *space, uint16_t slot);
 /* The slot of the index-th key (0 <= index < space->keys) in some order of slots; *index becomes its place among
  * the slot's keys. For a uniform choice. */
 uint16_t space_slot_at(const struct space *space, uint64_t *index);
-/* Keys that were changed or deleted since the start, a key as often as it was; taken back by space_rollback. */
+/* Keys that were changed or deleted since the start, a key as often as it was; rolled back by space_rollback. */
 void space_change(struct space_set *set);
 uint64_t space_changes(const struct space_set *set);
 /* All counters of the namespace become zero; its counter rows are range-deleted through the overlay. */

@@ -9,7 +9,7 @@
 
 #include "backend/context/call.h"
 
-/* Commands that ran and may be taken back. */
+/* Commands that ran and may be rolled back. */
 struct held_stats {
     bool is_held;
     const struct call *call; /* the EXEC or script whose commands they are */

@@ -247,7 +247,7 @@ static bool is_queued(const struct call *call)
 
 /* ---- running ---- */
 
-/* After the handler of a command that is not taken back. */
+/* After the handler of a command that is not rolled back. */
 static void notify_observers(struct call *call, bool is_shown)
 {
     if (call->session->tracker.is_on)

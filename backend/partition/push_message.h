@@ -59,7 +59,7 @@ void messages_cut_frames(struct push_messages *messages, uint32_t count);
 /* A script's effects were rolled back: drops all messages behind the first `count` but those with MESSAGE_KEPT, also
  * those of commands that succeeded. */
 void push_messages_roll_back(struct push_messages *messages, uint32_t count);
-/* Drops all that came behind the first `count`: the command is taken back. */
+/* Drops all that came behind the first `count`: the command is rolled back. */
 void push_messages_drop(struct push_messages *messages, uint32_t count);
 /* What came behind the first `count` is sent even if the command fails. */
 void push_messages_keep(struct push_messages *messages, uint32_t count);

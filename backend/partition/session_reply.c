@@ -214,7 +214,7 @@ static void release_held(struct session *session, unsigned parity)
     out_move(stream_out(session->stream), held);
 }
 
-/* The first part of a streamed reply was taken back. */
+/* The first part of a streamed reply was rolled back. */
 static void streamed_forget(struct session *session, unsigned parity)
 {
     struct reply_stream *streamed = streamed_in_reply(session);

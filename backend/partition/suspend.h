@@ -11,10 +11,10 @@
  * sessions go on. Meanwhile the rows are fetched too that the requests behind it will ask for first.
  *
  * What changed, and who is to learn of it, is collected (change.h), so a command can be rolled back whoever watches its
- * keys. After SUSPEND_TRIES its reads go to the disk. So do those of commands that waited for a key. Where rows have been
- * uncached lately scripts and all commands of several keys ask for the rows of their keys first.
+ * keys. After SUSPEND_TRIES its reads go to the disk. So do those of commands that waited for a key. Where rows have
+ * been uncached lately scripts and all commands of several keys ask for the rows of their keys first.
  *
- * EXEC is taken back as a whole, when all its commands do is to read and write their keys, to publish, and to run
+ * EXEC is rolled back as a whole, when all its commands do is to read and write their keys, to publish, and to run
  * scripts: each of them that needs a row asks for it, then the effects of all, and what was counted, are forgotten, and
  * the queue is as it was.
  *
@@ -31,11 +31,11 @@
 struct reader_wait;
 struct session;
 
-/* What a command can change and overlay, spaces and messages do not take back. */
+/* What a command can change and overlay, spaces and messages do not roll back. */
 struct suspend_mark {
     bool is_set;
     uint64_t random_state[4];
-    bool is_attempt; /* of an EXEC or a script: several commands are taken back as one */
+    bool is_attempt; /* of an EXEC or a script: several commands are rolled back as one */
     uint32_t messages;
     uint64_t counts[4];
 };
@@ -44,12 +44,12 @@ struct suspend_mark {
 bool suspend_ready(struct call *call);
 /* The handler is about to run. */
 void suspend_begin(struct call *call, struct suspend_mark *mark);
-/* It has run. True: it was taken back, and its session waits. */
+/* It has run. True: it was rolled back, and its session waits. */
 bool suspend_end(struct call *call, const struct suspend_mark *mark);
 
 /* A script is about to run this command; NULL: it will be refused. */
 void suspend_before_nested(struct call *script, const struct command *command);
-/* In EXEC or a script: what its commands did stays, and nothing is taken back any more. No row may be pending. */
+/* In EXEC or a script: what its commands did stays, and nothing is rolled back any more. No row may be pending. */
 void suspend_forbid(struct call *call);
 
 /* The session waits: prefetches rows that the requests in these bytes will read. */

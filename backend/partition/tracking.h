@@ -8,7 +8,7 @@
  *
  * What is told is a message (push_message.h): nobody hears of a change before it is durable. When a batch fails its
  * messages are dropped, so every tracking client is told to forget all it has. A command that fails may have
- * told of a change that was taken back: that does no harm.
+ * told of a change that was rolled back: that does no harm.
  *
  * Keys are those of the namespace, whatever the database, as in Redis. Each namespace may have
  * tracking-table-max-keys keys in its table; beyond that the oldest is forgotten, and told of.

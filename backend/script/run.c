@@ -4,7 +4,7 @@
  *   run_script ─► protected: KEYS, ARGV, pcall ─┬─► convert_to_reply
  *                     ▲                         └─► error, with the place it came from
  *                     ├─ every 1000 instructions run_hook: over the threshold? poll, BUSY, killed?
- *                     └─ a command needs a row from the disk: run_break, and the run is taken back (suspend.h)
+ *                     └─ a command needs a row from the disk: run_break, and the run is rolled back (suspend.h)
  */
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
@@ -280,7 +280,7 @@ void run_script(const struct run_start *start)
     struct script_vm *vm = run->vm;
     struct session *session = run->call->session;
     uint8_t db = session->scope.db;
-    if (overlay_has_uncached(run->call->partition->overlay)) { /* its EXEC is taken back */
+    if (overlay_has_uncached(run->call->partition->overlay)) { /* its EXEC is rolled back */
         run->call->failed = true;
         return;
     }

@@ -5,7 +5,7 @@
  * and syncs that ─► batch_done on the partition's thread calls on_commit. A buffer that is full goes into the tables by
  * itself (apply.h) when the batch that filled it is logged.
  *
- * When either fails, effects that are not durable are taken back, and writes are refused until store_recover and a
+ * When either fails, effects that are not durable are rolled back, and writes are refused until store_recover and a
  * synced probe succeed. Reads go on: what is durable is in the buffers and in the store.
  */
 #include "backend/storage/commit.h"

@@ -2,7 +2,7 @@
  * commit.h - the one interface through which everything durable goes: batch → log → replies.
  *
  *     IDLE ──dirty at the end of a turn──► WRITING ──ok──► IDLE (on_commit: replies leave)
- *      ▲                                      └──error──► FAILED (batches taken back, waiting clients get an error)
+ *      ▲                                      └──error──► FAILED (batches rolled back, waiting clients get an error)
  *      └────────── recovered ─────────────────────────────┘      retried every second; writes are refused
  *
  * This is group commit: while one batch is logged and synced on the commit thread the next one collects, so the busier

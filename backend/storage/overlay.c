@@ -163,7 +163,7 @@ bool overlay_has_uncached(const struct overlay *overlay)
     return overlay->wait && overlay->wait->pending > 0;
 }
 
-/* A row whose effects were all taken back says nothing. */
+/* A row whose effects were all rolled back says nothing. */
 static bool buffer_has(struct write_buffer *buffer, enum cf cf, struct bytes key, uint64_t hash)
 {
     const struct row *row = buffer ? write_buffer_find(buffer, cf, key, hash) : NULL;

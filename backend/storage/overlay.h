@@ -66,19 +66,19 @@ void overlay_put_parts(struct overlay *overlay, enum cf cf, struct bytes key, st
 /* Deletes every row from <= k < to (empty `to`: to the end) that exists now. */
 void overlay_delete_range(struct overlay *overlay, enum cf cf, struct bytes from, struct bytes to);
 
-/* Marks a point; rollback takes back every effect made since. One level; begin anew per command. */
+/* Marks a point; rollback undoes every effect made since. One level; begin anew per command. */
 void overlay_savepoint(struct overlay *overlay);
 void overlay_rollback(struct overlay *overlay);
-/* Several commands that may be taken back as one: savepoints and rollbacks in between are theirs. */
+/* Several commands that may be rolled back as one: savepoints and rollbacks in between are theirs. */
 void overlay_attempt_begin(struct overlay *overlay);
-/* !is_good: takes back every effect since it began. */
+/* !is_good: rolls back every effect since it began. */
 void overlay_attempt_end(struct overlay *overlay, bool is_good);
 /* A script begins: until overlay_script_end its effects can be rolled back as one. Savepoints set in between keep the
  * undo log. */
 void overlay_script_begin(struct overlay *overlay);
 /* !is_good: rolls back every effect since overlay_script_begin. A new savepoint is set either way. */
 void overlay_script_end(struct overlay *overlay, bool is_good);
-/* Changes whenever effects were taken back, or the store is not what it was: what was derived from rows that were
+/* Changes whenever effects were rolled back, or the store is not what it was: what was derived from rows that were
  * read before may be wrong. */
 uint64_t overlay_generation(const struct overlay *overlay);
 
@@ -96,7 +96,7 @@ bool overlay_in_flight(const struct overlay *overlay);
 /* From now on a read that would go to the disk is ERR_STORE, and `wait` waits for the row. NULL: it goes to the
  * disk. */
 void overlay_nonblocking_begin(struct overlay *overlay, struct reader_wait *wait);
-/* The command can not be taken back any more: its reads go to the disk from now on. */
+/* The command can not be rolled back any more: its reads go to the disk from now on. */
 void overlay_nonblocking_end(struct overlay *overlay);
 /* Has a read since overlay_nonblocking_begin failed because its row was not in memory? */
 bool overlay_has_uncached(const struct overlay *overlay);
@@ -152,7 +152,7 @@ const struct batch *overlay_close_batch(struct overlay *overlay);
 void batch_write(const struct batch *batch, struct effects *to);
 /* The batch in flight is durable. */
 void overlay_batch_committed(struct overlay *overlay);
-/* The batch in flight failed: takes it back, and the collecting one, which may build on it. */
+/* The batch in flight failed: rolls it back, and the collecting one, which may build on it. */
 void overlay_discard(struct overlay *overlay);
 
 /* The active write buffer has reached its size. */

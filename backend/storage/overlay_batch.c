@@ -110,7 +110,7 @@ void overlay_batch_committed(struct overlay *overlay)
     batch->cap = batch->count = 0;
 }
 
-/* The batch never was. Newer ones are taken back before it. */
+/* The batch never was. Newer ones are rolled back before it. */
 static void batch_roll_back(struct batch *batch)
 {
     for (size_t i = batch->count; i > 0; i--) {

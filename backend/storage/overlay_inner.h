@@ -87,7 +87,7 @@ struct overlay {
     struct mark script;  /* where the script began */
 };
 
-/* What was read comes from the batch with this ticket, and may be taken back until that is durable. */
+/* What was read comes from the batch with this ticket, and may be rolled back until that is durable. */
 static inline void overlay_observe_effect(struct overlay *overlay, uint64_t ticket)
 {
     if (ticket > overlay->observed_reads)

@@ -6,7 +6,7 @@
  * listens on are bound with it. A Unix socket is dup()ed instead. `bound` remembers what we listen
  * on; each entry is checked against its descriptor before it is believed.
  *
- * Out of descriptors: the reserve is given up, the connection taken and closed, the reserve taken back.
+ * Out of descriptors: the reserve is given up, the connection taken and closed, the reserve opened again.
  * So the queue empties and the loop does not spin.
  */
 #include "shared/check.h"

@@ -587,7 +587,7 @@ CASES = [
         EVAL "#!lua \"\nreturn 1" 0
         EVAL "#!lua\n\nreturn x" 0
         EVAL "\nreturn x" 0''', ['direct']),
-    ('scripts: what a failing script has written stays, a failing command takes back its own', r'''
+    ('scripts: what a failing script has written stays, a failing command rolls back its own', r'''
         EVAL "redis.call('set','k','v') error('x')" 0
         GET k
         EVAL "redis.call('set','k','w') redis.call('hset','k','f','v')" 0

@@ -92,7 +92,7 @@ class Chill:
 
     def finish(self, run):
         figures = [self.figure(name) for name in ('uncached_fetches', 'suspended_commands', 'uncached_blocking_reads')]
-        run.note('%d rows and ranges fetched, %d commands taken back, %d reads on the executing threads' % tuple(figures))
+        run.note('%d rows and ranges fetched, %d commands rolled back, %d reads on the executing threads' % tuple(figures))
         for partition in self.partitions:
             partition.close()
         check(figures[0] > 0 and figures[1] > 0, 'nothing was read from the disk')

@@ -364,7 +364,7 @@ def _(run):
             other.call('GET', 'n')
             before = slow.info(other, 'uncached_blocking_reads')
             reply = client.get(*command)
-            check(slow.info(other, 'uncached_blocking_reads') > before, 'it was taken back')
+            check(slow.info(other, 'uncached_blocking_reads') > before, 'it was rolled back')
             return reply
         client.call('SET', 'n', '0')
         watcher.call('WATCH', 'n')

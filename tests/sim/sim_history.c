@@ -400,7 +400,7 @@ static void place(struct search *search, size_t index, const struct model *model
     search->moments[++search->depth].model = *model;
 }
 
-static void take_back(struct search *search)
+static void undo_choice(struct search *search)
 {
     struct item *item = &search->items[search->moments[--search->depth].placed];
     item->is_placed = false;
@@ -440,7 +440,7 @@ static enum verdict search_run(struct search *search)
         }
         if (search->depth == 0)
             return FAILS;
-        take_back(search);
+        undo_choice(search);
         is_new = true;
     }
     return HOLDS;

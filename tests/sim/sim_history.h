@@ -6,7 +6,7 @@
  * some moment after `begin`, or never. A history holds when the operations of every key can be put into an
  * order that
  *   (1) keeps those apart that did not overlap in time (so an acknowledged write is never lost, and nothing
- *       that was read is taken back),
+ *       that was read is rolled back),
  *   (2) keeps the order of one connection's answered requests,
  *   (3) explains every answer, expiry included.
  * Every written value is a number that is written once. If anybody has read one, its whole group (MULTI

@@ -528,7 +528,7 @@ static void run_audits(void)
         fail(why);
 }
 
-/* Without a sync before every reply, what a crash takes back is no contradiction. */
+/* Without a sync before every reply, what a crash rolls back is no contradiction. */
 static bool is_durable(void)
 {
     bool was_crashed = false;

@@ -129,7 +129,7 @@ static void step_delete_range(struct world *world)
                          to_the_end ? (struct bytes){"", 0} : key_of(b, to));
 }
 
-/* A command: a few effects, sometimes taken back. */
+/* A command: a few effects, sometimes rolled back. */
 /* The command reads its own effects. */
 static void step_read(struct world *world)
 {

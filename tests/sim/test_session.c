@@ -6,7 +6,7 @@
  *
  * Every client adds to its own two keys, always both in one transaction, reads those of others, and checks
  *   (1) replies come in the order of the requests, one each, whatever waits for a commit and whatever fails;
- *   (2) what anybody has seen of a key is never taken back, by a failed commit or a crash;
+ *   (2) what anybody has seen of a key is never rolled back, by a failed commit or a crash;
  *   (3) both keys of a client are always the same;
  *   (4) the counters of keys are right after every crash and at the end.
  */

@@ -267,7 +267,7 @@ class Writer(threading.Thread):
 
 
 class Watcher(threading.Thread):
-    """Reads counters while they are written: what was seen once must never be taken back."""
+    """Reads counters while they are written: what was seen once must never be rolled back."""
 
     def __init__(self, address, counters):
         super().__init__(daemon=True)

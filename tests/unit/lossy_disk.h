@@ -226,7 +226,7 @@ static void lossy_empty(const char *path)
 }
 
 /* Takes back the latest changes of each name, any number of them. */
-static void lossy_take_back(void)
+static void lossy_roll_back(void)
 {
     static bool is_kept[LOSSY_CHANGES_MAX];
     for (unsigned i = disk.changes; i-- > 0;) {
@@ -272,7 +272,7 @@ static void lossy_cut(int fd)
 static void lossy_power_loss(void)
 {
     char path[LOSSY_PATH_MAX * 2];
-    lossy_take_back();
+    lossy_roll_back();
     DIR *dir = opendir(disk.dir);
     CHECK(dir);
     for (struct dirent *entry; (entry = readdir(dir));) {
