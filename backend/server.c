@@ -73,9 +73,9 @@ static void reload(struct server *server)
 {
     char error[ERROR_MAX];
     struct reload_report report = {0};
-    struct config_snapshot *snapshot = process_settings_edit(server->process);
+    struct config_snapshot *snapshot = process_config_edit(server->process);
     if (!backend_reload(&snapshot->config, &report, error, sizeof error)) {
-        process_settings_drop(server->process, snapshot);
+        process_config_drop(server->process, snapshot);
         log_reload_refused(server, error);
         return;
     }
@@ -84,7 +84,7 @@ static void reload(struct server *server)
     const struct shard_map *map = snapshot->map;
     if (!config_snapshot_load_tls(snapshot, error, sizeof error) ||
         !load_shards(server, snapshot, error, sizeof error)) {
-        process_settings_drop(server->process, snapshot);
+        process_config_drop(server->process, snapshot);
         log_reload_refused(server, error);
         return;
     }
@@ -94,7 +94,7 @@ static void reload(struct server *server)
     if (*log_file && !log_set_file(log_file))
         log_event(LOG_ERROR, "log_file_failed", "path=" LOG_QUOTED, log_file);
     config_snapshot_derive(snapshot);
-    process_settings_publish(server->process, snapshot);
+    process_config_publish(server->process, snapshot);
     metric_add(server->metrics, METRIC_BACKEND_RELOADS, 1);
     metric_set(server->metrics, METRIC_BACKEND_RELOAD_GOOD, 1);
     log_event(LOG_INFO, "reloaded",

@@ -25,7 +25,7 @@ static const struct acl *users(const struct call *call)
 
 static void publish_settings(struct call *call, struct config_snapshot *snapshot)
 {
-    process_settings_publish(call->partition->process, snapshot);
+    process_config_publish(call->partition->process, snapshot);
     partition_refresh(call->partition);
 }
 
@@ -91,13 +91,13 @@ void cmd_acl_setuser(struct call *call)
 {
     char error[ACL_ERROR_MAX];
     struct process *process = call->partition->process;
-    struct config_snapshot *snapshot = process_settings_edit(process);
+    struct config_snapshot *snapshot = process_config_edit(process);
     if (acl_setuser(config_snapshot_acl_edit(snapshot), call->argv, call->argc,
                     config_snapshot_all_channels(snapshot), error)) {
         publish_settings(call, snapshot);
         reply_ok(&call->reply);
     } else {
-        process_settings_drop(process, snapshot);
+        process_config_drop(process, snapshot);
         call_error_text(call, error);
     }
 }
@@ -107,9 +107,9 @@ void cmd_acl_deluser(struct call *call)
     char error[ACL_ERROR_MAX];
     int64_t count;
     struct process *process = call->partition->process;
-    struct config_snapshot *snapshot = process_settings_edit(process);
+    struct config_snapshot *snapshot = process_config_edit(process);
     if (!acl_deluser(config_snapshot_acl_edit(snapshot), call->argv, call->argc, &count, error)) {
-        process_settings_drop(process, snapshot);
+        process_config_drop(process, snapshot);
         call_error_text(call, error);
         return;
     }
@@ -136,12 +136,12 @@ void cmd_acl_load(struct call *call)
     char error[ACL_ERROR_MAX];
     if (!acl_file(call))
         return;
-    struct config_snapshot *snapshot = process_settings_edit(call->partition->process);
+    struct config_snapshot *snapshot = process_config_edit(call->partition->process);
     if (config_snapshot_load_users(snapshot, reason, sizeof reason)) {
         publish_settings(call, snapshot);
         reply_ok(&call->reply);
     } else {
-        process_settings_drop(call->partition->process, snapshot);
+        process_config_drop(call->partition->process, snapshot);
         acl_load_error(reason, error);
         call_error_text(call, error);
     }

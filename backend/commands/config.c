@@ -118,11 +118,11 @@ static bool check_names(struct call *call)
                         (int)name.len, name.data);
             return false;
         }
-        if (settings_is_fixed(snapshot, name)) {
+        if (config_snapshot_is_fixed(snapshot, name)) {
             set_failed(call, name, "can't set immutable config");
             return false;
         }
-        if (settings_is_path(snapshot, name)) {
+        if (config_snapshot_is_path(snapshot, name)) {
             set_failed(call, name, "can't set protected config");
             return false;
         }
@@ -166,20 +166,20 @@ void cmd_config_set(struct call *call)
     }
     if (!check_names(call))
         return;
-    struct config_snapshot *snapshot = process_settings_edit(call->partition->process);
+    struct config_snapshot *snapshot = process_config_edit(call->partition->process);
     for (uint32_t i = 2; i < call->argc; i += 2) {
         if (!config_snapshot_set(snapshot, call->argv[i], call->argv[i + 1], reason,
                                  sizeof reason)) {
-            process_settings_drop(call->partition->process, snapshot);
+            process_config_drop(call->partition->process, snapshot);
             set_failed(call, call->argv[i], reason);
             return;
         }
     }
     if (!load_tls(call, snapshot)) {
-        process_settings_drop(call->partition->process, snapshot);
+        process_config_drop(call->partition->process, snapshot);
         return;
     }
-    process_settings_publish(call->partition->process, snapshot);
+    process_config_publish(call->partition->process, snapshot);
     partition_refresh(call->partition);
     reply_ok(&call->reply);
 }

@@ -158,7 +158,7 @@ bool config_snapshot_has_option(const struct config_snapshot *snapshot, struct b
     return parameter_find(name) || config_find(&snapshot->config.head, name);
 }
 
-bool settings_is_fixed(const struct config_snapshot *snapshot, struct bytes name)
+bool config_snapshot_is_fixed(const struct config_snapshot *snapshot, struct bytes name)
 {
     const struct parameter *parameter = parameter_find(name);
     if (parameter && parameter->kind != PARAMETER_OWN)
@@ -169,7 +169,7 @@ bool settings_is_fixed(const struct config_snapshot *snapshot, struct bytes name
     return option->reload == OPTION_RESTART;
 }
 
-bool settings_is_path(const struct config_snapshot *snapshot, struct bytes name)
+bool config_snapshot_is_path(const struct config_snapshot *snapshot, struct bytes name)
 {
     const struct option *option = config_find(&snapshot->config.head, name);
     return option && option_is_path(option);

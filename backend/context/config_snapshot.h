@@ -75,6 +75,6 @@ bool config_snapshot_set(struct config_snapshot *snapshot, struct bytes name, st
 /* Is there a parameter or an own option of this name? */
 bool config_snapshot_has_option(const struct config_snapshot *snapshot, struct bytes name);
 /* One that is known: does it name a file, which clients may not choose? */
-bool settings_is_path(const struct config_snapshot *snapshot, struct bytes name);
+bool config_snapshot_is_path(const struct config_snapshot *snapshot, struct bytes name);
 /* One that is known: can it not be changed while running? */
-bool settings_is_fixed(const struct config_snapshot *snapshot, struct bytes name);
+bool config_snapshot_is_fixed(const struct config_snapshot *snapshot, struct bytes name);

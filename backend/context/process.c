@@ -18,7 +18,7 @@ struct config_snapshot *process_settings(struct process *process)
     return snapshot;
 }
 
-struct config_snapshot *process_settings_edit(struct process *process)
+struct config_snapshot *process_config_edit(struct process *process)
 {
     pthread_mutex_lock(&process->config_lock);
     return config_snapshot_copy(process->snapshot);
@@ -30,7 +30,7 @@ static void set_pace(struct process *process, const struct backend_config *confi
                config->store_latency_target_ms * 1000);
 }
 
-void process_settings_publish(struct process *process, struct config_snapshot *snapshot)
+void process_config_publish(struct process *process, struct config_snapshot *snapshot)
 {
     struct config_snapshot *old = process->snapshot;
     CHECK(snapshot->epoch == old->epoch + 1);
@@ -41,12 +41,12 @@ void process_settings_publish(struct process *process, struct config_snapshot *s
     set_pace(process, &snapshot->config);
     if (process->events)
         process->events->on_settings(process->owner, old, snapshot);
-    atomic_store_explicit(&process->settings_epoch, snapshot->epoch, memory_order_release);
+    atomic_store_explicit(&process->config_snapshot_epoch, snapshot->epoch, memory_order_release);
     pthread_mutex_unlock(&process->config_lock);
     config_snapshot_unref(old);
 }
 
-void process_settings_drop(struct process *process, struct config_snapshot *snapshot)
+void process_config_drop(struct process *process, struct config_snapshot *snapshot)
 {
     pthread_mutex_unlock(&process->config_lock);
     config_snapshot_unref(snapshot);

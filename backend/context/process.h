@@ -42,7 +42,7 @@ struct process {
     atomic_bool is_stopping;
     atomic_bool is_ready;
     _Atomic uint32_t clients; /* of all partitions */
-    _Atomic uint64_t settings_epoch;
+    _Atomic uint64_t config_snapshot_epoch;
     pthread_mutex_t config_lock; /* guards `snapshot` and lets one change at a time through */
     struct config_snapshot *snapshot;
 };
@@ -61,8 +61,8 @@ void process_client_left(struct process *process);
 
 /* The snapshot in force; the caller drops the reference. */
 struct config_snapshot *process_settings(struct process *process);
-/* A private copy to change. No other change runs until process_settings_publish, which puts it in force and
- * takes it, or process_settings_drop. */
-struct config_snapshot *process_settings_edit(struct process *process);
-void process_settings_publish(struct process *process, struct config_snapshot *snapshot);
-void process_settings_drop(struct process *process, struct config_snapshot *snapshot);
+/* A private copy to change. No other change runs until process_config_publish, which puts it in force and
+ * takes it, or process_config_drop. */
+struct config_snapshot *process_config_edit(struct process *process);
+void process_config_publish(struct process *process, struct config_snapshot *snapshot);
+void process_config_drop(struct process *process, struct config_snapshot *snapshot);

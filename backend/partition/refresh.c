@@ -25,7 +25,7 @@ void partition_refresh(struct partition *partition)
 {
     struct config_snapshot *old = partition->snapshot;
     struct process *process = partition->process;
-    if (atomic_load_explicit(&process->settings_epoch, memory_order_acquire) == old->epoch)
+    if (atomic_load_explicit(&process->config_snapshot_epoch, memory_order_acquire) == old->epoch)
         return;
     const struct config_snapshot *now = partition->snapshot = process_settings(process);
     if (now->config.durability != old->config.durability)

@@ -77,7 +77,7 @@ struct session_login {
     bool is_internal;                   /* has shown the cluster's secret */
     char *name;                         /* of the user; heap, NULL: "default" */
     const struct acl_user *user;        /* cached; see session_user */
-    uint64_t epoch;                     /* of the settings it is from */
+    uint64_t epoch;                     /* of the configuration snapshot it is from */
     struct impersonation impersonation; /* whose request a proxy passes on */
 };
 

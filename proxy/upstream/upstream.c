@@ -387,7 +387,7 @@ static uint64_t timeout_of(const struct upstream *upstream)
 
 static bool is_late(const struct upstream *upstream, uint32_t now_ms)
 {
-    uint64_t patience_ms = upstream->is_errand ? upstream->patience_ms : 0;
+    uint64_t patience_ms = upstream->is_single_use ? upstream->patience_ms : 0;
     return upstream->first && upstream->is_open && patience_ms <= PATIENCE_MS_MAX &&
            now_ms - upstream->first->sent_ms >= LATE_MS + patience_ms;
 }
@@ -395,7 +395,7 @@ static bool is_late(const struct upstream *upstream, uint32_t now_ms)
 /* A command that waits must not be sent after its client has got an error: it could take an element. */
 static bool opens_too_long(const struct upstream *upstream, uint32_t now_ms, uint64_t timeout_ms)
 {
-    return upstream->is_errand && upstream->state == UPSTREAM_OPENING && upstream->first &&
+    return upstream->is_single_use && upstream->state == UPSTREAM_OPENING && upstream->first &&
            now_ms - upstream->first->sent_ms >= timeout_ms;
 }
 

@@ -97,11 +97,11 @@ static void test_what_needs_a_restart_is_fixed(void)
 {
     struct config_snapshot *snapshot = make();
     CHECK(config_snapshot_has_option(snapshot, BYTES("partitions")));
-    CHECK(settings_is_fixed(snapshot, BYTES("partitions")));
-    CHECK(settings_is_fixed(snapshot, BYTES("databases")));
-    CHECK(settings_is_fixed(snapshot, BYTES("daemonize")));
-    CHECK(!settings_is_fixed(snapshot, BYTES("maxclients")));
-    CHECK(!settings_is_fixed(snapshot, BYTES("hz")));
+    CHECK(config_snapshot_is_fixed(snapshot, BYTES("partitions")));
+    CHECK(config_snapshot_is_fixed(snapshot, BYTES("databases")));
+    CHECK(config_snapshot_is_fixed(snapshot, BYTES("daemonize")));
+    CHECK(!config_snapshot_is_fixed(snapshot, BYTES("maxclients")));
+    CHECK(!config_snapshot_is_fixed(snapshot, BYTES("hz")));
     CHECK(!config_snapshot_has_option(snapshot, BYTES("nonsense")));
     config_snapshot_unref(snapshot);
 }
