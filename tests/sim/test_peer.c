@@ -188,8 +188,10 @@ static size_t greeting_received(void *owner, struct block *block, const char *da
     (void)block;
     (void)need;
     const char *at = memmem(data, len, "$4\r\nPEER\r\n$1\r\n1\r\n$1\r\n", 21);
-    const char *size_at = at ? at + 21 + 3 : NULL; /* behind the shard's one letter */
-    const char *end = at ? memmem(size_at, len - (size_t)(size_at - data), "\r\n", 2) : NULL;
+    if (!at || data + len - at < 21 + 4)
+        return 0;
+    const char *size_at = at + 21 + 3; /* behind the shard's one letter */
+    const char *end = memmem(size_at, len - (size_t)(size_at - data), "\r\n", 2);
     uint64_t size;
     if (!end ||
         !number_parse_uint64((struct bytes){size_at + 1, (size_t)(end - size_at - 1)}, &size) ||
