@@ -69,7 +69,9 @@ void client_transaction_fini(struct client_transaction *transaction)
 
 size_t client_transaction_bytes(const struct client_transaction *transaction)
 {
-    return transaction->queue.bytes + transaction->slot_cap * sizeof(*transaction->slots);
+    const struct own_run *run = transaction->run;
+    return transaction->queue.bytes + transaction->slot_cap * sizeof(*transaction->slots) +
+           (run ? sizeof(*run) + run->len : 0);
 }
 
 void transaction_refused(struct client *client)
