@@ -79,15 +79,24 @@ static const struct {
     uint32_t acl; /* category its commands are in */
     bool is_own;  /* Redis has none of them */
 } groups[GROUP_COUNT] = {
-    [GROUP_GENERIC] = {"generic", ACL_KEYSPACE},           [GROUP_STRING] = {"string", ACL_STRING},
-    [GROUP_LIST] = {"list", ACL_LIST},                     [GROUP_SET] = {"set", ACL_SET},
-    [GROUP_SORTED_SET] = {"sorted-set", ACL_SORTEDSET},    [GROUP_HASH] = {"hash", ACL_HASH},
-    [GROUP_PUBSUB] = {"pubsub", ACL_PUBSUB},               [GROUP_TRANSACTIONS] = {"transactions", ACL_TRANSACTION},
-    [GROUP_CONNECTION] = {"connection", ACL_CONNECTION},   [GROUP_SERVER] = {"server", 0},
-    [GROUP_SCRIPTING] = {"scripting", ACL_SCRIPTING},      [GROUP_HYPERLOGLOG] = {"hyperloglog", ACL_HYPERLOGLOG},
-    [GROUP_CLUSTER] = {"cluster", 0},                      [GROUP_GEO] = {"geo", ACL_GEO},
-    [GROUP_STREAM] = {"stream", ACL_STREAM},               [GROUP_BITMAP] = {"bitmap", ACL_BITMAP},
-    [GROUP_JSON] = {"json", 0, true},                      [GROUP_SORTEDINT] = {"sortedint", 0, true},
+    [GROUP_GENERIC] = {"generic", ACL_KEYSPACE, false},
+    [GROUP_STRING] = {"string", ACL_STRING, false},
+    [GROUP_LIST] = {"list", ACL_LIST, false},
+    [GROUP_SET] = {"set", ACL_SET, false},
+    [GROUP_SORTED_SET] = {"sorted-set", ACL_SORTEDSET, false},
+    [GROUP_HASH] = {"hash", ACL_HASH, false},
+    [GROUP_PUBSUB] = {"pubsub", ACL_PUBSUB, false},
+    [GROUP_TRANSACTIONS] = {"transactions", ACL_TRANSACTION, false},
+    [GROUP_CONNECTION] = {"connection", ACL_CONNECTION, false},
+    [GROUP_SERVER] = {"server", 0, false},
+    [GROUP_SCRIPTING] = {"scripting", ACL_SCRIPTING, false},
+    [GROUP_HYPERLOGLOG] = {"hyperloglog", ACL_HYPERLOGLOG, false},
+    [GROUP_CLUSTER] = {"cluster", 0, false},
+    [GROUP_GEO] = {"geo", ACL_GEO, false},
+    [GROUP_STREAM] = {"stream", ACL_STREAM, false},
+    [GROUP_BITMAP] = {"bitmap", ACL_BITMAP, false},
+    [GROUP_JSON] = {"json", 0, true},
+    [GROUP_SORTEDINT] = {"sortedint", 0, true},
     [GROUP_SCREE] = {"scree", 0, true},
 };
 // clang-format on

@@ -640,7 +640,8 @@ def _(run):
             error = str(a.read())  # the dedicated connection may still have been connecting
             check('connection lost' in error or 'not reachable' in error, 'another error: ' + error)
             cluster.backends[1 - owner].start()
-            b.send('BLPOP', 'other', 5)
+            wait_for(lambda: b.call('BLPOP', 'other', 0.1) == ('*', None), 'the proxy to reach the shard again')
+            b.send('BLPOP', 'other', 0)
             wait_for(lambda: proxy_info(boss, 'blocked_clients') == 1, 'it to wait')
             proxy.stop()
             check_equal(b.read(), ('-', b'UNBLOCKED client unblocked via CLIENT UNBLOCK'))
