@@ -107,6 +107,8 @@ void upstream_write_words(struct out *out, const char *const *words, int count);
 void upstream_hold_client(struct upstream *upstream, struct client *client);
 /* Appends SCREE SLOTS: the shard's slots in the map in force. */
 void upstream_tell_slots(struct upstream *upstream, struct out *out);
+/* For one that is UP: does so when the map has changed since it was done last. */
+void upstream_tell_new_slots(struct upstream *upstream);
 /* Sends a command of one word whose reply is of this kind. */
 void upstream_send_own(struct upstream *upstream, enum part_kind kind, const char *word);
 /* Bytes came (stream_events.on_data). */

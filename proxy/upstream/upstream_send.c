@@ -59,15 +59,21 @@ void upstream_tell_slots(struct upstream *upstream, struct out *out)
     upstream_push_own(upstream, PART_PROBE); /* the reply is ignored: older backends refuse it */
 }
 
+void upstream_tell_new_slots(struct upstream *upstream)
+{
+    if (*upstream_config(upstream)->upstream_secret &&
+        upstream->generation != upstream->worker->label.generation)
+        upstream_tell_slots(upstream, upstream->out);
+}
+
 /* Sends namespace and database of the following frames; after a change of the map, the shard's slots first. */
 static void write_switch(struct upstream *upstream, struct place *place)
 {
     struct out *out = upstream->out;
     char db[8];
     int len = snprintf(db, sizeof(db), "%u", place->db);
+    upstream_tell_new_slots(upstream);
     if (*upstream_config(upstream)->upstream_secret) {
-        if (upstream->generation != upstream->worker->label.generation)
-            upstream_tell_slots(upstream, out);
         const struct slot_rule tag = {.kind = SLOT_RULE_TAG};
         char rule[SLOT_RULE_TEXT_MAX];
         size_t rule_len = slot_rule_format(place->entry ? &place->entry->slot_rule : &tag, rule);

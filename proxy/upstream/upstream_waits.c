@@ -247,6 +247,7 @@ void wait_table_send(struct upstream *upstream, struct part *part, const struct 
         keep(upstream, entry, head, arguments);
         return;
     }
+    upstream_tell_new_slots(upstream);
     out_write(upstream->out, head.data, head.len);
     if (frame->block)
         out_write_block(upstream->out, frame->block, arguments.data, arguments.len);
