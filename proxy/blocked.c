@@ -1,6 +1,5 @@
 #include "proxy/blocked.h"
 
-#include "proxy/proxy.h"
 #include "proxy/request.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"

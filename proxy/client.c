@@ -6,6 +6,7 @@
 #include "proxy/monitor.h"
 #include "proxy/proxy.h"
 #include "proxy/rate.h"
+#include "proxy/rate_limiter.h"
 #include "proxy/request.h"
 #include "proxy/scripts.h"
 #include "proxy/slow_log.h"
@@ -398,7 +399,8 @@ void client_answer(struct client *client, struct request *request, struct block 
         len = 0;
     client->reply_bytes = len;
     if (client->session.place->rate_limiter)
-        rate_charge_reply(client, len);
+        rate_limiter_charge_reply(client->session.place->rate_limiter,
+                                  loop_mono_ms(client->worker->loop), len);
     if (len <= OUT_COPY_MAX)
         client_add(client, len);
     count_output(client, len);

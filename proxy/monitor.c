@@ -2,6 +2,7 @@
 
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
+#include "proxy/request.h"
 #include "proxy/transaction_queue.h"
 #include "proxy/worker.h"
 #include "shared/check.h"

@@ -3,7 +3,7 @@
 #include "config/tls_files.h"
 #include "proxy/events.h"
 #include "proxy/local/local.h"
-#include "proxy/rate.h"
+#include "proxy/rate_limiter.h"
 #include "proxy/slow_log.h"
 #include "proxy/status/status.h"
 #include "proxy/users.h"

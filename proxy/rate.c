@@ -1,14 +1,13 @@
 #include "proxy/rate.h"
 
-#include "proxy/proxy.h"
+#include "proxy/proxy_metrics.h"
+#include "proxy/rate_limiter.h"
 #include "proxy/transaction.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
-#include "shared/table.h"
 #include "shared/token_bucket.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,100 +16,12 @@ enum {
     ERROR_TEXT_MAX = 512,
 };
 
-struct rate_limiter {
-    uint32_t refs; /* places; under the lock */
-    _Atomic bool delays;
-    struct token_bucket requests;
-    struct token_bucket bytes;
-};
-
-struct rate_limiters {
-    pthread_mutex_t mutex;
-    struct table *by_name;
-};
-
 struct rate_waits {
     struct proxy_worker *worker;
     struct timer *timer;
     struct list places; /* where somebody waits */
     uint64_t due_ms;    /* when the timer fires; 0: it does not run */
 };
-
-/* ---- rate limiters ---------------------------------------------------------------------------------- */
-
-struct rate_limiters *rate_limiters_new(void)
-{
-    struct rate_limiters *rate_limiters = calloc(1, sizeof(*rate_limiters));
-    CHECK(rate_limiters);
-    CHECK(pthread_mutex_init(&rate_limiters->mutex, NULL) == 0);
-    rate_limiters->by_name = table_new();
-    return rate_limiters;
-}
-
-void rate_limiters_free(struct rate_limiters *rate_limiters)
-{
-    CHECK(table_count(rate_limiters->by_name) == 0);
-    table_free(rate_limiters->by_name);
-    (void)pthread_mutex_destroy(&rate_limiters->mutex);
-    free(rate_limiters);
-}
-
-static struct rate_limiter *rate_limiter_take(struct rate_limiters *rate_limiters,
-                                              struct bytes name)
-{
-    CHECK(pthread_mutex_lock(&rate_limiters->mutex) == 0);
-    struct rate_limiter *rate_limiter = table_get(rate_limiters->by_name, name);
-    if (!rate_limiter) {
-        rate_limiter = calloc(1, sizeof(*rate_limiter));
-        CHECK(rate_limiter);
-        (void)table_put(rate_limiters->by_name, name, rate_limiter);
-    }
-    rate_limiter->refs++;
-    CHECK(pthread_mutex_unlock(&rate_limiters->mutex) == 0);
-    return rate_limiter;
-}
-
-static void rate_limiter_release(struct rate_limiters *rate_limiters,
-                                 struct rate_limiter *rate_limiter, struct bytes name)
-{
-    CHECK(pthread_mutex_lock(&rate_limiters->mutex) == 0);
-    CHECK(rate_limiter->refs > 0);
-    if (--rate_limiter->refs == 0) {
-        CHECK(table_remove(rate_limiters->by_name, name) == rate_limiter);
-        free(rate_limiter);
-    }
-    CHECK(pthread_mutex_unlock(&rate_limiters->mutex) == 0);
-}
-
-void rate_follow(struct rate_limiters *rate_limiters, struct place *place)
-{
-    const struct namespace *entry = place->entry;
-    if (!rate_limiters || !entry || (entry->rate_limit == 0 && entry->bandwidth_limit_bytes == 0)) {
-        rate_forget(rate_limiters, place);
-        return;
-    }
-    if (!place->rate_limiter)
-        place->rate_limiter = rate_limiter_take(rate_limiters, place->name);
-    place->rate_limiter->delays = entry->rate_delays;
-    token_bucket_set(&place->rate_limiter->requests, entry->rate_limit);
-    token_bucket_set(&place->rate_limiter->bytes, entry->bandwidth_limit_bytes);
-}
-
-void rate_forget(struct rate_limiters *rate_limiters, struct place *place)
-{
-    if (!place->rate_limiter)
-        return;
-    CHECK(rate_limiters);
-    rate_limiter_release(rate_limiters, place->rate_limiter, place->name);
-    place->rate_limiter = NULL;
-}
-
-static uint64_t rate_limiter_wait_ms(struct rate_limiter *rate_limiter, uint64_t now_ms)
-{
-    uint64_t requests = token_bucket_wait_ms(&rate_limiter->requests, now_ms);
-    uint64_t bytes = token_bucket_wait_ms(&rate_limiter->bytes, now_ms);
-    return requests > bytes ? requests : bytes;
-}
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
@@ -244,10 +155,4 @@ bool rate_pass(struct client *client, const struct frame *frame, const struct co
         reply_rate_limited(client, command, now_ms);
     }
     return false;
-}
-
-void rate_charge_reply(struct client *client, size_t len)
-{
-    token_bucket_charge(&client->session.place->rate_limiter->bytes,
-                        loop_mono_ms(client->worker->loop), len);
 }

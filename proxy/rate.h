@@ -13,26 +13,11 @@
 
 #include "proxy/client.h"
 
-struct rate_limiter;
-struct rate_limiters;
-struct namespace;
 struct rate_waits;
-
-/* The rate limiters of all workers, by namespace. */
-struct rate_limiters *rate_limiters_new(void);
-void rate_limiters_free(struct rate_limiters *rate_limiters);
-
-/* The place's rate limiter is as its entry says: there, set to other limits, or gone. `rate limiters` NULL: there are
- * none. */
-void rate_follow(struct rate_limiters *rate_limiters, struct place *place);
-/* The place goes. */
-void rate_forget(struct rate_limiters *rate_limiters, struct place *place);
 
 /* Of a place with a rate limiter: may the frame be taken? It is charged then. Otherwise the client is held, or refused
  * and told. */
 bool rate_pass(struct client *client, const struct frame *frame, const struct command *command);
-/* Bytes of a reply to a client in a place with a rate limiter. */
-void rate_charge_reply(struct client *client, size_t len);
 /* It goes elsewhere, or is gone: waits no more. */
 void rate_leave(struct client *client);
 

@@ -11,7 +11,7 @@
 #include "proxy/client.h"
 #include "proxy/merge.h"
 #include "proxy/proxy.h"
-#include "proxy/rate.h"
+#include "proxy/rate_limiter.h"
 #include "proxy/slow_log.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
@@ -261,7 +261,8 @@ static void request_merge(struct request *request)
     size_t begun = out->bytes;
     merge_replies(&merge, &reply);
     if (client->session.place->rate_limiter)
-        rate_charge_reply(client, out->bytes - begun);
+        rate_limiter_charge_reply(client->session.place->rate_limiter,
+                                  loop_mono_ms(client->worker->loop), out->bytes - begun);
     client_ready(client, request);
 }
 

@@ -1,6 +1,7 @@
 #include "proxy/scripts.h"
 
 #include "proxy/proxy.h"
+#include "proxy/request.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/worker.h"
 #include "shared/digest.h"

@@ -18,7 +18,6 @@
 #pragma once
 
 #include "proxy/client.h"
-#include "proxy/request.h"
 #include "proxy/route.h"
 
 enum { SCRIPT_NOTES = 1024 };

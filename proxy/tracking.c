@@ -1,6 +1,7 @@
 #include "proxy/tracking.h"
 
 #include "proxy/subscriptions.h"
+#include "proxy/transaction.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"

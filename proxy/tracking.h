@@ -21,7 +21,6 @@
 #pragma once
 
 #include "proxy/client.h"
-#include "proxy/request.h"
 #include "shared/namespace.h"
 #include "shared/out.h"
 

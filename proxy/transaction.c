@@ -19,60 +19,7 @@
 /* A queued frame this long is referenced in its block, not copied. */
 enum { REFERENCE_MIN = 16 * 1024 };
 
-/* The proxy's own commands of an EXEC, while they run. */
-struct own_run {
-    struct resp_scan scan;
-    bool is_stepping; /* transaction_go_on() is running: it does not recurse */
-    bool is_silent;   /* CLIENT REPLY OFF or SKIP */
-    size_t at;        /* the next frame */
-    size_t len;
-    char frames[];
-};
-
 /* ---- the queue ------------------------------------------------------------------------------- */
-
-void client_transaction_init(struct client_transaction *transaction)
-{
-    *transaction = (struct client_transaction){0};
-    out_init(&transaction->queue);
-}
-
-void client_transaction_clear(struct client_transaction *transaction)
-{
-    out_clear(&transaction->queue);
-    free(transaction->slots);
-    transaction->slots = NULL;
-    transaction->slot_count = transaction->slot_cap = 0;
-    transaction->count = 0;
-    transaction->is_open = transaction->is_aborted = transaction->has_select = false;
-    transaction->has_script = false;
-    transaction->needs_shard = transaction->needs_proxy = false;
-}
-
-static void exec_run_free(struct client_transaction *transaction)
-{
-    if (!transaction->run)
-        return;
-    resp_scan_fini(&transaction->run->scan);
-    free(transaction->run);
-    transaction->run = NULL;
-}
-
-void client_transaction_fini(struct client_transaction *transaction)
-{
-    CHECK(!transaction->dedicated);
-    client_transaction_clear(transaction);
-    exec_run_free(transaction);
-    free(transaction->dedicated_lost);
-    transaction->dedicated_lost = NULL;
-}
-
-size_t client_transaction_bytes(const struct client_transaction *transaction)
-{
-    const struct own_run *run = transaction->run;
-    return transaction->queue.bytes + transaction->slot_cap * sizeof(*transaction->slots) +
-           (run ? sizeof(*run) + run->len : 0);
-}
 
 void transaction_refused(struct client *client)
 {
@@ -422,7 +369,7 @@ bool transaction_go_on(struct client *client)
     run->is_stepping = false;
     bool is_over = run->at == run->len && client->pipeline.count == 0;
     if (is_over)
-        exec_run_free(transaction);
+        transaction_run_free(transaction);
     return is_over;
 }
 

@@ -14,42 +14,12 @@
  */
 #pragma once
 
-#include "shared/out.h"
-
 #include <stdbool.h>
-#include <stdint.h>
 
 struct client;
 struct command;
 struct frame;
 struct request;
-struct own_run;
-struct upstream;
-
-struct client_transaction {
-    bool is_open;     /* MULTI was given */
-    bool is_aborted;  /* a command was refused: EXEC discards */
-    bool has_select;  /* a SELECT is queued: `db` holds after EXEC */
-    bool has_script;  /* a command that runs a script is queued */
-    bool needs_shard; /* a command is queued that only a shard can answer */
-    bool needs_proxy; /* a command is queued that only the proxy can answer */
-    uint8_t db;
-    uint32_t count;   /* commands queued */
-    struct out queue; /* their frames */
-    uint16_t *slots;  /* of their keys, each slot once in a row; heap */
-    uint32_t slot_count;
-    uint32_t slot_cap;
-    struct upstream *dedicated; /* the private connection that watches; NULL: none */
-    char *dedicated_lost; /* the one that watched is gone: the error EXEC gives; heap, NULL: no */
-    struct own_run *run;  /* EXEC runs the proxy's own commands; NULL: it does not */
-};
-
-void client_transaction_init(struct client_transaction *transaction);
-void client_transaction_fini(struct client_transaction *transaction);
-/* Forgets the queue; MULTI was not given. The dedicated connection stays. */
-void client_transaction_clear(struct client_transaction *transaction);
-/* Bytes of the queue. */
-size_t client_transaction_bytes(const struct client_transaction *transaction);
 
 /* MULTI, EXEC, DISCARD, UNWATCH or WATCH. False: it must wait, nothing was done. */
 bool transaction_command(struct client *client, const struct frame *frame,

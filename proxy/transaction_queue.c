@@ -1,13 +1,54 @@
 #include "proxy/transaction_queue.h"
 
-#include "proxy/transaction.h"
 #include "shared/check.h"
-#include "shared/resp.h"
 
 #include <stdlib.h>
 
 static const struct resp_limits no_limits = {
     .bulk_bytes_max = UINT32_MAX, .args_max = INT32_MAX, .inline_bytes_max = UINT32_MAX};
+
+void client_transaction_init(struct client_transaction *transaction)
+{
+    *transaction = (struct client_transaction){0};
+    out_init(&transaction->queue);
+}
+
+void client_transaction_clear(struct client_transaction *transaction)
+{
+    out_clear(&transaction->queue);
+    free(transaction->slots);
+    transaction->slots = NULL;
+    transaction->slot_count = transaction->slot_cap = 0;
+    transaction->count = 0;
+    transaction->is_open = transaction->is_aborted = transaction->has_select = false;
+    transaction->has_script = false;
+    transaction->needs_shard = transaction->needs_proxy = false;
+}
+
+void transaction_run_free(struct client_transaction *transaction)
+{
+    if (!transaction->run)
+        return;
+    resp_scan_fini(&transaction->run->scan);
+    free(transaction->run);
+    transaction->run = NULL;
+}
+
+void client_transaction_fini(struct client_transaction *transaction)
+{
+    CHECK(!transaction->dedicated);
+    client_transaction_clear(transaction);
+    transaction_run_free(transaction);
+    free(transaction->dedicated_lost);
+    transaction->dedicated_lost = NULL;
+}
+
+size_t client_transaction_bytes(const struct client_transaction *transaction)
+{
+    const struct own_run *run = transaction->run;
+    return transaction->queue.bytes + transaction->slot_cap * sizeof(*transaction->slots) +
+           (run ? sizeof(*run) + run->len : 0);
+}
 
 void transaction_queue_each(const struct client_transaction *transaction,
                             transaction_queue_fn *each, void *owner)

@@ -5,7 +5,6 @@
 #include "proxy/backup.h"
 #include "proxy/blocked.h"
 #include "proxy/client.h"
-#include "proxy/events.h"
 #include "proxy/hotkeys.h"
 #include "proxy/local/local.h"
 #include "proxy/memory.h"

@@ -12,7 +12,6 @@
 #include "config/reload.h"
 #include "proxy/route.h"
 #include "proxy/scripts.h"
-#include "proxy/session.h"
 #include "proxy/upstream/pool.h"
 #include "shared/command_cells.h"
 #include "shared/list.h"

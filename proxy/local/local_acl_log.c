@@ -12,6 +12,7 @@
  * entries describe the connection it came on.
  */
 #include "proxy/local/local.h"
+#include "proxy/request.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/check.h"

@@ -16,6 +16,7 @@
 #include "proxy/subscriptions.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
+#include "shared/channel.h"
 #include "shared/check.h"
 
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #include "proxy/backup.h"
 #include "proxy/backup_list.h"
 #include "proxy/local/local.h"
+#include "proxy/request.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/worker.h"
 #include "shared/number.h"

@@ -10,6 +10,7 @@
  * is entered at a random slot: then the answer is a sample. What is remembered has a fixed size (struct scan).
  */
 #include "proxy/local/local.h"
+#include "proxy/request.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/worker.h"
 #include "shared/clock.h"

@@ -5,6 +5,7 @@
  */
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
+#include "proxy/request.h"
 #include "proxy/worker.h"
 #include "shared/cluster_reply.h"
 #include "shared/number.h"

@@ -2,6 +2,7 @@
  * local_command.c - COMMAND and its subcommands, from the table.
  */
 #include "proxy/local/local.h"
+#include "proxy/request.h"
 #include "shared/command_reply.h"
 
 void local_command(struct client *client, struct request *request, struct reply *reply)

@@ -2,7 +2,9 @@
  * local_compact.c - SCREE COMPACT at a proxy: START, STATUS, CANCEL go to all shards, their answers become one.
  */
 #include "proxy/local/local.h"
+#include "proxy/request.h"
 #include "proxy/upstream/pool.h"
+#include "shared/reply.h"
 #include "shared/resp.h"
 
 #include <stdio.h>

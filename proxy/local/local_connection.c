@@ -6,6 +6,7 @@
 #include "proxy/monitor.h"
 #include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
+#include "proxy/transaction.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/command_reply.h"

@@ -10,7 +10,6 @@
  * A shard that does not answer fails HISTOGRAM and RESET; elsewhere its part is missing.
  */
 #include "proxy/local/local.h"
-#include "proxy/merge.h"
 #include "proxy/proxy.h"
 #include "proxy/slow_log.h"
 #include "proxy/upstream/pool.h"

@@ -1,9 +1,11 @@
 /*
  * local_server.c - small answers of the proxy as "the server".
  */
+#include "proxy/client.h"
 #include "proxy/local/local.h"
 #include "proxy/worker.h"
 #include "shared/hello.h"
+#include "shared/net/loop.h"
 
 void local_time(struct client *client, struct request *request, struct reply *reply)
 {

@@ -3,6 +3,7 @@
  */
 #include "proxy/blocked.h"
 #include "proxy/local/local.h"
+#include "proxy/request.h"
 #include "proxy/worker.h"
 #include "shared/number.h"
 

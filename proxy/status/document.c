@@ -1,10 +1,16 @@
 /*
  * document.c - the status page's JSON: bounded whatever the proxy has, and valid whatever names people chose.
  */
+#include "proxy/events.h"
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
 #include "proxy/slow_log.h"
+#include "proxy/status/gather.h"
+#include "proxy/status/peers.h"
+#include "proxy/status/share.h"
 #include "proxy/status/status.h"
+#include "proxy/status/survey.h"
+#include "shared/bytes.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/json_writer.h"

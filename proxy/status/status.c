@@ -1,6 +1,10 @@
 #include "proxy/status/status.h"
 
 #include "proxy/proxy.h"
+#include "proxy/status/gather.h"
+#include "proxy/status/peers.h"
+#include "proxy/status/share.h"
+#include "proxy/status/survey.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/clock.h"

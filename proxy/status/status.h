@@ -11,13 +11,12 @@
  */
 #pragma once
 
-#include "proxy/events.h"
-#include "proxy/status/gather.h"
-#include "proxy/status/peers.h"
-#include "proxy/status/survey.h"
 #include "shared/net/http.h"
+#include "shared/slot.h"
 
+struct proxy;
 struct proxy_snapshot;
+struct proxy_worker;
 
 enum { REUSE_MS = 700 };
 

@@ -1,7 +1,6 @@
 #include "proxy/status/survey.h"
 
 #include "proxy/request.h"
-#include "proxy/session.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"

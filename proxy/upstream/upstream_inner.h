@@ -12,7 +12,6 @@
  */
 #pragma once
 
-#include "proxy/proxy.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"

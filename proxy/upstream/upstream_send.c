@@ -4,7 +4,6 @@
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/client.h"
-#include "proxy/proxy.h"
 #include "proxy/worker.h"
 #include "shared/namespace.h"
 

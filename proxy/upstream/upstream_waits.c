@@ -21,6 +21,7 @@
  * Backends without the secret do not have SCREE WAIT: there each waiting client dedicated connections a connection
  * (blocked.h).
  */
+#include "proxy/proxy_metrics.h"
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/blocked.h"
