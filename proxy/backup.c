@@ -163,7 +163,7 @@ static void try_again(struct cluster_backup *backup, const char *reason)
 static bool map_is_same(struct cluster_backup *backup)
 {
     if (backup->worker->snapshot->map->epoch == backup->epoch &&
-        backup->worker->pool.count == backup->view.shards)
+        backup->worker->pool->count == backup->view.shards)
         return true;
     abort_cluster_backup(backup, "the shard map has changed meanwhile");
     return false;

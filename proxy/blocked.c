@@ -56,7 +56,7 @@ static uint64_t blocking_wait_ms(const struct command *command, const struct byt
 static bool take_dedicated_connections(struct client *client, uint32_t shard, uint32_t count,
                                        struct upstream **dedicated_connections)
 {
-    struct pool *pool = &client->worker->pool;
+    struct pool *pool = client->worker->pool;
     for (uint32_t i = 0; i < count; i++) {
         dedicated_connections[i] = pool_dedicated(pool, shard + i, client->session.resp, false);
         if (dedicated_connections[i])
@@ -139,7 +139,7 @@ static bool send_by_waits(struct client *client, const struct frame *frame,
                           const struct command *command, const struct route *route, uint32_t shard,
                           uint32_t count)
 {
-    struct pool *pool = &client->worker->pool;
+    struct pool *pool = client->worker->pool;
     const struct place *place = client->session.place;
     for (uint32_t i = 0; i < count; i++)
         if (wait_table_is_full(pool_waits(pool, shard + i), client))
@@ -166,8 +166,8 @@ bool blocked_send(struct client *client, const struct frame *frame, const struct
 {
     struct proxy_worker *worker = client->worker;
     bool is_for_all = command->merge != MERGE_ONE;
-    uint32_t count = is_for_all ? (uint32_t)worker->pool.count : 1;
-    uint32_t shard = is_for_all ? 0 : route->has_keys ? route->shard : pool_any(&worker->pool);
+    uint32_t count = is_for_all ? (uint32_t)worker->pool->count : 1;
+    uint32_t shard = is_for_all ? 0 : route->has_keys ? route->shard : pool_any(worker->pool);
     if (client->pipeline.count > 0) { /* what came before is answered first */
         client_hold(client, HOLD_ORDER);
         return false;
@@ -241,7 +241,7 @@ static void pressed(struct client *client, struct request *request, struct reply
 void blocked_press(struct upstream *dedicated)
 {
     struct proxy_worker *worker = dedicated->worker;
-    uint32_t shard = shard_of(&worker->pool, dedicated->node);
+    uint32_t shard = shard_of(worker->pool, dedicated->node);
     if (shard == SHARD_COUNT_MAX) {
         upstream_close(dedicated, "the shard is no longer in the map");
         return;
@@ -295,7 +295,7 @@ static bool is_misplaced(const struct client *client)
         return false;
     }
     uint16_t shard = shard_map_find(worker->snapshot->map, client->blocked_slot);
-    return count > 0 && waiting[0]->upstream->node != worker->pool.nodes[shard];
+    return count > 0 && waiting[0]->upstream->node != worker->pool->nodes[shard];
 }
 
 static void unblock_misplaced(struct client *client)
@@ -306,5 +306,5 @@ static void unblock_misplaced(struct client *client)
 
 void blocked_reloaded(struct proxy_worker *worker)
 {
-    proxy_worker_each_client(worker, unblock_misplaced);
+    client_each(worker, unblock_misplaced);
 }

@@ -69,6 +69,31 @@ struct client *client_new(struct proxy_worker *worker, struct stream *stream, st
     return client;
 }
 
+struct client_iter {
+    struct client_iter *outer;
+    struct list *next;
+};
+
+void client_each(struct proxy_worker *worker, client_fn *each)
+{
+    struct client_iter iter = {.outer = worker->clients.iters};
+    worker->clients.iters = &iter;
+    for (struct list *link = worker->clients.all.next; link != &worker->clients.all;
+         link = iter.next) {
+        iter.next = link->next;
+        each(container_of(link, struct client, link));
+    }
+    worker->clients.iters = iter.outer;
+}
+
+/* The client is about to leave worker->clients.all: iterations that are under way skip it. */
+static void skip_in_iterations(struct proxy_worker *worker, const struct client *client)
+{
+    for (struct client_iter *iter = worker->clients.iters; iter; iter = iter->outer)
+        if (iter->next == &client->link)
+            iter->next = client->link.next;
+}
+
 /* Its requests go on without it; their replies are dropped. */
 static void leave_requests(struct client *client)
 {
@@ -104,7 +129,7 @@ static void client_leave(struct client *client)
     list_remove(&client->full_link);
     list_remove(&client->rate_link);
     monitor_leave(client);
-    proxy_worker_forget_client(worker, client);
+    skip_in_iterations(worker, client);
     list_remove(&client->link);
     list_push(&worker->clients.closed, &client->link);
     worker->clients.count--;
@@ -256,7 +281,7 @@ uint32_t client_label(const struct client *client, const struct command *command
 struct upstream *client_upstream(struct client *client, uint32_t shard,
                                  const struct command *command)
 {
-    struct pool *pool = &client->worker->pool;
+    struct pool *pool = client->worker->pool;
     struct upstream *dedicated = client->session.transaction.dedicated;
     uint8_t resp = client->session.resp;
     if (dedicated && dedicated->node == pool->nodes[shard]) {

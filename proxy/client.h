@@ -18,6 +18,7 @@
  */
 #pragma once
 
+#include "proxy/frame.h"
 #include "proxy/pipeline.h"
 #include "proxy/session.h"
 #include "shared/list.h"
@@ -94,21 +95,6 @@ struct client {
     struct client_session session;
 };
 
-/* One request as it was read. */
-struct frame {
-    struct block *block; /* holds the bytes; NULL: an inline command, they are the scanner's */
-    const char *data;
-    size_t len;
-    const char *base; /* of the spans */
-    const struct span *args;
-    uint32_t argc;
-};
-
-static inline struct bytes frame_arg(const struct frame *frame, uint32_t i)
-{
-    return (struct bytes){frame->base + frame->args[i].at, frame->args[i].len};
-}
-
 /* Takes an accepted stream. `name`: the namespace of its listener; empty: none. */
 struct client *client_new(struct proxy_worker *worker, struct stream *stream, struct bytes name);
 /* Closes now; unsent replies are dropped. The struct stays until the turn's end. */
@@ -127,7 +113,6 @@ struct request *client_begin_reply(struct client *client, const struct command *
 void client_reply_text(struct client *client, const struct command *command, const char *error);
 void client_reply_code(struct client *client, const struct command *command, enum error error);
 void client_reply_status(struct client *client, const struct command *command, const char *status);
-struct frame;
 /* To clients there is no such command. */
 void client_reply_unknown(struct client *client, const struct frame *frame);
 /* There is, but not behind a proxy. */
@@ -157,6 +142,9 @@ struct upstream *client_upstream(struct client *client, uint32_t shard,
                                  const struct command *command);
 /* Counts again what it has in memory beside blocks. */
 void client_count(struct client *client);
+/* Calls `each` for every client of the worker; it may end any of them. */
+typedef void client_fn(struct client *client);
+void client_each(struct proxy_worker *worker, client_fn *each);
 /* Once a second, under HOLD_OUTPUT: goes on when it has not read a byte since. */
 void client_look_stalled(struct client *client);
 /* Bytes of replies it has not read, and of its queue. */

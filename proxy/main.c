@@ -4,6 +4,7 @@
 #include "config/harden.h"
 #include "config/program.h"
 #include "proxy/proxy.h"
+#include "proxy/proxy_run.h"
 #include "shared/command.h"
 #include "shared/log.h"
 

@@ -185,10 +185,10 @@ static void check_space(struct client *client)
 
 void memory_slow(struct proxy_worker *worker)
 {
-    proxy_worker_each_client(worker, check_login);
-    proxy_worker_each_client(worker, forget_space);
-    proxy_worker_each_client(worker, add_to_space);
-    proxy_worker_each_client(worker, check_space);
+    client_each(worker, check_login);
+    client_each(worker, forget_space);
+    client_each(worker, add_to_space);
+    client_each(worker, check_space);
 }
 
 /* ---- the whole proxy --------------------------------------------------------------------------------- */
@@ -246,8 +246,8 @@ static void begin_full(struct proxy_worker *worker, uint64_t used, uint64_t limi
     events_note(worker->proxy->events, EVENT_MEMORY_FULL, loop_wall_ms(worker->loop), "",
                 "nobody is read from until a quarter of memory-limit is free");
     set_full(worker, true);
-    proxy_worker_each_client(worker, hold_client);
-    proxy_worker_each_client(worker, close_hung_up);
+    client_each(worker, hold_client);
+    client_each(worker, close_hung_up);
     proxy_worker_need_tick(worker);
 }
 
@@ -262,7 +262,7 @@ static void kill_greediest(struct proxy_worker *worker, uint64_t used, uint64_t 
     bool may_wait = since_ms < CUT_AFTER_MS;
     if (!may_wait) {
         worker->memory.full_ms = loop_mono_ms(worker->loop);
-        proxy_worker_each_client(worker, close_hung_up);
+        client_each(worker, close_hung_up);
     }
     for (int i = 0; i < CUTS_MAX && left > 0; i++) {
         struct client_memory memory;
@@ -286,14 +286,14 @@ void memory_check(struct proxy_worker *worker)
     uint64_t used = publish_usage(worker);
     if (used > limit || worker->memory.is_full) {
         block_cache_decay();
-        proxy_worker_each_client(worker, client_count);
+        client_each(worker, client_count);
         used = publish_usage(worker);
     }
     if (!worker->memory.is_full && used > limit) {
         begin_full(worker, used, limit);
     } else if (worker->memory.is_full && used < limit / 4 * 3) {
         set_full(worker, false);
-        proxy_worker_each_client(worker, release_client);
+        client_each(worker, release_client);
     } else if (worker->memory.is_full) {
         kill_greediest(worker, used, limit);
     }

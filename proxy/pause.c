@@ -117,7 +117,7 @@ bool pause_tick(struct proxy_worker *worker)
         if (worker->thread.is_stopping || now_ms >= worker->pauses.items[i].until_ms)
             end_pause(worker, &worker->pauses.items[i]);
     if (worker->pauses.count < before)
-        proxy_worker_each_client(worker, resume_client);
+        client_each(worker, resume_client);
     return worker->pauses.count > 0;
 }
 
@@ -154,7 +154,7 @@ static void unpause_visit(struct proxy_worker *worker, const void *data, struct 
     if (!pause)
         return;
     end_pause(worker, pause);
-    proxy_worker_each_client(worker, resume_client);
+    client_each(worker, resume_client);
 }
 
 /* ---- CLIENT PAUSE, CLIENT UNPAUSE ------------------------------------------------------------- */

@@ -1,10 +1,7 @@
 /*
- * proxy.h - the whole proxy: its workers, the snapshot in force, what is counted over all threads.
+ * proxy.h - what all workers of a proxy share: the snapshot in force, logs, counters and limits of the process.
  *
- *   main loop: signals, file watches, reload ──loop_post──► each worker: new snapshot, stop
- *                                              ◄─loop_post── each worker: stopped, calls (request_on_main)
- *
- * Main thread unless said otherwise.
+ * Fields belong to the main thread unless their comment names other threads. proxy_run.h makes it and runs it.
  */
 #pragma once
 
@@ -28,7 +25,7 @@ struct proxy {
     struct events *events;               /* what happened lately; any thread. events.h */
     struct metrics *metrics;             /* of the main thread */
     struct proxy_metrics labelled;       /* any thread */
-    struct rate_limiters *rate_limiters; /* proxy/rate.h; any thread */
+    struct rate_limiters *rate_limiters; /* rate_limiter.h; any thread */
     struct refusals *refusals;           /* proxy/users.h; any thread */
     char run_id[41];
     uint64_t started_ms;            /* wall clock */
@@ -42,26 +39,5 @@ struct proxy {
     _Atomic uint32_t workers_full;      /* workers that read from no client, at memory-limit */
     _Atomic uint64_t login_memory_used; /* by clients without a login, bytes */
     _Atomic bool is_stopping;
-    struct proxy_run *run; /* threads, listeners, watches; proxy.c */
+    struct proxy_run *run; /* threads, listeners, watches; proxy_run.c */
 };
-
-/* Takes over the reference of the snapshot. Workers are added by proxy_run or, in a simulation, by
- * proxy_add_worker. */
-struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot);
-void proxy_free(struct proxy *proxy);
-/* A worker on a loop of the caller's. */
-struct proxy_worker *proxy_add_worker(struct proxy *proxy, struct loop *loop);
-
-/* Binds, starts worker threads, watches the files. False: one line in error[size]. */
-bool proxy_start(struct proxy *proxy, char *error, size_t size);
-/* Begins to stop; loop_stop(proxy->loop) is called when all workers are done. */
-void proxy_stop(struct proxy *proxy);
-/* Joins the threads; after loop_run has returned. */
-void proxy_join(struct proxy *proxy);
-
-/* Reads all files anew; a line in the log. False: the old snapshot stays, one line in error[size]. */
-bool proxy_reload(struct proxy *proxy, struct reload_report *report, char *error, size_t size);
-/* Puts a snapshot in force everywhere; takes over the reference. */
-void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot);
-/* From a worker's thread: it has no clients any more. */
-void proxy_worker_stopped(struct proxy_worker *worker);

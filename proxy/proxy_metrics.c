@@ -1,72 +1,8 @@
 #include "proxy/proxy_metrics.h"
 
-#include "proxy/admin.h"
-#include "proxy/hotkeys.h"
-#include "proxy/upstream/pool.h"
-#include "proxy/upstream/upstream.h"
-#include "proxy/worker.h"
-#include "shared/check.h"
 #include "shared/command_cells.h"
-#include "shared/metric_text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-
-enum { HOT_SAMPLES_MIN = 32 }; /* fewer say nothing about shares */
-
-static const struct label_family command_families[] = {
-    {LABEL_COUNT, COMMAND_SECONDS, "scree_proxy_command_calls_total",
-     "Requests of clients that were answered.", 0, 0, 0},
-    {LABEL_COUNTER, COMMAND_ERRORS, "scree_proxy_command_errors_total",
-     "Of them, those answered with an error.", 0, 0, 0},
-    {LABEL_HISTOGRAM, COMMAND_SECONDS, "scree_proxy_command_duration_seconds",
-     "From a request's arrival to its reply.", 1e6, 4, 24},
-};
-
-static const struct label_family shard_families[] = {
-    {LABEL_COUNT, SHARD_SECONDS, "scree_proxy_shard_replies_total", "Replies of the shard.", 0, 0,
-     0},
-    {LABEL_HISTOGRAM, SHARD_SECONDS, "scree_proxy_shard_duration_seconds",
-     "From the arrival of a client's request to the shard's reply.", 1e6, 4, 24},
-    {LABEL_COUNTER, SHARD_ERRORS, "scree_proxy_shard_errors_total",
-     "Replies of the shard that were errors, and requests that it could not be asked.", 0, 0, 0},
-    {LABEL_COUNTER, SHARD_CONNECTS, "scree_proxy_shard_connects_total",
-     "Connections made to the shard.", 0, 0, 0},
-    {LABEL_COUNTER, SHARD_FAILURES, "scree_proxy_shard_failures_total",
-     "Connections to the shard that broke or could not be made.", 0, 0, 0},
-    {LABEL_COUNTER, SHARD_TIMEOUTS, "scree_proxy_shard_timeouts_total",
-     "Requests that hit the upstream timeout.", 0, 0, 0},
-    {LABEL_GAUGE, SHARD_IN_FLIGHT, "scree_proxy_shard_inflight",
-     "Requests that wait for the shard's reply.", 0, 0, 0},
-    {LABEL_GAUGE, SHARD_QUEUE_BYTES, "scree_proxy_shard_queue_bytes",
-     "Bytes of requests that have not left for the shard yet.", 0, 0, 0},
-    {LABEL_GAUGE, SHARD_CONNECTIONS, "scree_proxy_shard_connections",
-     "Open connections to the shard.", 0, 0, 0},
-};
-
-static const struct label_family tenant_families[] = {
-    {LABEL_COUNTER, TENANT_REQUESTS, "scree_proxy_namespace_requests_total",
-     "Requests of the namespace's clients.", 0, 0, 0},
-    {LABEL_COUNTER, TENANT_ERRORS, "scree_proxy_namespace_errors_total",
-     "Error replies to the namespace's clients.", 0, 0, 0},
-    {LABEL_COUNTER, TENANT_BYTES_IN, "scree_proxy_namespace_bytes_in_total",
-     "Bytes of the namespace's requests.", 0, 0, 0},
-    {LABEL_COUNTER, TENANT_BYTES_OUT, "scree_proxy_namespace_bytes_out_total",
-     "Bytes of replies to the namespace's clients.", 0, 0, 0},
-    {LABEL_COUNTER, TENANT_RATE_REFUSED, "scree_proxy_namespace_rate_refused_total",
-     "Requests refused at the namespace's rate limit.", 0, 0, 0},
-    {LABEL_GAUGE, TENANT_MEMORY, "scree_proxy_namespace_memory_bytes",
-     "Buffers and subscriptions of the namespace's clients.", 0, 0, 0},
-};
-
-static const struct label_family worker_families[] = {
-    {LABEL_HISTOGRAM, WORKER_TURN_SECONDS, "scree_proxy_loop_turn_seconds",
-     "How long a turn of the worker's event loop took: what comes meanwhile waits.", 1e6, 4, 24},
-    {LABEL_GAUGE, WORKER_CLIENTS, "scree_proxy_worker_clients", "Client connections of the worker.",
-     0, 0, 0},
-};
-
-#define COUNT_OF(rows) (sizeof(rows) / sizeof((rows)[0]))
 
 void proxy_metrics_init(struct proxy_metrics *labelled)
 {
@@ -97,49 +33,6 @@ struct metric_cell *proxy_metrics_worker(struct proxy_metrics *labelled, uint32_
     return labels_cell(labelled->workers, bytes_of(name), index);
 }
 
-/* ---- gauges, on the worker's thread ---- */
-
-static void set_shards(struct proxy_worker *worker)
-{
-    struct pool *pool = &worker->pool;
-    for (size_t i = 0; i < pool->count; i++) {
-        struct node *node = pool->nodes[i];
-        node->in_flight = node->queue_bytes = node->connections = 0;
-    }
-    for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next) {
-        const struct upstream *upstream = container_of(link, struct upstream, link);
-        struct node *node = upstream->node;
-        node->in_flight += upstream->in_flight;
-        node->queue_bytes += upstream->out ? upstream->out->bytes : 0;
-        node->connections += upstream->state == UPSTREAM_UP;
-    }
-    for (size_t i = 0; i < pool->count; i++) {
-        struct node *node = pool->nodes[i];
-        cell_set(node->cell, SHARD_IN_FLIGHT, node->in_flight);
-        cell_set(node->cell, SHARD_QUEUE_BYTES, node->queue_bytes);
-        cell_set(node->cell, SHARD_CONNECTIONS, node->connections);
-    }
-}
-
-void proxy_metrics_slow(struct proxy_worker *worker)
-{
-    struct metric_cell *cell = worker->metrics.cell;
-    if (worker->pool.nodes)
-        set_shards(worker);
-    cell_set(cell, WORKER_CLIENTS, worker->clients.count);
-    if (!worker->sampling.hotkeys)
-        return;
-    struct hot_share share;
-    uint64_t now_ms = loop_mono_ms(worker->loop);
-    hotkeys_close_windows(worker->sampling.hotkeys, now_ms);
-    hotkeys_share(worker->sampling.hotkeys, &share);
-    cell_set(cell, WORKER_HOT_HASH, share.hash);
-    cell_set(cell, WORKER_HOT_COUNT, share.count);
-    cell_set(cell, WORKER_HOT_TOTAL, share.total);
-    cell_set(cell, WORKER_HOT_MS, hotkeys_covered_ms(worker->sampling.hotkeys, now_ms));
-    cell_set(cell, WORKER_HOT_SAMPLE, (uint64_t)worker->snapshot->config.hotkeys_sample);
-}
-
 void proxy_metrics_shard(struct proxy_metrics *labelled, struct bytes name,
                          struct shard_counts *counts)
 {
@@ -157,84 +50,4 @@ void proxy_metrics_shard(struct proxy_metrics *labelled, struct bytes name,
     counts->queue_bytes = sums[SHARD_QUEUE_BYTES];
     counts->connections = sums[SHARD_CONNECTIONS];
     counts->failures = sums[SHARD_FAILURES];
-}
-
-/* ---- the page, on the HTTP thread ---- */
-
-/* The top key of all workers: its share of the samples, and how often it is asked for. */
-static void print_hot_key(struct proxy_metrics *labelled, struct out *out)
-{
-    uint64_t one[LABEL_WORDS_MAX];
-    uint64_t two[LABEL_WORDS_MAX];
-    uint64_t most = 0;
-    uint64_t total = 0;
-    double most_rate = 0;
-    for (size_t i = 0; labels_read(labelled->workers, i, one); i++) {
-        uint64_t count = 0;
-        double rate = 0;
-        total += one[WORKER_HOT_TOTAL];
-        for (size_t k = 0; labels_read(labelled->workers, k, two); k++) {
-            if (two[WORKER_HOT_HASH] != one[WORKER_HOT_HASH] || !two[WORKER_HOT_MS])
-                continue;
-            count += two[WORKER_HOT_COUNT];
-            rate += (double)(two[WORKER_HOT_COUNT] * two[WORKER_HOT_SAMPLE]) * 1000 /
-                    (double)two[WORKER_HOT_MS];
-        }
-        if (count > most) {
-            most = count;
-            most_rate = rate;
-        }
-    }
-    double share = total >= HOT_SAMPLES_MIN ? (double)most / (double)total : 0;
-    metric_gauge(out, "scree_proxy_hot_key_ratio",
-                 "Share of the key that is asked for most, of all keys asked for lately.", share);
-    metric_gauge(out, "scree_proxy_hot_key_rate", "How often a second it is asked for.", most_rate);
-}
-
-static void print_info(const struct proxy *proxy, struct out *out)
-{
-    char labels[METRIC_LABELS_MAX] = "";
-    metric_label(labels, "version", BYTES(SCREE_VERSION));
-    metric_label(labels, "run_id", bytes_of(proxy->run_id));
-    metric_head(out, "scree_proxy_build_info", "gauge", "1; the labels say what runs.");
-    metric_number(out, "scree_proxy_build_info", labels, 1);
-}
-
-static void print_map(const struct admin_visit *visit, struct out *out)
-{
-    const struct shard_map *map = visit->snapshot->map;
-    metric_gauge(out, "scree_proxy_map_hash",
-                 "A number made of the shard map's content: proxies with the same map agree.",
-                 (double)(shard_map_hash(map) >> 16));
-    metric_gauge(out, "scree_proxy_map_loaded_timestamp_seconds",
-                 "When this shard map came into force, Unix time.",
-                 (double)metrics_sum(METRIC_PROXY_MAP_LOADED_S));
-    metric_gauge(out, "scree_proxy_map_shards", "Shards of the map in use.",
-                 (double)map->shard_count);
-    metric_gauge(out, "scree_proxy_memory_buffers_bytes",
-                 "Memory of requests and replies under way, and of TLS connections.",
-                 (double)atomic_load(&visit->proxy->memory_used));
-    metric_gauge(out, "scree_proxy_memory_limit_bytes", "memory-limit.",
-                 (double)visit->snapshot->config.memory_limit_bytes);
-}
-
-void proxy_metrics_print(void *owner, struct http_reply *reply)
-{
-    const struct admin_visit *visit = owner;
-    struct proxy_metrics *labelled = &visit->proxy->labelled;
-    struct out *out = &reply->body;
-    metrics_print(out, "scree_proxy");
-    print_info(visit->proxy, out);
-    print_map(visit, out);
-    admin_print_health(visit, out);
-    print_hot_key(labelled, out);
-    labels_print(labelled->commands, out, "command", command_families, COUNT_OF(command_families),
-                 COMMAND_COUNT);
-    labels_print(labelled->shards, out, "shard", shard_families, COUNT_OF(shard_families),
-                 METRICS_SHARDS_MAX);
-    labels_print(labelled->spaces, out, "namespace", tenant_families, COUNT_OF(tenant_families),
-                 METRICS_TENANTS_SHOWN);
-    labels_print(labelled->workers, out, "worker", worker_families, COUNT_OF(worker_families),
-                 UINT16_MAX);
-    metric_process(out);
 }

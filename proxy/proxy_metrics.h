@@ -1,18 +1,11 @@
 /*
- * proxy_metrics.h - metrics of the proxy by command, shard, namespace and worker (metric_labels.h), and the page
- * /metrics.
+ * proxy_metrics.h - what the proxy counts by command, shard, namespace and worker (metric_labels.h).
  *
- *   worker's thread: cell_add(node->cell, SHARD_FAILURES, 1)  ─►  own words ◄── HTTP thread: proxy_metrics_print
- *
- * Gauges of shards are brought up to date once a second.
+ *   worker's thread: cell_add(node->cell, SHARD_FAILURES, 1) ─► the cell's own words ◄─ metrics_page.h, status/
  */
 #pragma once
 
 #include "shared/metric_labels.h"
-
-struct admin_visit;
-struct http_reply;
-struct proxy_worker;
 
 enum {
     METRICS_SHARDS_MAX = 1024,
@@ -66,8 +59,6 @@ void proxy_metrics_fini(struct proxy_metrics *labelled);
 struct metric_cell *proxy_metrics_space(struct proxy_metrics *labelled, struct bytes name,
                                         uint32_t thread);
 struct metric_cell *proxy_metrics_worker(struct proxy_metrics *labelled, uint32_t index);
-/* Once a second, on the worker's thread: gauges. */
-void proxy_metrics_slow(struct proxy_worker *worker);
 /* What all workers have counted of a shard; zero when nobody has. */
 struct shard_counts {
     uint64_t replies;
@@ -80,5 +71,3 @@ struct shard_counts {
 };
 void proxy_metrics_shard(struct proxy_metrics *labelled, struct bytes name,
                          struct shard_counts *counts);
-/* http_route: /metrics. */
-void proxy_metrics_print(void *visit, struct http_reply *reply);

@@ -487,7 +487,7 @@ void request_wait_parts(struct request *request, uint32_t count, request_done_fn
 /* The command for one shard. */
 static void send_to(struct request *request, const struct fan_out *how, uint32_t i, uint32_t shard)
 {
-    struct pool *pool = &request->worker->pool;
+    struct pool *pool = request->worker->pool;
     struct client *client = request->client;
     bool is_control = how->lane == LANE_CONTROL;
     uint8_t resp = is_control ? 2 : request->resp;
@@ -508,7 +508,7 @@ static void send_to(struct request *request, const struct fan_out *how, uint32_t
 
 void request_fan_out_with(struct request *request, const struct fan_out *how, request_done_fn *done)
 {
-    struct pool *pool = &request->worker->pool;
+    struct pool *pool = request->worker->pool;
     if (!pool->nodes) { /* the worker stops */
         request_release(request);
         return;

@@ -31,7 +31,7 @@ static struct script_notes *current_notes(struct proxy_worker *worker)
 {
     uint64_t epoch = atomic_load_explicit(&worker->proxy->scripts_epoch, memory_order_relaxed);
     if (worker->script_notes.epoch != epoch) {
-        scripts_forget_notes(worker);
+        script_notes_clear(&worker->script_notes);
         worker->script_notes.epoch = epoch;
     }
     return &worker->script_notes;
@@ -47,11 +47,6 @@ static void note_known(struct client *client, uint32_t shard, const char *sha)
 {
     uint64_t note = note_of(client, shard, sha);
     current_notes(client->worker)->known[note % SCRIPT_NOTES] = note;
-}
-
-void scripts_forget_notes(struct proxy_worker *worker)
-{
-    memset(worker->script_notes.known, 0, sizeof worker->script_notes.known);
 }
 
 /* ---- the search ------------------------------------------------------------------------------ */
@@ -106,7 +101,7 @@ static void found_body(struct client *nobody, struct request *request, struct re
     if (!search->client)
         return;
     if (!answer->is_failure && resp_value_next(answer->frame, &pos, &value) && value.type == '$' &&
-        !value.is_null && search->shard < (int)request->worker->pool.count)
+        !value.is_null && search->shard < (int)request->worker->pool->count)
         ask_shard(request, search, search->shard, "SCRIPT", "LOAD", value.text, loaded);
     else
         end_search(search);
@@ -128,7 +123,7 @@ static void asked_all(struct client *nobody, struct request *request, struct rep
         else
             is_missing |= is_target(search, i);
     }
-    if (is_missing && teacher >= 0 && teacher < (int)request->worker->pool.count)
+    if (is_missing && teacher >= 0 && teacher < (int)request->worker->pool->count)
         ask_shard(request, search, teacher, "SCREE", "SOURCE",
                   (struct bytes){search->sha, SHA1_HEX_LEN}, found_body);
     else
@@ -202,10 +197,10 @@ bool scripts_ready(struct client *client, const struct frame *frame, const struc
     bool is_sought = client->script_is_sought;
     client->script_is_sought = false;
     bool goes = route->kind == ROUTE_KIND_ONE || route->kind == ROUTE_KIND_ANY;
-    if (is_sought || !goes || worker->pool.count == 1 || !read_sha(frame, sha))
+    if (is_sought || !goes || worker->pool->count == 1 || !read_sha(frame, sha))
         return true;
     uint32_t first = route->kind == ROUTE_KIND_ONE ? route->shard : 0;
-    uint32_t end = route->kind == ROUTE_KIND_ONE ? first + 1u : (uint32_t)worker->pool.count;
+    uint32_t end = route->kind == ROUTE_KIND_ONE ? first + 1u : (uint32_t)worker->pool->count;
     bool all_noted = true;
     for (uint32_t shard = first; shard < end; shard++)
         all_noted &= is_noted(client, shard, sha);

@@ -20,20 +20,9 @@
 #include "proxy/client.h"
 #include "proxy/route.h"
 
-enum { SCRIPT_NOTES = 1024 };
-
-/* What shards were seen to know, in one worker. Zero bytes are its initial state. */
-struct script_notes {
-    uint64_t epoch; /* proxy->scripts_epoch when they were written */
-    /* Hashes of namespace, shard and SHA-1, at index hash % SCRIPT_NOTES; 0: empty. */
-    uint64_t known[SCRIPT_NOTES];
-};
-
 /* A command with CMD_SCRIPT_CACHE is about to go where `route` says. False: the client is held, because the shards are
  * asked for the script first; its frame is to be taken again. */
 bool scripts_ready(struct client *client, const struct frame *frame, const struct command *command,
                    const struct route *route);
-/* Notes are no longer true: a shard was lost, or a second has passed. */
-void scripts_forget_notes(struct proxy_worker *worker);
 /* The client leaves. */
 void scripts_leave(struct client *client);

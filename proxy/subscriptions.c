@@ -74,8 +74,8 @@ static struct subscriptions *subscriptions_of(struct proxy_worker *worker,
         subscriptions->sets[kind] = subscription_table_new();
     list_init(&subscriptions->subscription_connections);
     list_push(&worker->all_subscriptions, &subscriptions->link);
-    for (size_t i = 0; i < worker->pool.count; i++)
-        (void)subscription_connection_new(subscriptions, worker->pool.nodes[i]);
+    for (size_t i = 0; i < worker->pool->count; i++)
+        (void)subscription_connection_new(subscriptions, worker->pool->nodes[i]);
     return subscriptions;
 }
 
@@ -392,7 +392,7 @@ find_subscription_connection(const struct list *subscription_connections, const 
 
 static void subscriptions_reloaded(struct subscriptions *subscriptions)
 {
-    const struct pool *pool = &subscriptions->worker->pool;
+    const struct pool *pool = subscriptions->worker->pool;
     for (struct list *link = subscriptions->subscription_connections.next;
          link != &subscriptions->subscription_connections;) {
         struct subscription_connection *connection =

@@ -44,7 +44,7 @@ static inline bool send_one(struct client *client, const struct frame *frame,
 static bool send_to_all_shards(struct client *client, const struct frame *frame,
                                const struct command *command)
 {
-    struct pool *pool = &client->worker->pool;
+    struct pool *pool = client->worker->pool;
     uint32_t count = (uint32_t)pool->count;
     if (count == 1)
         return send_one(client, frame, command, 0);
@@ -93,7 +93,7 @@ static bool send_parts(struct client *client, const struct frame *frame,
     request_hold(request);
     for (uint32_t i = 0; i < count; i++)
         outs[i] =
-            upstream_begin(upstreams[i], request_part(request, i, worker->pool.nodes[shards[i]]),
+            upstream_begin(upstreams[i], request_part(request, i, worker->pool->nodes[shards[i]]),
                            client->session.place);
     split_write(&split, worker->scratch.keys.shards, count, outs);
     for (uint32_t i = 0; i < count; i++) {
@@ -131,7 +131,7 @@ static bool follow_plan(struct client *client, const struct frame *frame,
     case ROUTE_KIND_ONE:
         return send_one(client, frame, command, route->shard);
     case ROUTE_KIND_ANY:
-        return send_one(client, frame, command, pool_any(&worker->pool));
+        return send_one(client, frame, command, pool_any(worker->pool));
     case ROUTE_KIND_PARTS:
         return send_parts(client, frame, command);
     case ROUTE_KIND_ALL:

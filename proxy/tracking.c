@@ -31,7 +31,7 @@ static struct upstream *find_dedicated(const struct client_tracking *tracking,
 struct upstream *tracking_dedicated(struct client *client, uint32_t shard, bool is_ear)
 {
     struct client_tracking *tracking = client->tracking;
-    struct pool *pool = &client->worker->pool;
+    struct pool *pool = client->worker->pool;
     struct upstream *dedicated = find_dedicated(tracking, pool->nodes[shard], is_ear);
     if (dedicated)
         return dedicated;
@@ -114,7 +114,8 @@ static void write_caching(struct upstream *dedicated, struct client_tracking *tr
 static struct upstream *restore_dedicated(struct client *client, uint32_t shard)
 {
     struct client_tracking *tracking = client->tracking;
-    struct upstream *dedicated = find_dedicated(tracking, client->worker->pool.nodes[shard], false);
+    struct upstream *dedicated =
+        find_dedicated(tracking, client->worker->pool->nodes[shard], false);
     if (dedicated)
         return dedicated;
     dedicated = tracking_dedicated(client, shard, false);
@@ -199,7 +200,8 @@ void tracking_dedicated_lost(struct client *client, struct upstream *dedicated)
 static void listen_everywhere(struct client *client)
 {
     for (uint32_t i = 0;
-         client_tracks(client) && client->tracking->is_bcast && i < client->worker->pool.count; i++)
+         client_tracks(client) && client->tracking->is_bcast && i < client->worker->pool->count;
+         i++)
         (void)restore_dedicated(client, i);
 }
 
@@ -227,12 +229,12 @@ static void reloaded(struct client *client)
 
 void tracking_reloaded(struct proxy_worker *worker)
 {
-    proxy_worker_each_client(worker, reloaded);
+    client_each(worker, reloaded);
 }
 
 void tracking_slow(struct proxy_worker *worker)
 {
-    proxy_worker_each_client(worker, listen_everywhere);
+    client_each(worker, listen_everywhere);
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */

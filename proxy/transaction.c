@@ -77,7 +77,7 @@ static bool check_one_place(struct client *client, const struct command *command
 static bool check_queueable(struct client *client, const struct frame *frame,
                             const struct command *command, const struct route *route)
 {
-    bool one_shard = client->worker->pool.count == 1;
+    bool one_shard = client->worker->pool->count == 1;
     if (command->flags & CMD_NO_MULTI && route->kind != ROUTE_KIND_UNKNOWN) {
         refuse_in_transaction(client, command, "ERR Command not allowed inside a transaction");
         return false;
@@ -231,7 +231,7 @@ static bool watch(struct client *client, const struct frame *frame, const struct
     }
     struct route route = route_by_keys(&rules, command, argv, frame->argc, &worker->scratch.keys);
     bool crosses =
-        transaction->dedicated && transaction->dedicated->node != worker->pool.nodes[route.shard];
+        transaction->dedicated && transaction->dedicated->node != worker->pool->nodes[route.shard];
     if (route.kind != ROUTE_KIND_ONE || crosses) {
         client_reply_code(client, command, ERR_CROSSSLOT);
         return true;
@@ -248,7 +248,7 @@ static bool watch(struct client *client, const struct frame *frame, const struct
         transaction->dedicated =
             client_tracks(client)
                 ? tracking_upstream(client, route.shard)
-                : pool_dedicated(&worker->pool, route.shard, client->session.resp, false);
+                : pool_dedicated(worker->pool, route.shard, client->session.resp, false);
         if (!transaction->dedicated) {
             client_reply_text(client, command, dedicated_limit_error);
             return true;
@@ -286,8 +286,8 @@ static bool find_shard(struct client *client, uint32_t *shard)
             return false;
         *shard = found;
     }
-    for (uint32_t i = 0; transaction->dedicated && i < worker->pool.count; i++) {
-        if (worker->pool.nodes[i] != transaction->dedicated->node)
+    for (uint32_t i = 0; transaction->dedicated && i < worker->pool->count; i++) {
+        if (worker->pool->nodes[i] != transaction->dedicated->node)
             continue;
         if (transaction->slot_count > 0 && *shard != i)
             return false;
@@ -295,7 +295,7 @@ static bool find_shard(struct client *client, uint32_t *shard)
         return true;
     }
     if (transaction->slot_count == 0)
-        *shard = pool_any(&worker->pool);
+        *shard = pool_any(worker->pool);
     CHECK(!transaction->dedicated); /* exec() has looked whether its node is still in the map */
     return true;
 }

@@ -10,9 +10,9 @@
 #pragma once
 
 #include "config/reload.h"
+#include "proxy/place.h"
 #include "proxy/route.h"
-#include "proxy/scripts.h"
-#include "proxy/upstream/pool.h"
+#include "proxy/script_notes.h"
 #include "shared/command_cells.h"
 #include "shared/list.h"
 #include "shared/metrics.h"
@@ -27,6 +27,8 @@ struct frame;
 struct hotkeys;
 struct listen_options;
 struct pause;
+struct place;
+struct pool;
 struct proxy;
 struct rate_waits;
 struct request;
@@ -40,7 +42,7 @@ struct worker_clients {
     uint32_t count;
     uint32_t blocked;          /* those whose command waits at a backend; blocked.h */
     uint32_t paused;           /* those that wait for the end of CLIENT PAUSE */
-    struct client_iter *iters; /* unfinished proxy_worker_each_client() calls, innermost first */
+    struct client_iter *iters; /* unfinished client_each() calls, innermost first */
 };
 
 /* The two parts of a client's label that belong to the worker. */
@@ -135,7 +137,7 @@ struct proxy_worker {
     struct proxy *proxy;
     uint32_t index;
     struct proxy_snapshot *snapshot;
-    struct pool pool;
+    struct pool *pool;
     struct places places;
     struct place *home;            /* no namespace, database 0: where a backend's session begins */
     struct resp_limits limits;     /* of authenticated clients */
@@ -157,30 +159,8 @@ struct proxy_worker {
     struct worker_thread thread;
 };
 
-/* Takes its own reference of the snapshot. Everything runs on the loop's thread. */
-struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, uint32_t index,
-                                      struct proxy_snapshot *snapshot);
-/* All clients and upstreams must be gone (proxy_worker_stop). */
-void proxy_worker_free(struct proxy_worker *worker);
-/* Accepts on a bound descriptor; `name` is the namespace of its clients, "": none; `tls`: they
- * speak TLS, and the snapshot has a context for it. */
-void proxy_worker_listen(struct proxy_worker *worker, int fd, const struct listen_options *options,
-                         const char *name, bool tls);
-/* A new snapshot is in force; takes the caller's reference. */
-void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *snapshot);
-/* Stops accepting, finishes what was read; clients that are left after `timeout_ms` are cut. When all are
- * gone it closes its upstreams and calls proxy_worker_stopped(). */
-void proxy_worker_stop(struct proxy_worker *worker, uint64_t timeout_ms);
-
-/* An accepted stream of a listener bound to namespace `name` (empty: none). */
-void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, struct bytes name);
 /* The frame's arguments as an array, valid until the next call. */
 const struct bytes *argv_of(struct proxy_worker *worker, const struct frame *frame);
-/* Calls `each` for every client; it may end any of them. */
-typedef void client_fn(struct client *client);
-void proxy_worker_each_client(struct proxy_worker *worker, client_fn *each);
-/* A client is about to leave `clients`. */
-void proxy_worker_forget_client(struct proxy_worker *worker, const struct client *client);
 /* The tick runs while something has a deadline. */
 void proxy_worker_need_tick(struct proxy_worker *worker);
 /* A request that was taken has a key in this slot. A busy worker counts one key in 16: the counters are 64 KB, and to

@@ -8,6 +8,7 @@
  */
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
+#include "proxy/proxy_run.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
 #include "shared/command_reply.h"

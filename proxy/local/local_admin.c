@@ -7,6 +7,7 @@
  */
 #include "proxy/admin.h"
 #include "proxy/local/local.h"
+#include "proxy/metrics_page.h"
 #include "proxy/proxy.h"
 #include "proxy/status/status.h"
 #include "proxy/upstream/probe.h"
@@ -307,7 +308,7 @@ static const struct http_route routes[] = {
     {"/healthz", HTTP_HEALTH, HTTP_TEXT, answer_healthz},
     {"/readyz", HTTP_HEALTH, HTTP_TEXT, answer_readyz},
     {"/readyz/any", HTTP_HEALTH, HTTP_TEXT, answer_readyz_any},
-    {"/metrics", HTTP_DATA, HTTP_METRICS, proxy_metrics_print},
+    {"/metrics", HTTP_DATA, HTTP_METRICS, metrics_page_print},
     {"/shards", HTTP_DATA, HTTP_JSON, answer_shards},
     {"/config", HTTP_DATA, HTTP_TEXT, answer_config},
     {"/", HTTP_PAGE, HTTP_TEXT, answer_status},

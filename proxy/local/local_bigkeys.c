@@ -108,7 +108,7 @@ static void reply_bigkeys(const struct scan *scan, struct reply *reply)
 /* Is the shard still there? A new map may have fewer. */
 static bool has_shard(const struct request *request, uint32_t shard)
 {
-    return shard < request->worker->pool.count;
+    return shard < request->worker->pool->count;
 }
 
 static void ask_type(struct request *request, struct scan *scan, struct reply *reply)

@@ -14,6 +14,7 @@
 #include "proxy/endpoint_config.h"
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
+#include "proxy/proxy_run.h"
 #include "proxy/worker.h"
 #include "shared/glob.h"
 

@@ -184,7 +184,7 @@ static void steps_done(struct client *client, struct request *request, struct re
 static void send_step(struct client *client, struct request *request, uint32_t i,
                       const struct step *step)
 {
-    struct pool *pool = &client->worker->pool;
+    struct pool *pool = client->worker->pool;
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
     struct bytes words[SCAN_WORDS_MAX];
@@ -301,9 +301,9 @@ void local_scan(struct client *client, struct request *request, struct reply *re
         return;
     }
     request_keep(request);
-    struct scan_state *state =
-        request_state(request, sizeof *state + client->worker->pool.count * sizeof state->steps[0]);
-    state->step_max = (uint32_t)client->worker->pool.count;
+    struct scan_state *state = request_state(request, sizeof *state + client->worker->pool->count *
+                                                                          sizeof state->steps[0]);
+    state->step_max = (uint32_t)client->worker->pool->count;
     state->first = step_at(map, cursor);
     request_fan_out(request, client->session.place, state->first.shard, request_argv(request),
                     request_argc(request), scan_done);

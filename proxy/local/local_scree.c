@@ -3,6 +3,8 @@
  */
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
+#include "proxy/proxy_run.h"
+#include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
 
@@ -74,7 +76,7 @@ static void describe_upstream(const struct upstream *upstream, struct reply *rep
 void local_scree_shards(struct client *client, struct request *request, struct reply *reply)
 {
     const struct shard_map *map = client->worker->snapshot->map;
-    const struct pool *pool = &client->worker->pool;
+    const struct pool *pool = client->worker->pool;
     (void)request;
     reply_array(reply, (int64_t)pool->count);
     for (size_t i = 0; i < pool->count; i++) {

@@ -169,7 +169,7 @@ static void send_on(struct request *request, struct part *part, struct upstream 
 static void ask_shards(struct client *client, struct request *request, struct reply *reply)
 {
     const struct wanted *wanted = request_state(request, sizeof *wanted);
-    uint32_t count = (uint32_t)client->worker->pool.count;
+    uint32_t count = (uint32_t)client->worker->pool->count;
     bool has_invalidation = wanted->redirect_id && client->session.resp == 2;
     for (uint32_t i = 0; i < count; i++) {
         const struct upstream *invalidation =
@@ -195,7 +195,7 @@ static void ask_shards(struct client *client, struct request *request, struct re
 static void open_ears(struct client *client, struct request *request, struct reply *reply)
 {
     const struct bytes ping = BYTES("PING");
-    uint32_t count = (uint32_t)client->worker->pool.count;
+    uint32_t count = (uint32_t)client->worker->pool->count;
     for (uint32_t i = 0; i < count; i++) {
         if (!tracking_dedicated(client, i, true)) {
             fail_tracking(client, reply, dedicated_limit_error);

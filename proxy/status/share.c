@@ -2,6 +2,7 @@
 
 #include "proxy/client.h"
 #include "proxy/local/local.h"
+#include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
@@ -54,7 +55,7 @@ static void add_upstream(struct share *share, const struct upstream *upstream)
 
 static void fill_shards(struct share *share, const struct proxy_worker *worker)
 {
-    const struct pool *pool = &worker->pool;
+    const struct pool *pool = worker->pool;
     struct shard_map *map = shard_map_ref(worker->snapshot->map);
     size_t size = map->shard_count * sizeof *share->shards;
     shard_map_unref(share->map);

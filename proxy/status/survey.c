@@ -1,5 +1,6 @@
 #include "proxy/status/survey.h"
 
+#include "proxy/place.h"
 #include "proxy/request.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
@@ -313,7 +314,7 @@ void survey_tick(struct survey *survey, struct proxy_worker *worker)
     lock(survey);
     bool is_wanted = survey->wanted_ms && now_ms < survey->wanted_ms + SURVEY_PATIENCE_MS;
     unlock(survey);
-    if (!is_wanted || worker->thread.is_stopping || !worker->pool.nodes)
+    if (!is_wanted || worker->thread.is_stopping || !worker->pool->nodes)
         return;
     ping_all(survey, worker);
     uint32_t wanted = take_wanted(survey, now_ms, names, ASKED_EACH_TICK);

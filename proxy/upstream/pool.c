@@ -77,11 +77,14 @@ static void node_drain(struct node *node)
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
-void pool_init(struct pool *pool, struct proxy_worker *worker, const struct shard_map *map)
+struct pool *pool_new(struct proxy_worker *worker, const struct shard_map *map)
 {
-    *pool = (struct pool){.worker = worker};
+    struct pool *pool = calloc(1, sizeof(*pool));
+    CHECK(pool);
+    pool->worker = worker;
     list_init(&pool->upstreams);
     pool_update(pool, map);
+    return pool;
 }
 
 /* Takes the node of the same shard at the same address out of the old nodes; NULL: there is none. */
@@ -129,7 +132,7 @@ static void pool_bury(struct pool *pool)
     pool->has_closed = false;
 }
 
-void pool_fini(struct pool *pool)
+void pool_stop(struct pool *pool)
 {
     for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)
         upstream_close(container_of(link, struct upstream, link), "the proxy stops");
@@ -143,6 +146,12 @@ void pool_fini(struct pool *pool)
     free(pool->nodes);
     pool->nodes = NULL;
     pool->count = 0;
+}
+
+void pool_free(struct pool *pool)
+{
+    CHECK(!pool->nodes);
+    free(pool);
 }
 
 struct upstream *pool_make(struct pool *pool, struct node *node, unsigned lane, uint8_t resp)

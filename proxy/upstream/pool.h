@@ -60,9 +60,11 @@ struct pool {
     bool has_closed;
 };
 
-void pool_init(struct pool *pool, struct proxy_worker *worker, const struct shard_map *map);
-/* Closes every upstream at once. */
-void pool_fini(struct pool *pool);
+struct pool *pool_new(struct proxy_worker *worker, const struct shard_map *map);
+/* Closes every upstream at once; from then on `nodes` is NULL. */
+void pool_stop(struct pool *pool);
+/* After pool_stop. */
+void pool_free(struct pool *pool);
 void pool_update(struct pool *pool, const struct shard_map *map);
 
 /* Every connection tells its backend anew where the next request belongs. */

@@ -5,7 +5,6 @@
 #include "proxy/events.h"
 #include "proxy/proxy.h"
 #include "proxy/proxy_metrics.h"
-#include "proxy/scripts.h"
 #include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
 #include "proxy/transaction.h"
@@ -58,7 +57,7 @@ struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, un
     list_init(&upstream->opening_link);
     list_init(&upstream->kept_link);
     list_init(&upstream->full);
-    list_push(&worker->pool.upstreams, &upstream->link);
+    list_push(&worker->pool->upstreams, &upstream->link);
     return upstream;
 }
 
@@ -257,7 +256,7 @@ void upstream_lost(struct upstream *upstream, const char *reason)
     upstream->resend_place = NULL;
     upstream->is_unproven = false;
 
-    scripts_forget_notes(upstream->worker);
+    script_notes_clear(&upstream->worker->script_notes);
     upstream->worker->ephemeral.keep_again |= !upstream->is_private;
     if (upstream->connection)
         subscription_connection_lost(upstream->connection);
@@ -291,7 +290,7 @@ void upstream_close(struct upstream *upstream, const char *reason)
     if (upstream->is_closed)
         return;
     upstream->is_closed = true;
-    upstream->worker->pool.has_closed = true;
+    upstream->worker->pool->has_closed = true;
     upstream->state = UPSTREAM_DOWN;
     (void)snprintf(upstream->reason, sizeof(upstream->reason), "%s", reason);
     list_remove(&upstream->spare);
@@ -413,7 +412,7 @@ static void ask_busy(struct upstream *upstream, uint32_t now_ms)
     node->asked_ms = now_ms;
     struct upstream *control = node->shared[LANE_CONTROL][0];
     if (!control)
-        control = pool_make(&upstream->worker->pool, node, LANE_CONTROL, 2);
+        control = pool_make(upstream->worker->pool, node, LANE_CONTROL, 2);
     if (control->state == UPSTREAM_IDLE)
         upstream_open(control, UPSTREAM_OPENING);
     if (control->out && !control->in_flight)

@@ -2,6 +2,7 @@
  * What an upstream has sent and not heard of: failing it, and sending reads once more.
  */
 #include "proxy/proxy_metrics.h"
+#include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/client.h"

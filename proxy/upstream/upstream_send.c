@@ -1,6 +1,7 @@
 /*
  * Frames on their way to a backend: opened when needed, in the right session of the backend, and counted.
  */
+#include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/client.h"

@@ -22,6 +22,7 @@
  * (blocked.h).
  */
 #include "proxy/proxy_metrics.h"
+#include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/blocked.h"

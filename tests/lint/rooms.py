@@ -26,7 +26,7 @@ BACKEND = ['backend/format', 'backend/format/json', 'backend/wal', 'backend/stor
 PROXY = ['proxy', 'proxy/local', 'proxy/status', 'proxy/upstream']
 # units in one circle; PROXY_CIRCLE_MAX shrinks until it is the same
 CIRCLE_MAX = 5
-PROXY_CIRCLE_MAX = 31
+PROXY_CIRCLE_MAX = 19
 # library header → where it may be included
 DOORS = [
     (re.compile(r'uv(\.h|/)'), re.compile(r'.*_uv\.[ch]$')),

@@ -6,6 +6,7 @@
 #include "backend/store/store.h"
 #include "config/reload.h"
 #include "proxy/proxy.h"
+#include "proxy/proxy_run.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/net/worker.h"

@@ -1,4 +1,4 @@
-#include "proxy/proxy.h"
+#include "proxy/proxy_run.h"
 
 #include "config/tls_files.h"
 #include "proxy/events.h"
@@ -8,6 +8,7 @@
 #include "proxy/status/status.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
+#include "proxy/worker_run.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 #include "shared/log.h"

@@ -1,0 +1,22 @@
+/*
+ * script_notes.h - which shards were seen to have which scripts cached, in one worker. scripts.h uses it.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+enum { SCRIPT_NOTES = 1024 };
+
+/* What shards were seen to know, in one worker. Zero bytes are its initial state. */
+struct script_notes {
+    uint64_t epoch; /* proxy->scripts_epoch when they were written */
+    /* Hashes of namespace, shard and SHA-1, at index hash % SCRIPT_NOTES; 0: empty. */
+    uint64_t known[SCRIPT_NOTES];
+};
+
+/* The notes may be wrong: a shard was lost, or a second has passed. */
+static inline void script_notes_clear(struct script_notes *notes)
+{
+    memset(notes->known, 0, sizeof notes->known);
+}
