@@ -1,7 +1,7 @@
 #include "proxy/backup_list.h"
 
 #include "proxy/request.h"
-#include "proxy/upstream/pool.h"
+#include "proxy/upstream/node.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/log.h"

@@ -50,6 +50,11 @@ static uint64_t blocking_wait_ms(const struct command *command, const struct byt
     return parse_timeout_seconds(argv[argc - 1]);
 }
 
+static void on_up(struct upstream *dedicated);
+static void press(struct upstream *dedicated);
+
+static const struct upstream_events dedicated_events = {.up = on_up, .unblock = press};
+
 /* ---- sending --------------------------------------------------------------------------------- */
 
 /* One dedicated connection for each part; false: there are too many, none is held. */
@@ -82,6 +87,7 @@ static void send_dedicated(struct client *client, const struct frame *frame,
     for (uint32_t i = 0; i < count; i++) {
         struct part *part =
             count > 1 ? request_part(request, i, dedicated_connections[i]->node) : &request->part;
+        dedicated_connections[i]->use.events = &dedicated_events;
         upstream_send_single_use(dedicated_connections[i], part, client->session.place, frame,
                                  patience);
     }
@@ -99,9 +105,10 @@ bool blocked_is_waiting(const struct client *client)
     return client->blocked && client->blocked_unsent == 0;
 }
 
-void blocked_sent(struct upstream *dedicated)
+/* The dedicated connection is up: what was sent before leaves now. */
+static void on_up(struct upstream *dedicated)
 {
-    for (struct part *part = dedicated->first; part; part = part->next)
+    for (struct part *part = dedicated->queue.first; part; part = part->next)
         if (part->request && part->request->is_blocking)
             blocked_begun(part->request->client);
 }
@@ -238,7 +245,8 @@ static void pressed(struct client *client, struct request *request, struct reply
     (void)reply;
 }
 
-void blocked_press(struct upstream *dedicated)
+/* Asks the shard again: CLIENT UNBLOCK may have overtaken the command. */
+static void press(struct upstream *dedicated)
 {
     struct proxy_worker *worker = dedicated->worker;
     uint32_t shard = shard_of(worker->pool, dedicated->node);
@@ -246,24 +254,24 @@ void blocked_press(struct upstream *dedicated)
         upstream_close(dedicated, "the shard is no longer in the map");
         return;
     }
-    if (!dedicated->backend_id)
+    if (!dedicated->use.backend_id)
         return;
     char id[INT64_TEXT_MAX];
-    size_t len = number_format_int64(id, (int64_t)dedicated->backend_id);
+    size_t len = number_format_int64(id, (int64_t)dedicated->use.backend_id);
     const struct bytes argv[] = {BYTES("CLIENT"),
                                  BYTES("UNBLOCK"),
                                  {id, len},
-                                 dedicated->unblock == UNBLOCK_ERROR ? BYTES("ERROR")
-                                                                     : BYTES("TIMEOUT")};
+                                 dedicated->use.unblock == UNBLOCK_ERROR ? BYTES("ERROR")
+                                                                         : BYTES("TIMEOUT")};
     request_fan_out(request_internal(worker), NULL, (int)shard, argv, 4, pressed);
 }
 
 static void unblock_dedicated(struct upstream *dedicated, bool with_error)
 {
-    if (dedicated->unblock)
+    if (dedicated->use.unblock)
         return;
-    dedicated->unblock = with_error ? UNBLOCK_ERROR : UNBLOCK_TIMEOUT;
-    blocked_press(dedicated);
+    dedicated->use.unblock = with_error ? UNBLOCK_ERROR : UNBLOCK_TIMEOUT;
+    press(dedicated);
     proxy_worker_need_tick(dedicated->worker);
 }
 

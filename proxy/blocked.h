@@ -26,16 +26,11 @@ bool blocked_send(struct client *client, const struct frame *frame, const struct
 bool blocked_is_waiting(const struct client *client);
 /* One more shard has said that the client's command waits there. */
 void blocked_begun(struct client *client);
-/* The dedicated connection is open, and what waited for that has been sent. */
-void blocked_sent(struct upstream *dedicated);
 /* The client's command was answered. */
 void blocked_answered(struct client *client);
 /* The client has left: its wait is cancelled. */
 void blocked_leave(struct client *client);
 /* Ends the client's wait; the reply comes later. False: it does not wait. */
 bool blocked_unblock(struct client *client, bool with_error);
-/* Tells the backend (again) that the dedicated connection is to be unblocked: the word may have come before the
- * command. */
-void blocked_press(struct upstream *dedicated);
 /* After a new map: those whose keys are elsewhere now are unblocked with an error. */
 void blocked_reloaded(struct proxy_worker *worker);

@@ -74,9 +74,9 @@ static void set_shards(struct proxy_worker *worker)
         node->in_flight = node->queue_bytes = node->connections = 0;
     }
     for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next) {
-        const struct upstream *upstream = container_of(link, struct upstream, link);
+        const struct upstream *upstream = container_of(link, struct upstream, links.pool);
         struct node *node = upstream->node;
-        node->in_flight += upstream->in_flight;
+        node->in_flight += upstream->queue.in_flight;
         node->queue_bytes += upstream->out ? upstream->out->bytes : 0;
         node->connections += upstream->state == UPSTREAM_UP;
     }

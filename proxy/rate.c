@@ -2,7 +2,6 @@
 
 #include "proxy/proxy_metrics.h"
 #include "proxy/rate_limiter.h"
-#include "proxy/transaction.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/token_bucket.h"
@@ -131,7 +130,7 @@ static void reply_rate_limited(struct client *client, const struct command *comm
     metric_add(client->worker->metrics.process, METRIC_PROXY_RATE_REFUSED, 1);
     if (client->session.place->cell)
         cell_add(client->session.place->cell, TENANT_RATE_REFUSED, 1);
-    transaction_refused(client);
+    client_transaction_abort(&client->session.transaction);
     client_reply_text(client, command, text);
 }
 

@@ -1,7 +1,7 @@
 #include "proxy/slow_log.h"
 
 #include "proxy/proxy.h"
-#include "proxy/upstream/pool.h"
+#include "proxy/upstream/node.h"
 #include "proxy/upstream/upstream.h"
 #include "shared/check.h"
 
@@ -91,8 +91,9 @@ static void tell_shard(const struct request *request, struct slow_command *slow)
     const struct upstream *upstream = worker->scratch.answering;
     if (!upstream)
         return;
-    uint64_t since =
-        upstream->answered_us > request->begun_us ? upstream->answered_us : request->begun_us;
+    uint64_t since = upstream->reading.answered_us > request->begun_us
+                         ? upstream->reading.answered_us
+                         : request->begun_us;
     slow->shard = bytes_of(upstream->node->name);
     slow->shard_usec = worker->timing.now_us - since;
 }

@@ -34,6 +34,14 @@ struct subscription_connection {
     bool has_missed; /* it was lost, and is to be told of everything when it is up */
 };
 
+static void on_up(struct upstream *upstream);
+static void on_push(struct upstream *upstream, struct block *block, const char *data, size_t len);
+static void on_lost(struct upstream *upstream);
+static void on_freed(struct upstream *upstream);
+
+static const struct upstream_events connection_events = {
+    .up = on_up, .push = on_push, .lost = on_lost, .freed = on_freed};
+
 /* ---- subscription tables ------------------------------------------------------------------------------- */
 
 static bool is_empty(const struct subscriptions *subscriptions)
@@ -51,7 +59,8 @@ subscription_connection_new(struct subscriptions *subscriptions, struct node *no
     CHECK(connection);
     connection->subscriptions = subscriptions;
     connection->upstream = upstream_new(subscriptions->worker, node, LANE_NORMAL, 3);
-    connection->upstream->connection = connection;
+    connection->upstream->use.subscriber = connection;
+    connection->upstream->use.events = &connection_events;
     list_push(&subscriptions->subscription_connections, &connection->link);
     return connection;
 }
@@ -357,21 +366,24 @@ static void announce_channels(struct subscription_connection *connection)
     }
 }
 
-void subscription_connection_up(struct subscription_connection *connection)
+static void on_up(struct upstream *upstream)
 {
+    struct subscription_connection *connection = upstream->use.subscriber;
     if (!connection->has_missed || !connection->subscriptions)
         return;
     connection->has_missed = false;
     announce_channels(connection);
 }
 
-void subscription_connection_lost(struct subscription_connection *connection)
+static void on_lost(struct upstream *upstream)
 {
+    struct subscription_connection *connection = upstream->use.subscriber;
     connection->has_missed = true;
 }
 
-void subscription_connection_gone(struct subscription_connection *connection)
+static void on_freed(struct upstream *upstream)
 {
+    struct subscription_connection *connection = upstream->use.subscriber;
     list_remove(&connection->link);
     free(connection);
 }
@@ -441,9 +453,9 @@ static bool parse_message(struct bytes frame, enum channel_kind *kind, struct by
     return false;
 }
 
-void subscription_connection_deliver(struct subscription_connection *connection,
-                                     struct block *block, const char *data, size_t len)
+static void on_push(struct upstream *upstream, struct block *block, const char *data, size_t len)
 {
+    const struct subscription_connection *connection = upstream->use.subscriber;
     enum channel_kind kind;
     struct bytes name;
     if (!connection->subscriptions || !parse_message((struct bytes){data, len}, &kind, &name))

@@ -24,7 +24,6 @@
 #include "shared/channel.h"
 
 struct subscriptions;
-struct subscription_connection;
 
 /* One client's subscriptions; made by its first. */
 struct client_channels {
@@ -68,17 +67,8 @@ bool subscriptions_tell(struct subscriptions *subscriptions, struct request *req
 void subscriptions_clear(struct client *client);
 void client_channels_free(struct client *client);
 
-/* ---- for upstream.c and worker.c ---- */
+/* ---- for worker_run.c ---- */
 
-/* The subscription connection's connection is open: tells it what it has missed. */
-void subscription_connection_up(struct subscription_connection *connection);
-/* The connection was lost. */
-void subscription_connection_lost(struct subscription_connection *connection);
-/* Its connection is about to be freed. */
-void subscription_connection_gone(struct subscription_connection *connection);
-/* One push frame: data[0..len) in `block`. */
-void subscription_connection_deliver(struct subscription_connection *connection,
-                                     struct block *block, const char *data, size_t len);
 /* After a new map: every subscription table has a subscription connection for every shard. */
 void all_subscriptions_reloaded(struct proxy_worker *worker);
 /* Once a second: frees subscription tables that nobody is in. */

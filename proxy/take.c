@@ -207,7 +207,7 @@ static bool is_permitted(struct client *client, const struct frame *frame,
     client->last_command = command; /* ACL LOG tells it */
     if (users_allow(client, frame, command, why))
         return true;
-    transaction_refused(client);
+    client_transaction_abort(&client->session.transaction);
     if (command->traits & TRAIT_RUNS_QUEUE)
         refuse_exec(client, command, why);
     else
@@ -220,7 +220,7 @@ static inline bool may_run(struct client *client, const struct frame *frame,
                            const struct command *command)
 {
     if (command_is_walled(command, client->session.place->name)) {
-        transaction_refused(client);
+        client_transaction_abort(&client->session.transaction);
         client_reply_code(client, command, ERR_OPERATOR_ONLY);
         return false;
     }
@@ -240,7 +240,7 @@ static bool check_subscriber(struct client *client, const struct command *comman
         return true;
     char text[256];
     (void)snprintf(text, sizeof(text), SUBSCRIBER_ERROR, command_full_name(command));
-    transaction_refused(client);
+    client_transaction_abort(&client->session.transaction);
     if (command->traits & TRAIT_RUNS_QUEUE)
         refuse_exec(client, command, text + strlen("ERR "));
     else
@@ -255,7 +255,7 @@ static bool pass_gates(struct client *client, const struct frame *frame,
     bool is_arity_ok = command && command_arity_ok(command, frame->argc);
     if (is_arity_ok && (client->session.is_authenticated || (command->flags & CMD_NO_AUTH)))
         return may_run(client, frame, command);
-    transaction_refused(client);
+    client_transaction_abort(&client->session.transaction);
     if (!command && is_http_frame(frame))
         client_kill(client, "it speaks HTTP");
     else if (!command)

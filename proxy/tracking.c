@@ -1,7 +1,6 @@
 #include "proxy/tracking.h"
 
 #include "proxy/subscriptions.h"
-#include "proxy/transaction.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
@@ -14,34 +13,42 @@
 static const char forget_all_resp2[] = ">2\r\n$10\r\ninvalidate\r\n$-1\r\n";
 static const char forget_all[] = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
 
+static void on_push(struct upstream *dedicated, struct block *block, const char *data, size_t len);
+static void on_closed(struct upstream *dedicated, const char *reason);
+static void deliver(struct client *client, struct block *block, const char *data, size_t len);
+
+static const struct upstream_events dedicated_events = {.push = on_push, .closed = on_closed};
+
 /* ---- dedicated connections ---------------------------------------------------------------------------------- */
 
 static struct upstream *find_dedicated(const struct client_tracking *tracking,
-                                       const struct node *node, bool is_ear)
+                                       const struct node *node, bool is_invalidation)
 {
     for (struct list *link = tracking->dedicated_connections.next;
          link != &tracking->dedicated_connections; link = link->next) {
-        struct upstream *dedicated = container_of(link, struct upstream, kept_link);
-        if (dedicated->node == node && dedicated->is_ear == is_ear)
+        struct upstream *dedicated = container_of(link, struct upstream, links.kept);
+        if (dedicated->node == node && dedicated->use.is_invalidation == is_invalidation)
             return dedicated;
     }
     return NULL;
 }
 
-struct upstream *tracking_dedicated(struct client *client, uint32_t shard, bool is_ear)
+struct upstream *tracking_dedicated(struct client *client, uint32_t shard, bool is_invalidation)
 {
     struct client_tracking *tracking = client->tracking;
     struct pool *pool = client->worker->pool;
-    struct upstream *dedicated = find_dedicated(tracking, pool->nodes[shard], is_ear);
+    struct upstream *dedicated = find_dedicated(tracking, pool->nodes[shard], is_invalidation);
     if (dedicated)
         return dedicated;
-    dedicated = pool_dedicated(pool, shard, is_ear ? 3 : client->session.resp, tracking->is_on);
+    dedicated =
+        pool_dedicated(pool, shard, is_invalidation ? 3 : client->session.resp, tracking->is_on);
     if (!dedicated)
         return NULL;
-    dedicated->is_kept = true;
-    dedicated->is_ear = is_ear;
-    dedicated->owner = client;
-    list_push(&tracking->dedicated_connections, &dedicated->kept_link);
+    dedicated->use.is_kept = true;
+    dedicated->use.events = &dedicated_events;
+    dedicated->use.is_invalidation = is_invalidation;
+    dedicated->use.client = client;
+    list_push(&tracking->dedicated_connections, &dedicated->links.kept);
     return dedicated;
 }
 
@@ -60,9 +67,10 @@ struct client_tracking *tracking_of(struct client *client)
 
 static void drop_dedicated(struct upstream *dedicated)
 {
-    list_remove(&dedicated->kept_link);
-    dedicated->owner = NULL;
-    dedicated->is_kept = false;
+    list_remove(&dedicated->links.kept);
+    dedicated->use.client = NULL;
+    dedicated->use.events = NULL;
+    dedicated->use.is_kept = false;
     upstream_drain(dedicated);
 }
 
@@ -70,12 +78,19 @@ static void drop_dedicated_connections(struct client_tracking *tracking)
 {
     while (!list_empty(&tracking->dedicated_connections))
         drop_dedicated(
-            container_of(tracking->dedicated_connections.next, struct upstream, kept_link));
+            container_of(tracking->dedicated_connections.next, struct upstream, links.kept));
 }
 
 static bool has_dedicated(const struct client_tracking *tracking, const struct upstream *dedicated)
 {
     return dedicated && (find_dedicated(tracking, dedicated->node, false) == dedicated);
+}
+
+/* EXEC will fail: the connection that also watches keys goes. */
+static void stop_watching(const struct upstream *dedicated, const char *reason)
+{
+    client_transaction_lost(&dedicated->use.client->session.transaction, dedicated->node->name,
+                            dedicated->node->address, reason);
 }
 
 /* CLIENT TRACKING ON as the client has it now, for a dedicated connection that is new. */
@@ -141,7 +156,7 @@ bool tracking_may_speak(const struct client *client, uint8_t resp)
     const struct list *dedicated_connections = &client->tracking->dedicated_connections;
     for (const struct list *link = dedicated_connections->next; link != dedicated_connections;
          link = link->next)
-        if (container_of(link, struct upstream, kept_link)->is_ear)
+        if (container_of(link, struct upstream, links.kept)->use.is_invalidation)
             return true;
     return false;
 }
@@ -171,7 +186,7 @@ void tracking_clear(struct client *client)
     if (!tracking)
         return;
     if (has_dedicated(tracking, client->session.transaction.dedicated))
-        transaction_dedicated_lost(client, "the client tracks no longer");
+        stop_watching(client->session.transaction.dedicated, "the client tracks no longer");
     client->tracking = NULL;
     drop_dedicated_connections(tracking);
     for (uint32_t i = 0; i < tracking->prefix_count; i++)
@@ -182,16 +197,19 @@ void tracking_clear(struct client *client)
     free(tracking);
 }
 
-void tracking_dedicated_lost(struct client *client, struct upstream *dedicated)
+static void on_closed(struct upstream *dedicated, const char *reason)
 {
+    struct client *client = dedicated->use.client;
     struct client_tracking *tracking = client->tracking;
+    if (client->session.transaction.dedicated == dedicated)
+        stop_watching(dedicated, reason);
     bool has_ear = find_dedicated(tracking, dedicated->node, true);
-    list_remove(&dedicated->kept_link);
+    list_remove(&dedicated->links.kept);
     if (has_ear && tracking->is_on)
         client_kill(client, "the connection that tracks for it was lost");
     else if (tracking->is_on &&
-             !dedicated->is_fresh) /* one that never was open has missed nothing */
-        tracking_deliver(client, NULL, forget_all, sizeof forget_all - 1);
+             !dedicated->reading.is_fresh) /* one that never was open has missed nothing */
+        deliver(client, NULL, forget_all, sizeof forget_all - 1);
 }
 
 /* ---- maps and time --------------------------------------------------------------------------- */
@@ -213,9 +231,9 @@ static void reloaded(struct client *client)
         return;
     for (struct list *link = tracking->dedicated_connections.next;
          link != &tracking->dedicated_connections;) {
-        struct upstream *dedicated = container_of(link, struct upstream, kept_link);
+        struct upstream *dedicated = container_of(link, struct upstream, links.kept);
         link = link->next;
-        has_invalidation |= dedicated->is_ear;
+        has_invalidation |= dedicated->use.is_invalidation;
         if (dedicated->node->is_removed && client->session.transaction.dedicated != dedicated)
             drop_dedicated(dedicated);
     }
@@ -224,7 +242,7 @@ static void reloaded(struct client *client)
         return;
     }
     listen_everywhere(client);
-    tracking_deliver(client, NULL, forget_all, sizeof forget_all - 1);
+    deliver(client, NULL, forget_all, sizeof forget_all - 1);
 }
 
 void tracking_reloaded(struct proxy_worker *worker)
@@ -384,7 +402,7 @@ void tracking_advance(struct client *client)
     }
 }
 
-void tracking_deliver(struct client *client, struct block *block, const char *data, size_t len)
+static void deliver(struct client *client, struct block *block, const char *data, size_t len)
 {
     static const char name[] = "$10\r\ninvalidate\r\n";
     if (!client_tracks(client) || len < 4 + sizeof name ||
@@ -397,4 +415,9 @@ void tracking_deliver(struct client *client, struct block *block, const char *da
         redirect(client, data, len);
     else if (client->session.resp == 3)
         push_or_hold(client, block, data, len);
+}
+
+static void on_push(struct upstream *dedicated, struct block *block, const char *data, size_t len)
+{
+    deliver(dedicated->use.client, block, data, len);
 }

@@ -58,7 +58,7 @@ static inline bool client_tracks(const struct client *client)
 struct client_tracking *tracking_of(struct client *client);
 /* The dedicated connection for a shard, or the invalidation connection; made when it is new, and then nothing was said
  * on it. NULL: dedicated-limit (never for a client that tracks already). */
-struct upstream *tracking_dedicated(struct client *client, uint32_t shard, bool is_ear);
+struct upstream *tracking_dedicated(struct client *client, uint32_t shard, bool is_invalidation);
 /* The connection for the next request to the shard; a wish of CLIENT CACHING goes before it. */
 struct upstream *tracking_upstream(struct client *client, uint32_t shard);
 /* A request was taken: the wish was for it. */
@@ -76,12 +76,8 @@ struct client *tracking_target_find(struct proxy_worker *worker,
 /* May the client change to this protocol? False for RESP2 if it redirects but has no invalidation connections: only
  * CLIENT TRACKING opens these. */
 bool tracking_may_speak(const struct client *client, uint8_t resp);
-/* A push came on a dedicated connection or invalidation connection. */
-void tracking_deliver(struct client *client, struct block *block, const char *data, size_t len);
 /* Replies have left: so may what was held behind them. */
 void tracking_advance(struct client *client);
-/* A dedicated connection or invalidation connection of this client was lost. */
-void tracking_dedicated_lost(struct client *client, struct upstream *dedicated);
 /* Bytes of its prefixes and of invalidations that are held back. */
 size_t tracking_bytes(const struct client *client);
 /* Ends it, without a word. */

@@ -19,14 +19,11 @@
 /* A queued frame this long is referenced in its block, not copied. */
 enum { REFERENCE_MIN = 16 * 1024 };
 
-/* ---- the queue ------------------------------------------------------------------------------- */
+static void on_closed(struct upstream *dedicated, const char *reason);
 
-void transaction_refused(struct client *client)
-{
-    struct client_transaction *transaction = &client->session.transaction;
-    if (transaction->is_open)
-        transaction->is_aborted = true;
-}
+static const struct upstream_events dedicated_events = {.closed = on_closed};
+
+/* ---- the queue ------------------------------------------------------------------------------- */
 
 static void add_slot(struct client_transaction *transaction, uint16_t slot)
 {
@@ -51,7 +48,7 @@ static bool proxy_may_answer(const struct command *command)
 static void refuse_in_transaction(struct client *client, const struct command *command,
                                   const char *text)
 {
-    transaction_refused(client);
+    client_transaction_abort(&client->session.transaction);
     client_reply_text(client, command, text);
 }
 
@@ -84,11 +81,11 @@ static bool check_queueable(struct client *client, const struct frame *frame,
     }
     switch (route->kind) {
     case ROUTE_KIND_UNKNOWN:
-        transaction_refused(client);
+        client_transaction_abort(&client->session.transaction);
         client_reply_unknown(client, frame);
         return false;
     case ROUTE_KIND_DENIED:
-        transaction_refused(client);
+        client_transaction_abort(&client->session.transaction);
         client_reply_denied(client, command);
         return false;
     case ROUTE_KIND_PARTS:
@@ -180,8 +177,8 @@ static struct upstream *take_dedicated(struct client *client)
 {
     struct upstream *dedicated = client->session.transaction.dedicated;
     client->session.transaction.dedicated = NULL;
-    if (dedicated && !dedicated->is_kept)
-        dedicated->owner = NULL;
+    if (dedicated && !dedicated->use.is_kept)
+        dedicated->use.client = NULL;
     return dedicated;
 }
 
@@ -194,18 +191,13 @@ void client_transaction_release(struct client *client)
     client->session.transaction.dedicated_lost = NULL;
 }
 
-void transaction_dedicated_lost(struct client *client, const char *reason)
+/* upstream_events.closed: from now on EXEC fails. */
+static void on_closed(struct upstream *dedicated, const char *reason)
 {
-    struct client_transaction *transaction = &client->session.transaction;
-    const struct node *node = transaction->dedicated->node;
-    char text[UPSTREAM_TEXT_MAX];
-    (void)snprintf(text, sizeof(text),
-                   "ERR shard '%s' (%s): connection lost while it watched keys: %s", node->name,
-                   node->address, reason);
-    free(transaction->dedicated_lost);
-    transaction->dedicated_lost = strdup(text);
-    CHECK(transaction->dedicated_lost);
-    transaction->dedicated = NULL;
+    struct client *client = dedicated->use.client;
+    if (client && client->session.transaction.dedicated == dedicated)
+        client_transaction_lost(&client->session.transaction, dedicated->node->name,
+                                dedicated->node->address, reason);
 }
 
 /* A new map has no place for the shard that watches. */
@@ -214,7 +206,9 @@ static void lose_removed_dedicated(struct client *client)
     struct upstream *dedicated = client->session.transaction.dedicated;
     if (!dedicated || !dedicated->node->is_removed)
         return;
-    transaction_dedicated_lost(client, "the shard is no longer in the map");
+    client_transaction_lost(
+        &client->session.transaction, client->session.transaction.dedicated->node->name,
+        client->session.transaction.dedicated->node->address, "the shard is no longer in the map");
     upstream_release(dedicated, false);
 }
 
@@ -253,7 +247,9 @@ static bool watch(struct client *client, const struct frame *frame, const struct
             client_reply_text(client, command, dedicated_limit_error);
             return true;
         }
-        transaction->dedicated->owner = client;
+        transaction->dedicated->use.client = client;
+        if (!transaction->dedicated->use.is_kept)
+            transaction->dedicated->use.events = &dedicated_events;
     }
     struct request *request = client_new_request(client, command);
     request->waiting = 1;
@@ -443,7 +439,7 @@ void transaction_executed(struct client *client, struct request *request, const 
     struct upstream *upstream = request->part.upstream;
     bool succeeded = reply[0] == '*' && reply[1] != '-';
     request->is_exec = false;
-    if (upstream && upstream->is_private)
+    if (upstream && upstream->use.is_private)
         upstream_release(upstream, true);
     if (succeeded && request->has_db)
         client_move(client, client->session.place->name, request->exec_db);

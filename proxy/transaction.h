@@ -27,13 +27,9 @@ bool transaction_command(struct client *client, const struct frame *frame,
 /* A command between MULTI and EXEC. False: the frame must wait, and nothing was done. */
 bool transaction_queue_command(struct client *client, const struct frame *frame,
                                const struct command *command);
-/* An error was replied between MULTI and EXEC. */
-void transaction_refused(struct client *client);
 /* Runs the next of the proxy's own commands of an EXEC, if it is their turn. False: some are left. */
 bool transaction_go_on(struct client *client);
 /* The reply of EXEC came (or an error in its place). */
 void transaction_executed(struct client *client, struct request *request, const char *reply);
 /* Gives the dedicated connection back, with what it watched forgotten; also that one was lost. */
 void client_transaction_release(struct client *client);
-/* The dedicated connection broke: from now on EXEC fails. */
-void transaction_dedicated_lost(struct client *client, const char *reason);

@@ -2,7 +2,11 @@
 
 #include "shared/check.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { ERROR_TEXT_MAX = 512 };
 
 static const struct resp_limits no_limits = {
     .bulk_bytes_max = UINT32_MAX, .args_max = INT32_MAX, .inline_bytes_max = UINT32_MAX};
@@ -41,6 +45,19 @@ void client_transaction_fini(struct client_transaction *transaction)
     transaction_run_free(transaction);
     free(transaction->dedicated_lost);
     transaction->dedicated_lost = NULL;
+}
+
+void client_transaction_lost(struct client_transaction *transaction, const char *shard,
+                             const char *address, const char *reason)
+{
+    char text[ERROR_TEXT_MAX];
+    (void)snprintf(text, sizeof(text),
+                   "ERR shard '%s' (%s): connection lost while it watched keys: %s", shard, address,
+                   reason);
+    free(transaction->dedicated_lost);
+    transaction->dedicated_lost = strdup(text);
+    CHECK(transaction->dedicated_lost);
+    transaction->dedicated = NULL;
 }
 
 size_t client_transaction_bytes(const struct client_transaction *transaction)

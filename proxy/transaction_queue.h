@@ -46,6 +46,14 @@ void client_transaction_fini(struct client_transaction *transaction);
 void client_transaction_clear(struct client_transaction *transaction);
 /* EXEC has run the proxy's own commands, or never did. */
 void transaction_run_free(struct client_transaction *transaction);
+/* A command was refused between MULTI and EXEC. */
+static inline void client_transaction_abort(struct client_transaction *transaction)
+{
+    transaction->is_aborted |= transaction->is_open;
+}
+/* The connection that watches keys at the shard is gone: EXEC will fail with an error that names it. */
+void client_transaction_lost(struct client_transaction *transaction, const char *shard,
+                             const char *address, const char *reason);
 /* Bytes of the queue. */
 size_t client_transaction_bytes(const struct client_transaction *transaction);
 

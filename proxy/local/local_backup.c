@@ -7,7 +7,7 @@
 #include "proxy/backup_list.h"
 #include "proxy/local/local.h"
 #include "proxy/request.h"
-#include "proxy/upstream/pool.h"
+#include "proxy/upstream/node.h"
 #include "proxy/worker.h"
 #include "shared/number.h"
 

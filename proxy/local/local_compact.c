@@ -3,7 +3,7 @@
  */
 #include "proxy/local/local.h"
 #include "proxy/request.h"
-#include "proxy/upstream/pool.h"
+#include "proxy/upstream/node.h"
 #include "shared/reply.h"
 #include "shared/resp.h"
 

@@ -11,7 +11,7 @@
  */
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
-#include "proxy/upstream/pool.h"
+#include "proxy/upstream/node.h"
 #include "proxy/worker.h"
 #include "shared/arena.h"
 #include "shared/number.h"

@@ -12,7 +12,7 @@
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
 #include "proxy/slow_log.h"
-#include "proxy/upstream/pool.h"
+#include "proxy/upstream/node.h"
 #include "shared/command_reply.h"
 #include "shared/latency_reply.h"
 #include "shared/table.h"

@@ -8,7 +8,7 @@
  * The figures are those of the backends. The memory of the proxy itself is in its metrics.
  */
 #include "proxy/local/local.h"
-#include "proxy/upstream/pool.h"
+#include "proxy/upstream/node.h"
 #include "proxy/worker.h"
 #include "shared/memory_stats.h"
 

@@ -68,9 +68,9 @@ static void describe_upstream(const struct upstream *upstream, struct reply *rep
     reply_bulk_text(reply, "state");
     reply_bulk_text(reply, upstream ? upstream_state_name(upstream) : "idle");
     reply_bulk_text(reply, "in-flight");
-    reply_int(reply, upstream ? upstream->in_flight : 0);
+    reply_int(reply, upstream ? upstream->queue.in_flight : 0);
     reply_bulk_text(reply, "reason");
-    reply_bulk_text(reply, upstream ? upstream->reason : "");
+    reply_bulk_text(reply, upstream ? upstream->failure.reason : "");
 }
 
 void local_scree_shards(struct client *client, struct request *request, struct reply *reply)

@@ -6,7 +6,7 @@
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
 #include "proxy/slow_log.h"
-#include "proxy/upstream/pool.h"
+#include "proxy/upstream/node.h"
 #include "shared/command_reply.h"
 
 static struct slow_log *slowlog_journal(const struct client *client)

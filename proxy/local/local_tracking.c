@@ -148,7 +148,7 @@ static void send_on(struct request *request, struct part *part, struct upstream 
     struct bytes *words = malloc(argc * sizeof *words);
     char id[INT64_TEXT_MAX] = "";
     struct bytes invalidation_id = {
-        id, invalidation ? number_format_int64(id, (int64_t)invalidation->backend_id) : 0};
+        id, invalidation ? number_format_int64(id, (int64_t)invalidation->use.backend_id) : 0};
     uint32_t count = 0;
     CHECK(words);
     for (uint32_t i = 0; i < argc; i++) {
@@ -178,7 +178,7 @@ static void ask_shards(struct client *client, struct request *request, struct re
             fail_tracking(client, reply, dedicated_limit_error);
             return;
         }
-        if (invalidation && !invalidation->backend_id) {
+        if (invalidation && !invalidation->use.backend_id) {
             fail_tracking(client, reply, "ERR a shard is not reachable: it has to be for REDIRECT");
             return;
         }

@@ -45,12 +45,12 @@ static void add_upstream(struct share *share, const struct upstream *upstream)
 {
     struct share_shard *to = &share->shards[upstream->node->index];
     bool is_broken = upstream->state == UPSTREAM_DOWN || upstream->state == UPSTREAM_RETRYING;
-    to->in_flight += upstream->in_flight;
+    to->in_flight += upstream->queue.in_flight;
     to->queued_bytes += upstream->out ? upstream->out->bytes : 0;
     to->open += upstream->state == UPSTREAM_UP;
     to->broken += is_broken;
     if (is_broken)
-        to->reason = keep_text(share, upstream->reason);
+        to->reason = keep_text(share, upstream->failure.reason);
 }
 
 static void fill_shards(struct share *share, const struct proxy_worker *worker)
@@ -64,8 +64,8 @@ static void fill_shards(struct share *share, const struct proxy_worker *worker)
     memset(share->shards, 0, size);
     for (const struct list *link = pool->upstreams.next; pool->nodes && link != &pool->upstreams;
          link = link->next) {
-        const struct upstream *upstream = container_of(link, struct upstream, link);
-        if (!upstream->is_closed && !upstream->node->is_removed)
+        const struct upstream *upstream = container_of(link, struct upstream, links.pool);
+        if (!upstream->life.is_closed && !upstream->node->is_removed)
             add_upstream(share, upstream);
     }
 }

@@ -9,51 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUSY_MS = 1500 }; /* how long an answer BUSY counts; a late shard is asked more often */
-
 const char dedicated_limit_error[] =
     "ERR too many clients wait, watch keys or track at once (dedicated-limit)";
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
-
-static struct node *node_new(const struct proxy_worker *worker, const struct shard *shard)
-{
-    struct node *node = calloc(1, sizeof(*node));
-    CHECK(node);
-    CHECK(shard->address_count > 0);
-    node->refs = 1;
-    node->name = strdup(shard->name);
-    node->address = strdup(shard->addresses[0]);
-    CHECK(node->name);
-    CHECK(node->address);
-    list_init(&node->spare);
-    list_init(&node->waiting_to_open);
-    node->cell = labels_cell(worker->proxy->labelled.shards, bytes_of(shard->name), worker->index);
-    return node;
-}
-
-bool node_is_busy(const struct node *node, uint32_t now_ms)
-{
-    return node->said_busy && now_ms - node->busy_ms < BUSY_MS;
-}
-
-struct node *node_ref(struct node *node)
-{
-    CHECK(node->refs > 0);
-    node->refs++;
-    return node;
-}
-
-void node_unref(struct node *node)
-{
-    if (--node->refs > 0)
-        return;
-    CHECK(list_empty(&node->spare));
-    CHECK(list_empty(&node->waiting_to_open));
-    free(node->name);
-    free(node->address);
-    free(node);
-}
 
 static void node_drain(struct node *node)
 {
@@ -71,7 +30,7 @@ static void node_drain(struct node *node)
         upstream_drain(waits);
     node->is_removed = true;
     while (!list_empty(&node->spare))
-        upstream_drain(container_of(node->spare.next, struct upstream, spare));
+        upstream_drain(container_of(node->spare.next, struct upstream, links.spare));
     node_unref(node);
 }
 
@@ -124,9 +83,9 @@ void pool_update(struct pool *pool, const struct shard_map *map)
 static void pool_bury(struct pool *pool)
 {
     for (struct list *link = pool->upstreams.next; link != &pool->upstreams;) {
-        struct upstream *upstream = container_of(link, struct upstream, link);
+        struct upstream *upstream = container_of(link, struct upstream, links.pool);
         link = link->next;
-        if (upstream->is_closed)
+        if (upstream->life.is_closed)
             upstream_free(upstream);
     }
     pool->has_closed = false;
@@ -135,7 +94,7 @@ static void pool_bury(struct pool *pool)
 void pool_stop(struct pool *pool)
 {
     for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)
-        upstream_close(container_of(link, struct upstream, link), "the proxy stops");
+        upstream_close(container_of(link, struct upstream, links.pool), "the proxy stops");
     pool_bury(pool);
     CHECK(list_empty(&pool->upstreams));
     for (size_t i = 0; i < pool->count; i++) {
@@ -183,22 +142,22 @@ struct upstream *pool_dedicated(struct pool *pool, uint32_t shard, uint8_t resp,
         return NULL;
     }
     for (struct list *link = node->spare.next; link != &node->spare; link = link->next) {
-        struct upstream *upstream = container_of(link, struct upstream, spare);
+        struct upstream *upstream = container_of(link, struct upstream, links.spare);
         if (upstream->resp == resp) {
-            list_remove(&upstream->spare);
-            upstream->is_dedicated = true;
+            list_remove(&upstream->links.spare);
+            upstream->use.is_dedicated = true;
             return upstream;
         }
     }
     struct upstream *upstream = upstream_new(pool->worker, node, LANE_NORMAL, resp);
-    upstream->is_private = upstream->is_dedicated = true;
+    upstream->use.is_private = upstream->use.is_dedicated = true;
     return upstream;
 }
 
 void pool_forget_places(struct pool *pool)
 {
     for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)
-        upstream_forget_place(container_of(link, struct upstream, link));
+        upstream_forget_place(container_of(link, struct upstream, links.pool));
 }
 
 static bool node_is_down(const struct node *node)
@@ -226,7 +185,7 @@ bool pool_tick(struct pool *pool)
     bool needed = false;
     uint64_t now_ms = loop_mono_ms(pool->worker->loop);
     for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)
-        needed |= upstream_tick(container_of(link, struct upstream, link), now_ms);
+        needed |= upstream_tick(container_of(link, struct upstream, links.pool), now_ms);
     return needed;
 }
 
@@ -234,7 +193,7 @@ void pool_slow(struct pool *pool)
 {
     uint64_t now_ms = loop_mono_ms(pool->worker->loop);
     for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)
-        upstream_slow(container_of(link, struct upstream, link), now_ms);
+        upstream_slow(container_of(link, struct upstream, links.pool), now_ms);
 }
 
 void pool_turn_end(struct pool *pool)

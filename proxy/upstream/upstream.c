@@ -1,13 +1,9 @@
 #include "proxy/upstream/upstream.h"
 
-#include "proxy/blocked.h"
 #include "proxy/client.h"
 #include "proxy/events.h"
 #include "proxy/proxy.h"
 #include "proxy/proxy_metrics.h"
-#include "proxy/subscriptions.h"
-#include "proxy/tracking.h"
-#include "proxy/transaction.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream_inner.h"
 #include "shared/backoff.h"
@@ -50,25 +46,25 @@ struct upstream *upstream_new(struct proxy_worker *worker, struct node *node, un
     upstream->lane = (uint8_t)lane;
     upstream->worker = worker;
     upstream->node = node_ref(node);
-    out_init(&upstream->greeting);
-    out_init(&upstream->early);
-    out_init(&upstream->resend);
-    list_init(&upstream->spare);
-    list_init(&upstream->opening_link);
-    list_init(&upstream->kept_link);
+    out_init(&upstream->unsent.greeting);
+    out_init(&upstream->unsent.early);
+    out_init(&upstream->resend.frames);
+    list_init(&upstream->links.spare);
+    list_init(&upstream->links.opening);
+    list_init(&upstream->links.kept);
     list_init(&upstream->full);
-    list_push(&worker->pool->upstreams, &upstream->link);
+    list_push(&worker->pool->upstreams, &upstream->links.pool);
     return upstream;
 }
 
 void upstream_free(struct upstream *upstream)
 {
     CHECK(upstream->magic == UPSTREAM_MAGIC);
-    CHECK(upstream->is_closed);
-    CHECK(!upstream->stream && !upstream->first);
-    list_remove(&upstream->link);
-    if (upstream->connection)
-        subscription_connection_gone(upstream->connection);
+    CHECK(upstream->life.is_closed);
+    CHECK(!upstream->stream && !upstream->queue.first);
+    list_remove(&upstream->links.pool);
+    if (events_of(upstream)->freed)
+        events_of(upstream)->freed(upstream);
     wait_table_free(upstream->waits);
     node_unref(upstream->node);
     upstream->magic = 0;
@@ -87,7 +83,7 @@ void upstream_wake_clients(struct upstream *upstream)
 static void write_greeting(struct upstream *upstream)
 {
     const char *secret = upstream_config(upstream)->upstream_secret;
-    struct out *out = &upstream->greeting;
+    struct out *out = &upstream->unsent.greeting;
     if (*secret) {
         upstream_write_words(out, (const char *const[]){"SCREE", "AUTH", secret}, 3);
         upstream->greetings++;
@@ -99,7 +95,7 @@ static void write_greeting(struct upstream *upstream)
         upstream->greetings++;
         upstream_push_own(upstream, PART_GREETING);
     }
-    if (upstream->is_private) {
+    if (upstream->use.is_private) {
         upstream_write_words(out, (const char *const[]){"CLIENT", "ID"}, 2);
         upstream_push_own(upstream, PART_ID);
     }
@@ -107,69 +103,67 @@ static void write_greeting(struct upstream *upstream)
 
 static void upstream_connect(struct upstream *upstream)
 {
-    upstream->is_opening = upstream->is_private;
-    upstream->node->openings += upstream->is_opening;
+    upstream->life.is_opening = upstream->use.is_private;
+    upstream->node->openings += upstream->life.is_opening;
     upstream->stream = stream_connect(upstream->worker->loop, upstream->node->address,
                                       upstream_config(upstream)->upstream_connect_timeout_ms,
                                       &events, on_open, upstream);
     struct tls_context *tls = upstream->worker->snapshot->upstream_tls;
     if (tls && strncmp(upstream->node->address, "unix:", 5) != 0)
         stream_secure(upstream->stream, tls, upstream->node->address);
-    out_move(stream_out(upstream->stream), &upstream->greeting);
+    out_move(stream_out(upstream->stream), &upstream->unsent.greeting);
 }
 
 void upstream_opened(struct upstream *upstream)
 {
     struct node *node = upstream->node;
-    list_remove(&upstream->opening_link);
-    if (!upstream->is_opening)
+    list_remove(&upstream->links.opening);
+    if (!upstream->life.is_opening)
         return;
-    upstream->is_opening = false;
+    upstream->life.is_opening = false;
     node->openings--;
     struct list *next = list_pop(&node->waiting_to_open);
     if (next)
-        upstream_connect(container_of(next, struct upstream, opening_link));
+        upstream_connect(container_of(next, struct upstream, links.opening));
 }
 
 void upstream_open(struct upstream *upstream, enum upstream_state state)
 {
-    CHECK(!upstream->stream && !upstream->first);
+    CHECK(!upstream->stream && !upstream->queue.first);
     upstream->state = (uint8_t)state;
-    upstream->is_open = false;
-    upstream->is_fresh = true;
-    upstream->is_dropping = false;
+    upstream->life.is_open = false;
+    upstream->reading.is_fresh = true;
+    upstream->reading.is_dropping = false;
     upstream->greetings = 0;
-    upstream->skip = (struct resp_skip){0};
-    upstream->out = &upstream->early;
+    upstream->reading.skip = (struct resp_skip){0};
+    upstream->out = &upstream->unsent.early;
     upstream_set_place(upstream, upstream->worker->home);
     write_greeting(upstream);
     proxy_worker_need_tick(upstream->worker);
-    if (upstream->is_private && upstream->node->openings >= OPENINGS_MAX)
-        list_push(&upstream->node->waiting_to_open, &upstream->opening_link);
+    if (upstream->use.is_private && upstream->node->openings >= OPENINGS_MAX)
+        list_push(&upstream->node->waiting_to_open, &upstream->links.opening);
     else
         upstream_connect(upstream);
 }
 
 void upstream_up(struct upstream *upstream)
 {
-    if (upstream->failures > 0) {
+    if (upstream->failure.count > 0) {
         log_event(LOG_INFO, "upstream_up", "shard=%s address=%s", upstream->node->name,
                   upstream->node->address);
         events_note(upstream->worker->proxy->events, EVENT_SHARD_UP,
                     loop_wall_ms(upstream->worker->loop), upstream->node->name,
                     upstream->node->address);
     }
-    upstream->failures = 0;
+    upstream->failure.count = 0;
     cell_add(upstream->node->cell, SHARD_CONNECTS, 1);
     upstream->state = UPSTREAM_UP;
     upstream->out = stream_out(upstream->stream);
-    out_move(upstream->out, &upstream->early);
-    if (upstream->connection)
-        subscription_connection_up(upstream->connection);
+    out_move(upstream->out, &upstream->unsent.early);
+    if (events_of(upstream)->up)
+        events_of(upstream)->up(upstream);
     if (upstream->waits)
         wait_table_up(upstream);
-    if (upstream->is_single_use)
-        blocked_sent(upstream);
     stream_send(upstream->stream);
 }
 
@@ -178,7 +172,7 @@ void upstream_up(struct upstream *upstream)
 static void note_down(const struct upstream *upstream)
 {
     char text[EVENT_TEXT_MAX];
-    (void)snprintf(text, sizeof text, "%s: %s", upstream->node->address, upstream->reason);
+    (void)snprintf(text, sizeof text, "%s: %s", upstream->node->address, upstream->failure.reason);
     events_note(upstream->worker->proxy->events, EVENT_SHARD_DOWN,
                 loop_wall_ms(upstream->worker->loop), upstream->node->name, text);
 }
@@ -186,13 +180,14 @@ static void note_down(const struct upstream *upstream)
 static void upstream_down(struct upstream *upstream, const char *reason)
 {
     const struct proxy_config *config = upstream_config(upstream);
-    bool was_down = upstream->failures > 0;
+    bool was_down = upstream->failure.count > 0;
     upstream->state = UPSTREAM_DOWN;
-    upstream->failures++;
-    upstream->retry_at_ms = loop_mono_ms(upstream->worker->loop) +
-                            backoff_ms(upstream->failures, config->upstream_backoff_min_ms,
-                                       config->upstream_backoff_max_ms);
-    (void)snprintf(upstream->reason, sizeof(upstream->reason), "%s", reason);
+    upstream->failure.count++;
+    upstream->failure.retry_at_ms =
+        loop_mono_ms(upstream->worker->loop) + backoff_ms(upstream->failure.count,
+                                                          config->upstream_backoff_min_ms,
+                                                          config->upstream_backoff_max_ms);
+    (void)snprintf(upstream->failure.reason, sizeof(upstream->failure.reason), "%s", reason);
     metric_add(upstream->worker->metrics.process, METRIC_PROXY_UPSTREAM_FAILURES, 1);
     cell_add(upstream->node->cell, SHARD_FAILURES, 1);
     log_event(was_down ? LOG_DEBUG : LOG_WARN, "upstream_down",
@@ -206,19 +201,19 @@ static void upstream_down(struct upstream *upstream, const char *reason)
 /* Closes the stream and empties what belonged to it; returns the parts that were in flight. */
 static struct part *upstream_cut(struct upstream *upstream)
 {
-    struct part *parts = upstream->first;
+    struct part *parts = upstream->queue.first;
     upstream_opened(upstream);
-    upstream->first = upstream->last = upstream->undecided = NULL;
-    upstream->in_flight = 0;
+    upstream->queue.first = upstream->queue.last = upstream->queue.undecided = NULL;
+    upstream->queue.in_flight = 0;
     if (upstream->stream)
         stream_abort(upstream->stream);
     upstream->stream = NULL;
     upstream->out = NULL;
-    upstream->is_open = false;
-    out_clear(&upstream->greeting);
-    out_clear(&upstream->early);
-    upstream_forget(&upstream->switch_error);
-    upstream_forget(&upstream->block_error);
+    upstream->life.is_open = false;
+    out_clear(&upstream->unsent.greeting);
+    out_clear(&upstream->unsent.early);
+    upstream_forget(&upstream->reading.switch_error);
+    upstream_forget(&upstream->reading.block_error);
     upstream_set_place(upstream, NULL);
     return parts;
 }
@@ -242,29 +237,30 @@ static void upstream_resend(struct upstream *upstream, struct part *part, struct
 
 void upstream_lost(struct upstream *upstream, const char *reason)
 {
-    bool was_idle = upstream->state == UPSTREAM_UP && !upstream->first && !upstream->is_fresh &&
-                    !upstream->connection /* never idle */ && !wait_table_is_used(upstream->waits);
+    bool was_idle = upstream->state == UPSTREAM_UP && !upstream->queue.first &&
+                    !upstream->reading.is_fresh && !upstream->use.subscriber /* never idle */ &&
+                    !wait_table_is_used(upstream->waits);
     const char *what =
         upstream->state == UPSTREAM_UP ? "connection lost before the reply: " : "not reachable: ";
     struct part *again = NULL;
-    if (upstream->is_unproven && !upstream->is_private && !upstream->is_draining)
+    if (upstream->resend.is_unproven && !upstream->use.is_private && !upstream->life.is_draining)
         upstream_collect_resend(upstream, &again);
     struct part *parts = upstream_cut(upstream);
-    struct out frames = upstream->resend;
-    struct place *place = upstream->resend_place;
-    out_init(&upstream->resend);
-    upstream->resend_place = NULL;
-    upstream->is_unproven = false;
+    struct out frames = upstream->resend.frames;
+    struct place *place = upstream->resend.place;
+    out_init(&upstream->resend.frames);
+    upstream->resend.place = NULL;
+    upstream->resend.is_unproven = false;
 
     script_notes_clear(&upstream->worker->script_notes);
-    upstream->worker->ephemeral.keep_again |= !upstream->is_private;
-    if (upstream->connection)
-        subscription_connection_lost(upstream->connection);
-    if (upstream->is_private || upstream->is_draining) {
+    upstream->worker->ephemeral.keep_again |= !upstream->use.is_private;
+    if (events_of(upstream)->lost)
+        events_of(upstream)->lost(upstream);
+    if (upstream->use.is_private || upstream->life.is_draining) {
         upstream_close(upstream, reason);
     } else if (was_idle || again) {
         upstream->state = UPSTREAM_IDLE;
-        upstream->failures = 0;
+        upstream->failure.count = 0;
         if (again)
             upstream_resend(upstream, again, &frames, place);
     } else {
@@ -280,29 +276,26 @@ void upstream_lost(struct upstream *upstream, const char *reason)
 
 void upstream_end_dedicated(struct upstream *upstream)
 {
-    if (upstream->is_dedicated)
+    if (upstream->use.is_dedicated)
         atomic_fetch_sub(&upstream->worker->proxy->dedicated_connections, 1);
-    upstream->is_dedicated = false;
+    upstream->use.is_dedicated = false;
 }
 
 void upstream_close(struct upstream *upstream, const char *reason)
 {
-    if (upstream->is_closed)
+    if (upstream->life.is_closed)
         return;
-    upstream->is_closed = true;
+    upstream->life.is_closed = true;
     upstream->worker->pool->has_closed = true;
     upstream->state = UPSTREAM_DOWN;
-    (void)snprintf(upstream->reason, sizeof(upstream->reason), "%s", reason);
-    list_remove(&upstream->spare);
+    (void)snprintf(upstream->failure.reason, sizeof(upstream->failure.reason), "%s", reason);
+    list_remove(&upstream->links.spare);
     upstream_end_dedicated(upstream);
     upstream_drop_resend(upstream);
     struct part *parts = upstream_cut(upstream);
-    struct client *owner = upstream->owner;
-    upstream->owner = NULL;
-    if (owner && owner->session.transaction.dedicated == upstream)
-        transaction_dedicated_lost(owner, reason);
-    if (owner && upstream->is_kept)
-        tracking_dedicated_lost(owner, upstream);
+    if (events_of(upstream)->closed)
+        events_of(upstream)->closed(upstream, reason);
+    upstream->use.client = NULL;
     upstream_fail_all(upstream, parts, "connection lost before the reply: ", reason);
     if (upstream->waits)
         wait_table_lost(upstream, "connection lost before the reply: ", reason);
@@ -311,14 +304,15 @@ void upstream_close(struct upstream *upstream, const char *reason)
 
 void upstream_close_if_drained(struct upstream *upstream)
 {
-    if (upstream->is_draining && !upstream->first && !wait_table_is_used(upstream->waits))
+    if (upstream->life.is_draining && !upstream->queue.first &&
+        !wait_table_is_used(upstream->waits))
         upstream_close(upstream, "the shard is no longer in the map");
 }
 
 void upstream_drain(struct upstream *upstream)
 {
-    upstream->is_draining = true;
-    list_remove(&upstream->spare);
+    upstream->life.is_draining = true;
+    list_remove(&upstream->links.spare);
     upstream_close_if_drained(upstream);
 }
 
@@ -332,8 +326,8 @@ static void on_open(void *owner, int err)
         upstream_lost(upstream, stream_error(upstream->stream, err));
         return;
     }
-    upstream->is_open = true;
-    upstream->heard_ms = worker_now_ms(upstream->worker);
+    upstream->life.is_open = true;
+    upstream->reading.heard_ms = worker_now_ms(upstream->worker);
     if (upstream->greetings == 0)
         upstream_up(upstream);
     else
@@ -368,10 +362,10 @@ static void time_out(struct upstream *upstream, struct part *part, uint64_t time
 
 static bool is_silent(const struct upstream *upstream, uint32_t now_ms, uint64_t limit_ms)
 {
-    if (!upstream->first || !upstream->is_open)
+    if (!upstream->queue.first || !upstream->life.is_open)
         return false;
-    uint32_t since_sent = now_ms - upstream->first->sent_ms;
-    uint32_t since_heard = now_ms - upstream->heard_ms;
+    uint32_t since_sent = now_ms - upstream->queue.first->sent_ms;
+    uint32_t since_heard = now_ms - upstream->reading.heard_ms;
     return since_sent >= limit_ms && since_heard >= limit_ms;
 }
 
@@ -379,26 +373,26 @@ static bool is_silent(const struct upstream *upstream, uint32_t now_ms, uint64_t
 static uint64_t timeout_of(const struct upstream *upstream)
 {
     uint64_t timeout_ms = upstream_config(upstream)->upstream_timeout_ms;
-    if (upstream->lane == LANE_SCRIPT || upstream->is_replaced)
+    if (upstream->lane == LANE_SCRIPT || upstream->life.is_replaced)
         timeout_ms *= SILENCE_FACTOR; /* no BUSY and no reply before a script counts as slow */
-    if (!upstream->is_single_use || upstream->state != UPSTREAM_UP)
+    if (!upstream->use.is_single_use || upstream->state != UPSTREAM_UP)
         return timeout_ms;
-    bool is_forever = upstream->patience_ms > PATIENCE_MS_MAX;
-    return is_forever ? WAIT_FOREVER : upstream->patience_ms + timeout_ms;
+    bool is_forever = upstream->use.patience_ms > PATIENCE_MS_MAX;
+    return is_forever ? WAIT_FOREVER : upstream->use.patience_ms + timeout_ms;
 }
 
 static bool is_late(const struct upstream *upstream, uint32_t now_ms)
 {
-    uint64_t patience_ms = upstream->is_single_use ? upstream->patience_ms : 0;
-    return upstream->first && upstream->is_open && patience_ms <= PATIENCE_MS_MAX &&
-           now_ms - upstream->first->sent_ms >= LATE_MS + patience_ms;
+    uint64_t patience_ms = upstream->use.is_single_use ? upstream->use.patience_ms : 0;
+    return upstream->queue.first && upstream->life.is_open && patience_ms <= PATIENCE_MS_MAX &&
+           now_ms - upstream->queue.first->sent_ms >= LATE_MS + patience_ms;
 }
 
 /* A command that waits must not be sent after its client has got an error: it could take an element. */
 static bool opens_too_long(const struct upstream *upstream, uint32_t now_ms, uint64_t timeout_ms)
 {
-    return upstream->is_single_use && upstream->state == UPSTREAM_OPENING && upstream->first &&
-           now_ms - upstream->first->sent_ms >= timeout_ms;
+    return upstream->use.is_single_use && upstream->state == UPSTREAM_OPENING &&
+           upstream->queue.first && now_ms - upstream->queue.first->sent_ms >= timeout_ms;
 }
 
 /* If a reply is late, sends a PING on the control connection, where no request is in front of it: a shard with a slow
@@ -415,7 +409,7 @@ static void ask_busy(struct upstream *upstream, uint32_t now_ms)
         control = pool_make(upstream->worker->pool, node, LANE_CONTROL, 2);
     if (control->state == UPSTREAM_IDLE)
         upstream_open(control, UPSTREAM_OPENING);
-    if (control->out && !control->in_flight)
+    if (control->out && !control->queue.in_flight)
         upstream_send_own(control, PART_PROBE, "PING");
 }
 
@@ -428,14 +422,14 @@ static void replace_late(struct upstream *upstream, uint32_t now_ms)
         return;
     *shared = NULL;
     upstream->worker->label.replaced++;
-    upstream->is_replaced = true;
+    upstream->life.is_replaced = true;
     upstream_drain(upstream);
 }
 
 /* Commands that wait have no deadline here: a PING behind them has one. */
 static void probe_waits(struct upstream *upstream)
 {
-    if (upstream->state == UPSTREAM_UP && !upstream->first &&
+    if (upstream->state == UPSTREAM_UP && !upstream->queue.first &&
         wait_table_wants_probe(upstream->waits))
         upstream_send_own(upstream, PART_PROBE, "PING");
 }
@@ -446,18 +440,19 @@ bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
     uint32_t now = (uint32_t)now_ms;
     ask_busy(upstream, now);
     if (node_is_busy(upstream->node, now) && upstream->state == UPSTREAM_UP &&
-        !upstream->is_closed) {
+        !upstream->life.is_closed) {
         replace_late(upstream, now);
         return true;
     }
-    if (upstream->unblock && upstream->first && !upstream->is_closed)
-        blocked_press(upstream);
+    if (upstream->use.unblock && upstream->queue.first && !upstream->life.is_closed &&
+        events_of(upstream)->unblock)
+        events_of(upstream)->unblock(upstream);
     if (upstream->waits)
         probe_waits(upstream);
-    if (upstream->is_closed || timeout_ms == WAIT_FOREVER)
-        return !upstream->is_closed && upstream->unblock;
+    if (upstream->life.is_closed || timeout_ms == WAIT_FOREVER)
+        return !upstream->life.is_closed && upstream->use.unblock;
     if (upstream->state == UPSTREAM_DOWN) {
-        if (now_ms >= upstream->retry_at_ms)
+        if (now_ms >= upstream->failure.retry_at_ms)
             upstream_open(upstream, UPSTREAM_RETRYING);
         return true;
     }
@@ -465,8 +460,9 @@ bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
         upstream_lost(upstream, "it does not open within [upstream] timeout");
         return true;
     }
-    for (struct part *part; (part = upstream->undecided) && now - part->sent_ms >= timeout_ms;) {
-        upstream->undecided = part->next;
+    for (struct part *part;
+         (part = upstream->queue.undecided) && now - part->sent_ms >= timeout_ms;) {
+        upstream->queue.undecided = part->next;
         time_out(upstream, part, timeout_ms);
     }
     if (is_silent(upstream, now, timeout_ms * SILENCE_FACTOR)) {
@@ -475,19 +471,20 @@ bool upstream_tick(struct upstream *upstream, uint64_t now_ms)
                        timeout_ms * SILENCE_FACTOR);
         upstream_lost(upstream, reason);
     }
-    return upstream->first || (upstream->state != UPSTREAM_UP && upstream->state != UPSTREAM_IDLE);
+    return upstream->queue.first ||
+           (upstream->state != UPSTREAM_UP && upstream->state != UPSTREAM_IDLE);
 }
 
 void upstream_slow(struct upstream *upstream, uint64_t now_ms)
 {
     uint64_t keepalive_ms = upstream_config(upstream)->upstream_keepalive_ms;
-    bool listens = upstream->connection || wait_table_is_used(upstream->waits);
+    bool listens = upstream->use.subscriber || wait_table_is_used(upstream->waits);
     if (listens && (!keepalive_ms || keepalive_ms > LISTEN_PROBE_MS))
         keepalive_ms = LISTEN_PROBE_MS;
-    if (upstream->is_closed || upstream->state != UPSTREAM_UP || upstream->first)
+    if (upstream->life.is_closed || upstream->state != UPSTREAM_UP || upstream->queue.first)
         return;
-    uint32_t silent_ms = (uint32_t)now_ms - upstream->heard_ms;
-    if (upstream->is_private && !upstream->owner && silent_ms >= SPARE_MS)
+    uint32_t silent_ms = (uint32_t)now_ms - upstream->reading.heard_ms;
+    if (upstream->use.is_private && !upstream->use.client && silent_ms >= SPARE_MS)
         upstream_close(upstream, "not used");
     else if (keepalive_ms && silent_ms >= keepalive_ms)
         upstream_send_own(upstream, PART_PROBE, "PING");

@@ -41,12 +41,98 @@ enum upstream_state {
 
 enum upstream_unblock { UNBLOCK_NOT, UNBLOCK_TIMEOUT, UNBLOCK_ERROR };
 
+struct block;
 struct client;
 struct frame;
 struct node;
 struct place;
 struct proxy_worker;
+struct upstream;
 struct wait_table;
+
+/* What the user of a connection does when something happens to it. Each may be NULL. */
+struct upstream_events {
+    /* It is open and greeted; what was sent before leaves now. */
+    void (*up)(struct upstream *upstream);
+    /* A push frame came: data[0..len) in `block`. */
+    void (*push)(struct upstream *upstream, struct block *block, const char *data, size_t len);
+    /* It was lost, and will be opened again. */
+    void (*lost)(struct upstream *upstream);
+    /* It was closed for good; its parts fail after this call. */
+    void (*closed)(struct upstream *upstream, const char *reason);
+    /* It is about to be freed. */
+    void (*freed)(struct upstream *upstream);
+    /* At each tick while use.unblock is set and a part waits on it. */
+    void (*unblock)(struct upstream *upstream);
+};
+
+/* What the connection is for. */
+struct upstream_use {
+    const struct upstream_events *events; /* NULL: nothing to be called */
+    struct client *client;                /* of a dedicated connection; NULL: none */
+    void *subscriber;     /* of a connection that brings messages: subscriptions.c; NULL: none */
+    bool is_private;      /* not shared by clients */
+    bool is_dedicated;    /* counts under dedicated-limit */
+    bool is_single_use;   /* dedicated to one request; released by its reply */
+    bool is_kept;         /* dedicated to a client for as long as it tracks; tracking.c */
+    bool is_invalidation; /* of these, one that only brings invalidations */
+    uint8_t unblock;      /* enum upstream_unblock: how the wait of its only request is to end */
+    uint64_t backend_id;  /* of a private one: CLIENT ID at the backend; 0: not known */
+    uint64_t patience_ms; /* single use: how long the command itself may take; WAIT_FOREVER */
+};
+
+struct upstream_life {
+    bool is_open;     /* the stream is connected */
+    bool is_opening;  /* counts in node->openings */
+    bool is_draining; /* is closed when its queue is empty */
+    bool is_replaced; /* draining, as its shard is busy with a script; a new one is used */
+    bool is_closed;   /* freed at the turn's end */
+};
+
+/* Parts in flight, in the order of their replies. */
+struct upstream_queue {
+    struct part *first;
+    struct part *last;
+    struct part *undecided; /* the first that has not timed out */
+    uint32_t in_flight;
+};
+
+/* What waits to be written. */
+struct upstream_unsent {
+    struct out greeting; /* until the connection is begun */
+    struct out early;    /* until the greeting is answered */
+};
+
+/* Reads that are sent once more when the backend had closed an idle connection. */
+struct upstream_resend {
+    bool is_unproven;    /* was idle, and no byte has come since: reads are kept */
+    struct out frames;   /* of the reads sent since */
+    struct place *place; /* where they belong */
+};
+
+/* What has come. */
+struct upstream_reading {
+    struct resp_skip skip;
+    bool is_fresh;    /* no byte has come since it was opened */
+    bool is_dropping; /* the reply that arrives is longer than client-output-limit: it is dropped */
+    uint32_t heard_ms;    /* low bits of the loop's time: bytes came, or it opened */
+    uint64_t answered_us; /* the last request was answered; monotonic */
+    char *switch_error; /* the last switch failed: what follows fails with this; NULL: it did not */
+    char *block_error;  /* first error among swallowed replies; NULL: none */
+};
+
+struct upstream_failure {
+    uint32_t count; /* in a row */
+    uint64_t retry_at_ms;
+    char reason[128]; /* why it is down */
+};
+
+struct upstream_links {
+    struct list pool;    /* in pool->upstreams */
+    struct list spare;   /* in node->spare */
+    struct list opening; /* in node->waiting_to_open */
+    struct list kept;    /* in its client's tracking->dedicated_connections */
+};
 
 struct upstream {
     uint32_t magic;
@@ -54,55 +140,21 @@ struct upstream {
     uint8_t resp;  /* 2 or 3 */
     uint8_t lane;
     uint8_t greetings; /* still unanswered */
-    bool is_private;
-    bool is_dedicated;  /* counts under dedicated-limit */
-    bool is_single_use; /* dedicated to one request; released by its reply */
-    bool is_kept;       /* dedicated to a client that tracks, until it does not; tracking.c */
-    bool is_ear;        /* such a one that brings invalidations only */
-    uint8_t
-        unblock; /* enum upstream_unblock: how the wait of a dedicated connection for one request is to end */
-    bool is_open;     /* the stream is connected */
-    bool is_draining; /* goes when its queue is empty */
-    bool is_replaced; /* draining, as its shard is busy with a script; a new one is used */
-    bool is_closed;   /* freed at the turn's end */
-    bool is_opening;  /* counts in node->openings */
-    bool is_fresh;    /* nothing was heard since it was opened */
-    bool is_dropping; /* the reply that arrives is longer than client-output-limit: it is dropped */
-    bool is_unproven; /* was idle, and nothing was heard since: reads are kept for a second try */
     struct proxy_worker *worker;
-    struct stream *stream; /* NULL in IDLE and DOWN, and while it waits in node->waiting_to_open */
-    struct out *out;       /* where frames are appended: early, or the stream's */
-    struct place *place;   /* NULL: not known */
-    struct part *first;    /* the queue */
-    struct part *last;
-    struct part *undecided; /* the first that has not timed out */
-    uint32_t in_flight;
-    uint32_t generation;  /* of the map whose slots were last sent to the backend */
-    uint32_t heard_ms;    /* last time bytes came, or it opened */
-    uint64_t answered_us; /* when the last request was answered; monotonic */
-    struct resp_skip skip;
     struct node *node;
-    struct subscription_connection *connection; /* of one that brings messages; subscriptions.c */
-    struct client *owner;                       /* of a dedicated one */
-    uint64_t backend_id; /* of a private one: its number at the backend; 0: not known */
-    uint64_t
-        patience_ms; /* of a dedicated connection for one request: how long the command itself may take; WAIT_FOREVER */
+    struct stream *stream; /* NULL in IDLE and DOWN, and while it waits in node->waiting_to_open */
+    struct out *out;       /* where frames are appended: unsent.early, or the stream's */
+    struct place *place;   /* NULL: not known */
+    uint32_t generation;   /* of the map whose slots were last sent to the backend */
+    struct upstream_use use;
+    struct upstream_life life;
+    struct upstream_queue queue;
+    struct upstream_unsent unsent;
+    struct upstream_resend resend;
+    struct upstream_reading reading;
+    struct upstream_failure failure;
+    struct upstream_links links;
     struct wait_table *waits; /* of one that carries the clients who wait; NULL: it does not */
-
-    struct out greeting;        /* until the connection is begun */
-    struct out early;           /* waits for the greeting's answer */
-    struct out resend;          /* reads sent since is_unproven */
-    struct place *resend_place; /* where they belong */
-    char *switch_error; /* the last switch failed: what follows fails with this; NULL: fine */
-    char *block_error;  /* first error among swallowed replies; NULL: none */
-
-    uint32_t failures; /* in a row */
-    uint64_t retry_at_ms;
-    char reason[128];         /* why it is down */
-    struct list link;         /* in pool->upstreams */
-    struct list spare;        /* in node->spare */
-    struct list opening_link; /* in node->waiting_to_open */
-    struct list kept_link;    /* in its owner's tracking->dedicated connections */
     struct list full;         /* clients that wait for room */
 };
 

@@ -7,7 +7,7 @@
  *   upstream_reply.c   frames that come: whose they are
  *   upstream_waits.c   commands that wait, and what comes for them
  *
- *   upstream->first ─► part ─► part ─► part ◄─ upstream->last      replies come in this order
+ *   upstream->queue.first ─► part ─► part ─► part ◄─ upstream->queue.last      replies come in this order
  *                               ▲ undecided: the first that has not timed out
  */
 #pragma once
@@ -21,6 +21,13 @@
 static inline const struct proxy_config *upstream_config(const struct upstream *upstream)
 {
     return &upstream->worker->snapshot->config;
+}
+
+/* What its user does; never NULL. */
+static inline const struct upstream_events *events_of(const struct upstream *upstream)
+{
+    static const struct upstream_events none;
+    return upstream->use.events ? upstream->use.events : &none;
 }
 
 /* Frees the text of an error and forgets it. */
@@ -54,26 +61,26 @@ static inline void upstream_push(struct upstream *upstream, struct part *part)
     part->next = NULL;
     part->upstream = upstream;
     part->sent_ms = worker_now_ms(upstream->worker);
-    if (upstream->last)
-        upstream->last->next = part;
+    if (upstream->queue.last)
+        upstream->queue.last->next = part;
     else
-        upstream->first = part;
-    upstream->last = part;
-    if (!upstream->undecided)
-        upstream->undecided = part;
-    upstream->in_flight++;
+        upstream->queue.first = part;
+    upstream->queue.last = part;
+    if (!upstream->queue.undecided)
+        upstream->queue.undecided = part;
+    upstream->queue.in_flight++;
     part->request->linked++;
 }
 
 static inline void upstream_pop(struct upstream *upstream, struct part *part)
 {
-    CHECK(upstream->first == part);
-    upstream->first = part->next;
+    CHECK(upstream->queue.first == part);
+    upstream->queue.first = part->next;
     if (!part->next)
-        upstream->last = NULL;
-    if (upstream->undecided == part)
-        upstream->undecided = part->next;
-    upstream->in_flight--;
+        upstream->queue.last = NULL;
+    if (upstream->queue.undecided == part)
+        upstream->queue.undecided = part->next;
+    upstream->queue.in_flight--;
 }
 
 /* A command of the proxy's own on this connection, of a part kind that says what its reply means. */
@@ -94,7 +101,7 @@ void upstream_drop_resend(struct upstream *upstream);
 /* Keeps a read for a second try. */
 void upstream_keep(struct upstream *upstream, struct part *part, struct place *place,
                    const struct frame *frame);
-/* Takes what is to be sent again out of the queue, and leaves only its frames in upstream->resend. The others
+/* Takes what is to be sent again out of the queue, and leaves only its frames in upstream->resend.frames. The others
  * stay in the queue. */
 void upstream_collect_resend(struct upstream *upstream, struct part **first);
 

@@ -2,7 +2,7 @@
  * What an upstream has sent and not heard of: failing it, and sending reads once more.
  */
 #include "proxy/proxy_metrics.h"
-#include "proxy/upstream/pool.h"
+#include "proxy/upstream/node.h"
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/client.h"
@@ -38,7 +38,7 @@ void upstream_fail_all(struct upstream *upstream, struct part *part, const char 
 {
     while (part) {
         struct part *next = part->next;
-        if (upstream->is_single_use)
+        if (upstream->use.is_single_use)
             part->upstream = NULL;
         if (part->kind == PART_REQUEST && !part->is_answered)
             upstream_fail(upstream, part, what, reason);
@@ -58,24 +58,25 @@ void upstream_set_place(struct upstream *upstream, struct place *place)
 
 void upstream_become_unproven(struct upstream *upstream)
 {
-    upstream->is_unproven = true;
-    upstream->resend_place = upstream->place ? place_ref(upstream->place) : NULL;
+    upstream->resend.is_unproven = true;
+    upstream->resend.place = upstream->place ? place_ref(upstream->place) : NULL;
 }
 
 void upstream_drop_resend(struct upstream *upstream)
 {
-    upstream->is_unproven = false;
-    out_clear(&upstream->resend);
-    place_unref(&upstream->worker->places, upstream->resend_place);
-    upstream->resend_place = NULL;
+    upstream->resend.is_unproven = false;
+    out_clear(&upstream->resend.frames);
+    place_unref(&upstream->worker->places, upstream->resend.place);
+    upstream->resend.place = NULL;
 }
 
 void upstream_keep(struct upstream *upstream, struct part *part, struct place *place,
                    const struct frame *frame)
 {
-    if (place != upstream->resend_place || upstream->resend.bytes + frame->len > RESEND_BYTES_MAX)
+    if (place != upstream->resend.place ||
+        upstream->resend.frames.bytes + frame->len > RESEND_BYTES_MAX)
         return;
-    out_write(&upstream->resend, frame->data, frame->len);
+    out_write(&upstream->resend.frames, frame->data, frame->len);
     part->resend_bytes = (uint32_t)frame->len;
 }
 
@@ -92,17 +93,17 @@ static bool has_later_write(const struct part *part)
 void upstream_collect_resend(struct upstream *upstream, struct part **first)
 {
     struct part **end = first;
-    struct part **link = &upstream->first;
-    char *frames = malloc(upstream->resend.bytes + 1);
+    struct part **link = &upstream->queue.first;
+    char *frames = malloc(upstream->resend.frames.bytes + 1);
     size_t at = 0;
     CHECK(frames);
-    out_copy(&upstream->resend, frames);
-    out_clear(&upstream->resend);
+    out_copy(&upstream->resend.frames, frames);
+    out_clear(&upstream->resend.frames);
     *first = NULL;
     while (*link) {
         struct part *part = *link;
         if (part->resend_bytes && !part->is_answered && !has_later_write(part)) {
-            out_write(&upstream->resend, frames + at, part->resend_bytes);
+            out_write(&upstream->resend.frames, frames + at, part->resend_bytes);
             *link = part->next;
             part->next = NULL;
             *end = part;

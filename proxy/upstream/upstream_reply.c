@@ -1,12 +1,10 @@
 /*
  * Frames from a backend. The oldest part in the queue owns the next reply; pushes (`>`) belong to nobody in it.
  */
+#include "proxy/upstream/node.h"
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/slow_log.h"
-#include "proxy/subscriptions.h"
-#include "proxy/tracking.h"
-#include "proxy/upstream/pool.h"
 #include "shared/log.h"
 #include "shared/number.h"
 
@@ -38,7 +36,7 @@ static void handle_greeting(struct upstream *upstream, const char *data, size_t 
 {
     if (is_error_frame(data)) {
         char *text = error_of(data, len);
-        char reason[sizeof(upstream->reason)];
+        char reason[sizeof(upstream->failure.reason)];
         (void)snprintf(reason, sizeof(reason), "refused the greeting: %s", text);
         free(text);
         upstream_lost(upstream, reason);
@@ -51,13 +49,13 @@ static void handle_greeting(struct upstream *upstream, const char *data, size_t 
 /* What follows a refused switch fails; a place that may be refused is tried with a PING first (SELECT). */
 static void handle_switch_reply(struct upstream *upstream, const char *data, size_t len)
 {
-    upstream_forget(&upstream->switch_error);
+    upstream_forget(&upstream->reading.switch_error);
     if (!is_error_frame(data))
         return;
-    upstream->switch_error = error_of(data, len);
+    upstream->reading.switch_error = error_of(data, len);
     upstream_set_place(upstream, NULL);
     log_event(LOG_DEBUG, "switch_refused", "shard=%s reason=" LOG_QUOTED, upstream->node->name,
-              upstream->switch_error);
+              upstream->reading.switch_error);
 }
 
 /* A reply that is swallowed on the way to a part's own; the first error is kept. */
@@ -65,18 +63,19 @@ static void handle_swallowed(struct upstream *upstream, struct part *part, const
                              size_t len)
 {
     part->swallow--;
-    if (is_error_frame(data) && !upstream->block_error)
-        upstream->block_error = error_of(data, len);
+    if (is_error_frame(data) && !upstream->reading.block_error)
+        upstream->reading.block_error = error_of(data, len);
 }
 
 /* A shard refused a command of a transaction for which the client has already got QUEUED: EXEC fails with the error. */
 static void fail_block(struct upstream *upstream, struct part *part)
 {
     char text[UPSTREAM_TEXT_MAX];
-    bool is_busy = part->request->is_exec && strncmp(upstream->block_error, "BUSY ", 5) == 0;
+    bool is_busy =
+        part->request->is_exec && strncmp(upstream->reading.block_error, "BUSY ", 5) == 0;
     (void)snprintf(text, sizeof text, "%s%s",
                    is_busy ? "EXECABORT Transaction discarded because of: " : "",
-                   upstream->block_error);
+                   upstream->reading.block_error);
     part_failed(part, text);
 }
 
@@ -85,17 +84,17 @@ static void handle_reply(struct upstream *upstream, struct part *part, struct bl
 {
     if (part->is_answered) {
         part_unlinked(part);
-    } else if (upstream->switch_error) {
-        part_failed(part, upstream->switch_error);
+    } else if (upstream->reading.switch_error) {
+        part_failed(part, upstream->reading.switch_error);
         part_unlinked(part);
-    } else if (upstream->block_error) {
+    } else if (upstream->reading.block_error) {
         fail_block(upstream, part);
         part_unlinked(part);
     } else {
         part_answered(part, block, data, len);
     }
-    if (upstream->block_error)
-        upstream_forget(&upstream->block_error);
+    if (upstream->reading.block_error)
+        upstream_forget(&upstream->reading.block_error);
 }
 
 static void save_client_id(struct upstream *upstream, const char *data, size_t len)
@@ -105,7 +104,7 @@ static void save_client_id(struct upstream *upstream, const char *data, size_t l
     int64_t id;
     if (resp_value_next((struct bytes){data, len}, &pos, &value) && data[0] == ':' &&
         number_parse_int64(value.text, &id) && id > 0)
-        upstream->backend_id = (uint64_t)id;
+        upstream->use.backend_id = (uint64_t)id;
 }
 
 /* The answer to the PING of upstream_tick. */
@@ -119,12 +118,10 @@ static void note_busy(struct upstream *upstream, const char *data, size_t len)
 static inline void handle_reply_frame(struct upstream *upstream, struct block *block,
                                       const char *data, size_t len)
 {
-    struct part *part = upstream->first;
+    struct part *part = upstream->queue.first;
     if (data[0] == '>') {
-        if (upstream->connection)
-            subscription_connection_deliver(upstream->connection, block, data, len);
-        else if (upstream->is_kept && upstream->owner)
-            tracking_deliver(upstream->owner, block, data, len);
+        if (events_of(upstream)->push)
+            events_of(upstream)->push(upstream, block, data, len);
         else if (upstream->waits && !wait_table_answer(upstream, block, data, len))
             upstream_lost(upstream, "a frame that answers no wait");
         return;
@@ -140,7 +137,7 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
     }
     upstream_pop(upstream, part);
     if (part->kind == PART_REQUEST) {
-        bool is_single_use = upstream->is_single_use && part->request->is_blocking;
+        bool is_single_use = upstream->use.is_single_use && part->request->is_blocking;
         if (is_single_use)
             part->upstream = NULL;
         if (part->request->begun_us && !is_single_use)
@@ -170,21 +167,21 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
 static size_t limit_partial(struct upstream *upstream, const char *data, size_t len, size_t *need)
 {
     uint64_t limit = upstream_config(upstream)->client_output_limit_bytes;
-    bool is_long = len > limit || upstream->skip.need > limit;
-    if (is_long && !upstream->is_dropping && upstream->waits)
+    bool is_long = len > limit || upstream->reading.skip.need > limit;
+    if (is_long && !upstream->reading.is_dropping && upstream->waits)
         wait_table_drop(upstream, data, len, dropped_error);
-    upstream->is_dropping |= is_long;
-    if (upstream->is_dropping)
-        return resp_skip_drop(&upstream->skip, len);
-    *need = upstream->skip.need;
+    upstream->reading.is_dropping |= is_long;
+    if (upstream->reading.is_dropping)
+        return resp_skip_drop(&upstream->reading.skip, len);
+    *need = upstream->reading.skip.need;
     return 0;
 }
 
 /* A dropped reply is complete: an error takes its place. */
 static void answer_dropped(struct upstream *upstream)
 {
-    upstream->is_dropping = false;
-    if (upstream->skip.first != '>')
+    upstream->reading.is_dropping = false;
+    if (upstream->reading.skip.first != '>')
         handle_reply_frame(upstream, NULL, dropped_error, sizeof dropped_error - 1);
 }
 
@@ -193,14 +190,14 @@ static size_t read_replies(struct upstream *upstream, struct block *block, const
 {
     struct stream *stream = upstream->stream;
     size_t used = 0;
-    upstream->heard_ms = worker_now_ms(upstream->worker);
-    upstream->is_fresh = false;
-    if (upstream->is_opening)
+    upstream->reading.heard_ms = worker_now_ms(upstream->worker);
+    upstream->reading.is_fresh = false;
+    if (upstream->life.is_opening)
         upstream_opened(upstream);
-    if (upstream->is_unproven)
+    if (upstream->resend.is_unproven)
         upstream_drop_resend(upstream);
     while (used < len) {
-        enum resp_result result = resp_skip(&upstream->skip, data + used, len - used);
+        enum resp_result result = resp_skip(&upstream->reading.skip, data + used, len - used);
         if (result == RESP_MORE) {
             used += limit_partial(upstream, data + used, len - used, need);
             break;
@@ -209,8 +206,8 @@ static size_t read_replies(struct upstream *upstream, struct block *block, const
             upstream_lost(upstream, "an answer that is not RESP");
             return len;
         }
-        size_t size = upstream->skip.size;
-        if (upstream->is_dropping)
+        size_t size = upstream->reading.skip.size;
+        if (upstream->reading.is_dropping)
             answer_dropped(upstream);
         else
             handle_reply_frame(upstream, block, data + used, size);
@@ -219,7 +216,7 @@ static size_t read_replies(struct upstream *upstream, struct block *block, const
         used += size;
     }
     upstream_close_if_drained(upstream);
-    return upstream->is_closed ? len : used;
+    return upstream->life.is_closed ? len : used;
 }
 
 size_t upstream_read(void *owner, struct block *block, const char *data, size_t len, size_t *need)
@@ -231,6 +228,6 @@ size_t upstream_read(void *owner, struct block *block, const char *data, size_t 
     worker->scratch.answering = upstream;
     size_t used = read_replies(upstream, block, data, len, need);
     worker->scratch.answering = NULL;
-    upstream->answered_us = worker->timing.now_us;
+    upstream->reading.answered_us = worker->timing.now_us;
     return used;
 }

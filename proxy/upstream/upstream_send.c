@@ -1,7 +1,7 @@
 /*
  * Frames on their way to a backend: opened when needed, in the right session of the backend, and counted.
  */
-#include "proxy/upstream/pool.h"
+#include "proxy/upstream/node.h"
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/client.h"
@@ -109,7 +109,7 @@ static bool begin_slow(struct upstream *upstream, struct part *part, struct plac
     if (upstream->state == UPSTREAM_IDLE)
         upstream_open(upstream, UPSTREAM_OPENING);
     if (upstream->state == UPSTREAM_DOWN || upstream->state == UPSTREAM_RETRYING) {
-        upstream_fail(upstream, part, "not reachable: ", upstream->reason);
+        upstream_fail(upstream, part, "not reachable: ", upstream->failure.reason);
         return false;
     }
     if (upstream->place != place)
@@ -123,8 +123,8 @@ struct out *upstream_begin(struct upstream *upstream, struct part *part, struct 
         if (!begin_slow(upstream, part, place))
             return NULL;
     }
-    if (!upstream->first && upstream->state == UPSTREAM_UP && !upstream->is_unproven &&
-        worker_now_ms(upstream->worker) - upstream->heard_ms >= IDLE_MS)
+    if (!upstream->queue.first && upstream->state == UPSTREAM_UP && !upstream->resend.is_unproven &&
+        worker_now_ms(upstream->worker) - upstream->reading.heard_ms >= IDLE_MS)
         upstream_become_unproven(upstream);
     return upstream->out;
 }
@@ -153,7 +153,7 @@ void upstream_send_words(struct upstream *upstream, struct part *part, struct pl
 void upstream_precede(struct upstream *upstream, struct place *place, const struct bytes *words,
                       uint32_t count)
 {
-    CHECK(upstream->is_private);
+    CHECK(upstream->use.is_private);
     if (upstream->state != UPSTREAM_UP || upstream->place != place)
         CHECK(begin_slow(upstream, NULL, place)); /* a private one is never down: it is closed */
     resp_write_words(upstream->out, words, count);
@@ -174,7 +174,7 @@ void upstream_send(struct upstream *upstream, struct part *part, struct place *p
     else
         out_write(out, frame->data, frame->len);
     upstream_commit(upstream, part);
-    if (upstream->is_unproven && is_read)
+    if (upstream->resend.is_unproven && is_read)
         upstream_keep(upstream, part, place, frame);
 }
 
@@ -188,15 +188,15 @@ void upstream_forget_place(struct upstream *upstream)
 void upstream_send_single_use(struct upstream *upstream, struct part *part, struct place *place,
                               const struct frame *frame, uint64_t patience_ms)
 {
-    CHECK(upstream->is_private);
-    upstream->is_single_use = true;
-    upstream->patience_ms = patience_ms;
+    CHECK(upstream->use.is_private);
+    upstream->use.is_single_use = true;
+    upstream->use.patience_ms = patience_ms;
     upstream_send(upstream, part, place, frame, false);
 }
 
 void upstream_hello(struct upstream *upstream, uint8_t resp)
 {
-    CHECK(upstream->is_private);
+    CHECK(upstream->use.is_private);
     upstream->resp = resp;
     if (!upstream->out)
         return;
@@ -206,23 +206,24 @@ void upstream_hello(struct upstream *upstream, uint8_t resp)
 
 void upstream_release(struct upstream *upstream, bool is_clean)
 {
-    CHECK(upstream->is_private);
-    if (upstream->is_kept) {
+    CHECK(upstream->use.is_private);
+    if (upstream->use.is_kept) {
         if (!is_clean && upstream->out)
             upstream_send_own(upstream, PART_PROBE, "UNWATCH");
         return;
     }
-    upstream->owner = NULL;
-    upstream->is_single_use = false;
-    if (upstream->is_closed)
+    upstream->use.client = NULL;
+    upstream->use.events = NULL;
+    upstream->use.is_single_use = false;
+    if (upstream->life.is_closed)
         return;
     upstream_end_dedicated(upstream);
-    if (upstream->node->is_removed || upstream->unblock) {
+    if (upstream->node->is_removed || upstream->use.unblock) {
         upstream_drain(upstream);
         return;
     }
     if (!is_clean && upstream->out)
         upstream_send_own(upstream, PART_PROBE, "UNWATCH");
-    list_remove(&upstream->spare);
-    list_push(&upstream->node->spare, &upstream->spare);
+    list_remove(&upstream->links.spare);
+    list_push(&upstream->node->spare, &upstream->links.spare);
 }

@@ -22,7 +22,7 @@
  * (blocked.h).
  */
 #include "proxy/proxy_metrics.h"
-#include "proxy/upstream/pool.h"
+#include "proxy/upstream/node.h"
 #include "proxy/upstream/upstream_inner.h"
 
 #include "proxy/blocked.h"
@@ -234,7 +234,7 @@ void wait_table_send(struct upstream *upstream, struct part *part, const struct 
                      const struct frame *frame)
 {
     char text[HEAD_MAX];
-    CHECK(!upstream->is_closed);
+    CHECK(!upstream->life.is_closed);
     if (upstream->state == UPSTREAM_IDLE)
         upstream_open(upstream, UPSTREAM_OPENING);
     else if (upstream->state == UPSTREAM_DOWN)
