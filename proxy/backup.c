@@ -1,6 +1,7 @@
 #include "proxy/backup.h"
 
 #include "proxy/backup_list.h"
+#include "proxy/fan_out.h"
 #include "proxy/request.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/worker.h"

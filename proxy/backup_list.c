@@ -1,5 +1,6 @@
 #include "proxy/backup_list.h"
 
+#include "proxy/fan_out.h"
 #include "proxy/request.h"
 #include "proxy/upstream/node.h"
 #include "proxy/worker.h"

@@ -1,5 +1,6 @@
 #include "proxy/blocked.h"
 
+#include "proxy/fan_out.h"
 #include "proxy/request.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"

@@ -593,7 +593,7 @@ static size_t read_requests(struct client *client, struct block *block, const ch
     if (client->window > pipeline_limit)
         client->window = pipeline_limit;
     bool is_shown = monitor_is_on(worker->proxy);
-    slow_log_clock(worker);
+    worker_clock(worker);
     while (used < len && !client->held_by && !client->is_ending) {
         struct resp_limits limits = worker->limits;
         limits.unauthenticated = !client->session.is_authenticated;

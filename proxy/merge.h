@@ -7,10 +7,21 @@
  */
 #pragma once
 
-#include "proxy/request.h"
 #include "shared/command.h"
 #include "shared/reply.h"
 #include "shared/resp.h"
+
+struct block;
+struct node;
+
+/* One part's answer, as callbacks and merges see it. */
+struct shard_reply {
+    const char *shard;   /* its name */
+    struct bytes frame;  /* one complete RESP frame; the proxy's own error when the shard failed */
+    struct block *block; /* holds the frame */
+    struct node *node;
+    bool is_failure; /* the shard did not answer */
+};
 
 struct merge {
     enum command_merge rule;

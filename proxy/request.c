@@ -473,74 +473,20 @@ static void local_wait(struct request *request, request_done_fn *done)
     request->is_async = true;
 }
 
-/* ---- fan-out --------------------------------------------------------------------------------- */
+/* ---- parts of a handler --------------------------------------------------------------------------------- */
 
 void request_wait_parts(struct request *request, uint32_t count, request_done_fn *done)
 {
     struct parts *older = request->parts;
+    if (older &&
+        request->linked == 0) { /* its replies may be what is sent now: they stay once more */
+        parts_free(older->older);
+        older->older = NULL;
+    }
     local_wait(request, done);
     request->parts = NULL;
     request_make_parts(request, count, 0);
     request->parts->older = older;
-}
-
-/* The command for one shard. */
-static void send_to(struct request *request, const struct fan_out *how, uint32_t i, uint32_t shard)
-{
-    struct pool *pool = request->worker->pool;
-    struct client *client = request->client;
-    bool is_control = how->lane == LANE_CONTROL;
-    uint8_t resp = is_control ? 2 : request->resp;
-    struct place *place = how->place;
-    struct bytes words[FAN_OUT_ARGS];
-    const struct bytes *argv = how->argv;
-    if (!place)
-        place = client && !is_control ? client->session.place : request->worker->home;
-    if (how->name_at) {
-        CHECK(how->argc <= FAN_OUT_ARGS);
-        memcpy(words, argv, how->argc * sizeof words[0]);
-        words[how->name_at] = bytes_of(pool->nodes[shard]->name);
-        argv = words;
-    }
-    upstream_send_words(pool_pick(pool, shard, how->lane, resp),
-                        request_part(request, i, pool->nodes[shard]), place, argv, how->argc);
-}
-
-void request_fan_out_with(struct request *request, const struct fan_out *how, request_done_fn *done)
-{
-    struct pool *pool = request->worker->pool;
-    if (!pool->nodes) { /* the worker stops */
-        request_release(request);
-        return;
-    }
-    struct parts *older = request->parts;
-    bool older_is_done = request->linked == 0;
-    bool was_running = request->is_running;
-    uint32_t first = how->shard == SHARDS_ALL   ? 0
-                     : how->shard == SHARDS_ANY ? pool_any(pool)
-                                                : (uint32_t)how->shard;
-    uint32_t count = how->shard == SHARDS_ALL ? (uint32_t)pool->count : 1;
-    CHECK(first + count <= pool->count);
-    local_wait(request, done);
-    request->is_running = true;
-    request->parts = NULL;
-    request_make_parts(request, count, 0);
-    for (uint32_t i = 0; i < count; i++)
-        send_to(request, how, i, first + i);
-    if (older_is_done)
-        parts_free(older);
-    else
-        request->parts->older = older;
-    request->is_running = was_running;
-    if (!was_running && request->waiting == 0)
-        request_complete(request);
-}
-
-void request_fan_out(struct request *request, struct place *place, int shard,
-                     const struct bytes *argv, uint32_t argc, request_done_fn *done)
-{
-    const struct fan_out how = {.place = place, .shard = shard, .argv = argv, .argc = argc};
-    request_fan_out_with(request, &how, done);
 }
 
 /* ---- other threads --------------------------------------------------------------------------- */
@@ -576,7 +522,7 @@ static void gather_done(struct gather *gather)
     free(gather);
     request->linked--;
     request->waiting--;
-    slow_log_clock(request->worker);
+    worker_clock(request->worker);
     request_complete(request);
 }
 

@@ -16,6 +16,7 @@
  */
 #pragma once
 
+#include "proxy/merge.h"
 #include "proxy/pipeline.h"
 #include "shared/command.h"
 #include "shared/out.h"
@@ -52,15 +53,6 @@ struct part {
     uint16_t index;   /* in its request's parts */
     uint8_t kind;     /* enum part_kind */
     bool is_answered; /* timed out: the late reply is swallowed */
-};
-
-/* One part's answer, as callbacks and merges see it. */
-struct shard_reply {
-    const char *shard;   /* its name */
-    struct bytes frame;  /* one complete RESP frame; the proxy's own error when the shard failed */
-    struct block *block; /* holds the frame */
-    struct node *node;
-    bool is_failure; /* the shard did not answer */
 };
 
 enum {
@@ -117,28 +109,12 @@ void request_keep(struct request *request);
  * callbacks; the same memory on every call. */
 void *request_state(struct request *request, size_t size);
 
-/* A handler's own commands to shards. The handler writes no reply then: `done` is called, never before the
+/* What a handler passes to whatever asks shards or threads. The handler writes no reply then: `done` is called, never before the
  * handler has returned, and writes it, or sends again. A client that has left is not called back; an internal
  * request is, with client and reply NULL. */
 typedef void request_done_fn(struct client *client, struct request *request, struct reply *reply);
-enum { SHARDS_ALL = -1, SHARDS_ANY = -2 };
-/* Sends argv (a complete command) to the shard with this index in worker->snapshot->map, to all, or to any
- * one, from `place`; NULL: the client's. */
-void request_fan_out(struct request *request, struct place *place, int shard,
-                     const struct bytes *argv, uint32_t argc, request_done_fn *done);
-/* The same with more to choose. */
-struct fan_out {
-    struct place *place;
-    int shard;
-    unsigned lane; /* of pool.h */
-    const struct bytes *argv;
-    uint32_t argc;    /* at most FAN_OUT_ARGS when a name is put in */
-    uint32_t name_at; /* this argument becomes the shard's name; 0: none */
-};
-enum { FAN_OUT_ARGS = 16 };
-void request_fan_out_with(struct request *request, const struct fan_out *how,
-                          request_done_fn *done);
-/* The same for a handler that sends `count` parts by itself, with request_part() and upstream_begin(). */
+/* The handler sends `count` parts itself, with request_part() and upstream_begin(); fan_out.h does that for whole
+ * commands. */
 void request_wait_parts(struct request *request, uint32_t count, request_done_fn *done);
 /* The answers, in the order of the map's shards; valid in `done` until it returns or sends again. */
 uint32_t request_reply_count(const struct request *request);

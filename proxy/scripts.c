@@ -1,5 +1,6 @@
 #include "proxy/scripts.h"
 
+#include "proxy/fan_out.h"
 #include "proxy/proxy.h"
 #include "proxy/request.h"
 #include "proxy/upstream/pool.h"

@@ -2,7 +2,6 @@
 
 #include "proxy/proxy.h"
 #include "proxy/upstream/node.h"
-#include "proxy/upstream/upstream.h"
 #include "shared/check.h"
 
 #include <stdlib.h>
@@ -88,13 +87,12 @@ static void parse_head(const struct request *request, struct bytes argv[ARGS_MAX
 static void tell_shard(const struct request *request, struct slow_command *slow)
 {
     const struct proxy_worker *worker = request->worker;
-    const struct upstream *upstream = worker->scratch.answering;
-    if (!upstream)
+    const struct node *node = worker->scratch.answering;
+    if (!node)
         return;
-    uint64_t since = upstream->reading.answered_us > request->begun_us
-                         ? upstream->reading.answered_us
-                         : request->begun_us;
-    slow->shard = bytes_of(upstream->node->name);
+    uint64_t since = worker->scratch.answered_us > request->begun_us ? worker->scratch.answered_us
+                                                                     : request->begun_us;
+    slow->shard = bytes_of(node->name);
     slow->shard_usec = worker->timing.now_us - since;
 }
 

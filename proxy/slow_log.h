@@ -5,7 +5,7 @@
  *                                   … shard(s) …
  *   reply complete ─► slow_log_look: counted; too long ─► slow_log_note ─► slow log (one per proxy, a mutex)
  *
- * Times are those of loop turns (slow_log_clock), so what happens inside one turn takes 0 µs. Commands that wait at a
+ * Times are those of loop turns (worker_clock), so what happens inside one turn takes 0 µs. Commands that wait at a
  * backend (BLPOP) are not slow, they wait. A shard's share is the time it had this request in front of its queue: since
  * the request was sent, or since the shard's reply before it came, whichever is later.
  */
@@ -33,12 +33,6 @@ void slow_log_unlock(struct slow_log *slow_log);
 
 /* The limits may be others now. */
 void slow_log_configure(struct proxy_worker *worker);
-
-/* Whatever begins or ends requests takes the turn's time first. */
-static inline void slow_log_clock(struct proxy_worker *worker)
-{
-    worker->timing.now_us = loop_mono_us(worker->loop);
-}
 
 /* The request was made of the frame that is being taken, if any. */
 static inline void slow_log_remember(struct request *request, const struct frame *frame)

@@ -98,10 +98,11 @@ struct worker_timing {
 
 /* Of the request that is being handled. */
 struct worker_scratch {
-    const struct frame *taken;  /* the client's frame */
-    struct upstream *answering; /* whose reply is being handled */
-    struct bytes *argv;         /* of argv_of() */
-    uint32_t argc;              /* of the local command that runs */
+    const struct frame *taken;    /* the client's frame */
+    const struct node *answering; /* the shard whose reply is being handled; NULL: none */
+    uint64_t answered_us;         /* when the reply before it came on its connection; monotonic */
+    struct bytes *argv;           /* of argv_of() */
+    uint32_t argc;                /* of the local command that runs */
     uint32_t argv_cap;
     struct route_keys keys; /* of routing */
 };
@@ -179,4 +180,9 @@ static inline void proxy_worker_count_slot(struct proxy_worker *worker, uint16_t
 static inline uint32_t worker_now_ms(const struct proxy_worker *worker)
 {
     return (uint32_t)loop_mono_ms(worker->loop);
+}
+/* Whatever begins or ends requests takes the turn's time first. */
+static inline void worker_clock(struct proxy_worker *worker)
+{
+    worker->timing.now_us = loop_mono_us(worker->loop);
 }

@@ -307,7 +307,7 @@ static void go_on_stopping(struct proxy_worker *worker)
 static void on_tick(void *owner)
 {
     struct proxy_worker *worker = owner;
-    slow_log_clock(worker);
+    worker_clock(worker);
     bool needed = worker->pool->nodes && pool_tick(worker->pool);
     needed |= pause_tick(worker);
     memory_check(worker);

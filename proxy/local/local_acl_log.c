@@ -11,6 +11,7 @@
  * Shards refuse what only they see: commands of scripts, and of transactions whose user's rules have changed. Their
  * entries describe the connection it came on.
  */
+#include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/request.h"
 #include "proxy/users.h"

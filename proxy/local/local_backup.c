@@ -5,6 +5,7 @@
  */
 #include "proxy/backup.h"
 #include "proxy/backup_list.h"
+#include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/request.h"
 #include "proxy/upstream/node.h"

@@ -9,6 +9,7 @@
  * One small command is under way at a time, so that others hardly notice. A shard with more keys than its share
  * is entered at a random slot: then the answer is a sample. What is remembered has a fixed size (struct scan).
  */
+#include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/request.h"
 #include "proxy/upstream/pool.h"

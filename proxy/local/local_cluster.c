@@ -3,6 +3,7 @@
  *
  * The proxy knows where the data is (shared/cluster_reply.h). Key counts are asked from the shard that owns the slot.
  */
+#include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
 #include "proxy/request.h"

@@ -1,6 +1,7 @@
 /*
  * local_compact.c - SCREE COMPACT at a proxy: START, STATUS, CANCEL go to all shards, their answers become one.
  */
+#include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/request.h"
 #include "proxy/upstream/node.h"

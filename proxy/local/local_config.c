@@ -12,6 +12,7 @@
  * that a shard shows to tenants, and changes nothing (CONFIG SET has CMD_OPERATOR).
  */
 #include "proxy/endpoint_config.h"
+#include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
 #include "proxy/proxy_run.h"

@@ -1,6 +1,7 @@
 /*
  * local_connection.c - what a client says about its own connection: protocol, database, name, replies.
  */
+#include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/local/local_auth.h"
 #include "proxy/monitor.h"

@@ -10,6 +10,7 @@
  * proxies may be configured differently. A proxy repeats it three times in that time, and within a second after it has lost
  * a connection to a shard.
  */
+#include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/worker.h"
 #include "shared/log.h"

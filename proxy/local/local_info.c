@@ -9,6 +9,7 @@
  * once per process, known by its run_id), other values are the first shard's, and what is about the endpoint
  * itself is the proxy's own. A shard that does not answer is missing from the sums and says so in # Shards.
  */
+#include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
 #include "proxy/upstream/node.h"

@@ -9,6 +9,7 @@
  *
  * A shard that does not answer fails HISTOGRAM and RESET; elsewhere its part is missing.
  */
+#include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
 #include "proxy/slow_log.h"

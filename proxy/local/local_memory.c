@@ -7,6 +7,7 @@
  *
  * The figures are those of the backends. The memory of the proxy itself is in its metrics.
  */
+#include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/upstream/node.h"
 #include "proxy/worker.h"

@@ -12,6 +12,7 @@
  * RANDOMKEY asks every shard how many keys it has, draws a shard with these weights, and asks that one; so it is
  * uniform over keys, not over shards.
  */
+#include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"

@@ -3,6 +3,7 @@
  *
  * Sessions inside a namespace see and reset their own entries.
  */
+#include "proxy/fan_out.h"
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
 #include "proxy/slow_log.h"

@@ -1,5 +1,6 @@
 #include "proxy/status/survey.h"
 
+#include "proxy/fan_out.h"
 #include "proxy/place.h"
 #include "proxy/request.h"
 #include "proxy/upstream/pool.h"

@@ -224,8 +224,9 @@ size_t upstream_read(void *owner, struct block *block, const char *data, size_t 
     struct upstream *upstream = owner;
     CHECK(upstream->magic == UPSTREAM_MAGIC);
     struct proxy_worker *worker = upstream->worker;
-    slow_log_clock(worker);
-    worker->scratch.answering = upstream;
+    worker_clock(worker);
+    worker->scratch.answering = upstream->node;
+    worker->scratch.answered_us = upstream->reading.answered_us;
     size_t used = read_replies(upstream, block, data, len, need);
     worker->scratch.answering = NULL;
     upstream->reading.answered_us = worker->timing.now_us;

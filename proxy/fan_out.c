@@ -1,0 +1,61 @@
+#include "proxy/fan_out.h"
+
+#include "proxy/client.h"
+#include "proxy/upstream/pool.h"
+#include "proxy/upstream/upstream.h"
+#include "proxy/worker.h"
+#include "shared/check.h"
+
+#include <string.h>
+
+/* The command for one shard. */
+static void send_to(struct request *request, const struct fan_out *how, uint32_t i, uint32_t shard)
+{
+    struct pool *pool = request->worker->pool;
+    struct client *client = request->client;
+    bool is_control = how->lane == LANE_CONTROL;
+    uint8_t resp = is_control ? 2 : request->resp;
+    struct place *place = how->place;
+    struct bytes words[FAN_OUT_ARGS];
+    const struct bytes *argv = how->argv;
+    if (!place)
+        place = client && !is_control ? client->session.place : request->worker->home;
+    if (how->name_at) {
+        CHECK(how->argc <= FAN_OUT_ARGS);
+        memcpy(words, argv, how->argc * sizeof words[0]);
+        words[how->name_at] = bytes_of(pool->nodes[shard]->name);
+        argv = words;
+    }
+    upstream_send_words(pool_pick(pool, shard, how->lane, resp),
+                        request_part(request, i, pool->nodes[shard]), place, argv, how->argc);
+}
+
+void request_fan_out_with(struct request *request, const struct fan_out *how, request_done_fn *done)
+{
+    struct pool *pool = request->worker->pool;
+    bool is_handler =
+        request->is_running; /* on the stack: it completes the request when it returns */
+    if (!pool->nodes) {      /* the worker stops */
+        request_release(request);
+        return;
+    }
+    uint32_t first = how->shard == SHARDS_ALL   ? 0
+                     : how->shard == SHARDS_ANY ? pool_any(pool)
+                                                : (uint32_t)how->shard;
+    uint32_t count = how->shard == SHARDS_ALL ? (uint32_t)pool->count : 1;
+    CHECK(first + count <= pool->count);
+    request_wait_parts(request, count, done);
+    if (!is_handler)
+        request_hold(request);
+    for (uint32_t i = 0; i < count; i++)
+        send_to(request, how, i, first + i);
+    if (!is_handler)
+        request_go(request);
+}
+
+void request_fan_out(struct request *request, struct place *place, int shard,
+                     const struct bytes *argv, uint32_t argc, request_done_fn *done)
+{
+    const struct fan_out how = {.place = place, .shard = shard, .argv = argv, .argc = argc};
+    request_fan_out_with(request, &how, done);
+}

@@ -1,0 +1,28 @@
+/*
+ * fan_out.h - commands that a local handler sends to shards, and whose replies come back to it.
+ *
+ *   local_info ── request_fan_out(…, info_done) ──► every shard      info_done(client, request, reply) writes the reply
+ */
+#pragma once
+
+#include "proxy/request.h"
+
+struct place;
+
+enum { SHARDS_ALL = -1, SHARDS_ANY = -2 };
+/* Sends argv (a complete command) to the shard with this index in worker->snapshot->map, to all, or to any
+ * one, from `place`; NULL: the client's. */
+void request_fan_out(struct request *request, struct place *place, int shard,
+                     const struct bytes *argv, uint32_t argc, request_done_fn *done);
+/* The same with more to choose. */
+struct fan_out {
+    struct place *place;
+    int shard;
+    unsigned lane; /* of pool.h */
+    const struct bytes *argv;
+    uint32_t argc;    /* at most FAN_OUT_ARGS when a name is put in */
+    uint32_t name_at; /* this argument becomes the shard's name; 0: none */
+};
+enum { FAN_OUT_ARGS = 16 };
+void request_fan_out_with(struct request *request, const struct fan_out *how,
+                          request_done_fn *done);
