@@ -51,10 +51,10 @@ static uint64_t blocking_wait_ms(const struct command *command, const struct byt
     return parse_timeout_seconds(argv[argc - 1]);
 }
 
-static void on_up(struct upstream *dedicated);
+static void on_dedicated_up(struct upstream *dedicated);
 static void press(struct upstream *dedicated);
 
-static const struct upstream_events dedicated_events = {.up = on_up, .unblock = press};
+static const struct upstream_events dedicated_events = {.up = on_dedicated_up, .unblock = press};
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
@@ -78,7 +78,7 @@ static void send_dedicated(struct client *client, const struct frame *frame,
                            const struct command *command, struct upstream **dedicated_connections,
                            uint32_t count)
 {
-    struct request *request = client->blocked;
+    struct request *request = client->blocked.request;
     uint64_t patience = blocking_wait_ms(command, client->worker->scratch.argv, frame->argc);
     if (count > 1)
         request_make_parts(request, count, 0);
@@ -97,17 +97,17 @@ static void send_dedicated(struct client *client, const struct frame *frame,
 
 void blocked_begun(struct client *client)
 {
-    if (--client->blocked_unsent == 0)
+    if (--client->blocked.unsent == 0)
         client->worker->clients.blocked++;
 }
 
 bool blocked_is_waiting(const struct client *client)
 {
-    return client->blocked && client->blocked_unsent == 0;
+    return client->blocked.request && client->blocked.unsent == 0;
 }
 
 /* The dedicated connection is up: what was sent before leaves now. */
-static void on_up(struct upstream *dedicated)
+static void on_dedicated_up(struct upstream *dedicated)
 {
     for (struct part *part = dedicated->queue.first; part; part = part->next)
         if (part->request && part->request->is_blocking)
@@ -117,9 +117,9 @@ static void on_up(struct upstream *dedicated)
 /* The client is held until its command was answered. */
 static void begin(struct client *client, const struct command *command, const struct route *route)
 {
-    client->blocked = client_new_request(client, command);
-    client->blocked->is_blocking = true;
-    client->blocked_slot = route->has_keys ? route->slot : BLOCKED_ANYWHERE;
+    client->blocked.request = client_new_request(client, command);
+    client->blocked.request->is_blocking = true;
+    client->blocked.slot = route->has_keys ? route->slot : BLOCKED_ANYWHERE;
     client_hold(client, HOLD_BLOCKED);
 }
 
@@ -134,9 +134,9 @@ static bool send_by_dedicated_connections(struct client *client, const struct fr
         return true;
     }
     begin(client, command, route);
-    client->blocked_unsent = 1; /* until the other connections are counted */
+    client->blocked.unsent = 1; /* until the other connections are counted */
     for (uint32_t i = 0; i < count; i++)
-        client->blocked_unsent += dedicated_connections[i]->state != UPSTREAM_UP;
+        client->blocked.unsent += dedicated_connections[i]->state != UPSTREAM_UP;
     blocked_begun(client);
     send_dedicated(client, frame, command, dedicated_connections, count);
     return true;
@@ -153,8 +153,8 @@ static bool send_by_waits(struct client *client, const struct frame *frame,
         if (wait_table_is_full(pool_waits(pool, shard + i), client))
             return false;
     begin(client, command, route);
-    client->blocked_unsent = count;
-    struct request *request = client->blocked;
+    client->blocked.unsent = count;
+    struct request *request = client->blocked.request;
     if (count == 1) {
         request->waiting = 1;
         wait_table_send(pool_waits(pool, shard), &request->part, place, frame);
@@ -190,12 +190,12 @@ bool blocked_send(struct client *client, const struct frame *frame, const struct
 static void end_wait(struct client *client)
 {
     client->worker->clients.blocked -= blocked_is_waiting(client);
-    client->blocked = NULL;
+    client->blocked.request = NULL;
 }
 
 void blocked_answered(struct client *client)
 {
-    CHECK(client->blocked);
+    CHECK(client->blocked.request);
     end_wait(client);
     client_unhold(client, HOLD_BLOCKED);
 }
@@ -203,7 +203,7 @@ void blocked_answered(struct client *client)
 /* The parts of its command that still wait; their number. */
 static uint32_t list_waiting(const struct client *client, struct part **waiting)
 {
-    struct request *request = client->blocked;
+    struct request *request = client->blocked.request;
     uint32_t parts = request->parts ? request_reply_count(request) : 1;
     uint32_t count = 0;
     for (uint32_t i = 0; i < parts; i++) {
@@ -217,7 +217,7 @@ static uint32_t list_waiting(const struct client *client, struct part **waiting)
 void blocked_leave(struct client *client)
 {
     struct part *waiting[SHARD_COUNT_MAX];
-    if (!client->blocked)
+    if (!client->blocked.request)
         return;
     uint32_t count = list_waiting(client, waiting);
     end_wait(client);
@@ -279,7 +279,7 @@ static void unblock_dedicated(struct upstream *dedicated, bool with_error)
 bool blocked_unblock(struct client *client, bool with_error)
 {
     struct part *waiting[SHARD_COUNT_MAX];
-    if (!client->blocked)
+    if (!client->blocked.request)
         return false;
     uint32_t count = list_waiting(client, waiting);
     for (uint32_t i = 0; i < count; i++) {
@@ -297,19 +297,19 @@ static bool is_misplaced(const struct client *client)
     struct part *waiting[SHARD_COUNT_MAX];
     const struct proxy_worker *worker = client->worker;
     uint32_t count = list_waiting(client, waiting);
-    if (client->blocked_slot == BLOCKED_ANYWHERE) {
+    if (client->blocked.slot == BLOCKED_ANYWHERE) {
         for (uint32_t i = 0; i < count; i++)
             if (waiting[i]->upstream->node->is_removed)
                 return true;
         return false;
     }
-    uint16_t shard = shard_map_find(worker->snapshot->map, client->blocked_slot);
+    uint16_t shard = shard_map_find(worker->snapshot->map, client->blocked.slot);
     return count > 0 && waiting[0]->upstream->node != worker->pool->nodes[shard];
 }
 
 static void unblock_misplaced(struct client *client)
 {
-    if (client->blocked && is_misplaced(client))
+    if (client->blocked.request && is_misplaced(client))
         (void)blocked_unblock(client, true);
 }
 

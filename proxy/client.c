@@ -1,73 +1,21 @@
 #include "proxy/client.h"
 
-#include "proxy/blocked.h"
-#include "proxy/local/local.h"
-#include "proxy/memory.h"
-#include "proxy/monitor.h"
 #include "proxy/proxy.h"
-#include "proxy/rate.h"
 #include "proxy/rate_limiter.h"
 #include "proxy/request.h"
-#include "proxy/scripts.h"
 #include "proxy/slow_log.h"
-#include "proxy/subscriptions.h"
-#include "proxy/take.h"
-#include "proxy/tracking.h"
-#include "proxy/transaction.h"
-#include "proxy/upstream/pool.h"
-#include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/log.h"
 
 #include <stdlib.h>
 
-enum { ARGS_KEEP = 256 }; /* arguments: room for more is given back */
-
-static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need);
-static void on_end(void *owner, int err);
-static void on_drain(void *owner);
-
-static const struct stream_events events = {on_data, on_end, on_drain};
-
 enum {
-    WINDOW_FIRST = 16,
-    OUTPUT_SHARE = 4,              /* 1/4 of client-output-limit unread: the client waits */
-    BLOCKED_BYTES_MAX = 64 * 1024, /* read ahead of a client whose command waits at a backend */
-    LOGIN_OUTPUT_MAX = 64 * 1024,  /* unread replies of a client without a login */
+    OUTPUT_SHARE = 4,             /* 1/4 of client-output-limit unread: the client waits */
+    LOGIN_OUTPUT_MAX = 64 * 1024, /* unread replies of a client without a login */
 };
 
-static const struct proxy_config *config_of(const struct client *client)
-{
-    return &client->worker->snapshot->config;
-}
-
 /* ---- life ------------------------------------------------------------------------------------ */
-
-struct client *client_new(struct proxy_worker *worker, struct stream *stream, struct bytes name)
-{
-    struct client *client = calloc(1, sizeof(*client));
-    CHECK(client);
-    client->magic = CLIENT_MAGIC;
-    client->worker = worker;
-    client->stream = stream;
-    client->id = atomic_fetch_add(&worker->proxy->next_client_id, 1);
-    client->created_ms = loop_mono_ms(worker->loop);
-    client->window = WINDOW_FIRST;
-    resp_scan_init(&client->scan);
-    client_session_init(&client->session);
-    list_init(&client->full_link);
-    list_init(&client->rate_link);
-    list_init(&client->monitor);
-    list_push(&worker->clients.all, &client->link);
-    worker->clients.count++;
-    stream_set_owner(stream, &events, client);
-    local_welcome(client, name);
-    CHECK(client->session.place);
-    if (worker->memory.is_full)
-        client_hold(client, HOLD_MEMORY);
-    return client;
-}
 
 struct client_iter {
     struct client_iter *outer;
@@ -81,7 +29,7 @@ void client_each(struct proxy_worker *worker, client_fn *each)
     for (struct list *link = worker->clients.all.next; link != &worker->clients.all;
          link = iter.next) {
         iter.next = link->next;
-        each(container_of(link, struct client, link));
+        each(container_of(link, struct client, links.all));
     }
     worker->clients.iters = iter.outer;
 }
@@ -90,8 +38,8 @@ void client_each(struct proxy_worker *worker, client_fn *each)
 static void skip_in_iterations(struct proxy_worker *worker, const struct client *client)
 {
     for (struct client_iter *iter = worker->clients.iters; iter; iter = iter->outer)
-        if (iter->next == &client->link)
-            iter->next = client->link.next;
+        if (iter->next == &client->links.all)
+            iter->next = client->links.all.next;
 }
 
 /* Its requests go on without it; their replies are dropped. */
@@ -101,51 +49,32 @@ static void leave_requests(struct client *client)
         struct request *request =
             container_of(pipeline_pop(&client->pipeline), struct request, link);
         request->client = NULL;
-        request->is_queued = false;
-        if (!request->is_async)
+        request->progress.is_queued = false;
+        if (!request->progress.is_async)
             request_release(request);
     }
-    client->kept_bytes = 0;
-}
-
-/* A client has left the place. */
-static void leave_place(struct proxy_worker *worker, struct place *place)
-{
-    if (place->clients > 0)
-        return;
-    memory_space_left(place);
-    local_place_left(worker, place);
+    client->bytes.kept = 0;
 }
 
 /* The stream is closed or aborted already. */
 static void client_leave(struct client *client)
 {
     struct proxy_worker *worker = client->worker;
-    struct place *place = client->session.place;
     CHECK(!client->is_closed);
     client->is_closed = true;
     client->is_ending = true;
     client->stream = NULL;
-    list_remove(&client->full_link);
-    list_remove(&client->rate_link);
-    monitor_leave(client);
+    list_remove(&client->links.full);
+    list_remove(&client->links.rate);
     skip_in_iterations(worker, client);
-    list_remove(&client->link);
-    list_push(&worker->clients.closed, &client->link);
+    list_remove(&client->links.all);
+    list_push(&worker->clients.closed, &client->links.all);
     worker->clients.count--;
     worker->clients.paused -= (client->held_by & HOLD_PAUSED) != 0;
-    worker->memory.copied -= client->copied;
-    client->copied = 0;
-    memory_count_login(client, 0);
-    client_transaction_release(client);
+    worker->memory.copied -= client->bytes.copied;
+    client->bytes.copied = 0;
     leave_requests(client);
-    blocked_leave(client);
-    subscriptions_clear(client);
-    tracking_clear(client);
-    scripts_leave(client);
-    place->clients--;
-    leave_place(worker, place);
-    place->clients++; /* client_session_fini decrements it */
+    worker->client_events->left(client);
     atomic_fetch_sub(&worker->proxy->clients, 1);
 }
 
@@ -153,9 +82,8 @@ void client_free(struct client *client)
 {
     CHECK(client->magic == CLIENT_MAGIC);
     CHECK(client->is_closed);
-    list_remove(&client->link);
+    list_remove(&client->links.all);
     resp_scan_fini(&client->scan);
-    client_channels_free(client);
     client_session_fini(&client->session, &client->worker->places);
     client->magic = 0;
     free(client);
@@ -175,7 +103,7 @@ void client_kill(struct client *client, const char *reason)
 }
 
 /* Closes it when it is owed nothing more. */
-static void close_when_done(struct client *client)
+void client_close_when_done(struct client *client)
 {
     if (client->pipeline.count > 0 || client->is_closed)
         return;
@@ -186,35 +114,16 @@ static void close_when_done(struct client *client)
 void client_end(struct client *client)
 {
     client->is_ending = true;
-    close_when_done(client);
+    client_close_when_done(client);
 }
 
 void client_drain(struct client *client)
 {
     client->is_draining = true;
-    (void)blocked_unblock(client, true); /* answers at once what was not sent: that may close it */
     if (client->is_closed || client->held_by || client->is_resuming)
         return; /* frames wait to be taken */
     stream_pause(client->stream);
-    close_when_done(client);
-}
-
-void client_move(struct client *client, struct bytes name, uint8_t db)
-{
-    struct proxy_worker *worker = client->worker;
-    struct client_session *session = &client->session;
-    struct place *before = session->place ? place_ref(session->place) : NULL;
-    struct place *place = places_get(&worker->places, name, db);
-    if (before && !bytes_equal(before->name, name)) {
-        subscriptions_clear(client);
-        tracking_clear(client);
-    }
-    rate_leave(client);
-    client_session_move(session, &worker->places, place);
-    place_unref(&worker->places, place);
-    if (before)
-        leave_place(worker, before);
-    place_unref(&worker->places, before);
+    client_close_when_done(client);
 }
 
 /* ---- holding --------------------------------------------------------------------------------- */
@@ -238,7 +147,7 @@ void client_unhold(struct client *client, uint16_t why)
         return;
     client->is_resuming = stream_held(client->stream) > 0;
     if (client->is_draining && !client->is_resuming) {
-        close_when_done(client);
+        client_close_when_done(client);
         return;
     }
     stream_pause(client->stream); /* it may have been read from under HOLD_BLOCKED */
@@ -255,99 +164,62 @@ bool client_may_send(struct client *client, uint32_t label)
     return false;
 }
 
-/* Which of a shard's connections the command goes on. */
-static unsigned lane_of(const struct client *client, const struct command *command)
-{
-    const struct client_transaction *transaction = &client->session.transaction;
-    bool is_transaction = command->route == ROUTE_TRANSACTION;
-    if (client_tracks(client))
-        return LANE_NORMAL;
-    if (command->flags & CMD_ALLOW_BUSY && command->route == ROUTE_ALL_SHARDS)
-        return LANE_CONTROL;
-    if (command->flags & CMD_SCRIPT || (is_transaction && transaction->has_script))
-        return LANE_SCRIPT;
-    return command->flags & CMD_LONG ? LANE_LONG : LANE_NORMAL;
-}
-
-uint32_t client_label(const struct client *client, const struct command *command)
-{
-    const struct proxy_worker *worker = client->worker;
-    return (worker->label.generation + worker->label.replaced) << LABEL_GENERATION_SHIFT |
-           (client->session.resp == 3 ? LABEL_RESP3 : 0) |
-           (client_tracks(client) || client->session.transaction.dedicated ? LABEL_DEDICATED : 0) |
-           (lane_of(client, command) & LABEL_LANE);
-}
-
-struct upstream *client_upstream(struct client *client, uint32_t shard,
-                                 const struct command *command)
-{
-    struct pool *pool = client->worker->pool;
-    struct upstream *dedicated = client->session.transaction.dedicated;
-    uint8_t resp = client->session.resp;
-    if (dedicated && dedicated->node == pool->nodes[shard]) {
-        if (dedicated->resp != resp)
-            upstream_hello(dedicated, resp);
-        return dedicated;
-    }
-    if (client_tracks(client))
-        return tracking_upstream(client, shard);
-    return pool_pick(pool, shard, lane_of(client, command), resp);
-}
-
 /* ---- replies --------------------------------------------------------------------------------- */
 
 size_t client_owed_bytes(const struct client *client)
 {
-    return stream_pending(client->stream) + client->kept_bytes +
+    return stream_pending(client->stream) + client->bytes.kept +
            client_transaction_bytes(&client->session.transaction);
 }
 
 static inline void client_add(struct client *client, size_t len)
 {
-    client->copied += len;
+    client->bytes.copied += len;
     client->worker->memory.copied += len;
 }
 
 void client_count(struct client *client)
 {
     size_t owed = client_owed_bytes(client);
-    if (client->copied <= owed)
+    if (client->bytes.copied <= owed)
         return;
-    client->worker->memory.copied -= client->copied - owed;
-    client->copied = owed;
+    client->worker->memory.copied -= client->bytes.copied - owed;
+    client->bytes.copied = owed;
 }
 
 /* A reply left: the window grows while it is what holds the client, and replies like the last one would
  * stay within the client's share. */
 static void widen(struct client *client)
 {
-    const struct proxy_config *config = config_of(client);
+    const struct proxy_config *config = worker_config(client->worker);
     uint64_t share = config->client_output_limit_bytes / OUTPUT_SHARE;
-    if (client->window < (uint32_t)config->client_pipeline_limit &&
-        client->window * client->reply_bytes < share)
-        client->window++;
-    if (client->pipeline.count <= client->window / 2)
+    if (client->flow.window < (uint32_t)config->client_pipeline_limit &&
+        client->flow.window * client->flow.reply_bytes < share)
+        client->flow.window++;
+    if (client->pipeline.count <= client->flow.window / 2)
         client_unhold(client, HOLD_PIPELINE);
 }
 
 /* The pipeline has moved: what waited for that may go on. */
 static void look_again(struct client *client)
 {
-    if ((client->held_by & HOLD_ORDER) && client->pipeline.count == 0 && transaction_go_on(client))
+    if ((client->held_by & HOLD_ORDER) && client->pipeline.count == 0 &&
+        client->worker->client_events->drained(client))
         client_unhold(client, HOLD_ORDER);
     if (client->held_by & HOLD_PIPELINE)
         widen(client);
     bool is_drained = client->is_draining && !client->held_by && !client->is_resuming;
     if (client->is_ending || is_drained)
-        close_when_done(client);
+        client_close_when_done(client);
 }
 
 /* It reads slower than replies come: takes nothing more from it until it has caught up. */
 static void hold_output(struct client *client, size_t unread)
 {
     client_hold(client, HOLD_OUTPUT);
-    client->unread = unread;
-    client->window = client->window / 2 > WINDOW_FIRST ? client->window / 2 : WINDOW_FIRST;
+    client->flow.unread = unread;
+    client->flow.window = client->flow.window / 2 > CLIENT_WINDOW_FIRST ? client->flow.window / 2
+                                                                        : CLIENT_WINDOW_FIRST;
 }
 
 void client_look_stalled(struct client *client)
@@ -355,24 +227,25 @@ void client_look_stalled(struct client *client)
     if (!(client->held_by & HOLD_OUTPUT))
         return;
     size_t unread = stream_pending(client->stream);
-    if (unread == client->unread) {
-        client->is_stalled = true;
+    if (unread == client->flow.unread) {
+        client->flow.is_stalled = true;
         client_unhold(client, HOLD_OUTPUT);
     }
-    client->unread = unread;
+    client->flow.unread = unread;
 }
 
 static inline bool is_behind(const struct client *client, size_t pending)
 {
     return pending > STREAM_HIGH_WATER &&
-           pending > config_of(client)->client_output_limit_bytes / OUTPUT_SHARE;
+           pending > worker_config(client->worker)->client_output_limit_bytes / OUTPUT_SHARE;
 }
 
 static inline bool is_over_limit(const struct client *client, size_t pending)
 {
-    uint64_t limit = client->session.is_authenticated ? config_of(client)->client_output_limit_bytes
-                                                      : LOGIN_OUTPUT_MAX;
-    return pending + client->kept_bytes > limit;
+    uint64_t limit = client->session.is_authenticated
+                         ? worker_config(client->worker)->client_output_limit_bytes
+                         : LOGIN_OUTPUT_MAX;
+    return pending + client->bytes.kept > limit;
 }
 
 /* Sends every reply whose turn has come. */
@@ -381,23 +254,24 @@ static void client_advance(struct client *client)
     struct out *out = stream_out(client->stream);
     while (client->pipeline.front) {
         struct request *request = container_of(client->pipeline.front, struct request, link);
-        if (!request->is_ready)
+        if (!request->progress.is_ready)
             break;
         (void)pipeline_pop(&client->pipeline);
-        request->is_queued = false;
-        client->kept_bytes -= request_kept_bytes(request);
+        request->progress.is_queued = false;
+        client->bytes.kept -= request_kept_bytes(request);
         if (!request->is_silent)
             request_move_kept(request, out);
         request_release(request);
     }
     if (client->tracking)
-        tracking_advance(client);
+        client->worker->client_events->advanced(client);
     stream_send(client->stream);
     if (is_over_limit(client, out->bytes)) {
         client_kill(client, "unread replies exceed client-output-limit");
         return;
     }
-    if (is_behind(client, out->bytes) && !client->is_stalled && !(client->held_by & HOLD_OUTPUT))
+    if (is_behind(client, out->bytes) && !client->flow.is_stalled &&
+        !(client->held_by & HOLD_OUTPUT))
         hold_output(client, out->bytes);
     if (client->held_by || client->is_ending || client->is_draining)
         look_again(client);
@@ -416,13 +290,11 @@ void client_answer(struct client *client, struct request *request, struct block 
 {
     bool is_error = len > 0 && data[0] == '-';
     slow_log_look(client, request, is_error);
-    if (request->is_exec)
-        transaction_executed(client, request, data);
-    if (request->is_blocking)
-        blocked_answered(client);
+    if (request->is_exec || request->is_blocking)
+        client->worker->client_events->answered(client, request, data);
     if (request->is_silent)
         len = 0;
-    client->reply_bytes = len;
+    client->flow.reply_bytes = len;
     if (client->session.place->rate_limiter)
         rate_limiter_charge_reply(client->session.place->rate_limiter,
                                   loop_mono_ms(client->worker->loop), len);
@@ -436,28 +308,28 @@ void client_answer(struct client *client, struct request *request, struct block 
         else
             out_write(out, data, len);
         (void)pipeline_pop(&client->pipeline);
-        request->is_queued = false;
+        request->progress.is_queued = false;
         request_release(request);
         client_advance(client);
         return;
     }
     if (len)
         request_keep_reply(request, block, data, len);
-    request->is_ready = true;
-    client->kept_bytes += len;
+    request->progress.is_ready = true;
+    client->bytes.kept += len;
     if (is_over_limit(client, stream_pending(client->stream)))
         client_kill(client, "unread replies exceed client-output-limit");
 }
 
 void client_ready(struct client *client, struct request *request)
 {
-    CHECK(!request->is_ready);
+    CHECK(!request->progress.is_ready);
     slow_log_look(client, request, request_is_error(request));
     if (request->is_silent && request->kept == KEPT_OUT)
         out_clear(&request->kept_out);
-    request->is_ready = true;
+    request->progress.is_ready = true;
     size_t kept = request_kept_bytes(request);
-    client->kept_bytes += kept;
+    client->bytes.kept += kept;
     client_add(client, kept);
     count_output(client, kept);
     if (client->pipeline.front == &request->link)
@@ -468,9 +340,8 @@ void client_ready(struct client *client, struct request *request)
 
 void client_push(struct client *client, struct block *block, const char *data, size_t len)
 {
-    struct client_channels *channels = client->channels;
-    bool waits = channels && channels->is_changing;
-    struct out *out = waits ? &channels->waiting : stream_out(client->stream);
+    bool waits = client->held_pushes;
+    struct out *out = waits ? client->held_pushes : stream_out(client->stream);
     if (client->session.resp == 2 && *data == '>') {
         out_write(out, "*", 1);
         data++;
@@ -494,7 +365,7 @@ struct request *client_new_request(struct client *client, const struct command *
     uint8_t wish = client->session.reply_wish;
     request->client = client;
     request->resp = client->session.resp;
-    request->is_queued = true;
+    request->progress.is_queued = true;
     request->is_silent = wish == REPLY_WISH_OFF || wish == REPLY_WISH_SKIP;
     slow_log_remember(request, client->worker->scratch.taken);
     pipeline_push(&client->pipeline, &request->link);
@@ -551,134 +422,4 @@ void client_reply_denied(struct client *client, const struct command *command)
     (void)snprintf(text, sizeof(text), "ERR command '%s' is not available through the proxy",
                    command_full_name(command));
     client_reply_text(client, command, text);
-}
-
-/* CLIENT REPLY SKIP holds for one command. */
-static inline void step_reply_wish(struct client *client)
-{
-    uint8_t *wish = &client->session.reply_wish;
-    if (*wish >= REPLY_WISH_SKIP_NEXT)
-        *wish = *wish == REPLY_WISH_SKIP_NEXT ? REPLY_WISH_SKIP : REPLY_WISH_ON;
-}
-
-/* ---- stream events --------------------------------------------------------------------------- */
-
-static void on_bad_frame(struct client *client)
-{
-    log_event(LOG_DEBUG, "protocol_error", "id=%llu address=%s reason=" LOG_QUOTED,
-              (unsigned long long)client->id, stream_peer(client->stream), client->scan.error);
-    client_reply_text(client, NULL, client->scan.error);
-    if (!client->is_closed)
-        client_end(client);
-}
-
-/* The frame that has begun is not complete. */
-static void on_partial_frame(struct client *client, size_t have, size_t *need)
-{
-    uint64_t limit = config_of(client)->client_query_limit_bytes;
-    *need = client->scan.need;
-    if (have > limit || *need > limit)
-        client_kill(client, "its request exceeds client-query-limit");
-}
-
-/* Takes frames until they end or something holds the client; returns the bytes used. */
-static size_t read_requests(struct client *client, struct block *block, const char *data,
-                            size_t len, size_t *need)
-{
-    struct proxy_worker *worker = client->worker;
-    struct resp_scan *scan = &client->scan;
-    uint32_t pipeline_limit = (uint32_t)config_of(client)->client_pipeline_limit;
-    uint64_t taken = 0;
-    size_t used = 0;
-    if (client->window > pipeline_limit)
-        client->window = pipeline_limit;
-    bool is_shown = monitor_is_on(worker->proxy);
-    worker_clock(worker);
-    while (used < len && !client->held_by && !client->is_ending) {
-        struct resp_limits limits = worker->limits;
-        limits.unauthenticated = !client->session.is_authenticated;
-        enum resp_result result = resp_scan(scan, &limits, data + used, len - used);
-        if (result == RESP_MORE) {
-            on_partial_frame(client, len - used, need);
-            break;
-        }
-        if (result == RESP_BAD) {
-            on_bad_frame(client);
-            break;
-        }
-        const char *base = resp_scan_base(scan, data + used);
-        struct frame frame = {.block = scan->is_inline ? NULL : block,
-                              .data = base,
-                              .len = scan->is_inline ? scan->inline_len : scan->size,
-                              .base = base,
-                              .args = scan->args,
-                              .argc = scan->argc};
-        if (frame.argc > 0) {
-            worker->scratch.taken = &frame;
-            bool is_taken =
-                is_shown ? monitor_take(client, &frame, client_take) : client_take(client, &frame);
-            worker->scratch.taken = NULL;
-            if (!is_taken)
-                break;
-            if (--worker->sampling.left == 0)
-                local_hotkeys_sample(client, &frame);
-            step_reply_wish(client);
-            if (client->tracking)
-                tracking_step(client);
-            client->is_charged = false;
-            taken++;
-            ++*client->session.place->requests;
-        }
-        used += scan->size;
-        if (client->pipeline.count >= client->window && !client->is_closed &&
-            !client->blocked) /* one that waits is read from, to see it leave */
-            client_hold(client, HOLD_PIPELINE);
-    }
-    if (used == len && (scan->is_inline || scan->args_cap > ARGS_KEEP))
-        resp_scan_reset(scan);
-    metric_add(worker->metrics.process, METRIC_PROXY_REQUESTS, taken);
-    metric_add(worker->metrics.process, METRIC_PROXY_BYTES_IN, used);
-    if (client->session.place->cell) {
-        cell_add(client->session.place->cell, TENANT_REQUESTS, taken);
-        cell_add(client->session.place->cell, TENANT_BYTES_IN, used);
-    }
-    return used;
-}
-
-static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need)
-{
-    struct client *client = owner;
-    CHECK(client->magic == CLIENT_MAGIC);
-    client->is_resuming = false;
-    if (client->held_by == HOLD_BLOCKED && len > BLOCKED_BYTES_MAX)
-        stream_pause(client->stream);
-    size_t used = read_requests(client, block, data, len, need);
-    if (client->is_closed || client->is_ending)
-        return len;
-    if (client->is_draining && !client->held_by) {
-        stream_pause(client->stream);
-        close_when_done(client);
-    }
-    if (!client->session.is_authenticated || client->login_bytes)
-        memory_count_login(client, len - used);
-    return client->is_closed ? len : used;
-}
-
-static void on_end(void *owner, int err)
-{
-    struct client *client = owner;
-    CHECK(client->magic == CLIENT_MAGIC);
-    if (err || client->blocked)
-        client_kill(client, NULL);
-    else
-        client_end(client);
-}
-
-/* It has read what was pending. */
-static void on_drain(void *owner)
-{
-    struct client *client = owner;
-    CHECK(client->magic == CLIENT_MAGIC);
-    client->is_stalled = false;
-    client_unhold(client, HOLD_OUTPUT);
 }

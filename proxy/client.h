@@ -56,7 +56,42 @@ enum client_hold {
     HOLD_SCRIPT = 1 << 8, /* the script of its EVALSHA is looked for; scripts.c */
 };
 
+enum { CLIENT_WINDOW_FIRST = 16 };      /* `window` of a new client */
 enum { BLOCKED_ANYWHERE = UINT16_MAX }; /* no slot: the command waits without keys */
+
+/* How much it may have in flight; (2). */
+struct client_flow {
+    uint32_t window;    /* requests it may have in the pipeline */
+    size_t reply_bytes; /* of the last reply of a shard */
+    size_t unread;      /* bytes it had not read when last looked at, under HOLD_OUTPUT */
+    bool is_stalled;    /* it does not read its replies: no HOLD_OUTPUT until it does */
+};
+
+struct client_bytes {
+    size_t kept;   /* of replies that wait for replies before them */
+    size_t login;  /* of its unfinished request before the login; memory_count_login() */
+    size_t copied; /* it has in memory beside blocks, as last counted and added since */
+};
+
+struct client_links {
+    struct list all;     /* in worker->clients.all; in worker->clients.closed */
+    struct list full;    /* in the list of an upstream, whose clients wait for room */
+    struct list rate;    /* in the list of its place, whose clients wait at a rate limit; rate.c */
+    struct list monitor; /* in worker->monitoring.clients; monitor.c */
+};
+
+/* The search for the script of its EVALSHA; scripts.c */
+struct client_script {
+    struct script_search *search; /* under HOLD_SCRIPT */
+    bool is_sought;               /* the search is over */
+};
+
+/* The command that waits at a backend; blocked.c */
+struct client_blocked {
+    struct request *request; /* NULL: none */
+    uint16_t slot;           /* of its keys, or BLOCKED_ANYWHERE */
+    uint32_t unsent;         /* connections that it still has to be sent over */
+};
 
 struct client {
     uint32_t magic;
@@ -65,45 +100,45 @@ struct client {
     struct stream *stream;
     struct pipeline pipeline;
     struct resp_scan scan;
-    uint16_t held_by;      /* enum client_hold, a set */
-    bool is_ending;        /* reads no more; closed when the pipeline is empty */
-    bool is_draining;      /* takes what was read, reads no more, then ends */
-    bool is_resuming;      /* bytes that were kept will be shown to on_data again */
-    bool is_closed;        /* the stream is gone; freed at the turn's end */
-    bool is_charged;       /* its next request, at its namespace's rate limit; rate.c */
-    bool script_is_sought; /* the search for its EVALSHA's script is over; scripts.c */
-    bool is_stalled;       /* it does not read its replies: no HOLD_OUTPUT until it does */
-    uint32_t window;       /* requests it may have in the pipeline */
-    size_t reply_bytes;    /* of the last reply of a shard */
-    size_t unread;         /* bytes it had not read when last looked at, under HOLD_OUTPUT */
-    size_t kept_bytes;     /* of replies whose turn has not come */
-    size_t login_bytes;    /* of its unfinished request before the login; memory_count_login() */
-    size_t copied;    /* bytes it has in memory beside blocks, as last counted and added since */
-    struct list link; /* in worker->clients.all; in worker->clients.closed */
-    struct list full_link; /* in an upstream's list of those that wait for it */
-    struct list rate_link; /* in its place's list of those that wait; rate.c */
-    struct list monitor;   /* in worker->monitoring.clients; monitor.c */
+    uint16_t held_by; /* enum client_hold, a set */
+    bool is_ending;   /* reads no more; closed when the pipeline is empty */
+    bool is_draining; /* finishes what was read, reads no more, then ends */
+    bool is_resuming; /* bytes that were kept will be given to on_data again */
+    bool is_closed;   /* the stream is gone; freed at the turn's end */
+    bool is_charged;  /* its next request, at its namespace's rate limit; rate.c */
     uint64_t id;
-    uint64_t created_ms;                /* monotonic */
+    uint64_t created_ms; /* monotonic */
+    struct client_flow flow;
+    struct client_bytes bytes;
+    struct client_links links;
+    struct client_script script;
+    struct client_blocked blocked;
     const struct command *last_command; /* NULL: none yet */
     struct client_tracking *tracking;   /* NULL: it never tracked. tracking.c */
     struct client_channels *channels;   /* subscriptions; NULL: it never had any. subscriptions.c */
-    struct script_search *script_search; /* under HOLD_SCRIPT; scripts.c */
-    struct request *blocked; /* the command that waits at a backend; NULL: none. blocked.c */
-    uint16_t blocked_slot;   /* of its keys, or BLOCKED_ANYWHERE */
-    uint32_t blocked_unsent; /* connections that its waiting command still has to be sent over */
+    struct out *held_pushes; /* where messages wait for the confirmations; NULL: they do not */
     struct client_session session;
 };
 
-/* Takes an accepted stream. `name`: the namespace of its listener; empty: none. */
-struct client *client_new(struct proxy_worker *worker, struct stream *stream, struct bytes name);
+/* What the features of a client do when something happens to it; connection.c has the functions. */
+struct client_events {
+    /* The reply to its EXEC (is_exec) or to the command that waits at a backend (is_blocking) came; `reply`: its
+     * first bytes, NULL when it is merged from several. */
+    void (*answered)(struct client *client, struct request *request, const char *reply);
+    /* Of a client that has `tracking`: replies have left. */
+    void (*advanced)(struct client *client);
+    /* Its pipeline is empty. False: HOLD_ORDER stays. */
+    bool (*drained)(struct client *client);
+    /* It was closed; its requests have been left. */
+    void (*left)(struct client *client);
+};
+
 /* Closes now; unsent replies are dropped. The struct stays until the turn's end. */
 void client_kill(struct client *client, const char *reason);
 /* Reads no more; closes when all replies it is owed were sent. */
 void client_end(struct client *client);
-/* Goes to another namespace or database (AUTH, SELECT). An empty name: no namespace. */
-void client_move(struct client *client, struct bytes name, uint8_t db);
-
+/* Closes it when it is owed nothing more. */
+void client_close_when_done(struct client *client);
 /* Closes as soon as what was read is finished: the proxy stops. */
 void client_drain(struct client *client);
 
@@ -135,11 +170,6 @@ void client_hold(struct client *client, uint16_t why);
 void client_unhold(struct client *client, uint16_t why);
 /* True when requests with this label may be sent now; else holds the client. */
 bool client_may_send(struct client *client, uint32_t label);
-/* The label of a command's connections. */
-uint32_t client_label(const struct client *client, const struct command *command);
-/* The connection for a shard: its dedicated connection, or a shared one. */
-struct upstream *client_upstream(struct client *client, uint32_t shard,
-                                 const struct command *command);
 /* Counts again what it has in memory beside blocks. */
 void client_count(struct client *client);
 /* Calls `each` for every client of the worker; it may end any of them. */

@@ -34,8 +34,8 @@ void request_fan_out_with(struct request *request, const struct fan_out *how, re
 {
     struct pool *pool = request->worker->pool;
     bool is_handler =
-        request->is_running; /* on the stack: it completes the request when it returns */
-    if (!pool->nodes) {      /* the worker stops */
+        request->progress.is_running; /* on the stack: it completes the request when it returns */
+    if (!pool->nodes) {               /* the worker stops */
         request_release(request);
         return;
     }

@@ -37,7 +37,7 @@ void client_memory(const struct client *client, struct client_memory *memory)
         .query = stream_held(stream),
         .room = stream_held_room(stream) - stream_held(stream),
         .argv = client->scan.args_cap * sizeof *client->scan.args + client->scan.inline_len,
-        .replies = stream_pending(stream) + client->kept_bytes,
+        .replies = stream_pending(stream) + client->bytes.kept,
         .queue = client_transaction_bytes(&session->transaction),
         .channels = client_channel_bytes(client) + tracking_bytes(client),
     };
@@ -67,8 +67,8 @@ static struct client *greediest_without_login(struct proxy_worker *worker)
     struct client *greediest = NULL;
     for (struct list *link = worker->clients.all.next; link != &worker->clients.all;
          link = link->next) {
-        struct client *client = container_of(link, struct client, link);
-        if (client->login_bytes > (greediest ? greediest->login_bytes : 0))
+        struct client *client = container_of(link, struct client, links.all);
+        if (client->bytes.login > (greediest ? greediest->bytes.login : 0))
             greediest = client;
     }
     return greediest;
@@ -82,8 +82,8 @@ void memory_count_login(struct client *client, size_t held)
     size_t bytes = counts && held ? sizeof *client + held + held / 2 : 0;
     struct client *greediest;
     atomic_fetch_add(&proxy->login_memory_used,
-                     bytes - client->login_bytes); /* may be "negative" */
-    client->login_bytes = bytes;
+                     bytes - client->bytes.login); /* may be "negative" */
+    client->bytes.login = bytes;
     if (!counts)
         return;
     while (atomic_load(&proxy->login_memory_used) > login_memory(worker) &&
@@ -146,7 +146,7 @@ static struct client *find_greediest(struct proxy_worker *worker, const struct b
     size_t most = CUT_BYTES_MIN;
     for (struct list *link = worker->clients.all.next; link != &worker->clients.all;
          link = link->next) {
-        struct client *client = container_of(link, struct client, link);
+        struct client *client = container_of(link, struct client, links.all);
         size_t total = total_of(client);
         if (total < most || (space && !bytes_equal(client->session.place->name, *space)))
             continue;

@@ -37,7 +37,7 @@ void local_monitor(struct client *client, struct request *request, struct reply 
         request->is_silent = true;
         return;
     }
-    list_push(&client->worker->monitoring.clients, &client->monitor);
+    list_push(&client->worker->monitoring.clients, &client->links.monitor);
     atomic_fetch_add(&client->worker->monitoring.count, 1);
     atomic_fetch_add(&client->worker->proxy->monitors, 1);
     reply_ok(reply);
@@ -47,7 +47,7 @@ void monitor_leave(struct client *client)
 {
     if (!monitor_is(client))
         return;
-    list_remove(&client->monitor);
+    list_remove(&client->links.monitor);
     atomic_fetch_sub(&client->worker->monitoring.count, 1);
     atomic_fetch_sub(&client->worker->proxy->monitors, 1);
 }
@@ -133,7 +133,7 @@ static void push_line(struct proxy_worker *worker, struct bytes name, struct byt
 {
     for (struct list *link = worker->monitoring.clients.next;
          link != &worker->monitoring.clients;) {
-        struct client *client = container_of(link, struct client, monitor);
+        struct client *client = container_of(link, struct client, links.monitor);
         struct bytes own = client->session.place->name;
         link = link->next;
         if (own.len == 0 || bytes_equal(own, name))
@@ -156,7 +156,7 @@ static void deliver(struct task *task)
     atomic_fetch_sub(&worker->monitoring.bytes, batch->len);
     free(batch);
     while (atomic_load(&worker->monitoring.is_cut) && !list_empty(&worker->monitoring.clients))
-        client_kill(container_of(worker->monitoring.clients.next, struct client, monitor),
+        client_kill(container_of(worker->monitoring.clients.next, struct client, links.monitor),
                     "MONITOR: more lines wait than client-output-limit");
     atomic_store(&worker->monitoring.is_cut, false);
 }

@@ -19,7 +19,7 @@ struct proxy;
 
 static inline bool monitor_is(const struct client *client)
 {
-    return !list_empty(&client->monitor);
+    return !list_empty(&client->links.monitor);
 }
 
 /* Does anybody monitor? */

@@ -26,7 +26,7 @@ struct rate_waits {
 
 static void wake(struct client *client)
 {
-    list_remove(&client->rate_link);
+    list_remove(&client->links.rate);
     client_unhold(client, HOLD_RATE);
 }
 
@@ -63,7 +63,7 @@ static void on_due(void *owner)
         struct place *place = container_of(link, struct place, rate_link);
         next = link->next;
         for (uint64_t left = wakeable(place, now_ms); left && !list_empty(&place->waiting); left--)
-            wake(container_of(place->waiting.next, struct client, rate_link));
+            wake(container_of(place->waiting.next, struct client, links.rate));
         if (list_empty(&place->waiting)) {
             list_remove(&place->rate_link);
             continue;
@@ -79,7 +79,7 @@ static void wait(struct client *client, uint64_t after_ms)
     struct rate_waits *waits = client->worker->rate_waits;
     struct place *place = client->session.place;
     client_hold(client, HOLD_RATE);
-    list_push(&place->waiting, &client->rate_link);
+    list_push(&place->waiting, &client->links.rate);
     list_remove(&place->rate_link);
     list_push(&waits->places, &place->rate_link);
     set_timer(waits, after_ms);

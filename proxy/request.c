@@ -7,19 +7,19 @@
  */
 #include "proxy/request.h"
 
-#include "proxy/blocked.h"
 #include "proxy/client.h"
 #include "proxy/merge.h"
 #include "proxy/proxy.h"
 #include "proxy/rate_limiter.h"
 #include "proxy/slow_log.h"
-#include "proxy/upstream/pool.h"
-#include "proxy/upstream/upstream.h"
+#include "proxy/upstream/node.h"
 #include "proxy/worker.h"
 #include "shared/check.h"
 #include "shared/clock.h"
 
 #include <stdlib.h>
+
+enum { FAILURE_MAX = 512 }; /* of the error of a part that failed; a longer one is replaced */
 
 struct parts {
     struct parts *older; /* of an earlier fan-out, with parts that are still in queues */
@@ -97,7 +97,7 @@ static void local_free(struct local_state *local)
 void request_release(struct request *request)
 {
     struct proxy_worker *worker = request->worker;
-    if (request->linked > 0 || request->is_queued || request->is_running)
+    if (request->linked > 0 || request->progress.is_queued || request->progress.is_running)
         return;
     if (request->parts)
         parts_free(request->parts);
@@ -248,7 +248,7 @@ static void request_merge(struct request *request)
     struct parts *parts = request->parts;
     struct client *client = request->client;
     if (request->is_blocking)
-        blocked_answered(client);
+        client->worker->client_events->answered(client, request, NULL);
     struct out *out = request_reply_out(request);
     struct reply reply = {.out = out, .resp = request->resp};
     for (uint32_t i = 0; i < parts->count; i++)
@@ -269,9 +269,9 @@ static void request_merge(struct request *request)
 /* No part waits any more. */
 static void request_complete(struct request *request)
 {
-    if (request->is_running)
+    if (request->progress.is_running)
         return; /* who runs it looks again */
-    if (request->is_async)
+    if (request->progress.is_async)
         local_continue(request);
     else if (!request->client)
         request_release(request);
@@ -300,7 +300,7 @@ void part_answered(struct part *part, struct block *block, const char *data, siz
 void part_failed(struct part *part, const char *text)
 {
     struct request *request = part->request;
-    char frame[UPSTREAM_TEXT_MAX];
+    char frame[FAILURE_MAX];
     CHECK(request->waiting > 0);
     request->waiting--;
     struct out out;
@@ -329,21 +329,21 @@ void part_unlinked(struct part *part)
     struct request *request = part->request;
     CHECK(request->linked > 0);
     request->linked--;
-    bool is_done = !request->is_queued && request->waiting == 0;
-    if (!request->is_async && (is_done || !request->client))
+    bool is_done = !request->progress.is_queued && request->waiting == 0;
+    if (!request->progress.is_async && (is_done || !request->client))
         request_release(request);
 }
 
 void request_hold(struct request *request)
 {
-    CHECK(!request->is_running);
-    request->is_running = true;
+    CHECK(!request->progress.is_running);
+    request->progress.is_running = true;
 }
 
 void request_go(struct request *request)
 {
-    CHECK(request->is_running);
-    request->is_running = false;
+    CHECK(request->progress.is_running);
+    request->progress.is_running = false;
     if (request->waiting == 0)
         request_complete(request);
 }
@@ -421,19 +421,19 @@ static void local_finish(struct request *request)
 
 static void local_continue(struct request *request)
 {
-    while (request->is_async && request->waiting == 0) {
+    while (request->progress.is_async && request->waiting == 0) {
         struct client *client = request->client;
         const struct local_state *local = local_of(request);
         CHECK(local->done);
-        request->is_async = false;
+        request->progress.is_async = false;
         if (!client && !request->is_internal)
             break;
         struct reply reply = {.out = kept_out(request), .resp = request->resp};
-        request->is_running = true;
+        request->progress.is_running = true;
         local->done(client, request, client ? &reply : NULL);
-        request->is_running = false;
+        request->progress.is_running = false;
     }
-    if (!request->is_async)
+    if (!request->progress.is_async)
         local_finish(request);
 }
 
@@ -441,16 +441,16 @@ void request_run_local(struct request *request, request_done_fn *handler, uint32
 {
     struct client *client = request->client;
     struct client_session *session = &client->session;
-    CHECK(request->is_queued);
+    CHECK(request->progress.is_queued);
     request->worker->scratch.argc = argc;
     request->is_silent = session->reply_wish != REPLY_WISH_ON;
     struct reply reply = {.out = request_reply_out(request), .resp = request->resp};
-    request->is_running = true;
+    request->progress.is_running = true;
     handler(client, request, &reply);
-    request->is_running = false;
+    request->progress.is_running = false;
     request->is_silent =
         session->reply_wish == REPLY_WISH_OFF || session->reply_wish == REPLY_WISH_SKIP;
-    if (request->is_async)
+    if (request->progress.is_async)
         local_continue(request);
     else
         local_finish(request);
@@ -467,10 +467,10 @@ struct request *request_internal(struct proxy_worker *worker)
 static void local_wait(struct request *request, request_done_fn *done)
 {
     struct local_state *local = local_of(request);
-    CHECK(!request->is_async);
+    CHECK(!request->progress.is_async);
     gathered_free(local);
     local->done = done;
-    request->is_async = true;
+    request->progress.is_async = true;
 }
 
 /* ---- parts of a handler --------------------------------------------------------------------------------- */

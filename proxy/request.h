@@ -63,6 +63,19 @@ enum {
 /* How a reply is kept until its turn. */
 enum request_kept { KEPT_NOTHING, KEPT_INLINE, KEPT_OUT };
 
+struct request_progress {
+    bool is_queued;  /* in its client's pipeline */
+    bool is_running; /* a local handler or callback is on the stack */
+    bool is_async;   /* a local command that waits for shards or another thread */
+    bool is_ready;   /* its reply is complete, and waits for the replies before it */
+};
+
+/* Of an EXEC. */
+struct request_exec {
+    bool has_db; /* a SELECT was queued: after success the session is in `db` */
+    uint8_t db;
+};
+
 struct request {
     struct pipeline_link link; /* in the client's pipeline; in the free list */
     struct client *client;     /* NULL: it left, or there never was one (is_internal) */
@@ -74,16 +87,12 @@ struct request {
     uint8_t kept;        /* enum request_kept */
     uint8_t kept_len;    /* KEPT_INLINE */
     uint16_t head_len;   /* of `head`; 0: the request is not timed */
-    bool is_ready;
-    bool is_queued;   /* in its client's pipeline */
-    bool is_silent;   /* CLIENT REPLY OFF: no reply leaves */
-    bool is_internal; /* of the proxy itself; has no client */
-    bool is_async;    /* a local command that waits for shards or another thread */
-    bool is_running;  /* a local handler or callback is on the stack */
-    bool is_exec;     /* the client's EXEC: transaction.c looks at the reply */
-    bool is_blocking; /* the command on which the client waits: blocked.c learns of the reply */
-    bool has_db;      /* of an EXEC: after success the session is in exec_db */
-    uint8_t exec_db;
+    struct request_progress progress;
+    struct request_exec exec;
+    bool is_silent;    /* CLIENT REPLY OFF: no reply leaves */
+    bool is_internal;  /* of the proxy itself; has no client */
+    bool is_exec;      /* the client's EXEC: transaction.c looks at the reply */
+    bool is_blocking;  /* the command on which the client waits: blocked.c learns of the reply */
     uint8_t resp;      /* the client's protocol when it came, whatever HELLO is behind it */
     uint64_t begun_us; /* when its frame was taken; monotonic. slow_log.h */
     struct part part;

@@ -62,8 +62,8 @@ static void end_search(struct script_search *search)
 {
     struct client *client = search->client;
     search->client = NULL;
-    client->script_search = NULL;
-    client->script_is_sought = true;
+    client->script.search = NULL;
+    client->script.is_sought = true;
     client_unhold(client, HOLD_SCRIPT);
 }
 
@@ -160,7 +160,7 @@ static void begin_search(struct client *client, int shard, const char *sha)
     struct script_search *search = request_state(request, sizeof *search);
     *search = (struct script_search){.client = client, .shard = shard};
     memcpy(search->sha, sha, SHA1_HEX_LEN);
-    client->script_search = search;
+    client->script.search = search;
     client_hold(client, HOLD_SCRIPT);
     ask_shard(request, search, shard, "SCRIPT", "EXISTS", (struct bytes){search->sha, SHA1_HEX_LEN},
               asked_targets);
@@ -168,9 +168,9 @@ static void begin_search(struct client *client, int shard, const char *sha)
 
 void scripts_leave(struct client *client)
 {
-    if (client->script_search)
-        client->script_search->client = NULL;
-    client->script_search = NULL;
+    if (client->script.search)
+        client->script.search->client = NULL;
+    client->script.search = NULL;
 }
 
 /* ---- the gate -------------------------------------------------------------------------------- */
@@ -195,8 +195,8 @@ bool scripts_ready(struct client *client, const struct frame *frame, const struc
         atomic_fetch_add_explicit(&worker->proxy->scripts_epoch, 1, memory_order_relaxed);
         return true;
     }
-    bool is_sought = client->script_is_sought;
-    client->script_is_sought = false;
+    bool is_sought = client->script.is_sought;
+    client->script.is_sought = false;
     bool goes = route->kind == ROUTE_KIND_ONE || route->kind == ROUTE_KIND_ANY;
     if (is_sought || !goes || worker->pool->count == 1 || !read_sha(frame, sha))
         return true;
@@ -208,8 +208,8 @@ bool scripts_ready(struct client *client, const struct frame *frame, const struc
     if (all_noted)
         return true;
     begin_search(client, route->kind == ROUTE_KIND_ONE ? (int)first : SHARDS_ALL, sha);
-    if (client->script_search)
+    if (client->script.search)
         return false;
-    client->script_is_sought = false; /* no shard could be asked */
+    client->script.is_sought = false; /* no shard could be asked */
     return true;
 }

@@ -35,12 +35,13 @@ struct subscription_connection {
 };
 
 static void on_up(struct upstream *upstream);
-static void on_push(struct upstream *upstream, struct block *block, const char *data, size_t len);
+static void on_message(struct upstream *upstream, struct block *block, const char *data,
+                       size_t len);
 static void on_lost(struct upstream *upstream);
 static void on_freed(struct upstream *upstream);
 
 static const struct upstream_events connection_events = {
-    .up = on_up, .push = on_push, .lost = on_lost, .freed = on_freed};
+    .up = on_up, .push = on_message, .lost = on_lost, .freed = on_freed};
 
 /* ---- subscription tables ------------------------------------------------------------------------------- */
 
@@ -453,7 +454,7 @@ static bool parse_message(struct bytes frame, enum channel_kind *kind, struct by
     return false;
 }
 
-static void on_push(struct upstream *upstream, struct block *block, const char *data, size_t len)
+static void on_message(struct upstream *upstream, struct block *block, const char *data, size_t len)
 {
     const struct subscription_connection *connection = upstream->use.subscriber;
     enum channel_kind kind;

@@ -34,7 +34,6 @@ struct client_channels {
         *subscriptions;       /* between commands NULL if and only if it has no subscription */
     struct out confirmations; /* of the command that is under way */
     struct out waiting; /* messages that came meanwhile: they leave behind the confirmations */
-    bool is_changing;   /* a command is under way */
 };
 
 /* Subscriptions of all kinds. */

@@ -1,6 +1,7 @@
 #include "proxy/take.h"
 
 #include "proxy/blocked.h"
+#include "proxy/lane.h"
 #include "proxy/local/local.h"
 #include "proxy/monitor.h"
 #include "proxy/pause.h"

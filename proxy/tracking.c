@@ -13,11 +13,14 @@
 static const char forget_all_resp2[] = ">2\r\n$10\r\ninvalidate\r\n$-1\r\n";
 static const char forget_all[] = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
 
-static void on_push(struct upstream *dedicated, struct block *block, const char *data, size_t len);
-static void on_closed(struct upstream *dedicated, const char *reason);
-static void deliver(struct client *client, struct block *block, const char *data, size_t len);
+static void on_invalidation(struct upstream *dedicated, struct block *block, const char *data,
+                            size_t len);
+static void on_tracking_closed(struct upstream *dedicated, const char *reason);
+static void deliver_invalidation(struct client *client, struct block *block, const char *data,
+                                 size_t len);
 
-static const struct upstream_events dedicated_events = {.push = on_push, .closed = on_closed};
+static const struct upstream_events dedicated_events = {.push = on_invalidation,
+                                                        .closed = on_tracking_closed};
 
 /* ---- dedicated connections ---------------------------------------------------------------------------------- */
 
@@ -197,7 +200,7 @@ void tracking_clear(struct client *client)
     free(tracking);
 }
 
-static void on_closed(struct upstream *dedicated, const char *reason)
+static void on_tracking_closed(struct upstream *dedicated, const char *reason)
 {
     struct client *client = dedicated->use.client;
     struct client_tracking *tracking = client->tracking;
@@ -209,7 +212,7 @@ static void on_closed(struct upstream *dedicated, const char *reason)
         client_kill(client, "the connection that tracks for it was lost");
     else if (tracking->is_on &&
              !dedicated->reading.is_fresh) /* one that never was open has missed nothing */
-        deliver(client, NULL, forget_all, sizeof forget_all - 1);
+        deliver_invalidation(client, NULL, forget_all, sizeof forget_all - 1);
 }
 
 /* ---- maps and time --------------------------------------------------------------------------- */
@@ -242,7 +245,7 @@ static void reloaded(struct client *client)
         return;
     }
     listen_everywhere(client);
-    deliver(client, NULL, forget_all, sizeof forget_all - 1);
+    deliver_invalidation(client, NULL, forget_all, sizeof forget_all - 1);
 }
 
 void tracking_reloaded(struct proxy_worker *worker)
@@ -261,7 +264,7 @@ static struct client *find_client(struct proxy_worker *worker, uint64_t id)
 {
     for (struct list *link = worker->clients.all.next; link != &worker->clients.all;
          link = link->next) {
-        struct client *client = container_of(link, struct client, link);
+        struct client *client = container_of(link, struct client, links.all);
         if (client->id == id)
             return client;
     }
@@ -380,7 +383,7 @@ static void push_or_hold(struct client *client, struct block *block, const char 
 {
     struct held_pushes *held = client->tracking->held;
     const struct pipeline *pipeline = &client->pipeline;
-    if (pipeline->count == 0 || client->blocked) {
+    if (pipeline->count == 0 || client->blocked.request) {
         client_push(client, block, data, len);
         return;
     }
@@ -402,7 +405,8 @@ void tracking_advance(struct client *client)
     }
 }
 
-static void deliver(struct client *client, struct block *block, const char *data, size_t len)
+static void deliver_invalidation(struct client *client, struct block *block, const char *data,
+                                 size_t len)
 {
     static const char name[] = "$10\r\ninvalidate\r\n";
     if (!client_tracks(client) || len < 4 + sizeof name ||
@@ -417,7 +421,8 @@ static void deliver(struct client *client, struct block *block, const char *data
         push_or_hold(client, block, data, len);
 }
 
-static void on_push(struct upstream *dedicated, struct block *block, const char *data, size_t len)
+static void on_invalidation(struct upstream *dedicated, struct block *block, const char *data,
+                            size_t len)
 {
-    deliver(dedicated->use.client, block, data, len);
+    deliver_invalidation(dedicated->use.client, block, data, len);
 }

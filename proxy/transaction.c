@@ -1,7 +1,9 @@
 #include "proxy/transaction.h"
 
 #include "proxy/client.h"
+#include "proxy/lane.h"
 #include "proxy/local/local.h"
+#include "proxy/move.h"
 #include "proxy/request.h"
 #include "proxy/route.h"
 #include "proxy/scripts.h"
@@ -19,9 +21,9 @@
 /* A queued frame this long is referenced in its block, not copied. */
 enum { REFERENCE_MIN = 16 * 1024 };
 
-static void on_closed(struct upstream *dedicated, const char *reason);
+static void on_watching_closed(struct upstream *dedicated, const char *reason);
 
-static const struct upstream_events dedicated_events = {.closed = on_closed};
+static const struct upstream_events dedicated_events = {.closed = on_watching_closed};
 
 /* ---- the queue ------------------------------------------------------------------------------- */
 
@@ -164,7 +166,7 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
     else
         out_write(&transaction->queue, frame->data, frame->len);
     transaction->count++;
-    client->copied += frame->len;
+    client->bytes.copied += frame->len;
     worker->memory.copied += frame->len;
     client_reply_status(client, command, "QUEUED");
     return true;
@@ -192,7 +194,7 @@ void client_transaction_release(struct client *client)
 }
 
 /* upstream_events.closed: from now on EXEC fails. */
-static void on_closed(struct upstream *dedicated, const char *reason)
+static void on_watching_closed(struct upstream *dedicated, const char *reason)
 {
     struct client *client = dedicated->use.client;
     if (client && client->session.transaction.dedicated == dedicated)
@@ -313,8 +315,8 @@ static void send_block(struct client *client, struct request *request, struct up
         out_write(out, "*1\r\n$4\r\nEXEC\r\n", 14);
     }
     request->part.swallow = transaction->count + 1;
-    request->has_db = moves;
-    request->exec_db = transaction->db;
+    request->exec.has_db = moves;
+    request->exec.db = transaction->db;
     upstream_commit(upstream, &request->part);
     if (moves) {
         upstream_forget_place(upstream);
@@ -441,8 +443,8 @@ void transaction_executed(struct client *client, struct request *request, const 
     request->is_exec = false;
     if (upstream && upstream->use.is_private)
         upstream_release(upstream, true);
-    if (succeeded && request->has_db)
-        client_move(client, client->session.place->name, request->exec_db);
+    if (succeeded && request->exec.has_db)
+        client_move(client, client->session.place->name, request->exec.db);
 }
 
 bool transaction_command(struct client *client, const struct frame *frame,

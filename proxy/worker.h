@@ -20,6 +20,7 @@
 #include "shared/resp.h"
 
 struct client;
+struct client_events;
 struct client_iter;
 struct cluster_backup;
 struct entrance;
@@ -109,7 +110,7 @@ struct worker_scratch {
 
 /* Of clients; memory.h */
 struct worker_memory {
-    size_t copied;      /* sum of client->copied and the like */
+    size_t copied;      /* sum of client->bytes.copied and the like */
     uint64_t published; /* our share of proxy->memory_used */
     bool is_full;
     uint64_t full_ms; /* since when */
@@ -147,6 +148,7 @@ struct proxy_worker {
     struct cluster_backup *backup; /* that this worker led last; NULL: none. backup.h */
     struct script_notes script_notes; /* what shards were seen to know; scripts.h */
     struct worker_label label;
+    const struct client_events *client_events; /* client.h */
     struct worker_clients clients;
     struct worker_requests requests;
     struct worker_pauses pauses;
@@ -175,6 +177,10 @@ static inline void proxy_worker_count_slot(struct proxy_worker *worker, uint16_t
             return;
     }
     worker->sampling.slot_hits[slot] += worker->sampling.slot_sample;
+}
+static inline const struct proxy_config *worker_config(const struct proxy_worker *worker)
+{
+    return &worker->snapshot->config;
 }
 /* Low bits of the turn's time. */
 static inline uint32_t worker_now_ms(const struct proxy_worker *worker)

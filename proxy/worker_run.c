@@ -1,5 +1,6 @@
 #include "proxy/worker_run.h"
 
+#include "proxy/connection.h"
 #include "proxy/metrics_page.h"
 #include "proxy/proxy_run.h"
 #include "proxy/tracking.h"
@@ -85,6 +86,7 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     struct proxy_worker *worker = calloc(1, sizeof(*worker));
     CHECK(worker);
     worker->proxy = proxy;
+    worker->client_events = &connection_events;
     worker->loop = loop;
     worker->index = index;
     worker->snapshot = snapshot_ref(snapshot);
@@ -269,6 +271,14 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
     snapshot_unref(before);
 }
 
+static void drain(struct client *client)
+{
+    client->is_draining = true;
+    (void)blocked_unblock(client,
+                          true); /* what was not sent yet is answered at once: that may close it */
+    client_drain(client);
+}
+
 void proxy_worker_stop(struct proxy_worker *worker, uint64_t timeout_ms)
 {
     worker->thread.stop_at_ms = loop_mono_ms(worker->loop) + timeout_ms;
@@ -277,13 +287,13 @@ void proxy_worker_stop(struct proxy_worker *worker, uint64_t timeout_ms)
         return;
     worker->thread.is_stopping = true;
     stop_listening(worker);
-    client_each(worker, client_drain);
+    client_each(worker, drain);
 }
 
 static void kill_clients(struct proxy_worker *worker, const char *reason)
 {
     while (!list_empty(&worker->clients.all))
-        client_kill(container_of(worker->clients.all.next, struct client, link), reason);
+        client_kill(container_of(worker->clients.all.next, struct client, links.all), reason);
 }
 
 /* Clients are gone: then the upstreams, then what other threads still have of us. */
@@ -406,8 +416,11 @@ static bool on_turn_end(void *owner)
 {
     struct proxy_worker *worker = owner;
     time_turn(worker);
-    for (struct list *link; (link = list_pop(&worker->clients.closed));)
-        client_free(container_of(link, struct client, link));
+    for (struct list *link; (link = list_pop(&worker->clients.closed));) {
+        struct client *client = container_of(link, struct client, links.all);
+        client_channels_free(client);
+        client_free(client);
+    }
     monitor_flush(worker);
     pool_turn_end(worker->pool);
     set_gauges(worker);

@@ -13,6 +13,7 @@
 #include "proxy/local/local_auth.h"
 
 #include "proxy/local/local.h"
+#include "proxy/move.h"
 #include "proxy/subscriptions.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
@@ -179,7 +180,7 @@ void local_reloaded(struct client *client)
         session->is_authenticated |= local_is_welcome(client);
     if (!users_is_removed(client))
         return;
-    if (client->blocked)
+    if (client->blocked.request)
         client_kill(client, "its user was removed");
     else
         client_end(client); /* what it is owed, it gets */

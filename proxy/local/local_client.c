@@ -151,7 +151,7 @@ void local_describe_client(const struct client *client, struct out *out)
                counts[CHANNEL_PLAIN], counts[CHANNEL_PATTERN], counts[CHANNEL_SHARD],
                transaction->is_open ? (int)transaction->count : -1, memory.query, memory.room,
                memory.argv, memory.queue, stream_pending(stream), client->pipeline.count,
-               client->kept_bytes, memory.total);
+               client->bytes.kept, memory.total);
     out_printf(out, " cmd=%s user=%.*s redir=%" PRId64 " resp=%u lib-name=%s lib-ver=%s",
                client->last_command ? command_full_name(client->last_command) : "NULL",
                (int)user.len, user.data,
@@ -175,7 +175,7 @@ static void for_matching(struct proxy_worker *worker, const struct filter *filte
 {
     struct list *next;
     for (struct list *node = worker->clients.all.next; node != &worker->clients.all; node = next) {
-        struct client *client = container_of(node, struct client, link);
+        struct client *client = container_of(node, struct client, links.all);
         next = node->next;
         if (filter_matches(filter, client))
             each(client, filter, owner);

@@ -5,6 +5,7 @@
 #include "proxy/local/local.h"
 #include "proxy/local/local_auth.h"
 #include "proxy/monitor.h"
+#include "proxy/move.h"
 #include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
 #include "proxy/transaction.h"

@@ -32,7 +32,7 @@ static void confirmed(struct client *client, struct request *request, struct rep
     struct out *out = stream_out(client->stream);
     (void)request;
     (void)reply;
-    channels->is_changing = false;
+    client->held_pushes = NULL;
     out_move(out, &channels->confirmations);
     out_move(out, &channels->waiting);
     stream_send(client->stream);
@@ -49,7 +49,7 @@ static void change_end(struct client *client, struct request *request, struct ch
 {
     struct client_channels *channels = client_channels(client);
     struct subscriptions *subscriptions = channels->subscriptions;
-    channels->is_changing = true;
+    client->held_pushes = &channels->waiting;
     if (!subscriptions ||
         !subscriptions_tell(subscriptions, request, change->channels, change->count, confirmed))
         confirmed(client, request, NULL);

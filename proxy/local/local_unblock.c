@@ -22,7 +22,7 @@ static void unblock_clients(struct proxy_worker *worker, const void *data, struc
     const struct unblock *unblock = data;
     for (struct list *link = worker->clients.all.next; link != &worker->clients.all;
          link = link->next) {
-        struct client *client = container_of(link, struct client, link);
+        struct client *client = container_of(link, struct client, links.all);
         if (client->id != unblock->id)
             continue;
         if (unblock->space_len && !bytes_equal(client->session.place->name,

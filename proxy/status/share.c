@@ -132,7 +132,7 @@ static void fill_clients(struct share *share, const struct proxy_worker *worker)
     uint32_t count = 0;
     for (const struct list *link = worker->clients.all.next; link != &worker->clients.all;
          link = link->next) {
-        const struct client *client = container_of(link, struct client, link);
+        const struct client *client = container_of(link, struct client, links.all);
         if (!client->is_closed && client->session.place)
             count = insert(list, count, (struct candidate){client, client_owed_bytes(client)});
     }

@@ -74,7 +74,7 @@ void upstream_free(struct upstream *upstream)
 void upstream_wake_clients(struct upstream *upstream)
 {
     for (struct list *link; (link = list_pop(&upstream->full));)
-        client_unhold(container_of(link, struct client, full_link), HOLD_UPSTREAM);
+        client_unhold(container_of(link, struct client, links.full), HOLD_UPSTREAM);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

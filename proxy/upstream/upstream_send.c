@@ -90,8 +90,8 @@ static void write_switch(struct upstream *upstream, struct place *place)
 
 void upstream_hold_client(struct upstream *upstream, struct client *client)
 {
-    list_remove(&client->full_link);
-    list_push(&upstream->full, &client->full_link);
+    list_remove(&client->links.full);
+    list_push(&upstream->full, &client->links.full);
     client_hold(client, HOLD_UPSTREAM);
 }
 

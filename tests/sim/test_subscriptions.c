@@ -182,7 +182,7 @@ static void test_who_unsubscribes_and_comes_back_much_later_hears_its_own_namesp
 static const struct client *newest(void)
 {
     const struct proxy_worker *worker = cluster.proxies[0].proxy->workers[0];
-    return container_of(worker->clients.all.prev, struct client, link);
+    return container_of(worker->clients.all.prev, struct client, links.all);
 }
 
 /* Publishes to x, to which a RESP3 client listens that reads nothing, until no further byte may wait for it. */

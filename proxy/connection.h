@@ -1,0 +1,12 @@
+/*
+ * connection.h - a client's connection: accepted, read frame by frame, and what its features do when it changes.
+ */
+#pragma once
+
+#include "proxy/client.h"
+
+/* Takes an accepted stream. `name`: the namespace of its listener; empty: none. */
+struct client *client_new(struct proxy_worker *worker, struct stream *stream, struct bytes name);
+
+/* Of proxy_worker.client_events. */
+extern const struct client_events connection_events;

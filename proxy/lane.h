@@ -1,0 +1,15 @@
+/*
+ * lane.h - which of a worker's connections a client's command goes on.
+ *
+ *   WATCH has dedicated one to this shard ─► that one        CLIENT TRACKING ─► the one that tracks for it
+ *   else                                  ─► the shared one of the command's lane (node.h) and the client's protocol
+ */
+#pragma once
+
+#include "proxy/client.h"
+
+/* The label of a command's connections. */
+uint32_t client_label(const struct client *client, const struct command *command);
+/* The connection for a shard: its dedicated connection, or a shared one. */
+struct upstream *client_upstream(struct client *client, uint32_t shard,
+                                 const struct command *command);
