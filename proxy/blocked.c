@@ -89,7 +89,7 @@ static void send_dedicated(struct client *client, const struct frame *frame,
         struct part *part =
             count > 1 ? request_part(request, i, dedicated_connections[i]->node) : &request->part;
         dedicated_connections[i]->use.events = &dedicated_events;
-        upstream_send_single_use(dedicated_connections[i], part, client->session.place, frame,
+        upstream_send_single_use(dedicated_connections[i], part, client->session.keyspace, frame,
                                  patience);
     }
     request_go(request);
@@ -148,7 +148,7 @@ static bool send_by_waits(struct client *client, const struct frame *frame,
                           uint32_t count)
 {
     struct pool *pool = client->worker->pool;
-    const struct place *place = client->session.place;
+    const struct keyspace *keyspace = client->session.keyspace;
     for (uint32_t i = 0; i < count; i++)
         if (wait_table_is_full(pool_waits(pool, shard + i), client))
             return false;
@@ -157,13 +157,13 @@ static bool send_by_waits(struct client *client, const struct frame *frame,
     struct request *request = client->blocked.request;
     if (count == 1) {
         request->waiting = 1;
-        wait_table_send(pool_waits(pool, shard), &request->part, place, frame);
+        wait_table_send(pool_waits(pool, shard), &request->part, keyspace, frame);
         return true;
     }
     request_make_parts(request, count, 0);
     request_hold(request);
     for (uint32_t i = 0; i < count; i++)
-        wait_table_send(pool_waits(pool, i), request_part(request, i, pool->nodes[i]), place,
+        wait_table_send(pool_waits(pool, i), request_part(request, i, pool->nodes[i]), keyspace,
                         frame);
     request_go(request);
     return true;

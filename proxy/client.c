@@ -84,7 +84,7 @@ void client_free(struct client *client)
     CHECK(client->is_closed);
     list_remove(&client->links.all);
     resp_scan_fini(&client->scan);
-    client_session_fini(&client->session, &client->worker->places);
+    client_session_fini(&client->session, &client->worker->keyspaces);
     client->magic = 0;
     free(client);
 }
@@ -279,7 +279,7 @@ static void client_advance(struct client *client)
 
 static void count_output(struct client *client, size_t len)
 {
-    struct metric_cell *cell = client->session.place->cell;
+    struct metric_cell *cell = client->session.keyspace->cell;
     metric_add(client->worker->metrics.process, METRIC_PROXY_BYTES_OUT, len);
     if (cell)
         cell_add(cell, TENANT_BYTES_OUT, len);
@@ -295,8 +295,8 @@ void client_answer(struct client *client, struct request *request, struct block 
     if (request->is_silent)
         len = 0;
     client->flow.reply_bytes = len;
-    if (client->session.place->rate_limiter)
-        rate_limiter_charge_reply(client->session.place->rate_limiter,
+    if (client->session.keyspace->rate_limiter)
+        rate_limiter_charge_reply(client->session.keyspace->rate_limiter,
                                   loop_mono_ms(client->worker->loop), len);
     if (len <= OUT_COPY_MAX)
         client_add(client, len);

@@ -49,7 +49,7 @@ struct client *client_new(struct proxy_worker *worker, struct stream *stream, st
     worker->clients.count++;
     stream_set_owner(stream, &events, client);
     local_welcome(client, name);
-    CHECK(client->session.place);
+    CHECK(client->session.keyspace);
     if (worker->memory.is_full)
         client_hold(client, HOLD_MEMORY);
     return client;
@@ -67,7 +67,7 @@ static void on_answered(struct client *client, struct request *request, const ch
 
 static void on_left(struct client *client)
 {
-    struct place *place = client->session.place;
+    struct keyspace *keyspace = client->session.keyspace;
     monitor_leave(client);
     memory_count_login(client, 0);
     client_transaction_release(client);
@@ -75,9 +75,9 @@ static void on_left(struct client *client)
     subscriptions_clear(client);
     tracking_clear(client);
     scripts_leave(client);
-    place->clients--;
-    place_left(client->worker, place);
-    place->clients++; /* client_session_fini decrements it */
+    keyspace->clients--;
+    keyspace_left(client->worker, keyspace);
+    keyspace->clients++; /* client_session_fini decrements it */
 }
 
 const struct client_events connection_events = {.answered = on_answered,
@@ -159,7 +159,7 @@ static size_t read_requests(struct client *client, struct block *block, const ch
                 tracking_step(client);
             client->is_charged = false;
             taken++;
-            ++*client->session.place->requests;
+            ++*client->session.keyspace->requests;
         }
         used += scan->size;
         if (client->pipeline.count >= client->flow.window && !client->is_closed &&
@@ -170,9 +170,9 @@ static size_t read_requests(struct client *client, struct block *block, const ch
         resp_scan_reset(scan);
     metric_add(worker->metrics.process, METRIC_PROXY_REQUESTS, taken);
     metric_add(worker->metrics.process, METRIC_PROXY_BYTES_IN, used);
-    if (client->session.place->cell) {
-        cell_add(client->session.place->cell, TENANT_REQUESTS, taken);
-        cell_add(client->session.place->cell, TENANT_BYTES_IN, used);
+    if (client->session.keyspace->cell) {
+        cell_add(client->session.keyspace->cell, TENANT_REQUESTS, taken);
+        cell_add(client->session.keyspace->cell, TENANT_BYTES_IN, used);
     }
     return used;
 }

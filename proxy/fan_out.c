@@ -15,11 +15,11 @@ static void send_to(struct request *request, const struct fan_out *how, uint32_t
     struct client *client = request->client;
     bool is_control = how->lane == LANE_CONTROL;
     uint8_t resp = is_control ? 2 : request->resp;
-    struct place *place = how->place;
+    struct keyspace *keyspace = how->keyspace;
     struct bytes words[FAN_OUT_ARGS];
     const struct bytes *argv = how->argv;
-    if (!place)
-        place = client && !is_control ? client->session.place : request->worker->home;
+    if (!keyspace)
+        keyspace = client && !is_control ? client->session.keyspace : request->worker->home;
     if (how->name_at) {
         CHECK(how->argc <= FAN_OUT_ARGS);
         memcpy(words, argv, how->argc * sizeof words[0]);
@@ -27,7 +27,7 @@ static void send_to(struct request *request, const struct fan_out *how, uint32_t
         argv = words;
     }
     upstream_send_words(pool_pick(pool, shard, how->lane, resp),
-                        request_part(request, i, pool->nodes[shard]), place, argv, how->argc);
+                        request_part(request, i, pool->nodes[shard]), keyspace, argv, how->argc);
 }
 
 void request_fan_out_with(struct request *request, const struct fan_out *how, request_done_fn *done)
@@ -53,9 +53,9 @@ void request_fan_out_with(struct request *request, const struct fan_out *how, re
         request_go(request);
 }
 
-void request_fan_out(struct request *request, struct place *place, int shard,
+void request_fan_out(struct request *request, struct keyspace *keyspace, int shard,
                      const struct bytes *argv, uint32_t argc, request_done_fn *done)
 {
-    const struct fan_out how = {.place = place, .shard = shard, .argv = argv, .argc = argc};
+    const struct fan_out how = {.keyspace = keyspace, .shard = shard, .argv = argv, .argc = argc};
     request_fan_out_with(request, &how, done);
 }

@@ -7,16 +7,16 @@
 
 #include "proxy/request.h"
 
-struct place;
+struct keyspace;
 
 enum { SHARDS_ALL = -1, SHARDS_ANY = -2 };
 /* Sends argv (a complete command) to the shard with this index in worker->snapshot->map, to all, or to any
- * one, from `place`; NULL: the client's. */
-void request_fan_out(struct request *request, struct place *place, int shard,
+ * one, from `keyspace`; NULL: the client's. */
+void request_fan_out(struct request *request, struct keyspace *keyspace, int shard,
                      const struct bytes *argv, uint32_t argc, request_done_fn *done);
 /* The same with more to choose. */
 struct fan_out {
-    struct place *place;
+    struct keyspace *keyspace;
     int shard;
     unsigned lane; /* of pool.h */
     const struct bytes *argv;

@@ -112,31 +112,31 @@ static void check_login(struct client *client)
 
 static uint64_t space_limit(const struct client *client)
 {
-    const struct place *place = client->session.place;
+    const struct keyspace *keyspace = client->session.keyspace;
     uint64_t limit = client->worker->snapshot->config.memory_limit_bytes;
-    if (!place->entry)
+    if (!keyspace->entry)
         return UINT64_MAX;
-    return place->entry->memory_limit_bytes ? place->entry->memory_limit_bytes
+    return keyspace->entry->memory_limit_bytes ? keyspace->entry->memory_limit_bytes
                                             : limit / SPACE_SHARE;
 }
 
-void memory_space_left(const struct place *place)
+void memory_space_left(const struct keyspace *keyspace)
 {
-    if (place->cell)
-        cell_set(place->cell, TENANT_MEMORY, 0);
+    if (keyspace->cell)
+        cell_set(keyspace->cell, TENANT_MEMORY, 0);
 }
 
 /* client_fn */
 static void forget_space(struct client *client)
 {
-    memory_space_left(client->session.place);
+    memory_space_left(client->session.keyspace);
 }
 
 /* client_fn */
 static void add_to_space(struct client *client)
 {
-    if (client->session.place->cell)
-        cell_add(client->session.place->cell, TENANT_MEMORY, total_of(client));
+    if (client->session.keyspace->cell)
+        cell_add(client->session.keyspace->cell, TENANT_MEMORY, total_of(client));
 }
 
 /* Of one namespace, or (NULL) of all. */
@@ -148,7 +148,7 @@ static struct client *find_greediest(struct proxy_worker *worker, const struct b
          link = link->next) {
         struct client *client = container_of(link, struct client, links.all);
         size_t total = total_of(client);
-        if (total < most || (space && !bytes_equal(client->session.place->name, *space)))
+        if (total < most || (space && !bytes_equal(client->session.keyspace->name, *space)))
             continue;
         most = total;
         greediest = client;
@@ -160,7 +160,7 @@ static struct client *find_greediest(struct proxy_worker *worker, const struct b
 static uint64_t space_memory(const struct client *client)
 {
     uint64_t sums[LABEL_WORDS_MAX];
-    struct bytes name = client->session.place->name;
+    struct bytes name = client->session.keyspace->name;
     struct proxy_metrics *labelled = &client->worker->proxy->labelled;
     return labels_find(labelled->spaces, name, sums) ? sums[TENANT_MEMORY] : 0;
 }
@@ -168,12 +168,12 @@ static uint64_t space_memory(const struct client *client)
 /* client_fn: closes a client if the namespace is above its limit. Clients that hold little are not worth the check. */
 static void check_space(struct client *client)
 {
-    struct metric_cell *cell = client->session.place->cell;
+    struct metric_cell *cell = client->session.keyspace->cell;
     uint64_t limit = space_limit(client);
     if (!cell || limit == UINT64_MAX || total_of(client) < CUT_BYTES_MIN ||
         space_memory(client) <= limit)
         return;
-    struct bytes name = client->session.place->name;
+    struct bytes name = client->session.keyspace->name;
     struct client *greediest = find_greediest(client->worker, &name);
     if (!greediest)
         return;

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 struct client;
-struct place;
+struct keyspace;
 struct proxy_worker;
 
 /* Bytes of one client, as CLIENT LIST shows them. */
@@ -41,6 +41,6 @@ void memory_count_login(struct client *client, size_t held);
 /* Bytes that TLS buffers may take at most. Without this bound, silent TLS connections alone could reach memory-limit. */
 uint64_t memory_tls_share(const struct proxy_worker *worker);
 /* The last client of a namespace has left the worker. */
-void memory_space_left(const struct place *place);
+void memory_space_left(const struct keyspace *keyspace);
 /* The worker ends. */
 void memory_stop(struct proxy_worker *worker);

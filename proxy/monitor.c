@@ -69,7 +69,7 @@ static uint8_t db_of(const struct client *client, const struct command *command,
     int64_t db;
     bool moves = command->id == COMMAND_select && number_parse_int64(argv[1], &db) && db >= 0 &&
                  db < DATABASES;
-    return moves ? (uint8_t)db : client->session.place->db;
+    return moves ? (uint8_t)db : client->session.keyspace->db;
 }
 
 /* Keeps a line for the end of the turn. */
@@ -77,7 +77,7 @@ static void show_to_monitors(struct client *client, const struct command *comman
                              const struct bytes *argv, uint32_t argc)
 {
     struct proxy_worker *worker = client->worker;
-    struct bytes name = client->session.place->name;
+    struct bytes name = client->session.keyspace->name;
     struct out line;
     if (command->flags & CMD_ADMIN || client->is_closed)
         return;
@@ -134,7 +134,7 @@ static void push_line(struct proxy_worker *worker, struct bytes name, struct byt
     for (struct list *link = worker->monitoring.clients.next;
          link != &worker->monitoring.clients;) {
         struct client *client = container_of(link, struct client, links.monitor);
-        struct bytes own = client->session.place->name;
+        struct bytes own = client->session.keyspace->name;
         link = link->next;
         if (own.len == 0 || bytes_equal(own, name))
             client_push(client, NULL, line.data, line.len);

@@ -8,28 +8,28 @@
 #include "proxy/tracking.h"
 #include "proxy/worker.h"
 
-void place_left(struct proxy_worker *worker, struct place *place)
+void keyspace_left(struct proxy_worker *worker, struct keyspace *keyspace)
 {
-    if (place->clients > 0)
+    if (keyspace->clients > 0)
         return;
-    memory_space_left(place);
-    local_place_left(worker, place);
+    memory_space_left(keyspace);
+    local_keyspace_left(worker, keyspace);
 }
 
 void client_move(struct client *client, struct bytes name, uint8_t db)
 {
     struct proxy_worker *worker = client->worker;
     struct client_session *session = &client->session;
-    struct place *before = session->place ? place_ref(session->place) : NULL;
-    struct place *place = places_get(&worker->places, name, db);
+    struct keyspace *before = session->keyspace ? keyspace_ref(session->keyspace) : NULL;
+    struct keyspace *keyspace = keyspaces_get(&worker->keyspaces, name, db);
     if (before && !bytes_equal(before->name, name)) {
         subscriptions_clear(client);
         tracking_clear(client);
     }
     rate_leave(client);
-    client_session_move(session, &worker->places, place);
-    place_unref(&worker->places, place);
+    client_session_move(session, &worker->keyspaces, keyspace);
+    keyspace_unref(&worker->keyspaces, keyspace);
     if (before)
-        place_left(worker, before);
-    place_unref(&worker->places, before);
+        keyspace_left(worker, before);
+    keyspace_unref(&worker->keyspaces, before);
 }

@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 struct client;
-struct place;
+struct keyspace;
 struct proxy_worker;
 
 /* AUTH, SELECT, RESET. An empty name: no namespace. */
 void client_move(struct client *client, struct bytes name, uint8_t db);
-/* A client has left the place; if it was the worker's last there, what counts by namespace is told. */
-void place_left(struct proxy_worker *worker, struct place *place);
+/* A client has left the keyspace; if it was the worker's last there, what counts by namespace is told. */
+void keyspace_left(struct proxy_worker *worker, struct keyspace *keyspace);

@@ -64,7 +64,7 @@ static bool is_write(const struct client *client, const struct command *command)
 /* Whom a pause concerns: the clients of a namespace, or (none) all of the proxy. */
 static bool concerns(const struct pause *pause, const struct client *client)
 {
-    struct bytes space = client->session.place->name;
+    struct bytes space = client->session.keyspace->name;
     return pause->space_len == 0 ||
            bytes_equal(space, (struct bytes){pause->space, pause->space_len});
 }
@@ -161,7 +161,7 @@ static void unpause_visit(struct proxy_worker *worker, const void *data, struct 
 
 static struct pause pause_of(const struct client *client)
 {
-    struct bytes space = client->session.place->name;
+    struct bytes space = client->session.keyspace->name;
     struct pause pause = {.space_len = space.len < SPACE_MAX ? (uint32_t)space.len : SPACE_MAX};
     memcpy(pause.space, space.data, pause.space_len);
     return pause;

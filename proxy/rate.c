@@ -18,7 +18,7 @@ enum {
 struct rate_waits {
     struct proxy_worker *worker;
     struct timer *timer;
-    struct list places; /* where somebody waits */
+    struct list keyspaces; /* where somebody waits */
     uint64_t due_ms;    /* when the timer fires; 0: it does not run */
 };
 
@@ -31,9 +31,9 @@ static void wake(struct client *client)
 }
 
 /* How many may go on now. */
-static uint64_t wakeable(const struct place *place, uint64_t now_ms)
+static uint64_t wakeable(const struct keyspace *keyspace, uint64_t now_ms)
 {
-    struct rate_limiter *rate_limiter = place->rate_limiter;
+    struct rate_limiter *rate_limiter = keyspace->rate_limiter;
     if (!rate_limiter)
         return UINT64_MAX;
     if (rate_limiter_wait_ms(rate_limiter, now_ms) > 0)
@@ -59,17 +59,17 @@ static void on_due(void *owner)
     uint64_t now_ms = loop_mono_ms(waits->worker->loop);
     struct list *next;
     waits->due_ms = 0;
-    for (struct list *link = waits->places.next; link != &waits->places; link = next) {
-        struct place *place = container_of(link, struct place, rate_link);
+    for (struct list *link = waits->keyspaces.next; link != &waits->keyspaces; link = next) {
+        struct keyspace *keyspace = container_of(link, struct keyspace, rate_link);
         next = link->next;
-        for (uint64_t left = wakeable(place, now_ms); left && !list_empty(&place->waiting); left--)
-            wake(container_of(place->waiting.next, struct client, links.rate));
-        if (list_empty(&place->waiting)) {
-            list_remove(&place->rate_link);
+        for (uint64_t left = wakeable(keyspace, now_ms); left && !list_empty(&keyspace->waiting); left--)
+            wake(container_of(keyspace->waiting.next, struct client, links.rate));
+        if (list_empty(&keyspace->waiting)) {
+            list_remove(&keyspace->rate_link);
             continue;
         }
         uint64_t after_ms =
-            place->rate_limiter ? rate_limiter_wait_ms(place->rate_limiter, now_ms) : 0;
+            keyspace->rate_limiter ? rate_limiter_wait_ms(keyspace->rate_limiter, now_ms) : 0;
         set_timer(waits, after_ms ? after_ms : 1);
     }
 }
@@ -77,11 +77,11 @@ static void on_due(void *owner)
 static void wait(struct client *client, uint64_t after_ms)
 {
     struct rate_waits *waits = client->worker->rate_waits;
-    struct place *place = client->session.place;
+    struct keyspace *keyspace = client->session.keyspace;
     client_hold(client, HOLD_RATE);
-    list_push(&place->waiting, &client->links.rate);
-    list_remove(&place->rate_link);
-    list_push(&waits->places, &place->rate_link);
+    list_push(&keyspace->waiting, &client->links.rate);
+    list_remove(&keyspace->rate_link);
+    list_push(&waits->keyspaces, &keyspace->rate_link);
     set_timer(waits, after_ms);
 }
 
@@ -97,7 +97,7 @@ struct rate_waits *rate_waits_new(struct proxy_worker *worker)
     CHECK(waits);
     waits->worker = worker;
     waits->timer = timer_new(worker->loop, on_due, waits);
-    list_init(&waits->places);
+    list_init(&waits->keyspaces);
     return waits;
 }
 
@@ -118,25 +118,25 @@ static bool is_free(const struct command *command)
 static void reply_rate_limited(struct client *client, const struct command *command,
                                uint64_t now_ms)
 {
-    const struct place *place = client->session.place;
-    struct rate_limiter *rate_limiter = place->rate_limiter;
+    const struct keyspace *keyspace = client->session.keyspace;
+    struct rate_limiter *rate_limiter = keyspace->rate_limiter;
     char text[ERROR_TEXT_MAX];
     bool is_bytes = token_bucket_wait_ms(&rate_limiter->requests, now_ms) == 0;
     (void)snprintf(text, sizeof(text),
                    "ERR rate limit of namespace '%.*s' exceeded: at most %" PRIu64 " %s a second",
-                   (int)place->name.len, place->name.data,
+                   (int)keyspace->name.len, keyspace->name.data,
                    is_bytes ? rate_limiter->bytes.rate : rate_limiter->requests.rate,
                    is_bytes ? "bytes" : "requests");
     metric_add(client->worker->metrics.process, METRIC_PROXY_RATE_REFUSED, 1);
-    if (client->session.place->cell)
-        cell_add(client->session.place->cell, TENANT_RATE_REFUSED, 1);
+    if (client->session.keyspace->cell)
+        cell_add(client->session.keyspace->cell, TENANT_RATE_REFUSED, 1);
     client_transaction_abort(&client->session.transaction);
     client_reply_text(client, command, text);
 }
 
 bool rate_pass(struct client *client, const struct frame *frame, const struct command *command)
 {
-    struct rate_limiter *rate_limiter = client->session.place->rate_limiter;
+    struct rate_limiter *rate_limiter = client->session.keyspace->rate_limiter;
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
     if (client->is_charged)
         return true; /* it is shown again */

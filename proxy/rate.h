@@ -1,12 +1,12 @@
 /*
  * rate.h - rate-limit and bandwidth-limit of namespaces.
  *
- *   place ──► rate limiter "shop" ◄── place of another worker, or of another database
+ *   keyspace ──► rate limiter "shop" ◄── keyspace of another worker, or of another database
  *               │ requests, bytes: buckets (shared/token_bucket.h)
- *               └ action: an error, or the client waits (HOLD_RATE) in its place's list
+ *               └ action: an error, or the client waits (HOLD_RATE) in its keyspace's list
  *
  * A request is taken while both buckets have something left; it and its reply are charged as they come. Of what
- * waits, only as many clients are woken as there are requests left. A place without limits has no rate limiter, and its
+ * waits, only as many clients are woken as there are requests left. A keyspace without limits has no rate limiter, and its
  * clients pay the test for it.
  */
 #pragma once
@@ -15,7 +15,7 @@
 
 struct rate_waits;
 
-/* Of a place with a rate limiter: may the frame be taken? It is charged then. Otherwise the client is held, or refused
+/* Of a keyspace with a rate limiter: may the frame be taken? It is charged then. Otherwise the client is held, or refused
  * and told. */
 bool rate_pass(struct client *client, const struct frame *frame, const struct command *command);
 /* It goes elsewhere, or is gone: waits no more. */

@@ -56,27 +56,27 @@ static void rate_limiter_release(struct rate_limiters *rate_limiters,
     CHECK(pthread_mutex_unlock(&rate_limiters->mutex) == 0);
 }
 
-void rate_follow(struct rate_limiters *rate_limiters, struct place *place)
+void rate_follow(struct rate_limiters *rate_limiters, struct keyspace *keyspace)
 {
-    const struct namespace *entry = place->entry;
+    const struct namespace *entry = keyspace->entry;
     if (!rate_limiters || !entry || (entry->rate_limit == 0 && entry->bandwidth_limit_bytes == 0)) {
-        rate_forget(rate_limiters, place);
+        rate_forget(rate_limiters, keyspace);
         return;
     }
-    if (!place->rate_limiter)
-        place->rate_limiter = rate_limiter_take(rate_limiters, place->name);
-    place->rate_limiter->delays = entry->rate_delays;
-    token_bucket_set(&place->rate_limiter->requests, entry->rate_limit);
-    token_bucket_set(&place->rate_limiter->bytes, entry->bandwidth_limit_bytes);
+    if (!keyspace->rate_limiter)
+        keyspace->rate_limiter = rate_limiter_take(rate_limiters, keyspace->name);
+    keyspace->rate_limiter->delays = entry->rate_delays;
+    token_bucket_set(&keyspace->rate_limiter->requests, entry->rate_limit);
+    token_bucket_set(&keyspace->rate_limiter->bytes, entry->bandwidth_limit_bytes);
 }
 
-void rate_forget(struct rate_limiters *rate_limiters, struct place *place)
+void rate_forget(struct rate_limiters *rate_limiters, struct keyspace *keyspace)
 {
-    if (!place->rate_limiter)
+    if (!keyspace->rate_limiter)
         return;
     CHECK(rate_limiters);
-    rate_limiter_release(rate_limiters, place->rate_limiter, place->name);
-    place->rate_limiter = NULL;
+    rate_limiter_release(rate_limiters, keyspace->rate_limiter, keyspace->name);
+    keyspace->rate_limiter = NULL;
 }
 
 uint64_t rate_limiter_wait_ms(struct rate_limiter *rate_limiter, uint64_t now_ms)

@@ -1,20 +1,20 @@
 /*
  * rate_limiter.h - the token buckets of a namespace, shared by all workers.
  *
- *   place ──► rate limiter "shop" {requests, bytes} ◄── place of another worker, or of another database
+ *   keyspace ──► rate limiter "shop" {requests, bytes} ◄── keyspace of another worker, or of another database
  *
  * What happens to a client whose namespace has used up its tokens: rate.h.
  */
 #pragma once
 
-#include "proxy/place.h"
+#include "proxy/keyspace.h"
 #include "shared/token_bucket.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
 struct rate_limiter {
-    uint32_t refs; /* places; under the lock */
+    uint32_t refs; /* keyspaces; under the lock */
     _Atomic bool delays;
     struct token_bucket requests;
     struct token_bucket bytes;
@@ -24,11 +24,11 @@ struct rate_limiter {
 struct rate_limiters *rate_limiters_new(void);
 void rate_limiters_free(struct rate_limiters *rate_limiters);
 
-/* The place's rate limiter is as its entry says: there, set to other limits, or gone. `rate limiters` NULL: there are
+/* The keyspace's rate limiter is as its entry says: there, set to other limits, or gone. `rate limiters` NULL: there are
  * none. */
-void rate_follow(struct rate_limiters *rate_limiters, struct place *place);
-/* The place goes. */
-void rate_forget(struct rate_limiters *rate_limiters, struct place *place);
+void rate_follow(struct rate_limiters *rate_limiters, struct keyspace *keyspace);
+/* The keyspace goes. */
+void rate_forget(struct rate_limiters *rate_limiters, struct keyspace *keyspace);
 
 /* How long the next request has to wait; 0: not at all. */
 uint64_t rate_limiter_wait_ms(struct rate_limiter *rate_limiter, uint64_t now_ms);

@@ -260,8 +260,8 @@ static void request_merge(struct request *request)
                           .order_count = parts->order_count};
     size_t begun = out->bytes;
     merge_replies(&merge, &reply);
-    if (client->session.place->rate_limiter)
-        rate_limiter_charge_reply(client->session.place->rate_limiter,
+    if (client->session.keyspace->rate_limiter)
+        rate_limiter_charge_reply(client->session.keyspace->rate_limiter,
                                   loop_mono_ms(client->worker->loop), out->bytes - begun);
     client_ready(client, request);
 }

@@ -25,7 +25,7 @@
 struct client;
 struct node;
 struct parts;
-struct place;
+struct keyspace;
 struct proxy;
 struct proxy_worker;
 struct request;

@@ -22,7 +22,7 @@ struct script_search {
 
 static uint64_t note_of(const struct client *client, uint32_t shard, const char *sha)
 {
-    uint64_t hash = hash_bytes(client->session.place->name) + shard;
+    uint64_t hash = hash_bytes(client->session.keyspace->name) + shard;
     hash = hash * 0x9e3779b97f4a7c15 ^ hash_bytes((struct bytes){sha, SHA1_HEX_LEN});
     return hash ? hash : 1;
 }
@@ -78,7 +78,7 @@ static void ask_shard(struct request *request, const struct script_search *searc
                       request_done_fn *done)
 {
     const struct bytes words[] = {bytes_of(container), bytes_of(word), argument};
-    request_fan_out(request, search->client->session.place, shard, words, 3, done);
+    request_fan_out(request, search->client->session.keyspace, shard, words, 3, done);
 }
 
 static void loaded(struct client *nobody, struct request *request, struct reply *reply)

@@ -10,13 +10,13 @@ void client_session_init(struct client_session *session)
     client_transaction_init(&session->transaction);
 }
 
-void client_session_fini(struct client_session *session, struct places *places)
+void client_session_fini(struct client_session *session, struct keyspaces *keyspaces)
 {
-    if (session->place)
-        session->place->clients--;
-    place_unref(places, session->place);
-    place_unref(places, session->home);
-    session->place = session->home = NULL;
+    if (session->keyspace)
+        session->keyspace->clients--;
+    keyspace_unref(keyspaces, session->keyspace);
+    keyspace_unref(keyspaces, session->home);
+    session->keyspace = session->home = NULL;
     client_transaction_fini(&session->transaction);
     free(session->user_name);
     session->user_name = NULL;
@@ -26,14 +26,14 @@ void client_session_fini(struct client_session *session, struct places *places)
     session->name = session->lib_name = session->lib_version = NULL;
 }
 
-void client_session_move(struct client_session *session, struct places *places, struct place *place)
+void client_session_move(struct client_session *session, struct keyspaces *keyspaces, struct keyspace *keyspace)
 {
-    struct place *before = session->place;
-    session->place = place_ref(place);
-    place->clients++;
+    struct keyspace *before = session->keyspace;
+    session->keyspace = keyspace_ref(keyspace);
+    keyspace->clients++;
     if (before)
         before->clients--;
-    place_unref(places, before);
+    keyspace_unref(keyspaces, before);
 }
 
 void client_session_set_text(char **text, struct bytes value)

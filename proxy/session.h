@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "proxy/place.h"
+#include "proxy/keyspace.h"
 #include "proxy/transaction_queue.h"
 #include "shared/bytes.h"
 
@@ -20,8 +20,8 @@ enum reply_wish {
 };
 
 struct client_session {
-    struct place *place;   /* with a reference; NULL only before local_welcome() */
-    struct place *home;    /* its listener's: where RESET leads back to */
+    struct keyspace *keyspace;   /* with a reference; NULL only before local_welcome() */
+    struct keyspace *home;    /* its listener's: where RESET leads back to */
     uint8_t resp;          /* 2 or 3 */
     uint8_t reply_wish;    /* enum reply_wish */
     bool is_authenticated; /* false: only commands with CMD_NO_AUTH run */
@@ -39,9 +39,9 @@ struct client_session {
 
 /* Nowhere yet, and not authenticated. */
 void client_session_init(struct client_session *session);
-void client_session_fini(struct client_session *session, struct places *places);
-/* Another place; takes its own reference. */
-void client_session_move(struct client_session *session, struct places *places,
-                         struct place *place);
+void client_session_fini(struct client_session *session, struct keyspaces *keyspaces);
+/* Another keyspace; takes its own reference. */
+void client_session_move(struct client_session *session, struct keyspaces *keyspaces,
+                         struct keyspace *keyspace);
 /* Sets one of the texts name, lib_name, lib_version; empty: none. */
 void client_session_set_text(char **text, struct bytes value);

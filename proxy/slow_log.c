@@ -106,7 +106,7 @@ static void log_slow_request(const struct client *client, const struct request *
         .usec = usec,
         .peer = bytes_of(stream_peer(client->stream)),
         .name = bytes_of(client->session.name ? client->session.name : ""),
-        .space = client->session.place->name,
+        .space = client->session.keyspace->name,
         .command = request->command,
     };
     parse_head(request, argv, &slow);

@@ -57,8 +57,8 @@ static inline void slow_log_look(struct client *client, const struct request *re
     uint64_t usec = worker->timing.now_us - request->begun_us;
     if (request->command)
         command_cells_add(&worker->metrics.commands, request->command, usec, is_error);
-    if (is_error && client->session.place->cell)
-        cell_add(client->session.place->cell, TENANT_ERRORS, 1);
+    if (is_error && client->session.keyspace->cell)
+        cell_add(client->session.keyspace->cell, TENANT_ERRORS, 1);
     if (usec >= worker->timing.slow_us && request->head_len)
         slow_log_note(client, request, usec);
 }

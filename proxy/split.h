@@ -26,7 +26,7 @@ struct split {
 };
 
 /* Which shards have keys, in the order of their first key: fills parts[] (room for SHARD_COUNT_MAX), and
- * order[i] = place in parts[] of key i; `order` may be the memory of split->shards. Returns how many parts. */
+ * order[i] = index in parts[] of key i; `order` may be the memory of split->shards. Returns how many parts. */
 uint32_t split_group(const struct split *split, uint16_t *order, uint16_t *parts);
 /* Writes the frame of part i to outs[i]; NULL: that part is not wanted. */
 void split_write(const struct split *split, const uint16_t *order, uint32_t count,

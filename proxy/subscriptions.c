@@ -20,7 +20,7 @@ enum {
 struct subscriptions {
     struct list link; /* in worker->subscription tables */
     struct proxy_worker *worker;
-    struct place *place; /* the namespace, database 0 */
+    struct keyspace *keyspace; /* the namespace, database 0 */
     struct subscription_table *sets[CHANNEL_KINDS];
     struct list subscription_connections; /* one for each shard */
     uint32_t idle_seconds;                /* for how long nobody has been in it */
@@ -67,19 +67,19 @@ subscription_connection_new(struct subscriptions *subscriptions, struct node *no
 }
 
 static struct subscriptions *subscriptions_of(struct proxy_worker *worker,
-                                              const struct place *place)
+                                              const struct keyspace *keyspace)
 {
     struct list *link;
     for (link = worker->all_subscriptions.next; link != &worker->all_subscriptions;
          link = link->next) {
         struct subscriptions *subscriptions = container_of(link, struct subscriptions, link);
-        if (bytes_equal(subscriptions->place->name, place->name))
+        if (bytes_equal(subscriptions->keyspace->name, keyspace->name))
             return subscriptions;
     }
     struct subscriptions *subscriptions = calloc(1, sizeof *subscriptions);
     CHECK(subscriptions);
     subscriptions->worker = worker;
-    subscriptions->place = places_get(&worker->places, place->name, 0);
+    subscriptions->keyspace = keyspaces_get(&worker->keyspaces, keyspace->name, 0);
     for (int kind = 0; kind < CHANNEL_KINDS; kind++)
         subscriptions->sets[kind] = subscription_table_new();
     list_init(&subscriptions->subscription_connections);
@@ -104,7 +104,7 @@ static void subscriptions_free(struct subscriptions *subscriptions)
                                       "nobody listens any longer");
     for (int kind = 0; kind < CHANNEL_KINDS; kind++)
         subscription_table_free(subscriptions->sets[kind]);
-    place_unref(&subscriptions->worker->places, subscriptions->place);
+    keyspace_unref(&subscriptions->worker->keyspaces, subscriptions->keyspace);
     list_remove(&subscriptions->link);
     free(subscriptions);
 }
@@ -158,7 +158,7 @@ static void tell_subscription_connection(struct subscription_connection *connect
                                          struct part *part, const struct channel_name *channels,
                                          uint32_t count)
 {
-    struct out *out = upstream_begin(connection->upstream, part, connection->subscriptions->place);
+    struct out *out = upstream_begin(connection->upstream, part, connection->subscriptions->keyspace);
     if (!out)
         return;
     for (uint32_t i = 0; i < count; i++)
@@ -280,7 +280,7 @@ bool subscriptions_join(struct client *client, enum channel_kind kind, struct by
 {
     struct client_channels *channels = client_channels(client);
     if (!channels->subscriptions)
-        channels->subscriptions = subscriptions_of(client->worker, client->session.place);
+        channels->subscriptions = subscriptions_of(client->worker, client->session.keyspace);
     if (!subscription_add(channels->subscriptions->sets[kind], &channels->subscriber.kinds[kind],
                           name))
         return false;

@@ -37,7 +37,7 @@ static inline bool send_one(struct client *client, const struct frame *frame,
     if (users_go_along(client, command))
         users_send(client, upstream, request, frame);
     else
-        upstream_send(upstream, &request->part, client->session.place, frame,
+        upstream_send(upstream, &request->part, client->session.keyspace, frame,
                       command->flags & CMD_READONLY);
     return true;
 }
@@ -60,7 +60,7 @@ static bool send_to_all_shards(struct client *client, const struct frame *frame,
     request_hold(request);
     for (uint32_t i = 0; i < count; i++)
         upstream_send(client_upstream(client, i, command), request_part(request, i, pool->nodes[i]),
-                      client->session.place, frame, command->flags & CMD_READONLY);
+                      client->session.keyspace, frame, command->flags & CMD_READONLY);
     request_go(request);
     return true;
 }
@@ -95,7 +95,7 @@ static bool send_parts(struct client *client, const struct frame *frame,
     for (uint32_t i = 0; i < count; i++)
         outs[i] =
             upstream_begin(upstreams[i], request_part(request, i, worker->pool->nodes[shards[i]]),
-                           client->session.place);
+                           client->session.keyspace);
     split_write(&split, worker->scratch.keys.shards, count, outs);
     for (uint32_t i = 0; i < count; i++) {
         if (outs[i])
@@ -163,7 +163,7 @@ static bool take_planned(struct client *client, const struct frame *frame,
     struct proxy_worker *worker = client->worker;
     const struct proxy_snapshot *snapshot = worker->snapshot;
     struct route_rules rules = {.map = snapshot->map,
-                                .entry = client->session.place->entry,
+                                .entry = client->session.keyspace->entry,
                                 .is_strict = snapshot->config.cross_slot == CROSS_SLOT_STRICT};
     struct route route =
         route_plan(&rules, command, argv_of(worker, frame), frame->argc, &worker->scratch.keys);
@@ -220,7 +220,7 @@ static bool is_permitted(struct client *client, const struct frame *frame,
 static inline bool may_run(struct client *client, const struct frame *frame,
                            const struct command *command)
 {
-    if (command_is_walled(command, client->session.place->name)) {
+    if (command_is_walled(command, client->session.keyspace->name)) {
         client_transaction_abort(&client->session.transaction);
         client_reply_code(client, command, ERR_OPERATOR_ONLY);
         return false;
@@ -279,7 +279,7 @@ bool client_take(struct client *client, const struct frame *frame)
     const struct command *command = command_find(frame_arg(frame, 0));
     if (command && command_has_subs(command) && frame->argc > 1)
         command = command_find_sub(command, frame_arg(frame, 1));
-    if (client->session.place->rate_limiter && !rate_pass(client, frame, command))
+    if (client->session.keyspace->rate_limiter && !rate_pass(client, frame, command))
         return !(client->held_by & HOLD_RATE);
     if (!pass_gates(client, frame, command))
         return true;
@@ -296,7 +296,7 @@ bool client_take(struct client *client, const struct frame *frame)
         int32_t at = keys_first(command, frame->argc);
         if (at > 0) {
             const struct proxy_snapshot *snapshot = client->worker->snapshot;
-            struct route_rules rules = {snapshot->map, client->session.place->entry, false};
+            struct route_rules rules = {snapshot->map, client->session.keyspace->entry, false};
             uint16_t slot = route_slot(&rules, frame_arg(frame, (uint32_t)at));
             if (!send_one(client, frame, command, shard_map_find(snapshot->map, slot)))
                 return false;

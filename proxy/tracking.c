@@ -117,7 +117,7 @@ static void write_tracking_on(struct upstream *dedicated, const struct client_tr
         words[count++] = BYTES("PREFIX");
         words[count++] = tracking->prefixes[i];
     }
-    upstream_precede(dedicated, tracking->client->session.place, words, count);
+    upstream_precede(dedicated, tracking->client->session.keyspace, words, count);
     free(words);
 }
 
@@ -125,7 +125,7 @@ static void write_caching(struct upstream *dedicated, struct client_tracking *tr
 {
     const struct bytes words[] = {BYTES("CLIENT"), BYTES("CACHING"),
                                   tracking->caching == CACHING_YES ? BYTES("YES") : BYTES("NO")};
-    upstream_precede(dedicated, tracking->client->session.place, words, 3);
+    upstream_precede(dedicated, tracking->client->session.keyspace, words, 3);
 }
 
 /* The client's dedicated connection, made anew if it was lost. */
@@ -314,7 +314,7 @@ static void redirect_broken(struct client *client)
 
 struct tracking_target tracking_target_of(const struct client *client, uint64_t id)
 {
-    struct bytes space = client->session.place->name;
+    struct bytes space = client->session.keyspace->name;
     struct tracking_target target = {.id = id, .space_len = (uint32_t)space.len};
     CHECK(space.len <= sizeof target.space);
     memcpy(target.space, space.data, space.len);
@@ -326,7 +326,7 @@ struct client *tracking_target_find(struct proxy_worker *worker,
 {
     struct client *client = find_client(worker, target->id);
     struct bytes space = {target->space, target->space_len};
-    return client && bytes_equal(client->session.place->name, space) ? client : NULL;
+    return client && bytes_equal(client->session.keyspace->name, space) ? client : NULL;
 }
 
 /* An invalidation for a client of another worker. */

@@ -56,7 +56,7 @@ static void refuse_in_transaction(struct client *client, const struct command *c
 
 /* A transaction runs either at a shard or at the proxy. False: the command cannot run where the ones before it do, and
  * the error was replied. */
-static bool check_one_place(struct client *client, const struct command *command)
+static bool check_one_side(struct client *client, const struct command *command)
 {
     struct client_transaction *transaction = &client->session.transaction;
     bool for_proxy = proxy_may_answer(command);
@@ -114,7 +114,7 @@ static bool check_queueable(struct client *client, const struct frame *frame,
     case ROUTE_KIND_BLOCKING:    /* WAIT: there it does not */
         break;
     }
-    return check_one_place(client, command);
+    return check_one_side(client, command);
 }
 
 static void note_select(struct client_transaction *transaction, const struct frame *frame)
@@ -130,7 +130,7 @@ static struct route_rules rules_of(const struct client *client)
 {
     const struct proxy_snapshot *snapshot = client->worker->snapshot;
     return (struct route_rules){.map = snapshot->map,
-                                .entry = client->session.place->entry,
+                                .entry = client->session.keyspace->entry,
                                 .is_strict = snapshot->config.cross_slot == CROSS_SLOT_STRICT};
 }
 
@@ -202,7 +202,7 @@ static void on_watching_closed(struct upstream *dedicated, const char *reason)
                                 dedicated->node->address, reason);
 }
 
-/* A new map has no place for the shard that watches. */
+/* The shard that watches is no longer in the map. */
 static void lose_removed_dedicated(struct client *client)
 {
     struct upstream *dedicated = client->session.transaction.dedicated;
@@ -256,7 +256,7 @@ static bool watch(struct client *client, const struct frame *frame, const struct
     struct request *request = client_new_request(client, command);
     request->waiting = 1;
     upstream_send(client_upstream(client, route.shard, command), &request->part,
-                  client->session.place, frame, false);
+                  client->session.keyspace, frame, false);
     return true;
 }
 
@@ -302,7 +302,7 @@ static bool find_shard(struct client *client, uint32_t *shard)
 static void send_block(struct client *client, struct request *request, struct upstream *upstream)
 {
     struct client_transaction *transaction = &client->session.transaction;
-    struct out *out = upstream_begin(upstream, &request->part, client->session.place);
+    struct out *out = upstream_begin(upstream, &request->part, client->session.keyspace);
     if (!out)
         return;
     bool moves = transaction->has_select;
@@ -319,7 +319,7 @@ static void send_block(struct client *client, struct request *request, struct up
     request->exec.db = transaction->db;
     upstream_commit(upstream, &request->part);
     if (moves) {
-        upstream_forget_place(upstream);
+        upstream_forget_keyspace(upstream);
         client_hold(client, HOLD_ORDER); /* where it is then, the reply tells */
     }
 }
@@ -444,7 +444,7 @@ void transaction_executed(struct client *client, struct request *request, const 
     if (upstream && upstream->use.is_private)
         upstream_release(upstream, true);
     if (succeeded && request->exec.has_db)
-        client_move(client, client->session.place->name, request->exec.db);
+        client_move(client, client->session.keyspace->name, request->exec.db);
 }
 
 bool transaction_command(struct client *client, const struct frame *frame,

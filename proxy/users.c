@@ -38,7 +38,7 @@ void refusals_free(struct refusals *refusals)
 /* In a namespace without having shown another name: its own user. */
 static bool is_own_user(const struct client_session *session)
 {
-    return !session->user_name && session->place->name.len > 0;
+    return !session->user_name && session->keyspace->name.len > 0;
 }
 
 void users_identify(struct client *client)
@@ -55,7 +55,7 @@ struct bytes users_name(const struct client *client)
     const struct client_session *session = &client->session;
     if (session->user_name)
         return bytes_of(session->user_name);
-    return is_own_user(session) ? session->place->name : BYTES("default");
+    return is_own_user(session) ? session->keyspace->name : BYTES("default");
 }
 
 bool users_is_removed(const struct client *client)
@@ -129,7 +129,7 @@ void users_write_head(const struct client *client, struct out *out, uint32_t arg
 void users_send(struct client *client, struct upstream *upstream, struct request *request,
                 const struct frame *frame)
 {
-    struct out *out = upstream_begin(upstream, &request->part, client->session.place);
+    struct out *out = upstream_begin(upstream, &request->part, client->session.keyspace);
     if (!out)
         return;
     users_write_head(client, out, frame->argc);

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "config/reload.h"
-#include "proxy/place.h"
+#include "proxy/keyspace.h"
 #include "proxy/route.h"
 #include "proxy/script_notes.h"
 #include "shared/command_cells.h"
@@ -28,7 +28,7 @@ struct frame;
 struct hotkeys;
 struct listen_options;
 struct pause;
-struct place;
+struct keyspace;
 struct pool;
 struct proxy;
 struct rate_waits;
@@ -140,8 +140,8 @@ struct proxy_worker {
     uint32_t index;
     struct proxy_snapshot *snapshot;
     struct pool *pool;
-    struct places places;
-    struct place *home;            /* no namespace, database 0: where a backend's session begins */
+    struct keyspaces keyspaces;
+    struct keyspace *home;            /* no namespace, database 0: where a backend's session begins */
     struct resp_limits limits;     /* of authenticated clients */
     struct list all_subscriptions; /* of its clients to channels; subscriptions.c */
     struct rate_waits *rate_waits; /* rate.h */

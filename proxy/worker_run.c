@@ -104,11 +104,11 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
     worker->metrics.cell = proxy_metrics_worker(&proxy->labelled, index);
     worker->metrics.commands =
         (struct command_cells){.labels = proxy->labelled.commands, .thread = index};
-    places_init(&worker->places, snapshot->namespaces, proxy->rate_limiters);
-    worker->places.labelled = &proxy->labelled;
-    worker->places.thread = index;
+    keyspaces_init(&worker->keyspaces, snapshot->namespaces, proxy->rate_limiters);
+    worker->keyspaces.labelled = &proxy->labelled;
+    worker->keyspaces.thread = index;
     worker->rate_waits = rate_waits_new(worker);
-    worker->home = places_get(&worker->places, (struct bytes){"", 0}, 0);
+    worker->home = keyspaces_get(&worker->keyspaces, (struct bytes){"", 0}, 0);
     worker->home->is_proven = true;
     worker->pool = pool_new(worker, snapshot->map);
     set_limits(worker);
@@ -146,8 +146,8 @@ void proxy_worker_free(struct proxy_worker *worker)
     timer_free(worker->thread.slow);
     rate_waits_free(worker->rate_waits);
     pool_free(worker->pool);
-    place_unref(&worker->places, worker->home);
-    places_fini(&worker->places);
+    keyspace_unref(&worker->keyspaces, worker->home);
+    keyspaces_fini(&worker->keyspaces);
     route_keys_fini(&worker->scratch.keys);
     free(worker->scratch.argv);
     free(worker->sampling.slot_hits);
@@ -258,14 +258,14 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
     if (worker->pool->nodes && !shard_map_equal(before->map, snapshot->map)) {
         pool_update(worker->pool, snapshot->map);
         worker->label.generation++;
-        pool_forget_places(worker->pool); /* so that the next request sends the shard its slots */
+        pool_forget_keyspaces(worker->pool); /* so that the next request sends the shard its slots */
         all_subscriptions_reloaded(worker);
         blocked_reloaded(worker);
         tracking_reloaded(worker);
     }
-    places_update(&worker->places, snapshot->namespaces);
+    keyspaces_update(&worker->keyspaces, snapshot->namespaces);
     if (!namespaces_equal(before->namespaces, snapshot->namespaces))
-        pool_forget_places(worker->pool); /* a slot rule may be another now */
+        pool_forget_keyspaces(worker->pool); /* a slot rule may be another now */
     set_limits(worker);
     client_each(worker, local_reloaded);
     snapshot_unref(before);

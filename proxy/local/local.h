@@ -34,7 +34,7 @@ local_fn local_randomkey;
 /* By id; NULL: none. local.c */
 extern local_fn *const local_handlers[COMMAND_COUNT];
 
-/* A connection was accepted: puts the session in a place (client_session_move) and sets is_authenticated.
+/* A connection was accepted: puts the session in a keyspace (client_session_move) and sets is_authenticated.
  * `name` is the namespace its listener is bound to, empty: none. local_auth.c */
 void local_welcome(struct client *client, struct bytes name);
 /* protected-mode: nobody would have to say who it is, and this one comes from elsewhere. local_auth.c */
@@ -53,7 +53,7 @@ bool local_is_new_process(const struct request *request, uint32_t index);
 /* Calls `done` when all workers have what was published before (CONFIG SET, ACL SETUSER). local.c */
 void local_when_published(struct request *request, request_done_fn *done);
 /* The last client of this worker left a namespace (ephemeral ones drop their data some time after). */
-void local_place_left(struct proxy_worker *worker, struct place *place);
+void local_keyspace_left(struct proxy_worker *worker, struct keyspace *keyspace);
 /* Once a second: ephemeral namespaces are kept alive or dropped. */
 void local_slow(struct proxy_worker *worker);
 /* The worker stops: forgets what it would drop. */

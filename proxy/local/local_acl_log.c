@@ -111,7 +111,7 @@ static int compare_whats(const void *a, const void *b)
     return order ? order : compare_ages(a, b);
 }
 
-/* What was refused at several places is one entry, as it is in one server. */
+/* Refusals at several shards and workers are one entry, as at a single server. */
 static void add_up(struct entries *entries)
 {
     size_t count = 0;

@@ -42,7 +42,7 @@ static bool needs_login(const struct proxy_snapshot *snapshot)
            has_tokens(snapshot->namespaces);
 }
 
-/* The client is this ACL user (NULL: "default", or the namespace's own) at this place from now on. */
+/* The client is this ACL user (NULL: "default", or the namespace's own) at this keyspace from now on. */
 static void client_log_in(struct client *client, const struct bytes *user, struct bytes namespace,
                           uint8_t db)
 {
@@ -63,7 +63,7 @@ static bool login_default(struct client *client, struct bytes password)
     bool is_open = !acl_user_needs_password(user) && has_tokens(snapshot->namespaces);
     if (is_open || !acl_user_accepts(user, password))
         return false;
-    client_log_in(client, NULL, (struct bytes){"", 0}, client->session.place->db);
+    client_log_in(client, NULL, (struct bytes){"", 0}, client->session.keyspace->db);
     return true;
 }
 
@@ -79,7 +79,7 @@ static bool login_user(struct client *client, struct bytes name, struct bytes pa
     if (namespaces_home(snapshot->namespaces, name, &home))
         client_log_in(client, &name, home.name, 0);
     else
-        client_log_in(client, &name, (struct bytes){"", 0}, client->session.place->db);
+        client_log_in(client, &name, (struct bytes){"", 0}, client->session.keyspace->db);
     return true;
 }
 
@@ -137,8 +137,8 @@ void local_welcome(struct client *client, struct bytes name)
 {
     struct proxy_worker *worker = client->worker;
     struct client_session *session = &client->session;
-    session->home = places_get(&worker->places, name, 0);
-    client_session_move(session, &worker->places, session->home);
+    session->home = keyspaces_get(&worker->keyspaces, name, 0);
+    client_session_move(session, &worker->keyspaces, session->home);
     users_identify(client);
     session->is_authenticated = local_is_welcome(client);
 }
@@ -174,9 +174,9 @@ void local_reloaded(struct client *client)
         client_kill(client, "its user may no longer listen to its channels");
         return;
     }
-    if (session->place->is_gone)
+    if (session->keyspace->is_gone)
         session->is_authenticated = false;
-    else if (!session->user_name && session->place == session->home)
+    else if (!session->user_name && session->keyspace == session->home)
         session->is_authenticated |= local_is_welcome(client);
     if (!users_is_removed(client))
         return;

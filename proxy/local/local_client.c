@@ -57,7 +57,7 @@ static bool type_matches(enum client_type type, const struct client *client)
 
 static void filter_begin(struct filter *filter, const struct client *asker)
 {
-    struct bytes space = asker->session.place->name;
+    struct bytes space = asker->session.keyspace->name;
     filter->asker = asker->id;
     filter->is_tenant = space.len > 0;
     (void)snprintf(filter->space, sizeof filter->space, "%.*s", (int)space.len, space.data);
@@ -67,7 +67,7 @@ static bool filter_matches(const struct filter *filter, const struct client *cli
 {
     if (client->is_closed || (filter->skip_me && client->id == filter->asker))
         return false;
-    if (filter->is_tenant && !bytes_equal(client->session.place->name, bytes_of(filter->space)))
+    if (filter->is_tenant && !bytes_equal(client->session.keyspace->name, bytes_of(filter->space)))
         return false;
     return type_matches(filter->type, client) && filter_has_id(filter, client->id) &&
            (!filter->has_addr || strcmp(filter->addr, stream_peer(client->stream)) == 0) &&
@@ -144,7 +144,7 @@ void local_describe_client(const struct client *client, struct out *out)
                " flags=%s db=%u",
                client->id, stream_peer(stream), stream_local(stream), stream_fd(stream),
                session->name ? session->name : "", (now_ms - client->created_ms) / 1000,
-               (now_ms - stream_active_ms(stream)) / 1000, flags, session->place->db);
+               (now_ms - stream_active_ms(stream)) / 1000, flags, session->keyspace->db);
     out_printf(out,
                " sub=%u psub=%u ssub=%u multi=%d qbuf=%zu qbuf-free=%zu argv-mem=%zu multi-mem=%zu "
                "rbs=0 rbp=0 obl=%zu oll=%u omem=%zu tot-mem=%zu events=r",

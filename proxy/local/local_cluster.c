@@ -30,9 +30,9 @@ void local_cluster_myid(struct client *client, struct request *request, struct r
 
 void local_cluster_keyslot(struct client *client, struct request *request, struct reply *reply)
 {
-    const struct place *place = client->session.place;
+    const struct keyspace *keyspace = client->session.keyspace;
     struct bytes key = request_argv(request)[2];
-    reply_int(reply, namespace_slot(place->entry, key));
+    reply_int(reply, namespace_slot(keyspace->entry, key));
 }
 
 void local_cluster_info(struct client *client, struct request *request, struct reply *reply)

@@ -24,7 +24,7 @@
 
 static bool is_tenant(const struct client *client)
 {
-    return client->session.place->name.len > 0;
+    return client->session.keyspace->name.len > 0;
 }
 
 static bool is_secret(const struct option *option)

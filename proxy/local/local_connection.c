@@ -131,7 +131,7 @@ void local_reset(struct client *client, struct request *request, struct reply *r
 /* Goes to a database of the same namespace. */
 static void select_move(struct client *client, uint8_t db, struct reply *reply)
 {
-    client_move(client, client->session.place->name, db);
+    client_move(client, client->session.keyspace->name, db);
     reply_ok(reply);
 }
 
@@ -150,25 +150,25 @@ static void select_done(struct client *client, struct request *request, struct r
         }
     }
     select_move(client, *db, reply);
-    client->session.place->is_proven |= is_proven;
+    client->session.keyspace->is_proven |= is_proven;
 }
 
 /* The first client of a worker that wants a database waits until all shards have it. */
 static void select_try(struct client *client, struct request *request, uint8_t db,
                        struct reply *reply)
 {
-    struct places *places = &client->worker->places;
-    struct place *place = places_get(places, client->session.place->name, db);
-    if (place->is_proven || db == 0) {
+    struct keyspaces *keyspaces = &client->worker->keyspaces;
+    struct keyspace *keyspace = keyspaces_get(keyspaces, client->session.keyspace->name, db);
+    if (keyspace->is_proven || db == 0) {
         select_move(client, db, reply);
     } else {
         const struct bytes ping = BYTES("PING");
         uint8_t *kept = request_state(request, sizeof(*kept));
         *kept = db;
-        request_fan_out(request, place, SHARDS_ALL, &ping, 1, select_done);
+        request_fan_out(request, keyspace, SHARDS_ALL, &ping, 1, select_done);
         client_hold(client, HOLD_ORDER); /* what follows belongs there */
     }
-    place_unref(places, place);
+    keyspace_unref(keyspaces, keyspace);
 }
 
 void local_select(struct client *client, struct request *request, struct reply *reply)

@@ -3,7 +3,7 @@
  *
  *   last client of this worker leaves ──► leaving list ──ephemeral-after──► SCREE DROP to every shard
  *                                                                              1: gone     0: used since, wait again
- *   clients are there ──► SCREE KEEP from their place to every shard now and then, so that shards know it is in use
+ *   clients are there ──► SCREE KEEP from their keyspace to every shard now and then, so that shards know it is in use
  *
  * The shards decide, since only they see what all workers and all proxies do: SCREE DROP deletes a namespace only when
  * no command came from it for ephemeral-after, and no proxy keeps it. SCREE KEEP holds for the sender's ephemeral-after, since
@@ -64,10 +64,10 @@ static void arm(struct proxy_worker *worker, struct bytes name, uint64_t after_m
     leaving->due_ms = loop_mono_ms(worker->loop) + after_ms;
 }
 
-void local_place_left(struct proxy_worker *worker, struct place *place)
+void local_keyspace_left(struct proxy_worker *worker, struct keyspace *keyspace)
 {
-    if (place->entry && place->entry->ephemeral && !worker->thread.is_stopping)
-        arm(worker, place->name, place->entry->ephemeral_after_ms);
+    if (keyspace->entry && keyspace->entry->ephemeral && !worker->thread.is_stopping)
+        arm(worker, keyspace->name, keyspace->entry->ephemeral_after_ms);
 }
 
 /* ---- dropping ---- */
@@ -101,13 +101,13 @@ static void send_drop(struct proxy_worker *worker, struct bytes name, uint64_t i
     char text[24];
     size_t len = (size_t)snprintf(text, sizeof text, "%llu", (unsigned long long)idle_ms);
     const struct bytes argv[] = {BYTES("SCREE"), BYTES("DROP"), {text, len}};
-    struct place *place = places_get(&worker->places, name, 0);
+    struct keyspace *keyspace = keyspaces_get(&worker->keyspaces, name, 0);
     struct request *request = request_internal(worker);
     struct drop_state *state = request_state(request, sizeof *state);
     state->len = name.len;
     memcpy(state->name, name.data, name.len);
-    request_fan_out(request, place, SHARDS_ALL, argv, 3, drop_done);
-    place_unref(&worker->places, place);
+    request_fan_out(request, keyspace, SHARDS_ALL, argv, 3, drop_done);
+    keyspace_unref(&worker->keyspaces, keyspace);
 }
 
 /* Is a client of this worker in the namespace, whatever its database? */
@@ -116,9 +116,9 @@ static bool has_clients(struct proxy_worker *worker, struct bytes name)
     size_t cursor = 0;
     struct bytes key;
     void *value;
-    while (table_next(worker->places.by_name, &cursor, &key, &value)) {
-        const struct place *place = value;
-        if (place->clients && bytes_equal(place->name, name))
+    while (table_next(worker->keyspaces.by_name, &cursor, &key, &value)) {
+        const struct keyspace *keyspace = value;
+        if (keyspace->clients && bytes_equal(keyspace->name, name))
             return true;
     }
     return false;
@@ -153,13 +153,13 @@ static void kept(struct client *client, struct request *request, struct reply *r
         request->worker->ephemeral.keep_again |= request_reply(request, i)->is_failure;
 }
 
-static void send_keep(struct proxy_worker *worker, struct place *place)
+static void send_keep(struct proxy_worker *worker, struct keyspace *keyspace)
 {
     char text[24];
     size_t len = (size_t)snprintf(text, sizeof text, "%llu",
-                                  (unsigned long long)place->entry->ephemeral_after_ms);
+                                  (unsigned long long)keyspace->entry->ephemeral_after_ms);
     const struct bytes argv[] = {BYTES("SCREE"), BYTES("KEEP"), {text, len}};
-    request_fan_out(request_internal(worker), place, SHARDS_ALL, argv, 3, kept);
+    request_fan_out(request_internal(worker), keyspace, SHARDS_ALL, argv, 3, kept);
 }
 
 static void keep_used(struct proxy_worker *worker, uint64_t now_ms)
@@ -169,16 +169,16 @@ static void keep_used(struct proxy_worker *worker, uint64_t now_ms)
     void *value;
     bool again = worker->ephemeral.keep_again;
     worker->ephemeral.keep_again = false;
-    while (table_next(worker->places.by_name, &cursor, &key, &value)) {
-        struct place *place = value;
-        if (!place->clients || !place->entry || !place->entry->ephemeral)
+    while (table_next(worker->keyspaces.by_name, &cursor, &key, &value)) {
+        struct keyspace *keyspace = value;
+        if (!keyspace->clients || !keyspace->entry || !keyspace->entry->ephemeral)
             continue;
-        bool is_due = again || place->kept_ms == 0 ||
-                      place->kept_ms + place->entry->ephemeral_after_ms / 3 <= now_ms;
+        bool is_due = again || keyspace->kept_ms == 0 ||
+                      keyspace->kept_ms + keyspace->entry->ephemeral_after_ms / 3 <= now_ms;
         if (!is_due)
             continue;
-        place->kept_ms = now_ms;
-        send_keep(worker, place);
+        keyspace->kept_ms = now_ms;
+        send_keep(worker, keyspace);
     }
 }
 

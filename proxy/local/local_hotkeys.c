@@ -35,18 +35,18 @@ static uint32_t next_interval(const struct proxy_worker *worker)
 static void count_hot_key(struct client *client, struct bytes key)
 {
     struct proxy_worker *worker = client->worker;
-    const struct place *place = client->session.place;
-    struct route_rules rules = {worker->snapshot->map, place->entry, false};
+    const struct keyspace *keyspace = client->session.keyspace;
+    struct route_rules rules = {worker->snapshot->map, keyspace->entry, false};
     uint16_t slot = route_slot(&rules, key);
     char text[HOTKEYS_NAME_MAX];
-    size_t space_len = place->name.len < SPACE_MAX ? place->name.len : SPACE_MAX;
+    size_t space_len = keyspace->name.len < SPACE_MAX ? keyspace->name.len : SPACE_MAX;
     size_t room = sizeof text - HEAD_BYTES - space_len;
     size_t key_len = key.len < room ? key.len : room;
     text[0] = (char)(slot >> 8);
     text[1] = (char)slot;
-    text[2] = (char)place->db;
+    text[2] = (char)keyspace->db;
     text[3] = (char)space_len;
-    memcpy(text + HEAD_BYTES, place->name.data, space_len);
+    memcpy(text + HEAD_BYTES, keyspace->name.data, space_len);
     memcpy(text + HEAD_BYTES + space_len, key.data, key_len);
     hotkeys_add(worker->sampling.hotkeys, (struct bytes){text, HEAD_BYTES + space_len + key_len},
                 loop_mono_ms(worker->loop));
@@ -242,7 +242,7 @@ void local_scree_hotkeys(struct client *client, struct request *request, struct 
 {
     const struct bytes *argv = request_argv(request);
     uint32_t argc = request_argc(request);
-    struct bytes space = client->session.place->name;
+    struct bytes space = client->session.keyspace->name;
     struct question question = {.has_space = space.len > 0,
                                 .space_len =
                                     (uint8_t)(space.len < SPACE_MAX ? space.len : SPACE_MAX)};

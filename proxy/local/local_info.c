@@ -382,7 +382,7 @@ static void info_done(struct client *client, struct request *request, struct rep
     info_own(&info, client);
     out_init(&out);
     print_document(&info, &out);
-    bool is_tenant = client->session.place->name.len > 0; /* sees nothing of the process */
+    bool is_tenant = client->session.keyspace->name.len > 0; /* sees nothing of the process */
     if (!is_tenant && (snapshot->tls || snapshot->upstream_tls) && asks_for(request, "tls"))
         print_tls(&out);
     if (!is_tenant && asks_for(request, "shards"))

@@ -65,7 +65,7 @@ struct tally {
     } steps[STEPS_MAX];
 };
 
-/* Adds runs to the step with that end, which is made in its place if it is not there. */
+/* Adds runs to the step with that end, which is inserted in order if it is missing. */
 static void add_runs(struct tally *tally, uint64_t upper_us, uint64_t runs)
 {
     uint32_t at = 0;

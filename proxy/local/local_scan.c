@@ -206,7 +206,7 @@ static void send_step(struct client *client, struct request *request, uint32_t i
     }
     words[at] = (struct bytes){count, (size_t)len};
     upstream_send_words(pool_pick(pool, (unsigned)step->shard, LANE_NORMAL, request->resp),
-                        request_part(request, i, pool->nodes[step->shard]), client->session.place,
+                        request_part(request, i, pool->nodes[step->shard]), client->session.keyspace,
                         words, argc);
 }
 
@@ -281,7 +281,7 @@ static void scan_done(struct client *client, struct request *request, struct rep
     } else if (is_end(cursor) && request_argc(request) + 2 <= SCAN_WORDS_MAX &&
                shard_behind(client->worker->snapshot->map, state->first.first_slot, &next_slot) >=
                    0) {
-        request_fan_out(request, client->session.place, SHARDS_ALL, DBSIZE, 1, sizes_known);
+        request_fan_out(request, client->session.keyspace, SHARDS_ALL, DBSIZE, 1, sizes_known);
     } else {
         char text[CURSOR_TEXT_MAX];
         if (is_end(cursor))
@@ -306,7 +306,7 @@ void local_scan(struct client *client, struct request *request, struct reply *re
                                                                           sizeof state->steps[0]);
     state->step_max = (uint32_t)client->worker->pool->count;
     state->first = step_at(map, cursor);
-    request_fan_out(request, client->session.place, state->first.shard, request_argv(request),
+    request_fan_out(request, client->session.keyspace, state->first.shard, request_argv(request),
                     request_argc(request), scan_done);
 }
 
@@ -342,12 +342,12 @@ static void sizes_done(struct client *client, struct request *request, struct re
         if (draw < 0)
             break;
     }
-    request_fan_out(request, client->session.place, shard, ARGV, 1, randomkey_done);
+    request_fan_out(request, client->session.keyspace, shard, ARGV, 1, randomkey_done);
 }
 
 void local_randomkey(struct client *client, struct request *request, struct reply *reply)
 {
     static const struct bytes ARGV[] = {{"DBSIZE", 6}};
     (void)reply;
-    request_fan_out(request, client->session.place, SHARDS_ALL, ARGV, 1, sizes_done);
+    request_fan_out(request, client->session.keyspace, SHARDS_ALL, ARGV, 1, sizes_done);
 }

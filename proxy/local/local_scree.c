@@ -109,14 +109,14 @@ static void describe_namespace(const struct namespace *item, struct reply *reply
 
 static bool is_tenant(const struct client *client)
 {
-    return client->session.place->name.len > 0;
+    return client->session.keyspace->name.len > 0;
 }
 
 /* Who is inside one sees that one. */
 void local_scree_namespaces(struct client *client, struct request *request, struct reply *reply)
 {
     const struct namespaces *namespaces = client->worker->snapshot->namespaces;
-    const struct namespace *own = client->session.place->entry;
+    const struct namespace *own = client->session.keyspace->entry;
     (void)request;
     if (is_tenant(client)) {
         reply_array(reply, own != NULL);

@@ -17,7 +17,7 @@ static struct slow_log *slowlog_journal(const struct client *client)
 
 static slowlog_space slowlog_space_of(const struct client *client)
 {
-    const struct bytes *name = &client->session.place->name;
+    const struct bytes *name = &client->session.keyspace->name;
     return name->len ? name : NULL;
 }
 

@@ -162,7 +162,7 @@ static void send_on(struct request *request, struct part *part, struct upstream 
         else if (i >= 3 && bytes_is(argv[i], "prefix"))
             words[count++] = argv[++i];
     }
-    upstream_send_words(dedicated, part, request->client->session.place, words, count);
+    upstream_send_words(dedicated, part, request->client->session.keyspace, words, count);
     free(words);
 }
 
@@ -206,7 +206,7 @@ static void open_ears(struct client *client, struct request *request, struct rep
     for (uint32_t i = 0; i < count; i++) {
         struct upstream *invalidation = tracking_dedicated(client, i, true);
         upstream_send_words(invalidation, request_part(request, i, invalidation->node),
-                            client->session.place, &ping, 1);
+                            client->session.keyspace, &ping, 1);
     }
 }
 

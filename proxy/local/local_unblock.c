@@ -25,7 +25,7 @@ static void unblock_clients(struct proxy_worker *worker, const void *data, struc
         struct client *client = container_of(link, struct client, links.all);
         if (client->id != unblock->id)
             continue;
-        if (unblock->space_len && !bytes_equal(client->session.place->name,
+        if (unblock->space_len && !bytes_equal(client->session.keyspace->name,
                                                (struct bytes){unblock->space, unblock->space_len}))
             return;
         if (blocked_unblock(client, unblock->with_error))
@@ -59,7 +59,7 @@ void local_client_unblock(struct client *client, struct request *request, struct
     } else if (!number_parse_int64(argv[2], &id)) {
         reply_code(reply, ERR_NOT_INTEGER);
     } else {
-        struct bytes space = client->session.place->name;
+        struct bytes space = client->session.keyspace->name;
         struct unblock unblock = {.id = (uint64_t)id, .with_error = with_error};
         unblock.space_len = space.len < SPACE_MAX ? (uint32_t)space.len : SPACE_MAX;
         memcpy(unblock.space, space.data, unblock.space_len);

@@ -380,12 +380,12 @@ static void collect_spaces(const struct status *status, const struct namespaces 
     }
     for (uint32_t i = 0; i < gatherer_count(status->gatherer); i++) {
         const struct share *share = gatherer_share(status->gatherer, i);
-        for (uint32_t at = 0; share && at < share->place_count; at++) {
-            const struct share_place *place = &share->places[at];
-            struct space *space = find_or_add_space(by_name, spaces, count, place->name);
-            space->clients += place->clients;
-            space->requests += place->requests;
-            space->is_ephemeral |= place->is_ephemeral;
+        for (uint32_t at = 0; share && at < share->keyspace_count; at++) {
+            const struct share_keyspace *keyspace = &share->keyspaces[at];
+            struct space *space = find_or_add_space(by_name, spaces, count, keyspace->name);
+            space->clients += keyspace->clients;
+            space->requests += keyspace->requests;
+            space->is_ephemeral |= keyspace->is_ephemeral;
         }
     }
     table_free(by_name);
@@ -418,7 +418,7 @@ static void write_spaces(struct json_writer *json, const struct status *status,
                          const struct namespaces *configured)
 {
     size_t max =
-        1 + configured->count + (size_t)gatherer_count(status->gatherer) * SHARE_PLACES_MAX;
+        1 + configured->count + (size_t)gatherer_count(status->gatherer) * SHARE_KEYSPACES_MAX;
     struct space *spaces = calloc(max, sizeof *spaces);
     size_t count = 0;
     CHECK(spaces);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* One worker's place in the gathering. */
+/* What one worker has handed over. */
 struct visitor {
     struct task task;
     struct gatherer *gatherer;

@@ -115,11 +115,11 @@ static struct share_client describe_client(struct share *share, const struct can
         .output_bytes = one->output_bytes,
         .input_bytes = stream_held(client->stream),
         .in_flight = client->pipeline.count,
-        .db = session->place->db,
+        .db = session->keyspace->db,
         .address = keep_text(share, stream_peer(client->stream)),
         .name = keep_text(share, session->name),
         .user = copy_share_text(share, users_name(client)),
-        .space = copy_share_text(share, session->place->name),
+        .space = copy_share_text(share, session->keyspace->name),
         .library = keep_text(share, session->lib_name),
         .command = keep_text(share, command),
         .flags = keep_text(share, flags),
@@ -133,7 +133,7 @@ static void fill_clients(struct share *share, const struct proxy_worker *worker)
     for (const struct list *link = worker->clients.all.next; link != &worker->clients.all;
          link = link->next) {
         const struct client *client = container_of(link, struct client, links.all);
-        if (!client->is_closed && client->session.place)
+        if (!client->is_closed && client->session.keyspace)
             count = insert(list, count, (struct candidate){client, client_owed_bytes(client)});
     }
     for (uint32_t i = 0; i < count; i++)
@@ -141,7 +141,7 @@ static void fill_clients(struct share *share, const struct proxy_worker *worker)
     share->client_count = count;
 }
 
-/* ---- keys and places --------------------------------------------------------------------------- */
+/* ---- keys and keyspaces --------------------------------------------------------------------------- */
 
 /* hot_key_fn: keeps the hottest. */
 static void add_hot_key(void *owner, struct bytes name, double per_second)
@@ -161,32 +161,32 @@ static void add_hot_key(void *owner, struct bytes name, double per_second)
 }
 
 /* Has an earlier row this name? The databases of a namespace have one counter. */
-static bool has_place_named(const struct share *share, struct bytes name)
+static bool has_keyspace_named(const struct share *share, struct bytes name)
 {
-    for (uint32_t i = 0; i < share->place_count; i++)
-        if (bytes_equal(share->places[i].name, name))
+    for (uint32_t i = 0; i < share->keyspace_count; i++)
+        if (bytes_equal(share->keyspaces[i].name, name))
             return true;
     return false;
 }
 
-static void fill_places(struct share *share, const struct proxy_worker *worker)
+static void fill_keyspaces(struct share *share, const struct proxy_worker *worker)
 {
     size_t cursor = 0;
     struct bytes key;
     void *value;
-    share->place_count = 0;
-    while (share->place_count < SHARE_PLACES_MAX &&
-           table_next(worker->places.by_name, &cursor, &key, &value)) {
-        const struct place *place = value;
-        if (place->is_gone)
+    share->keyspace_count = 0;
+    while (share->keyspace_count < SHARE_KEYSPACES_MAX &&
+           table_next(worker->keyspaces.by_name, &cursor, &key, &value)) {
+        const struct keyspace *keyspace = value;
+        if (keyspace->is_gone)
             continue;
-        struct share_place *to = &share->places[share->place_count];
-        *to = (struct share_place){.clients = place->clients,
+        struct share_keyspace *to = &share->keyspaces[share->keyspace_count];
+        *to = (struct share_keyspace){.clients = keyspace->clients,
                                    .requests =
-                                       has_place_named(share, place->name) ? 0 : *place->requests,
-                                   .is_ephemeral = place->entry && place->entry->ephemeral,
-                                   .name = copy_share_text(share, place->name)};
-        share->place_count++;
+                                       has_keyspace_named(share, keyspace->name) ? 0 : *keyspace->requests,
+                                   .is_ephemeral = keyspace->entry && keyspace->entry->ephemeral,
+                                   .name = copy_share_text(share, keyspace->name)};
+        share->keyspace_count++;
     }
 }
 
@@ -198,6 +198,6 @@ void share_fill(struct share *share, struct proxy_worker *worker)
     fill_clients(share, worker);
     share->key_count = 0;
     local_hotkeys_each(worker, add_hot_key, share);
-    fill_places(share, worker);
+    fill_keyspaces(share, worker);
     share->at_us = loop_mono_us(worker->loop);
 }

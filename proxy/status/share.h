@@ -2,7 +2,7 @@
  * share.h - what one worker tells the status page: a copy of its own counters and of the little it lists.
  *
  * Filled on the worker's thread, read on the HTTP thread after it was handed over (gather.h). Its lists are short
- * whatever the worker has: the first clients by unread output, then by age; its hottest keys; its busiest places.
+ * whatever the worker has: the first clients by unread output, then by age; its hottest keys; its busiest keyspaces.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 struct proxy_worker;
 
-enum { SHARE_CLIENTS_MAX = 24, SHARE_KEYS_MAX = 32, SHARE_PLACES_MAX = 256 };
+enum { SHARE_CLIENTS_MAX = 24, SHARE_KEYS_MAX = 32, SHARE_KEYSPACES_MAX = 256 };
 
 /* The worker's connections to one shard. */
 struct share_shard {
@@ -45,7 +45,7 @@ struct share_key {
     struct bytes name; /* of local_hotkeys_each() */
 };
 
-struct share_place {
+struct share_keyspace {
     uint32_t clients;
     uint64_t requests; /* 0 in all but one row of a namespace */
     bool is_ephemeral;
@@ -60,10 +60,10 @@ struct share {
     struct share_shard *shards; /* [map->shard_count]; in the arena */
     struct share_client clients[SHARE_CLIENTS_MAX];
     struct share_key keys[SHARE_KEYS_MAX];
-    struct share_place places[SHARE_PLACES_MAX];
+    struct share_keyspace keyspaces[SHARE_KEYSPACES_MAX];
     uint32_t client_count;
     uint32_t key_count;
-    uint32_t place_count;
+    uint32_t keyspace_count;
 };
 
 struct share *share_new(void);

@@ -1,7 +1,7 @@
 #include "proxy/status/survey.h"
 
 #include "proxy/fan_out.h"
-#include "proxy/place.h"
+#include "proxy/keyspace.h"
 #include "proxy/request.h"
 #include "proxy/upstream/pool.h"
 #include "proxy/upstream/upstream.h"
@@ -275,16 +275,16 @@ static void counted(struct client *client, struct request *request, struct reply
 static void request_keyspace(struct survey *survey, struct proxy_worker *worker, struct bytes name)
 {
     const struct bytes argv[] = {BYTES("INFO"), BYTES("keyspace")};
-    struct place *place = places_get(&worker->places, name, 0);
-    if (!place->is_gone) {
+    struct keyspace *keyspace = keyspaces_get(&worker->keyspaces, name, 0);
+    if (!keyspace->is_gone) {
         struct request *request = request_internal(worker);
         struct question *question = request_state(request, sizeof *question);
         question->survey = survey;
         question->name_len = name.len;
         memcpy(question->name, name.data, name.len);
-        request_fan_out(request, place, SHARDS_ALL, argv, 2, counted);
+        request_fan_out(request, keyspace, SHARDS_ALL, argv, 2, counted);
     }
-    place_unref(&worker->places, place);
+    keyspace_unref(&worker->keyspaces, keyspace);
 }
 
 /* Up to `max` namespaces that are to be asked now; the names stay for FORGET_MS. */

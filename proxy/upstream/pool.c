@@ -154,10 +154,10 @@ struct upstream *pool_dedicated(struct pool *pool, uint32_t shard, uint8_t resp,
     return upstream;
 }
 
-void pool_forget_places(struct pool *pool)
+void pool_forget_keyspaces(struct pool *pool)
 {
     for (struct list *link = pool->upstreams.next; link != &pool->upstreams; link = link->next)
-        upstream_forget_place(container_of(link, struct upstream, links.pool));
+        upstream_forget_keyspace(container_of(link, struct upstream, links.pool));
 }
 
 static bool node_is_down(const struct node *node)

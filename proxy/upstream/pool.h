@@ -46,7 +46,7 @@ void pool_free(struct pool *pool);
 void pool_update(struct pool *pool, const struct shard_map *map);
 
 /* Every connection tells its backend anew where the next request belongs. */
-void pool_forget_places(struct pool *pool);
+void pool_forget_keyspaces(struct pool *pool);
 
 /* The shared connection for a lane and protocol (2 or 3); opened by the first send. */
 struct upstream *pool_make(struct pool *pool, struct node *node, unsigned lane, uint8_t resp);

@@ -137,7 +137,7 @@ void upstream_open(struct upstream *upstream, enum upstream_state state)
     upstream->greetings = 0;
     upstream->reading.skip = (struct resp_skip){0};
     upstream->out = &upstream->unsent.early;
-    upstream_set_place(upstream, upstream->worker->home);
+    upstream_set_keyspace(upstream, upstream->worker->home);
     write_greeting(upstream);
     proxy_worker_need_tick(upstream->worker);
     if (upstream->use.is_private && upstream->node->openings >= OPENINGS_MAX)
@@ -214,20 +214,20 @@ static struct part *upstream_cut(struct upstream *upstream)
     out_clear(&upstream->unsent.early);
     upstream_forget(&upstream->reading.switch_error);
     upstream_forget(&upstream->reading.block_error);
-    upstream_set_place(upstream, NULL);
+    upstream_set_keyspace(upstream, NULL);
     return parts;
 }
 
 /* Sends the reads of `part`'s list again on a new connection. */
 static void upstream_resend(struct upstream *upstream, struct part *part, struct out *frames,
-                            struct place *place)
+                            struct keyspace *keyspace)
 {
     upstream_open(upstream, UPSTREAM_OPENING);
     while (part) {
         struct part *next = part->next;
         part->resend_bytes = 0;
         part->request->linked--;
-        if (!upstream_begin(upstream, part, place))
+        if (!upstream_begin(upstream, part, keyspace))
             CHECK(!"an opening connection takes frames");
         upstream_push(upstream, part);
         part = next;
@@ -247,9 +247,9 @@ void upstream_lost(struct upstream *upstream, const char *reason)
         upstream_collect_resend(upstream, &again);
     struct part *parts = upstream_cut(upstream);
     struct out frames = upstream->resend.frames;
-    struct place *place = upstream->resend.place;
+    struct keyspace *keyspace = upstream->resend.keyspace;
     out_init(&upstream->resend.frames);
-    upstream->resend.place = NULL;
+    upstream->resend.keyspace = NULL;
     upstream->resend.is_unproven = false;
 
     script_notes_clear(&upstream->worker->script_notes);
@@ -262,12 +262,12 @@ void upstream_lost(struct upstream *upstream, const char *reason)
         upstream->state = UPSTREAM_IDLE;
         upstream->failure.count = 0;
         if (again)
-            upstream_resend(upstream, again, &frames, place);
+            upstream_resend(upstream, again, &frames, keyspace);
     } else {
         upstream_down(upstream, reason);
     }
     out_clear(&frames);
-    place_unref(&upstream->worker->places, place);
+    keyspace_unref(&upstream->worker->keyspaces, keyspace);
     upstream_fail_all(upstream, parts, what, reason);
     if (upstream->waits)
         wait_table_lost(upstream, what, reason);

@@ -12,7 +12,7 @@
  *
  * (1) In IDLE, DOWN and RETRYING nothing is in flight; in DOWN and RETRYING sends fail at once.
  * (2) What was sent in OPENING leaves when the connection is open, behind the greeting (SCREE AUTH, HELLO 3).
- * (3) `place` is where the backend's session will be after all that was sent: a request from elsewhere is
+ * (3) `keyspace` is where the backend's session will be after all that was sent: a request from elsewhere is
  *     preceded by SCREE USE (or SELECT), whose reply is swallowed.
  * (4) Losing the connection answers every part in flight with an error, with one exception: reads that met a
  *     connection which the backend closed because it was idle are sent once more.
@@ -45,7 +45,7 @@ struct block;
 struct client;
 struct frame;
 struct node;
-struct place;
+struct keyspace;
 struct proxy_worker;
 struct upstream;
 struct wait_table;
@@ -107,7 +107,7 @@ struct upstream_unsent {
 struct upstream_resend {
     bool is_unproven;    /* was idle, and no byte has come since: reads are kept */
     struct out frames;   /* of the reads sent since */
-    struct place *place; /* where they belong */
+    struct keyspace *keyspace; /* where they belong */
 };
 
 /* What has come. */
@@ -144,7 +144,7 @@ struct upstream {
     struct node *node;
     struct stream *stream; /* NULL in IDLE and DOWN, and while it waits in node->waiting_to_open */
     struct out *out;       /* where frames are appended: unsent.early, or the stream's */
-    struct place *place;   /* NULL: not known */
+    struct keyspace *keyspace;   /* NULL: not known */
     uint32_t generation;   /* of the map whose slots were last sent to the backend */
     struct upstream_use use;
     struct upstream_life life;
@@ -174,25 +174,25 @@ void upstream_free(struct upstream *upstream);
 bool upstream_is_full(struct upstream *upstream, struct client *client);
 /* Sends a frame as the request's part. A shard that is down fails the part before this returns.
  * `is_read`: it may be sent twice. */
-void upstream_send(struct upstream *upstream, struct part *part, struct place *place,
+void upstream_send(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
                    const struct frame *frame, bool is_read);
 /* Sends the only request of a dedicated connection: upstream-timeout begins after `patience_ms`, and its reply releases
  * it. */
-void upstream_send_single_use(struct upstream *upstream, struct part *part, struct place *place,
+void upstream_send_single_use(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
                               const struct frame *frame, uint64_t patience_ms);
 /* Sends a command that is made of these words as the part. */
-void upstream_send_words(struct upstream *upstream, struct part *part, struct place *place,
+void upstream_send_words(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
                          const struct bytes *words, uint32_t count);
-/* Sends a command of the proxy's own, whose reply does not matter, from this place on a private connection. */
-void upstream_precede(struct upstream *upstream, struct place *place, const struct bytes *words,
+/* Sends a command of the proxy's own, whose reply does not matter, from this keyspace on a private connection. */
+void upstream_precede(struct upstream *upstream, struct keyspace *keyspace, const struct bytes *words,
                       uint32_t count);
 /* The same in two steps, for frames that are made: write to what begin gives, then commit. NULL: it is down,
  * the part has failed. */
-struct out *upstream_begin(struct upstream *upstream, struct part *part, struct place *place);
+struct out *upstream_begin(struct upstream *upstream, struct part *part, struct keyspace *keyspace);
 void upstream_commit(struct upstream *upstream, struct part *part);
 
 /* A frame went out that moves the backend's session (SELECT inside MULTI). */
-void upstream_forget_place(struct upstream *upstream);
+void upstream_forget_keyspace(struct upstream *upstream);
 
 /* ---- clients that wait: upstream_waits.c ------------------------------------------------------ */
 
@@ -200,7 +200,7 @@ struct wait_table *wait_table_new(void);
 /* True when it holds more than queue-limit: then the client waits for room (HOLD_UPSTREAM). */
 bool wait_table_is_full(struct upstream *upstream, struct client *client);
 /* Sends the frame, which may wait at the shard, as the request's part. */
-void wait_table_send(struct upstream *upstream, struct part *part, const struct place *place,
+void wait_table_send(struct upstream *upstream, struct part *part, const struct keyspace *keyspace,
                      const struct frame *frame);
 /* Asks the shard to end the part's wait; the reply comes later, or at once when it has not been sent. */
 void wait_table_unblock(struct part *part, bool with_error);

@@ -92,14 +92,14 @@ void upstream_fail(struct upstream *upstream, struct part *part, const char *wha
 void upstream_fail_all(struct upstream *upstream, struct part *part, const char *what,
                        const char *reason);
 /* Where the next frames go; NULL: no longer known. */
-void upstream_set_place(struct upstream *upstream, struct place *place);
+void upstream_set_keyspace(struct upstream *upstream, struct keyspace *keyspace);
 
 /* The backend may have closed a connection that was silent: reads from here on are kept until it speaks. */
 void upstream_become_unproven(struct upstream *upstream);
 /* It spoke, or is gone. */
 void upstream_drop_resend(struct upstream *upstream);
 /* Keeps a read for a second try. */
-void upstream_keep(struct upstream *upstream, struct part *part, struct place *place,
+void upstream_keep(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
                    const struct frame *frame);
 /* Takes what is to be sent again out of the queue, and leaves only its frames in upstream->resend.frames. The others
  * stay in the queue. */

@@ -47,11 +47,11 @@ void upstream_fail_all(struct upstream *upstream, struct part *part, const char 
     }
 }
 
-void upstream_set_place(struct upstream *upstream, struct place *place)
+void upstream_set_keyspace(struct upstream *upstream, struct keyspace *keyspace)
 {
-    struct place *before = upstream->place;
-    upstream->place = place ? place_ref(place) : NULL;
-    place_unref(&upstream->worker->places, before);
+    struct keyspace *before = upstream->keyspace;
+    upstream->keyspace = keyspace ? keyspace_ref(keyspace) : NULL;
+    keyspace_unref(&upstream->worker->keyspaces, before);
 }
 
 /* ---- a second try ---------------------------------------------------------------------------- */
@@ -59,21 +59,21 @@ void upstream_set_place(struct upstream *upstream, struct place *place)
 void upstream_become_unproven(struct upstream *upstream)
 {
     upstream->resend.is_unproven = true;
-    upstream->resend.place = upstream->place ? place_ref(upstream->place) : NULL;
+    upstream->resend.keyspace = upstream->keyspace ? keyspace_ref(upstream->keyspace) : NULL;
 }
 
 void upstream_drop_resend(struct upstream *upstream)
 {
     upstream->resend.is_unproven = false;
     out_clear(&upstream->resend.frames);
-    place_unref(&upstream->worker->places, upstream->resend.place);
-    upstream->resend.place = NULL;
+    keyspace_unref(&upstream->worker->keyspaces, upstream->resend.keyspace);
+    upstream->resend.keyspace = NULL;
 }
 
-void upstream_keep(struct upstream *upstream, struct part *part, struct place *place,
+void upstream_keep(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
                    const struct frame *frame)
 {
-    if (place != upstream->resend.place ||
+    if (keyspace != upstream->resend.keyspace ||
         upstream->resend.frames.bytes + frame->len > RESEND_BYTES_MAX)
         return;
     out_write(&upstream->resend.frames, frame->data, frame->len);

@@ -46,14 +46,14 @@ static void handle_greeting(struct upstream *upstream, const char *data, size_t 
         upstream_up(upstream);
 }
 
-/* What follows a refused switch fails; a place that may be refused is tried with a PING first (SELECT). */
+/* What follows a refused switch fails; a database that may not exist is tried with a PING first (SELECT). */
 static void handle_switch_reply(struct upstream *upstream, const char *data, size_t len)
 {
     upstream_forget(&upstream->reading.switch_error);
     if (!is_error_frame(data))
         return;
     upstream->reading.switch_error = error_of(data, len);
-    upstream_set_place(upstream, NULL);
+    upstream_set_keyspace(upstream, NULL);
     log_event(LOG_DEBUG, "switch_refused", "shard=%s reason=" LOG_QUOTED, upstream->node->name,
               upstream->reading.switch_error);
 }

@@ -67,25 +67,25 @@ void upstream_tell_new_slots(struct upstream *upstream)
 }
 
 /* Sends namespace and database of the following frames; after a change of the map, the shard's slots first. */
-static void write_switch(struct upstream *upstream, struct place *place)
+static void write_switch(struct upstream *upstream, struct keyspace *keyspace)
 {
     struct out *out = upstream->out;
     char db[8];
-    int len = snprintf(db, sizeof(db), "%u", place->db);
+    int len = snprintf(db, sizeof(db), "%u", keyspace->db);
     upstream_tell_new_slots(upstream);
     if (*upstream_config(upstream)->upstream_secret) {
         const struct slot_rule tag = {.kind = SLOT_RULE_TAG};
         char rule[SLOT_RULE_TEXT_MAX];
-        size_t rule_len = slot_rule_format(place->entry ? &place->entry->slot_rule : &tag, rule);
-        out_printf(out, "*5\r\n$5\r\nSCREE\r\n$3\r\nUSE\r\n$%zu\r\n", place->name.len);
-        out_write(out, place->name.data, place->name.len);
+        size_t rule_len = slot_rule_format(keyspace->entry ? &keyspace->entry->slot_rule : &tag, rule);
+        out_printf(out, "*5\r\n$5\r\nSCREE\r\n$3\r\nUSE\r\n$%zu\r\n", keyspace->name.len);
+        out_write(out, keyspace->name.data, keyspace->name.len);
         out_printf(out, "\r\n$%d\r\n%s\r\n$%zu\r\n%.*s\r\n", len, db, rule_len, (int)rule_len,
                    rule);
     } else {
         out_printf(out, "*2\r\n$6\r\nSELECT\r\n$%d\r\n%s\r\n", len, db);
     }
     upstream_push_own(upstream, PART_SWITCH);
-    upstream_set_place(upstream, place);
+    upstream_set_keyspace(upstream, keyspace);
 }
 
 void upstream_hold_client(struct upstream *upstream, struct client *client)
@@ -104,7 +104,7 @@ bool upstream_is_full(struct upstream *upstream, struct client *client)
     return true;
 }
 
-static bool begin_slow(struct upstream *upstream, struct part *part, struct place *place)
+static bool begin_slow(struct upstream *upstream, struct part *part, struct keyspace *keyspace)
 {
     if (upstream->state == UPSTREAM_IDLE)
         upstream_open(upstream, UPSTREAM_OPENING);
@@ -112,15 +112,15 @@ static bool begin_slow(struct upstream *upstream, struct part *part, struct plac
         upstream_fail(upstream, part, "not reachable: ", upstream->failure.reason);
         return false;
     }
-    if (upstream->place != place)
-        write_switch(upstream, place);
+    if (upstream->keyspace != keyspace)
+        write_switch(upstream, keyspace);
     return true;
 }
 
-struct out *upstream_begin(struct upstream *upstream, struct part *part, struct place *place)
+struct out *upstream_begin(struct upstream *upstream, struct part *part, struct keyspace *keyspace)
 {
-    if (upstream->state != UPSTREAM_UP || upstream->place != place) {
-        if (!begin_slow(upstream, part, place))
+    if (upstream->state != UPSTREAM_UP || upstream->keyspace != keyspace) {
+        if (!begin_slow(upstream, part, keyspace))
             return NULL;
     }
     if (!upstream->queue.first && upstream->state == UPSTREAM_UP && !upstream->resend.is_unproven &&
@@ -140,22 +140,22 @@ void upstream_commit(struct upstream *upstream, struct part *part)
         proxy_worker_need_tick(worker);
 }
 
-void upstream_send_words(struct upstream *upstream, struct part *part, struct place *place,
+void upstream_send_words(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
                          const struct bytes *words, uint32_t count)
 {
-    struct out *out = upstream_begin(upstream, part, place);
+    struct out *out = upstream_begin(upstream, part, keyspace);
     if (!out)
         return;
     resp_write_words(out, words, count);
     upstream_commit(upstream, part);
 }
 
-void upstream_precede(struct upstream *upstream, struct place *place, const struct bytes *words,
+void upstream_precede(struct upstream *upstream, struct keyspace *keyspace, const struct bytes *words,
                       uint32_t count)
 {
     CHECK(upstream->use.is_private);
-    if (upstream->state != UPSTREAM_UP || upstream->place != place)
-        CHECK(begin_slow(upstream, NULL, place)); /* a private one is never down: it is closed */
+    if (upstream->state != UPSTREAM_UP || upstream->keyspace != keyspace)
+        CHECK(begin_slow(upstream, NULL, keyspace)); /* a private one is never down: it is closed */
     resp_write_words(upstream->out, words, count);
     upstream_push_own(upstream, PART_PROBE);
     if (upstream->state == UPSTREAM_UP)
@@ -163,10 +163,10 @@ void upstream_precede(struct upstream *upstream, struct place *place, const stru
     proxy_worker_need_tick(upstream->worker);
 }
 
-void upstream_send(struct upstream *upstream, struct part *part, struct place *place,
+void upstream_send(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
                    const struct frame *frame, bool is_read)
 {
-    struct out *out = upstream_begin(upstream, part, place);
+    struct out *out = upstream_begin(upstream, part, keyspace);
     if (!out)
         return;
     if (frame->block)
@@ -175,23 +175,23 @@ void upstream_send(struct upstream *upstream, struct part *part, struct place *p
         out_write(out, frame->data, frame->len);
     upstream_commit(upstream, part);
     if (upstream->resend.is_unproven && is_read)
-        upstream_keep(upstream, part, place, frame);
+        upstream_keep(upstream, part, keyspace, frame);
 }
 
-void upstream_forget_place(struct upstream *upstream)
+void upstream_forget_keyspace(struct upstream *upstream)
 {
-    upstream_set_place(upstream, NULL);
+    upstream_set_keyspace(upstream, NULL);
 }
 
 /* ---- dedicated connections ---------------------------------------------------------------------------------- */
 
-void upstream_send_single_use(struct upstream *upstream, struct part *part, struct place *place,
+void upstream_send_single_use(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
                               const struct frame *frame, uint64_t patience_ms)
 {
     CHECK(upstream->use.is_private);
     upstream->use.is_single_use = true;
     upstream->use.patience_ms = patience_ms;
-    upstream_send(upstream, part, place, frame, false);
+    upstream_send(upstream, part, keyspace, frame, false);
 }
 
 void upstream_hello(struct upstream *upstream, uint8_t resp)

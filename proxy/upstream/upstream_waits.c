@@ -104,10 +104,10 @@ static uint64_t wait_number(const struct wait_table *waits, const struct entry *
 /* The entry of a number that the shard has sent; NULL: its client has left. */
 static struct entry *entry_numbered(const struct wait_table *waits, int64_t number)
 {
-    uint32_t place = (uint32_t)number;
-    if (number <= 0 || place == 0 || place > waits->cap)
+    uint32_t keyspace = (uint32_t)number;
+    if (number <= 0 || keyspace == 0 || keyspace > waits->cap)
         return NULL;
-    struct entry *entry = &waits->entries[place - 1];
+    struct entry *entry = &waits->entries[keyspace - 1];
     return entry->part && entry->uses == (uint64_t)number >> 32 ? entry : NULL;
 }
 
@@ -188,21 +188,21 @@ bool wait_table_is_full(struct upstream *upstream, struct client *client)
 
 /* SCREE WAIT number protocol namespace db rule: what stands before the client's command. */
 static size_t write_head(char head[HEAD_MAX], uint64_t number, uint8_t resp,
-                         const struct place *place, uint32_t argc)
+                         const struct keyspace *keyspace, uint32_t argc)
 {
     const struct slot_rule tag = {.kind = SLOT_RULE_TAG};
     char rule[SLOT_RULE_TEXT_MAX];
     char id[INT64_TEXT_MAX];
     char db[8];
     size_t id_len = number_format_int64(id, (int64_t)number);
-    size_t rule_len = slot_rule_format(place->entry ? &place->entry->slot_rule : &tag, rule);
-    int db_len = snprintf(db, sizeof(db), "%u", place->db);
+    size_t rule_len = slot_rule_format(keyspace->entry ? &keyspace->entry->slot_rule : &tag, rule);
+    int db_len = snprintf(db, sizeof(db), "%u", keyspace->db);
     int len =
         snprintf(head, HEAD_MAX,
                  "*%u\r\n$5\r\nSCREE\r\n$4\r\nWAIT\r\n$%zu\r\n%.*s\r\n$1\r\n%u\r\n"
                  "$%zu\r\n%.*s\r\n$%d\r\n%s\r\n$%zu\r\n%.*s\r\n",
-                 argc + WAIT_WORDS, id_len, (int)id_len, id, resp, place->name.len,
-                 (int)place->name.len, place->name.data, db_len, db, rule_len, (int)rule_len, rule);
+                 argc + WAIT_WORDS, id_len, (int)id_len, id, resp, keyspace->name.len,
+                 (int)keyspace->name.len, keyspace->name.data, db_len, db, rule_len, (int)rule_len, rule);
     CHECK(len > 0 && len < HEAD_MAX);
     return (size_t)len;
 }
@@ -230,7 +230,7 @@ static void keep(struct upstream *upstream, struct entry *entry, struct bytes he
     upstream->worker->memory.copied += kept->len;
 }
 
-void wait_table_send(struct upstream *upstream, struct part *part, const struct place *place,
+void wait_table_send(struct upstream *upstream, struct part *part, const struct keyspace *keyspace,
                      const struct frame *frame)
 {
     char text[HEAD_MAX];
@@ -241,7 +241,7 @@ void wait_table_send(struct upstream *upstream, struct part *part, const struct 
         upstream_open(upstream, UPSTREAM_RETRYING);
     struct entry *entry = entry_take(upstream, part);
     struct bytes head = {text, write_head(text, wait_number(upstream->waits, entry),
-                                          part->request->resp, place, frame->argc)};
+                                          part->request->resp, keyspace, frame->argc)};
     struct bytes arguments = arguments_of(frame);
     metric_add(upstream->worker->metrics.process, METRIC_PROXY_UPSTREAM_REQUESTS, 1);
     proxy_worker_need_tick(upstream->worker);

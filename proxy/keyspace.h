@@ -1,9 +1,9 @@
 /*
- * place.h - a namespace and a database, once in each worker.
+ * keyspace.h - a namespace and a database, once in each worker.
  *
- *   client's session ──► place {name, db, entry} ◄── upstream: where the session of its connection is
+ *   client's session ──► keyspace {name, db, entry} ◄── upstream: where the session of its connection is
  *
- * As a worker has each pair once, comparing two places is comparing two pointers.
+ * As a worker has each pair once, comparing two keyspaces is comparing two pointers.
  */
 #pragma once
 
@@ -23,13 +23,13 @@ struct table;
 
 enum { DATABASES = 16 }; /* that SELECT takes; a backend may have fewer (its option `databases`) */
 
-struct place {
+struct keyspace {
     uint32_t refs;
     uint32_t clients;              /* sessions of this worker that are here */
     const struct namespace *entry; /* of the snapshot in force; NULL: no namespace, or gone */
     struct metric_cell *cell;      /* of the namespace; NULL: nothing is counted. proxy_metrics.h */
     struct rate_limiter *rate_limiter; /* NULL: no limits; rate.h */
-    uint64_t *requests;                /* of all places of this namespace; the worker's */
+    uint64_t *requests;                /* of all keyspaces of this namespace; the worker's */
     struct list waiting;               /* clients, at a limit */
     struct list rate_link;             /* in what waits on the worker */
     uint64_t kept_ms; /* of an ephemeral one: when SCREE KEEP was last sent; monotonic */
@@ -40,26 +40,26 @@ struct place {
     char text[];
 };
 
-enum { PLACES_COUNTED_MAX = 1024 };
+enum { KEYSPACES_COUNTED_MAX = 1024 };
 
-/* The places of one worker. */
-struct places {
+/* The keyspaces of one worker. */
+struct keyspaces {
     struct table *by_name;
     const struct namespaces *namespaces; /* of the snapshot in force */
     struct proxy_metrics *labelled;      /* NULL: nothing is counted */
     uint32_t thread;                     /* for `labelled` */
     struct rate_limiters *rate_limiters; /* of all workers; NULL: no limits hold */
-    struct table *requests;              /* by namespace, uint64_t; stays when its places go */
+    struct table *requests;              /* by namespace, uint64_t; stays when its keyspaces go */
     uint64_t more_requests;              /* of namespaces beyond PLACES_COUNTED_MAX */
 };
 
-void places_init(struct places *places, const struct namespaces *namespaces,
+void keyspaces_init(struct keyspaces *keyspaces, const struct namespaces *namespaces,
                  struct rate_limiters *rate_limiters);
-void places_fini(struct places *places);
-/* The place, with one reference for the caller. An empty name: no namespace. */
-struct place *places_get(struct places *places, struct bytes name, uint8_t db);
-struct place *place_ref(struct place *place);
+void keyspaces_fini(struct keyspaces *keyspaces);
+/* The keyspace, with one reference for the caller. An empty name: no namespace. */
+struct keyspace *keyspaces_get(struct keyspaces *keyspaces, struct bytes name, uint8_t db);
+struct keyspace *keyspace_ref(struct keyspace *keyspace);
 /* NULL is allowed. */
-void place_unref(struct places *places, struct place *place);
-/* After a reload: every place finds its entry in the new namespaces, or is_gone. */
-void places_update(struct places *places, const struct namespaces *namespaces);
+void keyspace_unref(struct keyspaces *keyspaces, struct keyspace *keyspace);
+/* After a reload: every keyspace finds its entry in the new namespaces, or is_gone. */
+void keyspaces_update(struct keyspaces *keyspaces, const struct namespaces *namespaces);
