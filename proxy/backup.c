@@ -270,8 +270,8 @@ static uint64_t number_of(const struct resp_value *value)
     return value->type == ':' && value->count > 0 ? (uint64_t)value->count : 0;
 }
 
-static void take_field(const struct cluster_backup *backup, struct bytes name,
-                       const struct resp_value *value, struct shard_status *status)
+static void cut_field(const struct cluster_backup *backup, struct bytes name,
+                      const struct resp_value *value, struct shard_status *status)
 {
     if (bytes_is(name, "state"))
         status->state = value->text;
@@ -301,7 +301,7 @@ static struct shard_status read_status(const struct cluster_backup *backup, stru
     for (int64_t left = status.is_silent ? 0 : value.count; left >= 2; left -= 2) {
         if (!resp_value_next(frame, &pos, &name) || !resp_value_next(frame, &pos, &value))
             break;
-        take_field(backup, name.text, &value, &status);
+        cut_field(backup, name.text, &value, &status);
     }
     return status;
 }

@@ -59,8 +59,8 @@ static const struct upstream_events dedicated_events = {.up = on_dedicated_up, .
 /* ---- sending --------------------------------------------------------------------------------- */
 
 /* One dedicated connection for each part; false: there are too many, none is held. */
-static bool take_dedicated_connections(struct client *client, uint32_t shard, uint32_t count,
-                                       struct upstream **dedicated_connections)
+static bool reserve_dedicated_connections(struct client *client, uint32_t shard, uint32_t count,
+                                          struct upstream **dedicated_connections)
 {
     struct pool *pool = client->worker->pool;
     for (uint32_t i = 0; i < count; i++) {
@@ -129,7 +129,7 @@ static bool send_by_dedicated_connections(struct client *client, const struct fr
                                           uint32_t shard, uint32_t count)
 {
     struct upstream *dedicated_connections[SHARD_COUNT_MAX];
-    if (!take_dedicated_connections(client, shard, count, dedicated_connections)) {
+    if (!reserve_dedicated_connections(client, shard, count, dedicated_connections)) {
         client_reply_text(client, command, dedicated_limit_error);
         return true;
     }

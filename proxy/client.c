@@ -367,7 +367,7 @@ struct request *client_new_request(struct client *client, const struct command *
     request->resp = client->session.resp;
     request->progress.is_queued = true;
     request->is_silent = wish == REPLY_WISH_OFF || wish == REPLY_WISH_SKIP;
-    slow_log_remember(request, client->worker->scratch.taken);
+    slow_log_remember(request, client->worker->scratch.frame);
     pipeline_push(&client->pipeline, &request->link);
     return request;
 }

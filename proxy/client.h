@@ -74,9 +74,9 @@ struct client_bytes {
 };
 
 struct client_links {
-    struct list all;     /* in worker->clients.all; in worker->clients.closed */
-    struct list full;    /* in the list of an upstream, whose clients wait for room */
-    struct list rate;    /* in the list of its keyspace, whose clients wait at a rate limit; rate.c */
+    struct list all;  /* in worker->clients.all; in worker->clients.closed */
+    struct list full; /* in the list of an upstream, whose clients wait for room */
+    struct list rate; /* in the list of its keyspace, whose clients wait at a rate limit; rate.c */
     struct list monitor; /* in worker->monitoring.clients; monitor.c */
 };
 

@@ -2,6 +2,7 @@
 
 #include "config/config.h"
 #include "proxy/blocked.h"
+#include "proxy/dispatch.h"
 #include "proxy/local/local.h"
 #include "proxy/memory.h"
 #include "proxy/monitor.h"
@@ -10,7 +11,6 @@
 #include "proxy/request.h"
 #include "proxy/scripts.h"
 #include "proxy/subscriptions.h"
-#include "proxy/take.h"
 #include "proxy/tracking.h"
 #include "proxy/transaction.h"
 #include "proxy/worker.h"
@@ -146,11 +146,11 @@ static size_t read_requests(struct client *client, struct block *block, const ch
                               .args = scan->args,
                               .argc = scan->argc};
         if (frame.argc > 0) {
-            worker->scratch.taken = &frame;
-            bool is_taken =
-                is_shown ? monitor_take(client, &frame, client_take) : client_take(client, &frame);
-            worker->scratch.taken = NULL;
-            if (!is_taken)
+            worker->scratch.frame = &frame;
+            bool is_done = is_shown ? monitor_dispatch(client, &frame, dispatch_frame)
+                                    : dispatch_frame(client, &frame);
+            worker->scratch.frame = NULL;
+            if (!is_done)
                 break;
             if (--worker->sampling.left == 0)
                 local_hotkeys_sample(client, &frame);

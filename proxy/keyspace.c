@@ -21,7 +21,7 @@ static struct bytes keyspace_key(char key[KEYSPACE_KEY_MAX], struct bytes name, 
 }
 
 void keyspaces_init(struct keyspaces *keyspaces, const struct namespaces *namespaces,
-                 struct rate_limiters *rate_limiters)
+                    struct rate_limiters *rate_limiters)
 {
     keyspaces->rate_limiters = rate_limiters;
     keyspaces->by_name = table_new();
@@ -45,7 +45,8 @@ void keyspaces_fini(struct keyspaces *keyspaces)
 static void keyspace_find_entry(struct keyspaces *keyspaces, struct keyspace *keyspace)
 {
     struct namespace_match match;
-    bool found = keyspace->name.len && namespaces_find(keyspaces->namespaces, keyspace->name, &match);
+    bool found =
+        keyspace->name.len && namespaces_find(keyspaces->namespaces, keyspace->name, &match);
     keyspace->entry = found ? match.entry : NULL;
     keyspace->is_gone = keyspace->name.len && !found;
     rate_follow(keyspaces->rate_limiters, keyspace);
@@ -105,7 +106,8 @@ void keyspace_unref(struct keyspaces *keyspaces, struct keyspace *keyspace)
     CHECK(list_empty(&keyspace->waiting));
     list_remove(&keyspace->rate_link);
     rate_forget(keyspaces->rate_limiters, keyspace);
-    CHECK(table_remove(keyspaces->by_name, keyspace_key(text, keyspace->name, keyspace->db)) == keyspace);
+    CHECK(table_remove(keyspaces->by_name, keyspace_key(text, keyspace->name, keyspace->db)) ==
+          keyspace);
     free(keyspace);
 }
 

@@ -54,7 +54,7 @@ struct keyspaces {
 };
 
 void keyspaces_init(struct keyspaces *keyspaces, const struct namespaces *namespaces,
-                 struct rate_limiters *rate_limiters);
+                    struct rate_limiters *rate_limiters);
 void keyspaces_fini(struct keyspaces *keyspaces);
 /* The keyspace, with one reference for the caller. An empty name: no namespace. */
 struct keyspace *keyspaces_get(struct keyspaces *keyspaces, struct bytes name, uint8_t db);

@@ -117,7 +117,7 @@ static uint64_t space_limit(const struct client *client)
     if (!keyspace->entry)
         return UINT64_MAX;
     return keyspace->entry->memory_limit_bytes ? keyspace->entry->memory_limit_bytes
-                                            : limit / SPACE_SHARE;
+                                               : limit / SPACE_SHARE;
 }
 
 void memory_space_left(const struct keyspace *keyspace)

@@ -104,7 +104,7 @@ static bool show_queued(void *owner, const struct command *command, const struct
     return true;
 }
 
-bool monitor_take(struct client *client, const struct frame *frame, monitor_take_fn *take)
+bool monitor_dispatch(struct client *client, const struct frame *frame, dispatch_fn *dispatch)
 {
     struct proxy_worker *worker = client->worker;
     struct client_transaction *transaction = &client->session.transaction;
@@ -115,16 +115,16 @@ bool monitor_take(struct client *client, const struct frame *frame, monitor_take
     if (is_exec && !transaction->is_aborted)
         transaction_queue_each(transaction, show_queued, client); /* it will be gone */
     client->last_command = NULL;
-    bool is_taken = take(client, frame);
+    bool is_done = dispatch(client, frame);
     const struct command *command = client->last_command;
     if (!command) /* it was refused */
         client->last_command = before;
     bool is_queued = !client->is_closed && transaction->is_open && transaction->count > queued;
-    if (!is_taken || !command || is_queued)
+    if (!is_done || !command || is_queued)
         out_truncate(&worker->monitoring.lines, mark);
     else
         show_to_monitors(client, command, argv_of(worker, frame), frame->argc);
-    return is_taken;
+    return is_done;
 }
 
 /* ---- travelling ------------------------------------------------------------------------------- */

@@ -27,9 +27,9 @@ bool monitor_is_on(const struct proxy *proxy);
 /* A monitor may not touch keys: true when the command was refused. */
 bool monitor_refuses(struct client *client, const struct command *command);
 
-typedef bool monitor_take_fn(struct client *client, const struct frame *frame);
-/* Has the frame taken, and shows what was run. */
-bool monitor_take(struct client *client, const struct frame *frame, monitor_take_fn *take);
+typedef bool dispatch_fn(struct client *client, const struct frame *frame);
+/* Runs the frame by `dispatch`, and shows MONITOR clients what was run. */
+bool monitor_dispatch(struct client *client, const struct frame *frame, dispatch_fn *dispatch);
 /* RESET, or it has left. */
 void monitor_leave(struct client *client);
 /* The turn ends: the lines leave. */

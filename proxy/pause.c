@@ -52,7 +52,7 @@ static bool promises_to_read(struct bytes script)
 
 static bool is_write(const struct client *client, const struct command *command)
 {
-    const struct frame *frame = client->worker->scratch.taken;
+    const struct frame *frame = client->worker->scratch.frame;
     bool found = command->flags & HELD_FLAGS;
     if (command->id == COMMAND_eval && frame) /* the only one that brings its script's text */
         found = !promises_to_read(frame_arg(frame, 1));

@@ -362,7 +362,7 @@ static void run_free(struct proxy *proxy)
     proxy->run = NULL;
 }
 
-static void take_seats(struct proxy *proxy, uint32_t workers)
+static void make_seats(struct proxy *proxy, uint32_t workers)
 {
     struct proxy_run *run = proxy->run;
     run->seats = calloc(workers, sizeof(*run->seats));
@@ -424,7 +424,7 @@ bool proxy_start(struct proxy *proxy, char *error, size_t size)
     run->proxy = proxy;
     run->watch.run = run_watch;
     list_addresses(run, config);
-    take_seats(proxy, workers);
+    make_seats(proxy, workers);
     if (!bind_all(proxy, workers, error, size) || !local_admin_start(proxy, error, size)) {
         run_free(proxy);
         return false;

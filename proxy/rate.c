@@ -19,7 +19,7 @@ struct rate_waits {
     struct proxy_worker *worker;
     struct timer *timer;
     struct list keyspaces; /* where somebody waits */
-    uint64_t due_ms;    /* when the timer fires; 0: it does not run */
+    uint64_t due_ms;       /* when the timer fires; 0: it does not run */
 };
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -62,7 +62,8 @@ static void on_due(void *owner)
     for (struct list *link = waits->keyspaces.next; link != &waits->keyspaces; link = next) {
         struct keyspace *keyspace = container_of(link, struct keyspace, rate_link);
         next = link->next;
-        for (uint64_t left = wakeable(keyspace, now_ms); left && !list_empty(&keyspace->waiting); left--)
+        for (uint64_t left = wakeable(keyspace, now_ms); left && !list_empty(&keyspace->waiting);
+             left--)
             wake(container_of(keyspace->waiting.next, struct client, links.rate));
         if (list_empty(&keyspace->waiting)) {
             list_remove(&keyspace->rate_link);

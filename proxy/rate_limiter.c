@@ -29,8 +29,8 @@ void rate_limiters_free(struct rate_limiters *rate_limiters)
     free(rate_limiters);
 }
 
-static struct rate_limiter *rate_limiter_take(struct rate_limiters *rate_limiters,
-                                              struct bytes name)
+static struct rate_limiter *rate_limiter_acquire(struct rate_limiters *rate_limiters,
+                                                 struct bytes name)
 {
     CHECK(pthread_mutex_lock(&rate_limiters->mutex) == 0);
     struct rate_limiter *rate_limiter = table_get(rate_limiters->by_name, name);
@@ -64,7 +64,7 @@ void rate_follow(struct rate_limiters *rate_limiters, struct keyspace *keyspace)
         return;
     }
     if (!keyspace->rate_limiter)
-        keyspace->rate_limiter = rate_limiter_take(rate_limiters, keyspace->name);
+        keyspace->rate_limiter = rate_limiter_acquire(rate_limiters, keyspace->name);
     keyspace->rate_limiter->delays = entry->rate_delays;
     token_bucket_set(&keyspace->rate_limiter->requests, entry->rate_limit);
     token_bucket_set(&keyspace->rate_limiter->bytes, entry->bandwidth_limit_bytes);

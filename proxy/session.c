@@ -26,7 +26,8 @@ void client_session_fini(struct client_session *session, struct keyspaces *keysp
     session->name = session->lib_name = session->lib_version = NULL;
 }
 
-void client_session_move(struct client_session *session, struct keyspaces *keyspaces, struct keyspace *keyspace)
+void client_session_move(struct client_session *session, struct keyspaces *keyspaces,
+                         struct keyspace *keyspace)
 {
     struct keyspace *before = session->keyspace;
     session->keyspace = keyspace_ref(keyspace);

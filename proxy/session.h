@@ -20,13 +20,13 @@ enum reply_wish {
 };
 
 struct client_session {
-    struct keyspace *keyspace;   /* with a reference; NULL only before local_welcome() */
-    struct keyspace *home;    /* its listener's: where RESET leads back to */
-    uint8_t resp;          /* 2 or 3 */
-    uint8_t reply_wish;    /* enum reply_wish */
-    bool is_authenticated; /* false: only commands with CMD_NO_AUTH run */
-    bool is_limited;       /* `user` may not do everything */
-    bool is_readonly;      /* READONLY */
+    struct keyspace *keyspace; /* with a reference; NULL only before local_welcome() */
+    struct keyspace *home;     /* its listener's: where RESET leads back to */
+    uint8_t resp;              /* 2 or 3 */
+    uint8_t reply_wish;        /* enum reply_wish */
+    bool is_authenticated;     /* false: only commands with CMD_NO_AUTH run */
+    bool is_limited;           /* `user` may not do everything */
+    bool is_readonly;          /* READONLY */
     bool no_evict;
     bool no_touch;
     char *user_name;             /* heap, NULL: "default" or the namespace's own user; users.h */

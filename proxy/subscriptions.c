@@ -158,7 +158,8 @@ static void tell_subscription_connection(struct subscription_connection *connect
                                          struct part *part, const struct channel_name *channels,
                                          uint32_t count)
 {
-    struct out *out = upstream_begin(connection->upstream, part, connection->subscriptions->keyspace);
+    struct out *out =
+        upstream_begin(connection->upstream, part, connection->subscriptions->keyspace);
     if (!out)
         return;
     for (uint32_t i = 0; i < count; i++)
@@ -303,8 +304,8 @@ void subscriptions_leave_if_unused(struct client *client)
 }
 
 /* Takes up to TELL_MAX channels from the client; names are copied. */
-static uint32_t take_some(struct client_channels *channels, struct arena *arena,
-                          struct channel_name *taken)
+static uint32_t remove_some(struct client_channels *channels, struct arena *arena,
+                            struct channel_name *taken)
 {
     uint32_t count = 0;
     for (unsigned kind = 0; kind < CHANNEL_KINDS; kind++) {
@@ -329,7 +330,7 @@ void subscriptions_clear(struct client *client)
     do {
         struct arena arena;
         arena_init(&arena);
-        count = take_some(channels, &arena, taken);
+        count = remove_some(channels, &arena, taken);
         (void)subscriptions_tell(channels->subscriptions, NULL, taken, count, NULL);
         arena_fini(&arena);
     } while (count > 0);

@@ -175,7 +175,7 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
 /* ---- the dedicated connection ------------------------------------------------------------------------------- */
 
 /* Takes the dedicated connection away from the session; it is the caller's to release. */
-static struct upstream *take_dedicated(struct client *client)
+static struct upstream *detach_dedicated(struct client *client)
 {
     struct upstream *dedicated = client->session.transaction.dedicated;
     client->session.transaction.dedicated = NULL;
@@ -186,7 +186,7 @@ static struct upstream *take_dedicated(struct client *client)
 
 void client_transaction_release(struct client *client)
 {
-    struct upstream *dedicated = take_dedicated(client);
+    struct upstream *dedicated = detach_dedicated(client);
     if (dedicated)
         upstream_release(dedicated, false);
     free(client->session.transaction.dedicated_lost);
@@ -430,7 +430,7 @@ static bool exec(struct client *client, const struct command *command)
     struct request *request = client_new_request(client, command);
     request->waiting = 1;
     request->is_exec = true;
-    (void)take_dedicated(client); /* transaction_executed() releases it */
+    (void)detach_dedicated(client); /* transaction_executed() releases it */
     send_block(client, request, upstream);
     client_transaction_clear(transaction);
     return true;

@@ -99,7 +99,7 @@ struct worker_timing {
 
 /* Of the request that is being handled. */
 struct worker_scratch {
-    const struct frame *taken;    /* the client's frame */
+    const struct frame *frame;    /* the client's frame */
     const struct node *answering; /* the shard whose reply is being handled; NULL: none */
     uint64_t answered_us;         /* when the reply before it came on its connection; monotonic */
     struct bytes *argv;           /* of argv_of() */
@@ -141,7 +141,7 @@ struct proxy_worker {
     struct proxy_snapshot *snapshot;
     struct pool *pool;
     struct keyspaces keyspaces;
-    struct keyspace *home;            /* no namespace, database 0: where a backend's session begins */
+    struct keyspace *home;         /* no namespace, database 0: where a backend's session begins */
     struct resp_limits limits;     /* of authenticated clients */
     struct list all_subscriptions; /* of its clients to channels; subscriptions.c */
     struct rate_waits *rate_waits; /* rate.h */

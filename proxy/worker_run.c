@@ -258,7 +258,8 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
     if (worker->pool->nodes && !shard_map_equal(before->map, snapshot->map)) {
         pool_update(worker->pool, snapshot->map);
         worker->label.generation++;
-        pool_forget_keyspaces(worker->pool); /* so that the next request sends the shard its slots */
+        pool_forget_keyspaces(
+            worker->pool); /* so that the next request sends the shard its slots */
         all_subscriptions_reloaded(worker);
         blocked_reloaded(worker);
         tracking_reloaded(worker);

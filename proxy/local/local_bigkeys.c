@@ -237,7 +237,7 @@ static void on_usage(struct client *client, struct request *request, struct repl
 }
 
 /* Copies the page's keys; those that do not fit are passed over. False: it is no page. */
-static bool take_page(struct scan *scan, const struct shard_reply *answer)
+static bool add_page(struct scan *scan, const struct shard_reply *answer)
 {
     struct resp_value value;
     size_t pos = 0;
@@ -268,7 +268,7 @@ static void on_page(struct client *client, struct request *request, struct reply
 {
     struct scan *scan = scan_of(request);
     (void)client;
-    if (take_page(scan, request_reply(request, 0))) {
+    if (add_page(scan, request_reply(request, 0))) {
         continue_scan(request, scan, reply);
     } else {
         scan->silent++;

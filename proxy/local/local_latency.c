@@ -35,7 +35,7 @@ static void ask_latency(struct request *request, request_done_fn *done)
 }
 
 /* An array's or map's header at *pos of a shard's answer: its elements or pairs; -1: it is something else. */
-static int64_t take_header(const struct shard_reply *answer, size_t *pos)
+static int64_t read_array_length(const struct shard_reply *answer, size_t *pos)
 {
     struct resp_value value;
     if (answer->is_failure || !resp_value_next(answer->frame, pos, &value) || value.is_null)
@@ -43,7 +43,7 @@ static int64_t take_header(const struct shard_reply *answer, size_t *pos)
     return value.type == '*' || value.type == '%' ? value.count : -1;
 }
 
-static bool take_int(const struct shard_reply *answer, size_t *pos, uint64_t *number)
+static bool read_int(const struct shard_reply *answer, size_t *pos, uint64_t *number)
 {
     struct resp_value value;
     if (!resp_value_next(answer->frame, pos, &value) || value.type != ':')
@@ -101,15 +101,15 @@ static bool add_histogram(const struct shard_reply *answer, size_t *pos, struct 
     struct resp_value word;
     uint64_t calls;
     uint64_t before = 0;
-    if (take_header(answer, pos) < 0 || !resp_value_next(answer->frame, pos, &word) ||
-        !take_int(answer, pos, &calls) || !resp_value_next(answer->frame, pos, &word) ||
+    if (read_array_length(answer, pos) < 0 || !resp_value_next(answer->frame, pos, &word) ||
+        !read_int(answer, pos, &calls) || !resp_value_next(answer->frame, pos, &word) ||
         !resp_value_next(answer->frame, pos, &word))
         return false;
     tally->calls += calls;
     for (int64_t i = word.type == '%' ? word.count : word.count / 2; i > 0; i--) {
         uint64_t upper_us;
         uint64_t so_far;
-        if (!take_int(answer, pos, &upper_us) || !take_int(answer, pos, &so_far))
+        if (!read_int(answer, pos, &upper_us) || !read_int(answer, pos, &so_far))
             return false;
         add_runs(tally, upper_us, so_far - before);
         before = so_far;
@@ -122,7 +122,7 @@ static bool add_shard(const struct shard_reply *answer, struct table *tallies)
 {
     size_t pos = 0;
     struct resp_value name;
-    int64_t count = take_header(answer, &pos);
+    int64_t count = read_array_length(answer, &pos);
     if (count < 0)
         return false;
     for (count = answer->frame.data[0] == '%' ? count : count / 2; count > 0; count--)
@@ -213,10 +213,11 @@ static void latest_done(struct client *client, struct request *request, struct r
         size_t pos = 0;
         struct resp_value name;
         struct latency_latest row;
-        for (int64_t left = take_header(answer, &pos); left > 0; left--) {
-            if (take_header(answer, &pos) != 4 || !resp_value_next(answer->frame, &pos, &name) ||
-                !take_int(answer, &pos, &row.last.at_s) || !take_int(answer, &pos, &row.last.ms) ||
-                !take_int(answer, &pos, &row.max_ms))
+        for (int64_t left = read_array_length(answer, &pos); left > 0; left--) {
+            if (read_array_length(answer, &pos) != 4 ||
+                !resp_value_next(answer->frame, &pos, &name) ||
+                !read_int(answer, &pos, &row.last.at_s) || !read_int(answer, &pos, &row.last.ms) ||
+                !read_int(answer, &pos, &row.max_ms))
                 break;
             row.name = name.text;
             add_latest(rows, &count, &row);
@@ -267,9 +268,9 @@ static void collect_shard(const struct shard_reply *answer, struct samples *samp
 {
     struct latency_sample sample;
     size_t pos = 0;
-    for (int64_t left = take_header(answer, &pos); left > 0; left--) {
-        if (take_header(answer, &pos) != 2 || !take_int(answer, &pos, &sample.at_s) ||
-            !take_int(answer, &pos, &sample.ms))
+    for (int64_t left = read_array_length(answer, &pos); left > 0; left--) {
+        if (read_array_length(answer, &pos) != 2 || !read_int(answer, &pos, &sample.at_s) ||
+            !read_int(answer, &pos, &sample.ms))
             return;
         add_sample(samples, sample);
     }
@@ -374,7 +375,7 @@ static void latency_reset_done(struct client *client, struct request *request, s
         const struct shard_reply *answer = request_reply(request, i);
         size_t pos = 0;
         uint64_t number;
-        if (!take_int(answer, &pos, &number)) {
+        if (!read_int(answer, &pos, &number)) {
             out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
             return;
         }

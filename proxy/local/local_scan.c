@@ -206,8 +206,8 @@ static void send_step(struct client *client, struct request *request, uint32_t i
     }
     words[at] = (struct bytes){count, (size_t)len};
     upstream_send_words(pool_pick(pool, (unsigned)step->shard, LANE_NORMAL, request->resp),
-                        request_part(request, i, pool->nodes[step->shard]), client->session.keyspace,
-                        words, argc);
+                        request_part(request, i, pool->nodes[step->shard]),
+                        client->session.keyspace, words, argc);
 }
 
 /* The integer a shard answered, or -1. */

@@ -74,7 +74,7 @@ static void on_visit(struct task *task)
 }
 
 /* Shows what has arrived; returns how many visits are under way. The mutex is held. */
-static uint32_t take_arrived(struct gatherer *gatherer)
+static uint32_t pop_arrived(struct gatherer *gatherer)
 {
     uint32_t under_way = 0;
     for (uint32_t i = 0; i < gatherer->count; i++) {
@@ -117,11 +117,11 @@ uint32_t gatherer_run(struct gatherer *gatherer)
 {
     struct timespec until = deadline();
     CHECK(pthread_mutex_lock(&gatherer->mutex) == 0);
-    (void)take_arrived(gatherer);
+    (void)pop_arrived(gatherer);
     post_all(gatherer);
     uint32_t late;
     int result = 0;
-    while ((late = take_arrived(gatherer)) > 0 && result == 0)
+    while ((late = pop_arrived(gatherer)) > 0 && result == 0)
         result = pthread_cond_timedwait(&gatherer->one_arrived, &gatherer->mutex, &until);
     CHECK(pthread_mutex_unlock(&gatherer->mutex) == 0);
     return late;

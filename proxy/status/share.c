@@ -181,11 +181,11 @@ static void fill_keyspaces(struct share *share, const struct proxy_worker *worke
         if (keyspace->is_gone)
             continue;
         struct share_keyspace *to = &share->keyspaces[share->keyspace_count];
-        *to = (struct share_keyspace){.clients = keyspace->clients,
-                                   .requests =
-                                       has_keyspace_named(share, keyspace->name) ? 0 : *keyspace->requests,
-                                   .is_ephemeral = keyspace->entry && keyspace->entry->ephemeral,
-                                   .name = copy_share_text(share, keyspace->name)};
+        *to = (struct share_keyspace){
+            .clients = keyspace->clients,
+            .requests = has_keyspace_named(share, keyspace->name) ? 0 : *keyspace->requests,
+            .is_ephemeral = keyspace->entry && keyspace->entry->ephemeral,
+            .name = copy_share_text(share, keyspace->name)};
         share->keyspace_count++;
     }
 }

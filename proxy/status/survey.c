@@ -288,8 +288,8 @@ static void request_keyspace(struct survey *survey, struct proxy_worker *worker,
 }
 
 /* Up to `max` namespaces that are to be asked now; the names stay for FORGET_MS. */
-static uint32_t take_wanted(struct survey *survey, uint64_t now_ms, struct bytes *names,
-                            uint32_t max)
+static uint32_t pop_wanted(struct survey *survey, uint64_t now_ms, struct bytes *names,
+                           uint32_t max)
 {
     uint32_t taken = 0;
     size_t cursor = 0;
@@ -318,7 +318,7 @@ void survey_tick(struct survey *survey, struct proxy_worker *worker)
     if (!is_wanted || worker->thread.is_stopping || !worker->pool->nodes)
         return;
     ping_all(survey, worker);
-    uint32_t wanted = take_wanted(survey, now_ms, names, ASKED_EACH_TICK);
+    uint32_t wanted = pop_wanted(survey, now_ms, names, ASKED_EACH_TICK);
     for (uint32_t i = 0; i < wanted; i++)
         request_keyspace(survey, worker, names[i]);
 }

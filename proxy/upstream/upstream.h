@@ -105,8 +105,8 @@ struct upstream_unsent {
 
 /* Reads that are sent once more when the backend had closed an idle connection. */
 struct upstream_resend {
-    bool is_unproven;    /* was idle, and no byte has come since: reads are kept */
-    struct out frames;   /* of the reads sent since */
+    bool is_unproven;          /* was idle, and no byte has come since: reads are kept */
+    struct out frames;         /* of the reads sent since */
     struct keyspace *keyspace; /* where they belong */
 };
 
@@ -144,8 +144,8 @@ struct upstream {
     struct node *node;
     struct stream *stream; /* NULL in IDLE and DOWN, and while it waits in node->waiting_to_open */
     struct out *out;       /* where frames are appended: unsent.early, or the stream's */
-    struct keyspace *keyspace;   /* NULL: not known */
-    uint32_t generation;   /* of the map whose slots were last sent to the backend */
+    struct keyspace *keyspace; /* NULL: not known */
+    uint32_t generation;       /* of the map whose slots were last sent to the backend */
     struct upstream_use use;
     struct upstream_life life;
     struct upstream_queue queue;
@@ -178,14 +178,15 @@ void upstream_send(struct upstream *upstream, struct part *part, struct keyspace
                    const struct frame *frame, bool is_read);
 /* Sends the only request of a dedicated connection: upstream-timeout begins after `patience_ms`, and its reply releases
  * it. */
-void upstream_send_single_use(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
-                              const struct frame *frame, uint64_t patience_ms);
+void upstream_send_single_use(struct upstream *upstream, struct part *part,
+                              struct keyspace *keyspace, const struct frame *frame,
+                              uint64_t patience_ms);
 /* Sends a command that is made of these words as the part. */
 void upstream_send_words(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
                          const struct bytes *words, uint32_t count);
 /* Sends a command of the proxy's own, whose reply does not matter, from this keyspace on a private connection. */
-void upstream_precede(struct upstream *upstream, struct keyspace *keyspace, const struct bytes *words,
-                      uint32_t count);
+void upstream_precede(struct upstream *upstream, struct keyspace *keyspace,
+                      const struct bytes *words, uint32_t count);
 /* The same in two steps, for frames that are made: write to what begin gives, then commit. NULL: it is down,
  * the part has failed. */
 struct out *upstream_begin(struct upstream *upstream, struct part *part, struct keyspace *keyspace);

@@ -76,7 +76,8 @@ static void write_switch(struct upstream *upstream, struct keyspace *keyspace)
     if (*upstream_config(upstream)->upstream_secret) {
         const struct slot_rule tag = {.kind = SLOT_RULE_TAG};
         char rule[SLOT_RULE_TEXT_MAX];
-        size_t rule_len = slot_rule_format(keyspace->entry ? &keyspace->entry->slot_rule : &tag, rule);
+        size_t rule_len =
+            slot_rule_format(keyspace->entry ? &keyspace->entry->slot_rule : &tag, rule);
         out_printf(out, "*5\r\n$5\r\nSCREE\r\n$3\r\nUSE\r\n$%zu\r\n", keyspace->name.len);
         out_write(out, keyspace->name.data, keyspace->name.len);
         out_printf(out, "\r\n$%d\r\n%s\r\n$%zu\r\n%.*s\r\n", len, db, rule_len, (int)rule_len,
@@ -150,8 +151,8 @@ void upstream_send_words(struct upstream *upstream, struct part *part, struct ke
     upstream_commit(upstream, part);
 }
 
-void upstream_precede(struct upstream *upstream, struct keyspace *keyspace, const struct bytes *words,
-                      uint32_t count)
+void upstream_precede(struct upstream *upstream, struct keyspace *keyspace,
+                      const struct bytes *words, uint32_t count)
 {
     CHECK(upstream->use.is_private);
     if (upstream->state != UPSTREAM_UP || upstream->keyspace != keyspace)
@@ -185,8 +186,9 @@ void upstream_forget_keyspace(struct upstream *upstream)
 
 /* ---- dedicated connections ---------------------------------------------------------------------------------- */
 
-void upstream_send_single_use(struct upstream *upstream, struct part *part, struct keyspace *keyspace,
-                              const struct frame *frame, uint64_t patience_ms)
+void upstream_send_single_use(struct upstream *upstream, struct part *part,
+                              struct keyspace *keyspace, const struct frame *frame,
+                              uint64_t patience_ms)
 {
     CHECK(upstream->use.is_private);
     upstream->use.is_single_use = true;

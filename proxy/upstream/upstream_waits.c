@@ -133,7 +133,7 @@ static void grow(struct wait_table *waits)
     waits->cap = cap;
 }
 
-static struct entry *entry_take(struct upstream *upstream, struct part *part)
+static struct entry *acquire_entry(struct upstream *upstream, struct part *part)
 {
     struct wait_table *waits = upstream->waits;
     if (!waits->free)
@@ -197,12 +197,12 @@ static size_t write_head(char head[HEAD_MAX], uint64_t number, uint8_t resp,
     size_t id_len = number_format_int64(id, (int64_t)number);
     size_t rule_len = slot_rule_format(keyspace->entry ? &keyspace->entry->slot_rule : &tag, rule);
     int db_len = snprintf(db, sizeof(db), "%u", keyspace->db);
-    int len =
-        snprintf(head, HEAD_MAX,
-                 "*%u\r\n$5\r\nSCREE\r\n$4\r\nWAIT\r\n$%zu\r\n%.*s\r\n$1\r\n%u\r\n"
-                 "$%zu\r\n%.*s\r\n$%d\r\n%s\r\n$%zu\r\n%.*s\r\n",
-                 argc + WAIT_WORDS, id_len, (int)id_len, id, resp, keyspace->name.len,
-                 (int)keyspace->name.len, keyspace->name.data, db_len, db, rule_len, (int)rule_len, rule);
+    int len = snprintf(head, HEAD_MAX,
+                       "*%u\r\n$5\r\nSCREE\r\n$4\r\nWAIT\r\n$%zu\r\n%.*s\r\n$1\r\n%u\r\n"
+                       "$%zu\r\n%.*s\r\n$%d\r\n%s\r\n$%zu\r\n%.*s\r\n",
+                       argc + WAIT_WORDS, id_len, (int)id_len, id, resp, keyspace->name.len,
+                       (int)keyspace->name.len, keyspace->name.data, db_len, db, rule_len,
+                       (int)rule_len, rule);
     CHECK(len > 0 && len < HEAD_MAX);
     return (size_t)len;
 }
@@ -239,7 +239,7 @@ void wait_table_send(struct upstream *upstream, struct part *part, const struct 
         upstream_open(upstream, UPSTREAM_OPENING);
     else if (upstream->state == UPSTREAM_DOWN)
         upstream_open(upstream, UPSTREAM_RETRYING);
-    struct entry *entry = entry_take(upstream, part);
+    struct entry *entry = acquire_entry(upstream, part);
     struct bytes head = {text, write_head(text, wait_number(upstream->waits, entry),
                                           part->request->resp, keyspace, frame->argc)};
     struct bytes arguments = arguments_of(frame);

@@ -33,6 +33,7 @@ WORDS = [
     (r'\bedges?_', 'range bound', 'backend/keyspace backend/commands'),
     (r'\binterest(s|_\w+)?\b|\baudiences?(_\w+)?\b|\bfeeds?\b', 'subscription table, subscription connection', 'proxy shared/channel.h shared/subscription_table.h'),
     (r'\bqueued_walk\b|struct journal\b', 'transaction queue, slow log', 'proxy'),
+    (r'struct places?\b|->place\b|\bplaces?_(un)?ref\b', 'keyspace', 'proxy'),
     (r'\bmeters?(_\w+)?\b', 'rate limiter', 'proxy'),
     (r'\berrands?\b|is_leased|\bears?\b', 'dedicated connection, invalidation connection', 'proxy'),
     (r'(?i)\btak(en|es|e) back\b|take_back', 'roll back', 'backend docs'),

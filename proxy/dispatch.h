@@ -1,5 +1,5 @@
 /*
- * take.h - what becomes of one frame of a client.
+ * dispatch.h - runs one frame of a client: gates, transaction queue, route.
  *
  *   frame ─► command ─► gates: rate, arity, login, rules, pause, subscriber mode ─► inside MULTI? ─► queue
  *                         │ refused: an error                                          │
@@ -11,5 +11,5 @@
 
 #include "proxy/client.h"
 
-/* Takes the frame. False: it must wait, and will be shown again; nothing was done. */
-bool client_take(struct client *client, const struct frame *frame);
+/* Runs the frame. False: nothing was done, because the client is held; the frame is dispatched again afterwards. */
+bool dispatch_frame(struct client *client, const struct frame *frame);

@@ -1,4 +1,4 @@
-#include "proxy/take.h"
+#include "proxy/dispatch.h"
 
 #include "proxy/blocked.h"
 #include "proxy/lane.h"
@@ -157,8 +157,8 @@ static bool follow_plan(struct client *client, const struct frame *frame,
 }
 
 /* Not the hot path: several keys, none, or no shard at all. */
-static bool take_planned(struct client *client, const struct frame *frame,
-                         const struct command *command)
+static bool dispatch_planned(struct client *client, const struct frame *frame,
+                             const struct command *command)
 {
     struct proxy_worker *worker = client->worker;
     const struct proxy_snapshot *snapshot = worker->snapshot;
@@ -274,7 +274,7 @@ static bool pass_gates(struct client *client, const struct frame *frame,
 
 /* ---- one frame ------------------------------------------------------------------------------- */
 
-bool client_take(struct client *client, const struct frame *frame)
+bool dispatch_frame(struct client *client, const struct frame *frame)
 {
     const struct command *command = command_find(frame_arg(frame, 0));
     if (command && command_has_subs(command) && frame->argc > 1)
@@ -304,5 +304,5 @@ bool client_take(struct client *client, const struct frame *frame)
             return true;
         }
     }
-    return take_planned(client, frame, command);
+    return dispatch_planned(client, frame, command);
 }
