@@ -192,7 +192,7 @@ void acl_unref(struct acl *acl)
     free(acl);
 }
 
-/* The place of the first user whose name is not before this one. */
+/* Index of the first user whose name is not less than `name`. */
 static size_t user_place(const struct acl *acl, struct bytes name, bool *is_there)
 {
     size_t low = 0;
@@ -250,7 +250,7 @@ bool acl_user_remove(struct acl *acl, struct bytes name)
 bool acl_name_ok(struct bytes name)
 {
     for (size_t i = 0; i < name.len; i++)
-        if (strchr(" \t\n\v\f\r", name.data[i])) /* and the zero byte */
+        if (strchr(" \t\n\v\f\r", name.data[i])) /* finds the terminating zero byte too */
             return false;
     return true;
 }
@@ -324,7 +324,7 @@ static bool key_allowed(const struct acl_selector *selector, struct bytes key, u
     return false;
 }
 
-/* The first key that is not allowed; 0: all are. */
+/* The argument index of the first key that is not allowed; 0 when all are. */
 static uint32_t key_denied(const struct acl_selector *selector, const struct command *command,
                            const struct bytes *argv, uint32_t argc)
 {
@@ -341,7 +341,7 @@ static uint32_t key_denied(const struct acl_selector *selector, const struct com
     return denied;
 }
 
-/* Which arguments are channels: from `first`, all or one of them; may they be patterns? */
+/* The channels are the arguments from `first` to before *end; *is_pattern: they are patterns. False: there are none. */
 static bool channels_of(const struct command *command, uint32_t argc, uint32_t *end,
                         bool *is_pattern)
 {
@@ -350,7 +350,7 @@ static bool channels_of(const struct command *command, uint32_t argc, uint32_t *
     return command->channels != CHANNELS_NONE;
 }
 
-/* A pattern must be one of the allowed patterns itself: it could match more than they do. */
+/* A pattern must equal an allowed pattern: a different one could match channels that no allowed pattern matches. */
 static bool channel_allowed(const struct acl_selector *selector, struct bytes channel,
                             bool is_pattern)
 {
@@ -437,7 +437,7 @@ bool acl_reads_all(const struct acl_user *user, const struct command *command,
 
 /* ---- the file ---- */
 
-/* The next word of a line; empty at its end. */
+/* The next word of a line; empty at the end of the line. */
 static struct bytes next_rule_word(struct bytes *line)
 {
     while (line->len && (*line->data == ' ' || *line->data == '\t' || *line->data == '\r'))
@@ -449,9 +449,9 @@ static struct bytes next_rule_word(struct bytes *line)
     return word;
 }
 
-enum { RULES_MAX = 4096 }; /* words of one line */
+enum { RULES_MAX = 4096 }; /* words per line */
 
-/* "user NAME rule …": false with the reason. Empty lines and comments are none. */
+/* Parses a line "user NAME rule …". Empty lines and comments are skipped. False: the reason is in error[size]. */
 static bool parse_line(struct acl *acl, struct bytes line, bool all_channels, char *error,
                        size_t size)
 {

@@ -27,7 +27,7 @@ static bool set_acl_error(char error[ACL_ERROR_MAX], const char *format, ...)
     return false;
 }
 
-/* Redis' words for subcommands with more arguments than they take. */
+/* Redis' error for a subcommand with too many arguments. */
 static bool refuse_count(struct bytes sub, char error[ACL_ERROR_MAX])
 {
     return set_acl_error(
@@ -64,7 +64,7 @@ void acl_denied_error(enum acl_denied denied, const struct command *command,
 
 /* ---- telling ---- */
 
-/* Replies the collected text as a bulk string and empties the out. */
+/* Replies the collected text as a bulk string and empties `out`. */
 static void reply_bulk_out(struct reply *reply, struct out *out)
 {
     reply_bulk_begin(reply, (int64_t)out->bytes);
@@ -102,7 +102,7 @@ void acl_reply_list(struct reply *reply, const struct acl *acl)
     }
 }
 
-/* "commands", "keys", "channels" of a selector, each with its text. */
+/* Replies "commands", "keys" and "channels" of a selector, each with its rules. */
 static void reply_selector(struct reply *reply, const struct acl_selector *selector)
 {
     struct out text;
@@ -187,7 +187,7 @@ bool acl_reply_cat(struct reply *reply, const struct bytes *argv, uint32_t argc,
     return true;
 }
 
-/* The answer of DRYRUN for a request that is right. */
+/* The reply of DRYRUN for a valid request. */
 static void reply_verdict(struct reply *reply, const struct acl_user *user,
                           const struct command *command, const struct bytes *argv, uint32_t argc)
 {

@@ -1,8 +1,7 @@
 /*
- * acl_log.h - what users were refused: ACL LOG's entries, the newest first. Whoever shares one between threads
- * locks it.
+ * acl_log.h - the entries of ACL LOG: denied requests and logins, newest first. Threads that share a log must lock it.
  *
- * The same refusal again within a minute only counts up the entry that is there.
+ * A refusal that repeats an entry of the last minute increments the counter of that entry.
  */
 #pragma once
 
@@ -21,14 +20,13 @@ struct acl_event {
     enum acl_denied reason;
     enum acl_context context;
     uint64_t times;
-    uint64_t at_ms;      /* wall clock, of the newest */
-    struct bytes object; /* the command, key or channel */
-    struct bytes user;   /* who was refused */
-    struct bytes client; /* as CLIENT LIST shows it */
+    uint64_t at_ms;      /* wall clock time of the newest refusal */
+    struct bytes object; /* the command, key or channel that was denied */
+    struct bytes user;   /* the user that was refused */
+    struct bytes client; /* the client, as CLIENT LIST shows it */
 };
 
 void acl_log_init(struct acl_log *log);
 void acl_log_clear(struct acl_log *log);
-/* Notes a refusal: reason, context, at_ms and the texts of `event`, which are copied. Keeps the newest
- * `count_max` entries. */
+/* Adds a refusal: copies reason, context, at_ms and the texts of `event`. Keeps the newest `count_max` entries. */
 void acl_log_add(struct acl_log *log, const struct acl_event *event, size_t count_max);

@@ -1,5 +1,5 @@
 /*
- * acl_rule.c - the words of ACL SETUSER, one after the other.
+ * acl_rule.c - parses and applies the rules of ACL SETUSER.
  */
 #include "shared/acl_user.h"
 #include "shared/check.h"
@@ -66,7 +66,7 @@ uint32_t acl_category(struct bytes name)
     return 0;
 }
 
-/* "@read" behind + or -. */
+/* Applies "+@read" or "-@read"; `name` has no sign. */
 static const char *set_category_word(struct acl_selector *selector, struct bytes name, bool allow)
 {
     if (bytes_is(name, "all")) {
@@ -80,7 +80,7 @@ static const char *set_category_word(struct acl_selector *selector, struct bytes
     return NULL;
 }
 
-/* "config|get" or "select|0" behind +. */
+/* Applies "+config|get" or "+select|0"; `name` has no sign. */
 static const char *allow_part(struct acl_selector *selector, struct bytes name, size_t bar)
 {
     struct bytes part = {name.data + bar + 1, name.len - bar - 1};
@@ -127,7 +127,7 @@ static bool has_space(struct bytes text)
     return false;
 }
 
-/* Between % and ~; *at is set behind the ~. 0: no such permission. */
+/* Parses the permissions between % and ~; *at is the index after the ~. 0: not a permission. */
 static unsigned read_permission(struct bytes rule, size_t *at)
 {
     unsigned permission = 0;
@@ -192,7 +192,7 @@ static void set_channels(struct acl_selector *selector, bool all)
 
 /* ---- selectors ---- */
 
-/* One word of a selector; NULL, or what is wrong. */
+/* Applies one rule of a selector. Returns NULL, or the error. */
 static const char *selector_set(struct acl_selector *selector, struct bytes rule)
 {
     struct bytes rest = {rule.data + 1, rule.len - 1};
@@ -223,7 +223,7 @@ static const char *selector_set(struct acl_selector *selector, struct bytes rule
     return NULL;
 }
 
-/* "(~a* +get)": a further selector. */
+/* Adds a selector: "(~a* +get)". */
 static const char *add_selector(struct acl_user *user, struct bytes rule)
 {
     struct acl_selector *selector = acl_selector_new(user->starts_all_channels);
@@ -267,7 +267,7 @@ static bool is_digest(struct bytes text)
     return text.len == PASSWORD_LEN;
 }
 
-/* ">secret", "#digest", "<secret", "!digest" */
+/* Applies ">secret", "#digest", "<secret" or "!digest". Returns NULL, or the error. */
 static const char *password_set(struct acl_user *user, struct bytes rule)
 {
     char digest[SHA256_HEX_LEN];
@@ -316,7 +316,7 @@ static void user_reset(struct acl_user *user)
     acl_set_all_commands(user->selectors, false);
 }
 
-/* One word; NULL, or what is wrong. */
+/* Applies one rule. Returns NULL, or the error. */
 static const char *user_set(struct acl_user *user, struct bytes rule)
 {
     if (rule.len == 0)
@@ -354,7 +354,7 @@ void acl_user_set_password(struct acl_user *user, struct bytes password)
     }
 }
 
-/* Words from "(" to ")" as one, with spaces between; *i is set to the last. NULL data: there is no ")". */
+/* Joins the words from "(" to ")" with spaces; *i becomes the index of the last one. NULL data: there is no ")". */
 static struct bytes join_selector(const struct bytes *rules, size_t count, size_t *i)
 {
     size_t last = *i;
@@ -383,7 +383,7 @@ static bool rule_failed(struct bytes rule, const char *wrong, char *error, size_
     return false;
 }
 
-/* Is every "(" closed? Looked at before anything is applied. */
+/* Checks that every "(" is closed, before any rule is applied. */
 static bool parentheses_match(const struct bytes *rules, size_t count, char *error, size_t size)
 {
     for (size_t i = 0; i < count; i++) {

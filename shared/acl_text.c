@@ -1,9 +1,9 @@
 /*
- * acl_text.c - a user's rules as words that would make the same user.
+ * acl_text.c - a user's rules as words that would create an identical user.
  *
- * What is remembered of command rules is a bit for each command. Telling them picks categories as long as one has more
- * commands in common with what is left than not, the best first; then single commands make up the rest. A scratch
- * selector follows what was said so far.
+ * A selector stores one bit per command, not the rules that set the bits. To print them, we pick categories while there is
+ * one with more commands right than wrong, the best first; single commands correct the rest. A scratch selector (`said`)
+ * holds what the printed words allow so far.
  */
 #include "shared/acl_user.h"
 #include "shared/check.h"
@@ -20,8 +20,8 @@ static struct bytes category_text(unsigned category)
 
 /* ---- commands ---- */
 
-/* How many of a category's commands are allowed, and how many not. Only commands that Redis has count: the words
- * are the same as Redis' then. */
+/* Counts the commands of a category that are allowed and those that are not. Commands that Redis does not have are
+ * skipped, so that the words equal Redis'. */
 static void category_count(const struct acl_selector *selector, unsigned category, unsigned *on,
                            unsigned *off)
 {
@@ -37,7 +37,8 @@ static void category_count(const struct acl_selector *selector, unsigned categor
     }
 }
 
-/* The category that says most about what is left; CATEGORIES: none says more right than wrong. */
+/* The category that has the fewest wrong commands and more right ones than wrong ones; CATEGORIES when there is
+ * none. */
 static unsigned best_category(const struct acl_selector *left, bool adding, uint32_t said)
 {
     unsigned best = CATEGORIES;
@@ -70,7 +71,7 @@ static void say(struct out *out, bool allow, const char *mark, struct bytes name
 static void say_categories(const struct acl_selector *selector, struct acl_selector *said,
                            struct out *out)
 {
-    struct acl_selector left = *selector; /* only its bits change */
+    struct acl_selector left = *selector; /* a copy of which only the command bits change */
     bool adding = !selector->future_commands;
     uint32_t done = 0;
     left.first_arguments = (struct acl_texts){0};

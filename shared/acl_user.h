@@ -1,5 +1,5 @@
 /*
- * acl_user.h - inside of acl*.c: how a user and its selectors lie in memory.
+ * acl_user.h - memory layout of users and their selectors, private to acl*.c.
  */
 #pragma once
 
@@ -12,7 +12,7 @@ enum {
 
 enum acl_permission { ACL_READ_KEYS = 1, ACL_WRITE_KEYS = 2, ACL_ALL_KEYS = 3 };
 
-/* A growing list of texts; all are copies. */
+/* A growing list of texts; the list owns copies. */
 struct acl_text {
     struct bytes text;
     unsigned tag; /* keys: enum acl_permission; first arguments: enum command_id */
@@ -23,12 +23,13 @@ struct acl_texts {
 };
 
 struct acl_selector {
-    bool all_commands; /* without looking at the bits */
+    bool all_commands; /* every command is allowed, whatever the bits are */
     bool all_keys;
     bool all_channels;
-    bool future_commands; /* +@all was the start: also what a later version adds */
+    bool future_commands; /* began with +@all: commands of later versions are allowed too */
     uint64_t allowed[COMMAND_WORDS];
-    struct acl_texts first_arguments; /* +select|0: the command with this first argument only */
+    /* "+select|0": the command is allowed with this first argument only */
+    struct acl_texts first_arguments;
     struct acl_texts keys;
     struct acl_texts channels;
     struct acl_selector *next;
@@ -38,17 +39,17 @@ struct acl_user {
     struct bytes name;
     bool is_enabled;
     bool no_password;
-    bool sanitize; /* only remembered, as the next */
+    bool sanitize; /* stored and printed only, like skip_sanitize */
     bool skip_sanitize;
-    bool starts_all_channels;   /* acl-pubsub-default when it was made */
-    struct acl_texts passwords; /* digests in hex */
+    bool starts_all_channels;   /* acl-pubsub-default when the user was created */
+    struct acl_texts passwords; /* SHA-256 digests in hex */
     struct acl_selector *selectors;
 };
 
 void acl_texts_add(struct acl_texts *texts, struct bytes text, unsigned tag);
 void acl_texts_remove(struct acl_texts *texts, size_t index);
 void acl_texts_clear(struct acl_texts *texts);
-/* NULL: not there. */
+/* NULL when absent. */
 struct acl_text *acl_texts_find(const struct acl_texts *texts, struct bytes text);
 
 struct acl_selector *acl_selector_new(bool all_channels);
@@ -61,5 +62,5 @@ static inline bool acl_bit(const struct acl_selector *selector, enum command_id 
 /* Allows or forbids the command and all its subcommands. */
 void acl_set_command(struct acl_selector *selector, const struct command *command, bool allow);
 void acl_set_all_commands(struct acl_selector *selector, bool allow);
-/* Every command and subcommand that is in the category. */
+/* Allows or forbids every command and subcommand of the category. */
 void acl_set_category(struct acl_selector *selector, uint32_t category, bool allow);

@@ -49,7 +49,8 @@ void arena_reset(struct arena *arena)
     *arena = (struct arena){.chunk = keep};
 }
 
-/* A chunk with room for `size` bytes. A big one goes behind the newest, whose room stays in use. */
+/* Adds a chunk with room for `size` bytes. A big chunk is inserted after the newest one, so that the newest stays in
+ * use. */
 static struct arena_chunk *chunk_new(struct arena *arena, size_t size)
 {
     size_t room = size > CHUNK_SIZE / 4 ? size : CHUNK_SIZE;

@@ -9,14 +9,14 @@ struct arena_chunk;
 
 struct arena {
     struct arena_chunk *chunk; /* newest first */
-    size_t bytes;              /* handed out since the last reset */
+    size_t bytes;              /* allocated since the last reset */
 };
 
 void arena_init(struct arena *arena);
-/* Gives everything back to the system. */
+/* Frees all memory. */
 void arena_fini(struct arena *arena);
-/* Forgets all allocations; keeps one standard chunk, gives the rest back. */
+/* Invalidates all allocations; keeps one standard chunk and frees the other chunks. */
 void arena_reset(struct arena *arena);
-/* 8-byte aligned, not zeroed; aborts when memory is out. */
+/* Returns 8-byte aligned memory that is not zeroed; aborts when memory is exhausted. */
 void *arena_alloc(struct arena *arena, size_t size);
 struct bytes arena_copy(struct arena *arena, struct bytes data);

@@ -1,5 +1,5 @@
 /*
- * backup_name.h - what backups are called: a name that is good as a file's, by default the time they began.
+ * backup_name.h - names of backups: usable as file names, by default the time at which the backup began.
  */
 #pragma once
 
@@ -7,9 +7,9 @@
 
 enum { BACKUP_NAME_MAX = 64, BACKUP_ID_LEN = 32, BACKUP_TIME_NAME_MAX = 32 };
 
-/* May it name a backup, a shard or a file: letters, digits, '.', '_', '-', no dot in front? */
+/* Can `name` name a backup, a shard or a file: only letters, digits, '.', '_', '-', and no leading dot? */
 bool backup_name_valid(struct bytes name);
-/* "20261121T130000.123Z"; borrowed from `text`. */
+/* "20261121T130000.123Z"; the result points into `text`. */
 struct bytes backup_time_name(uint64_t wall_ms, char text[BACKUP_TIME_NAME_MAX]);
-/* Random digits that tell one backup from all others. */
+/* Random hex digits that identify one backup. */
 void backup_new_id(char id[BACKUP_ID_LEN + 1]);

@@ -1,6 +1,6 @@
 /*
- * The cache is a stack: the block that was used last is the warmest. It holds at most CACHE_MAX
- * blocks; a thread's end gives them back.
+ * The cache is a stack, because the block that was used last is most likely still in the CPU's caches. It holds at most
+ * CACHE_MAX blocks; they are freed when the thread ends.
  */
 #include "shared/block.h"
 
@@ -22,10 +22,10 @@ enum { CACHE_MAX = 256 };
 static _Thread_local struct {
     struct block *top;
     uint32_t count;
-    bool registered; /* this thread gives its cache back when it ends */
+    bool registered; /* the cache is freed when this thread ends */
 } cache;
 static _Thread_local int64_t
-    bytes_total; /* below 0 on a thread that frees what an ended one left */
+    bytes_total; /* negative on a thread that frees blocks which an ended thread allocated */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t thread_end;

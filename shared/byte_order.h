@@ -1,6 +1,6 @@
 /*
- * byte_order.h - integers as bytes: big-endian in keys and rows, so that they sort as numbers; little-endian in files
- * that are only read back.
+ * byte_order.h - integers as bytes: big-endian in keys and rows, so that they sort as numbers; little-endian in files,
+ * which are never sorted.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
  * bytes.h - a borrowed run of bytes: a pointer and a length, no terminator, never owned.
  *
- * A `struct bytes` argument is borrowed for the call; a function that keeps it says until when.
+ * A `struct bytes` argument is borrowed for the call; a function that keeps it documents until when.
  */
 #pragma once
 
@@ -29,7 +29,7 @@ static inline bool bytes_equal(struct bytes a, struct bytes b)
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-/* Copies the bytes to *end, which moves behind them. */
+/* Copies the bytes to *end and advances *end. */
 static inline struct bytes bytes_copy_to(char **end, struct bytes bytes)
 {
     struct bytes copy = {*end, bytes.len};
@@ -39,13 +39,13 @@ static inline struct bytes bytes_copy_to(char **end, struct bytes bytes)
     return copy;
 }
 
-/* ASCII case is ignored, as Redis does for command names and options. */
+/* Compares without regard to ASCII case, as Redis does for command names and options. */
 static inline bool bytes_is(struct bytes a, const char *word)
 {
     return a.len == strlen(word) && strncasecmp(a.data, word, a.len) == 0;
 }
 
-/* Order of memcmp, a prefix sorts first. */
+/* Order of memcmp; a prefix sorts first. */
 static inline int bytes_compare(struct bytes a, struct bytes b)
 {
     size_t shorter = a.len < b.len ? a.len : b.len;

@@ -1,10 +1,10 @@
 /*
- * channel.h - kinds of pub/sub channels, and the words of their frames.
+ * channel.h - kinds of Pub/Sub channels, and the words in their replies and messages.
  *
  *     SUBSCRIBE x   ─► [subscribe x 1]     PUBLISH x hi  ─► [message x hi]  [pmessage x* x hi]
  *     PSUBSCRIBE x* ─► [psubscribe x* 2]   SPUBLISH x hi ─► [smessage x hi]
  *
- * A confirmation's number counts channels and patterns together, and shard channels by themselves.
+ * The number in a confirmation counts channels and patterns together, and shard channels separately.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 
 enum channel_kind { CHANNEL_PLAIN, CHANNEL_PATTERN, CHANNEL_SHARD, CHANNEL_KINDS };
 
-/* What a kind of channel is called. */
+/* First word of the confirmations and messages of a kind. */
 struct channel_words {
     const char *subscribed;
     const char *unsubscribed;
@@ -23,23 +23,23 @@ struct channel_words {
 };
 extern const struct channel_words CHANNEL_WORDS[CHANNEL_KINDS];
 
-/* What a RESP2 connection in subscriber mode is told, with the command's full name. */
+/* Error for other commands on a RESP2 connection in subscriber mode; takes the command's full name. */
 #define SUBSCRIBER_ERROR                                                                           \
     "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are "    \
     "allowed in this context"
 
-/* One that subscribes: what it follows of each kind. */
+/* The subscriptions of one client, by kind. */
 struct subscriber {
     struct follower kinds[CHANNEL_KINDS];
 };
 
 void subscriber_init(struct subscriber *subscriber);
-/* Ends all subscriptions, without a word. */
+/* Ends all subscriptions without confirmations. */
 void subscriber_clear(struct subscriber *subscriber);
-/* Of all kinds. */
+/* Number of subscriptions of all kinds. */
 uint32_t subscriber_count(const struct subscriber *subscriber);
-/* May the user listen to all of it? */
+/* May the user subscribe to everything that the subscriber is subscribed to? */
 bool subscriber_allowed(const struct subscriber *subscriber, const struct acl_user *user);
-/* Writes one confirmation; a NULL channel: there was none to end. */
+/* Writes one confirmation; `channel` NULL: there was no subscription to end. */
 void subscriber_confirm(const struct subscriber *subscriber, struct reply *reply, const char *word,
                         enum channel_kind kind, const struct bytes *channel);

@@ -1,14 +1,14 @@
 /*
  * check.h - assertions that stay on in release builds.
  *
- * CHECK is for what is impossible unless the program has a bug. Input from outside is never
- * checked this way; it is answered.
+ * CHECK is for conditions that only a bug of this program can violate. Invalid input from outside is answered with an
+ * error instead.
  */
 #pragma once
 
 #include <stddef.h>
 
-/* Prints the failed condition with its place and aborts. */
+/* Prints the failed condition with its file and line, and aborts. */
 _Noreturn void check_failed(const char *file, int line, const char *condition);
 
 #define CHECK(condition)                                                                           \

@@ -1,5 +1,5 @@
 /*
- * cluster_reply.c - the shapes of CLUSTER INFO, NODES, SLOTS and SHARDS as Redis 7.0 gives them.
+ * cluster_reply.c - CLUSTER INFO, NODES, SLOTS and SHARDS in the form of Redis 7.0.
  */
 #include "shared/cluster_reply.h"
 

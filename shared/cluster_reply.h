@@ -1,6 +1,6 @@
 /*
- * cluster_reply.h - CLUSTER's answers of one node that owns every slot: what a proxy is to its clients, and a partition
- * to those that talk to it directly. Whatever a cluster-aware client sends then comes to that node.
+ * cluster_reply.h - CLUSTER replies of a single node that owns every slot. A proxy answers its clients so, and a partition
+ * clients that connect to it directly: a cluster-aware client then sends everything to this node.
  */
 #pragma once
 
@@ -8,16 +8,16 @@
 
 enum { CLUSTER_ID_LEN = 40, CLUSTER_HOST_MAX = 256 };
 
-/* The node as a client reaches it. */
+/* The node's address as its clients see it. */
 struct cluster_node {
     char id[CLUSTER_ID_LEN + 1];
-    char host[CLUSTER_HOST_MAX]; /* empty: reached over a Unix socket */
+    char host[CLUSTER_HOST_MAX]; /* empty for a client that came over a Unix socket */
     int port;
     uint64_t epoch;
 };
 
-/* Takes host and port from the client's end of the connection: "host:port", "[v6]:port"; a Unix socket's path leaves
- * both as they are. */
+/* Takes host and port from the local address of the client's connection: "host:port" or "[v6]:port". For the path of
+ * a Unix socket both stay unchanged. */
 void cluster_node_at(struct cluster_node *node, const char *local_address);
 
 void cluster_reply_info(struct reply *reply, const struct cluster_node *node);

@@ -3,8 +3,8 @@
  *
  * A name is looked up as three 8-byte words, without a loop over its bytes:
  *
- *   "GetRange" ──load──► first 8 bytes, last 8, and from the 9th on if longer than 16
- *   words ──multiply──► place in `name_index` (linear probing, a quarter full)
+ *   "GetRange" ──load──► first 8 bytes, last 8, and bytes 8 to 15 when longer than 16
+ *   words ──multiply──► index in `name_index` (linear probing, a quarter full)
  *   words | 0x20 where the entry has a letter == the entry's words ──► row
  */
 #include "shared/command.h"
@@ -15,20 +15,20 @@
 #include <ctype.h>
 #include <stdio.h>
 
-/* How a row writes its key specs. `at` and `last` as in struct key_spec. */
+/* Key specs of a row. `at` and `last` are those of struct key_spec. */
 #define KEY(at_, flags_) KEYS(at_, 0, 1, flags_)
 #define KEYS(at_, last_, step_, flags_)                                                            \
     {                                                                                              \
         .flags = (flags_), .begin = KEY_BEGIN_INDEX, .find = KEY_FIND_RANGE, .at = (at_),          \
         .last = (last_), .step = (step_),                                                          \
     }
-/* The number of keys in argument `at_`, then the keys. */
+/* Argument `at_` is the number of keys, the keys follow. */
 #define KEYS_COUNTED(at_, flags_)                                                                  \
     {                                                                                              \
         .flags = (flags_), .begin = KEY_BEGIN_INDEX, .find = KEY_FIND_KEYNUM, .at = (at_),         \
         .number_at = 0, .first = 1, .step = 1,                                                     \
     }
-/* One key behind a word; or the first 1/limit of all that is behind it. */
+/* One key after a word; or the first 1/limit of all arguments after a word. */
 #define KEY_AFTER(word_, from_, flags_)                                                            \
     {                                                                                              \
         .flags = (flags_), .begin = KEY_BEGIN_KEYWORD, .find = KEY_FIND_RANGE, .keyword = (word_), \
@@ -61,7 +61,7 @@ struct command command_rows[COMMAND_COUNT] = {
 #undef COMMAND_PLANNED
 };
 
-/* CMD_MAY_REPLICATE has none: Redis does not print it. */
+/* CMD_MAY_REPLICATE has no name: Redis does not print it. */
 static const char *const flag_names[] = {
     "write", "readonly", "denyoom", "admin", "pubsub", "noscript", "blocking", "loading", "stale", "skip_monitor",
     "skip_slowlog", "asking", "fast", "no_auth", NULL, "no_mandatory_keys", "no_async_loading", "no_multi",
@@ -76,8 +76,8 @@ static const char *const key_flag_names[] = {
 };
 static const struct {
     const char *name;
-    uint32_t acl; /* category its commands are in */
-    bool is_own;  /* Redis has none of them */
+    uint32_t acl; /* ACL category of the group's commands */
+    bool is_own;  /* Redis has no command of this group */
 } groups[GROUP_COUNT] = {
     [GROUP_GENERIC] = {"generic", ACL_KEYSPACE, false},
     [GROUP_STRING] = {"string", ACL_STRING, false},
@@ -110,9 +110,10 @@ struct name_words {
 };
 
 struct name_entry {
-    struct name_words words;  /* of the lower-case name */
-    struct name_words letter; /* 0x20 in every byte that is a letter: what a capital lacks */
-    uint32_t len;             /* 0: the entry is free */
+    struct name_words words; /* words of the lower-case name */
+    /* 0x20 in every byte that is a letter: the bit that distinguishes lower from upper case */
+    struct name_words letter;
+    uint32_t len; /* 0: the entry is free */
     enum command_id id;
 };
 
@@ -132,7 +133,7 @@ static inline uint64_t load4(const char *data)
     return word;
 }
 
-/* Different names of one length give different words. 1 <= len <= COMMAND_NAME_MAX. */
+/* Two different names of equal length give different words. 1 <= len <= COMMAND_NAME_MAX. */
 static inline struct name_words name_load(struct bytes name)
 {
     struct name_words words = {{0, 0, 0}};
@@ -154,7 +155,7 @@ static inline struct name_words name_load(struct bytes name)
     return words;
 }
 
-/* The same for every case of a name. */
+/* Hash of a name, independent of case. */
 static inline uint32_t name_place(const struct name_words *words)
 {
     const uint64_t lower = 0x2020202020202020u;
@@ -273,7 +274,7 @@ const char *command_merge_name(enum command_merge merge)
     return names[merge];
 }
 
-/* The name of the one bit in `flag`; NULL beyond the end of the list. */
+/* The name of the bit in `flag`; NULL for a bit beyond the end of the list. */
 static const char *bit_name(uint32_t flag, const char *const *names, size_t count)
 {
     CHECK(flag != 0 && (flag & (flag - 1)) == 0);
@@ -374,7 +375,7 @@ uint32_t command_tips(const struct command *command, struct bytes tips[COMMAND_T
 
 /* --- completing the rows ---------------------------------------------------------------------- */
 
-/* "client_no_evict" of CLIENT is called "no-evict"; "bitfield_ro" is called what it is. */
+/* "client_no_evict" of CLIENT gets the name "no-evict"; "bitfield_ro" keeps its name. */
 static void complete_name(struct command *row)
 {
     const struct command *parent = &command_rows[row->parent];
@@ -416,7 +417,7 @@ static void add_to_index(const struct command *row)
     name_index[place] = entry;
 }
 
-/* Subcommands keep the order of their rows. */
+/* Appends a subcommand to the list of its parent, in the order of the rows. */
 static void add_to_parent(struct command *row)
 {
     struct command *parent = &command_rows[row->parent];
@@ -428,7 +429,7 @@ static void add_to_parent(struct command *row)
     parent->handlers |= row->handlers;
 }
 
-/* The categories that follow from flags and group, as Redis derives them. */
+/* Adds the categories that follow from flags and group, by Redis' rules. */
 static void complete_acl(struct command *row)
 {
     uint32_t flags = row->flags;
@@ -449,7 +450,7 @@ static void complete_acl(struct command *row)
         row->acl |= groups[row->group].acl;
 }
 
-/* The one range of arguments that clients before Redis 7 understand: of neighbouring plain ranges. */
+/* Computes the one range of keys that clients before Redis 7 understand: adjacent specs of plain ranges are joined. */
 static void complete_legacy_range(struct command *row)
 {
     int32_t first = 0, last = 0, step = 0;
@@ -500,9 +501,10 @@ void command_init(void)
 
 /* --- errors ----------------------------------------------------------------------------------- */
 
-enum { ERROR_ARGS_BYTES = 128 }; /* of an unknown command's arguments that the error repeats */
+/* how much of the arguments the error for an unknown command repeats */
+enum { ERROR_ARGS_BYTES = 128 };
 
-/* The precision for printing `text`: "%.*s" ends at a zero byte too, as it does in Redis. */
+/* Length of `text` as "%.*s" prints it: up to a zero byte, as in Redis. */
 static int shown_len(struct bytes text, size_t max)
 {
     return (int)(text.len < max ? text.len : max);

@@ -1,5 +1,5 @@
 /*
- * command_cells.h - calls, errors and times of each command, of one thread (metric_labels.h).
+ * command_cells.h - metrics of each command: calls, errors and times, of one thread (metric_labels.h).
  */
 #pragma once
 
@@ -17,7 +17,7 @@ struct command_cells {
 /* Makes the command's cell. */
 struct metric_cell *command_cells_make(struct command_cells *cells, const struct command *command);
 
-/* It ran for so many microseconds. */
+/* Counts a run of the command that took `usec` microseconds. */
 static inline void command_cells_add(struct command_cells *cells, const struct command *command,
                                      uint64_t usec, bool is_error)
 {

@@ -36,7 +36,7 @@ static const char *answered_by(const struct command *command)
     }
 }
 
-/* A container only leads to its subcommands; COMMAND alone is a command too. */
+/* True for a container that cannot be called without a subcommand; COMMAND alone can. */
 static bool is_word_only(const struct command *command)
 {
     return command_has_subs(command) && command->id != COMMAND_command;

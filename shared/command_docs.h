@@ -5,5 +5,5 @@
 
 #include <stdio.h>
 
-/* Writes the page as Markdown; command_init() has run. A unit test compares it with docs/commands.md. */
+/* Writes the page as Markdown; call command_init() first. A unit test compares it with docs/commands.md. */
 void command_print_docs(FILE *file);

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* Rows that clients may know of. */
+/* Is the row visible to clients? */
 static bool is_shown(const struct command *command)
 {
     return !(command->flags & CMD_INTERNAL);
@@ -70,7 +70,7 @@ static void write_named_int(struct reply *reply, const char *name, int64_t value
     reply_int(reply, value);
 }
 
-/* {type: ..., spec: ...}; the spec's own map of `pairs` follows. */
+/* Writes {type: ..., spec: ...}; the spec, a map of `pairs`, follows. */
 static void write_search_head(struct reply *reply, const char *name, const char *type,
                               int64_t pairs)
 {
@@ -129,7 +129,7 @@ static void write_key_specs(struct reply *reply, const struct command *command)
     }
 }
 
-/* The first nine of the ten elements: all but the subcommands. */
+/* Writes the first nine of the ten elements: all except the subcommands. */
 static void write_info_head(struct reply *reply, const struct command *command)
 {
     struct bytes tips[COMMAND_TIPS_MAX];
@@ -207,7 +207,7 @@ static void write_named_text(struct reply *reply, const char *name, const char *
     reply_bulk_text(reply, text);
 }
 
-/* The command's name and the map about it, but for its subcommands. */
+/* Writes the command's name and its map without the subcommands. */
 static void write_docs_head(struct reply *reply, const struct command *command)
 {
     int64_t pairs = 3 + !!command->complexity + !!command->doc_flags + !!command->deprecated_since +
@@ -275,9 +275,10 @@ void command_reply_docs(struct reply *reply, const struct bytes *argv, uint32_t 
 
 /* --- LIST ------------------------------------------------------------------------------------- */
 
-/* What LIST lets pass. */
+/* What LIST selects. */
 struct filter {
-    bool nothing; /* of a module (there are none), or of an unknown category */
+    /* nothing matches: FILTERBY MODULE (there are no modules), or an unknown category */
+    bool nothing;
     uint32_t acl; /* 0: any */
     bool has_pattern;
     struct bytes pattern;

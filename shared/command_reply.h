@@ -1,9 +1,9 @@
 /*
- * command_reply.h - the answers of COMMAND and its subcommands, and every container's HELP, from the table.
+ * command_reply.h - replies of COMMAND and its subcommands, and HELP of every container, from the table.
  *
  * argv is the whole request ("COMMAND", "INFO", "get"); its arity has been checked.
- * Where we differ from Redis 7.0 on purpose: key specs carry no "notes", DOCS no "arguments" and no
- * "history"; internal commands are not shown; texts (summaries, help) are our own.
+ * Differences from Redis 7.0, all intended: key specs have no "notes", DOCS has no "arguments" and no "history"; internal
+ * commands are hidden; texts (summaries, help) are our own.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ void command_reply_list(struct reply *reply, const struct bytes *argv, uint32_t 
 void command_reply_getkeys(struct reply *reply, const struct bytes *argv, uint32_t argc);
 void command_reply_getkeysandflags(struct reply *reply, const struct bytes *argv, uint32_t argc);
 
-/* <container> HELP: those of its subcommands that `handler` answers (HANDLER_BACKEND, HANDLER_PROXY,
- * or both added), each with its summary. */
+/* <container> HELP: the subcommands that `handler` implements (HANDLER_BACKEND, HANDLER_PROXY, or both added), each
+ * with its summary. */
 void command_reply_help(struct reply *reply, const struct command *container,
                         enum command_handlers handler);
