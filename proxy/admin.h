@@ -1,8 +1,8 @@
 /*
- * admin.h - what the pages of the admin port get to see.
+ * admin.h - what a page of the admin port can read.
  *
- * A page is a function and a row in local_admin.c's table. It runs on the HTTP thread: it reads atomics, the snapshot,
- * and what it asks the workers for by loop_post, with a limit to its patience.
+ * A page is a function and a row in local_admin.c's table. It runs on the HTTP thread: it reads atomics and the
+ * snapshot, and requests the rest from the workers by loop_post, for whose answers it waits a limited time.
  */
 #pragma once
 
@@ -14,9 +14,9 @@ struct admin;
 struct admin_visit {
     struct proxy *proxy;
     struct admin *admin;
-    const struct proxy_snapshot *snapshot; /* in force when the request came */
+    const struct proxy_snapshot *snapshot; /* the snapshot in force when the request came */
     const char *path;
 };
 
-/* Which shards answer, and whether /readyz would say yes. local_admin.c */
+/* Prints which shards answer, and whether /readyz succeeds. local_admin.c */
 void admin_print_health(const struct admin_visit *visit, struct out *out);

@@ -8,29 +8,30 @@
  * All clients of a worker share one connection to each shard (upstream/upstream_waits.c). The reply comes from the
  * shard in every case, so that an element which it has taken out of a list reaches its client.
  *
- * Backends without the cluster secret do not have the commands for that. There each waiting client dedicated
- * connections a connection, which is closed when it leaves. CLIENT UNBLOCK id-of-the-dedicated connection goes over a
- * shared connection, again at every tick until the reply comes, because it may overtake the command; the dedicated
- * connection is closed then, so that a late one does not end the wait of the next client.
+ * Backends without the cluster secret do not have the commands for that. There each waiting client has a
+ * dedicated connection, which is closed when the client leaves. To end such a wait, CLIENT UNBLOCK with the id of the
+ * dedicated connection goes over a shared connection. It is repeated at every tick until the reply arrives, because it
+ * may overtake the command. The dedicated connection is closed then: a late CLIENT UNBLOCK must not end the wait of the
+ * connection's next client.
  */
 #pragma once
 
 #include "proxy/client.h"
 #include "proxy/route.h"
 
-/* Sends it; the client is held until blocked_answered(). False: it must wait, nothing was done. */
+/* Sends the command; the client is held until blocked_answered(). False: the client is held and nothing was sent. */
 bool blocked_send(struct client *client, const struct frame *frame, const struct command *command,
                   const struct route *route);
-/* Does the client's command wait at every shard that it was sent to? Until then the client counts as blocked neither in
- * INFO nor in CLIENT LIST. */
+/* True when the command waits at every shard that it was sent to. Only then INFO and CLIENT LIST count the client as
+ * blocked. */
 bool blocked_is_waiting(const struct client *client);
-/* One more shard has said that the client's command waits there. */
+/* One more shard has confirmed that the client's command waits there. */
 void blocked_begun(struct client *client);
 /* The client's command was answered. */
 void blocked_answered(struct client *client);
 /* The client has left: its wait is cancelled. */
 void blocked_leave(struct client *client);
-/* Ends the client's wait; the reply comes later. False: it does not wait. */
+/* Ends the client's wait; the reply comes later. False: it has no command that waits. */
 bool blocked_unblock(struct client *client, bool with_error);
-/* After a new map: those whose keys are elsewhere now are unblocked with an error. */
+/* After a new map: clients whose keys have another shard now are unblocked with an error. */
 void blocked_reloaded(struct proxy_worker *worker);

@@ -11,9 +11,9 @@
  * (1) `label` names the set of upstream connections that carry what is in flight. A request that would need
  *     others waits until the pipeline is empty, so order is kept across lanes, dedicated connections, HELLO and map
  *     changes.
- * (2) Nobody knows how long replies will be. So a client may have few requests in its pipeline at first, and
- *     more as it shows that it reads what comes (`window`, as TCP does). One that does not read at all is read
- *     from until it is cut at client-output-limit: it may be one that writes everything before it reads.
+ * (2) The length of replies is not known in advance. So a client may have few requests in its pipeline at first, and
+ *     more as it reads its replies (`flow.window`, like TCP's congestion window). From a client that does not read at
+ *     all the proxy goes on reading until client-output-limit closes it: it may write everything before it reads.
  * (3) Reading pauses while `held_by` is not 0; unconsumed frames are scanned again afterwards.
  */
 #pragma once
@@ -34,63 +34,64 @@ struct request;
 struct script_search;
 struct upstream;
 
-/* Bits of a label; above them the map's generation, and how often connections were replaced. */
+/* Bits of a label. The bits above them count maps and replaced connections (struct worker_label). */
 enum {
-    LABEL_LANE = 3 << 0, /* of pool.h */
+    LABEL_LANE = 3 << 0, /* LANE_ of node.h */
     LABEL_DEDICATED = 1 << 2,
     LABEL_RESP3 = 1 << 3,
     LABEL_GENERATION_SHIFT = 4
 };
 
-/* Why a client's frames wait. */
+/* Reasons for which a client's frames wait. */
 enum client_hold {
-    HOLD_PIPELINE = 1 << 0, /* its window, at most client-pipeline-limit */
-    HOLD_ORDER = 1 << 1,    /* until the pipeline is empty */
-    HOLD_UPSTREAM = 1 << 2, /* a backend's queue is full */
+    HOLD_PIPELINE = 1 << 0, /* its window is full; at most client-pipeline-limit */
+    HOLD_ORDER = 1 << 1, /* the frame needs other connections: wait until the pipeline is empty */
+    HOLD_UPSTREAM = 1 << 2, /* the queue of an upstream is full */
     HOLD_MEMORY = 1 << 3,   /* memory-limit */
-    HOLD_OUTPUT = 1 << 4,   /* it reads its replies, but slower than they come */
+    HOLD_OUTPUT = 1 << 4,   /* it reads its replies more slowly than they come */
     HOLD_BLOCKED =
-        1 << 5, /* its command waits at a backend; it is still read from, to see it leave */
+        1
+        << 5, /* its command waits at a backend; the stream is still read, to notice that the client closes */
     HOLD_PAUSED = 1 << 6, /* CLIENT PAUSE */
-    HOLD_RATE = 1 << 7,   /* its namespace's rate limit; rate.c */
-    HOLD_SCRIPT = 1 << 8, /* the script of its EVALSHA is looked for; scripts.c */
+    HOLD_RATE = 1 << 7,   /* the rate limit of its namespace; rate.c */
+    HOLD_SCRIPT = 1 << 8, /* the script of its EVALSHA is being searched; scripts.c */
 };
 
 enum { CLIENT_WINDOW_FIRST = 16 };      /* `window` of a new client */
-enum { BLOCKED_ANYWHERE = UINT16_MAX }; /* no slot: the command waits without keys */
+enum { BLOCKED_ANYWHERE = UINT16_MAX }; /* the command waits without keys */
 
-/* How much it may have in flight; (2). */
+/* Flow control; rule (2). */
 struct client_flow {
-    uint32_t window;    /* requests it may have in the pipeline */
+    uint32_t window;    /* most requests in the pipeline */
     size_t reply_bytes; /* of the last reply of a shard */
-    size_t unread;      /* bytes it had not read when last looked at, under HOLD_OUTPUT */
-    bool is_stalled;    /* it does not read its replies: no HOLD_OUTPUT until it does */
+    size_t unread;      /* reply bytes that were unread at the last check under HOLD_OUTPUT */
+    bool is_stalled;    /* it reads no replies: HOLD_OUTPUT is not set again until it does */
 };
 
 struct client_bytes {
-    size_t kept;   /* of replies that wait for replies before them */
-    size_t login;  /* of its unfinished request before the login; memory_count_login() */
-    size_t copied; /* it has in memory beside blocks, as last counted and added since */
+    size_t kept;   /* replies that wait for replies before them */
+    size_t login;  /* its incomplete request before the login; memory_count_login() */
+    size_t copied; /* everything, as last counted and added to since */
 };
 
 struct client_links {
-    struct list all;  /* in worker->clients.all; in worker->clients.closed */
-    struct list full; /* in the list of an upstream, whose clients wait for room */
-    struct list rate; /* in the list of its keyspace, whose clients wait at a rate limit; rate.c */
+    struct list all;     /* in worker->clients.all; in worker->clients.closed */
+    struct list full;    /* in upstream->full: waits for room in its queue */
+    struct list rate;    /* in keyspace->waiting: waits at a rate limit; rate.c */
     struct list monitor; /* in worker->monitoring.clients; monitor.c */
 };
 
-/* The search for the script of its EVALSHA; scripts.c */
+/* The search for the script of an EVALSHA; scripts.c */
 struct client_script {
     struct script_search *search; /* under HOLD_SCRIPT */
-    bool is_sought;               /* the search is over */
+    bool is_sought; /* the search has ended: the next EVALSHA is sent without another one */
 };
 
 /* The command that waits at a backend; blocked.c */
 struct client_blocked {
     struct request *request; /* NULL: none */
-    uint16_t slot;           /* of its keys, or BLOCKED_ANYWHERE */
-    uint32_t unsent;         /* connections that it still has to be sent over */
+    uint16_t slot;           /* slot of its keys, or BLOCKED_ANYWHERE */
+    uint32_t unsent;         /* connections over which it has not been sent yet */
 };
 
 struct client {
@@ -101,11 +102,11 @@ struct client {
     struct pipeline pipeline;
     struct resp_scan scan;
     uint16_t held_by; /* enum client_hold, a set */
-    bool is_ending;   /* reads no more; closed when the pipeline is empty */
-    bool is_draining; /* finishes what was read, reads no more, then ends */
-    bool is_resuming; /* bytes that were kept will be given to on_data again */
-    bool is_closed;   /* the stream is gone; freed at the turn's end */
-    bool is_charged;  /* its next request, at its namespace's rate limit; rate.c */
+    bool is_ending;   /* reads no more; is closed when the pipeline is empty */
+    bool is_draining; /* runs the frames that were read, reads no more, then ends */
+    bool is_resuming; /* bytes that the stream kept will be given to on_data again */
+    bool is_closed;   /* the stream is gone; the client is freed at the end of the turn */
+    bool is_charged;  /* the rate limit was charged for its next request; rate.c */
     uint64_t id;
     uint64_t created_ms; /* monotonic */
     struct client_flow flow;
@@ -113,71 +114,73 @@ struct client {
     struct client_links links;
     struct client_script script;
     struct client_blocked blocked;
-    const struct command *last_command; /* NULL: none yet */
-    struct client_tracking *tracking;   /* NULL: it never tracked. tracking.c */
-    struct client_channels *channels;   /* subscriptions; NULL: it never had any. subscriptions.c */
-    struct out *held_pushes; /* where messages wait for the confirmations; NULL: they do not */
+    const struct command *last_command; /* NULL: no command yet */
+    struct client_tracking *tracking;   /* NULL: it has never tracked. tracking.c */
+    struct client_channels *channels;   /* NULL: it has never subscribed. subscriptions.c */
+    struct out *
+        held_pushes; /* where push messages wait for the confirmations of SUBSCRIBE; NULL: they do not wait */
     struct client_session session;
 };
 
-/* What the features of a client do when something happens to it; connection.c has the functions. */
+/* Calls to the features of a client, which lie above it. connection.c has the functions. */
 struct client_events {
-    /* The reply to its EXEC (is_exec) or to the command that waits at a backend (is_blocking) came; `reply`: its
-     * first bytes, NULL when it is merged from several. */
+    /* The reply of its EXEC (is_exec) or of its blocking command (is_blocking) came. `reply`: its bytes; NULL when it
+     * is merged from several shards. */
     void (*answered)(struct client *client, struct request *request, const char *reply);
-    /* Of a client that has `tracking`: replies have left. */
+    /* Replies have left the pipeline. Only called when `tracking` is set. */
     void (*advanced)(struct client *client);
-    /* Its pipeline is empty. False: HOLD_ORDER stays. */
+    /* The pipeline is empty under HOLD_ORDER. False: HOLD_ORDER stays. */
     bool (*drained)(struct client *client);
-    /* It was closed; its requests have been left. */
+    /* The client was closed, and its requests were abandoned. */
     void (*left)(struct client *client);
 };
 
-/* Closes now; unsent replies are dropped. The struct stays until the turn's end. */
+/* Closes the client now; unsent replies are dropped. The struct stays until the end of the turn. */
 void client_kill(struct client *client, const char *reason);
-/* Reads no more; closes when all replies it is owed were sent. */
+/* Reads no more; closes the client when all its replies were sent. */
 void client_end(struct client *client);
-/* Closes it when it is owed nothing more. */
+/* Closes the client if all its replies were sent. */
 void client_close_when_done(struct client *client);
-/* Closes as soon as what was read is finished: the proxy stops. */
+/* The proxy stops: closes the client as soon as the frames that were read are finished. */
 void client_drain(struct client *client);
 
-/* A reply of the proxy's own, in its turn: begin, write, client_ready(). `command` may be NULL. */
+/* Begins a reply of the proxy's own, in the client's order. The caller writes it, then calls client_ready(). `command`
+ * may be NULL. */
 struct request *client_begin_reply(struct client *client, const struct command *command,
                                    struct reply *reply);
 void client_reply_text(struct client *client, const struct command *command, const char *error);
 void client_reply_code(struct client *client, const struct command *command, enum error error);
 void client_reply_status(struct client *client, const struct command *command, const char *status);
-/* To clients there is no such command. */
+/* Replies "unknown command". */
 void client_reply_unknown(struct client *client, const struct frame *frame);
-/* There is, but not behind a proxy. */
+/* Replies that the command is not available through the proxy. */
 void client_reply_denied(struct client *client, const struct command *command);
 
 /* ---- for request.c, upstream.c, transaction.c and worker.c ----------------------------------- */
 
-/* A request of this client at the end of its pipeline. */
+/* Appends a request to the client's pipeline. */
 struct request *client_new_request(struct client *client, const struct command *command);
-/* A request's only reply: data[0..len) of `block` (NULL: elsewhere). The request may be gone after. */
+/* Delivers a request's only reply: data[0..len) in `block` (NULL: in no block). May free the request. */
 void client_answer(struct client *client, struct request *request, struct block *block,
                    const char *data, size_t len);
-/* The request is complete: its reply was written where request_reply_out() said. It may be gone after. */
+/* The request is complete: its reply was written to request_reply_out(). May free the request. */
 void client_ready(struct client *client, struct request *request);
-/* A message that no request asked for: a push frame, which a RESP2 client gets as an array, or a line of
- * MONITOR. `block` (NULL: none) holds the data. */
+/* Sends a message that is no reply: a push frame, which a RESP2 client gets as an array, or a line of MONITOR. `block`
+ * (NULL: none) holds the data. */
 void client_push(struct client *client, struct block *block, const char *data, size_t len);
 void client_hold(struct client *client, uint16_t why);
-/* Lets it go on when nothing else holds it. */
+/* Removes a reason; without any left the client's frames are read again. */
 void client_unhold(struct client *client, uint16_t why);
-/* True when requests with this label may be sent now; else holds the client. */
+/* True when a request with this label may be sent now; else holds the client (HOLD_ORDER). */
 bool client_may_send(struct client *client, uint32_t label);
-/* Counts again what it has in memory beside blocks. */
+/* Recounts the client's memory beside blocks. */
 void client_count(struct client *client);
-/* Calls `each` for every client of the worker; it may end any of them. */
+/* Calls `each` for every client of the worker; it may close any of them. */
 typedef void client_fn(struct client *client);
 void client_each(struct proxy_worker *worker, client_fn *each);
-/* Once a second, under HOLD_OUTPUT: goes on when it has not read a byte since. */
+/* Once a second: under HOLD_OUTPUT, a client that has read nothing since the last call is read from again. */
 void client_look_stalled(struct client *client);
-/* Bytes of replies it has not read, and of its queue. */
+/* Bytes of unread replies and of the transaction queue. */
 size_t client_owed_bytes(const struct client *client);
-/* After the turn in which it was closed. */
+/* After the turn in which the client was closed. */
 void client_free(struct client *client);

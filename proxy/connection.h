@@ -5,8 +5,8 @@
 
 #include "proxy/client.h"
 
-/* Takes an accepted stream. `name`: the namespace of its listener; empty: none. */
+/* Makes the client of an accepted stream. `name`: namespace of the listener; empty: none. */
 struct client *client_new(struct proxy_worker *worker, struct stream *stream, struct bytes name);
 
-/* Of proxy_worker.client_events. */
+/* For proxy_worker.client_events. */
 extern const struct client_events connection_events;

@@ -1,10 +1,10 @@
 /*
- * endpoint_config.h - Redis' parameters about clients, which the proxy answers itself:
+ * endpoint_config.h - CONFIG parameters of Redis that concern clients: the proxy answers them itself.
  *
- *   timeout, maxclients, slowlog-max-len …   an own option, in Redis' units (config/redis_units.h)
- *   port, tls-port, bind, unixsocket         made of the addresses the proxy listens on
+ *   timeout, maxclients, slowlog-max-len …   options of the proxy, in Redis' units (config/redis_units.h)
+ *   port, tls-port, bind, unixsocket         derived from the addresses on which the proxy listens
  *
- * All other names are own options under their own names, or parameters of the shards.
+ * All other parameters are options of the proxy under their own names, or parameters of the shards.
  */
 #pragma once
 
@@ -12,14 +12,14 @@
 #include "config/reload.h"
 #include "shared/out.h"
 
-/* The next name; starts at *cursor = 0; NULL at the end. */
+/* Iterates over the names: starts with *cursor = 0, returns NULL at the end. */
 const char *endpoint_name_next(size_t *cursor);
-/* Is it one of these names? */
+/* True when the proxy answers this parameter. */
 bool endpoint_has(struct bytes name);
-/* Writes the value of such a name. */
+/* Writes the parameter's value. */
 void endpoint_print(const struct proxy_config *config, const char *name, struct out *out);
-/* The proxy's option with this name, Redis' or ours; NULL: there is none. */
+/* The proxy's option for a parameter, named as in Redis or as in proxy.ini; NULL: there is none. */
 const struct option *endpoint_option(const struct config *config, struct bytes name);
-/* Sets that option; false: the error is in reason[size]. */
+/* Sets that option. False: the error is in reason[size]. */
 bool endpoint_set(struct config *config, struct bytes name, struct bytes value, char *reason,
                   size_t size);

@@ -1,10 +1,10 @@
 /*
- * events.h - what happened to the proxy lately: reloads, shards that went and came back, a new map.
+ * events.h - the proxy's latest events: reloads, shards that were lost and came back, new maps.
  *
  *   any thread ──events_note──► ring of the newest EVENTS_MAX, under a mutex ──events_copy──► status page
  *
- * The same thing about the same subject is one event that counts on (every worker loses its connections to a shard that
- * dies), until something else is noted of that subject or EVENT_APART_MS have passed.
+ * Repeated events of one kind and subject are counted in one entry (every worker loses its connections to a shard that
+ * dies), until another kind of event is noted for the subject or EVENT_APART_MS have passed.
  */
 #pragma once
 
@@ -26,21 +26,21 @@ enum event_kind {
 struct event {
     enum event_kind kind;
     uint32_t count;
-    uint64_t id;       /* 1, 2, … in the order of first notes */
+    uint64_t id;       /* 1, 2, … in the order of first occurrence */
     uint64_t first_ms; /* wall clock */
     uint64_t last_ms;
-    char subject[EVENT_SUBJECT_MAX]; /* of which shard; empty: the proxy */
-    char text[EVENT_TEXT_MAX];       /* as last noted; longer ones are cut */
+    char subject[EVENT_SUBJECT_MAX]; /* name of the shard; empty: the proxy */
+    char text[EVENT_TEXT_MAX];       /* of the last occurrence; longer texts are cut */
 };
 
 struct events;
 
 struct events *events_new(void);
 void events_free(struct events *events);
-/* Any thread; `now_ms` is wall clock. */
+/* Notes an event. Any thread; `now_ms` is wall clock. */
 void events_note(struct events *events, enum event_kind kind, uint64_t now_ms, const char *subject,
                  const char *text);
-/* The newest first; returns how many there are. */
+/* Copies the events, newest first; returns their number. */
 uint32_t events_copy(struct events *events, struct event to[EVENTS_MAX]);
 /* "shard-down" and the like. */
 const char *event_kind_name(enum event_kind kind);

@@ -10,18 +10,18 @@
 struct keyspace;
 
 enum { SHARDS_ALL = -1, SHARDS_ANY = -2 };
-/* Sends argv (a complete command) to the shard with this index in worker->snapshot->map, to all, or to any
- * one, from `keyspace`; NULL: the client's. */
+/* Sends argv (a complete command) to the shard with this index in worker->snapshot->map, to all shards or to any one.
+ * It runs in `keyspace`; NULL: the client's. */
 void request_fan_out(struct request *request, struct keyspace *keyspace, int shard,
                      const struct bytes *argv, uint32_t argc, request_done_fn *done);
-/* The same with more to choose. */
+/* The same with more options. */
 struct fan_out {
     struct keyspace *keyspace;
     int shard;
-    unsigned lane; /* of pool.h */
+    unsigned lane; /* LANE_ of node.h */
     const struct bytes *argv;
-    uint32_t argc;    /* at most FAN_OUT_ARGS when a name is put in */
-    uint32_t name_at; /* this argument becomes the shard's name; 0: none */
+    uint32_t argc;    /* at most FAN_OUT_ARGS if name_at is set */
+    uint32_t name_at; /* index of the argument that becomes the shard's name; 0: none */
 };
 enum { FAN_OUT_ARGS = 16 };
 void request_fan_out_with(struct request *request, const struct fan_out *how,

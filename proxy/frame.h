@@ -1,5 +1,5 @@
 /*
- * frame.h - one request as it was read: its bytes, and where its arguments lie in them.
+ * frame.h - one request as it was read: its bytes and the spans of its arguments.
  */
 #pragma once
 
@@ -11,12 +11,12 @@
 
 struct block;
 
-/* One request as it was read. */
 struct frame {
-    struct block *block; /* holds the bytes; NULL: an inline command, they are the scanner's */
+    struct block
+        *block; /* holds the bytes; NULL: an inline command, whose bytes belong to the scanner */
     const char *data;
     size_t len;
-    const char *base; /* of the spans */
+    const char *base; /* start of the spans */
     const struct span *args;
     uint32_t argc;
 };

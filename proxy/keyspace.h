@@ -21,20 +21,23 @@ struct namespace;
 struct namespaces;
 struct table;
 
-enum { DATABASES = 16 }; /* that SELECT takes; a backend may have fewer (its option `databases`) */
+enum {
+    DATABASES = 16
+}; /* most databases that SELECT takes; a backend may have fewer (its option `databases`) */
 
 struct keyspace {
     uint32_t refs;
-    uint32_t clients;              /* sessions of this worker that are here */
-    const struct namespace *entry; /* of the snapshot in force; NULL: no namespace, or gone */
-    struct metric_cell *cell;      /* of the namespace; NULL: nothing is counted. proxy_metrics.h */
-    struct rate_limiter *rate_limiter; /* NULL: no limits; rate.h */
-    uint64_t *requests;                /* of all keyspaces of this namespace; the worker's */
-    struct list waiting;               /* clients, at a limit */
-    struct list rate_link;             /* in what waits on the worker */
-    uint64_t kept_ms; /* of an ephemeral one: when SCREE KEEP was last sent; monotonic */
-    bool is_gone;     /* its namespace is no longer in the configuration */
-    bool is_proven;   /* a backend has accepted the switch to it */
+    uint32_t clients; /* sessions of this worker in it */
+    const struct namespace
+        *entry; /* its row of the configuration in force; NULL: no namespace, or a removed one */
+    struct metric_cell *cell; /* counters of the namespace; NULL: not counted. proxy_metrics.h */
+    struct rate_limiter *rate_limiter; /* NULL: no limits; rate_limiter.h */
+    uint64_t *requests;    /* counter of the worker, for all databases of the namespace */
+    struct list waiting;   /* clients that wait at a limit */
+    struct list rate_link; /* in rate_waits->keyspaces, while clients wait */
+    uint64_t kept_ms;      /* ephemeral namespaces: when SCREE KEEP was last sent; monotonic */
+    bool is_gone;          /* the namespace is no longer in the configuration */
+    bool is_proven;        /* a backend has accepted SELECT or SCREE USE for it */
     uint8_t db;
     struct bytes name; /* of the namespace; empty: none */
     char text[];
@@ -47,19 +50,19 @@ struct keyspaces {
     struct table *by_name;
     const struct namespaces *namespaces; /* of the snapshot in force */
     struct proxy_metrics *labelled;      /* NULL: nothing is counted */
-    uint32_t thread;                     /* for `labelled` */
-    struct rate_limiters *rate_limiters; /* of all workers; NULL: no limits hold */
-    struct table *requests;              /* by namespace, uint64_t; stays when its keyspaces go */
-    uint64_t more_requests;              /* of namespaces beyond PLACES_COUNTED_MAX */
+    uint32_t thread;                     /* index of the worker in `labelled` */
+    struct rate_limiters *rate_limiters; /* shared by all workers; NULL: there are no limits */
+    struct table *requests; /* by namespace, uint64_t; stays when the keyspaces are freed */
+    uint64_t more_requests; /* counts namespaces beyond KEYSPACES_COUNTED_MAX */
 };
 
 void keyspaces_init(struct keyspaces *keyspaces, const struct namespaces *namespaces,
                     struct rate_limiters *rate_limiters);
 void keyspaces_fini(struct keyspaces *keyspaces);
-/* The keyspace, with one reference for the caller. An empty name: no namespace. */
+/* Finds or makes the keyspace; the caller gets a reference. An empty name: no namespace. */
 struct keyspace *keyspaces_get(struct keyspaces *keyspaces, struct bytes name, uint8_t db);
 struct keyspace *keyspace_ref(struct keyspace *keyspace);
 /* NULL is allowed. */
 void keyspace_unref(struct keyspaces *keyspaces, struct keyspace *keyspace);
-/* After a reload: every keyspace finds its entry in the new namespaces, or is_gone. */
+/* After a reload: finds every keyspace's row in the new configuration, or sets is_gone. */
 void keyspaces_update(struct keyspaces *keyspaces, const struct namespaces *namespaces);

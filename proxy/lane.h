@@ -8,8 +8,8 @@
 
 #include "proxy/client.h"
 
-/* The label of a command's connections. */
+/* The label of the connections that a command would use; client_may_send() compares it. */
 uint32_t client_label(const struct client *client, const struct command *command);
-/* The connection for a shard: its dedicated connection, or a shared one. */
+/* The connection for a command to this shard. */
 struct upstream *client_upstream(struct client *client, uint32_t shard,
                                  const struct command *command);

@@ -1,5 +1,5 @@
 /*
- * memory.h - how much memory clients hold, and which are closed at a limit.
+ * memory.h - limits of the memory that clients hold.
  *
  *   all buffers of the proxy > memory-limit     no client is read from until a quarter of it is free; clients that hung up
  *                                               are closed, then those that hold most, one by one; /readyz fails
@@ -19,28 +19,28 @@ struct client;
 struct keyspace;
 struct proxy_worker;
 
-/* Bytes of one client, as CLIENT LIST shows them. */
+/* Memory of one client, as CLIENT LIST shows it. Bytes. */
 struct client_memory {
-    size_t query;    /* of requests that were read but not yet executed */
-    size_t room;     /* free space in their buffer */
-    size_t argv;     /* the scanner's table of arguments, an inline command's text */
-    size_t replies;  /* not yet read by the client, or waiting for replies before them */
-    size_t queue;    /* between MULTI and EXEC */
-    size_t channels; /* subscriptions, and messages that wait for their turn */
-    size_t total;    /* with what the connection itself costs */
+    size_t query;    /* requests that were read and not yet executed */
+    size_t room;     /* free space in the query buffer */
+    size_t argv;     /* the scanner's table of arguments, and the text of an inline command */
+    size_t replies;  /* unread by the client, or waiting for replies before them */
+    size_t queue;    /* transaction queue */
+    size_t channels; /* subscriptions, and messages that wait for a confirmation */
+    size_t total;    /* including the structs of the connection */
 };
 void client_memory(const struct client *client, struct client_memory *memory);
 
-/* While memory is full, and once a second. */
+/* Called at every tick while memory is full, and once a second. */
 void memory_check(struct proxy_worker *worker);
-/* Once a second: limits of namespaces, logins that did not come. */
+/* Once a second: limits of namespaces, login-timeout. */
 void memory_slow(struct proxy_worker *worker);
-/* Called after a client's bytes were processed, and when it leaves: `held` bytes of it wait for the rest of a request. May
- * close clients without a login, also this one. */
+/* Called after a client's bytes were processed, and when it leaves: it holds `held` bytes of an incomplete request.
+ * May close clients without a login, also this one. */
 void memory_count_login(struct client *client, size_t held);
 /* Bytes that TLS buffers may take at most. Without this bound, silent TLS connections alone could reach memory-limit. */
 uint64_t memory_tls_share(const struct proxy_worker *worker);
-/* The last client of a namespace has left the worker. */
+/* The last client of the keyspace's namespace has left this worker. */
 void memory_space_left(const struct keyspace *keyspace);
 /* The worker ends. */
 void memory_stop(struct proxy_worker *worker);

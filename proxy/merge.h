@@ -3,7 +3,7 @@
  *
  *   MGET a b c    shard 0 (a, c): *2 x z    shard 1 (b): *1 y    order 0 1 0   ─►   *3 x y z
  *   DEL           :2  :1                                                       ─►   :3
- *   any error     the first one, and whose it is, unless all say the same
+ *   any error     the first one, with the shard's name unless all shards answer the same error
  */
 #pragma once
 
@@ -14,20 +14,20 @@
 struct block;
 struct node;
 
-/* One part's answer, as callbacks and merges see it. */
+/* One part's reply. */
 struct shard_reply {
     const char *shard;   /* its name */
-    struct bytes frame;  /* one complete RESP frame; the proxy's own error when the shard failed */
+    struct bytes frame;  /* one complete RESP frame; an error of the proxy when the shard failed */
     struct block *block; /* holds the frame */
     struct node *node;
-    bool is_failure; /* the shard did not answer */
+    bool is_failure; /* the shard did not answer: `frame` is the proxy's error */
 };
 
 struct merge {
     enum command_merge rule;
     const struct shard_reply *replies;
     uint32_t count;
-    const uint16_t *order; /* MERGE_ARRAY: the reply that has element i */
+    const uint16_t *order; /* MERGE_ARRAY: index of the reply that has element i */
     uint32_t order_count;
 };
 

@@ -1,5 +1,5 @@
 /*
- * move.h - a client goes to another namespace or database, and what it leaves behind there.
+ * move.h - moves a client to another namespace or database, and releases what it had in the one before.
  */
 #pragma once
 
@@ -11,7 +11,8 @@ struct client;
 struct keyspace;
 struct proxy_worker;
 
-/* AUTH, SELECT, RESET. An empty name: no namespace. */
+/* For AUTH, SELECT and RESET. An empty name: no namespace. */
 void client_move(struct client *client, struct bytes name, uint8_t db);
-/* A client has left the keyspace; if it was the worker's last there, what counts by namespace is told. */
+/* A client has left the keyspace; if it was the worker's last one there, memory counts and ephemeral namespaces are
+ * updated. */
 void keyspace_left(struct proxy_worker *worker, struct keyspace *keyspace);

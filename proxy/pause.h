@@ -1,20 +1,20 @@
 /*
- * pause.h - CLIENT PAUSE: the commands of this proxy's clients wait for a while.
+ * pause.h - CLIENT PAUSE: commands of this proxy's clients wait until the pause ends.
  *
- *   PAUSE ──gather──► every worker: pauses      a command that must wait: HOLD_PAUSED, shown again later
+ *   PAUSE ──gather──► every worker: pauses      a command that must wait: HOLD_PAUSED, dispatched again later
  *   UNPAUSE, or the time is over (tick) ──► every held client goes on
  *
- * Who asks from inside a namespace pauses that namespace, who asks from outside pauses all. Other proxies' clients
- * are not held: proxies know nothing of each other. As in Redis a pause of ALL holds UNPAUSE too, and a second
- * pause can only be stricter and longer.
+ * A client in a namespace pauses that namespace, a client in none pauses all. Clients of other proxies are not paused,
+ * because proxies do not communicate. As in Redis, PAUSE ALL also holds UNPAUSE, and a second pause can only make the
+ * first one stricter and longer.
  */
 #pragma once
 
 #include "proxy/client.h"
 
-/* Something is paused: does this command have to wait? Then the client is held. */
+/* Called while something is paused. True: the command must wait, and the client is held. */
 bool pause_holds(struct client *client, const struct command *command);
-/* Ends a pause whose time is over; true: one goes on. */
+/* Ends pauses whose time is over. True: a pause is still in force. */
 bool pause_tick(struct proxy_worker *worker);
 /* The worker is freed. */
 void pause_stop(struct proxy_worker *worker);

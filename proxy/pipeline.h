@@ -4,7 +4,7 @@
  *   front ─► [ready] [waiting] [ready] [waiting] ◄─ back
  *              └─ leaves     └─ stays until the one before it has left
  *
- * Links live in the requests; nothing is allocated. Pure: knows nothing of what a request is.
+ * The links are members of the requests, so nothing is allocated. Pure.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ struct pipeline {
     struct pipeline_link *front;
     struct pipeline_link *back;
     uint32_t count;
-    uint64_t popped; /* so far */
+    uint64_t popped; /* number of requests that have left */
 };
 
 static inline void pipeline_push(struct pipeline *pipeline, struct pipeline_link *link)
@@ -35,7 +35,7 @@ static inline void pipeline_push(struct pipeline *pipeline, struct pipeline_link
     pipeline->count++;
 }
 
-/* The front leaves; there must be one. */
+/* Removes the front; there must be one. */
 static inline struct pipeline_link *pipeline_pop(struct pipeline *pipeline)
 {
     struct pipeline_link *link = pipeline->front;

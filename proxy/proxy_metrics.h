@@ -14,7 +14,7 @@ enum {
 };
 
 enum shard_word {
-    SHARD_SECONDS = 0, /* from the client's request to the shard's reply */
+    SHARD_SECONDS = 0, /* from the arrival of the client's request to the shard's reply */
     SHARD_ERRORS = HISTOGRAM_WORDS,
     SHARD_CONNECTS,
     SHARD_FAILURES,
@@ -38,10 +38,10 @@ enum tenant_word {
 enum worker_word {
     WORKER_TURN_SECONDS = 0,
     WORKER_CLIENTS = HISTOGRAM_WORDS,
-    WORKER_HOT_HASH,  /* of the key that is asked for most */
-    WORKER_HOT_COUNT, /* samples of it, in the last 10 to 20 s */
-    WORKER_HOT_TOTAL, /* samples at all */
-    WORKER_HOT_MS,    /* that time */
+    WORKER_HOT_HASH,  /* of the most frequent key */
+    WORKER_HOT_COUNT, /* its samples in the last 10 to 20 s */
+    WORKER_HOT_TOTAL, /* all samples in that time */
+    WORKER_HOT_MS,    /* length of that time */
     WORKER_HOT_SAMPLE,
     WORKER_WORDS,
 };
@@ -55,11 +55,11 @@ struct proxy_metrics {
 
 void proxy_metrics_init(struct proxy_metrics *labelled);
 void proxy_metrics_fini(struct proxy_metrics *labelled);
-/* The cell of a namespace; an empty name is shown as "default". */
+/* The counters of a namespace; an empty name is shown as "default". */
 struct metric_cell *proxy_metrics_space(struct proxy_metrics *labelled, struct bytes name,
                                         uint32_t thread);
 struct metric_cell *proxy_metrics_worker(struct proxy_metrics *labelled, uint32_t index);
-/* What all workers have counted of a shard; zero when nobody has. */
+/* What all workers have counted for a shard. */
 struct shard_counts {
     uint64_t replies;
     double mean_seconds;

@@ -1,5 +1,5 @@
 /*
- * proxy_run.h - a proxy's life: made, started with its worker threads, reloaded, stopped.
+ * proxy_run.h - makes a proxy, starts its worker threads, reloads and stops it.
  *
  *   main loop: signals, file watches, reload ──loop_post──► each worker: new snapshot, stop
  *                                              ◄─loop_post── each worker: stopped, calls (request_on_main)
@@ -10,23 +10,23 @@
 
 #include "proxy/proxy.h"
 
-/* Takes over the reference of the snapshot. Workers are added by proxy_run or, in a simulation, by
+/* Takes over the reference of the snapshot. proxy_start adds the workers; a simulation adds them with
  * proxy_add_worker. */
 struct proxy *proxy_new(struct loop *loop, struct proxy_snapshot *snapshot);
 void proxy_free(struct proxy *proxy);
-/* A worker on a loop of the caller's. */
+/* Adds a worker on a loop of the caller. */
 struct proxy_worker *proxy_add_worker(struct proxy *proxy, struct loop *loop);
 
-/* Binds, starts worker threads, watches the files. False: one line in error[size]. */
+/* Binds the addresses, starts the worker threads, watches the files. False: the reason is in error[size]. */
 bool proxy_start(struct proxy *proxy, char *error, size_t size);
 /* Begins to stop; loop_stop(proxy->loop) is called when all workers are done. */
 void proxy_stop(struct proxy *proxy);
 /* Joins the threads; after loop_run has returned. */
 void proxy_join(struct proxy *proxy);
 
-/* Reads all files anew; a line in the log. False: the old snapshot stays, one line in error[size]. */
+/* Reads all files again and logs the result. False: the old snapshot stays in force, and the reason is in error[size]. */
 bool proxy_reload(struct proxy *proxy, struct reload_report *report, char *error, size_t size);
-/* Puts a snapshot in force everywhere; takes over the reference. */
+/* Sends a snapshot to all workers; takes over the reference. */
 void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot);
-/* From a worker's thread: it has no clients any more. */
+/* Called on a worker's thread when it has no clients and upstreams any more. */
 void proxy_worker_stopped(struct proxy_worker *worker);

@@ -1,13 +1,12 @@
 /*
- * rate.h - rate-limit and bandwidth-limit of namespaces.
+ * rate.h - what happens to clients above rate-limit or bandwidth-limit of their namespace.
  *
  *   keyspace ──► rate limiter "shop" ◄── keyspace of another worker, or of another database
  *               │ requests, bytes: buckets (shared/token_bucket.h)
  *               └ action: an error, or the client waits (HOLD_RATE) in its keyspace's list
  *
- * A request is taken while both buckets have something left; it and its reply are charged as they come. Of what
- * waits, only as many clients are woken as there are requests left. A keyspace without limits has no rate limiter, and its
- * clients pay the test for it.
+ * A request runs while both buckets have tokens left; the request and its reply are charged when they come. Only as many
+ * waiting clients are woken as there are tokens for requests.
  */
 #pragma once
 
@@ -15,12 +14,12 @@
 
 struct rate_waits;
 
-/* Of a keyspace with a rate limiter: may the frame be taken? It is charged then. Otherwise the client is held, or refused
- * and told. */
+/* For a keyspace that has a rate limiter. True: the request may run, and was charged. False: the client is held, or
+ * the request was refused with an error. */
 bool rate_pass(struct client *client, const struct frame *frame, const struct command *command);
-/* It goes elsewhere, or is gone: waits no more. */
+/* The client is closed or moves to another keyspace: it waits no more. */
 void rate_leave(struct client *client);
 
-/* What waits on one worker. */
+/* The keyspaces of one worker in which clients wait. */
 struct rate_waits *rate_waits_new(struct proxy_worker *worker);
 void rate_waits_free(struct rate_waits *waits);

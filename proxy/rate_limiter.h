@@ -3,7 +3,7 @@
  *
  *   keyspace ──► rate limiter "shop" {requests, bytes} ◄── keyspace of another worker, or of another database
  *
- * What happens to a client whose namespace has used up its tokens: rate.h.
+ * rate.h delays or refuses the requests of a namespace that has used up its tokens.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 struct rate_limiter {
-    uint32_t refs; /* keyspaces; under the lock */
+    uint32_t refs; /* number of keyspaces that use it; guarded by the mutex */
     _Atomic bool delays;
     struct token_bucket requests;
     struct token_bucket bytes;
@@ -24,13 +24,13 @@ struct rate_limiter {
 struct rate_limiters *rate_limiters_new(void);
 void rate_limiters_free(struct rate_limiters *rate_limiters);
 
-/* The keyspace's rate limiter is as its entry says: there, set to other limits, or gone. `rate limiters` NULL: there are
- * none. */
+/* Makes, changes or removes the keyspace's rate limiter as its configuration says. `rate_limiters` NULL: there are no
+ * limits. */
 void rate_follow(struct rate_limiters *rate_limiters, struct keyspace *keyspace);
-/* The keyspace goes. */
+/* The keyspace is freed. */
 void rate_forget(struct rate_limiters *rate_limiters, struct keyspace *keyspace);
 
-/* How long the next request has to wait; 0: not at all. */
+/* How long the next request has to wait; 0: it may run. */
 uint64_t rate_limiter_wait_ms(struct rate_limiter *rate_limiter, uint64_t now_ms);
 /* Charges the bytes of a reply. */
 static inline void rate_limiter_charge_reply(struct rate_limiter *rate_limiter, uint64_t now_ms,

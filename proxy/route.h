@@ -1,5 +1,5 @@
 /*
- * route.h - where a request goes, by its table row, its keys and the shard map. Pure.
+ * route.h - the shards of a request, by its command's row, its keys and the shard map. Pure.
  *
  *   one key ─► slot ─► shard                                        the hot path: route_one_key()
  *   several, one shard ─► that shard, the frame untouched
@@ -12,55 +12,55 @@
 #include "shared/shard_map.h"
 
 enum route_kind {
-    ROUTE_KIND_ONE,   /* to `shard`, the frame as it is */
+    ROUTE_KIND_ONE,   /* to `shard`, the frame unchanged */
     ROUTE_KIND_ANY,   /* no key: to any shard */
-    ROUTE_KIND_PARTS, /* cut by keys: shards[i] has key i of the key list */
+    ROUTE_KIND_PARTS, /* split by keys: shards[i] is the shard of key i */
     ROUTE_KIND_ALL,   /* to every shard */
     ROUTE_KIND_LOCAL, /* the proxy answers */
     ROUTE_KIND_TRANSACTION,
-    ROUTE_KIND_BLOCKING, /* to `shard` and there it may wait; without keys to any, or all */
-    ROUTE_KIND_UNKNOWN,  /* to the client there is no such command */
+    ROUTE_KIND_BLOCKING, /* to `shard`, where it may wait; without keys to any shard, or to all */
+    ROUTE_KIND_UNKNOWN,  /* clients get "unknown command" */
     ROUTE_KIND_DENIED,
     ROUTE_KIND_CROSSSLOT,
 };
 
 struct route_rules {
     const struct shard_map *map;
-    const struct namespace *entry; /* NULL: the {tag} rule */
-    bool is_strict;                /* several keys: one slot, not only one shard */
+    const struct namespace *entry; /* row of the namespace; NULL: the slot rule is {tag} */
+    bool is_strict;                /* several keys must have one slot, not only one shard */
 };
 
 struct route {
     enum route_kind kind;
     uint16_t shard; /* ONE */
     bool has_keys;
-    uint16_t slot; /* has_keys and not PARTS: of the first key */
+    uint16_t slot; /* of the first key; only if has_keys and not PARTS */
 };
 
-/* The kind a row has whatever its keys are; ROUTE_KIND_ONE: they decide. */
+/* The kind by the row alone; ROUTE_KIND_ONE: the keys decide. */
 enum route_kind route_by_row(const struct command *command);
 
-/* A command whose only key is `key`. */
+/* Slot of a command whose only key is `key`. */
 static inline uint16_t route_slot(const struct route_rules *rules, struct bytes key)
 {
     return rules->entry ? namespace_slot(rules->entry, key) : slot_of(key);
 }
 
-/* The keys that were found, for reuse. */
+/* The keys that route_plan found. The memory is reused. */
 struct route_keys {
     struct key_list list;
     uint16_t *shards; /* of each key; heap */
-    uint16_t *slots;  /* too; behind the shards */
+    uint16_t *slots;  /* of each key; behind the shards in the same memory */
     uint32_t shards_cap;
 };
 
 void route_keys_init(struct route_keys *keys);
-/* Gives the memory back; usable again. */
+/* Frees the memory; usable again. */
 void route_keys_fini(struct route_keys *keys);
 
-/* Decides where a request goes (arity checked). When its keys do, has_keys is set and `keys` is filled. */
+/* Decides where a request goes; its arity was checked. When its keys decide, has_keys is set and `keys` is filled. */
 struct route route_plan(const struct route_rules *rules, const struct command *command,
                         const struct bytes *argv, uint32_t argc, struct route_keys *keys);
-/* The same by its keys alone, whatever the row's route is, e.g. for WATCH. */
+/* As route_plan, by the keys alone whatever the row says, e.g. for WATCH. */
 struct route route_by_keys(const struct route_rules *rules, const struct command *command,
                            const struct bytes *argv, uint32_t argc, struct route_keys *keys);

@@ -8,7 +8,7 @@
 
 enum { SCRIPT_NOTES = 1024 };
 
-/* What shards were seen to know, in one worker. Zero bytes are its initial state. */
+/* Initially all bytes are zero. */
 struct script_notes {
     uint64_t epoch; /* proxy->scripts_epoch when they were written */
     /* Hashes of namespace, shard and SHA-1, at index hash % SCRIPT_NOTES; 0: empty. */

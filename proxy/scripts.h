@@ -8,21 +8,21 @@
  *
  * EVAL caches a script at the shard of its keys only. When EVALSHA needs it at another shard, the proxy copies it there, in
  * the client's namespace; so it does not matter which proxy the EVAL went through, and a SCRIPT FLUSH, which goes to
- * every shard, makes a script unknown everywhere. While the shards are asked the client is held (HOLD_SCRIPT), and its
- * frame is taken again afterwards: order, MULTI, WATCH and tracking are as always.
+ * every shard, makes a script unknown everywhere. During the search the client is held (HOLD_SCRIPT), and its frame is
+ * dispatched again afterwards: order, MULTI, WATCH and tracking need no special case.
  *
- * What a shard was seen to know is noted for a second, so that a script which runs often is asked for once a second.
- * Within that time EVALSHA may be answered NOSCRIPT at one shard although another has just been given the script again:
- * when SCRIPT FLUSH went through another proxy, or the shard forgot scripts for want of memory.
+ * That a shard has a script is remembered for a second, so a script that runs often is searched once a second. Within
+ * that second EVALSHA may answer NOSCRIPT at one shard although another shard has the script again: after a SCRIPT
+ * FLUSH through another proxy, or when the shard evicted scripts.
  */
 #pragma once
 
 #include "proxy/client.h"
 #include "proxy/route.h"
 
-/* A command with CMD_SCRIPT_CACHE is about to go where `route` says. False: the client is held, because the shards are
- * asked for the script first; its frame is to be taken again. */
+/* Called before a command with CMD_SCRIPT_CACHE is sent along `route`. False: the shards are searched for the script
+ * and the client is held; its frame is dispatched again afterwards. */
 bool scripts_ready(struct client *client, const struct frame *frame, const struct command *command,
                    const struct route *route);
-/* The client leaves. */
+/* The client was closed. */
 void scripts_leave(struct client *client);

@@ -1,13 +1,13 @@
 /*
- * slow_log.h - how long requests take, and what is kept of the slow ones: SLOWLOG, LATENCY.
+ * slow_log.h - times of requests: command statistics, SLOWLOG and LATENCY.
  *
- *   frame taken ─► slow_log_remember: the turn's time, the frame's first bytes
+ *   frame dispatched ─► slow_log_remember: the turn's time, the frame's first bytes
  *                                   … shard(s) …
  *   reply complete ─► slow_log_look: counted; too long ─► slow_log_note ─► slow log (one per proxy, a mutex)
  *
- * Times are those of loop turns (worker_clock), so what happens inside one turn takes 0 µs. Commands that wait at a
- * backend (BLPOP) are not slow, they wait. A shard's share is the time it had this request in front of its queue: since
- * the request was sent, or since the shard's reply before it came, whichever is later.
+ * Times are read once per turn of the loop (worker_clock), so a request that ends in the turn in which it began takes
+ * 0 µs. Blocking commands (BLPOP) are not logged. The shard's part of the time begins when the request was sent, or when
+ * the shard's reply before it came, whichever is later.
  */
 #pragma once
 
@@ -23,7 +23,7 @@
 struct slow_log {
     pthread_mutex_t mutex;
     struct slowlog slowlog;  /* guarded by mutex */
-    struct latency *latency; /* too; its events only */
+    struct latency *latency; /* guarded by mutex; only its events are used */
 };
 
 struct slow_log *slow_log_new(void);
@@ -31,10 +31,10 @@ void slow_log_free(struct slow_log *slow_log);
 void slow_log_lock(struct slow_log *slow_log);
 void slow_log_unlock(struct slow_log *slow_log);
 
-/* The limits may be others now. */
+/* After a change of the configuration. */
 void slow_log_configure(struct proxy_worker *worker);
 
-/* The request was made of the frame that is being taken, if any. */
+/* Called for a new request; `frame`: the one that is being dispatched, or NULL. */
 static inline void slow_log_remember(struct request *request, const struct frame *frame)
 {
     const struct proxy_worker *worker = request->worker;
@@ -47,7 +47,7 @@ static inline void slow_log_remember(struct request *request, const struct frame
 
 void slow_log_note(struct client *client, const struct request *request, uint64_t usec);
 
-/* Its reply is complete. */
+/* The reply of the request is complete. */
 static inline void slow_log_look(struct client *client, const struct request *request,
                                  bool is_error)
 {

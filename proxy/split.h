@@ -1,11 +1,11 @@
 /*
- * split.h - cuts a request by its keys into one frame per shard. Pure.
+ * split.h - splits a request by its keys into one frame per shard. Pure.
  *
  *   MSET a 1 b 2 c 3     a, c on shard 0, b on shard 1   ─►   0: MSET a 1 c 3     1: MSET b 2
  *   JSON.MGET a b $.x                                    ─►   0: JSON.MGET a $.x  1: JSON.MGET b $.x
  *
- * A key and the arguments up to the next key travel together; what stands before the first key and behind the
- * last group goes to every shard. Arguments are copied from the frame as they lie there, header and all.
+ * A key and the arguments up to the next key stay together. Arguments before the first key and behind the last group go
+ * to every shard. Arguments are copied with their RESP headers.
  */
 #pragma once
 
@@ -14,10 +14,10 @@
 #include "shared/resp.h"
 #include "shared/shard_map.h"
 
-/* A request to cut: its frame and its keys. */
+/* A request to split: its frame and its keys. */
 struct split {
     const struct command *command;
-    struct block *block; /* that holds `base`; NULL: everything is copied */
+    struct block *block; /* holds `base`; NULL: everything is copied */
     const char *base;
     const struct span *args;
     uint32_t argc;
@@ -25,9 +25,9 @@ struct split {
     const uint16_t *shards; /* of each key */
 };
 
-/* Which shards have keys, in the order of their first key: fills parts[] (room for SHARD_COUNT_MAX), and
- * order[i] = index in parts[] of key i; `order` may be the memory of split->shards. Returns how many parts. */
+/* Lists the shards that have keys, in the order of their first key: fills parts[] (room for SHARD_COUNT_MAX) and
+ * order[i] = index in parts[] of key i. `order` may be split->shards. Returns the number of parts. */
 uint32_t split_group(const struct split *split, uint16_t *order, uint16_t *parts);
-/* Writes the frame of part i to outs[i]; NULL: that part is not wanted. */
+/* Writes the frame of part i to outs[i]; NULL: that part is not written. */
 void split_write(const struct split *split, const uint16_t *order, uint32_t count,
                  struct out *const *outs);

@@ -2,21 +2,21 @@
  * tracking.h - CLIENT TRACKING through the proxy: a client that tracks has a connection of its own to every shard.
  *
  *   client ──GET k──► dedicated connection of k's shard ──►  the backend remembers: this connection has k
- *      ◄─[invalidate k]── dedicated connection ◄────────────  somebody changed k
+ *      ◄─[invalidate k]── dedicated connection ◄────────────  k was changed
  *
- * So OPTIN, NOLOOP, BCAST and the order of replies and invalidations are the backend's own, and exact. Dedicated
- * connections count under dedicated-limit. REDIRECT is done here: the other client may be on any worker. A RESP2
+ * So the backend itself handles OPTIN, NOLOOP, BCAST and the order of replies and invalidations. Dedicated connections
+ * count under dedicated-limit. The proxy handles REDIRECT: the target may be a client of any worker. A RESP2
  * client's own dedicated connections cannot carry pushes; with REDIRECT it has a second one for each shard, its
  * invalidation connection:
  *
  *   client (RESP2) ──GET k──► dedicated connection ──► CLIENT TRACKING ON REDIRECT id-of-the-other                        ──[invalidate k]──► other
  *
- * Replies of other shards may make the reply of `GET k` wait for its turn, and the invalidation of k must not overtake
- * it: what comes while requests are under way leaves behind all of them.
+ * The reply of `GET k` may have to wait for replies of other shards, and the invalidation of k must not overtake it. So
+ * invalidations that arrive while requests are in flight are sent after all their replies.
  *
- * A dedicated connection that is lost may have missed something: the client is told to forget all it has, and the next
- * command for that shard (BCAST: the next second) makes a new one. One that is lost with its invalidation connection
- * costs the client its connection. A new map has clients forget all, too.
+ * When a dedicated connection is lost, invalidations may be lost: the client gets an invalidation of all keys, and the
+ * next command for that shard (BCAST: the next second) opens a new one. If it had an invalidation connection, the client
+ * is closed. After a new map clients get an invalidation of all keys, too.
  */
 #pragma once
 
@@ -26,63 +26,63 @@
 
 enum caching_wish { CACHING_UNSAID, CACHING_YES, CACHING_NO };
 
-/* Invalidations that leave once so many requests have left the client's pipeline. */
+/* Invalidations that are sent once the client's pipeline has passed this count. */
 struct held_pushes {
     struct out frames;
     uint64_t until;
 };
 
-/* One client's part; made by its first CLIENT TRACKING. */
+/* A client's tracking state; made by its first CLIENT TRACKING. */
 struct client_tracking {
     struct client *client;
     struct list
-        dedicated_connections; /* of struct upstream, by kept_link; invalidation connections too */
+        dedicated_connections; /* struct upstream, by links.kept; invalidation connections too */
     bool is_on;
     bool is_bcast;
     bool is_optin;
     bool is_optout;
     bool is_noloop;
-    bool is_broken;         /* the REDIRECT had gone when there was something to tell */
-    uint8_t caching;        /* enum caching_wish: of the next command */
+    bool is_broken;         /* an invalidation came after the REDIRECT client had left */
+    uint8_t caching;        /* enum caching_wish: CLIENT CACHING for the next command */
     uint64_t redirect_id;   /* 0: none */
-    struct bytes *prefixes; /* BCAST; heap, in order */
+    struct bytes *prefixes; /* of BCAST; heap, sorted */
     uint32_t prefix_count;
-    struct held_pushes held[2]; /* new ones go to the second when there are older ones */
+    struct held_pushes held[2]; /* [1]: those that came while [0] had some already */
 };
 
 static inline bool client_tracks(const struct client *client)
 {
     return client->tracking && client->tracking->is_on;
 }
-/* Made, off, when it is new. */
+/* The client's tracking state; made, and off, if there is none. */
 struct client_tracking *tracking_of(struct client *client);
-/* The dedicated connection for a shard, or the invalidation connection; made when it is new, and then nothing was said
- * on it. NULL: dedicated-limit (never for a client that tracks already). */
+/* The dedicated connection (or invalidation connection) for a shard; made if there is none, without any command sent.
+ * NULL: dedicated-limit is reached (never for a client that tracks already). */
 struct upstream *tracking_dedicated(struct client *client, uint32_t shard, bool is_invalidation);
-/* The connection for the next request to the shard; a wish of CLIENT CACHING goes before it. */
+/* The connection for the next request to the shard. A pending CLIENT CACHING is sent before it. */
 struct upstream *tracking_upstream(struct client *client, uint32_t shard);
-/* A request was taken: the wish was for it. */
+/* A command was dispatched: a pending CLIENT CACHING is used up. */
 void tracking_step(struct client *client);
-/* Where invalidations are to be redirected: a client of the same namespace. Travels by value. */
+/* The target of REDIRECT: a client of the same namespace. Copied between threads. */
 struct tracking_target {
     uint64_t id;
     uint32_t space_len;
     char space[NAMESPACE_NAME_MAX];
 };
 struct tracking_target tracking_target_of(const struct client *client, uint64_t id);
-/* NULL: this worker has no such client, or it is in another namespace: callers must not see the difference. */
+/* NULL: this worker has no such client, or it is in another namespace. Callers must not distinguish the two. */
 struct client *tracking_target_find(struct proxy_worker *worker,
                                     const struct tracking_target *target);
-/* May the client change to this protocol? False for RESP2 if it redirects but has no invalidation connections: only
- * CLIENT TRACKING opens these. */
+/* May the client change to this protocol? False for RESP2 when it redirects without invalidation connections, which
+ * only CLIENT TRACKING opens. */
 bool tracking_may_speak(const struct client *client, uint8_t resp);
-/* Replies have left: so may what was held behind them. */
+/* Replies have left: sends the invalidations that waited for them. */
 void tracking_advance(struct client *client);
-/* Bytes of its prefixes and of invalidations that are held back. */
+/* Bytes of prefixes and of invalidations that wait. */
 size_t tracking_bytes(const struct client *client);
-/* Ends it, without a word. */
+/* Ends tracking without a message to the client. */
 void tracking_clear(struct client *client);
-/* After a new map. */
+/* After a new map: closes connections to removed shards and invalidates all keys. */
 void tracking_reloaded(struct proxy_worker *worker);
-/* Once a second: dedicated connections that BCAST needs. */
+/* Once a second: opens the dedicated connections that BCAST needs. */
 void tracking_slow(struct proxy_worker *worker);

@@ -5,9 +5,8 @@
  *   shared connection of the keys' shard:  MULTI frame frame … EXEC  in one run  ◄────────┘
  *   its replies:  +OK +QUEUED +QUEUED … swallowed, the last one is the client's
  *
- * Commands that the proxy answers by itself (CONFIG, CLIENT, SLOWLOG …) are run here, one after the other, when EXEC
- * comes. A transaction contains either these or commands for a shard; those that both can answer (PING, TIME …) go with
- * either.
+ * Commands that the proxy answers itself (CONFIG, CLIENT, SLOWLOG …) are run here, one after the other, at EXEC. A
+ * transaction contains either these or commands for a shard; commands that both can answer (PING, TIME …) fit in either.
  *
  * WATCH dedicates a connection to the keys' shard. Until EXEC, DISCARD or UNWATCH everything the
  * client sends to that shard travels on it; losing it makes EXEC an error, never a silent success.
@@ -21,15 +20,15 @@ struct command;
 struct frame;
 struct request;
 
-/* MULTI, EXEC, DISCARD, UNWATCH or WATCH. False: it must wait, nothing was done. */
+/* Runs MULTI, EXEC, DISCARD, UNWATCH or WATCH. False: nothing was done, because the client is held. */
 bool transaction_command(struct client *client, const struct frame *frame,
                          const struct command *command);
-/* A command between MULTI and EXEC. False: the frame must wait, and nothing was done. */
+/* Queues a command between MULTI and EXEC. False: nothing was done, because the client is held. */
 bool transaction_queue_command(struct client *client, const struct frame *frame,
                                const struct command *command);
-/* Runs the next of the proxy's own commands of an EXEC, if it is their turn. False: some are left. */
+/* Runs the next of the proxy's own commands of an EXEC, if there is one. False: some are left. */
 bool transaction_go_on(struct client *client);
 /* The reply of EXEC came (or an error in its place). */
 void transaction_executed(struct client *client, struct request *request, const char *reply);
-/* Gives the dedicated connection back, with what it watched forgotten; also that one was lost. */
+/* Releases the dedicated connection and forgets the watched keys. */
 void client_transaction_release(struct client *client);

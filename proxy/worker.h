@@ -1,11 +1,11 @@
 /*
- * worker.h - one thread's share of the proxy: its loop, clients, upstreams, free lists.
+ * worker.h - state of one worker thread: its loop, clients, upstreams and free lists.
  *
- *   proxy ──► worker 0: loop, clients, pool     nothing is shared between workers but the snapshot
- *         └─► worker 1: loop, clients, pool     (immutable) and a few atomic counters of the proxy
+ *   proxy ──► worker 0: loop, clients, pool     workers share only the snapshot (immutable)
+ *         └─► worker 1: loop, clients, pool     and struct proxy (atomics and mutexes)
  *
- * (The name `worker` alone is shared/net/worker.h's.) A simulation makes one with its own loop and hands it
- * streams; it needs no threads.
+ * A simulation makes workers with a loop of its own and gives them streams, without threads. (shared/net/worker.h is the
+ * pool of threads for long work.)
  */
 #pragma once
 
@@ -39,27 +39,27 @@ struct upstream;
 /* All clients of the worker. */
 struct worker_clients {
     struct list all;
-    struct list closed; /* freed at the turn's end */
+    struct list closed; /* freed at the end of the turn */
     uint32_t count;
-    uint32_t blocked;          /* those whose command waits at a backend; blocked.h */
-    uint32_t paused;           /* those that wait for the end of CLIENT PAUSE */
+    uint32_t blocked;          /* clients whose command waits at a backend; blocked.h */
+    uint32_t paused;           /* clients that wait for the end of CLIENT PAUSE */
     struct client_iter *iters; /* unfinished client_each() calls, innermost first */
 };
 
-/* The two parts of a client's label that belong to the worker. */
+/* The parts of client->label that change for all clients at once. */
 struct worker_label {
-    uint32_t generation; /* of the map */
-    uint32_t replaced;   /* connections to busy shards that were replaced */
+    uint32_t generation; /* number of maps so far */
+    uint32_t replaced;   /* number of connections to busy shards that were replaced so far */
 };
 
 struct worker_requests {
     struct pipeline_link *free;
     uint32_t free_count;
-    uint32_t free_least; /* fewest that were free since the last decay */
-    uint32_t count;      /* all that exist */
+    uint32_t free_least; /* lowest value of free_count since the last decay */
+    uint32_t count;      /* all requests, free ones too */
 };
 
-/* CLIENT PAUSE: those in force. pause.c */
+/* CLIENT PAUSE commands in force; pause.c */
 struct worker_pauses {
     struct pause *items;
     uint32_t count;
@@ -67,70 +67,70 @@ struct worker_pauses {
 
 /* MONITOR; monitor.c */
 struct worker_monitoring {
-    struct list clients;    /* of this worker that monitor */
-    struct out lines;       /* what they are to get of this turn */
-    _Atomic uint32_t count; /* of `clients`, for other workers */
+    struct list clients;    /* MONITOR clients of this worker */
+    struct out lines;       /* lines of this turn */
+    _Atomic uint32_t count; /* of `clients`; read by other workers */
     _Atomic uint64_t bytes; /* in the worker's mailbox */
-    _Atomic bool is_cut;    /* lines are missing: the clients are to be closed */
+    _Atomic bool is_cut;    /* the mailbox overflowed: the MONITOR clients are to be closed */
 };
 
 /* Ephemeral namespaces; local_ephemeral.c */
 struct worker_ephemeral {
-    bool keep_again;     /* SCREE KEEP must be sent again, since a shard was lost */
-    struct list leaving; /* those that the last client left */
+    bool keep_again;     /* a shard was lost: SCREE KEEP must be sent again */
+    struct list leaving; /* keyspaces whose last client has left */
 };
 
-/* Keys and slots by how often they are asked for; hotkeys.h, status/ */
+/* Samples of keys and slots; hotkeys.h, status/ */
 struct worker_sampling {
-    struct hotkeys *hotkeys; /* NULL: no sample yet */
-    uint32_t left;           /* requests until the next sample; UINT32_MAX: none */
-    uint32_t *slot_hits;     /* [SLOT_COUNT]: keys asked for, ever, modulo 2^32 */
-    uint32_t slot_sample;    /* one key in so many is counted, for so many */
-    uint32_t slot_chance;    /* decides which */
-    uint64_t requests_seen;  /* when slot_sample was chosen */
+    struct hotkeys *hotkeys; /* NULL: no key was sampled yet */
+    uint32_t left;           /* requests until the next sample; UINT32_MAX: no sampling */
+    uint32_t *slot_hits;     /* [SLOT_COUNT]: number of requested keys, modulo 2^32 */
+    uint32_t slot_sample;    /* one key in slot_sample is counted, as slot_sample keys */
+    uint32_t slot_chance;    /* pseudo-random state */
+    uint64_t requests_seen;  /* value of the request counter when slot_sample was chosen */
 };
 
 /* Monotonic µs. */
 struct worker_timing {
-    uint64_t turn_us; /* the turn that was timed last */
-    uint64_t now_us;  /* when requests began or ended last; slow_log.h */
-    uint64_t slow_us; /* requests that take so long are noted (slow_log.h) */
+    uint64_t turn_us; /* start of the turn that was measured last */
+    uint64_t now_us;  /* time at which requests begin and end in this turn; worker_clock() */
+    uint64_t slow_us; /* requests that take at least this long are logged; slow_log.h */
 };
 
-/* Of the request that is being handled. */
+/* Memory for the request that is being handled. */
 struct worker_scratch {
-    const struct frame *frame;    /* the client's frame */
-    const struct node *answering; /* the shard whose reply is being handled; NULL: none */
-    uint64_t answered_us;         /* when the reply before it came on its connection; monotonic */
-    struct bytes *argv;           /* of argv_of() */
+    const struct frame *frame;    /* the frame that is being dispatched; NULL: none */
+    const struct node *answering; /* shard whose reply is being handled; NULL: none */
+    uint64_t answered_us;         /* when that connection's reply before it came; monotonic µs */
+    struct bytes *argv;           /* result of argv_of() */
     uint32_t argc;                /* of the local command that runs */
     uint32_t argv_cap;
-    struct route_keys keys; /* of routing */
+    struct route_keys keys; /* result of route_plan() */
 };
 
-/* Of clients; memory.h */
+/* Memory of the worker's clients; memory.h */
 struct worker_memory {
-    size_t copied;      /* sum of client->bytes.copied and the like */
-    uint64_t published; /* our share of proxy->memory_used */
+    size_t copied;      /* sum of client->bytes.copied and of similar counts */
+    uint64_t published; /* the worker's part of proxy->memory_used */
     bool is_full;
-    uint64_t full_ms; /* since when */
+    uint64_t full_ms; /* when is_full was set */
 };
 
 struct worker_metrics {
     struct metrics *process;
-    struct metric_cell *cell; /* of the worker in proxy->labelled */
+    struct metric_cell *cell; /* of the worker, in proxy->labelled */
     struct command_cells commands;
 };
 
 struct worker_thread {
-    struct timer *tick; /* coarse: deadlines, backoff */
-    struct timer *slow; /* idle clients, decay */
+    struct timer *tick; /* 20 ms: deadlines, backoff; runs only when needed */
+    struct timer *slow; /* once a second */
     bool is_ticking;
     bool is_stopping;
     bool is_stopped;
-    uint64_t stop_at_ms; /* clients that are still there are closed */
+    uint64_t stop_at_ms; /* when the remaining clients are closed */
     struct turn_hook hook;
-    struct entrance **entrances; /* where it accepts */
+    struct entrance **entrances; /* listeners */
     size_t entrance_count;
 };
 
@@ -141,12 +141,13 @@ struct proxy_worker {
     struct proxy_snapshot *snapshot;
     struct pool *pool;
     struct keyspaces keyspaces;
-    struct keyspace *home;         /* no namespace, database 0: where a backend's session begins */
-    struct resp_limits limits;     /* of authenticated clients */
-    struct list all_subscriptions; /* of its clients to channels; subscriptions.c */
+    struct keyspace
+        *home; /* no namespace, database 0: the keyspace of a new connection to a backend */
+    struct resp_limits limits;     /* for authenticated clients */
+    struct list all_subscriptions; /* struct subscriptions of its namespaces; subscriptions.c */
     struct rate_waits *rate_waits; /* rate.h */
-    struct cluster_backup *backup; /* that this worker led last; NULL: none. backup.h */
-    struct script_notes script_notes; /* what shards were seen to know; scripts.h */
+    struct cluster_backup *backup; /* the backup that this worker led last; NULL: none. backup.h */
+    struct script_notes script_notes; /* which shards have which scripts; scripts.h */
     struct worker_label label;
     const struct client_events *client_events; /* client.h */
     struct worker_clients clients;
@@ -162,12 +163,12 @@ struct proxy_worker {
     struct worker_thread thread;
 };
 
-/* The frame's arguments as an array, valid until the next call. */
+/* The arguments of the frame as an array; valid until the next call. */
 const struct bytes *argv_of(struct proxy_worker *worker, const struct frame *frame);
-/* The tick runs while something has a deadline. */
+/* Starts the tick, which runs while something has a deadline. */
 void proxy_worker_need_tick(struct proxy_worker *worker);
-/* A request that was taken has a key in this slot. A busy worker counts one key in 16: the counters are 64 KB, and to
- * touch another line of them for each request is not free when caches are contended. */
+/* Counts the slot of a key that was requested. A busy worker counts one key in 16: the counters take 64 KB, and
+ * touching another cache line for each request costs time when caches are contended. */
 enum { SLOT_SAMPLE_BUSY = 16, SLOT_CHANCE_SHIFT = 28 /* 2^32 / 16 */ };
 static inline void proxy_worker_count_slot(struct proxy_worker *worker, uint16_t slot)
 {
@@ -182,12 +183,12 @@ static inline const struct proxy_config *worker_config(const struct proxy_worker
 {
     return &worker->snapshot->config;
 }
-/* Low bits of the turn's time. */
+/* Low 32 bits of the turn's time. */
 static inline uint32_t worker_now_ms(const struct proxy_worker *worker)
 {
     return (uint32_t)loop_mono_ms(worker->loop);
 }
-/* Whatever begins or ends requests takes the turn's time first. */
+/* Reads the time for requests that begin or end now; to be called first. */
 static inline void worker_clock(struct proxy_worker *worker)
 {
     worker->timing.now_us = loop_mono_us(worker->loop);

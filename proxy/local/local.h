@@ -1,15 +1,14 @@
 /*
- * local.h - commands that the proxy answers by itself: one function per COMMAND_LOCAL and COMMAND_PROXY row.
+ * local.h - commands that the proxy answers itself: one handler per COMMAND_LOCAL and COMMAND_PROXY row.
  *
  *   local_ping(client, request, reply)      writes the reply, at once
  *   local_info(client, request, reply)      request_fan_out(…, info_done): info_done writes it later
  *
- * The arity and authentication have been checked. Arguments: request_argv(request). The session is
- * client->session; commands that change where a client is call client_move(). A reply written while earlier
- * requests still wait is kept until its turn, so handlers need not care about order.
+ * Arity and authentication have been checked. Arguments: request_argv(request). A handler that changes the client's
+ * keyspace calls client_move(). Handlers need not care about order: a reply that is written while earlier requests still
+ * wait is kept.
  *
- * A handler for a row that the backend alone has in the table (SCAN, RANDOMKEY: they need the proxy's help)
- * is named here by hand.
+ * SCAN and RANDOMKEY are COMMAND rows of the backend that need the proxy too: their handlers are declared by hand.
  */
 #pragma once
 
@@ -31,40 +30,40 @@ typedef void local_fn(struct client *client, struct request *request, struct rep
 local_fn local_scan;
 local_fn local_randomkey;
 
-/* By id; NULL: none. local.c */
+/* By command id; NULL: the proxy does not answer it. local.c */
 extern local_fn *const local_handlers[COMMAND_COUNT];
 
 /* A connection was accepted: puts the session in a keyspace (client_session_move) and sets is_authenticated.
  * `name` is the namespace its listener is bound to, empty: none. local_auth.c */
 void local_welcome(struct client *client, struct bytes name);
-/* protected-mode: nobody would have to say who it is, and this one comes from elsewhere. local_auth.c */
+/* protected-mode: true when clients need no login and this one comes from another host. local_auth.c */
 bool local_is_protected(const struct proxy_worker *worker, const struct stream *stream,
                         struct bytes name);
-/* The configuration changed: a session whose namespace is gone loses its authentication. */
+/* After a change of the configuration: a session whose namespace was removed loses its authentication. */
 void local_reloaded(struct client *client);
-/* Writes what CLIENT LIST tells about it, without the end of line. local_client.c */
+/* Writes the client's line of CLIENT LIST, without the end of line. local_client.c */
 void local_describe_client(const struct client *client, struct out *out);
-/* Its flags in CLIENT LIST. */
+/* The client's flags in CLIENT LIST. */
 enum { LOCAL_FLAGS_MAX = 16 };
 void local_client_flags(const struct client *client, char flags[LOCAL_FLAGS_MAX]);
-/* After INFO with the section "server" at all shards: is shard `index` the first of its process? Also true if its reply
- * has no run_id. local_info.c */
+/* After INFO "server" at all shards: is shard `index` the first one of its process? Also true when its reply has no
+ * run_id. local_info.c */
 bool local_is_new_process(const struct request *request, uint32_t index);
-/* Calls `done` when all workers have what was published before (CONFIG SET, ACL SETUSER). local.c */
+/* Calls `done` when all workers have the snapshot that was published before (CONFIG SET, ACL SETUSER). local.c */
 void local_when_published(struct request *request, request_done_fn *done);
-/* The last client of this worker left a namespace (ephemeral ones drop their data some time after). */
+/* The last client of this worker has left the namespace; ephemeral namespaces drop their data some time later. */
 void local_keyspace_left(struct proxy_worker *worker, struct keyspace *keyspace);
-/* Once a second: ephemeral namespaces are kept alive or dropped. */
+/* Once a second: keeps or drops ephemeral namespaces. */
 void local_slow(struct proxy_worker *worker);
-/* The worker stops: forgets what it would drop. */
+/* The worker stops: forgets which namespaces it would drop. */
 void local_stop(struct proxy_worker *worker);
-/* SCREE HOTKEYS: a request in so many is looked at; `hotkeys-sample` may be another now. local_hotkeys.c */
+/* SCREE HOTKEYS: applies `hotkeys-sample`. local_hotkeys.c */
 void local_hotkeys_configure(struct proxy_worker *worker);
 void local_hotkeys_sample(struct client *client, const struct frame *frame);
-/* Every name the worker keeps, and how often it was asked for. */
+/* Calls `each` for every name that the worker has listed, with its rate. */
 typedef void hot_key_fn(void *owner, struct bytes name, double per_second);
 void local_hotkeys_each(struct proxy_worker *worker, hot_key_fn *each, void *owner);
-/* What such a name says; borrowed from it. */
+/* The parts of such a name; borrowed from it. */
 struct hot_key {
     struct bytes space;
     struct bytes key;
@@ -72,9 +71,8 @@ struct hot_key {
     uint8_t db;
 };
 struct hot_key local_hotkeys_parse(struct bytes name);
-/* Starts and stops what the proxy as a whole offers beside clients: the admin port. Main thread. False: one
- * line in error[size]. */
+/* Starts or stops the admin port. Main thread. False: the reason is in error[size]. */
 bool local_admin_start(struct proxy *proxy, char *error, size_t size);
 void local_admin_stop(struct proxy *proxy);
-/* proxy->snapshot is another one: proxy_publish() says so. */
+/* After proxy->snapshot was replaced. */
 void local_admin_publish(struct proxy *proxy);

@@ -1,11 +1,11 @@
 /*
- * gather.h - every worker's share, fetched from another thread that may not wait for long.
+ * gather.h - fetches every worker's share for the HTTP thread, within a bounded time.
  *
- *   HTTP thread: gatherer_run ──loop_post──► worker: fills its `fresh` share, says so under the mutex
+ *   HTTP thread: gatherer_run ──loop_post──► worker: fills its `fresh` share, signals under the mutex
  *                     │ waits, at most GATHER_WAIT_MS             │
- *                     └─ swaps `fresh` and `shown` ◄──────────────┘    who is late shows what it told before
+ *                     └─ swaps `fresh` and `shown` ◄──────────────┘    a late worker's previous share is shown
  *
- * A worker has at most one visit under way, however often somebody asks.
+ * A worker has at most one visit under way, however often it is requested.
  */
 #pragma once
 
@@ -19,8 +19,8 @@ struct proxy;
 /* Of a proxy whose workers run; their loops must be gone before gatherer_free. */
 struct gatherer *gatherer_new(struct proxy *proxy);
 void gatherer_free(struct gatherer *gatherer);
-/* Asks all workers; returns how many of them have not answered in time. One thread at a time. */
+/* Requests the shares of all workers; returns how many of them are late. One thread at a time. */
 uint32_t gatherer_run(struct gatherer *gatherer);
 uint32_t gatherer_count(const struct gatherer *gatherer);
-/* What worker i told last; stays as it is until gatherer_run is called. NULL: it has told nothing yet. */
+/* The last share of worker i; unchanged until gatherer_run is called. NULL: there is none yet. */
 const struct share *gatherer_share(struct gatherer *gatherer, uint32_t i);

@@ -1,11 +1,11 @@
 /*
- * peers.h - what other proxies say of themselves, above all which map they use.
+ * peers.h - state of the other proxies, above all which map they use.
  *
- *   option `peers`, admin addresses ──► a thread: while somebody looks, GET /status/self from each of their addresses
+ *   option `peers`, admin addresses ──► a thread: while the page is open, GET /status/self from each of their addresses
  *                                        └──► struct peer[], under a mutex ──► status page
  *
- * A name that stands for several addresses (a headless Service) stands for as many peers. The proxy finds itself among
- * them by its run id. The thread waits for a peer PEERS_TIMEOUT_MS at most, and nobody waits for the thread.
+ * A name with several addresses (a headless Service) is as many peers. The proxy recognises itself by its run id. The
+ * thread waits for a peer at most PEERS_TIMEOUT_MS, and no other thread waits for it.
  */
 #pragma once
 
@@ -28,13 +28,14 @@ struct peer {
     uint64_t epoch;
     uint64_t uptime_s;
     char version[PEER_TEXT_MAX];
-    char reason[PEER_TEXT_MAX]; /* why it is not up */
+    char reason[PEER_TEXT_MAX]; /* why it is unreachable */
 };
 
 struct peers;
 
-/* `addresses` separated by spaces; `run_id` is this proxy's. Starts the thread. Both are copied. */
+/* Starts the thread. `addresses` are separated by spaces; `run_id` is this proxy's. Both are copied. */
 struct peers *peers_new(const char *addresses, const char *run_id);
 void peers_free(struct peers *peers); /* NULL is allowed */
-/* Somebody looks: the peers as last seen; returns how many. `token` is what their admin ports want, as ours does. */
+/* Copies the peers' last known state; returns their number. The thread goes on polling for some time. `token`:
+ * password of the admin ports. */
 uint32_t peers_look(struct peers *peers, const char *token, struct peer to[PEERS_MAX]);

@@ -1,8 +1,8 @@
 /*
- * share.h - what one worker tells the status page: a copy of its own counters and of the little it lists.
+ * share.h - one worker's part of the status page: a copy of its counters and of some short lists.
  *
- * Filled on the worker's thread, read on the HTTP thread after it was handed over (gather.h). Its lists are short
- * whatever the worker has: the first clients by unread output, then by age; its hottest keys; its busiest keyspaces.
+ * Filled on the worker's thread, then read on the HTTP thread (gather.h). The lists are bounded: clients with the most
+ * unread output, then the oldest; the hottest keys; the busiest keyspaces.
  */
 #pragma once
 
@@ -17,9 +17,9 @@ enum { SHARE_CLIENTS_MAX = 24, SHARE_KEYS_MAX = 32, SHARE_KEYSPACES_MAX = 256 };
 /* The worker's connections to one shard. */
 struct share_shard {
     uint32_t open;
-    uint32_t broken; /* that wait before they try again */
+    uint32_t broken; /* connections that wait before the next attempt */
     uint32_t in_flight;
-    uint64_t queued_bytes; /* that have not left yet */
+    uint64_t queued_bytes; /* not yet sent */
     struct bytes reason;   /* why one is broken; empty: none is */
 };
 
@@ -27,8 +27,8 @@ struct share_client {
     uint64_t id;
     uint64_t age_s;
     uint64_t idle_s;
-    uint64_t output_bytes; /* of replies it has not read */
-    uint64_t input_bytes;  /* of requests that were not taken */
+    uint64_t output_bytes; /* unread replies */
+    uint64_t input_bytes;  /* requests that were not executed yet */
     uint32_t in_flight;
     uint8_t db;
     struct bytes address;
@@ -47,7 +47,7 @@ struct share_key {
 
 struct share_keyspace {
     uint32_t clients;
-    uint64_t requests; /* 0 in all but one row of a namespace */
+    uint64_t requests; /* set in one row of a namespace, 0 in the others */
     bool is_ephemeral;
     struct bytes name;
 };
@@ -68,5 +68,5 @@ struct share {
 
 struct share *share_new(void);
 void share_free(struct share *share);
-/* On the worker's thread: replaces what was in it. */
+/* On the worker's thread: replaces the content. */
 void share_fill(struct share *share, struct proxy_worker *worker);

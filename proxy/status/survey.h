@@ -1,10 +1,10 @@
 /*
- * survey.h - what only the shards know, asked while somebody looks: do they answer, how many keys are where.
+ * survey.h - polls the shards for the status page: whether they answer, and their numbers of keys.
  *
  *   HTTP thread: survey_wanted, survey_want_keys ──► what to ask (mutex) ──► worker 0, once a second: survey_tick
  *   HTTP thread: survey_copy_health, survey_keys ◄── what was answered ◄─────┘ PING, INFO keyspace: some a second
  *
- * Nothing is asked SURVEY_PATIENCE_MS after the last look. Keys are asked for again when they are SURVEY_KEYS_MS old.
+ * Polling stops SURVEY_PATIENCE_MS after the page was last read. Numbers of keys are refreshed every SURVEY_KEYS_MS.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 enum {
     SURVEY_PATIENCE_MS = 10000,
     SURVEY_KEYS_MS = 10000,
-    SURVEY_SILENT_MS = 2000, /* a shard that owes an answer for so long is silent */
+    SURVEY_SILENT_MS = 2000, /* a shard that has not answered for so long is shown as silent */
     SURVEY_REASON_MAX = 160,
 };
 
@@ -25,24 +25,24 @@ enum health_state { HEALTH_UNKNOWN, HEALTH_UP, HEALTH_DOWN, HEALTH_SILENT };
 
 struct health {
     enum health_state state;
-    uint64_t round_trip_us; /* of the last PING that was answered */
-    uint64_t asked_us;      /* monotonic; 0: not yet */
-    uint64_t answered_us;   /* too */
+    uint64_t round_trip_us; /* of the last answered PING */
+    uint64_t asked_us;      /* when the last PING was sent, monotonic; 0: never */
+    uint64_t answered_us;   /* when it was answered, monotonic */
     char reason[SURVEY_REASON_MAX];
 };
 
 struct survey *survey_new(void);
 void survey_free(struct survey *survey);
 
-/* Somebody looks. */
+/* The page was read. */
 void survey_wanted(struct survey *survey, uint64_t now_ms);
-/* The shards' health if they are those of `map`; else all unknown. `to` has map->shard_count entries. */
+/* Copies the shards' health if the survey has the same map; else all are unknown. `to` has map->shard_count entries. */
 void survey_copy_health(struct survey *survey, const struct shard_map *map, uint64_t now_us,
                         struct health *to);
-/* Keys of a namespace in all its databases, as of *age_ms ago; false: not known. Asks for them again when they are old,
- * if it `may_ask`. */
+/* Number of keys of a namespace in all its databases, as of *age_ms ago. False: not known. If `may_ask`, old numbers
+ * are refreshed. */
 bool survey_keys(struct survey *survey, struct bytes space, uint64_t now_ms, bool may_ask,
                  uint64_t *keys, uint64_t *age_ms);
 
-/* Of worker 0, once a second. */
+/* Once a second on worker 0. */
 void survey_tick(struct survey *survey, struct proxy_worker *worker);

@@ -1,5 +1,5 @@
 /*
- * node.h - one shard as a worker sees it: its name, its address, and the worker's connections to it.
+ * node.h - a worker's record of one shard: name, address, and the worker's connections to it.
  */
 #pragma once
 
@@ -16,28 +16,28 @@ struct upstream;
 enum { LANE_NORMAL, LANE_LONG, LANE_SCRIPT, LANE_CONTROL, LANES };
 
 struct node {
-    uint32_t refs; /* the pool's, its upstreams', those of requests that name it */
+    uint32_t refs; /* held by the pool, by upstreams, and by requests with replies of it */
     char *name;    /* of the shard */
     char *address;
-    struct upstream *shared[LANES][2]; /* [1]: RESP3; NULL: not made yet, or closed */
-    struct upstream *waits;            /* NULL: not made yet, or closed */
-    struct list spare;                 /* private upstreams between two uses */
-    struct list waiting_to_open;       /* private upstreams that wait until they may be opened */
-    uint32_t openings;                 /* private upstreams that are being opened */
-    uint32_t index;                    /* in the map, unless it is_removed */
-    bool is_removed;                   /* no longer in the map */
-    bool said_busy;                    /* the answer to the PING at busy_ms was BUSY */
-    uint32_t busy_ms;                  /* low bits of the loop's time */
-    uint32_t asked_ms;                 /* likewise: when it was asked whether it is busy */
-    struct metric_cell *cell;          /* of the shard in proxy->labelled */
-    uint64_t in_flight;                /* for its gauges, as the next two */
+    struct upstream *shared[LANES][2]; /* [1]: RESP3; NULL: not opened yet, or closed */
+    struct upstream *waits;            /* NULL: not opened yet, or closed */
+    struct list spare;                 /* idle private upstreams */
+    struct list waiting_to_open; /* private upstreams that wait until fewer are being opened */
+    uint32_t openings;           /* private upstreams that are being opened */
+    uint32_t index;              /* in the map; meaningless once is_removed */
+    bool is_removed;             /* no longer in the map */
+    bool said_busy;              /* the PING at busy_ms was answered BUSY */
+    uint32_t busy_ms;            /* when said_busy was set; low bits of the loop's time */
+    uint32_t asked_ms;           /* when the last such PING was sent; low bits of the loop's time */
+    struct metric_cell *cell;    /* of the shard in proxy->labelled */
+    uint64_t in_flight;          /* this and the next two: for the gauges */
     uint64_t queue_bytes;
     uint64_t connections;
 };
 
-/* With one reference, for the caller. */
+/* With one reference for the caller. */
 struct node *node_new(const struct proxy_worker *worker, const struct shard *shard);
-/* The shard answered BUSY a moment ago: it runs a slow script. */
+/* True when the shard has just answered BUSY: it runs a slow script. */
 bool node_is_busy(const struct node *node, uint32_t now_ms);
 struct node *node_ref(struct node *node);
 void node_unref(struct node *node);
