@@ -5,16 +5,16 @@
 
 uint32_t split_group(const struct split *split, uint16_t *order, uint16_t *parts)
 {
-    uint16_t keyspace[SHARD_COUNT_MAX] = {0}; /* of each shard in parts[], plus one */
+    uint16_t position[SHARD_COUNT_MAX] = {0}; /* of each shard in parts[], plus one */
     uint16_t count = 0;
     for (uint32_t i = 0; i < split->keys->count; i++) {
         uint16_t shard = split->shards[i];
         CHECK(shard < SHARD_COUNT_MAX);
-        if (!keyspace[shard]) {
+        if (!position[shard]) {
             parts[count++] = shard;
-            keyspace[shard] = count;
+            position[shard] = count;
         }
-        order[i] = (uint16_t)(keyspace[shard] - 1);
+        order[i] = (uint16_t)(position[shard] - 1);
     }
     return count;
 }

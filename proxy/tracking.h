@@ -9,7 +9,8 @@
  * client's own dedicated connections cannot carry pushes; with REDIRECT it has a second one for each shard, its
  * invalidation connection:
  *
- *   client (RESP2) ──GET k──► dedicated connection ──► CLIENT TRACKING ON REDIRECT id-of-the-other                        ──[invalidate k]──► other
+ *   client (RESP2) ──GET k──► dedicated connection ──► CLIENT TRACKING ON REDIRECT id of the invalidation connection
+ *      ◄─[invalidate k]── invalidation connection ◄──────────  k was changed
  *
  * The reply of `GET k` may have to wait for replies of other shards, and the invalidation of k must not overtake it. So
  * invalidations that arrive while requests are in flight are sent after all their replies.

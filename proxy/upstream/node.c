@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUSY_MS = 1500 }; /* how long an answer BUSY counts; a late shard is asked more often */
+enum { BUSY_MS = 1500 }; /* how long a BUSY reply counts; a late shard is pinged more often */
 
 struct node *node_new(const struct proxy_worker *worker, const struct shard *shard)
 {

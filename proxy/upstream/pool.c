@@ -46,7 +46,7 @@ struct pool *pool_new(struct proxy_worker *worker, const struct shard_map *map)
     return pool;
 }
 
-/* Takes the node of the same shard at the same address out of the old nodes; NULL: there is none. */
+/* Removes the node of the same shard and address from the old nodes; NULL: there is none. */
 static struct node *detach_node(struct node **nodes, size_t count, const struct shard *shard)
 {
     for (size_t i = 0; i < count; i++) {

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-enum { ROUNDS_MAX = 16 }; /* waits for the peer; a handshake takes two or three */
+enum { ROUNDS_MAX = 16 }; /* reads from the peer; a handshake takes two or three */
 
 static bool writev_all(int fd, struct out *out)
 {
@@ -18,7 +18,7 @@ static bool writev_all(int fd, struct out *out)
     return true;
 }
 
-/* Repeats one step of TLS until it has its bytes. */
+/* Repeats one TLS step until it has the bytes it needs. */
 static bool repeat(int fd, struct tls *tls, enum tls_result (*step)(struct tls *tls))
 {
     char bytes[4096];

@@ -1,5 +1,5 @@
 /*
- * probe.h - one PING over TLS on a connected, blocking socket; for the admin thread, where waiting is allowed.
+ * probe.h - one PING over TLS on a connected, blocking socket; for the admin thread, which may block.
  */
 #pragma once
 
@@ -7,5 +7,5 @@
 
 struct tls_context;
 
-/* Does anything answer? The socket's timeouts bound each wait; it stays the caller's. */
+/* True when a reply comes. The socket's timeouts bound each wait; the caller closes it. */
 bool probe_tls(int fd, struct tls_context *context, const char *host, const char *address);

@@ -15,16 +15,15 @@
 #include <string.h>
 
 enum {
-    LATE_MS =
-        200, /* when a reply takes longer, the shard is asked whether it is busy with a script */
-    SPARE_MS = 30 * 1000, /* an unused private connection is closed */
-    SILENCE_FACTOR = 2,   /* times upstream-timeout without a byte: closed */
+    LATE_MS = 200, /* when a reply takes longer, a PING asks whether the shard runs a slow script */
+    SPARE_MS = 30 * 1000, /* after this time an unused private connection is closed */
+    SILENCE_FACTOR =
+        2, /* without a byte for so many times upstream-timeout the connection is closed */
     LISTEN_PROBE_MS =
-        10 * 1000,     /* one with subscriptions or waits that is silent so long gets a PING */
-    OPENINGS_MAX = 32, /* private connections to a shard that are opened at a time */
+        10 * 1000, /* a silent connection with subscriptions or waits gets a PING after this time */
+    OPENINGS_MAX = 32, /* private connections to one shard that are opened at the same time */
     PATIENCE_MS_MAX =
-        1
-        << 30, /* a dedicated connection for one request that may take longer has no deadline: times are 32 bits */
+        1 << 30, /* a command that may wait longer has no deadline, as times have 32 bits */
 };
 
 static void on_end(void *owner, int err);
@@ -198,7 +197,7 @@ static void upstream_down(struct upstream *upstream, const char *reason)
     proxy_worker_need_tick(upstream->worker);
 }
 
-/* Closes the stream and empties what belonged to it; returns the parts that were in flight. */
+/* Closes the stream and clears its state; returns the parts that were in flight. */
 static struct part *upstream_cut(struct upstream *upstream)
 {
     struct part *parts = upstream->queue.first;
@@ -218,7 +217,7 @@ static struct part *upstream_cut(struct upstream *upstream)
     return parts;
 }
 
-/* Sends the reads of `part`'s list again on a new connection. */
+/* Sends the reads in `part`'s list again on a new connection. */
 static void upstream_resend(struct upstream *upstream, struct part *part, struct out *frames,
                             struct keyspace *keyspace)
 {
@@ -238,7 +237,7 @@ static void upstream_resend(struct upstream *upstream, struct part *part, struct
 void upstream_lost(struct upstream *upstream, const char *reason)
 {
     bool was_idle = upstream->state == UPSTREAM_UP && !upstream->queue.first &&
-                    !upstream->reading.is_fresh && !upstream->use.subscriber /* never idle */ &&
+                    !upstream->reading.is_fresh && !upstream->use.subscriber /* is never idle */ &&
                     !wait_table_is_used(upstream->waits);
     const char *what =
         upstream->state == UPSTREAM_UP ? "connection lost before the reply: " : "not reachable: ";
@@ -369,12 +368,13 @@ static bool is_silent(const struct upstream *upstream, uint32_t now_ms, uint64_t
     return since_sent >= limit_ms && since_heard >= limit_ms;
 }
 
-/* How long its replies may take. */
+/* How long replies may take. */
 static uint64_t timeout_of(const struct upstream *upstream)
 {
     uint64_t timeout_ms = upstream_config(upstream)->upstream_timeout_ms;
     if (upstream->lane == LANE_SCRIPT || upstream->life.is_replaced)
-        timeout_ms *= SILENCE_FACTOR; /* no BUSY and no reply before a script counts as slow */
+        timeout_ms *=
+            SILENCE_FACTOR; /* a script has no BUSY and no reply until it counts as slow */
     if (!upstream->use.is_single_use || upstream->state != UPSTREAM_UP)
         return timeout_ms;
     bool is_forever = upstream->use.patience_ms > PATIENCE_MS_MAX;
@@ -388,14 +388,14 @@ static bool is_late(const struct upstream *upstream, uint32_t now_ms)
            now_ms - upstream->queue.first->sent_ms >= LATE_MS + patience_ms;
 }
 
-/* A command that waits must not be sent after its client has got an error: it could take an element. */
+/* A blocking command must not be sent after its client got a timeout error: it could remove an element. */
 static bool opens_too_long(const struct upstream *upstream, uint32_t now_ms, uint64_t timeout_ms)
 {
     return upstream->use.is_single_use && upstream->state == UPSTREAM_OPENING &&
            upstream->queue.first && now_ms - upstream->queue.first->sent_ms >= timeout_ms;
 }
 
-/* If a reply is late, sends a PING on the control connection, where no request is in front of it: a shard with a slow
+/* If a reply is late, sends a PING on the control connection, which has no requests before it: a shard with a slow
  * script answers BUSY. */
 static void ask_busy(struct upstream *upstream, uint32_t now_ms)
 {
@@ -413,7 +413,7 @@ static void ask_busy(struct upstream *upstream, uint32_t now_ms)
         upstream_send_own(control, PART_PROBE, "PING");
 }
 
-/* The shard is busy with a script: new requests go on a new connection, where they get BUSY at once. */
+/* The shard runs a slow script: new requests go on a new connection, where they get BUSY at once. */
 static void replace_late(struct upstream *upstream, uint32_t now_ms)
 {
     struct node *node = upstream->node;
@@ -426,7 +426,7 @@ static void replace_late(struct upstream *upstream, uint32_t now_ms)
     upstream_drain(upstream);
 }
 
-/* Commands that wait have no deadline here: a PING behind them has one. */
+/* Waits have no deadline, so a PING behind them detects a shard that hangs. */
 static void probe_waits(struct upstream *upstream)
 {
     if (upstream->state == UPSTREAM_UP && !upstream->queue.first &&

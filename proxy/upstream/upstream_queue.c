@@ -1,5 +1,5 @@
 /*
- * What an upstream has sent and not heard of: failing it, and sending reads once more.
+ * Parts in flight: failing them, and sending reads a second time.
  */
 #include "proxy/proxy_metrics.h"
 #include "proxy/upstream/node.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RESEND_BYTES_MAX = 64 * 1024 /* of reads kept for a second try */ };
+enum { RESEND_BYTES_MAX = 64 * 1024 /* copied reads */ };
 
 void upstream_push_own(struct upstream *upstream, enum part_kind kind)
 {
@@ -80,7 +80,7 @@ void upstream_keep(struct upstream *upstream, struct part *part, struct keyspace
     part->resend_bytes = (uint32_t)frame->len;
 }
 
-/* Has its client sent more that may have been done already? Then the read would see its own future. */
+/* Has the client sent a later write, which may have been executed? Then the repeated read would see it. */
 static bool has_later_write(const struct part *part)
 {
     for (const struct part *later = part->next; later; later = later->next) {

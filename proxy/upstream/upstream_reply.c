@@ -1,5 +1,5 @@
 /*
- * Frames from a backend. The oldest part in the queue owns the next reply; pushes (`>`) belong to nobody in it.
+ * Frames from a backend. The oldest part in the queue owns the next reply; push frames (`>`) are no replies.
  */
 #include "proxy/upstream/node.h"
 #include "proxy/upstream/upstream_inner.h"
@@ -20,7 +20,7 @@ static bool is_error_frame(const char *data)
     return data[0] == '-' || data[0] == '!';
 }
 
-/* The text of an error frame, for messages; heap. */
+/* The text of an error frame; heap. */
 static char *error_of(const char *data, size_t len)
 {
     size_t pos = 0;
@@ -46,7 +46,7 @@ static void handle_greeting(struct upstream *upstream, const char *data, size_t 
         upstream_up(upstream);
 }
 
-/* What follows a refused switch fails; a database that may not exist is tried with a PING first (SELECT). */
+/* Requests behind a refused SCREE USE or SELECT fail with its error. */
 static void handle_switch_reply(struct upstream *upstream, const char *data, size_t len)
 {
     upstream_forget(&upstream->reading.switch_error);
@@ -58,7 +58,7 @@ static void handle_switch_reply(struct upstream *upstream, const char *data, siz
               upstream->reading.switch_error);
 }
 
-/* A reply that is swallowed on the way to a part's own; the first error is kept. */
+/* Discards a reply that precedes the part's own, and keeps the first error. */
 static void handle_swallowed(struct upstream *upstream, struct part *part, const char *data,
                              size_t len)
 {
@@ -67,7 +67,7 @@ static void handle_swallowed(struct upstream *upstream, struct part *part, const
         upstream->reading.block_error = error_of(data, len);
 }
 
-/* A shard refused a command of a transaction for which the client has already got QUEUED: EXEC fails with the error. */
+/* The shard refused a command for which the client already got QUEUED: EXEC fails with that error. */
 static void fail_block(struct upstream *upstream, struct part *part)
 {
     char text[UPSTREAM_TEXT_MAX];
@@ -107,7 +107,7 @@ static void save_client_id(struct upstream *upstream, const char *data, size_t l
         upstream->use.backend_id = (uint64_t)id;
 }
 
-/* The answer to the PING of upstream_tick. */
+/* The reply to the PING of ask_busy(). */
 static void note_busy(struct upstream *upstream, const char *data, size_t len)
 {
     upstream->node->said_busy = len > 6 && memcmp(data, "-BUSY ", 6) == 0;
@@ -162,8 +162,8 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
         note_busy(upstream, data, len);
 }
 
-/* A reply is incomplete. If it is longer than client-output-limit, its client would be closed for it, so its bytes are
- * dropped as they arrive and take no memory. Returns how many of the `len` bytes are done with. */
+/* Called with an incomplete reply. If it is longer than client-output-limit, its client would be closed because of it:
+ * so its bytes are discarded as they arrive. Returns the number of bytes discarded. */
 static size_t limit_partial(struct upstream *upstream, const char *data, size_t len, size_t *need)
 {
     uint64_t limit = upstream_config(upstream)->client_output_limit_bytes;
@@ -177,7 +177,7 @@ static size_t limit_partial(struct upstream *upstream, const char *data, size_t 
     return 0;
 }
 
-/* A dropped reply is complete: an error takes its place. */
+/* A discarded reply is complete: its request is answered with an error. */
 static void answer_dropped(struct upstream *upstream)
 {
     upstream->reading.is_dropping = false;
@@ -212,7 +212,7 @@ static size_t read_replies(struct upstream *upstream, struct block *block, const
         else
             handle_reply_frame(upstream, block, data + used, size);
         if (upstream->stream != stream)
-            return len; /* it was lost meanwhile */
+            return len; /* the connection was lost in the loop */
         used += size;
     }
     upstream_close_if_drained(upstream);

@@ -1,5 +1,5 @@
 /*
- * Frames on their way to a backend: opened when needed, in the right session of the backend, and counted.
+ * Frames to a backend: opens the connection when needed, and switches the backend's session to the request's keyspace.
  */
 #include "proxy/upstream/node.h"
 #include "proxy/upstream/upstream_inner.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { IDLE_MS = 1000 /* silent for this long: the backend may have closed it */ };
+enum { IDLE_MS = 1000 /* after so long without input the backend may have closed it */ };
 
 /* ---- commands of the proxy itself ------------------------------------------------------------ */
 
@@ -33,7 +33,7 @@ void upstream_send_own(struct upstream *upstream, enum part_kind kind, const cha
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* The slots of a shard, "0-5460 7000". */
+/* Writes the slots of a shard, "0-5460 7000". */
 static void print_slots(const struct shard_map *map, int shard, struct out *out)
 {
     unsigned slot = 0;
@@ -49,14 +49,15 @@ void upstream_tell_slots(struct upstream *upstream, struct out *out)
     int shard = shard_map_named(map, bytes_of(upstream->node->name));
     struct out slots;
     upstream->generation = upstream->worker->label.generation;
-    if (shard < 0) /* removed from the map: only its outstanding requests are left */
+    if (shard < 0) /* removed from the map: only requests in flight are left */
         return;
     out_init(&slots);
     print_slots(map, shard, &slots);
     out_printf(out, "*3\r\n$5\r\nSCREE\r\n$5\r\nSLOTS\r\n$%zu\r\n", slots.bytes);
     out_move(out, &slots);
     out_write(out, "\r\n", 2);
-    upstream_push_own(upstream, PART_PROBE); /* the reply is ignored: older backends refuse it */
+    upstream_push_own(upstream,
+                      PART_PROBE); /* the reply is ignored, as older backends refuse the command */
 }
 
 void upstream_tell_new_slots(struct upstream *upstream)
@@ -66,7 +67,7 @@ void upstream_tell_new_slots(struct upstream *upstream)
         upstream_tell_slots(upstream, upstream->out);
 }
 
-/* Sends namespace and database of the following frames; after a change of the map, the shard's slots first. */
+/* Switches the session to the keyspace; after a change of the map, sends the shard's slots first. */
 static void write_switch(struct upstream *upstream, struct keyspace *keyspace)
 {
     struct out *out = upstream->out;
@@ -156,7 +157,9 @@ void upstream_precede(struct upstream *upstream, struct keyspace *keyspace,
 {
     CHECK(upstream->use.is_private);
     if (upstream->state != UPSTREAM_UP || upstream->keyspace != keyspace)
-        CHECK(begin_slow(upstream, NULL, keyspace)); /* a private one is never down: it is closed */
+        CHECK(
+            begin_slow(upstream, NULL,
+                       keyspace)); /* cannot fail: a private connection is never DOWN, but closed */
     resp_write_words(upstream->out, words, count);
     upstream_push_own(upstream, PART_PROBE);
     if (upstream->state == UPSTREAM_UP)

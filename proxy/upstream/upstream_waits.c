@@ -1,25 +1,23 @@
 /*
- * One connection to a shard for all clients of a worker that wait there (backend/partition/waits.h).
+ * One connection to a shard carries the blocking commands of all clients of a worker (backend/partition/waits.h).
  *
  *   client ─ BLPOP ─► part ─► entry ── SCREE WAIT number … ──►  shard
  *                              ▲                                  │
  *                              └──── entries[number] ◄────────────┘  >1 :number         it waits
  *                                                                   >2 :number reply
  *
- * (1) A number is an entry's index and how often the entry was used, so that what comes for a client that has left
- * finds
- *     nothing. Entries are found without a search.
- * (2) Until the connection is up commands are kept here. A client that leaves or is unblocked by then was never at the
- *     shard. When the connection cannot be made they fail; the next command tries at once.
- * (3) Afterwards a client gets what the shard replies. CLIENT UNBLOCK, a new map and the end of the proxy only ask the
- *     shard to end the wait: an element that it has given is never lost for a null. Timeouts are the shard's too.
- * (4) When the connection is lost every wait fails, as it did with a connection of its own.
- * (5) Waits may have no reply for days. So a PING follows the first of them, and one is sent when the shard was silent
- * for
- *     some time (upstream_slow): a shard that hangs is noticed by them.
+ * (1) A number consists of an entry's index and its use count. So an entry is found without a search, and a reply for a
+ *     client that has left finds none.
+ * (2) Until the connection is up, commands are kept here. If a client leaves or is unblocked before, its command is never
+ *     sent. When the connection cannot be opened they fail; the next command tries again at once.
+ * (3) From then on the client gets the shard's reply in every case. CLIENT UNBLOCK, a new map and the end of the proxy
+ *     only request that the shard ends the wait, so an element that it has already sent is not lost. The shard also
+ *     handles timeouts.
+ * (4) When the connection is lost, every wait fails.
+ * (5) Waits may have no reply for days. To detect a shard that hangs, a PING follows the first of them, and one is sent
+ *     when the shard was silent for some time (upstream_slow).
  *
- * Backends without the secret do not have SCREE WAIT: there each waiting client dedicated connections a connection
- * (blocked.h).
+ * Backends without the secret do not have SCREE WAIT: there each waiting client has a dedicated connection (blocked.h).
  */
 #include "proxy/proxy_metrics.h"
 #include "proxy/upstream/node.h"
@@ -34,11 +32,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ENTRIES_MIN = 16, HEAD_MAX = 512, WAIT_WORDS = 7 /* before the command */ };
+enum { ENTRIES_MIN = 16, HEAD_MAX = 512, WAIT_WORDS = 7 /* words before the command */ };
 
 static const char unblocked[] = "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n";
 
-/* A command that waits for the connection. */
+/* A command that is sent when the connection is up. */
 struct kept {
     struct list link;
     size_t len;
@@ -46,11 +44,11 @@ struct kept {
 };
 
 struct entry {
-    struct part *part; /* NULL: it is free */
-    struct kept *kept; /* not sent yet; NULL: it was */
+    struct part *part; /* NULL: the entry is free */
+    struct kept *kept; /* NULL: the command was sent */
     uint32_t uses;
     uint32_t next_free; /* index + 1; 0: none */
-    bool is_begun;      /* the shard has said that it waits */
+    bool is_begun;      /* the shard has confirmed that the command waits */
     bool is_ending;     /* UNBLOCK was sent */
 };
 
@@ -61,7 +59,7 @@ struct wait_table {
     uint32_t free; /* index + 1; 0: none */
     struct list kept;
     size_t kept_bytes;
-    bool is_unproven; /* waits were sent since the last PING */
+    bool is_unproven; /* waits were sent after the last PING */
 };
 
 struct wait_table *wait_table_new(void)
@@ -107,7 +105,7 @@ static struct entry *entry_numbered(const struct wait_table *waits, int64_t numb
     uint32_t keyspace = (uint32_t)number;
     if (number <= 0 || keyspace == 0 || keyspace > waits->cap)
         return NULL;
-    struct entry *entry = &waits->entries[keyspace - 1];
+    struct entry *entry = &waits->entries[index - 1];
     return entry->part && entry->uses == (uint64_t)number >> 32 ? entry : NULL;
 }
 
@@ -160,7 +158,7 @@ static void forget_kept(struct upstream *upstream, struct entry *entry)
     free(kept);
 }
 
-/* The part is no longer in it; it is still linked. */
+/* Frees the entry; its part stays linked. */
 static struct part *entry_free(struct upstream *upstream, struct entry *entry)
 {
     struct wait_table *waits = upstream->waits;
@@ -186,7 +184,7 @@ bool wait_table_is_full(struct upstream *upstream, struct client *client)
     return keeps_too_much || upstream_is_full(upstream, client);
 }
 
-/* SCREE WAIT number protocol namespace db rule: what stands before the client's command. */
+/* Writes the head of SCREE WAIT, up to the client's command: number, protocol, namespace, database, slot rule. */
 static size_t write_head(char head[HEAD_MAX], uint64_t number, uint8_t resp,
                          const struct keyspace *keyspace, uint32_t argc)
 {
@@ -207,7 +205,7 @@ static size_t write_head(char head[HEAD_MAX], uint64_t number, uint8_t resp,
     return (size_t)len;
 }
 
-/* The arguments of a frame as they were sent: all that stands behind its first line. */
+/* The arguments of a frame as they were sent: everything behind its first line. */
 static struct bytes arguments_of(const struct frame *frame)
 {
     const char *end = memchr(frame->data, '\n', frame->len);
@@ -316,7 +314,8 @@ void wait_table_lost(struct upstream *upstream, const char *what, const char *re
 {
     struct wait_table *waits = upstream->waits;
     waits->is_unproven = false;
-    for (uint32_t i = 0; i < waits->cap; i++) { /* clients go on later, in a turn of the loop */
+    for (uint32_t i = 0; i < waits->cap;
+         i++) { /* clients are resumed in a later turn of the loop */
         if (!waits->entries[i].part)
             continue;
         struct part *part = entry_free(upstream, &waits->entries[i]);
@@ -327,7 +326,8 @@ void wait_table_lost(struct upstream *upstream, const char *what, const char *re
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-/* The number of a frame of ours, and where its reply begins; 0 for *reply_at: it only says that the wait has begun. */
+/* Parses the number of a push frame, and where its reply begins; *reply_at = 0: the frame only confirms that the
+ * command waits. */
 static bool parse_wait_head(const char *data, size_t len, int64_t *number, size_t *reply_at)
 {
     const struct bytes frame = {data, len};
