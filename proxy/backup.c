@@ -17,7 +17,7 @@ enum {
     POLL_SLOW_MS = 500,
     RETRY_MS = 500,
     ATTEMPTS = 4,
-    LEFT_MS = 10000, /* after which an answer that a client was to have is not waited for */
+    LEFT_MS = 10000, /* after this time the reply that a client waits for is given up */
     STATUS_FIELDS = 22,
 };
 
@@ -30,24 +30,25 @@ struct cluster_backup {
     struct proxy_worker *worker;
     struct timer *timer;
     enum step step;
-    bool is_asking; /* a request to the shards is under way */
-    bool is_first;  /* PREPARE is the client's request: it may leave, and the answer with it */
-    bool is_retry;  /* the timer begins anew instead of asking */
+    bool is_asking; /* a request to the shards is in flight */
+    /* PREPARE belongs to the client's request: the client may leave, and the replies with it */
+    bool is_first;
+    bool is_retry; /* when the timer fires, PREPARE is sent again instead of a poll */
     uint32_t attempt;
-    uint64_t epoch;  /* of the map it began with */
-    uint64_t cut_ms; /* monotonic: when CUT was sent */
+    uint64_t epoch;  /* of the map at the start */
+    uint64_t cut_ms; /* when CUT was sent; monotonic */
     uint64_t poll_ms;
     struct backup_wish wish;
     struct backup_view view;
     char id[BACKUP_ID_LEN + 1];
-    char *map; /* as a shards.ini */
+    char *map; /* in the format of shards.ini */
     size_t map_len;
 };
 
-/* What one shard says of itself. */
+/* State of one shard. */
 struct shard_status {
     bool is_silent;
-    bool is_ours; /* it works on this backup */
+    bool is_ours; /* the shard works on this backup */
     bool is_held;
     struct bytes state;
     struct bytes last_backup;
@@ -75,7 +76,7 @@ static void fan_out_backup(struct cluster_backup *backup, struct request *reques
     request_fan_out_with(request, &how, done);
 }
 
-/* SCREE BACKUP what id [more], as a request of the proxy's own. */
+/* Sends SCREE BACKUP what id [more] as a request of the proxy itself. */
 static void send_to_shards(struct cluster_backup *backup, const char *what, const char *more,
                            request_done_fn *done)
 {
@@ -102,7 +103,7 @@ static void on_timer(void *owner)
         ask_status(backup);
 }
 
-/* The backup to which an answer belongs; NULL: it is over. */
+/* The backup of a reply; NULL: the backup has ended. */
 static struct cluster_backup *answered(const struct request *request)
 {
     struct cluster_backup *backup = request->worker->backup;
@@ -145,7 +146,7 @@ static void abort_cluster_backup(struct cluster_backup *backup, const char *reas
     backup->is_asking = false;
 }
 
-/* Something went wrong around the cut: the same once more, under another id. */
+/* The cut failed: tries again under another id. */
 static void try_again(struct cluster_backup *backup, const char *reason)
 {
     if (++backup->attempt >= ATTEMPTS) {
@@ -172,7 +173,7 @@ static bool map_is_same(struct cluster_backup *backup)
 
 /* ---- steps ---- */
 
-/* The first answer that is not +OK as a reason; false: there is none. */
+/* The first reply that is not +OK, as a reason; false: there is none. */
 static bool find_refusal(const struct request *request, char reason[BACKUP_REASON_MAX])
 {
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
@@ -205,7 +206,7 @@ static void send_cut(struct cluster_backup *backup)
     send_to_shards(backup, "CUT", lease, on_cut);
 }
 
-/* The backup whose step every shard has done while writes were held; NULL: it is over, or has to begin again. */
+/* The backup, if all shards have done its step while they held writes; NULL: it has ended or starts again. */
 static struct cluster_backup *step_done(struct request *request)
 {
     struct cluster_backup *backup = answered(request);
@@ -306,11 +307,11 @@ static struct shard_status read_status(const struct cluster_backup *backup, stru
     return status;
 }
 
-/* What all shards say together. */
+/* State of all shards together. */
 struct sum {
-    uint32_t ready;    /* prepared */
-    uint32_t have_cut; /* and hold */
-    uint32_t done;     /* have their manifest */
+    uint32_t ready;    /* shards that are prepared */
+    uint32_t have_cut; /* shards that have cut and hold writes */
+    uint32_t done;     /* shards that have written their manifest */
     uint32_t silent;
     bool has_failed;
     char reason[BACKUP_REASON_MAX];
@@ -387,7 +388,7 @@ static void on_status(struct client *client, struct request *request, struct rep
 
 /* ---- PREPARE ---- */
 
-/* The client that asked is told; later attempts have none. */
+/* Replies to the client that requested the backup; later attempts have no client. */
 static void on_prepare(struct client *client, struct request *request, struct reply *reply)
 {
     struct cluster_backup *backup = answered(request);

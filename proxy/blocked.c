@@ -17,7 +17,7 @@ static uint64_t parse_timeout_seconds(struct bytes text)
 {
     double seconds;
     if (!number_parse_double(text, &seconds) || isnan(seconds) || seconds < 0)
-        return 0; /* the backend will refuse it */
+        return 0; /* the backend refuses it */
     if (seconds == 0 || seconds * 1000 >= (double)WAIT_FOREVER)
         return WAIT_FOREVER;
     return (uint64_t)ceil(seconds * 1000);
@@ -31,7 +31,7 @@ static uint64_t parse_milliseconds(struct bytes text)
     return value ? (uint64_t)value : WAIT_FOREVER;
 }
 
-/* The time the command itself may take, in ms. */
+/* How long the command itself may wait, in ms. */
 static uint64_t blocking_wait_ms(const struct command *command, const struct bytes *argv,
                                  uint32_t argc)
 {
@@ -58,7 +58,7 @@ static const struct upstream_events dedicated_events = {.up = on_dedicated_up, .
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* One dedicated connection for each part; false: there are too many, none is held. */
+/* Reserves one dedicated connection for each part. False: the limit is reached, and none is reserved. */
 static bool reserve_dedicated_connections(struct client *client, uint32_t shard, uint32_t count,
                                           struct upstream **dedicated_connections)
 {
@@ -106,7 +106,7 @@ bool blocked_is_waiting(const struct client *client)
     return client->blocked.request && client->blocked.unsent == 0;
 }
 
-/* The dedicated connection is up: what was sent before leaves now. */
+/* upstream_events.up: the command is sent now. */
 static void on_dedicated_up(struct upstream *dedicated)
 {
     for (struct part *part = dedicated->queue.first; part; part = part->next)
@@ -114,7 +114,7 @@ static void on_dedicated_up(struct upstream *dedicated)
             blocked_begun(part->request->client);
 }
 
-/* The client is held until its command was answered. */
+/* Makes the request and holds the client until it is answered. */
 static void begin(struct client *client, const struct command *command, const struct route *route)
 {
     client->blocked.request = client_new_request(client, command);
@@ -123,7 +123,7 @@ static void begin(struct client *client, const struct command *command, const st
     client_hold(client, HOLD_BLOCKED);
 }
 
-/* Over connections of its own. */
+/* To backends without the secret: over dedicated connections. */
 static bool send_by_dedicated_connections(struct client *client, const struct frame *frame,
                                           const struct command *command, const struct route *route,
                                           uint32_t shard, uint32_t count)
@@ -134,7 +134,7 @@ static bool send_by_dedicated_connections(struct client *client, const struct fr
         return true;
     }
     begin(client, command, route);
-    client->blocked.unsent = 1; /* until the other connections are counted */
+    client->blocked.unsent = 1; /* plus one until all connections are counted */
     for (uint32_t i = 0; i < count; i++)
         client->blocked.unsent += dedicated_connections[i]->state != UPSTREAM_UP;
     blocked_begun(client);
@@ -142,7 +142,7 @@ static bool send_by_dedicated_connections(struct client *client, const struct fr
     return true;
 }
 
-/* Over the connections that carry the waits of all clients. */
+/* Over the shared connections for blocking commands. */
 static bool send_by_waits(struct client *client, const struct frame *frame,
                           const struct command *command, const struct route *route, uint32_t shard,
                           uint32_t count)
@@ -176,7 +176,7 @@ bool blocked_send(struct client *client, const struct frame *frame, const struct
     bool is_for_all = command->merge != MERGE_ONE;
     uint32_t count = is_for_all ? (uint32_t)worker->pool->count : 1;
     uint32_t shard = is_for_all ? 0 : route->has_keys ? route->shard : pool_any(worker->pool);
-    if (client->pipeline.count > 0) { /* what came before is answered first */
+    if (client->pipeline.count > 0) { /* earlier requests are answered first */
         client_hold(client, HOLD_ORDER);
         return false;
     }
@@ -200,7 +200,7 @@ void blocked_answered(struct client *client)
     client_unhold(client, HOLD_BLOCKED);
 }
 
-/* The parts of its command that still wait; their number. */
+/* Lists the parts of the client's command that still wait; returns their number. */
 static uint32_t list_waiting(const struct client *client, struct part **waiting)
 {
     struct request *request = client->blocked.request;
@@ -229,7 +229,7 @@ void blocked_leave(struct client *client)
     }
 }
 
-/* By its shard's index in the map in force; SHARD_COUNT_MAX: it is not there. */
+/* The shard's index in the map; SHARD_COUNT_MAX: it is no longer in the map. */
 static uint32_t shard_of(const struct pool *pool, const struct node *node)
 {
     for (uint32_t i = 0; i < pool->count; i++)
@@ -238,7 +238,7 @@ static uint32_t shard_of(const struct pool *pool, const struct node *node)
     return SHARD_COUNT_MAX;
 }
 
-/* request_done_fn: the reply that matters comes over the dedicated connection. */
+/* request_done_fn: the client's reply comes over the dedicated connection. */
 static void pressed(struct client *client, struct request *request, struct reply *reply)
 {
     (void)client;
@@ -246,7 +246,7 @@ static void pressed(struct client *client, struct request *request, struct reply
     (void)reply;
 }
 
-/* Asks the shard again: CLIENT UNBLOCK may have overtaken the command. */
+/* upstream_events.unblock: sends CLIENT UNBLOCK, which may have overtaken the command before. */
 static void press(struct upstream *dedicated)
 {
     struct proxy_worker *worker = dedicated->worker;
@@ -291,7 +291,7 @@ bool blocked_unblock(struct client *client, bool with_error)
     return true;
 }
 
-/* Are its keys still where it waits for them? */
+/* True when the client's keys have another shard now. */
 static bool is_misplaced(const struct client *client)
 {
     struct part *waiting[SHARD_COUNT_MAX];

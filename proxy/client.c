@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 enum {
-    OUTPUT_SHARE = 4,             /* 1/4 of client-output-limit unread: the client waits */
+    OUTPUT_SHARE = 4,             /* the client waits when 1/4 of client-output-limit is unread */
     LOGIN_OUTPUT_MAX = 64 * 1024, /* unread replies of a client without a login */
 };
 
@@ -34,7 +34,7 @@ void client_each(struct proxy_worker *worker, client_fn *each)
     worker->clients.iters = iter.outer;
 }
 
-/* The client is about to leave worker->clients.all: iterations that are under way skip it. */
+/* The client leaves worker->clients.all: iterations that are under way skip it. */
 static void skip_in_iterations(struct proxy_worker *worker, const struct client *client)
 {
     for (struct client_iter *iter = worker->clients.iters; iter; iter = iter->outer)
@@ -42,7 +42,7 @@ static void skip_in_iterations(struct proxy_worker *worker, const struct client 
             iter->next = client->links.all.next;
 }
 
-/* Its requests go on without it; their replies are dropped. */
+/* Abandons the client's requests: they go on, and their replies are discarded. */
 static void leave_requests(struct client *client)
 {
     while (client->pipeline.front) {
@@ -56,7 +56,7 @@ static void leave_requests(struct client *client)
     client->bytes.kept = 0;
 }
 
-/* The stream is closed or aborted already. */
+/* Called after the stream was closed or aborted. */
 static void client_leave(struct client *client)
 {
     struct proxy_worker *worker = client->worker;
@@ -121,7 +121,7 @@ void client_drain(struct client *client)
 {
     client->is_draining = true;
     if (client->is_closed || client->held_by || client->is_resuming)
-        return; /* frames wait to be taken */
+        return; /* frames are still to be dispatched */
     stream_pause(client->stream);
     client_close_when_done(client);
 }
@@ -150,7 +150,7 @@ void client_unhold(struct client *client, uint16_t why)
         client_close_when_done(client);
         return;
     }
-    stream_pause(client->stream); /* it may have been read from under HOLD_BLOCKED */
+    stream_pause(client->stream); /* under HOLD_BLOCKED it may have been resumed */
     stream_resume(client->stream);
 }
 
@@ -187,8 +187,8 @@ void client_count(struct client *client)
     client->bytes.copied = owed;
 }
 
-/* A reply left: the window grows while it is what holds the client, and replies like the last one would
- * stay within the client's share. */
+/* A reply has left: widens the window if it held the client, as long as a window of such replies stays within the
+ * client's share of output memory. */
 static void widen(struct client *client)
 {
     const struct proxy_config *config = worker_config(client->worker);
@@ -200,7 +200,7 @@ static void widen(struct client *client)
         client_unhold(client, HOLD_PIPELINE);
 }
 
-/* The pipeline has moved: what waited for that may go on. */
+/* The pipeline has become shorter: resumes what waited for that. */
 static void look_again(struct client *client)
 {
     if ((client->held_by & HOLD_ORDER) && client->pipeline.count == 0 &&
@@ -213,7 +213,7 @@ static void look_again(struct client *client)
         client_close_when_done(client);
 }
 
-/* It reads slower than replies come: takes nothing more from it until it has caught up. */
+/* The client reads more slowly than replies come: reads nothing more from it until it has caught up. */
 static void hold_output(struct client *client, size_t unread)
 {
     client_hold(client, HOLD_OUTPUT);
@@ -248,7 +248,7 @@ static inline bool is_over_limit(const struct client *client, size_t pending)
     return pending + client->bytes.kept > limit;
 }
 
-/* Sends every reply whose turn has come. */
+/* Sends the complete replies at the front of the pipeline. */
 static void client_advance(struct client *client)
 {
     struct out *out = stream_out(client->stream);

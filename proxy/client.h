@@ -50,8 +50,8 @@ enum client_hold {
     HOLD_MEMORY = 1 << 3,   /* memory-limit */
     HOLD_OUTPUT = 1 << 4,   /* it reads its replies more slowly than they come */
     HOLD_BLOCKED =
-        1
-        << 5, /* its command waits at a backend; the stream is still read, to notice that the client closes */
+        /* its command waits at a backend; the stream is still read, to notice that the client closes */
+    1 << 5,
     HOLD_PAUSED = 1 << 6, /* CLIENT PAUSE */
     HOLD_RATE = 1 << 7,   /* the rate limit of its namespace; rate.c */
     HOLD_SCRIPT = 1 << 8, /* the script of its EVALSHA is being searched; scripts.c */
@@ -117,8 +117,8 @@ struct client {
     const struct command *last_command; /* NULL: no command yet */
     struct client_tracking *tracking;   /* NULL: it has never tracked. tracking.c */
     struct client_channels *channels;   /* NULL: it has never subscribed. subscriptions.c */
-    struct out *
-        held_pushes; /* where push messages wait for the confirmations of SUBSCRIBE; NULL: they do not wait */
+    /* where push messages wait for the confirmations of SUBSCRIBE; NULL: they do not wait */
+    struct out *held_pushes;
     struct client_session session;
 };
 

@@ -20,8 +20,9 @@
 #include <stdlib.h>
 
 enum {
-    ARGS_KEEP = 256,               /* arguments: room for more is given back */
-    BLOCKED_BYTES_MAX = 64 * 1024, /* read ahead of a client whose command waits at a backend */
+    ARGS_KEEP = 256, /* if the scanner has room for more arguments, it is freed */
+    /* most bytes read from a client whose command waits at a backend */
+    BLOCKED_BYTES_MAX = 64 * 1024,
 };
 
 static size_t on_data(void *owner, struct block *block, const char *data, size_t len, size_t *need);
@@ -77,7 +78,7 @@ static void on_left(struct client *client)
     scripts_leave(client);
     keyspace->clients--;
     keyspace_left(client->worker, keyspace);
-    keyspace->clients++; /* client_session_fini decrements it */
+    keyspace->clients++; /* client_session_fini decrements it again */
 }
 
 const struct client_events connection_events = {.answered = on_answered,
@@ -85,7 +86,7 @@ const struct client_events connection_events = {.answered = on_answered,
                                                 .drained = transaction_go_on,
                                                 .left = on_left};
 
-/* CLIENT REPLY SKIP holds for one command. */
+/* CLIENT REPLY SKIP affects one command. */
 static inline void step_reply_wish(struct client *client)
 {
     uint8_t *wish = &client->session.reply_wish;
@@ -104,7 +105,7 @@ static void on_bad_frame(struct client *client)
         client_end(client);
 }
 
-/* The frame that has begun is not complete. */
+/* The frame is incomplete. */
 static void on_partial_frame(struct client *client, size_t have, size_t *need)
 {
     uint64_t limit = worker_config(client->worker)->client_query_limit_bytes;
@@ -113,7 +114,7 @@ static void on_partial_frame(struct client *client, size_t have, size_t *need)
         client_kill(client, "its request exceeds client-query-limit");
 }
 
-/* Takes frames until they end or something holds the client; returns the bytes used. */
+/* Dispatches frames until they end or the client is held; returns the bytes used. */
 static size_t read_requests(struct client *client, struct block *block, const char *data,
                             size_t len, size_t *need)
 {
@@ -163,7 +164,8 @@ static size_t read_requests(struct client *client, struct block *block, const ch
         }
         used += scan->size;
         if (client->pipeline.count >= client->flow.window && !client->is_closed &&
-            !client->blocked.request) /* one that waits is read from, to see it leave */
+            /* the stream of a waiting client is read, to notice that it closes */
+            !client->blocked.request)
             client_hold(client, HOLD_PIPELINE);
     }
     if (used == len && (scan->is_inline || scan->args_cap > ARGS_KEEP))
@@ -206,7 +208,7 @@ static void on_end(void *owner, int err)
         client_end(client);
 }
 
-/* It has read what was pending. */
+/* The output buffer is empty. */
 static void on_drain(void *owner)
 {
     struct client *client = owner;

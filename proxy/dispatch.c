@@ -23,7 +23,7 @@
 
 /* ---- sending: all return false when the frame must wait, and nothing was done then ------------- */
 
-/* The frame as it is, to one shard. */
+/* Sends the unchanged frame to one shard. */
 static inline bool send_one(struct client *client, const struct frame *frame,
                             const struct command *command, uint32_t shard)
 {
@@ -65,7 +65,7 @@ static bool send_to_all_shards(struct client *client, const struct frame *frame,
     return true;
 }
 
-/* One frame for each shard that has keys of it. */
+/* Sends each shard a frame with its keys. */
 static bool send_parts(struct client *client, const struct frame *frame,
                        const struct command *command)
 {
@@ -114,7 +114,7 @@ static bool run_local(struct client *client, const struct frame *frame,
     bool asks_shards = command->route != ROUTE_LOCAL || command->merge != MERGE_ONE;
     CHECK(handler);
     if (command->route == ROUTE_PINNED && client->pipeline.count > 0) {
-        client_hold(client, HOLD_ORDER); /* messages come right behind the confirmation */
+        client_hold(client, HOLD_ORDER); /* messages follow the confirmation directly */
         return false;
     }
     if (asks_shards && !client_may_send(client, client_label(client, command)))
@@ -156,7 +156,7 @@ static bool follow_plan(struct client *client, const struct frame *frame,
     return true;
 }
 
-/* Not the hot path: several keys, none, or no shard at all. */
+/* For commands with several keys, none, or no shard; not the hot path. */
 static bool dispatch_planned(struct client *client, const struct frame *frame,
                              const struct command *command)
 {
@@ -179,7 +179,7 @@ static bool dispatch_planned(struct client *client, const struct frame *frame,
 
 /* ---- gates ----------------------------------------------------------------------------------- */
 
-/* EXEC itself is refused: the transaction ends with it. */
+/* EXEC itself is refused, which ends the transaction. */
 static void refuse_exec(struct client *client, const struct command *command, const char *why)
 {
     struct reply reply;
@@ -200,12 +200,12 @@ static void reply_arity(struct client *client, const struct command *command)
     client_ready(client, request);
 }
 
-/* What its user's rules say. False: it was refused, and the client told. */
+/* Checks the user's ACL rules. False: an error was replied. */
 static bool is_permitted(struct client *client, const struct frame *frame,
                          const struct command *command)
 {
     char why[ACL_ERROR_MAX];
-    client->last_command = command; /* ACL LOG tells it */
+    client->last_command = command; /* for ACL LOG */
     if (users_allow(client, frame, command, why))
         return true;
     client_transaction_abort(&client->session.transaction);
@@ -216,7 +216,7 @@ static bool is_permitted(struct client *client, const struct frame *frame,
     return false;
 }
 
-/* Do the client's namespace and user allow the command? False: the error was replied. */
+/* Checks namespace and user. False: an error was replied. */
 static inline bool may_run(struct client *client, const struct frame *frame,
                            const struct command *command)
 {
@@ -228,13 +228,13 @@ static inline bool may_run(struct client *client, const struct frame *frame,
     return !client->session.is_limited || is_permitted(client, frame, command);
 }
 
-/* A web page made a browser talk to us: it gets no second line in. */
+/* An HTTP request: a web page may have made a browser send it, so the connection is closed. */
 static bool is_http_frame(const struct frame *frame)
 {
     return bytes_is(frame_arg(frame, 0), "post") || bytes_is(frame_arg(frame, 0), "host:");
 }
 
-/* A RESP2 client with subscriptions reads messages, which only few replies can stand between. */
+/* A RESP2 client with subscriptions may run few commands, because other replies could not be told from messages. */
 static bool check_subscriber(struct client *client, const struct command *command)
 {
     if (command->traits & TRAIT_SUBSCRIBER)
@@ -249,7 +249,7 @@ static bool check_subscriber(struct client *client, const struct command *comman
     return false;
 }
 
-/* The gates before a command runs, in Redis' order. False: it was refused, and the client told. */
+/* The checks before a command runs, in Redis' order. False: an error was replied. */
 static bool pass_gates(struct client *client, const struct frame *frame,
                        const struct command *command)
 {

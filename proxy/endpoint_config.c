@@ -67,7 +67,7 @@ static struct bytes first_port(const char *list)
     return BYTES("0");
 }
 
-/* The hosts of a list, or (is_unix) the first path. */
+/* Writes the hosts of a list, or (is_unix) its first path. */
 static void print_hosts(const char *list, bool is_unix, struct out *out)
 {
     static const char UNIX[] = "unix:";

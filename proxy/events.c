@@ -10,7 +10,7 @@ struct events {
     pthread_mutex_t mutex;
     uint64_t next_id;
     uint32_t count;
-    uint32_t next; /* where the next one goes */
+    uint32_t next; /* index of the next one to write */
     struct event ring[EVENTS_MAX];
 };
 
@@ -29,13 +29,13 @@ void events_free(struct events *events)
     free(events);
 }
 
-/* The event noted `back` events ago; 0: the newest. */
+/* The event `back` events before the newest. */
 static struct event *event_at(struct events *events, uint32_t back)
 {
     return &events->ring[(events->next + EVENTS_MAX - 1 - back) % EVENTS_MAX];
 }
 
-/* The newest event about the subject. NULL: none. */
+/* The newest event of the subject; NULL: none. */
 static struct event *newest_about(struct events *events, const char *subject)
 {
     for (uint32_t back = 0; back < events->count; back++) {

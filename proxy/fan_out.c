@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The command for one shard. */
+/* Sends the command to one shard. */
 static void send_to(struct request *request, const struct fan_out *how, uint32_t i, uint32_t shard)
 {
     struct pool *pool = request->worker->pool;
@@ -34,8 +34,9 @@ void request_fan_out_with(struct request *request, const struct fan_out *how, re
 {
     struct pool *pool = request->worker->pool;
     bool is_handler =
-        request->progress.is_running; /* on the stack: it completes the request when it returns */
-    if (!pool->nodes) {               /* the worker stops */
+        /* a handler that is on the stack completes the request when it returns */
+        request->progress.is_running;
+    if (!pool->nodes) { /* the worker is stopping */
         request_release(request);
         return;
     }

@@ -36,7 +36,7 @@ void hotkeys_free(struct hotkeys *hotkeys)
 
 /* ---- the sketch ------------------------------------------------------------------------------- */
 
-/* The counter of a row: two halves of the hash make as many hashes as there are rows. */
+/* Index of the name's counter in a row: two halves of the hash give one hash for each row. */
 static uint32_t column_of(uint64_t hash, uint32_t row)
 {
     return ((uint32_t)hash + row * ((uint32_t)(hash >> 32) | 1)) % HOTKEYS_WIDTH;
@@ -82,7 +82,7 @@ static void begin_window(struct hotkeys *hotkeys)
 
 void hotkeys_close_windows(struct hotkeys *hotkeys, uint64_t now_ms)
 {
-    if (now_ms - hotkeys->began_ms >= 3 * HOTKEYS_WINDOW_MS) /* nothing is left of what was */
+    if (now_ms - hotkeys->began_ms >= 3 * HOTKEYS_WINDOW_MS) /* both windows are over */
         hotkeys_reset(hotkeys, now_ms);
     while (now_ms - hotkeys->began_ms >= HOTKEYS_WINDOW_MS)
         begin_window(hotkeys);
@@ -118,7 +118,7 @@ static bool is_kept(const struct hotkeys *hotkeys, struct bytes name, uint64_t h
     return false;
 }
 
-/* Makes room for a name with that estimate; false: all that are kept have more. */
+/* Makes room for a name with this estimate. False: all names in the list have a higher one. */
 static bool evict_name(struct hotkeys *hotkeys, uint64_t estimate)
 {
     uint64_t least = UINT64_MAX;

@@ -52,7 +52,7 @@ static void keyspace_find_entry(struct keyspaces *keyspaces, struct keyspace *ke
     rate_follow(keyspaces->rate_limiters, keyspace);
 }
 
-/* Where the namespace's requests are counted. */
+/* The request counter of the namespace. */
 static uint64_t *requests_of(struct keyspaces *keyspaces, struct bytes name)
 {
     uint64_t *requests = table_get(keyspaces->requests, name);

@@ -5,7 +5,7 @@
 #include "proxy/upstream/upstream.h"
 #include "proxy/worker.h"
 
-/* Which of a shard's connections the command goes on. */
+/* The lane of the command. */
 static unsigned lane_of(const struct client *client, const struct command *command)
 {
     const struct client_transaction *transaction = &client->session.transaction;

@@ -1,5 +1,5 @@
 /*
- * main.c - scree-proxy: reads its configuration, starts, waits, stops.
+ * main.c - scree-proxy: reads the configuration, then runs the proxy until it is stopped.
  */
 #include "config/harden.h"
 #include "config/program.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-/* jemalloc reads this: a thread of its own gives memory back, also when nobody asks for any. */
+/* Configuration of jemalloc: a background thread returns free memory even when nothing is allocated. */
 extern const char *malloc_conf;
 const char *malloc_conf = "background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0";
 
@@ -22,7 +22,7 @@ static const struct program program = {
     .schema = &proxy_schema,
 };
 
-/* As many descriptors as we may have: one per client. */
+/* Allows as many descriptors as possible: each client needs one. */
 static void raise_descriptor_limit(void)
 {
     struct rlimit limit;

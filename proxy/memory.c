@@ -13,10 +13,10 @@
 #include <string.h>
 
 enum {
-    CUT_AFTER_MS = 1000,       /* time for a client to read its replies before it is closed */
+    CUT_AFTER_MS = 1000, /* how long a client may take to read its replies before it is closed */
     CUT_BYTES_MIN = 16 * 1024, /* a client that holds less is not closed */
     CUTS_MAX = 16,             /* clients closed in one turn */
-    LOGIN_SHARE = 4,           /* login-memory is a quarter of memory-limit at most */
+    LOGIN_SHARE = 4,           /* login-memory is at most a quarter of memory-limit */
     SPACE_SHARE = 2,           /* default limit of a namespace: half of the proxy's */
 };
 
@@ -81,8 +81,7 @@ void memory_count_login(struct client *client, size_t held)
     bool counts = !client->is_closed && !client->session.is_authenticated;
     size_t bytes = counts && held ? sizeof *client + held + held / 2 : 0;
     struct client *greediest;
-    atomic_fetch_add(&proxy->login_memory_used,
-                     bytes - client->bytes.login); /* may be "negative" */
+    atomic_fetch_add(&proxy->login_memory_used, bytes - client->bytes.login); /* may wrap around */
     client->bytes.login = bytes;
     if (!counts)
         return;
@@ -139,7 +138,7 @@ static void add_to_space(struct client *client)
         cell_add(client->session.keyspace->cell, TENANT_MEMORY, total_of(client));
 }
 
-/* Of one namespace, or (NULL) of all. */
+/* The client that holds most in one namespace, or (NULL) in all. */
 static struct client *find_greediest(struct proxy_worker *worker, const struct bytes *space)
 {
     struct client *greediest = NULL;
@@ -156,7 +155,7 @@ static struct client *find_greediest(struct proxy_worker *worker, const struct b
     return greediest;
 }
 
-/* What the namespace's clients hold in all workers. */
+/* Bytes held by the namespace's clients in all workers. */
 static uint64_t space_memory(const struct client *client)
 {
     uint64_t sums[LABEL_WORDS_MAX];
@@ -165,7 +164,7 @@ static uint64_t space_memory(const struct client *client)
     return labels_find(labelled->spaces, name, sums) ? sums[TENANT_MEMORY] : 0;
 }
 
-/* client_fn: closes a client if the namespace is above its limit. Clients that hold little are not worth the check. */
+/* client_fn: closes a client if its namespace is above the limit. Clients that hold little are skipped. */
 static void check_space(struct client *client)
 {
     struct metric_cell *cell = client->session.keyspace->cell;
@@ -205,7 +204,7 @@ static uint64_t publish_usage(struct proxy_worker *worker)
     if (tls > share)
         tls = share; /* the limit was lowered */
     uint64_t used = block_bytes_total() + worker->memory.copied + tls;
-    uint64_t change = used - worker->memory.published; /* may be "negative" */
+    uint64_t change = used - worker->memory.published; /* may wrap around */
     worker->memory.published = used;
     return atomic_fetch_add(&worker->proxy->memory_used, change) + change;
 }
@@ -222,7 +221,7 @@ static void release_client(struct client *client)
     client_unhold(client, HOLD_MEMORY);
 }
 
-/* client_fn: while a client is not read from, the end of its connection is noticed only here. */
+/* client_fn: while the stream is paused, only this check notices that the client has closed it. */
 static void close_hung_up(struct client *client)
 {
     if (client->held_by & HOLD_MEMORY && client->pipeline.count == 0 &&
@@ -251,8 +250,8 @@ static void begin_full(struct proxy_worker *worker, uint64_t used, uint64_t limi
     proxy_worker_need_tick(worker);
 }
 
-/* Closes the clients that hold most, until this worker's share of the excess is free. CLIENT NO-EVICT has no effect: a
- * client could stop the proxy by it. */
+/* Closes the clients that hold most, until this worker's share of the excess is free. CLIENT NO-EVICT has no effect:
+ * with it a client could stop the proxy. */
 static void kill_greediest(struct proxy_worker *worker, uint64_t used, uint64_t limit)
 {
     uint64_t excess = used > limit / 4 * 3 ? used - limit / 4 * 3 : 0;

@@ -18,7 +18,7 @@ static void forward_part(const struct shard_reply *part, struct out *out)
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* The first error. Its shard is named, unless it says so itself or all shards say the same. */
+/* Writes the first error, with its shard's name unless the error contains it or all shards reply the same. */
 static void merge_error(const struct merge *merge, const struct shard_reply *first,
                         struct reply *reply)
 {
@@ -34,7 +34,7 @@ static void merge_error(const struct merge *merge, const struct shard_reply *fir
                      first->shard);
 }
 
-/* A shard answered with something the rule cannot use. */
+/* A shard's reply does not fit the merge rule. */
 static void merge_nonsense(const struct shard_reply *part, struct reply *reply)
 {
     reply_errorf(reply, "ERR shard '%s' gave an unexpected type of reply", part->shard);
@@ -73,7 +73,7 @@ static bool is_array_type(char type)
     return type == '*' || type == '~' || type == '>';
 }
 
-/* Where the elements of a reply begin, and how many they are. */
+/* Finds the elements of a reply: where they begin, and their number. */
 static bool open_array(const struct shard_reply *part, size_t *pos, int64_t *count)
 {
     struct resp_value value;
@@ -84,7 +84,7 @@ static bool open_array(const struct shard_reply *part, size_t *pos, int64_t *cou
     return true;
 }
 
-/* Copies the next element, or a large one by reference. */
+/* Copies the next element; a large one by reference. */
 static bool copy_element(const struct shard_reply *part, size_t *pos, struct out *out)
 {
     size_t begin = *pos;
@@ -94,7 +94,7 @@ static bool copy_element(const struct shard_reply *part, size_t *pos, struct out
     return true;
 }
 
-/* One element of one part for each key, in the keys' order. */
+/* Writes one element per key, in the order of the keys. */
 static void merge_array(const struct merge *merge, struct reply *reply)
 {
     size_t *at = calloc(merge->count, sizeof(*at));
@@ -152,7 +152,7 @@ static void merge_concat(const struct merge *merge, struct reply *reply)
     }
 }
 
-/* The i-th element is 1 where all shards say 1 (MERGE_AND), or one of them (MERGE_OR). */
+/* The i-th element is 1 if all shards reply 1 (MERGE_AND), or if one does (MERGE_OR). */
 static void merge_truths(const struct merge *merge, struct reply *reply)
 {
     size_t *at = calloc(merge->count, sizeof(*at));
@@ -184,7 +184,7 @@ static void merge_truths(const struct merge *merge, struct reply *reply)
     free(at);
 }
 
-/* Elements of all arrays, each once. */
+/* Writes the elements of all arrays without duplicates. */
 static void merge_union(const struct merge *merge, struct reply *reply)
 {
     struct table *seen = table_new();
@@ -221,11 +221,11 @@ static void merge_union(const struct merge *merge, struct reply *reply)
 /* ---- maps ------------------------------------------------------------------------------------ */
 
 struct tally {
-    struct bytes name; /* in a reply's frame */
+    struct bytes name; /* in the frame of a reply */
     int64_t sum;
 };
 
-/* Adds one shard's name, number pairs. */
+/* Adds the (name, number) pairs of one shard. */
 static bool tally_part(const struct shard_reply *part, struct table *by_name, struct tally *tallies,
                        uint32_t *count, uint32_t max)
 {
@@ -254,7 +254,7 @@ static bool tally_part(const struct shard_reply *part, struct table *by_name, st
     return true;
 }
 
-/* Pairs in all replies: a bound for the names. */
+/* Number of pairs in all replies: at least the number of names. */
 static uint32_t count_pairs(const struct merge *merge)
 {
     int64_t total = 0;
@@ -295,7 +295,7 @@ static void merge_map(const struct merge *merge, struct reply *reply)
 
 /* ---- the rule -------------------------------------------------------------------------------- */
 
-/* SCRIPT KILL: the NOTBUSY of a shard that runs no script is less important than an error of the one that does. */
+/* SCRIPT KILL: an error of the shard that runs the script is preferred to NOTBUSY of the others. */
 static bool says_notbusy(const struct shard_reply *reply)
 {
     return reply->frame.len > 8 && memcmp(reply->frame.data, "-NOTBUSY", 8) == 0;
@@ -369,8 +369,8 @@ void merge_replies(const struct merge *merge, struct reply *reply)
     case MERGE_ONE:
     case MERGE_ALL_OK:
     case MERGE_ANY_OK:
-    case MERGE_INFO:   /* a local command's own work */
-    case MERGE_CURSOR: /* too */
+    case MERGE_INFO:   /* its local command merges */
+    case MERGE_CURSOR: /* likewise */
     case MERGE_SPECIAL:
         forward_part(good, reply->out);
         return;

@@ -109,7 +109,7 @@ void metrics_page_set_gauges(struct proxy_worker *worker)
 
 /* ---- the page, on the HTTP thread ---- */
 
-/* The top key of all workers: its share of the samples, and how often it is asked for. */
+/* The most frequent key of all workers: its share of the samples, and its rate. */
 static void print_hot_key(struct proxy_metrics *labelled, struct out *out)
 {
     uint64_t one[LABEL_WORDS_MAX];

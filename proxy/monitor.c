@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* The lines of one turn on their way to one worker: name_len, line_len, name, line, … */
+/* The lines of one turn for one worker: name_len, line_len, name, line, … */
 struct batch {
     struct task task;
     struct proxy_worker *to;
@@ -33,7 +33,7 @@ bool monitor_is_on(const struct proxy *proxy)
 
 void local_monitor(struct client *client, struct request *request, struct reply *reply)
 {
-    if (monitor_is(client)) { /* Redis says nothing the second time */
+    if (monitor_is(client)) { /* a second MONITOR has no reply, as in Redis */
         request->is_silent = true;
         return;
     }
@@ -62,7 +62,7 @@ bool monitor_refuses(struct client *client, const struct command *command)
 
 /* ---- showing ---------------------------------------------------------------------------------- */
 
-/* The database that a line shows; for SELECT, alone, the one it changes to. */
+/* The database that a line shows; for SELECT the new one. */
 static uint8_t db_of(const struct client *client, const struct command *command,
                      const struct bytes *argv)
 {
@@ -72,7 +72,7 @@ static uint8_t db_of(const struct client *client, const struct command *command,
     return moves ? (uint8_t)db : client->session.keyspace->db;
 }
 
-/* Keeps a line for the end of the turn. */
+/* Keeps a line until the end of the turn. */
 static void show_to_monitors(struct client *client, const struct command *command,
                              const struct bytes *argv, uint32_t argc)
 {
@@ -113,7 +113,7 @@ bool monitor_dispatch(struct client *client, const struct frame *frame, dispatch
     uint32_t queued = transaction->is_open ? transaction->count : 0;
     bool is_exec = transaction->is_open && bytes_is(frame_arg(frame, 0), "EXEC");
     if (is_exec && !transaction->is_aborted)
-        transaction_queue_each(transaction, show_queued, client); /* it will be gone */
+        transaction_queue_each(transaction, show_queued, client); /* EXEC empties the queue */
     client->last_command = NULL;
     bool is_done = dispatch(client, frame);
     const struct command *command = client->last_command;

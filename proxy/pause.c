@@ -11,13 +11,13 @@
 enum { HELD_FLAGS = CMD_WRITE | CMD_MAY_REPLICATE, SPACE_MAX = 255 };
 
 struct pause {
-    uint64_t until_ms; /* monotonic; on its way to a worker: how long */
+    uint64_t until_ms; /* monotonic; in a message to a worker: duration */
     bool writes_only;
-    uint32_t space_len; /* 0: of a client outside of namespaces */
+    uint32_t space_len; /* 0: the client was in no namespace */
     char space[SPACE_MAX];
 };
 
-/* transaction_queue_fn: goes on until a command would write. */
+/* transaction_queue_fn: stops at the first command that would write. */
 static bool look_for_write(void *found, const struct command *command, const struct bytes *argv,
                            uint32_t argc)
 {
@@ -27,7 +27,7 @@ static bool look_for_write(void *found, const struct command *command, const str
     return !*(bool *)found;
 }
 
-/* Does the script's first line, "#!lua flags=no-writes,allow-stale", promise that it only reads? */
+/* Does the script's first line, "#!lua flags=no-writes,allow-stale", declare that it only reads? */
 static bool promises_to_read(struct bytes script)
 {
     static const char word[] = " flags=";
@@ -54,14 +54,14 @@ static bool is_write(const struct client *client, const struct command *command)
 {
     const struct frame *frame = client->worker->scratch.frame;
     bool found = command->flags & HELD_FLAGS;
-    if (command->id == COMMAND_eval && frame) /* the only one that brings its script's text */
+    if (command->id == COMMAND_eval && frame) /* only EVAL contains the text of its script */
         found = !promises_to_read(frame_arg(frame, 1));
     if (command->traits & TRAIT_RUNS_QUEUE)
         transaction_queue_each(&client->session.transaction, look_for_write, &found);
     return found;
 }
 
-/* Whom a pause concerns: the clients of a namespace, or (none) all of the proxy. */
+/* Does the pause concern the client? A pause of a namespace concerns its clients, any other pause all clients. */
 static bool concerns(const struct pause *pause, const struct client *client)
 {
     struct bytes space = client->session.keyspace->name;
@@ -84,7 +84,7 @@ bool pause_holds(struct client *client, const struct command *command)
 
 /* ---- beginning and ending --------------------------------------------------------------------- */
 
-/* The pause of that space; NULL: there is none. */
+/* The pause in force for the same namespace; NULL: none. */
 static struct pause *find_pause(const struct proxy_worker *worker, const struct pause *like)
 {
     for (uint32_t i = 0; i < worker->pauses.count; i++)
@@ -94,7 +94,7 @@ static struct pause *find_pause(const struct proxy_worker *worker, const struct 
     return NULL;
 }
 
-/* Held clients look again; those that another pause concerns are held again. */
+/* Resumes a held client; if another pause concerns it, it is held again. */
 static void resume_client(struct client *client)
 {
     client_unhold(client, HOLD_PAUSED);
@@ -193,10 +193,10 @@ void local_client_pause(struct client *client, struct request *request, struct r
         reply_error(reply, "ERR timeout is negative");
     } else {
         struct pause pause = pause_of(client);
-        pause.until_ms = (uint64_t)timeout_ms; /* from then on */
+        pause.until_ms = (uint64_t)timeout_ms; /* a duration; each worker adds its own time */
         pause.writes_only = writes_only;
         request_gather(request, pause_visit, &pause, sizeof pause, pause_done);
-        client_hold(client, HOLD_ORDER); /* what follows is paused already */
+        client_hold(client, HOLD_ORDER); /* commands behind this one are paused already */
     }
 }
 

@@ -21,19 +21,19 @@
 
 enum { ADDRESS_TEXT = 256, REASON_MAX = 1024 };
 
-/* One worker's thread, and what it listens on when it starts. */
+/* A worker's thread and its bound descriptors. */
 struct seat {
     struct proxy *proxy;
     struct proxy_worker *worker;
     struct loop *loop;
     struct loop_thread *thread;
-    int *fds; /* one per entrance of proxy_run */
+    int *fds; /* one per row of proxy_run */
 };
 
-/* An address clients connect to. */
+/* An address on which clients connect. */
 struct address_row {
     char *address;
-    char *name; /* namespace; "": none */
+    char *name; /* of the namespace; "": none */
     bool speaks_tls;
 };
 
@@ -42,15 +42,15 @@ struct proxy_run {
     uint32_t seat_count;
     struct address_row *rows;
     size_t row_count;
-    uint32_t stopped; /* workers that are done */
+    uint32_t stopped; /* number of workers that have stopped */
     struct watch *config_watch;
     struct watch *include_watch;
     struct watch *shards_watch;
     struct watch *users_watch;
-    struct watch *tls_watches[2 * TLS_FILES_MAX]; /* NULL where there is no file */
+    struct watch *tls_watches[2 * TLS_FILES_MAX]; /* NULL: there is no such file */
     struct proxy *proxy;
-    struct task watch;    /* those files are others now, */
-    bool watches_are_old; /* and it is posted */
+    struct task watch;    /* posted when the paths of the TLS files changed, */
+    bool watches_are_old; /* and this is true until it has run */
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -114,7 +114,7 @@ struct proxy_worker *proxy_add_worker(struct proxy *proxy, struct loop *loop)
 struct order {
     struct task task;
     struct proxy_worker *worker;
-    struct proxy_snapshot *snapshot; /* an update; NULL: stop */
+    struct proxy_snapshot *snapshot; /* the new snapshot; NULL: stop */
     uint64_t timeout_ms;
 };
 
@@ -191,7 +191,8 @@ void proxy_publish(struct proxy *proxy, struct proxy_snapshot *snapshot)
     log_set_level((enum log_level)snapshot->config.log_level);
     order_all(proxy, snapshot, 0);
     local_admin_publish(proxy);
-    metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH, snapshot->map->epoch); /* workers have it */
+    metric_set(proxy->metrics, METRIC_PROXY_MAP_EPOCH,
+               snapshot->map->epoch); /* the workers have this map */
 }
 
 bool proxy_reload(struct proxy *proxy, struct reload_report *report, char *error, size_t size)
@@ -280,7 +281,7 @@ static struct listen_options listen_options_of(const struct proxy_config *config
                                    .unix_mode = config->unix_mode};
 }
 
-/* Tells where it listens; with port 0 the other workers share what the kernel chose. */
+/* Logs the bound address. With port 0 the other workers use the port that the kernel chose. */
 static void note_address(struct address_row *row, int fd)
 {
     char bound[ADDRESS_TEXT];
@@ -293,7 +294,7 @@ static void note_address(struct address_row *row, int fd)
     CHECK(row->address);
 }
 
-/* One descriptor per worker for each address. */
+/* Binds one descriptor per worker for each address. */
 static bool bind_all(struct proxy *proxy, uint32_t workers, char *error, size_t size)
 {
     struct proxy_run *run = proxy->run;
@@ -402,7 +403,7 @@ static void watch_tls(struct proxy *proxy)
     }
 }
 
-/* The paths are others now. What was changed before we watched is read. */
+/* Watches the TLS files under their new paths, and reads them in case they changed before. */
 static void run_watch(struct task *task)
 {
     struct proxy_run *run = container_of(task, struct proxy_run, watch);
@@ -474,7 +475,7 @@ static void free_watches(struct proxy_run *run)
     run->config_watch = run->include_watch = run->shards_watch = run->users_watch = NULL;
 }
 
-/* The second time it does not wait for clients any more. */
+/* When called a second time it does not wait for clients any longer. */
 void proxy_stop(struct proxy *proxy)
 {
     bool again = atomic_exchange(&proxy->is_stopping, true);

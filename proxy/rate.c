@@ -18,8 +18,8 @@ enum {
 struct rate_waits {
     struct proxy_worker *worker;
     struct timer *timer;
-    struct list keyspaces; /* where somebody waits */
-    uint64_t due_ms;       /* when the timer fires; 0: it does not run */
+    struct list keyspaces; /* in which clients wait */
+    uint64_t due_ms;       /* when the timer fires; 0: it is stopped */
 };
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -30,7 +30,7 @@ static void wake(struct client *client)
     client_unhold(client, HOLD_RATE);
 }
 
-/* How many may go on now. */
+/* Number of waiting clients that may run now. */
 static uint64_t wakeable(const struct keyspace *keyspace, uint64_t now_ms)
 {
     struct rate_limiter *rate_limiter = keyspace->rate_limiter;
@@ -110,7 +110,7 @@ void rate_waits_free(struct rate_waits *waits)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* Who could not end its transaction or leave would be worse off than the limit means. */
+/* Commands that end a transaction or log in are free: refusing them would do more harm than the limit intends. */
 static bool is_free(const struct command *command)
 {
     return command && (command->flags & CMD_NO_AUTH || command->traits & TRAIT_ENDS_MULTI);
@@ -140,7 +140,7 @@ bool rate_pass(struct client *client, const struct frame *frame, const struct co
     struct rate_limiter *rate_limiter = client->session.keyspace->rate_limiter;
     uint64_t now_ms = loop_mono_ms(client->worker->loop);
     if (client->is_charged)
-        return true; /* it is shown again */
+        return true; /* the frame is dispatched again and was charged */
     uint64_t after_ms = is_free(command) ? 0 : rate_limiter_wait_ms(rate_limiter, now_ms);
     if (after_ms == 0) {
         token_bucket_charge(&rate_limiter->requests, now_ms, 1);

@@ -1,5 +1,5 @@
 /*
- * request.c - parts are answered, requests complete, local handlers run.
+ * request.c - replies of parts, completion of requests, local handlers.
  *
  *   part_answered / part_failed ─► last one? ─► request_complete ─┬─ one part: its bytes pass through
  *                                                                 ├─ several: merge_replies
@@ -19,10 +19,10 @@
 
 #include <stdlib.h>
 
-enum { FAILURE_MAX = 512 }; /* of the error of a part that failed; a longer one is replaced */
+enum { FAILURE_MAX = 512 }; /* length of the error of a failed part; a longer one is replaced */
 
 struct parts {
-    struct parts *older; /* of an earlier fan-out, with parts that are still in queues */
+    struct parts *older; /* of an earlier fan-out */
     uint32_t count;
     uint32_t order_count;
     struct part *part;         /* [count] */
@@ -30,9 +30,9 @@ struct parts {
     uint16_t *order;           /* [order_count] */
 };
 
-/* Of a local command that waits, or has something to remember. */
+/* State of a local command that waits or uses request_state(). */
 struct local_state {
-    struct bytes *argv; /* NULL: not kept */
+    struct bytes *argv; /* NULL: not copied */
     uint32_t argc;
     request_done_fn *done;
     void *memory;
@@ -111,7 +111,7 @@ void request_release(struct request *request)
     worker->requests.free_count++;
 }
 
-/* Makes room for a reply that is written piece by piece. */
+/* Prepares a reply that is kept and written in pieces. */
 static struct out *kept_out(struct request *request)
 {
     CHECK(request->kept != KEPT_INLINE);
@@ -220,7 +220,7 @@ static void keep_part_reply(struct part *part, struct block *block, const char *
     CHECK(!reply->block);
     if (block && len > OUT_COPY_MAX) {
         reply->block = block_ref(block);
-    } else { /* a small reply must not hold a whole block */
+    } else { /* a small reply must not keep a whole block in memory */
         reply->block = block_new_exact(len);
         CHECK(reply->block);
         memcpy(reply->block->data, data, len);
@@ -266,11 +266,11 @@ static void request_merge(struct request *request)
     client_ready(client, request);
 }
 
-/* No part waits any more. */
+/* All parts have a reply. */
 static void request_complete(struct request *request)
 {
     if (request->progress.is_running)
-        return; /* who runs it looks again */
+        return; /* request_go or the handler's caller completes it */
     if (request->progress.is_async)
         local_continue(request);
     else if (!request->client)
@@ -463,7 +463,7 @@ struct request *request_internal(struct proxy_worker *worker)
     return request;
 }
 
-/* The handler's request waits for `count` answers. */
+/* Makes the request wait for `done`. */
 static void local_wait(struct request *request, request_done_fn *done)
 {
     struct local_state *local = local_of(request);
@@ -479,7 +479,8 @@ void request_wait_parts(struct request *request, uint32_t count, request_done_fn
 {
     struct parts *older = request->parts;
     if (older &&
-        request->linked == 0) { /* its replies may be what is sent now: they stay once more */
+        /* the replies before may be arguments of the next commands, so they are freed one fan-out later */
+        request->linked == 0) {
         parts_free(older->older);
         older->older = NULL;
     }
@@ -491,7 +492,7 @@ void request_wait_parts(struct request *request, uint32_t count, request_done_fn
 
 /* ---- other threads --------------------------------------------------------------------------- */
 
-/* One call on one thread: there and back. */
+/* The call on one thread. */
 struct visit {
     struct task task;
     struct gather *gather;

@@ -92,12 +92,12 @@ struct request {
     bool is_internal; /* of the proxy itself, without a client */
     bool is_exec;     /* EXEC: its reply changes the client's transaction */
     bool is_blocking; /* the client is held until its reply comes */
-    uint8_t
-        resp; /* the client's protocol when the request came; a later HELLO does not change it */
+    /* the client's protocol when the request came; a later HELLO does not change it */
+    uint8_t resp;
     uint64_t begun_us; /* when its frame was read; monotonic µs */
     struct part part;
-    char head
-        [REQUEST_HEAD_MAX]; /* first bytes of the frame. This field and those below are not initialized. */
+    /* first bytes of the frame. This field and those below are not initialized. */
+    char head[REQUEST_HEAD_MAX];
     union {
         char kept_text[REQUEST_INLINE_MAX]; /* KEPT_INLINE */
         struct {

@@ -64,7 +64,7 @@ static void reserve_shards(struct route_keys *keys)
     keys->shards_cap = cap;
 }
 
-/* MSET a 1 b: the last key lacks its value. */
+/* MSET a 1 b: the last key has no value. */
 static bool lacks_value(const struct command *command, const struct key_list *keys, uint32_t argc)
 {
     uint32_t step = keys->count > 1 ? keys->refs[1].index - keys->refs[0].index : 1;
@@ -78,7 +78,7 @@ struct route route_by_keys(const struct route_rules *rules, const struct command
     struct key_list *list = &keys->list;
     if (keys_find(command, argv, argc, list) == KEYS_INVALID || list->count == 0 ||
         lacks_value(command, list, argc)) {
-        route.kind = ROUTE_KIND_ANY; /* a backend has the words for arguments that make no sense */
+        route.kind = ROUTE_KIND_ANY; /* the backend replies the error for invalid arguments */
         return route;
     }
     bool one_shard = true;
@@ -103,7 +103,7 @@ struct route route_by_keys(const struct route_rules *rules, const struct command
     return route;
 }
 
-/* Reading streams waits only with BLOCK, which stands in front of STREAMS. */
+/* Commands that read streams wait only with BLOCK, which precedes STREAMS. */
 static bool never_waits(const struct command *command, const struct bytes *argv, uint32_t argc)
 {
     if (command->timeout != TIMEOUT_MS_BLOCK)
@@ -121,7 +121,7 @@ struct route route_plan(const struct route_rules *rules, const struct command *c
     if (kind != ROUTE_KIND_ONE && kind != ROUTE_KIND_BLOCKING)
         return (struct route){.kind = kind};
     if (command->route ==
-        ROUTE_CHANNEL) { /* it binds no transaction: any shard can tell the message */
+        ROUTE_CHANNEL) { /* any shard can publish the message, so it does not fix the transaction's shard */
         uint16_t slot = route_slot(rules, argv[1]);
         return (struct route){ROUTE_KIND_ONE, .slot = slot,
                               .shard = shard_map_find(rules->map, slot)};

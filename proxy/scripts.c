@@ -11,10 +11,10 @@
 #include <ctype.h>
 #include <stdlib.h>
 
-/* A script that is looked for: the state of an internal request. */
+/* State of a search, kept in an internal request. */
 struct script_search {
     struct client *client; /* NULL: it has left */
-    int shard;             /* where the script is to be known; SHARDS_ALL */
+    int shard;             /* the shard that needs the script; SHARDS_ALL */
     char sha[SHA1_HEX_LEN];
 };
 
@@ -27,7 +27,7 @@ static uint64_t note_of(const struct client *client, uint32_t shard, const char 
     return hash ? hash : 1;
 }
 
-/* The worker's notes; empty when scripts were flushed since. */
+/* The worker's notes; empty after SCRIPT FLUSH. */
 static struct script_notes *current_notes(struct proxy_worker *worker)
 {
     uint64_t epoch = atomic_load_explicit(&worker->proxy->scripts_epoch, memory_order_relaxed);
@@ -57,7 +57,7 @@ static bool is_target(const struct script_search *search, uint32_t shard)
     return search->shard == SHARDS_ALL || (uint32_t)search->shard == shard;
 }
 
-/* Resumes the client: its frame is taken again, and is not searched for a second time. */
+/* Resumes the client; its frame is dispatched without another search. */
 static void end_search(struct script_search *search)
 {
     struct client *client = search->client;
@@ -67,7 +67,7 @@ static void end_search(struct script_search *search)
     client_unhold(client, HOLD_SCRIPT);
 }
 
-/* Did the shard answer 1 to SCRIPT EXISTS of one script? */
+/* Did the shard reply 1 to SCRIPT EXISTS of one script? */
 static bool knows(const struct shard_reply *answer)
 {
     return !answer->is_failure && bytes_equal(answer->frame, BYTES("*1\r\n:1\r\n"));
@@ -90,7 +90,7 @@ static void loaded(struct client *nobody, struct request *request, struct reply 
         end_search(search);
 }
 
-/* SCREE SOURCE was answered: with the script, or with null if the shard has forgotten it since. */
+/* SCREE SOURCE was answered: with the script, or null if the shard has evicted it since. */
 static void found_body(struct client *nobody, struct request *request, struct reply *reply)
 {
     struct script_search *search = request_state(request, sizeof *search);
@@ -108,7 +108,7 @@ static void found_body(struct client *nobody, struct request *request, struct re
         end_search(search);
 }
 
-/* All shards have answered SCRIPT EXISTS. */
+/* All shards have replied to SCRIPT EXISTS. */
 static void asked_all(struct client *nobody, struct request *request, struct reply *reply)
 {
     struct script_search *search = request_state(request, sizeof *search);
@@ -131,7 +131,7 @@ static void asked_all(struct client *nobody, struct request *request, struct rep
         end_search(search);
 }
 
-/* The shards that need the script have answered SCRIPT EXISTS. */
+/* The shards that need the script have replied to SCRIPT EXISTS. */
 static void asked_targets(struct client *nobody, struct request *request, struct reply *reply)
 {
     struct script_search *search = request_state(request, sizeof *search);
@@ -175,7 +175,7 @@ void scripts_leave(struct client *client)
 
 /* ---- the gate -------------------------------------------------------------------------------- */
 
-/* Reads the SHA-1 in argument 1 in lower case; false: it is none. */
+/* Reads argument 1 as a SHA-1, in lower case. False: it is none. */
 static bool read_sha(const struct frame *frame, char sha[SHA1_HEX_LEN])
 {
     struct bytes text = frame_arg(frame, 1);
@@ -210,6 +210,6 @@ bool scripts_ready(struct client *client, const struct frame *frame, const struc
     begin_search(client, route->kind == ROUTE_KIND_ONE ? (int)first : SHARDS_ALL, sha);
     if (client->script.search)
         return false;
-    client->script.is_sought = false; /* no shard could be asked */
+    client->script.is_sought = false; /* no shard was reachable */
     return true;
 }

@@ -48,7 +48,7 @@ void slow_log_configure(struct proxy_worker *worker)
 
 /* ---- what is left of a request ---------------------------------------------------------------- */
 
-/* The number behind a '*' or '$' at *pos, which moves behind its line; -1: the head ends before. */
+/* Reads the number after '*' or '$' at *pos and moves *pos behind its line; -1: the kept bytes end before. */
 static int64_t read_header_number(const struct request *request, size_t *pos)
 {
     int64_t number = 0;
@@ -61,7 +61,7 @@ static int64_t read_header_number(const struct request *request, size_t *pos)
     return number;
 }
 
-/* The arguments that the head still has, and how much is missing. */
+/* Parses the arguments that were kept, and counts what is missing. */
 static void parse_head(const struct request *request, struct bytes argv[ARGS_MAX],
                        struct slow_command *slow)
 {
@@ -83,7 +83,7 @@ static void parse_head(const struct request *request, struct bytes argv[ARGS_MAX
 
 /* ---- noting ----------------------------------------------------------------------------------- */
 
-/* Which shard has just answered, and how long it had the request in front of its queue. */
+/* The shard that has just replied, and its part of the time. */
 static void tell_shard(const struct request *request, struct slow_command *slow)
 {
     const struct proxy_worker *worker = request->worker;
@@ -126,7 +126,7 @@ void slow_log_note(struct client *client, const struct request *request, uint64_
     int threshold_ms = config->latency_monitor_threshold;
     if (!command || request->is_blocking || client->is_closed)
         return;
-    /* A transaction's commands run at the shard: here they are one. */
+    /* The commands of a transaction run at the shard: here the transaction counts as one request. */
     bool is_skipped = command->flags & CMD_SKIP_SLOWLOG && !(command->traits & TRAIT_RUNS_QUEUE);
     if (slower_than >= 0 && usec >= (uint64_t)slower_than && !is_skipped)
         log_slow_request(client, request, usec);

@@ -5,7 +5,7 @@
 
 uint32_t split_group(const struct split *split, uint16_t *order, uint16_t *parts)
 {
-    uint16_t position[SHARD_COUNT_MAX] = {0}; /* of each shard in parts[], plus one */
+    uint16_t position[SHARD_COUNT_MAX] = {0}; /* index in parts[] of each shard, plus one */
     uint16_t count = 0;
     for (uint32_t i = 0; i < split->keys->count; i++) {
         uint16_t shard = split->shards[i];
@@ -19,19 +19,19 @@ uint32_t split_group(const struct split *split, uint16_t *order, uint16_t *parts
     return count;
 }
 
-/* Where argument i begins in the frame, header included. */
+/* Offset of argument i in the frame, with its RESP header. */
 static size_t arg_begin(const struct split *split, uint32_t i)
 {
     CHECK(i > 0);
     return (size_t)split->args[i - 1].at + split->args[i - 1].len + 2;
 }
 
-/* Copies arguments first..last, which lie in one run. */
+/* Copies arguments first..last, which are contiguous. */
 static void write_args(const struct split *split, uint32_t first, uint32_t last, struct out *out)
 {
     size_t begin = first == 0 ? 0 : arg_begin(split, first);
     size_t end = (size_t)split->args[last].at + split->args[last].len + 2;
-    if (first == 0) { /* behind "*n\r\n", read as the scanner does */
+    if (first == 0) { /* the arguments begin behind "*n\r\n" */
         const char *line = memchr(split->base, '\r', end);
         CHECK(line);
         begin = (size_t)(line - split->base) + 2;

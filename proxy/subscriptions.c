@@ -12,26 +12,26 @@
 #include <stdlib.h>
 
 enum {
-    IDLE_SECONDS_MAX = 30, /* a subscriptions table that nobody was in for so long goes */
-    TELL_MAX = 256,        /* channels a shard is told of in one run */
+    IDLE_SECONDS_MAX = 30, /* after so long without subscribers a table is freed */
+    TELL_MAX = 256,        /* channels sent to a shard at a time */
 };
 
-/* All who listen in one namespace. */
+/* Subscriptions of one namespace. */
 struct subscriptions {
-    struct list link; /* in worker->subscription tables */
+    struct list link; /* in worker->all_subscriptions */
     struct proxy_worker *worker;
-    struct keyspace *keyspace; /* the namespace, database 0 */
+    struct keyspace *keyspace; /* of the namespace, database 0 */
     struct subscription_table *sets[CHANNEL_KINDS];
     struct list subscription_connections; /* one for each shard */
-    uint32_t idle_seconds;                /* for how long nobody has been in it */
+    uint32_t idle_seconds;                /* time without subscribers */
 };
 
 struct subscription_connection {
-    struct list
-        link; /* in subscription table->subscription connections; unlinked once its subscription table is gone */
+    /* in subscriptions->subscription_connections; unlinked when the table is freed */
+    struct list link;
     struct subscriptions *subscriptions;
     struct upstream *upstream;
-    bool has_missed; /* it was lost, and is to be told of everything when it is up */
+    bool has_missed; /* the connection was lost: all channels are sent when it is up */
 };
 
 static void on_up(struct upstream *upstream);
@@ -130,7 +130,7 @@ void all_subscriptions_fini(struct proxy_worker *worker)
 
 /* ---- telling the shards ---------------------------------------------------------------------- */
 
-/* One command with one reply: so many listen to the channel. */
+/* One command with one reply: the channel's number of subscribers. */
 static void write_listen(struct subscriptions *subscriptions, struct out *out,
                          const struct channel_name *channel)
 {
@@ -149,11 +149,13 @@ static void write_listen(struct subscriptions *subscriptions, struct out *out,
     const struct bytes subscribe[] = {bytes_of(count ? words->subscribed : words->unsubscribed),
                                       channel->name};
     const struct bytes ping = BYTES("PING");
-    resp_write_words(out, subscribe, 2); /* answered by a push; what follows has the reply */
+    resp_write_words(
+        out, subscribe,
+        2); /* the reply to SUBSCRIBE is a push frame, so PING gives the part its reply */
     resp_write_words(out, &ping, 1);
 }
 
-/* All channels in one run; the last reply is the part's. */
+/* Sends all channels at once; the last reply is the part's. */
 static void tell_subscription_connection(struct subscription_connection *connection,
                                          struct part *part, const struct channel_name *channels,
                                          uint32_t count)
@@ -176,7 +178,7 @@ static void nobody_waits(struct client *client, struct request *request, struct 
     (void)reply;
 }
 
-/* One shard of what it has missed. */
+/* Sends one shard channels that it has missed. */
 static void tell_one(struct subscription_connection *connection,
                      const struct channel_name *channels, uint32_t count)
 {
@@ -190,7 +192,7 @@ static void tell_one(struct subscription_connection *connection,
     request_go(request);
 }
 
-/* Not the number of shards: while a new map is put into force, there may be more or fewer subscription connections. */
+/* The number of connections; while a new map is put in force it may differ from the number of shards. */
 static uint32_t count_subscription_connections(const struct subscriptions *subscriptions)
 {
     uint32_t count = 0;
@@ -254,7 +256,7 @@ struct client_channels *client_channels(struct client *client)
 
 size_t subscriptions_cost(struct bytes name)
 {
-    enum { COPIES = 2, TABLE_ENTRIES = 128 }; /* the name is also a key of a table */
+    enum { COPIES = 2, TABLE_ENTRIES = 128 }; /* the name is also the key of a table */
     return sizeof(struct topic) + sizeof(struct subscription) + COPIES * name.len + TABLE_ENTRIES;
 }
 
@@ -303,7 +305,7 @@ void subscriptions_leave_if_unused(struct client *client)
         client->channels->subscriptions = NULL;
 }
 
-/* Takes up to TELL_MAX channels from the client; names are copied. */
+/* Removes up to TELL_MAX of the client's channels; their names are copied. */
 static uint32_t remove_some(struct client_channels *channels, struct arena *arena,
                             struct channel_name *taken)
 {
@@ -351,7 +353,7 @@ void client_channels_free(struct client *client)
 
 /* ---- subscription connections ----------------------------------------------------------------------------------- */
 
-/* Tells one shard of everything. */
+/* Sends one shard all channels. */
 static void announce_channels(struct subscription_connection *connection)
 {
     struct subscriptions *subscriptions = connection->subscriptions;
@@ -390,7 +392,7 @@ static void on_freed(struct upstream *upstream)
     free(connection);
 }
 
-/* The subscription connection by which this shard's messages come already. */
+/* The subscription connection to this shard; NULL: none. */
 static struct subscription_connection *
 find_subscription_connection(const struct list *subscription_connections, const struct node *node)
 {
@@ -436,7 +438,7 @@ static struct client *client_of(const struct subscription *subscription, enum ch
     return container_of(subscriber, struct client_channels, subscriber)->client;
 }
 
-/* The channel or pattern by which a message comes, and the kind; false: it is none. */
+/* Parses the kind and the channel or pattern of a message. False: it is no message. */
 static bool parse_message(struct bytes frame, enum channel_kind *kind, struct bytes *name)
 {
     struct resp_value head;
@@ -465,7 +467,7 @@ static void on_message(struct upstream *upstream, struct block *block, const cha
     const struct topic *topic = subscription_find(connection->subscriptions->sets[kind], name);
     struct subscription *subscription = topic ? topic_subscription_next(topic, NULL) : NULL;
     while (
-        subscription) { /* one that is cut at its limit leaves the topic, which may go with the last */
+        subscription) { /* a client that is closed in client_push leaves the topic, which is freed with its last subscription */
         struct subscription *next = topic_subscription_next(topic, subscription);
         client_push(client_of(subscription, kind), block, data, len);
         subscription = next;

@@ -31,8 +31,8 @@ struct client_channels {
     struct subscriptions
         *subscriptions; /* between commands NULL if and only if the client has no subscription */
     struct out confirmations; /* of the SUBSCRIBE or UNSUBSCRIBE that is under way */
-    struct out
-        waiting; /* messages that arrived during that command; they leave after the confirmations */
+    /* messages that arrived during that command; they leave after the confirmations */
+    struct out waiting;
 };
 
 /* Number of the client's subscriptions of all kinds. */

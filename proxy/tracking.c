@@ -9,7 +9,8 @@
 
 #include <stdlib.h>
 
-/* The null is of the tracking client's protocol, also when another one is told, as in Redis. */
+/* As in Redis, the null has the format of the tracking client's protocol, even when the target of REDIRECT speaks
+ * another one. */
 static const char forget_all_resp2[] = ">2\r\n$10\r\ninvalidate\r\n$-1\r\n";
 static const char forget_all[] = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
 
@@ -89,14 +90,14 @@ static bool has_dedicated(const struct client_tracking *tracking, const struct u
     return dedicated && (find_dedicated(tracking, dedicated->node, false) == dedicated);
 }
 
-/* EXEC will fail: the connection that also watches keys goes. */
+/* The connection also watches keys: EXEC will fail. */
 static void stop_watching(const struct upstream *dedicated, const char *reason)
 {
     client_transaction_lost(&dedicated->use.client->session.transaction, dedicated->node->name,
                             dedicated->node->address, reason);
 }
 
-/* CLIENT TRACKING ON as the client has it now, for a dedicated connection that is new. */
+/* Sends CLIENT TRACKING ON with the client's options on a new dedicated connection. */
 static void write_tracking_on(struct upstream *dedicated, const struct client_tracking *tracking)
 {
     uint32_t count = 0;
@@ -128,7 +129,7 @@ static void write_caching(struct upstream *dedicated, struct client_tracking *tr
     upstream_precede(dedicated, tracking->client->session.keyspace, words, 3);
 }
 
-/* The client's dedicated connection, made anew if it was lost. */
+/* The client's dedicated connection; opened again if it was lost. */
 static struct upstream *restore_dedicated(struct client *client, uint32_t shard)
 {
     struct client_tracking *tracking = client->tracking;
@@ -166,7 +167,7 @@ bool tracking_may_speak(const struct client *client, uint8_t resp)
 
 void tracking_step(struct client *client)
 {
-    /* The command that sets it is not the one it is for. */
+    /* CLIENT CACHING itself is not the command it is for. */
     if (client->last_command->id != COMMAND_client_caching && !client->session.transaction.is_open)
         client->tracking->caching = CACHING_UNSAID;
 }
@@ -211,13 +212,14 @@ static void on_tracking_closed(struct upstream *dedicated, const char *reason)
     if (has_ear && tracking->is_on)
         client_kill(client, "the connection that tracks for it was lost");
     else if (tracking->is_on &&
-             !dedicated->reading.is_fresh) /* one that never was open has missed nothing */
+             /* a connection that was never open has lost no invalidation */
+             !dedicated->reading.is_fresh)
         deliver_invalidation(client, NULL, forget_all, sizeof forget_all - 1);
 }
 
 /* ---- maps and time --------------------------------------------------------------------------- */
 
-/* BCAST listens at every shard. */
+/* With BCAST, every shard must send invalidations. */
 static void listen_everywhere(struct client *client)
 {
     for (uint32_t i = 0;
@@ -271,7 +273,7 @@ static struct client *find_client(struct proxy_worker *worker, uint64_t id)
     return NULL;
 }
 
-/* What stands in an invalidation behind its name: the keys, or a null. */
+/* The keys of an invalidation, or its null. */
 static struct bytes keys_of(const char *data, size_t len)
 {
     struct bytes frame = {data, len};
@@ -282,7 +284,7 @@ static struct bytes keys_of(const char *data, size_t len)
     return (struct bytes){data + pos, len - pos};
 }
 
-/* In RESP2 only those who have subscribed to something get it, as a message. */
+/* A RESP2 client gets an invalidation as a message, and only if it has subscriptions. */
 static void push_invalidation(struct client *target, const char *data, size_t len)
 {
     static const char head[] = ">3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n";
@@ -347,7 +349,7 @@ static void visit_target(struct proxy_worker *worker, const void *data, struct o
     out_write(out, "1", 1);
 }
 
-/* request_done_fn: did any worker have the target? */
+/* request_done_fn: if no worker has the target, the redirection is broken. */
 static void visited(struct client *nobody, struct request *request, struct reply *reply)
 {
     const uint64_t *tracker_id = request_state(request, sizeof *tracker_id);

@@ -36,8 +36,8 @@ struct held_pushes {
 /* A client's tracking state; made by its first CLIENT TRACKING. */
 struct client_tracking {
     struct client *client;
-    struct list
-        dedicated_connections; /* struct upstream, by links.kept; invalidation connections too */
+    /* struct upstream, by links.kept; invalidation connections too */
+    struct list dedicated_connections;
     bool is_on;
     bool is_bcast;
     bool is_optin;

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A queued frame this long is referenced in its block, not copied. */
+/* Queued frames of this length or more are kept by reference, not copied. */
 enum { REFERENCE_MIN = 16 * 1024 };
 
 static void on_watching_closed(struct upstream *dedicated, const char *reason);
@@ -40,7 +40,7 @@ static void add_slot(struct client_transaction *transaction, uint16_t slot)
     transaction->slots[transaction->slot_count++] = slot;
 }
 
-/* Does the proxy run it at EXEC? */
+/* Does the proxy run the command itself at EXEC? */
 static bool proxy_may_answer(const struct command *command)
 {
     return command->route == ROUTE_LOCAL && !(command->flags & (CMD_NO_AUTH | CMD_NO_MULTI)) &&
@@ -54,8 +54,8 @@ static void refuse_in_transaction(struct client *client, const struct command *c
     client_reply_text(client, command, text);
 }
 
-/* A transaction runs either at a shard or at the proxy. False: the command cannot run where the ones before it do, and
- * the error was replied. */
+/* A transaction runs either at a shard or at the proxy. False: the command does not fit to those queued before, and an
+ * error was replied. */
 static bool check_one_side(struct client *client, const struct command *command)
 {
     struct client_transaction *transaction = &client->session.transaction;
@@ -72,7 +72,7 @@ static bool check_one_side(struct client *client, const struct command *command)
     return false;
 }
 
-/* False: it cannot be part of a transaction; the client was told. */
+/* False: the command cannot be queued, and an error was replied. */
 static bool check_queueable(struct client *client, const struct frame *frame,
                             const struct command *command, const struct route *route)
 {
@@ -111,7 +111,7 @@ static bool check_queueable(struct client *client, const struct frame *frame,
     case ROUTE_KIND_ONE:
     case ROUTE_KIND_ANY:
     case ROUTE_KIND_TRANSACTION: /* UNWATCH */
-    case ROUTE_KIND_BLOCKING:    /* WAIT: there it does not */
+    case ROUTE_KIND_BLOCKING:    /* WAIT, which does not block in a transaction */
         break;
     }
     return check_one_side(client, command);
@@ -121,7 +121,7 @@ static void note_select(struct client_transaction *transaction, const struct fra
 {
     int64_t db;
     if (!number_parse_int64(frame_arg(frame, 1), &db) || db < 0 || db >= DATABASES)
-        return; /* the shard will say what is wrong */
+        return; /* the shard replies the error */
     transaction->has_select = true;
     transaction->db = (uint8_t)db;
 }
@@ -141,8 +141,9 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
     struct client_transaction *transaction = &client->session.transaction;
     const struct bytes *argv = argv_of(worker, frame);
     struct route_rules rules = rules_of(client);
+    /* blocking commands do not wait in a transaction */
     struct route route =
-        command->flags & CMD_BLOCKING /* there it does not wait */
+        command->flags & CMD_BLOCKING
             ? route_by_keys(&rules, command, argv, frame->argc, &worker->scratch.keys)
             : route_plan(&rules, command, argv, frame->argc, &worker->scratch.keys);
     if (command->flags & CMD_SCRIPT_CACHE && !scripts_ready(client, frame, command, &route))
@@ -158,7 +159,7 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
         add_slot(transaction, worker->scratch.keys.slots[i]);
         proxy_worker_count_slot(worker, worker->scratch.keys.slots[i]);
     }
-    if (command->id == COMMAND_select) /* the only one that EXEC moves the client with */
+    if (command->id == COMMAND_select) /* only SELECT changes the keyspace at EXEC */
         note_select(transaction, frame);
     transaction->has_script |= (command->flags & CMD_SCRIPT) != 0;
     if (frame->block && frame->len >= REFERENCE_MIN)
@@ -174,7 +175,7 @@ bool transaction_queue_command(struct client *client, const struct frame *frame,
 
 /* ---- the dedicated connection ------------------------------------------------------------------------------- */
 
-/* Takes the dedicated connection away from the session; it is the caller's to release. */
+/* Removes the dedicated connection from the session; the caller releases it. */
 static struct upstream *detach_dedicated(struct client *client)
 {
     struct upstream *dedicated = client->session.transaction.dedicated;
@@ -202,7 +203,7 @@ static void on_watching_closed(struct upstream *dedicated, const char *reason)
                                 dedicated->node->address, reason);
 }
 
-/* The shard that watches is no longer in the map. */
+/* Fails EXEC if the shard that watches is no longer in the map. */
 static void lose_removed_dedicated(struct client *client)
 {
     struct upstream *dedicated = client->session.transaction.dedicated;
@@ -234,7 +235,7 @@ static bool watch(struct client *client, const struct frame *frame, const struct
     }
     uint32_t label = client_label(client, command) | LABEL_DEDICATED;
     if (!transaction->dedicated &&
-        client->pipeline.count > 0) { /* perhaps on another dedicated connection */
+        client->pipeline.count > 0) { /* earlier requests may be on another connection */
         client_hold(client, HOLD_ORDER);
         return false;
     }
@@ -262,7 +263,7 @@ static bool watch(struct client *client, const struct frame *frame, const struct
 
 /* ---- EXEC ------------------------------------------------------------------------------------ */
 
-/* Forgets everything, and says why. */
+/* Discards the transaction with an error. */
 static bool discard(struct client *client, const struct command *command, const char *error)
 {
     client_transaction_clear(&client->session.transaction);
@@ -271,7 +272,7 @@ static bool discard(struct client *client, const struct command *command, const 
     return true;
 }
 
-/* The shard of all its keys; false: there are several. */
+/* The shard of all its keys. False: there are several shards. */
 static bool find_shard(struct client *client, uint32_t *shard)
 {
     struct proxy_worker *worker = client->worker;
@@ -294,11 +295,11 @@ static bool find_shard(struct client *client, uint32_t *shard)
     }
     if (transaction->slot_count == 0)
         *shard = pool_any(worker->pool);
-    CHECK(!transaction->dedicated); /* exec() has looked whether its node is still in the map */
+    CHECK(!transaction->dedicated); /* exec() has checked that its node is still in the map */
     return true;
 }
 
-/* The block goes out in one run. */
+/* Sends MULTI, the queued frames and EXEC at once. */
 static void send_block(struct client *client, struct request *request, struct upstream *upstream)
 {
     struct client_transaction *transaction = &client->session.transaction;
@@ -309,7 +310,7 @@ static void send_block(struct client *client, struct request *request, struct up
     out_write(out, "*1\r\n$5\r\nMULTI\r\n", 15);
     out_move(out, &transaction->queue);
     if (client->session.is_limited && *client->worker->snapshot->config.upstream_secret) {
-        users_write_head(client, out, 1); /* the rules may have changed since */
+        users_write_head(client, out, 1); /* the user's rules may have changed since */
         out_write(out, "$4\r\nEXEC\r\n", 10);
     } else {
         out_write(out, "*1\r\n$4\r\nEXEC\r\n", 14);
@@ -320,11 +321,11 @@ static void send_block(struct client *client, struct request *request, struct up
     upstream_commit(upstream, &request->part);
     if (moves) {
         upstream_forget_keyspace(upstream);
-        client_hold(client, HOLD_ORDER); /* where it is then, the reply tells */
+        client_hold(client, HOLD_ORDER); /* the reply says in which database the session is */
     }
 }
 
-/* The next frame of the run, as the command to execute. */
+/* The next queued command. */
 static const struct command *next_own(struct client *client, struct own_run *run, uint32_t *argc)
 {
     static const struct resp_limits no_limits = {
@@ -371,7 +372,7 @@ bool transaction_go_on(struct client *client)
     return is_over;
 }
 
-/* EXEC of the proxy's own commands: each reply is an element of the array that begins here. */
+/* EXEC of commands that the proxy answers itself: each reply is an element of the array that begins here. */
 static bool exec_own(struct client *client, const struct command *command)
 {
     struct client_transaction *transaction = &client->session.transaction;
@@ -394,7 +395,8 @@ static bool exec_own(struct client *client, const struct command *command)
     reply_array(&reply, count);
     client_ready(client, request);
     if (!client->is_closed && !transaction_go_on(client))
-        client_hold(client, HOLD_ORDER); /* the rest comes before its next request */
+        client_hold(client,
+                    HOLD_ORDER); /* the remaining commands run before the client's next request */
     return true;
 }
 
@@ -452,7 +454,7 @@ bool transaction_command(struct client *client, const struct frame *frame,
 {
     struct client_transaction *transaction = &client->session.transaction;
     bool is_open = transaction->is_open;
-    switch (command->id) { /* these five are what this file implements */
+    switch (command->id) { /* the five commands of this file */
     case COMMAND_multi:
         transaction->is_open = true;
         if (is_open)
@@ -479,7 +481,7 @@ bool transaction_command(struct client *client, const struct frame *frame,
         break;
     case COMMAND_unwatch:
         break;
-    default: /* a command that needs a connection of its own for as long as it waits */
+    default: /* blocking commands need a dedicated connection while they wait */
         client_reply_denied(client, command);
         return true;
     }

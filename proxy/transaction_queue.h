@@ -36,8 +36,8 @@ struct client_transaction {
     uint32_t slot_count;
     uint32_t slot_cap;
     struct upstream *dedicated; /* the connection that watches keys; NULL: none */
-    char *
-        dedicated_lost; /* the connection that watched was lost: the error of EXEC; heap, NULL: it was not */
+    /* the connection that watched was lost: the error of EXEC; heap, NULL: it was not */
+    char *dedicated_lost;
     struct own_run *run; /* EXEC is running the proxy's own commands; NULL: it is not */
 };
 

@@ -35,7 +35,7 @@ void refusals_free(struct refusals *refusals)
 
 /* ---- who it is ------------------------------------------------------------------------------- */
 
-/* In a namespace without having shown another name: its own user. */
+/* True for the namespace's own user: a client in a namespace without a user name. */
 static bool is_own_user(const struct client_session *session)
 {
     return !session->user_name && session->keyspace->name.len > 0;

@@ -31,14 +31,14 @@ enum {
     SLOW_MS = 1000,
     INLINE_BYTES_MAX = 64 * 1024,
     SCRATCH_KEEP = 4096,        /* entries */
-    SLOT_BUSY_REQUESTS = 20000, /* a second; a busier worker counts slots by a sample */
+    SLOT_BUSY_REQUESTS = 20000, /* requests per second; a busier worker samples slots */
 };
 
 static const char maxclients_error[] = "-ERR max number of clients reached\r\n";
 static const char tls_memory_error[] =
     "-ERR connections that speak TLS hold half of memory-limit, no more are taken\r\n";
 
-/* Redis' words. */
+/* Redis' text. */
 static const char protected_error[] =
     "-DENIED Redis is running in protected mode because protected mode is enabled "
     "and no password is set for the default user. In this mode connections are only "
@@ -59,7 +59,7 @@ static void on_tick(void *owner);
 static void on_slow(void *owner);
 static bool on_turn_end(void *owner);
 
-/* A bound address, and where its clients are. */
+/* A bound address and the namespace of its clients. */
 struct entrance {
     struct listener *listener;
     struct proxy_worker *worker;
@@ -157,7 +157,7 @@ void proxy_worker_free(struct proxy_worker *worker)
 
 /* ---- accepting ------------------------------------------------------------------------------- */
 
-/* Of a connection that is refused: there is nobody to tell. */
+/* Ignores the data of a refused connection. */
 static size_t drop_data(void *owner, struct block *block, const char *data, size_t len,
                         size_t *need)
 {
@@ -185,7 +185,7 @@ static void refuse_client(struct proxy_worker *worker, struct stream *stream, co
 
 static bool is_tls_full(const struct proxy_worker *worker, const struct stream *stream)
 {
-    size_t bytes = stream_tls_bytes(stream); /* the same for each */
+    size_t bytes = stream_tls_bytes(stream); /* equal for all connections */
     return bytes && metrics_sum(METRIC_PROCESS_TLS_CONNECTIONS) * bytes > memory_tls_share(worker);
 }
 
@@ -266,7 +266,7 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
     }
     keyspaces_update(&worker->keyspaces, snapshot->namespaces);
     if (!namespaces_equal(before->namespaces, snapshot->namespaces))
-        pool_forget_keyspaces(worker->pool); /* a slot rule may be another now */
+        pool_forget_keyspaces(worker->pool); /* slot rules may have changed */
     set_limits(worker);
     client_each(worker, local_reloaded);
     snapshot_unref(before);
@@ -275,8 +275,9 @@ void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *sna
 static void drain(struct client *client)
 {
     client->is_draining = true;
-    (void)blocked_unblock(client,
-                          true); /* what was not sent yet is answered at once: that may close it */
+    (void)blocked_unblock(
+        client,
+        true); /* commands that were not sent are answered at once, which may close the client */
     client_drain(client);
 }
 
@@ -297,7 +298,7 @@ static void kill_clients(struct proxy_worker *worker, const char *reason)
         client_kill(container_of(worker->clients.all.next, struct client, links.all), reason);
 }
 
-/* Clients are gone: then the upstreams, then what other threads still have of us. */
+/* When all clients are gone: closes the upstreams, then waits for calls to other threads. */
 static void go_on_stopping(struct proxy_worker *worker)
 {
     if (worker->thread.is_stopped || worker->clients.count > 0)
@@ -339,7 +340,7 @@ static void close_if_idle(struct client *client)
         client_end(client);
 }
 
-/* Scratch that one huge request made goes back. */
+/* Frees scratch memory that a huge request needed. */
 static void drop_scratch(struct proxy_worker *worker)
 {
     if (worker->scratch.argv_cap > SCRATCH_KEEP) {
@@ -351,7 +352,7 @@ static void drop_scratch(struct proxy_worker *worker)
         route_keys_fini(&worker->scratch.keys);
 }
 
-/* What was free all the time is given back by halves. */
+/* Frees half of what was unused since the last call. */
 static void decay(struct proxy_worker *worker)
 {
     drop_scratch(worker);
@@ -403,7 +404,7 @@ static void set_gauges(struct proxy_worker *worker)
                worker->requests.count - worker->requests.free_count);
 }
 
-/* Hooks may run several times a turn: the first counts. */
+/* Hooks may run several times per turn: the first one counts. */
 static void time_turn(struct proxy_worker *worker)
 {
     uint64_t begun_us = loop_mono_us(worker->loop);

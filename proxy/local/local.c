@@ -1,5 +1,5 @@
 /*
- * local.c - which function answers which command in the proxy, and what some of them share.
+ * local.c - the table of handlers, and what several of them use.
  */
 #include "proxy/local/local.h"
 
@@ -17,7 +17,7 @@ local_fn *const local_handlers[COMMAND_COUNT] = {
     [COMMAND_randomkey] = local_randomkey,
 };
 
-/* A worker's turn has come: it has taken what was posted to it before. */
+/* gather_visit_fn: when it runs, the worker has handled everything posted before. */
 static void pass_by(struct proxy_worker *worker, const void *data, struct out *out)
 {
     (void)worker;

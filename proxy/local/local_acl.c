@@ -1,10 +1,10 @@
 /*
- * local_acl.c - ACL at the proxy: its own users, from the aclfile and from ACL SETUSER.
+ * local_acl.c - ACL at the proxy: users of the aclfile and of ACL SETUSER.
  *
  *   SETUSER ─► main thread: copy, change, publish ─► all workers have the new snapshot ─► +OK
  *
- * A change is this proxy's only; ACL SAVE writes it to the aclfile. Clients inside a namespace neither see users
- * nor change them (CMD_OPERATOR).
+ * A change applies to this proxy only; ACL SAVE writes it to the aclfile. Clients in a namespace can neither see nor
+ * change users (CMD_OPERATOR).
  */
 #include "proxy/local/local.h"
 #include "proxy/proxy.h"
@@ -79,13 +79,13 @@ void local_acl_help(struct client *client, struct request *request, struct reply
 
 /* ---- changing -------------------------------------------------------------------------------- */
 
-/* What the main thread says: no text, or an error; and for DELUSER how many. */
+/* Result of the main thread: an error, or none; and for DELUSER the number of users. */
 struct outcome {
     int64_t count;
     char error[ACL_ERROR_MAX];
 };
 
-/* The workers have the new users. */
+/* All workers have the new users. */
 static void change_done(struct client *client, struct request *request, struct reply *reply)
 {
     const struct outcome *outcome = request_state(request, sizeof(*outcome));
@@ -107,7 +107,7 @@ static void work_done(struct client *client, struct request *request, struct rep
         local_when_published(request, change_done);
 }
 
-/* Puts the users in force; NULL: nothing to do. */
+/* Publishes the snapshot with the new users; NULL: nothing changed. */
 static void finish_change(struct proxy *proxy, struct proxy_snapshot *fresh,
                           const struct outcome *outcome, struct out *out)
 {
@@ -116,7 +116,7 @@ static void finish_change(struct proxy *proxy, struct proxy_snapshot *fresh,
     out_write(out, outcome, sizeof(*outcome));
 }
 
-/* What follows is for the new users. */
+/* Passes the request to the main thread; later commands of the client wait for the new users. */
 static void go_to_main(struct client *client, struct request *request, main_work_fn *work,
                        const void *data, size_t size)
 {
@@ -124,7 +124,7 @@ static void go_to_main(struct client *client, struct request *request, main_work
     client_hold(client, HOLD_ORDER);
 }
 
-/* A request on its way to the main thread: its arguments, then their texts. */
+/* A request in the message to the main thread: its arguments, then their texts. */
 struct sentence {
     uint32_t argc;
     uint32_t lens[];
@@ -161,7 +161,7 @@ static struct bytes *sentence_argv(const struct sentence *sentence)
     return argv;
 }
 
-/* SETUSER and DELUSER on the main thread. */
+/* SETUSER and DELUSER, on the main thread. */
 static void change_work(struct proxy *proxy, const void *data, struct out *out)
 {
     const struct sentence *sentence = data;

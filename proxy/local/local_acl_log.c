@@ -1,15 +1,15 @@
 /*
- * local_acl_log.c - ACL LOG: what users were refused here, and what the shards refused for them.
+ * local_acl_log.c - ACL LOG: refusals of this proxy and of the shards.
  *
  *   own log ──► frame ┐
- *   shard a ──► frame ├─► entries, the same ones added up, by their age ─► the newest
+ *   shard a ──► frame ├─► entries, equal ones merged, sorted by age ─► the newest
  *   shard b ──► frame ┘
  *
  *   an entry:  head count N  reason … username X  age-seconds T client-info Y
  *              └──────────┘  └────── what ─────┘  └───────── rest ─────────┘
  *
- * Shards refuse what only they see: commands of scripts, and of transactions whose user's rules have changed. Their
- * entries describe the connection it came on.
+ * Shards refuse commands that only they see: those of scripts, and of transactions after the user's rules have changed.
+ * Their entries describe the proxy's connection.
  */
 #include "proxy/fan_out.h"
 #include "proxy/local/local.h"
@@ -22,14 +22,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { SAME_EVENT_S = 60 }; /* as acl_log.c has it */
+enum { SAME_EVENT_S = 60 }; /* as in acl_log.c */
 
-/* An entry in somebody's reply. */
+/* One entry of a reply. */
 struct entry {
-    struct bytes head; /* up to the number of times */
+    struct bytes head; /* up to the count */
     int64_t times;
-    struct bytes what; /* who was refused what, and why */
-    struct bytes rest; /* from its age on */
+    struct bytes what; /* reason, context, object and user name */
+    struct bytes rest; /* from the age on */
     double age_s;
 };
 
@@ -45,7 +45,7 @@ static struct bytes between(struct bytes frame, size_t from, size_t to)
     return (struct bytes){frame.data + from, to - from};
 }
 
-/* The entry at *pos, which moves behind it. False: it is none. */
+/* Reads the entry at *pos and moves *pos behind it. False: it is none. */
 static bool read_entry(struct bytes frame, size_t *pos, struct entry *entry)
 {
     struct resp_value head;
@@ -102,7 +102,7 @@ static int compare_ages(const void *a, const void *b)
     return (first->age_s > second->age_s) - (first->age_s < second->age_s);
 }
 
-/* The same refusals stand together, the newest first. */
+/* Sorts equal refusals together, the newest first. */
 static int compare_whats(const void *a, const void *b)
 {
     const struct entry *first = a;
@@ -139,7 +139,7 @@ static void write_log_entry(struct out *out, const struct entry *entry)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* The own answer; an error is one too. False: it is. */
+/* Replies errors, and RESET, without the entries of shards. False: the entries follow. */
 static bool answer_alone(struct client *client, struct request *request, struct reply *reply)
 {
     char error[ACL_ERROR_MAX];

@@ -1,9 +1,9 @@
 /*
  * local_admin.c - the admin port of the proxy: /metrics, /healthz, /readyz, /readyz/any, /shards, /config.
  *
- * Requests are served on the HTTP thread. It reads atomics and a snapshot of its own, which the main thread
- * replaces (local_admin_publish); the mutex guards only the pointer. Readiness asks every shard with a PING over
- * hiredis, at most once per upstream-health-interval.
+ * Requests are served on the HTTP thread. It reads atomics and a reference of the snapshot, which the main thread
+ * replaces (local_admin_publish); the mutex guards the pointer. /readyz pings every shard over hiredis, at most once per
+ * upstream-health-interval.
  */
 #include "proxy/admin.h"
 #include "proxy/local/local.h"
@@ -25,7 +25,7 @@
 
 enum {
     PROBE_TIMEOUT_US = 300 * 1000,
-    PROBES_TIMEOUT_US = 3000 * 1000, /* of all shards: what is left is asked the next time */
+    PROBES_TIMEOUT_US = 3000 * 1000, /* for all shards; the rest is pinged the next time */
     HEALTH_MAX = 1024,
 };
 
@@ -35,11 +35,11 @@ struct admin {
     pthread_mutex_t mutex;
     struct proxy_snapshot *snapshot; /* guarded by mutex */
 
-    /* on the HTTP thread */
-    uint64_t probed_us;     /* when shards were asked last; 0: never */
-    bool is_up[HEALTH_MAX]; /* by shard index of the map they were asked with */
+    /* HTTP thread */
+    uint64_t probed_us;     /* when shards were pinged last; 0: never */
+    bool is_up[HEALTH_MAX]; /* by index in the map at that time */
     uint64_t probed_epoch;
-    size_t probe_next; /* where the next round begins */
+    size_t probe_next; /* shard with which the next round begins */
 };
 
 static struct proxy_snapshot *admin_snapshot(struct admin *admin)
@@ -80,8 +80,8 @@ static redisContext *connect_probe(const char *address)
     return redisConnectWithTimeout(host, (int)strtol(colon + 1, NULL, 10), timeout);
 }
 
-/* Does something that speaks RESP (by TLS, where `tls` is given) answer there? An error such as NOAUTH counts as
- * well. */
+/* Does a server that speaks RESP (over TLS if `tls` is given) answer at the address? An error such as NOAUTH counts
+ * too. */
 static bool probe(const char *address, struct tls_context *tls)
 {
     const struct timeval timeout = {.tv_usec = PROBE_TIMEOUT_US};
@@ -120,13 +120,14 @@ static void probe_all(struct admin *admin, const struct proxy_snapshot *snapshot
 
 /* ---- pages ---- */
 
-/* At memory-limit the proxy reads from no client, so new clients are better served by another one. */
+/* At memory-limit the proxy reads from no client, so new clients should go to another one. */
 static bool are_workers_full(const struct proxy *proxy)
 {
     return atomic_load(&proxy->workers_full) > 0;
 }
 
-/* Ready: every shard answers, or any_suffices, so that one shard's failure takes no proxy out of service. */
+/* Ready: every shard answers; with any_suffices one shard suffices, so that the failure of one takes no proxy out of
+ * service. */
 static void reply_readyz(const struct admin_visit *visit, bool any_suffices,
                          struct http_reply *reply)
 {
@@ -177,7 +178,7 @@ void admin_print_health(const struct admin_visit *visit, struct out *out)
     metric_gauge(out, "scree_proxy_ready", "1: /readyz says yes.", is_ready);
 }
 
-/* Runs print into the reply's body. */
+/* Writes the output of `print` into the reply's body. */
 static void reply_printed(struct http_reply *reply, void (*print)(const void *what, FILE *to),
                           const void *what)
 {
@@ -191,7 +192,7 @@ static void reply_printed(struct http_reply *reply, void (*print)(const void *wh
     free(text);
 }
 
-/* "0-5460 7000" */
+/* Writes the shard's slots as "0-5460 7000". */
 static void write_slots_json(const struct shard_map *map, size_t shard, struct json_writer *json)
 {
     struct out out;
@@ -212,7 +213,7 @@ static void write_slots_json(const struct shard_map *map, size_t shard, struct j
     free(text);
 }
 
-/* What the workers have counted of it. */
+/* Writes what the workers have counted of the shard. */
 static void write_counts(const struct admin_visit *visit, const char *name,
                          struct json_writer *json)
 {
@@ -227,7 +228,7 @@ static void write_counts(const struct admin_visit *visit, const char *name,
     json_put_uint(json, "failures", counts.failures);
 }
 
-/* The configuration in force; secrets are not shown. */
+/* Writes the configuration in force; secrets are hidden. */
 static void print_config(const void *config, FILE *to)
 {
     struct proxy_config shown;
@@ -303,7 +304,7 @@ static void answer_status(void *visit, struct http_reply *reply)
     status_answer(atomic_load(&own->proxy->status), own->snapshot, own->path, reply);
 }
 
-/* One row a page; their `visit` is a struct admin_visit. */
+/* One row per page; `visit` is a struct admin_visit. */
 static const struct http_route routes[] = {
     {"/healthz", HTTP_HEALTH, HTTP_TEXT, answer_healthz},
     {"/readyz", HTTP_HEALTH, HTTP_TEXT, answer_readyz},

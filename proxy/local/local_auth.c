@@ -4,11 +4,11 @@
  *   AUTH password          the namespace whose token it is; else the user "default": no namespace
  *   AUTH user password     an ACL user: in the namespace that names it among its users, else in none
  *   AUTH name token        namespace `name`, exact or by a pattern, as its own user
- *   a bound listener       its namespace, without a login
+ *   a listener with a namespace  that namespace, without a login
  *
- * Where no password and no token is configured, everybody is welcome; as soon as there is one token, a client
- * without a namespace needs a password, and while "default" has none there is no way in for it. The password of
- * "default" is requirepass, or what the aclfile says.
+ * Without any password and token clients need no login. As soon as one namespace has a token, clients without a namespace
+ * need a password too; if "default" has none, they cannot log in. The password of "default" is requirepass, or the one
+ * in the aclfile.
  */
 #include "proxy/local/local_auth.h"
 
@@ -42,7 +42,7 @@ static bool needs_login(const struct proxy_snapshot *snapshot)
            has_tokens(snapshot->namespaces);
 }
 
-/* The client is this ACL user (NULL: "default", or the namespace's own) at this keyspace from now on. */
+/* Logs the client in as an ACL user (NULL: "default", or the namespace's own user) in this keyspace. */
 static void client_log_in(struct client *client, const struct bytes *user, struct bytes namespace,
                           uint8_t db)
 {
@@ -148,7 +148,7 @@ bool local_is_welcome(const struct client *client)
     return client->session.home->name.len > 0 || !needs_login(client->worker->snapshot);
 }
 
-/* As every client of such an address must: it was let in on purpose. */
+/* True for a TLS client that had to show a certificate: it was admitted on purpose. */
 static bool shows_certificate(const struct proxy_worker *worker, const struct stream *stream)
 {
     return worker->snapshot->config.tls_auth_clients == TLS_CLIENTS_VERIFIED &&
@@ -183,5 +183,5 @@ void local_reloaded(struct client *client)
     if (client->blocked.request)
         client_kill(client, "its user was removed");
     else
-        client_end(client); /* what it is owed, it gets */
+        client_end(client); /* replies in flight are still sent */
 }

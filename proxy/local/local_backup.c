@@ -1,5 +1,5 @@
 /*
- * local_backup.c - SCREE BACKUP at a proxy: of the whole cluster.
+ * local_backup.c - SCREE BACKUP at a proxy: backups of the whole cluster.
  *
  *   START [NAME name] [FULL|INCREMENTAL] [KEEP n] [LEASE ms]    STATUS    CANCEL    LIST    DELETE name
  */
@@ -92,7 +92,7 @@ static void copy_backup_view(struct proxy_worker *worker, const void *data, stru
     out_write(out, (const char *)&view, sizeof view);
 }
 
-/* Of the workers' the one that runs, else the one that ended last. */
+/* Of all workers' backups: the one that runs, else the one that ended last. */
 static struct backup_view choose(const struct request *request)
 {
     struct backup_view chosen = {.step = "idle"};
@@ -164,7 +164,7 @@ static void listed(struct client *client, struct request *request, struct reply 
     backup_list_free(&list);
 }
 
-/* A shard that has no part of it does not matter, unless none has. */
+/* A shard that does not have the backup is no error, unless no shard has it. */
 static void deleted(struct client *client, struct request *request, struct reply *reply)
 {
     uint32_t count = 0;

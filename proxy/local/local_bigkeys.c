@@ -1,13 +1,13 @@
 /*
- * local_bigkeys.c - SCREE BIGKEYS: the keys that take most room, by a bounded walk over the shards.
+ * local_bigkeys.c - SCREE BIGKEYS: the keys that take most memory, by a bounded scan of the shards.
  *
  *   DBSIZE ─► all shards
  *   shard 0: SCAN ─► page of keys ─► MEMORY USAGE, one after another ─► SCAN … ─► its share of SAMPLES is used up
  *   shard 1: …                                          └─► the biggest are kept
- *   at last TYPE of each of these
+ *   finally TYPE of each of these
  *
- * One small command is under way at a time, so that others hardly notice. A shard with more keys than its share
- * is entered at a random slot: then the answer is a sample. What is remembered has a fixed size (struct scan).
+ * Only one small command is in flight at a time, so other clients are hardly affected. In a shard with more keys than its
+ * share of SAMPLES the scan begins at a random slot: then the reply is a sample. Memory is bounded (struct scan).
  */
 #include "proxy/fan_out.h"
 #include "proxy/local/local.h"
@@ -26,15 +26,15 @@ enum {
     SAMPLES_DEFAULT = 5000,
     SAMPLES_MAX = 10 * 1000 * 1000,
     PAGE_BYTES = 64 * 1024,
-    KEY_MAX = 1024, /* a longer key is shown cut */
+    KEY_MAX = 1024, /* a longer key is shown truncated */
     NAME_MAX_BYTES = 64,
 };
 
-/* A key that is among the biggest. */
+/* One of the biggest keys. */
 struct big {
     uint64_t bytes;
     uint32_t shard; /* index in the map */
-    uint32_t len;   /* of the key; more than KEY_MAX: it was cut */
+    uint32_t len;   /* of the key; more than KEY_MAX: it is truncated */
     char shard_name[NAME_MAX_BYTES];
     char type[16];
     char key[KEY_MAX];
@@ -42,16 +42,16 @@ struct big {
 
 struct scan {
     uint32_t wanted;
-    uint32_t count; /* in `big`, the biggest first */
-    uint32_t typed; /* of them, those whose type is known */
+    uint32_t count; /* in `big`, sorted by size */
+    uint32_t typed; /* entries whose type is known */
     uint32_t shard;
-    int64_t share; /* keys to look at in each shard */
-    int64_t left;  /* in this one */
+    int64_t share; /* keys to examine in each shard */
+    int64_t left;  /* keys left to examine in this shard */
     uint64_t sizes[SHARD_COUNT_MAX];
-    uint32_t shards; /* when the walk began */
+    uint32_t shards; /* when the scan began */
     uint64_t keys;
     uint64_t sampled;
-    uint64_t silent; /* shards that did not answer */
+    uint64_t silent; /* shards that did not reply */
     char cursor[32];
     uint32_t page_len;
     uint32_t page_at;
@@ -64,7 +64,7 @@ static size_t scan_size(uint32_t wanted)
     return sizeof(struct scan) + wanted * sizeof(struct big);
 }
 
-/* The same memory on every call; its size matters on the first only. */
+/* The state of the request; `size` matters in the first call only. */
 static struct scan *scan_of(struct request *request)
 {
     return request_state(request, scan_size(COUNT_MAX));
@@ -106,7 +106,7 @@ static void reply_bigkeys(const struct scan *scan, struct reply *reply)
 
 /* ---- steps ------------------------------------------------------------------------------------ */
 
-/* Is the shard still there? A new map may have fewer. */
+/* Is the shard still in the map? */
 static bool has_shard(const struct request *request, uint32_t shard)
 {
     return shard < request->worker->pool->count;
@@ -133,7 +133,7 @@ static void ask_page(struct request *request, struct scan *scan)
     request_fan_out(request, NULL, (int)scan->shard, words, 4, on_page);
 }
 
-/* Where the walk enters the shard. */
+/* Where the scan begins in the shard. */
 static void choose_cursor(const struct request *request, struct scan *scan)
 {
     const struct shard_map *map = request->worker->snapshot->map;
@@ -148,7 +148,7 @@ static void choose_cursor(const struct request *request, struct scan *scan)
     (void)snprintf(scan->cursor, sizeof scan->cursor, "%llu", (unsigned long long)cursor);
 }
 
-/* The next shard that has keys; without one the walk is over. */
+/* The next shard that has keys; after the last one the scan ends. */
 static void next_shard(struct request *request, struct scan *scan, struct reply *reply)
 {
     while (++scan->shard < scan->shards && has_shard(request, scan->shard)) {
@@ -170,7 +170,7 @@ static struct bytes page_key(const struct scan *scan)
     return (struct bytes){scan->page + scan->page_at + sizeof len, len};
 }
 
-/* The next key of the page, else the next page, else the next shard. */
+/* Continues with the next key of the page, the next page, or the next shard. */
 static void continue_scan(struct request *request, struct scan *scan, struct reply *reply)
 {
     bool is_there = has_shard(request, scan->shard);
@@ -198,7 +198,7 @@ static void on_type(struct client *client, struct request *request, struct reply
     ask_type(request, scan, reply);
 }
 
-/* Keeps it if it is among the biggest; SCAN may show a key twice. */
+/* Adds the key if it is among the biggest; SCAN may return a key twice. */
 static void keep_big(struct scan *scan, struct bytes key, uint64_t bytes, const char *shard_name)
 {
     uint32_t at = scan->count;
@@ -236,7 +236,7 @@ static void on_usage(struct client *client, struct request *request, struct repl
     continue_scan(request, scan, reply);
 }
 
-/* Copies the page's keys; those that do not fit are passed over. False: it is no page. */
+/* Copies the keys of a page; those that do not fit are skipped. False: the reply is no page. */
 static bool add_page(struct scan *scan, const struct shard_reply *answer)
 {
     struct resp_value value;
@@ -293,7 +293,7 @@ static void on_sizes(struct client *client, struct request *request, struct repl
     }
     CHECK(scan->shards > 0);
     scan->share = scan->share / scan->shards + 1;
-    scan->shard = UINT32_MAX; /* the one after it is the first */
+    scan->shard = UINT32_MAX; /* so that next_shard() begins with shard 0 */
     next_shard(request, scan, reply);
 }
 

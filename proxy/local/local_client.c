@@ -1,8 +1,8 @@
 /*
- * local_client.c - CLIENT about all connections of the proxy: INFO, LIST, KILL.
+ * local_client.c - CLIENT INFO, LIST and KILL over all connections of the proxy.
  *
- * Clients live on their workers' threads; a filter travels to every worker, each writes what it finds, and the
- * worker that was asked puts it together.
+ * Clients belong to their workers' threads: a filter is sent to every worker, each writes its matching clients, and the
+ * worker of the command joins their output.
  */
 #include "proxy/blocked.h"
 #include "proxy/local/local.h"
@@ -17,15 +17,15 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Redis' client types; nobody is a replica or a master. */
+/* Redis' client types; there are no replicas and masters. */
 enum client_type { TYPE_ANY, TYPE_NORMAL, TYPE_PUBSUB, TYPE_NOBODY };
 
-/* Which clients are meant. Travels by value, ids behind it. */
+/* Selects clients. Sent by value, with the ids behind it. */
 struct filter {
-    uint64_t asker; /* id of the client that asks */
+    uint64_t asker; /* id of the client that sent the command */
     uint64_t id;    /* 0: any */
     enum client_type type;
-    bool is_tenant; /* the asker is inside the namespace `space`: there are no others for it */
+    bool is_tenant; /* that client is in the namespace `space`, and sees only clients of it */
     bool skip_me;
     bool has_addr;
     bool has_laddr;
@@ -75,7 +75,7 @@ static bool filter_matches(const struct filter *filter, const struct client *cli
            (!filter->has_laddr || strcmp(filter->laddr, stream_local(client->stream)) == 0);
 }
 
-/* A client type's name; false: an error was replied. */
+/* Parses the name of a client type. False: an error was replied. */
 static bool parse_filter_type(struct bytes name, struct filter *filter, struct reply *reply)
 {
     if (bytes_is(name, "normal"))
@@ -160,7 +160,7 @@ void local_describe_client(const struct client *client, struct out *out)
                session->lib_version ? session->lib_version : "");
 }
 
-/* One line of CLIENT LIST. */
+/* Writes a line of CLIENT LIST. */
 static void write_client_info(const struct client *client, struct out *out)
 {
     local_describe_client(client, out);
@@ -204,7 +204,7 @@ static void client_list_done(struct client *client, struct request *request, str
     reply_verbatim_out(reply, "txt", &all);
 }
 
-/* LIST ID id id …; false: an error was replied. */
+/* Parses LIST ID id id …; false: an error was replied. */
 static bool parse_ids(const struct bytes *argv, uint32_t argc, struct filter *filter,
                       struct reply *reply)
 {
@@ -252,10 +252,10 @@ void local_client_info(struct client *client, struct request *request, struct re
 
 /* ---- killing ---- */
 
-/* What one worker killed. */
+/* Result of one worker. */
 struct killed {
     int64_t count;
-    bool has_asker; /* the asker itself matched: it closes after its reply */
+    bool has_asker; /* the client of the command itself matched: it is closed after the reply */
 };
 
 static void kill_one(struct client *client, const struct filter *filter, void *owner)
@@ -309,7 +309,7 @@ static void kill_address_done(struct client *client, struct request *request, st
 
 static void filter_set_text(struct bytes value, char to[256], bool *has)
 {
-    size_t len = value.len < 255 ? value.len : 255; /* longer ones are nobody's */
+    size_t len = value.len < 255 ? value.len : 255; /* no client has a longer one */
     memcpy(to, value.data, len);
     to[len] = 0;
     *has = true;
@@ -324,7 +324,7 @@ static bool is_known_user(const struct client *client, struct bytes name)
            namespaces_find(snapshot->namespaces, name, &match);
 }
 
-/* One option and its value; false: an error was replied. */
+/* Parses one option and its value. False: an error was replied. */
 static bool parse_kill_filter(const struct client *client, struct bytes option, struct bytes value,
                               struct filter *filter, struct reply *reply)
 {
@@ -362,7 +362,7 @@ void local_client_kill(struct client *client, struct request *request, struct re
     uint32_t argc = request_argc(request);
     struct filter filter = {0};
     filter_begin(&filter, client);
-    if (argc == 3) { /* the old form: one address, which may be the asker's own */
+    if (argc == 3) { /* the old form: one address, which may be the client's own */
         filter_set_text(argv[2], filter.addr, &filter.has_addr);
         request_gather(request, kill_visit, &filter, sizeof filter, kill_address_done);
         return;

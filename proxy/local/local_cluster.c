@@ -1,7 +1,7 @@
 /*
- * local_cluster.c - CLUSTER as one Redis Cluster node would tell it, when that node owns everything.
+ * local_cluster.c - CLUSTER: the proxy replies as the only node of a Redis Cluster, which owns all slots.
  *
- * The proxy knows where the data is (shared/cluster_reply.h). Key counts are asked from the shard that owns the slot.
+ * Replies are made by shared/cluster_reply.h. Key counts come from the shard that owns the slot.
  */
 #include "proxy/fan_out.h"
 #include "proxy/local/local.h"
@@ -70,7 +70,7 @@ static void pass_through(struct client *client, struct request *request, struct 
     out_write_block(reply->out, answer->block, answer->frame.data, answer->frame.len);
 }
 
-/* Asks the shard that owns the slot in argument 2. */
+/* Forwards the command to the shard that owns the slot in argument 2. */
 static void ask_owner(struct client *client, struct request *request, struct reply *reply)
 {
     int64_t slot;

@@ -1,5 +1,5 @@
 /*
- * local_command.c - COMMAND and its subcommands, from the table.
+ * local_command.c - COMMAND and its subcommands, made of the command table.
  */
 #include "proxy/local/local.h"
 #include "proxy/request.h"

@@ -1,5 +1,5 @@
 /*
- * local_compact.c - SCREE COMPACT at a proxy: START, STATUS, CANCEL go to all shards, their answers become one.
+ * local_compact.c - SCREE COMPACT at a proxy: START, STATUS and CANCEL go to all shards, and their replies are merged.
  */
 #include "proxy/fan_out.h"
 #include "proxy/local/local.h"
@@ -10,18 +10,18 @@
 
 #include <stdio.h>
 
-/* What the shards say together. */
+/* The shards' status together. */
 struct compact_sums {
-    uint32_t silent; /* shards that gave no status */
+    uint32_t silent; /* shards without a status */
     uint32_t running;
     bool is_cancelling;
     int64_t bytes_done;
     int64_t bytes_total;
-    int64_t seconds; /* the longest */
+    int64_t seconds; /* longest of all shards */
     int64_t before;
     int64_t after;
-    uint32_t ended;     /* shards that have compacted before, */
-    uint32_t cancelled; /* of them those where it was cancelled */
+    uint32_t ended;     /* shards that have finished a compaction, */
+    uint32_t cancelled; /* those whose last one was cancelled */
     uint32_t failed;    /* or failed */
 };
 
@@ -49,7 +49,7 @@ static void add_field(struct compact_sums *sums, struct bytes name, const struct
     }
 }
 
-/* A shard's map; shards are spoken to in RESP2, so it is an array. */
+/* Adds a shard's reply, a map; control connections use RESP2, so it is an array. */
 static bool add_compact_status(struct compact_sums *sums, struct bytes frame)
 {
     struct resp_value name;
@@ -93,7 +93,7 @@ static void told(struct client *client, struct request *request, struct reply *r
 
 /* ---- START, CANCEL ---- */
 
-/* Shards that are at it already do not matter, unless all are. */
+/* A shard that is compacting already is no error, unless all are. */
 static void started(struct client *client, struct request *request, struct reply *reply)
 {
     uint32_t begun = 0;
@@ -119,7 +119,7 @@ static void started(struct client *client, struct request *request, struct reply
         reply_ok(reply);
 }
 
-/* How many shards end theirs now. */
+/* Replies how many shards have cancelled their compaction. */
 static void compact_cancelled(struct client *client, struct request *request, struct reply *reply)
 {
     int64_t count = 0;

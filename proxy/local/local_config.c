@@ -1,15 +1,14 @@
 /*
- * local_config.c - CONFIG at the proxy: Redis' parameters about clients, the proxy's own options, and the parameters of
- * the backends.
+ * local_config.c - CONFIG at the proxy: parameters about clients, options of the proxy, and parameters of the shards.
  *
- *   GET pattern    endpoint_config.h's names and own options that match, then what a shard answers under other names
+ *   GET pattern    matching names of endpoint_config.h and options of the proxy, then the other parameters of a shard
  *   SET name …     all or none, as in Redis:
- *                     own values are checked on a copy ─► CONFIG GET of the rest at every shard (is it reachable?)
- *                     ─► CONFIG SET at every shard ─► own values: a new snapshot for all workers
+ *                     proxy's values are checked on a copy ─► CONFIG GET of the rest at every shard (is it reachable?)
+ *                     ─► CONFIG SET at every shard ─► proxy's values: a new snapshot for all workers
  *                  options that both have (slow log, latency) are set at both
  *
- * Secrets are not shown, only that there is one. A client inside a namespace is a tenant: it sees the few parameters
- * that a shard shows to tenants, and changes nothing (CONFIG SET has CMD_OPERATOR).
+ * Secrets are shown as stars. A client in a namespace sees the few parameters that shards show to clients in namespaces,
+ * and cannot change any (CONFIG SET has CMD_OPERATOR).
  */
 #include "proxy/endpoint_config.h"
 #include "proxy/fan_out.h"
@@ -32,7 +31,7 @@ static bool is_secret(const struct option *option)
     return strcmp(option->unit, "password") == 0;
 }
 
-/* Does the proxy answer for this name? */
+/* Does the proxy itself answer for this parameter? */
 static bool is_own(const struct client *client, struct bytes name)
 {
     return endpoint_has(name) || config_find(&client->worker->snapshot->config.head, name);
@@ -53,7 +52,7 @@ static bool matches_patterns(const struct patterns *patterns, const char *name)
     return false;
 }
 
-/* Adds the parameters of endpoint_config.h; returns how many pairs. */
+/* Adds the matching parameters of endpoint_config.h; returns the number of pairs. */
 static int64_t write_endpoint(struct client *client, struct reply *pairs,
                               const struct patterns *patterns)
 {
@@ -75,7 +74,7 @@ static int64_t write_endpoint(struct client *client, struct reply *pairs,
     return found;
 }
 
-/* Adds the own options that match and that no name of the endpoint hides; returns how many. */
+/* Adds the matching options of the proxy that endpoint_config.h does not cover; returns the number of pairs. */
 static int64_t write_own(struct client *client, struct reply *pairs,
                          const struct patterns *patterns)
 {
@@ -95,7 +94,7 @@ static int64_t write_own(struct client *client, struct reply *pairs,
     return found;
 }
 
-/* Adds a shard's pairs except those that the proxy answers itself; returns how many. */
+/* Adds a shard's pairs except those that the proxy answers itself; returns their number. */
 static int64_t write_shards(struct client *client, struct reply *pairs, struct bytes frame)
 {
     struct resp_value head;
@@ -149,7 +148,7 @@ void local_config_get(struct client *client, struct request *request, struct rep
 
 /* ---- SET: which names are the proxy's, which the shards' ---- */
 
-/* Options that the backends have too, and that mean the same there. */
+/* Options of the proxy that backends have too, with the same meaning. */
 static bool is_shared_parameter(struct bytes name)
 {
     return bytes_is(name, "slowlog-log-slower-than") || bytes_is(name, "slowlog-max-len") ||
@@ -172,7 +171,7 @@ static bool same_name(struct bytes a, struct bytes b)
     return a.len == b.len && strncasecmp(a.data, b.data, a.len) == 0;
 }
 
-/* Redis' reason why a name cannot be set; NULL: it can be, or the shards decide. */
+/* Redis' error for a parameter that cannot be set; NULL: it can be, or the shards decide. */
 static const char *why_not(const struct client *client, const struct bytes *argv, uint32_t at)
 {
     const struct config *config = &client->worker->snapshot->config.head;
@@ -191,7 +190,7 @@ static const char *why_not(const struct client *client, const struct bytes *argv
 
 /* ---- SET: own values ---- */
 
-/* The pairs of own names on their way to the main thread: count, then len, bytes … */
+/* The proxy's pairs in the message to the main thread: count, then len, bytes … */
 struct pairs {
     uint32_t count;
     bool is_final; /* publish them; else they are only checked */
@@ -214,7 +213,7 @@ static char *pack_text(char *at, struct bytes text)
     return at + sizeof len + text.len;
 }
 
-/* Sets all pairs in a copy of the config; false: reason in error[size], and which name. */
+/* Sets all pairs in a copy of the configuration. False: reason in error[size], and the name. */
 static bool apply_pairs(struct proxy_config *config, const struct pairs *pairs, struct bytes *name,
                         char *error, size_t size)
 {
@@ -229,7 +228,7 @@ static bool apply_pairs(struct proxy_config *config, const struct pairs *pairs, 
     return true;
 }
 
-/* On the main thread: writes nothing, or the error to answer. */
+/* On the main thread: writes the error, or nothing. */
 static void set_work(struct proxy *proxy, const void *data, struct out *out)
 {
     const struct pairs *pairs = data;
@@ -250,7 +249,7 @@ static void set_work(struct proxy *proxy, const void *data, struct out *out)
         snapshot_unref(snapshot);
 }
 
-/* Sends the own pairs to the main thread, which checks or publishes them. */
+/* Sends the proxy's pairs to the main thread, which checks or publishes them. */
 static void send_own(struct client *client, struct request *request, bool is_final,
                      request_done_fn *done)
 {
@@ -275,7 +274,7 @@ static void send_own(struct client *client, struct request *request, bool is_fin
 
 /* ---- SET, step by step ---- */
 
-/* Whose options the command names. */
+/* Which side has the parameters of the command. */
 struct set_state {
     bool has_own;
     bool has_shards;
@@ -288,7 +287,7 @@ static void published(struct client *client, struct request *request, struct rep
     reply_ok(reply);
 }
 
-/* The main thread's error is the reply; false: there is none. */
+/* Replies the main thread's error. False: there is none. */
 static bool reply_main_error(struct request *request, struct reply *reply)
 {
     const struct out *out = request_gathered(request, 0);
@@ -310,7 +309,7 @@ static void own_set(struct client *client, struct request *request, struct reply
         local_when_published(request, published);
 }
 
-/* The first error of a shard is the reply; false: there is none. */
+/* Replies the first error of a shard. False: there is none. */
 static bool reply_shard_error(struct request *request, struct reply *reply)
 {
     for (uint32_t i = 0; i < request_reply_count(request); i++) {
@@ -334,7 +333,7 @@ static void shards_set(struct client *client, struct request *request, struct re
         reply_ok(reply);
 }
 
-/* CONFIG GET of the shards' names, or CONFIG SET with their values. */
+/* Sends CONFIG GET of the shards' parameters, or CONFIG SET with their values. */
 static void send_shards(struct client *client, struct request *request, bool is_set,
                         request_done_fn *done)
 {
@@ -356,7 +355,7 @@ static void send_shards(struct client *client, struct request *request, bool is_
     free(words);
 }
 
-/* A shard that cannot be reached fails the command before another one was changed. */
+/* If a shard cannot be reached, the command fails before any shard was changed. */
 static void shards_reached(struct client *client, struct request *request, struct reply *reply)
 {
     if (!reply_shard_error(request, reply))
@@ -395,5 +394,5 @@ void local_config_set(struct client *client, struct request *request, struct rep
         send_own(client, request, false, own_tried);
     else
         send_own(client, request, true, own_set);
-    client_hold(client, HOLD_ORDER); /* what follows finds it set */
+    client_hold(client, HOLD_ORDER); /* later commands of the client see the new values */
 }

@@ -1,5 +1,5 @@
 /*
- * local_connection.c - what a client says about its own connection: protocol, database, name, replies.
+ * local_connection.c - commands about the client's own connection: protocol, database, name, replies.
  */
 #include "proxy/fan_out.h"
 #include "proxy/local/local.h"
@@ -29,7 +29,7 @@ static bool set_connection_name(struct client *client, struct bytes name, struct
     return true;
 }
 
-/* Obeys the options one by one, as Redis does. False: an error was replied. */
+/* Applies the options one by one, as Redis does. False: an error was replied. */
 static bool hello_options(struct client *client, const struct bytes *argv, uint32_t argc,
                           struct reply *reply)
 {
@@ -128,15 +128,15 @@ void local_reset(struct client *client, struct request *request, struct reply *r
     reply_status(reply, "RESET");
 }
 
-/* Goes to a database of the same namespace. */
+/* Moves the client to a database of its namespace. */
 static void select_move(struct client *client, uint8_t db, struct reply *reply)
 {
     client_move(client, client->session.keyspace->name, db);
     reply_ok(reply);
 }
 
-/* Every shard was asked from there: a Redis may have fewer databases than we allow. A shard that is down fails
- * its own requests only. */
+/* All shards have replied to a PING in the database: a Redis may have fewer databases than the proxy. A shard that is
+ * down does not matter here, as its own requests fail. */
 static void select_done(struct client *client, struct request *request, struct reply *reply)
 {
     const uint8_t *db = request_state(request, sizeof(*db));
@@ -153,7 +153,7 @@ static void select_done(struct client *client, struct request *request, struct r
     client->session.keyspace->is_proven |= is_proven;
 }
 
-/* The first client of a worker that wants a database waits until all shards have it. */
+/* The first client of a worker that selects a database waits until all shards have accepted it. */
 static void select_try(struct client *client, struct request *request, uint8_t db,
                        struct reply *reply)
 {
@@ -166,7 +166,7 @@ static void select_try(struct client *client, struct request *request, uint8_t d
         uint8_t *kept = request_state(request, sizeof(*kept));
         *kept = db;
         request_fan_out(request, keyspace, SHARDS_ALL, &ping, 1, select_done);
-        client_hold(client, HOLD_ORDER); /* what follows belongs there */
+        client_hold(client, HOLD_ORDER); /* later commands of the client run in the new database */
     }
     keyspace_unref(keyspaces, keyspace);
 }

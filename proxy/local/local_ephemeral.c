@@ -1,14 +1,14 @@
 /*
- * local_ephemeral.c - ephemeral namespaces: their data goes some time after their last client has left.
+ * local_ephemeral.c - ephemeral namespaces: their data is dropped some time after their last client has left.
  *
  *   last client of this worker leaves ──► leaving list ──ephemeral-after──► SCREE DROP to every shard
- *                                                                              1: gone     0: used since, wait again
- *   clients are there ──► SCREE KEEP from their keyspace to every shard now and then, so that shards know it is in use
+ *                                                                              1: dropped  0: used since, wait again
+ *   it has clients ──► SCREE KEEP to every shard from time to time, so that shards do not drop it
  *
- * The shards decide, since only they see what all workers and all proxies do: SCREE DROP deletes a namespace only when
- * no command came from it for ephemeral-after, and no proxy keeps it. SCREE KEEP holds for the sender's ephemeral-after, since
- * proxies may be configured differently. A proxy repeats it three times in that time, and within a second after it has lost
- * a connection to a shard.
+ * The shards decide, since only they see the commands of all proxies: SCREE DROP deletes a namespace only if it had no
+ * command for ephemeral-after, and no SCREE KEEP is in force. SCREE KEEP is in force for the sender's ephemeral-after,
+ * since proxies may be configured differently. A proxy repeats it three times in that time, and within a second after it
+ * has lost a connection to a shard.
  */
 #include "proxy/fan_out.h"
 #include "proxy/local/local.h"
@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A namespace nobody on this worker is in any more. */
+/* A namespace whose last client has left this worker. */
 struct leaving {
     struct list link; /* in worker->ephemeral.leaving */
     uint64_t due_ms;  /* monotonic */
@@ -77,7 +77,7 @@ struct drop_state {
     char name[NAMESPACE_NAME_MAX];
 };
 
-/* request_done_fn: every shard said 1, or it is tried again. */
+/* request_done_fn: done when every shard replied 1, else it is tried again. */
 static void drop_done(struct client *client, struct request *request, struct reply *reply)
 {
     struct proxy_worker *worker = request->worker;
@@ -110,7 +110,7 @@ static void send_drop(struct proxy_worker *worker, struct bytes name, uint64_t i
     keyspace_unref(&worker->keyspaces, keyspace);
 }
 
-/* Is a client of this worker in the namespace, whatever its database? */
+/* Has the namespace a client of this worker, in any database? */
 static bool has_clients(struct proxy_worker *worker, struct bytes name)
 {
     size_t cursor = 0;

@@ -1,5 +1,5 @@
 /*
- * local_hotkeys.c - SCREE HOTKEYS: the keys this proxy's clients ask for most.
+ * local_hotkeys.c - SCREE HOTKEYS: the keys that this proxy's clients request most often.
  *
  *   every worker: about one request in `hotkeys-sample` ─► its keys ─► sketch (hotkeys.h)
  *   HOTKEYS ──gather──► {name, rate} of all workers, added up, the highest first
@@ -25,7 +25,8 @@ void local_hotkeys_configure(struct proxy_worker *worker)
     worker->sampling.left = worker->snapshot->config.hotkeys_sample ? 1 : UINT32_MAX;
 }
 
-/* As many requests until the next sample as `hotkeys-sample` on average, never in step with a pipeline. */
+/* Number of requests until the next sample: `hotkeys-sample` on average, and random so that no pipeline is in step
+ * with it. */
 static uint32_t next_interval(const struct proxy_worker *worker)
 {
     uint32_t average = (uint32_t)worker->snapshot->config.hotkeys_sample;
@@ -79,7 +80,7 @@ struct question {
     char space[SPACE_MAX];
 };
 
-/* A name as a worker saw it; the name follows. */
+/* A name of one worker; the name follows. */
 struct answer {
     double per_second;
     uint32_t name_len;
@@ -159,7 +160,7 @@ static int by_rate(const void *a, const void *b)
     return (left->per_second < right->per_second) - (left->per_second > right->per_second);
 }
 
-/* Adds one worker's answers, which lie in text[0..len). */
+/* Adds the names of one worker, in text[0..len). */
 static void add_answers(struct table *found, const char *text, size_t len)
 {
     for (size_t at = 0; at < len;) {

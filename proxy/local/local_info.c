@@ -1,13 +1,13 @@
 /*
- * local_info.c - INFO: one document as of one server, put together from every shard's.
+ * local_info.c - INFO: merges the documents of all shards into one, as of a single server.
  *
  *   shard a: # Stats  total_commands_processed:5  ┐
  *   shard b: # Stats  total_commands_processed:7  ├─► # Stats  total_commands_processed:12
  *                                                 ┘   # Shards  shard_a:address=…,state=up,keys=…
  *
- * Sections and fields come in the order in which shards name them. Counts are added up (what belongs to a process
- * once per process, known by its run_id), other values are the first shard's, and what is about the endpoint
- * itself is the proxy's own. A shard that does not answer is missing from the sums and says so in # Shards.
+ * Sections and fields keep the order of the shards' documents. Counts are summed (those of a process once per process,
+ * recognised by its run_id); other values are the first shard's; values about the endpoint are the proxy's. A shard that
+ * does not reply is missing in the sums, and shown as down in # Shards.
  */
 #include "proxy/fan_out.h"
 #include "proxy/local/local.h"
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* How a section's values of several shards become one. */
+/* How the values of a section are merged. */
 enum merge_rule {
     RULE_FIRST,
     RULE_SUM,         /* numbers, and the numbers of lists such as keys=1,expires=0 */
@@ -43,7 +43,7 @@ struct section {
     struct section *next;
 };
 
-/* The document being put together. */
+/* The document that is being written. */
 struct info {
     struct arena arena;
     struct section *first;
@@ -57,7 +57,7 @@ static struct bytes trim_front(struct bytes text, size_t len)
     return (struct bytes){text.data + len, text.len - len};
 }
 
-/* Takes a line without its end off the front of *rest; false at the end. */
+/* Removes a line from the front of *rest, without its end. False: there is none. */
 static bool line_next(struct bytes *rest, struct bytes *line)
 {
     if (rest->len == 0)
@@ -71,7 +71,7 @@ static bool line_next(struct bytes *rest, struct bytes *line)
     return true;
 }
 
-/* Cuts at the first `mark`; false when there is none. */
+/* Splits at the first `mark`. False: there is none. */
 static bool split_at(struct bytes text, char mark, struct bytes *left, struct bytes *right)
 {
     const char *at = text.len ? memchr(text.data, mark, text.len) : NULL;
@@ -129,7 +129,7 @@ static void field_set(struct info *info, struct section *section, struct bytes n
     field->value = arena_copy(&info->arena, value);
 }
 
-/* The sum of two numbers as text; the first when they are no numbers. */
+/* The sum of two numbers as text; if they are no numbers, the first text. */
 static struct bytes add_numbers(struct info *info, struct bytes a, struct bytes b)
 {
     int64_t x;
@@ -154,7 +154,7 @@ static struct bytes larger_number(struct bytes a, struct bytes b)
     return number_parse_double(a, &u) && number_parse_double(b, &v) && v > u ? b : a;
 }
 
-/* Every shard has the same scripts and functions, so their numbers are not added up. */
+/* Every shard has all scripts and functions, so their numbers are not summed. */
 static bool is_shared_field(struct bytes name)
 {
     return bytes_equal(name, BYTES("number_of_cached_scripts")) ||
@@ -162,7 +162,7 @@ static bool is_shared_field(struct bytes name)
            bytes_equal(name, BYTES("number_of_libraries"));
 }
 
-/* Averages and percentiles do not add up. */
+/* Averages and percentiles cannot be summed. */
 static bool is_average(struct bytes name)
 {
     return bytes_equal(name, BYTES("avg_ttl")) || bytes_equal(name, BYTES("usec_per_call")) ||
@@ -216,7 +216,7 @@ static void field_merge(struct info *info, struct section *section, struct bytes
         field_set(info, section, name, add_numbers(info, field->value, value));
 }
 
-/* The value of a line "name:value" in the text; empty when there is none. */
+/* The value of the line "name:value" in the text; empty: there is none. */
 static struct bytes info_value(struct bytes text, struct bytes wanted)
 {
     struct bytes line;
@@ -262,7 +262,7 @@ static void field_set_text(struct info *info, struct section *section, const cha
         field_set(info, section, bytes_of(name), bytes_of(text));
 }
 
-/* Fields that speak of the endpoint: the proxy's values, where a shard named the field. */
+/* Replaces fields about the endpoint with the proxy's values. */
 static void info_own(struct info *info, const struct client *client)
 {
     const struct proxy *proxy = client->worker->proxy;
@@ -288,7 +288,7 @@ static void info_own(struct info *info, const struct client *client)
 
 /* ---- the reply ---- */
 
-/* The text of a shard's reply; empty when it is none. */
+/* The text of a shard's reply; empty: it is none. */
 static struct bytes answer_text(const struct shard_reply *answer)
 {
     struct resp_value value;
@@ -299,7 +299,7 @@ static struct bytes answer_text(const struct shard_reply *answer)
     return resp_value_text(&value);
 }
 
-/* Is a section asked for that only the proxy knows? Without a name all are. */
+/* Is a section requested that only the proxy has? Without a name all sections are. */
 static bool asks_for(const struct request *request, const char *section)
 {
     const struct bytes *argv = request_argv(request);
@@ -327,7 +327,7 @@ static void print_shards(const struct client *client, const struct request *requ
     }
 }
 
-/* This process'; what the shards count is theirs to tell. */
+/* Writes the counters of the proxy's TLS connections; those of shards are in their own INFO. */
 static void print_tls(struct out *out)
 {
     out_printf(out,
@@ -382,7 +382,8 @@ static void info_done(struct client *client, struct request *request, struct rep
     info_own(&info, client);
     out_init(&out);
     print_document(&info, &out);
-    bool is_tenant = client->session.keyspace->name.len > 0; /* sees nothing of the process */
+    /* clients in a namespace see nothing of the process */
+    bool is_tenant = client->session.keyspace->name.len > 0;
     if (!is_tenant && (snapshot->tls || snapshot->upstream_tls) && asks_for(request, "tls"))
         print_tls(&out);
     if (!is_tenant && asks_for(request, "shards"))

@@ -1,6 +1,6 @@
 /*
- * local_pubsub.c - SUBSCRIBE and its sisters: the client joins its worker's subscription table, and is told once all
- * shards know of it. (PUBLISH and PUBSUB are the shards'.)
+ * local_pubsub.c - SUBSCRIBE, UNSUBSCRIBE and their variants: changes the worker's subscription table, and confirms to the
+ * client when all shards have confirmed. (PUBLISH and PUBSUB are answered by shards.)
  */
 #include "proxy/local/local.h"
 #include "proxy/subscriptions.h"
@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* What one command changed. */
+/* Channels that a command has changed. */
 struct change {
     struct channel_name *channels;
     uint32_t count;
@@ -24,8 +24,8 @@ static void write_confirmation(struct client *client, const char *word, enum cha
     subscriber_confirm(&channels->subscriber, &reply, word, kind, name);
 }
 
-/* Confirmations are sent even under CLIENT REPLY OFF, so they are no reply of the request; it is the front of
- * its pipeline. */
+/* Confirmations are sent even under CLIENT REPLY OFF, so they are written directly and not as the reply of the
+ * request, which is at the front of its pipeline. */
 static void confirmed(struct client *client, struct request *request, struct reply *reply)
 {
     struct client_channels *channels = client->channels;
@@ -57,7 +57,7 @@ static void change_end(struct client *client, struct request *request, struct ch
     free(change->channels);
 }
 
-/* Counts all channels as new ones, also those that the client has subscribed to already. */
+/* Counts all channels as new, also those to which the client is already subscribed. */
 static bool fits_channel_limit(const struct client *client, const struct bytes *argv, uint32_t argc)
 {
     uint64_t bytes = client_channel_bytes(client);

@@ -1,16 +1,16 @@
 /*
  * local_scan.c - SCAN and RANDOMKEY over all shards.
  *
- * A SCAN cursor holds its slot (shared/scan_cursor.h draws it), so it says by itself which shard goes on: any proxy can
- * continue it, also after a restart or with a newer map. Shards are visited in the order of their first slots:
+ * A SCAN cursor contains its slot (drawn in shared/scan_cursor.h), which determines the shard: any proxy can continue it,
+ * also after a restart or with a newer map. Shards are visited in the order of their first slots:
  *
  *   0 ─► shard with the lowest slot … its cursors … 0 ─► first slot of the next shard ─► … last shard's 0 ─► 0
  *
- * A page goes on to the next shards while COUNT is not used up: when a shard is at its end, all are asked how many keys
- * they have, and as many shards as COUNT covers make up the page.
+ * A page continues with the next shards while COUNT is not used up: when a shard has no more keys, DBSIZE of all shards
+ * tells how many shards COUNT covers, and the page is made of these.
  *
- * RANDOMKEY asks every shard how many keys it has, draws a shard with these weights, and asks that one; so it is
- * uniform over keys, not over shards.
+ * RANDOMKEY sends DBSIZE to all shards, draws a shard with these weights, and forwards the command to it; so all keys are
+ * equally likely.
  */
 #include "proxy/fan_out.h"
 #include "proxy/local/local.h"
@@ -31,12 +31,12 @@ enum { CURSOR_TEXT_MAX = 24, SCAN_WORDS_MAX = 64, DEFAULT_COUNT = 10 };
 struct step {
     int shard;
     unsigned first_slot; /* of that shard */
-    int64_t count; /* COUNT for this shard: what the shards before it have left of the client's */
+    int64_t count;       /* COUNT for this shard: what the shards before it leave of the client's */
 };
 
 struct scan_state {
     struct step first;
-    uint32_t step_max; /* shards there were when the client asked */
+    uint32_t step_max; /* number of shards when the command came */
     uint32_t step_count;
     struct step steps[]; /* of a page over several shards */
 };
@@ -49,7 +49,7 @@ static unsigned first_slot_of(const struct shard_map *map, int shard)
     return shard_map_next_range(map, shard, &slot, &first, &last) ? first : SLOT_COUNT;
 }
 
-/* The shard whose first slot is the lowest above `slot`; -1: there is none. */
+/* The shard whose first slot is the lowest one above `slot`; -1: there is none. */
 static int shard_behind(const struct shard_map *map, int64_t slot, unsigned *first_slot)
 {
     int found = -1;
@@ -63,7 +63,7 @@ static int shard_behind(const struct shard_map *map, int64_t slot, unsigned *fir
     return found;
 }
 
-/* Where the walk with the client's cursor continues. */
+/* Where the client's cursor continues. */
 static struct step step_at(const struct shard_map *map, uint64_t cursor)
 {
     struct step step = {.shard = 0};
@@ -75,7 +75,7 @@ static struct step step_at(const struct shard_map *map, uint64_t cursor)
     return step;
 }
 
-/* The argument that holds the number behind COUNT; 0: there is none. */
+/* Index of the argument behind COUNT; 0: there is none. */
 static uint32_t count_argument(const struct request *request)
 {
     const struct bytes *argv = request_argv(request);
@@ -86,7 +86,7 @@ static uint32_t count_argument(const struct request *request)
     return found;
 }
 
-/* COUNT: how many keys the call may look at; 0: the argument is not an integer, for which the shard replies the error. */
+/* COUNT: how many keys the call may examine; 0: the argument is not an integer, for which the shard replies the error. */
 static int64_t count_wanted(const struct request *request)
 {
     uint32_t at = count_argument(request);
@@ -96,7 +96,7 @@ static int64_t count_wanted(const struct request *request)
     return count;
 }
 
-/* Reads a page's cursor; *pos is then where its keys begin. False: the answer is no page. */
+/* Reads the cursor of a page; *pos is then where its keys begin. False: the reply is no page. */
 static bool page_open(const struct shard_reply *answer, struct bytes *cursor, size_t *pos)
 {
     struct resp_value value;
@@ -113,7 +113,7 @@ static bool is_end(struct bytes cursor)
     return bytes_equal(cursor, BYTES("0"));
 }
 
-/* The cursor with which the shard behind this slot begins. */
+/* The cursor at which the shard behind this slot begins. */
 static struct bytes cursor_behind(const struct shard_map *map, unsigned slot,
                                   char text[CURSOR_TEXT_MAX])
 {
@@ -131,8 +131,8 @@ static void forward_page(const struct shard_reply *answer, struct reply *reply)
 
 /* ---- a page over several shards ---- */
 
-/* How many keys the page has, and where it ends: after the first shard that is not at its end (`used`: shards in the
- * page). Returns the first answer that is not a page; NULL: all are. */
+/* Counts the keys of the page and finds its end: the first shard that has more keys (`used`: number of shards in the
+ * page). Returns the first reply that is not a page; NULL: all are pages. */
 static const struct shard_reply *measure_page(struct request *request, uint32_t *used,
                                               int64_t *keys, struct bytes *cursor)
 {
@@ -181,7 +181,7 @@ static void steps_done(struct client *client, struct request *request, struct re
     }
 }
 
-/* The client's command for one step: the first has the client's cursor, the others begin at their shard. */
+/* Sends the client's command for one step: the first has the client's cursor, the others begin at their shard's start. */
 static void send_step(struct client *client, struct request *request, uint32_t i,
                       const struct step *step)
 {
@@ -210,7 +210,7 @@ static void send_step(struct client *client, struct request *request, uint32_t i
                         client->session.keyspace, words, argc);
 }
 
-/* The integer a shard answered, or -1. */
+/* The integer that a shard replied, or -1. */
 static int64_t answered_count(const struct shard_reply *answer)
 {
     struct resp_value value;
@@ -220,7 +220,7 @@ static int64_t answered_count(const struct shard_reply *answer)
     return value.count;
 }
 
-/* Plans which shards make up the page: the first, and those behind it until COUNT is used up. */
+/* Plans the shards of the page: the first, and those behind it until COUNT is used up. */
 static void plan_steps(const struct shard_map *map, struct request *request,
                        struct scan_state *state, int64_t looked_at)
 {
@@ -251,7 +251,7 @@ static void sizes_known(struct client *client, struct request *request, struct r
     uint64_t cursor = 0;
     (void)reply;
     (void)cursor_parse(request_argv(request)[1], &cursor);
-    state->first = step_at(map, cursor); /* the map may be another now */
+    state->first = step_at(map, cursor); /* the map may have changed */
     /* If earlier pages had a part of this shard's keys, it is unknown how many are left: they do not count for COUNT, and
      * the page may get longer. */
     bool is_whole = cursor == 0 || cursor == cursor_at_slot((uint16_t)state->first.first_slot);
@@ -266,8 +266,8 @@ static void sizes_known(struct client *client, struct request *request, struct r
 
 /* ---- a page of one shard ---- */
 
-/* The shard's page: the cursor in it is replaced by the client's. When the shard is at its end and there are others,
- * the page is made anew over as many shards as COUNT covers. */
+/* The shard has replied a page: its cursor is replaced by the client's. If the shard has no more keys and is not the
+ * last, the page is made again over as many shards as COUNT covers. */
 static void scan_done(struct client *client, struct request *request, struct reply *reply)
 {
     static const struct bytes DBSIZE[] = {{"DBSIZE", 6}};
@@ -276,7 +276,7 @@ static void scan_done(struct client *client, struct request *request, struct rep
     unsigned next_slot;
     struct bytes cursor;
     size_t pos;
-    if (!page_open(answer, &cursor, &pos)) { /* an error: the shard's, or ours about it */
+    if (!page_open(answer, &cursor, &pos)) { /* an error of the shard, or of the proxy about it */
         forward_page(answer, reply);
     } else if (is_end(cursor) && request_argc(request) + 2 <= SCAN_WORDS_MAX &&
                shard_behind(client->worker->snapshot->map, state->first.first_slot, &next_slot) >=

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* "0-5460 7000", the slots of a shard. */
+/* Writes the slots of a shard, "0-5460 7000". */
 static void write_slots(const struct shard_map *map, int shard, struct out *out)
 {
     unsigned slot = 0;
@@ -24,7 +24,7 @@ static void write_slots(const struct shard_map *map, int shard, struct out *out)
     }
 }
 
-/* Replies an out's bytes as one bulk string; empties it. */
+/* Replies the bytes of `out` as one bulk string and empties it. */
 static void reply_and_clear(struct reply *reply, struct out *out)
 {
     struct bytes text = {malloc(out->bytes + 1), out->bytes};
@@ -62,7 +62,7 @@ void local_scree_map(struct client *client, struct request *request, struct repl
     }
 }
 
-/* One connection of this worker, as SHARDS tells it: its state, and why it is down. */
+/* Writes a connection of this worker for SHARDS: its state, and why it is down. */
 static void describe_upstream(const struct upstream *upstream, struct reply *reply)
 {
     reply_bulk_text(reply, "state");
@@ -112,7 +112,7 @@ static bool is_tenant(const struct client *client)
     return client->session.keyspace->name.len > 0;
 }
 
-/* Who is inside one sees that one. */
+/* A client in a namespace sees only that one. */
 void local_scree_namespaces(struct client *client, struct request *request, struct reply *reply)
 {
     const struct namespaces *namespaces = client->worker->snapshot->namespaces;
@@ -131,7 +131,7 @@ void local_scree_namespaces(struct client *client, struct request *request, stru
 
 /* ---- RELOAD ---- */
 
-/* On the main thread. Writes '+' or '-' and the line to answer. */
+/* On the main thread. Writes '+' or '-' and the line to reply. */
 static void reload_work(struct proxy *proxy, const void *data, struct out *out)
 {
     struct reload_report report = {0};

@@ -1,5 +1,5 @@
 /*
- * local_server.c - small answers of the proxy as "the server".
+ * local_server.c - TIME, ROLE and other short replies of the proxy.
  */
 #include "proxy/client.h"
 #include "proxy/local/local.h"

@@ -1,7 +1,7 @@
 /*
- * local_slowlog.c - SLOWLOG: what took long from here; SCREE SLOWLOG: the same beside the shards' own logs.
+ * local_slowlog.c - SLOWLOG: slow requests of this proxy; SCREE SLOWLOG: with the slow logs of the shards.
  *
- * Sessions inside a namespace see and reset their own entries.
+ * Clients in a namespace see and reset the entries of that namespace.
  */
 #include "proxy/fan_out.h"
 #include "proxy/local/local.h"

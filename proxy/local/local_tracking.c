@@ -1,7 +1,8 @@
 /*
  * local_tracking.c - CLIENT TRACKING, CACHING, TRACKINGINFO, GETREDIR (see proxy/tracking.h).
  *
- *   TRACKING ON ─► is the REDIRECT there? ─► RESP2: invalidation connections ─► every shard: TRACKING ON … ─► they agree: it is on
+ *   TRACKING ON ─► does the REDIRECT client exist? ─► RESP2: opens invalidation connections
+ *     ─► TRACKING ON … at every shard ─► all have replied OK: the client tracks
  */
 #include "proxy/local/local.h"
 #include "proxy/tracking.h"
@@ -13,7 +14,7 @@
 
 #include <stdlib.h>
 
-/* What one CLIENT TRACKING asks for; kept in the request's state. */
+/* Options of one CLIENT TRACKING; kept in the request's state. */
 struct wanted {
     bool is_bcast;
     bool is_optin;
@@ -28,7 +29,7 @@ struct wanted {
 static bool parse_redirect(struct bytes text, struct wanted *wanted, struct reply *reply)
 {
     int64_t id;
-    if (wanted->redirect_id) { /* as Redis does: 0 is none */
+    if (wanted->redirect_id) { /* as in Redis, 0 is no redirection */
         reply_error(reply, "ERR A client can only redirect to a single other client");
         return false;
     }
@@ -74,7 +75,7 @@ static int by_prefix_bytes(const void *a, const void *b)
     return bytes_compare(*(const struct bytes *)a, *(const struct bytes *)b);
 }
 
-/* The client has what it asked for; prefixes are added to those it had. */
+/* Sets the client's options; BCAST prefixes are added to those it had. */
 static void adopt(struct client_tracking *tracking, const struct wanted *wanted,
                   const struct bytes *argv, uint32_t argc)
 {
@@ -117,8 +118,8 @@ static void fail_tracking(struct client *client, struct reply *reply, const char
         tracking_clear(client);
 }
 
-/* Every shard has answered. One that could not be reached is told later, by the first command for it; with an
- * invalidation connection there would be no way. */
+/* Every shard has replied. A shard that was unreachable gets the command later, before the client's first request to
+ * it; that is impossible with invalidation connections. */
 static void agreed(struct client *client, struct request *request, struct reply *reply)
 {
     const struct wanted *wanted = request_state(request, sizeof *wanted);
@@ -139,7 +140,7 @@ static void agreed(struct client *client, struct request *request, struct reply 
     reply_ok(reply);
 }
 
-/* The command as it came, with the invalidation connection's id in place of the client's. */
+/* Sends the client's command, with the id of the invalidation connection in place of the client's. */
 static void send_on(struct request *request, struct part *part, struct upstream *dedicated,
                     const struct upstream *invalidation)
 {
@@ -191,8 +192,9 @@ static void ask_shards(struct client *client, struct request *request, struct re
     }
 }
 
-/* An invalidation connection knows its number once anything was answered. */
-static void open_ears(struct client *client, struct request *request, struct reply *reply)
+/* Opens the invalidation connections; after the first reply their ids are known. */
+static void open_invalidation_connections(struct client *client, struct request *request,
+                                          struct reply *reply)
 {
     const struct bytes ping = BYTES("PING");
     uint32_t count = (uint32_t)client->worker->pool->count;
@@ -215,7 +217,7 @@ static void turn_on(struct client *client, struct request *request, struct reply
     const struct wanted *wanted = request_state(request, sizeof *wanted);
     (void)tracking_of(client);
     if (wanted->redirect_id && client->session.resp == 2)
-        open_ears(client, request, reply);
+        open_invalidation_connections(client, request, reply);
     else
         ask_shards(client, request, reply);
 }
@@ -252,7 +254,7 @@ void local_client_tracking(struct client *client, struct request *request, struc
     } else if (!bytes_is(word, "on")) {
         reply_code(reply, ERR_SYNTAX);
     } else {
-        client_hold(client, HOLD_ORDER); /* what follows travels by the dedicated connections */
+        client_hold(client, HOLD_ORDER); /* later commands use the dedicated connections */
         struct tracking_target target = tracking_target_of(client, wanted->redirect_id);
         if (wanted->is_redirected)
             request_gather(request, find_target, &target, sizeof target, found_target);

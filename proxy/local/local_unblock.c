@@ -1,5 +1,5 @@
 /*
- * local_unblock.c - CLIENT UNBLOCK: the client's worker asks the backend, where the client waits, to end the wait.
+ * local_unblock.c - CLIENT UNBLOCK: the blocked client's worker requests that the backend ends the wait.
  */
 #include "proxy/blocked.h"
 #include "proxy/local/local.h"
@@ -12,7 +12,8 @@ enum { SPACE_MAX = 255 };
 struct unblock {
     uint64_t id;
     bool with_error;
-    uint32_t space_len; /* who asks from inside a namespace unblocks only there */
+    /* set if the command came from a client in a namespace: only clients of that namespace are unblocked */
+    uint32_t space_len;
     char space[SPACE_MAX];
 };
 

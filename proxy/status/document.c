@@ -1,5 +1,5 @@
 /*
- * document.c - the status page's JSON: bounded whatever the proxy has, and valid whatever names people chose.
+ * document.c - the status page's JSON: bounded in size, and valid whatever names contain.
  */
 #include "proxy/events.h"
 #include "proxy/local/local.h"
@@ -26,7 +26,7 @@ enum {
     SPACES_SHOWN = 100,
     SLOW_SHOWN = 32,
     SLOW_ARGS_SHOWN = 12,
-    NAME_SHOWN = 120, /* bytes of names, keys and arguments */
+    NAME_SHOWN = 120, /* longest name, key or argument shown */
 };
 
 /* ---- the proxy --------------------------------------------------------------------------------- */
@@ -66,7 +66,7 @@ static void write_proxy(struct json_writer *json, const struct status *status,
     json_put_end(json);
 }
 
-/* Every counter and gauge of the proxy, under its name of /metrics. */
+/* Every counter and gauge of the proxy, under its name in /metrics. */
 static void write_totals(struct json_writer *json)
 {
     json_put_object(json, "totals");
@@ -90,7 +90,7 @@ static void write_totals(struct json_writer *json)
 
 /* ---- traffic ----------------------------------------------------------------------------------- */
 
-/* Members of the object that is open: what was counted in the histogram of µs. */
+/* Members of the open object: figures of a histogram in µs. */
 static void write_traffic(struct json_writer *json, const uint64_t *histogram, uint64_t errors)
 {
     uint64_t requests = 0;
@@ -105,7 +105,7 @@ static void write_traffic(struct json_writer *json, const uint64_t *histogram, u
     json_put_end(json);
 }
 
-/* Where the buckets of "latency" end; the last has no end. */
+/* Upper bounds of the buckets of "latency"; the last has none. */
 static void write_bounds(struct json_writer *json)
 {
     json_put_list(json, "latency_bounds_us");
@@ -133,7 +133,7 @@ static void write_commands(struct json_writer *json, const struct status *status
 
 /* ---- the map and its shards -------------------------------------------------------------------- */
 
-/* Over all workers. */
+/* Sum over all workers. */
 static struct share_shard sum_shard(const struct status *status, const struct shard_map *map,
                                     size_t shard)
 {
@@ -289,7 +289,7 @@ static int by_key_rate(const void *a, const void *b)
     return (left->per_second < right->per_second) - (left->per_second > right->per_second);
 }
 
-/* The workers' lists as one, each name once; returns how many names. */
+/* Merges the workers' lists without duplicates; returns the number of names. */
 static size_t merge_hot_keys(const struct status *status, struct share_key *to)
 {
     struct table *by_name = table_new();
@@ -337,7 +337,7 @@ static void write_hot_keys(struct json_writer *json, const struct status *status
 
 /* ---- namespaces -------------------------------------------------------------------------------- */
 
-/* A namespace as all workers see it. */
+/* A namespace, summed over all workers. */
 struct space {
     struct bytes name;
     uint64_t clients;
@@ -354,7 +354,7 @@ static int by_clients_then_name(const void *a, const void *b)
     return bytes_compare(left->name, right->name);
 }
 
-/* The entry of that name; added when it is new. */
+/* The entry of the name; added if it is new. */
 static struct space *find_or_add_space(struct table *by_name, struct space *spaces, size_t *count,
                                        struct bytes name)
 {
@@ -391,7 +391,8 @@ static void collect_spaces(const struct status *status, const struct namespaces 
     table_free(by_name);
 }
 
-/* Asking for keys is use, and use keeps an ephemeral namespace alive: so only while it has clients. */
+/* INFO keyspace counts as use and keeps an ephemeral namespace alive, so it is requested only while the namespace has
+ * clients. */
 static void write_namespace(struct json_writer *json, struct survey *survey,
                             const struct space *space)
 {

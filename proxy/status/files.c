@@ -1,11 +1,11 @@
 /*
- * files.c - the status page's files, which the assembler puts into the program as they are.
+ * files.c - the files of the status page, embedded into the program by the assembler.
  */
 #include "proxy/status/status.h"
 
 #include <string.h>
 
-/* The file's bytes between two symbols; STATUS_PAGE is this folder (CMakeLists.txt). */
+/* The bytes of a file between two symbols; STATUS_PAGE is this folder (CMakeLists.txt). */
 #define EMBED(symbol, file)                                                                        \
     __asm__(".pushsection .rodata, \"a\", @progbits\n"                                             \
             ".global status_" #symbol ", status_" #symbol "_end\n"                                 \

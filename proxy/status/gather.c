@@ -15,9 +15,9 @@ struct visitor {
     struct gatherer *gatherer;
     struct proxy_worker *worker;
     bool is_under_way;   /* guarded by the mutex */
-    bool has_arrived;    /* too: `fresh` is newer than `shown` */
-    struct share *fresh; /* the worker's while the visit is under way */
-    struct share *shown; /* the asking thread's */
+    bool has_arrived;    /* guarded too: `fresh` is newer than `shown` */
+    struct share *fresh; /* belongs to the worker while the visit is under way */
+    struct share *shown; /* belongs to the HTTP thread */
 };
 
 struct gatherer {
@@ -73,7 +73,7 @@ static void on_visit(struct task *task)
     CHECK(pthread_mutex_unlock(&gatherer->mutex) == 0);
 }
 
-/* Shows what has arrived; returns how many visits are under way. The mutex is held. */
+/* Shows the shares that have arrived; returns how many visits are under way. The mutex is held. */
 static uint32_t pop_arrived(struct gatherer *gatherer)
 {
     uint32_t under_way = 0;
@@ -90,7 +90,7 @@ static uint32_t pop_arrived(struct gatherer *gatherer)
     return under_way;
 }
 
-/* Sends everybody off who is not under way from last time. The mutex is held. */
+/* Posts a visit to each worker without one under way. The mutex is held. */
 static void post_all(struct gatherer *gatherer)
 {
     for (uint32_t i = 0; i < gatherer->count; i++) {

@@ -20,7 +20,7 @@ struct peers {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t has_work;
-    bool is_stopping;   /* guarded by mutex, as all below */
+    bool is_stopping;   /* guarded by the mutex, as are the fields below */
     uint64_t looked_us; /* monotonic; 0: never */
     char token[PEERS_TOKEN_MAX];
     uint32_t count;
@@ -29,7 +29,7 @@ struct peers {
 
 /* ---- one peer ---------------------------------------------------------------------------------- */
 
-/* The word behind `name` at the front of a line; empty when there is none. */
+/* The word behind `name` at the beginning of a line; empty: there is none. */
 static void read_word(const char *text, const char *name, char *to, size_t size)
 {
     size_t len = strlen(name);
@@ -77,7 +77,7 @@ static void ask_peer(const struct peers *peers, const char *token, const struct 
 
 /* ---- all of them ------------------------------------------------------------------------------- */
 
-/* Those that one configured address stands for; returns how many. */
+/* Polls all peers of one configured address; returns their number. */
 static uint32_t ask_address(const struct peers *peers, const char *token, const char *word,
                             size_t len, struct peer *to, uint32_t max)
 {
@@ -137,7 +137,7 @@ static bool is_polling_wanted(const struct peers *peers)
            clock_mono_us() < peers->looked_us + (uint64_t)PEERS_PATIENCE_MS * 1000;
 }
 
-/* Waits for the next round, or for somebody who looks. The mutex is held. */
+/* Waits for the next round, or until the page is read. The mutex is held. */
 static void rest(struct peers *peers)
 {
     struct timespec until;

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { TEXT_MAX = 1024 }; /* of a client's texts, which it chose itself */
+enum { TEXT_MAX = 1024 }; /* longest text that a client chose */
 
 struct share *share_new(void)
 {
@@ -84,7 +84,7 @@ static bool ranks_before(const struct candidate *a, const struct candidate *b)
     return a->client->id < b->client->id;
 }
 
-/* Puts it into the list, the first SHARE_CLIENTS_MAX of which are kept; returns the new count. */
+/* Inserts a candidate into the list of the first SHARE_CLIENTS_MAX; returns the new count. */
 static uint32_t insert(struct candidate *list, uint32_t count, struct candidate one)
 {
     uint32_t at = count;
@@ -143,7 +143,7 @@ static void fill_clients(struct share *share, const struct proxy_worker *worker)
 
 /* ---- keys and keyspaces --------------------------------------------------------------------------- */
 
-/* hot_key_fn: keeps the hottest. */
+/* hot_key_fn: keeps the hottest keys. */
 static void add_hot_key(void *owner, struct bytes name, double per_second)
 {
     struct share *share = owner;
@@ -160,7 +160,7 @@ static void add_hot_key(void *owner, struct bytes name, double per_second)
     share->keys[at] = (struct share_key){per_second, copy_share_text(share, name)};
 }
 
-/* Has an earlier row this name? The databases of a namespace have one counter. */
+/* Has an earlier row this name? All databases of a namespace share one counter. */
 static bool has_keyspace_named(const struct share *share, struct bytes name)
 {
     for (uint32_t i = 0; i < share->keyspace_count; i++)

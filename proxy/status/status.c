@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* The page loads its own files and asks its own server; nothing else, and nothing written into it runs. */
+/* The page may load its own files and send requests to its own server only; scripts in its content do not run. */
 static const struct http_header page_headers[] = {
     {"Content-Security-Policy",
      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
@@ -55,10 +55,10 @@ void status_slow(struct status *status, struct proxy_worker *worker)
 
 /* ---- slots ------------------------------------------------------------------------------------- */
 
-/* What was added to each slot's count since the last document, a second. */
+/* The growth of each slot's count per second since the last document. */
 static void measure_slots(struct status *status, uint64_t now_us)
 {
-    static uint32_t totals[SLOT_COUNT]; /* of the HTTP thread */
+    static uint32_t totals[SLOT_COUNT]; /* only used on the HTTP thread */
     uint32_t shares = 0;
     memset(totals, 0, sizeof totals);
     for (uint32_t i = 0; i < gatherer_count(status->gatherer); i++) {

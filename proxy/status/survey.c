@@ -14,25 +14,25 @@
 #include <stdlib.h>
 
 enum {
-    SPACES_MAX = 512,    /* namespaces whose keys are remembered */
-    ASKED_EACH_TICK = 8, /* of them */
+    SPACES_MAX = 512,    /* namespaces whose numbers of keys are kept */
+    ASKED_EACH_TICK = 8, /* namespaces polled in one tick */
     FORGET_MS = 60000,
 };
 
-/* What is known of one namespace. */
+/* Number of keys of one namespace. */
 struct space_keys {
     uint64_t keys;
-    uint64_t at_ms; /* monotonic; 0: never answered */
+    uint64_t at_ms; /* of the last reply, monotonic; 0: never */
     uint64_t asked_ms;
-    bool is_wanted; /* to be asked */
+    bool is_wanted; /* to be polled */
     size_t name_len;
     char name[];
 };
 
 struct survey {
     pthread_mutex_t mutex;
-    uint64_t wanted_ms;    /* the last look; monotonic */
-    struct shard_map *map; /* a reference; NULL: no shard was asked yet */
+    uint64_t wanted_ms;    /* when the page was last read; monotonic */
+    struct shard_map *map; /* a reference; NULL: no shard was polled yet */
     struct health *health; /* [map->shard_count] */
     struct table *spaces;  /* struct space_keys, by name */
 };
@@ -94,7 +94,7 @@ void survey_copy_health(struct survey *survey, const struct shard_map *map, uint
     unlock(survey);
 }
 
-/* Forgets a namespace that nobody asked for lately; an answer under way then finds it gone. */
+/* Drops a namespace that was not requested lately; a reply in flight then finds no entry. */
 static void space_evict(struct survey *survey, uint64_t now_ms)
 {
     size_t cursor = 0;
@@ -144,7 +144,7 @@ bool survey_keys(struct survey *survey, struct bytes space, uint64_t now_ms, boo
 
 /* ---- asking for health ------------------------------------------------------------------------- */
 
-/* A question under way; kept by its request. */
+/* A poll in flight; kept in its request. */
 struct question {
     struct survey *survey;
     struct shard_map *map; /* of a PING: a reference */
@@ -153,11 +153,11 @@ struct question {
     char name[NAMESPACE_NAME_MAX];
 };
 
-/* What an error frame says behind the shard's name and address. */
+/* Copies the text of an error frame behind the shard's name and address. */
 static void copy_reason(char to[SURVEY_REASON_MAX], struct bytes frame)
 {
     char text[UPSTREAM_TEXT_MAX];
-    int len = frame.len > 3 ? (int)frame.len - 3 : 0; /* '-', and the end of line */
+    int len = frame.len > 3 ? (int)frame.len - 3 : 0; /* without '-' and the end of line */
     (void)snprintf(text, sizeof text, "%.*s", len, frame.data + 1);
     const char *reason = strstr(text, "): ");
     (void)snprintf(to, SURVEY_REASON_MAX, "%.150s", reason ? reason + 3 : text);
@@ -196,7 +196,7 @@ static void ping(struct survey *survey, struct proxy_worker *worker, int shard)
     request_fan_out(request, NULL, shard, argv, 1, pinged);
 }
 
-/* Is the shard to be asked now? Marks it as asked. */
+/* Is the shard due for a PING? Marks it as polled. */
 static bool is_due(struct survey *survey, const struct shard_map *map, size_t shard,
                    uint64_t now_us)
 {
@@ -248,7 +248,7 @@ static uint64_t sum_keys(struct bytes text)
     return sum;
 }
 
-/* request_done_fn: a sum that lacks a shard would be a lie, so it is kept only when all have answered. */
+/* request_done_fn: the sum is kept only if all shards have replied. */
 static void counted(struct client *client, struct request *request, struct reply *reply)
 {
     struct question *question = request_state(request, sizeof *question);
@@ -287,7 +287,7 @@ static void request_keyspace(struct survey *survey, struct proxy_worker *worker,
     keyspace_unref(&worker->keyspaces, keyspace);
 }
 
-/* Up to `max` namespaces that are to be asked now; the names stay for FORGET_MS. */
+/* Up to `max` namespaces to poll now; the names stay valid for FORGET_MS. */
 static uint32_t pop_wanted(struct survey *survey, uint64_t now_ms, struct bytes *names,
                            uint32_t max)
 {

@@ -17,13 +17,13 @@
 enum {
     LATE_MS = 200, /* when a reply takes longer, a PING asks whether the shard runs a slow script */
     SPARE_MS = 30 * 1000, /* after this time an unused private connection is closed */
-    SILENCE_FACTOR =
-        2, /* without a byte for so many times upstream-timeout the connection is closed */
-    LISTEN_PROBE_MS =
-        10 * 1000, /* a silent connection with subscriptions or waits gets a PING after this time */
+    /* without a byte for so many times upstream-timeout the connection is closed */
+    SILENCE_FACTOR = 2,
+    /* a silent connection with subscriptions or waits gets a PING after this time */
+    LISTEN_PROBE_MS = 10 * 1000,
     OPENINGS_MAX = 32, /* private connections to one shard that are opened at the same time */
-    PATIENCE_MS_MAX =
-        1 << 30, /* a command that may wait longer has no deadline, as times have 32 bits */
+    /* a command that may wait longer has no deadline, as times have 32 bits */
+    PATIENCE_MS_MAX = 1 << 30,
 };
 
 static void on_end(void *owner, int err);
@@ -373,8 +373,8 @@ static uint64_t timeout_of(const struct upstream *upstream)
 {
     uint64_t timeout_ms = upstream_config(upstream)->upstream_timeout_ms;
     if (upstream->lane == LANE_SCRIPT || upstream->life.is_replaced)
-        timeout_ms *=
-            SILENCE_FACTOR; /* a script has no BUSY and no reply until it counts as slow */
+        /* a script has no BUSY and no reply until it counts as slow */
+        timeout_ms *= SILENCE_FACTOR;
     if (!upstream->use.is_single_use || upstream->state != UPSTREAM_UP)
         return timeout_ms;
     bool is_forever = upstream->use.patience_ms > PATIENCE_MS_MAX;

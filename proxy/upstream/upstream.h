@@ -85,8 +85,8 @@ struct upstream_life {
     bool is_open;     /* the stream is connected */
     bool is_opening;  /* counted in node->openings */
     bool is_draining; /* closed when its queue is empty */
-    bool
-        is_replaced; /* draining because its shard runs a slow script; another connection has replaced it */
+    /* draining because its shard runs a slow script; another connection has replaced it */
+    bool is_replaced;
     bool is_closed; /* freed at the end of the turn */
 };
 
@@ -116,11 +116,11 @@ struct upstream_reading {
     struct resp_skip skip;
     bool is_fresh;    /* nothing was received since it was opened */
     bool is_dropping; /* the current reply is longer than client-output-limit: it is discarded */
-    uint32_t
-        heard_ms; /* when it was opened, or bytes were received last; low bits of the loop's time */
+    /* when it was opened, or bytes were received last; low bits of the loop's time */
+    uint32_t heard_ms;
     uint64_t answered_us; /* when the last reply came; monotonic µs */
-    char *
-        switch_error; /* the last SCREE USE or SELECT failed: following requests fail with this error; NULL: it did not */
+    /* the last SCREE USE or SELECT failed: following requests fail with this error; NULL: it did not */
+    char *switch_error;
     char *block_error; /* the first error among discarded replies (MULTI, QUEUED); NULL: none */
 };
 

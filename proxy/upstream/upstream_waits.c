@@ -102,8 +102,8 @@ static uint64_t wait_number(const struct wait_table *waits, const struct entry *
 /* The entry of a number that the shard has sent; NULL: its client has left. */
 static struct entry *entry_numbered(const struct wait_table *waits, int64_t number)
 {
-    uint32_t keyspace = (uint32_t)number;
-    if (number <= 0 || keyspace == 0 || keyspace > waits->cap)
+    uint32_t index = (uint32_t)number;
+    if (number <= 0 || index == 0 || index > waits->cap)
         return NULL;
     struct entry *entry = &waits->entries[index - 1];
     return entry->part && entry->uses == (uint64_t)number >> 32 ? entry : NULL;
