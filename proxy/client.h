@@ -49,9 +49,8 @@ enum client_hold {
     HOLD_UPSTREAM = 1 << 2, /* the queue of an upstream is full */
     HOLD_MEMORY = 1 << 3,   /* memory-limit */
     HOLD_OUTPUT = 1 << 4,   /* it reads its replies more slowly than they come */
-    HOLD_BLOCKED =
-        /* its command waits at a backend; the stream is still read, to notice that the client closes */
-    1 << 5,
+    /* its command waits at a backend; the stream is still read, to notice that the client closes */
+    HOLD_BLOCKED = 1 << 5,
     HOLD_PAUSED = 1 << 6, /* CLIENT PAUSE */
     HOLD_RATE = 1 << 7,   /* the rate limit of its namespace; rate.c */
     HOLD_SCRIPT = 1 << 8, /* the script of its EVALSHA is being searched; scripts.c */

@@ -163,8 +163,8 @@ static size_t read_requests(struct client *client, struct block *block, const ch
             ++*client->session.keyspace->requests;
         }
         used += scan->size;
+        /* the stream of a waiting client is read, to notice that it closes */
         if (client->pipeline.count >= client->flow.window && !client->is_closed &&
-            /* the stream of a waiting client is read, to notice that it closes */
             !client->blocked.request)
             client_hold(client, HOLD_PIPELINE);
     }

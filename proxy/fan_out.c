@@ -33,9 +33,8 @@ static void send_to(struct request *request, const struct fan_out *how, uint32_t
 void request_fan_out_with(struct request *request, const struct fan_out *how, request_done_fn *done)
 {
     struct pool *pool = request->worker->pool;
-    bool is_handler =
-        /* a handler that is on the stack completes the request when it returns */
-        request->progress.is_running;
+    /* a handler that is on the stack completes the request when it returns */
+    bool is_handler = request->progress.is_running;
     if (!pool->nodes) { /* the worker is stopping */
         request_release(request);
         return;

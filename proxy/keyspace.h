@@ -21,9 +21,8 @@ struct namespace;
 struct namespaces;
 struct table;
 
-enum {
-    DATABASES = 16
-}; /* most databases that SELECT takes; a backend may have fewer (its option `databases`) */
+/* Most databases that SELECT takes; a backend may have fewer (its option `databases`). */
+enum { DATABASES = 16 };
 
 struct keyspace {
     uint32_t refs;

@@ -478,9 +478,8 @@ static void local_wait(struct request *request, request_done_fn *done)
 void request_wait_parts(struct request *request, uint32_t count, request_done_fn *done)
 {
     struct parts *older = request->parts;
-    if (older &&
-        /* the replies before may be arguments of the next commands, so they are freed one fan-out later */
-        request->linked == 0) {
+    /* the replies before may be arguments of the next commands, so they are freed one fan-out later */
+    if (older && request->linked == 0) {
         parts_free(older->older);
         older->older = NULL;
     }

@@ -120,8 +120,8 @@ struct route route_plan(const struct route_rules *rules, const struct command *c
     enum route_kind kind = route_by_row(command);
     if (kind != ROUTE_KIND_ONE && kind != ROUTE_KIND_BLOCKING)
         return (struct route){.kind = kind};
-    if (command->route ==
-        ROUTE_CHANNEL) { /* any shard can publish the message, so it does not fix the transaction's shard */
+    /* any shard can publish the message, so it does not fix the transaction's shard */
+    if (command->route == ROUTE_CHANNEL) {
         uint16_t slot = route_slot(rules, argv[1]);
         return (struct route){ROUTE_KIND_ONE, .slot = slot,
                               .shard = shard_map_find(rules->map, slot)};

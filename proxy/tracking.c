@@ -207,13 +207,12 @@ static void on_tracking_closed(struct upstream *dedicated, const char *reason)
     struct client_tracking *tracking = client->tracking;
     if (client->session.transaction.dedicated == dedicated)
         stop_watching(dedicated, reason);
-    bool has_ear = find_dedicated(tracking, dedicated->node, true);
+    bool has_invalidation = find_dedicated(tracking, dedicated->node, true);
     list_remove(&dedicated->links.kept);
-    if (has_ear && tracking->is_on)
+    if (has_invalidation && tracking->is_on)
         client_kill(client, "the connection that tracks for it was lost");
-    else if (tracking->is_on &&
-             /* a connection that was never open has lost no invalidation */
-             !dedicated->reading.is_fresh)
+    /* a connection that was never open has lost no invalidation */
+    else if (tracking->is_on && !dedicated->reading.is_fresh)
         deliver_invalidation(client, NULL, forget_all, sizeof forget_all - 1);
 }
 
