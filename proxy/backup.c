@@ -167,7 +167,7 @@ static bool map_is_same(struct cluster_backup *backup)
     if (backup->worker->snapshot->map->epoch == backup->epoch &&
         backup->worker->pool->count == backup->view.shards)
         return true;
-    abort_cluster_backup(backup, "the shard map has changed meanwhile");
+    abort_cluster_backup(backup, "the shard map has changed since the backup began");
     return false;
 }
 
@@ -335,7 +335,7 @@ static void add_shard_status(const struct cluster_backup *backup, const struct s
     (void)snprintf(sum->reason, sizeof sum->reason, "shard '%s': %.*s", answer->shard,
                    has_error ? (int)status->last_error.len : 32,
                    has_error && status->last_error.len ? status->last_error.data
-                                                       : "it has forgotten its backup     ");
+                                                       : "it has no record of its backup     ");
 }
 
 static void advance_step(struct cluster_backup *backup, const struct sum *sum)

@@ -95,7 +95,7 @@ void client_kill(struct client *client, const char *reason)
         return;
     if (reason) {
         metric_add(client->worker->metrics.process, METRIC_PROXY_CLIENTS_DISCONNECTED, 1);
-        log_event(LOG_WARN, "client_cut", "id=%llu address=%s reason=" LOG_QUOTED,
+        log_event(LOG_WARN, "client_disconnected", "id=%llu address=%s reason=" LOG_QUOTED,
                   (unsigned long long)client->id, stream_peer(client->stream), reason);
     }
     stream_abort(client->stream);

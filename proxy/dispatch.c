@@ -258,7 +258,7 @@ static bool pass_gates(struct client *client, const struct frame *frame,
         return may_run(client, frame, command);
     client_transaction_abort(&client->session.transaction);
     if (!command && is_http_frame(frame))
-        client_kill(client, "it speaks HTTP");
+        client_kill(client, "it sent an HTTP request");
     else if (!command)
         client_reply_unknown(client, frame);
     else if (command->traits & TRAIT_RUNS_QUEUE)

@@ -243,7 +243,7 @@ static void begin_full(struct proxy_worker *worker, uint64_t used, uint64_t limi
 {
     log_event(LOG_WARN, "memory_full", "used=%" PRIu64 " limit=%" PRIu64, used, limit);
     events_note(worker->proxy->events, EVENT_MEMORY_FULL, loop_wall_ms(worker->loop), "",
-                "nobody is read from until a quarter of memory-limit is free");
+                "no client is read from until a quarter of memory-limit is free");
     set_full(worker, true);
     client_each(worker, hold_client);
     client_each(worker, close_hung_up);

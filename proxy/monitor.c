@@ -157,7 +157,7 @@ static void deliver(struct task *task)
     free(batch);
     while (atomic_load(&worker->monitoring.is_cut) && !list_empty(&worker->monitoring.clients))
         client_kill(container_of(worker->monitoring.clients.next, struct client, links.monitor),
-                    "MONITOR: more lines wait than client-output-limit");
+                    "its MONITOR lines exceed client-output-limit");
     atomic_store(&worker->monitoring.is_cut, false);
 }
 

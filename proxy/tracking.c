@@ -190,7 +190,7 @@ void tracking_clear(struct client *client)
     if (!tracking)
         return;
     if (has_dedicated(tracking, client->session.transaction.dedicated))
-        stop_watching(client->session.transaction.dedicated, "the client tracks no longer");
+        stop_watching(client->session.transaction.dedicated, "the client has turned tracking off");
     client->tracking = NULL;
     drop_dedicated_connections(tracking);
     for (uint32_t i = 0; i < tracking->prefix_count; i++)
@@ -242,7 +242,7 @@ static void reloaded(struct client *client)
             drop_dedicated(dedicated);
     }
     if (has_invalidation) {
-        client_kill(client, "it tracks by REDIRECT in RESP2, and the shards are others now");
+        client_kill(client, "the shard map has changed, and it tracks with REDIRECT in RESP2");
         return;
     }
     listen_everywhere(client);

@@ -36,7 +36,7 @@ enum {
 
 static const char maxclients_error[] = "-ERR max number of clients reached\r\n";
 static const char tls_memory_error[] =
-    "-ERR connections that speak TLS hold half of memory-limit, no more are taken\r\n";
+    "-ERR too many TLS connections: their buffers take half of memory-limit\r\n";
 
 /* Redis' text. */
 static const char protected_error[] =

@@ -288,7 +288,7 @@ static void check_query(struct session *session, size_t unfinished)
     uint64_t limit = session->partition->snapshot->config.client_query_limit_bytes;
     if (session->is_aborted || (unfinished <= limit && session->transaction.bytes <= limit))
         return;
-    log_event(LOG_WARN, "client_cut", "peer=%s reason=\"client-query-limit\"",
+    log_event(LOG_WARN, "client_disconnected", "peer=%s reason=\"client-query-limit\"",
               stream_peer(session->stream));
     session_abort_later(session);
 }

@@ -183,7 +183,7 @@ static enum step reply_rows(struct reply_stream *streamed, struct reply *reply)
 
 static void abort_unreadable(struct session *session)
 {
-    log_event(LOG_ERROR, "client_cut", "peer=%s reason=\"the store cannot be read\"",
+    log_event(LOG_ERROR, "client_disconnected", "peer=%s reason=\"the store cannot be read\"",
               stream_peer(session->stream));
     session_abort(session);
 }

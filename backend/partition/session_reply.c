@@ -156,7 +156,7 @@ static bool owes_too_much(struct session *session)
                                         &session->replies.soft_limit_since_ms);
     if (!is_over || session->is_aborted)
         return false;
-    log_event(LOG_WARN, "client_cut", "peer=%s reason=\"%s\" bytes=%zu",
+    log_event(LOG_WARN, "client_disconnected", "peer=%s reason=\"%s\" bytes=%zu",
               stream_peer(session->stream), which, owed);
     return true;
 }

@@ -171,7 +171,7 @@ void local_reloaded(struct client *client)
     users_identify(client);
     if (session->user && session->user != before && client->channels &&
         !subscriber_allowed(&client->channels->subscriber, session->user)) {
-        client_kill(client, "its user may no longer listen to its channels");
+        client_kill(client, "its user may no longer subscribe to its channels");
         return;
     }
     if (session->keyspace->is_gone)

@@ -250,7 +250,7 @@ void local_scree_hotkeys(struct client *client, struct request *request, struct 
     int64_t count = COUNT_DEFAULT;
     bool is_reset = argc == 3 && bytes_is(argv[2], "RESET");
     if (is_reset && question.has_space) {
-        reply_error(reply, "NOPERM a namespace cannot forget what others asked for");
+        reply_error(reply, "NOPERM SCREE HOTKEYS RESET is not allowed inside a namespace");
     } else if (is_reset) {
         request_gather(request, reset_visit, NULL, 0, hotkeys_reset_done);
     } else if (argc != 2 && (argc != 4 || !bytes_is(argv[2], "COUNT"))) {

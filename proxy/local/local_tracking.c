@@ -180,7 +180,9 @@ static void ask_shards(struct client *client, struct request *request, struct re
             return;
         }
         if (invalidation && !invalidation->use.backend_id) {
-            fail_tracking(client, reply, "ERR a shard is not reachable: it has to be for REDIRECT");
+            fail_tracking(
+                client, reply,
+                "ERR CLIENT TRACKING with REDIRECT needs all shards, and one is not reachable");
             return;
         }
     }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 const char dedicated_limit_error[] =
-    "ERR too many clients wait, watch keys or track at once (dedicated-limit)";
+    "ERR dedicated-limit is reached: too many clients block, watch keys or track at the same time";
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 

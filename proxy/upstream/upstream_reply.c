@@ -123,12 +123,12 @@ static inline void handle_reply_frame(struct upstream *upstream, struct block *b
         if (events_of(upstream)->push)
             events_of(upstream)->push(upstream, block, data, len);
         else if (upstream->waits && !wait_table_answer(upstream, block, data, len))
-            upstream_lost(upstream, "a frame that answers no wait");
+            upstream_lost(upstream, "received a push frame that answers no blocked command");
         return;
     }
     if (!part) {
-        upstream_lost(upstream,
-                      data[0] == '-' ? "an error nobody asked for" : "a reply nobody asked for");
+        upstream_lost(upstream, data[0] == '-' ? "received an error without a request"
+                                               : "received a reply without a request");
         return;
     }
     if (part->swallow > 0) {
@@ -203,7 +203,7 @@ static size_t read_replies(struct upstream *upstream, struct block *block, const
             break;
         }
         if (result == RESP_BAD) {
-            upstream_lost(upstream, "an answer that is not RESP");
+            upstream_lost(upstream, "received data that is not RESP");
             return len;
         }
         size_t size = upstream->reading.skip.size;

@@ -161,7 +161,7 @@ static void take_reply(struct sim_client *client, struct bytes frame)
 {
     trace(client, "<-", frame);
     if (client->first == client->sent) {
-        sim_client_fail(client, "a reply nobody asked for: %.*s",
+        sim_client_fail(client, "received a reply without a request: %.*s",
                         (int)(frame.len < 60 ? frame.len : 60), frame.data);
         return;
     }

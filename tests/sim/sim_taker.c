@@ -119,7 +119,7 @@ static size_t on_data(void *owner, struct block *block, const char *data, size_t
         if (taker->greeted > 0)
             taker->greeted--;
         else if (taker->pending_count == 0)
-            fail(taker->lists, "a reply nobody asked for", 0);
+            fail(taker->lists, "received a reply without a request", 0);
         else if (taker->is_audit)
             take_list(taker, frame);
         else
