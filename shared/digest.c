@@ -31,7 +31,7 @@ void sha256_hex(struct bytes data, char to[SHA256_HEX_LEN])
     digest_hex(EVP_sha256(), data, to);
 }
 
-/* struct sha256 is OpenSSL's context under a name of ours. */
+/* struct sha256 is OpenSSL's context under our own name. */
 struct sha256 *sha256_new(void)
 {
     EVP_MD_CTX *context = EVP_MD_CTX_new();

@@ -11,5 +11,5 @@ enum error {
     ERROR_COUNT,
 };
 
-/* The text behind '-', e.g. "ERR syntax error". */
+/* The text after the '-', e.g. "ERR syntax error". */
 const char *error_text(enum error error);

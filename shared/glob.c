@@ -1,12 +1,11 @@
 /*
- * A star first takes nothing; when the rest does not match, the last star takes one byte more and
- * the rest is tried again. Earlier stars never need another try: whatever they could leave over,
- * the last star can take. So the cost is at most pattern times text, with no recursion; where that is much, the pattern is
- * compiled first (glob_compiled.c).
+ * A star first matches nothing; when the rest of the pattern does not match, the last star takes one more byte and the rest
+ * is tried again. Earlier stars need no second try: the last star can match whatever they could give up. So the cost is at
+ * most pattern length times text length, without recursion; where this product is large, the pattern is compiled first
+ * (glob_compiled.c).
  *
- * Redis' odd corners are kept: an unclosed [class ends with the pattern, ranges compare signed
- * bytes in either order, a lone \ at the end is itself, and of all patterns with stars only "*"
- * matches the empty text.
+ * Details of Redis' own matcher that we keep: an unclosed [class ends with the pattern, ranges compare signed bytes in
+ * either order, a single \ at the end matches itself, and of all patterns with stars only "*" matches the empty text.
  */
 #include "shared/glob.h"
 
@@ -20,14 +19,14 @@ signed char glob_fold(char c, bool nocase)
     return (signed char)(nocase && c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c);
 }
 
-/* One item of a class: a byte, a range, or an escaped byte, whose case counts. */
+/* One item of a class: a byte, a range, or an escaped byte, which is always compared with its case. */
 struct item {
     signed char from;
     signed char to;
     bool is_exact;
 };
 
-/* The item at *at, which moves behind it. False: the class ends there. */
+/* Reads the item at *at and advances *at. False: the class ends here. */
 static bool class_next(struct bytes pattern, size_t *at, struct item *item)
 {
     const char *p = pattern.data + *at;
@@ -57,7 +56,7 @@ static bool item_takes(const struct item *item, char c, bool nocase)
     return item->from <= item->to ? at >= first && at <= last : at >= last && at <= first;
 }
 
-/* Is the class that begins at *at negated? Moves *at behind the ^. */
+/* Is the class that begins at *at negated? If so, advances *at to after the ^. */
 static bool class_begin(struct bytes pattern, size_t *at)
 {
     bool negated = *at < pattern.len && pattern.data[*at] == '^';
@@ -65,7 +64,7 @@ static bool class_begin(struct bytes pattern, size_t *at)
     return negated;
 }
 
-/* Does `c` belong to the class whose '[' stands before *at? Moves *at behind the class. */
+/* Does the class whose '[' is before *at contain `c`? Advances *at to after the class. */
 static bool match_class(struct bytes pattern, size_t *at, char c, bool nocase)
 {
     struct item item;
@@ -92,7 +91,7 @@ struct glob_set glob_read_class(struct bytes pattern, size_t *at, bool nocase)
     return set;
 }
 
-/* Matches one byte against the element at *at (not a star). Moves *at behind the element. */
+/* Matches one byte against the element at *at, which is not a star. Advances *at to after the element. */
 static bool match_one(struct bytes pattern, size_t *at, char c, bool nocase)
 {
     char element = pattern.data[(*at)++];
@@ -114,8 +113,8 @@ static bool match(struct bytes pattern, struct bytes text, bool nocase)
 
     size_t p = 0;
     size_t t = 0;
-    size_t star = SIZE_MAX; /* behind the last star */
-    size_t taken = 0;       /* text that the last star leaves to the rest begins here */
+    size_t star = SIZE_MAX; /* pattern index after the last star */
+    size_t taken = 0;       /* text index at which the rest after the last star is tried */
     while (t < text.len) {
         if (p < pattern.len && pattern.data[p] == '*') {
             star = ++p;

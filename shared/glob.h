@@ -9,23 +9,23 @@
 #include "shared/arena.h"
 #include "shared/bytes.h"
 
-/* Longest pattern that a client may send, unless it is literal. Bounds the work for a text to the text's length times
- * GLOB_PATTERN_MAX / 64. */
+/* Longest pattern that a client may send, unless the pattern is literal. Matching a text then costs at most its
+ * length times GLOB_PATTERN_MAX / 64 steps. */
 enum { GLOB_PATTERN_MAX = 16 * 1024 };
 
 struct glob;
 
 bool glob_match(struct bytes pattern, struct bytes text);
 bool glob_match_nocase(struct bytes pattern, struct bytes text);
-/* True when the pattern has no special character: it matches itself only. */
+/* True when the pattern has no special character, so that it matches only itself. */
 bool glob_is_literal(struct bytes pattern);
-/* May a client use it? */
+/* Is the pattern short enough to be accepted from a client? */
 static inline bool glob_is_bounded(struct bytes pattern)
 {
     return pattern.len <= GLOB_PATTERN_MAX || glob_is_literal(pattern);
 }
 
-/* Compiles the pattern into the arena; `pattern` itself is not needed afterwards. */
+/* Compiles the pattern into the arena; `pattern` may be freed afterwards. */
 struct glob *glob_new(struct arena *arena, struct bytes pattern, bool nocase);
-/* Like glob_match. Makes tables in the arena when it first needs them. */
+/* Like glob_match. Allocates tables in the arena on first use. */
 bool glob_fits(struct glob *glob, struct bytes text);

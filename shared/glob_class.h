@@ -19,7 +19,7 @@ static inline bool glob_set_has(const struct glob_set *set, uint8_t byte)
     return set->bits[byte / 64] >> byte % 64 & 1;
 }
 
-/* Redis compares signed bytes. */
+/* The byte as Redis compares it: signed, and in lower case when `nocase`. */
 signed char glob_fold(char c, bool nocase);
-/* The class whose '[' stands before *at. Moves *at behind it. */
+/* Reads the class whose '[' is before *at. Advances *at to after the class. */
 struct glob_set glob_read_class(struct bytes pattern, size_t *at, bool nocase);

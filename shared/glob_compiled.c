@@ -1,12 +1,13 @@
 /*
  * glob_compiled.c - a pattern compiled into the segments between its stars.
  *
- *   a b ? * c [x-z] * d e        first: at the text's beginning │ middle: leftmost place, one after the other │ last: at its end
+ *   a b ? * c [x-z] * d e        first: at the start of the text │ middle: leftmost match, in order │ last: at the end
  *   └first┘  └middle─┘ └last┘
  *
- * A middle segment takes its leftmost place: whatever it could leave over, the star behind it can take. It is found by memmem
- * when it is plain text. Otherwise all its places are followed at once, a bit for each element (Baeza-Yates and Gonnet, "A new
- * approach to text searching", CACM 35(10), 1992), so that a byte of the text costs one step for each 64 elements.
+ * A middle segment takes its leftmost match, because the star after it can match everything that is skipped. A segment of
+ * plain text is searched with memmem. Any other segment is tried at all positions at once, with one bit per element
+ * (Baeza-Yates and Gonnet, "A new approach to text searching", CACM 35(10), 1992), so that a byte of the text costs one step
+ * per 64 elements.
  */
 #include "shared/glob.h"
 
@@ -16,7 +17,7 @@
 #include <stdlib.h>
 
 enum kind { KIND_BYTE, KIND_ANY, KIND_SET, KIND_STAR };
-enum { WORD_BITS = 64, STEPWISE_MAX = 8 }; /* shorter segments are compared place by place */
+enum { WORD_BITS = 64, STEPWISE_MAX = 8 }; /* shorter segments are tried position by position */
 
 struct element {
     uint8_t kind;
@@ -27,22 +28,23 @@ struct element {
 struct segment {
     const struct element *elements;
     size_t count;
-    const char *plain; /* its bytes; NULL: not all elements are bytes */
-    uint64_t *masks;   /* for each byte value, the set of elements that match it; NULL: not made */
-    uint64_t *places;  /* bit i: the last i + 1 bytes of the text match elements 0 to i */
+    const char *plain; /* the segment's bytes; NULL when not every element is a byte */
+    /* for each byte value, the set of elements that match; NULL until first used */
+    uint64_t *masks;
+    uint64_t *places; /* bit i: the last i + 1 bytes of the text match elements 0 to i */
 };
 
 struct glob {
     struct arena *arena;
-    struct segment *segments; /* one more than there are stars; runs of stars count as one */
+    struct segment *segments; /* one more than the number of stars; adjacent stars count as one */
     size_t segments_count;
     size_t length_min;
-    bool is_star; /* the pattern is "*", the only one with a star that matches the empty text */
+    bool is_star; /* the pattern is "*": no other pattern with a star matches the empty text */
 };
 
 /* ---- reading a pattern ---- */
 
-/* Reads one element at *at and moves *at behind it. */
+/* Reads the element at *at and advances *at. */
 static struct element read_element(struct arena *arena, struct bytes pattern, size_t *at,
                                    bool nocase)
 {
@@ -126,7 +128,7 @@ static bool element_takes(const struct element *element, uint8_t byte)
     }
 }
 
-/* Does the segment fit at the beginning of the text, which is long enough? */
+/* Does the segment match the start of the text? The text must not be shorter than the segment. */
 static bool segment_fits(const struct segment *segment, const char *text)
 {
     if (segment->plain)
@@ -148,7 +150,7 @@ static void make_masks(struct glob *glob, struct segment *segment, size_t words)
                 segment->masks[byte * words + i / WORD_BITS] |= 1ULL << i % WORD_BITS;
 }
 
-/* Follows all places at once. Returns the bytes up to the end of the leftmost; 0: there is none. */
+/* Tries all positions at once. Returns the end of the leftmost match; 0 when there is none. */
 static size_t find_by_bits(struct glob *glob, struct segment *segment, struct bytes text)
 {
     size_t words = (segment->count + WORD_BITS - 1) / WORD_BITS;
@@ -168,7 +170,7 @@ static size_t find_by_bits(struct glob *glob, struct segment *segment, struct by
     return 0;
 }
 
-/* The bytes up to the end of the segment's leftmost place in the text; 0: there is none. It has elements. */
+/* The end of the segment's leftmost match in the text; 0 when there is none. The segment must not be empty. */
 static size_t segment_find(struct glob *glob, struct segment *segment, struct bytes text)
 {
     if (segment->plain) {

@@ -1,5 +1,5 @@
 /*
- * hello.h - what clients are told about the server when they say HELLO, the same by both programs.
+ * hello.h - HELLO: the protocol version and the reply, shared by both programs.
  */
 #pragma once
 
@@ -9,9 +9,10 @@
 #define REDIS_VERSION        "7.0.15"
 #define REDIS_VERSION_NUMBER 0x0007000f
 
-/* The version in argument 1; without one *resp stays as it is. OK, ERR_PROTOCOL_VERSION, or ERR_NOPROTO. */
+/* Reads the protocol version in argument 1; leaves *resp unchanged without one. OK, ERR_PROTOCOL_VERSION, or
+ * ERR_NOPROTO. */
 enum error hello_version(const struct bytes *argv, uint32_t argc, uint8_t *resp);
 void hello_reply(struct reply *reply, uint8_t resp, uint64_t id);
 
-/* A name, or what a library says of itself: has it no bytes that would break CLIENT LIST? */
+/* Is the client's name or library description free of bytes that would break CLIENT LIST? */
 bool client_text_is_fine(struct bytes text);

@@ -27,7 +27,7 @@ bool hours_parse(struct bytes text, struct hours *hours)
            time_parse(text.data + 6, &hours->until) && hours->from != hours->until;
 }
 
-/* Minutes since the hours last began. */
+/* Minutes since the last start of the hours. */
 static uint64_t minutes_since(const struct hours *hours, uint64_t wall_ms)
 {
     return (wall_ms / MINUTE_MS + MINUTES_PER_DAY - hours->from) % MINUTES_PER_DAY;

@@ -1,18 +1,18 @@
 /*
- * hours.h - hours of each day, in UTC: "22:30-05:00" begins before midnight and ends behind it.
+ * hours.h - hours of each day, in UTC: "22:30-05:00" ends on the next day.
  */
 #pragma once
 
 #include "shared/bytes.h"
 
-/* Minutes of the day; the same twice: never. */
+/* Minutes of the day; the hours are empty when both are equal. */
 struct hours {
     uint32_t from;
-    uint32_t until; /* is not one of them any more */
+    uint32_t until; /* the first minute after the hours */
 };
 
-/* HH:MM-HH:MM, or nothing: never. */
+/* Parses "HH:MM-HH:MM"; an empty text means no hours. */
 bool hours_parse(struct bytes text, struct hours *hours);
 bool hours_have(const struct hours *hours, uint64_t wall_ms);
-/* When those began that `wall_ms` is in: ms since 1970. */
+/* Start of the period that contains `wall_ms`: ms since 1970. */
 uint64_t hours_began_ms(const struct hours *hours, uint64_t wall_ms);

@@ -17,7 +17,7 @@ void json_writer_fini(const struct json_writer *writer)
 
 /* ---- strings ----------------------------------------------------------------------------------- */
 
-/* One character of a string; those that end it, and those that HTML knows, are escaped. */
+/* Writes one character of a string; escapes what JSON or HTML treat specially. */
 static void put_char(struct out *out, unsigned char c)
 {
     if (c < 0x20 || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c == '\'' ||
@@ -27,7 +27,7 @@ static void put_char(struct out *out, unsigned char c)
         out_write(out, &c, 1);
 }
 
-/* The code point of a well-formed UTF-8 sequence at the front, its length in *len; -1: there is none. */
+/* The code point of the well-formed UTF-8 sequence at the start, its length in *len; -1 when there is none. */
 static int64_t code_point(struct bytes bytes, size_t *len)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -48,7 +48,7 @@ static int64_t code_point(struct bytes bytes, size_t *len)
     return point < least[*len] || point > 0x10ffff || is_surrogate ? -1 : (int64_t)point;
 }
 
-/* Shows as itself, alone. Controls do not, nor what is invisible or turns the text around it. */
+/* False for control characters, invisible characters, and characters that change the direction of the text. */
 static bool is_printable(int64_t point)
 {
     static const struct {

@@ -1,14 +1,13 @@
 /*
- * Redis 7.0 asks the key specs first, unless a spec's flags depend on other arguments; what specs cannot
- * say, or say is broken, the row's rule decides. keys_report() does the same:
+ * Redis 7.0 uses the key specs first, unless a spec's flags depend on other arguments; where the specs fail or are not
+ * enough, the row's rule decides. keys_report() does the same:
  *
  *   specs reliable? ──yes──► find_by_specs ──found──► done
- *         │no                      │broken
+ *         │no                      │failed
  *         └────────► find_by_rule ◄┘
  *
- * A spec that looks for a word finds it in places where the command reads it as a value: STREAMS as the name of a
- * group, the first of two STOREs. keys_find(), on which permissions and routing depend, therefore asks an exact rule
- * first.
+ * A spec that searches a word also finds it where the command reads a value: STREAMS as the name of a group, the first of
+ * two STOREs. keys_find(), on which permissions and routing depend, therefore uses an exact rule first.
  */
 #include "shared/keys.h"
 
@@ -17,7 +16,7 @@
 
 #include <stdlib.h>
 
-enum { LIST_KEEP = 4096 }; /* a list that grew beyond this gives the memory back */
+enum { LIST_KEEP = 4096 }; /* a longer list is freed after use */
 
 void keys_list_init(struct key_list *list)
 {
@@ -79,8 +78,8 @@ void keys_init_fast_path(struct command *command)
 
 /* --- by specs --------------------------------------------------------------------------------- */
 
-/* The first key's argument, or 0: the spec's word is not there. As in Redis the last argument is not looked
- * at, nor, on the way back from the end, the first. */
+/* The argument index of the first key; 0 when the spec's word is missing. As in Redis, the last argument is never
+ * compared, nor the first when searching from the end. */
 static int64_t spec_begin(const struct key_spec *spec, const struct bytes *argv, int64_t argc)
 {
     if (spec->begin == KEY_BEGIN_INDEX)
@@ -95,7 +94,7 @@ static int64_t spec_begin(const struct key_spec *spec, const struct bytes *argv,
     return 0;
 }
 
-/* Adds the keys of one spec; false: the arguments do not fit it. */
+/* Adds the keys of one spec. False: the arguments do not fit the spec. */
 static bool find_by_spec(const struct command *command, uint32_t index, const struct bytes *argv,
                          int64_t argc, struct key_list *list)
 {
@@ -153,7 +152,7 @@ static void find_set(const struct bytes *argv, uint32_t argc, struct key_list *l
     key_list_add(list, 1, flags, 0);
 }
 
-/* Only whole GETs (and OVERFLOW) leave the key as it is; anything else may write. */
+/* BITFIELD only reads when all operations are complete GETs (or OVERFLOW); otherwise it may write. */
 static bool bitfield_only_reads(const struct bytes *argv, uint32_t argc)
 {
     for (uint32_t i = 2; i < argc; i++) {
@@ -174,8 +173,8 @@ static void find_bitfield(const struct bytes *argv, uint32_t argc, struct key_li
     key_list_add(list, 1, reads ? KEY_RO | KEY_ACCESS : KEY_RW | KEY_ACCESS | KEY_UPDATE, 0);
 }
 
-/* Of several STOREs the last one counts. To report keys as Redis does, a destination is read as an option again
- * (`as_redis`), which SORT itself does not do. */
+/* The last STORE counts. Redis' GETKEYS parses the destination of a STORE as an option again (`as_redis`); SORT does
+ * not. */
 static void find_sort(const struct command *command, const struct bytes *argv, uint32_t argc,
                       bool as_redis, struct key_list *list)
 {
@@ -215,7 +214,7 @@ static void find_migrate(const struct bytes *argv, uint32_t argc, struct key_lis
     key_list_add(list, 3, flags, 0);
 }
 
-/* GEORADIUS and GEORADIUSBYMEMBER: each STORE and STOREDIST from where the options begin; the last one counts. */
+/* GEORADIUS and GEORADIUSBYMEMBER: the argument of each STORE and STOREDIST among the options; the last one counts. */
 static void find_georadius(const struct command *command, const struct bytes *argv, uint32_t argc,
                            struct key_list *list)
 {
@@ -228,7 +227,7 @@ static void find_georadius(const struct command *command, const struct bytes *ar
     }
 }
 
-/* XREAD and XREADGROUP, option by option. The ids are as many as the keys. */
+/* XREAD and XREADGROUP: skips the options; after STREAMS there are as many keys as ids. */
 static void find_streams(const struct bytes *argv, uint32_t argc, uint32_t flags,
                          struct key_list *list)
 {
@@ -248,7 +247,7 @@ static void find_streams(const struct bytes *argv, uint32_t argc, uint32_t flags
     }
 }
 
-/* C's atoi on an argument: leading space and sign allowed, stops where the digits end. */
+/* Parses like atoi: leading spaces and a sign are allowed; stops at the first character that is no digit. */
 static int64_t loose_number(struct bytes text)
 {
     size_t i = 0;
@@ -263,7 +262,7 @@ static int64_t loose_number(struct bytes text)
     return negative ? -number : number;
 }
 
-/* The number of keys in `count_at`, the keys behind it; `store_at` (0: none) is one more, the last. */
+/* Argument `count_at` is the number of keys that follow. `store_at`, unless 0, is one more key, added last. */
 static void find_counted(const struct bytes *argv, uint32_t argc, uint32_t count_at,
                          uint32_t store_at, struct key_list *list)
 {

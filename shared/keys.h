@@ -1,13 +1,13 @@
 /*
- * keys.h - which arguments of a request are keys, and what the command does to each.
+ * keys.h - which arguments of a request are keys, and how the command uses each.
  *
- *   keys_first(row, argc)  > 0: the one key's argument   hot path, two loads and a compare
+ *   keys_first(row, argc)  > 0: argument index of the only key   hot path: two loads and a compare
  *                          = 0: the command has no keys
- *                          < 0: ask keys_find()
- *   keys_find(row, argv)   all that the command opens, by the row's key specs and special rules
- *   keys_report(row, argv) those that COMMAND GETKEYS of Redis 7.0 replies
+ *                          < 0: call keys_find()
+ *   keys_find(row, argv)   all keys that the command uses, by the row's key specs and special rules
+ *   keys_report(row, argv) the keys that COMMAND GETKEYS of Redis 7.0 replies
  *
- * Channels (specs with KEY_NOT_KEY) are not keys: a namespace does not rename them here.
+ * Channels (specs with KEY_NOT_KEY) are not keys and are skipped.
  */
 #pragma once
 
@@ -15,21 +15,22 @@
 
 enum {
     KEYS_SEARCH = -1,  /* from keys_first(): use keys_find() */
-    KEYS_INVALID = -1, /* from keys_find(): the arguments make no sense for this command */
+    KEYS_INVALID = -1, /* from keys_find(): the arguments are invalid for this command */
     KEYS_INLINE = 16,
 };
 
 struct key_ref {
-    uint32_t index; /* of the argument */
+    uint32_t index; /* argument index */
     uint16_t flags; /* enum key_flags */
-    uint16_t spec;  /* the row's spec that found it; 0 when a special rule did */
+    uint16_t spec;  /* index of the spec that found the key; 0 for a special rule */
 };
 
-/* A list for reuse: keys_find() empties it first, and it grows only beyond KEYS_INLINE keys. */
+/* A reusable list: keys_find() empties it first; it allocates only for more than KEYS_INLINE keys. */
 struct key_list {
     uint32_t count;
     uint32_t cap;
-    struct key_ref *refs; /* `count` in the order Redis reports them; inline_refs or heap */
+    /* `count` keys in the order in which Redis reports them; inline_refs or heap */
+    struct key_ref *refs;
     struct key_ref inline_refs[KEYS_INLINE];
 };
 
@@ -37,22 +38,21 @@ struct key_list {
 void keys_list_init(struct key_list *list);
 void keys_list_fini(struct key_list *list);
 
-/* Finds the keys. Returns 0 (a command without keys, or EVAL ... 0: count 0), or KEYS_INVALID, which
- * COMMAND GETKEYS words "Invalid arguments specified for command"; then the list is empty.
- * The arity must be right. */
+/* Finds the keys. Returns 0 (also without keys: count 0), or KEYS_INVALID with an empty list; COMMAND GETKEYS then
+ * replies "Invalid arguments specified for command". The arity must have been checked. */
 int keys_find(const struct command *command, const struct bytes *argv, uint32_t argc,
               struct key_list *list);
 
-/* Likewise, but as COMMAND GETKEYS of Redis 7.0 does, which may miss keys of absurd requests (GEORADIUS with two
+/* Finds the keys as COMMAND GETKEYS of Redis 7.0 does, which may miss keys of unusual requests (GEORADIUS with two
  * STOREs). */
 int keys_report(const struct command *command, const struct bytes *argv, uint32_t argc,
                 struct key_list *list);
 
-/* True when the command can have keys at all. */
+/* Can requests of this command have keys? */
 bool keys_possible(const struct command *command);
 
-/* The argument of the only key, 0 for no keys, KEYS_SEARCH when there may be several or they must be searched.
- * DEL k, MGET k, MSET k v have one key and take this path too. The arity must be right. */
+/* The argument index of the only key, 0 for no keys, KEYS_SEARCH when there may be several or they must be searched.
+ * DEL k, MGET k, MSET k v have one key and take this path too. The arity must have been checked. */
 static inline int32_t keys_first(const struct command *command, uint32_t argc)
 {
     return argc <= command->key_argc_max ? command->key_at : KEYS_SEARCH;

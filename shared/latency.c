@@ -38,7 +38,7 @@ void latency_free(struct latency *latency)
 
 /* ---- histograms ---- */
 
-/* Bucket b begins at (16 + b % 16) << (b / 16): 16 parts of the powers of two from 16 on. */
+/* Bucket b begins at (16 + b % 16) << (b / 16): each power of two from 16 on has 16 buckets. */
 static uint64_t bucket_start(unsigned bucket)
 {
     return (uint64_t)(LATENCY_PARTS + bucket % LATENCY_PARTS) << (bucket / LATENCY_PARTS);

@@ -1,5 +1,5 @@
 /*
- * latency_reply.h - events as LATENCY shows them, in both programs.
+ * latency_reply.h - replies of LATENCY about events, shared by both programs.
  */
 #pragma once
 
@@ -13,14 +13,14 @@ struct latency_latest {
     uint64_t max_ms;
 };
 void latency_reply_latest(const struct latency_latest *rows, uint32_t count, struct reply *reply);
-/* The rows of the events that have samples; returns how many. */
+/* Fills in one row per event that has samples; returns the number of rows. */
 uint32_t latency_latest(const struct latency *latency, struct latency_latest rows[LATENCY_KINDS]);
-/* LATENCY HISTORY; NULL: there is no such event. */
+/* LATENCY HISTORY; `event` NULL: there is no such event. */
 void latency_reply_history(const struct latency_event *event, struct reply *reply);
-/* LATENCY GRAPH: one line for each sample, how long ago, how long it took, and a bar. */
+/* LATENCY GRAPH: one line per sample with its age, its duration, and a bar. */
 void latency_print_graph(const struct latency_event *event, uint64_t now_s, struct out *out);
 enum { LATENCY_ERROR_MAX = 256 };
-/* What GRAPH answers when there is nothing to draw. */
+/* The error of GRAPH when the event has no samples. */
 void latency_no_samples(struct bytes name, char error[LATENCY_ERROR_MAX]);
 /* The text of LATENCY DOCTOR. */
 void latency_print_doctor(const struct latency *latency, bool is_on, struct out *out);

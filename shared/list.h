@@ -1,6 +1,6 @@
 /*
- * list.h - intrusive doubly linked list: the node lives in its owner; container_of leads back.
- * An unlinked node points to itself.
+ * list.h - intrusive doubly linked list: the node is a member of its owner, which container_of finds. An unlinked node
+ * points to itself.
  */
 #pragma once
 

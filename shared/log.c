@@ -1,6 +1,6 @@
 /*
- * Threads share the level and one descriptor number. The number never changes its file behind a
- * writer's back by being closed: a reopened file is put under the same number (dup3).
+ * Threads share the level and one descriptor number. The number is never closed while a thread may write to it: a reopened
+ * file replaces the old one under the same number (dup3).
  */
 #include "shared/log.h"
 
@@ -23,7 +23,7 @@ enum { LINE_MAX_BYTES = 4096, FILE_MODE = 0640 };
 static _Atomic int threshold = LOG_INFO;
 static _Atomic int target = STDERR_FILENO;
 static pthread_mutex_t file_mutex = PTHREAD_MUTEX_INITIALIZER;
-static int file_fd = -1; /* stays open for ever once used; guarded by file_mutex */
+static int file_fd = -1; /* never closed once opened; guarded by file_mutex */
 
 void log_set_level(enum log_level level)
 {
@@ -35,7 +35,7 @@ bool log_on(enum log_level level)
     return (int)level >= atomic_load_explicit(&threshold, memory_order_relaxed);
 }
 
-/* The file under file_fd's number; false when it cannot be opened. */
+/* Opens the file under the number file_fd; false when it cannot be opened. */
 static bool open_file(const char *path)
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, FILE_MODE);
@@ -74,11 +74,11 @@ static size_t write_line_head(char *line, size_t max, enum log_level level, cons
     return len + (size_t)more;
 }
 
-/* Copies text with control characters escaped; stops at `max` bytes. Returns how many it wrote. */
+/* Copies text, escapes control characters, and stops at `max` bytes. Returns the number of bytes written. */
 static size_t write_escaped(char *to, size_t max, const char *text)
 {
     static const char hex[] = "0123456789abcdef";
-    static const char letters[] = "tnvfr"; /* for \t \n \v \f \r */
+    static const char letters[] = "tnvfr"; /* escapes of \t \n \v \f \r */
     size_t len = 0;
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
@@ -118,6 +118,6 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
         len--;
     line[len++] = '\n';
     ssize_t written = write(atomic_load(&target), line, len);
-    (void)written; /* nowhere to complain */
+    (void)written; /* a failed write of the log cannot be reported */
     errno = saved_errno;
 }

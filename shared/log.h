@@ -1,5 +1,5 @@
 /*
- * log.h - one event, one line, structured: time level event key=value ...
+ * log.h - structured log: one line per event, "time level event key=value ...".
  *
  *   2026-01-01T12:00:00.123Z warn upstream_down shard=b address=127.0.0.1:7402 reason="connection refused"
  */
@@ -9,15 +9,15 @@
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
-/* Threshold; may be changed at any time from any thread. */
+/* Sets the threshold; any thread may call it at any time. */
 void log_set_level(enum log_level level);
-/* Sends lines to a file (append; reopened by calling again) instead of standard error. NULL: standard error.
- * Returns false when it cannot be opened; the old target stays. */
+/* Appends lines to this file instead of standard error; call again to reopen it. NULL: standard error. False when
+ * the file cannot be opened; the log then stays as it was. */
 bool log_set_file(const char *path);
 bool log_on(enum log_level level);
 /* A quoted text in a format: log_event(LOG_WARN, "down", "reason=" LOG_QUOTED, text). */
 #define LOG_QUOTED "\"%s\""
-/* `event` a word; `format` gives "key=value key=value"; values with spaces are quoted by the caller with
- * LOG_QUOTED, control characters are escaped. One write(2) a line: lines of threads do not mix. */
+/* `event` is a word; `format` yields "key=value key=value". The caller quotes values that may contain spaces with
+ * LOG_QUOTED; control characters are escaped. One write(2) per line, so lines of threads do not mix. */
 void log_event(enum log_level level, const char *event, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
