@@ -138,7 +138,7 @@ static void user_free(struct acl_user *user)
     free(user);
 }
 
-/* ---- the set ---- */
+/* ---- the set of users ---- */
 
 static struct acl *acl_empty(void)
 {
@@ -255,7 +255,7 @@ bool acl_name_ok(struct bytes name)
     return true;
 }
 
-/* ---- who somebody is ---- */
+/* ---- users ---- */
 
 struct bytes acl_user_name(const struct acl_user *user)
 {
@@ -282,7 +282,7 @@ bool acl_user_accepts(const struct acl_user *user, struct bytes password)
     return user->is_enabled && fine;
 }
 
-/* ---- what somebody may do ---- */
+/* ---- permissions ---- */
 
 bool acl_user_is_unlimited(const struct acl_user *user)
 {

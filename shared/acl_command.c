@@ -62,7 +62,7 @@ void acl_denied_error(enum acl_denied denied, const struct command *command,
             denied == ACL_DENIED_KEY ? "keys" : "channels");
 }
 
-/* ---- telling ---- */
+/* ---- replies ---- */
 
 /* Replies the collected text as a bulk string and empties `out`. */
 static void reply_bulk_out(struct reply *reply, struct out *out)
@@ -251,7 +251,7 @@ bool acl_reply_genpass(struct reply *reply, const struct bytes *argv, uint32_t a
     return true;
 }
 
-/* ---- changing ---- */
+/* ---- changes ---- */
 
 bool acl_setuser(struct acl *acl, const struct bytes *argv, uint32_t argc, bool all_channels,
                  char error[ACL_ERROR_MAX])

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* The figures that are replied as they are. `rss` follows from the last one. */
+/* The figures that are replied unchanged. `rss` is computed from the last one. */
 static const struct {
     const char *name;
     size_t offset; /* in struct memory_stats */
@@ -44,7 +44,7 @@ static void reply_ratio(struct reply *reply, const char *name, uint64_t value, u
     reply_double(reply, base ? (double)value / (double)base : 0);
 }
 
-/* What the first has more than the second; negative when it has less. */
+/* Replies a - b, which may be negative. */
 static void reply_difference(struct reply *reply, const char *name, uint64_t a, uint64_t b)
 {
     reply_pair_int(reply, name, (int64_t)(a - b));

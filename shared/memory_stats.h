@@ -1,36 +1,36 @@
 /*
- * memory_stats.h - the figures of MEMORY STATS: a partition replies its own, a proxy adds up those of its shards.
+ * memory_stats.h - the figures of MEMORY STATS: a partition replies its own, a proxy the sums over its shards.
  *
  *   partition:  struct memory_stats ──memory_stats_reply──► map of names and figures
  *   proxy:      map ──memory_stats_read──► add, add … ──memory_stats_reply──► map
  *
- * Percentages and ratios are computed when the figures are replied, so those of a sum are right too.
+ * Percentages and ratios are computed when the figures are replied, so they are right for sums too.
  */
 #pragma once
 
 #include "shared/reply.h"
 
-/* In bytes. Of the whole process: the figures of the allocator, and the block cache that its partitions share. */
+/* Figures in bytes. Those of the allocator and of the block cache are of the whole process, which partitions share. */
 struct memory_stats {
     uint64_t peak_allocated; /* largest resident size */
     uint64_t total_allocated;
     uint64_t startup_allocated;
     uint64_t clients;
-    uint64_t batches; /* effects not yet committed */
+    uint64_t batches; /* effects that are not committed yet */
     uint64_t scripts;
     uint64_t functions;
     uint64_t block_cache;
     uint64_t memtables;
     uint64_t table_readers;
-    uint64_t keys; /* how many */
+    uint64_t keys; /* number of keys */
     uint64_t allocator_active;
     uint64_t allocator_resident;
     uint64_t rss;
 };
 
 void memory_stats_reply(const struct memory_stats *stats, struct reply *reply);
-/* Reads what memory_stats_reply() wrote; false: the frame is something else. */
+/* Reads what memory_stats_reply() wrote; false when the frame is something else. */
 bool memory_stats_read(struct bytes frame, struct memory_stats *stats);
-/* Adds a partition's figures; `is_new_process`: no partition of the same process was added before. */
+/* Adds a partition's figures. `is_new_process`: no partition of this process has been added before. */
 void memory_stats_add(struct memory_stats *sum, const struct memory_stats *stats,
                       bool is_new_process);

@@ -12,22 +12,24 @@
 static const struct bytes other = {"other", 5};
 
 struct label_value {
-    struct bytes text; /* behind the struct */
+    struct bytes text; /* stored after the struct */
     struct metric_cell *cells;
 };
 
 struct labels {
-    pthread_mutex_t mutex; /* guards all but the cells' words */
+    pthread_mutex_t mutex; /* guards everything except the words of the cells */
     struct table *by_text;
-    struct label_value **values; /* in the order they came */
+    struct label_value **values; /* in order of creation */
     size_t count;
     size_t values_max;
     uint32_t words;
     uint64_t *
-        floor; /* of "other" as last shown: a counter does not go back when another value is shown by itself */
+        /* of "other" as last printed: the counter must not decrease when a value moves from "other" to a row of its
+         * own */
+        floor;
 };
 
-/* What is printed of one value. */
+/* One printed value. */
 struct label_row {
     struct bytes text;
     uint64_t *sums;
@@ -146,7 +148,7 @@ static bool is_used(const uint64_t *sums, uint32_t words)
     return false;
 }
 
-/* The values that were counted; rows and sums are the caller's to free. The texts stay. */
+/* Collects the values that have counts. The caller frees rows and sums; the texts remain valid. */
 static size_t collect_rows(struct labels *labels, struct label_row **rows, uint64_t **sums)
 {
     size_t count = 0;
@@ -172,7 +174,7 @@ static int by_word_0(const void *a, const void *b)
     return (left->sums[0] < right->sums[0]) - (left->sums[0] > right->sums[0]);
 }
 
-/* Rows from `shown` on become one, which is put at the end. Returns how many rows are left. */
+/* Merges the rows from `shown` on into one, which becomes the last. Returns the number of rows. */
 static size_t fold(struct labels *labels, struct label_row *rows, size_t count, size_t shown)
 {
     if (count <= shown)
@@ -182,7 +184,8 @@ static size_t fold(struct labels *labels, struct label_row *rows, size_t count, 
         for (uint32_t word = 0; word < labels->words; word++)
             rows[shown].sums[word] += rows[i].sums[word];
     rows[shown].text = other;
-    for (size_t i = 0; i < shown; i++) /* its own row, for values that came too late, joins it */
+    /* Values beyond the maximum may have a row "other" already. */
+    for (size_t i = 0; i < shown; i++)
         if (bytes_equal(rows[i].text, other)) {
             for (uint32_t word = 0; word < labels->words; word++)
                 rows[shown].sums[word] += rows[i].sums[word];
@@ -233,7 +236,7 @@ static void print_one(struct out *out, const struct label_family *family, const 
     case LABEL_COUNTER:
         metric_double(out, family->name, labels, scaled(*words, family->unit));
         break;
-    case LABEL_GAUGE: /* may be seen below zero while one thread adds and another subtracts */
+    case LABEL_GAUGE: /* may appear negative while one thread adds and another subtracts */
         metric_double(out, family->name, labels,
                       family->unit > 0 ? (double)(int64_t)*words / family->unit
                                        : (double)(int64_t)*words);

@@ -13,7 +13,7 @@
 
 enum { VALUE_BYTES_MAX = 200, ESCAPED_BYTES = 4 };
 
-/* jemalloc's, when it is linked. */
+/* Defined by jemalloc when it is linked. */
 extern int mallctl(const char *name, void *old, size_t *old_size, void *fresh, size_t fresh_size)
     __attribute__((weak));
 
@@ -77,7 +77,7 @@ static double seconds_of(struct timeval time)
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-/* The fields of /proc/self/stat behind the name, from the third on. */
+/* Field `number` of /proc/self/stat; 3 is the first after the name. */
 static uint64_t stat_field(int number)
 {
     char line[1024] = "";
@@ -111,7 +111,8 @@ static uint64_t count_descriptors(void)
         count++;
     if (dir)
         (void)closedir(dir);
-    return count > 3 ? count - 3 : 0; /* ".", "..", and the one that reads */
+    /* without ".", ".." and the descriptor that reads the directory */
+    return count > 3 ? count - 3 : 0;
 }
 
 static void print_allocator(struct out *out)

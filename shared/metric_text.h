@@ -11,11 +11,11 @@
 enum { METRIC_LABELS_MAX = 1100 };
 
 void metric_head(struct out *out, const char *name, const char *type, const char *help);
-/* Adds a label to `labels`, which is "" at first. Whatever the bytes are, the text is valid UTF-8. */
+/* Adds a label to `labels`, which is "" at first. Invalid bytes are replaced, so the text is valid UTF-8. */
 void metric_label(char labels[METRIC_LABELS_MAX], const char *name, struct bytes value);
 void metric_number(struct out *out, const char *name, const char *labels, uint64_t value);
 void metric_double(struct out *out, const char *name, const char *labels, double value);
-/* A gauge without labels, with its head. */
+/* Writes a gauge without labels, including its head. */
 void metric_gauge(struct out *out, const char *name, const char *help, double value);
-/* process_*: the standard names for time, memory, descriptors; and what the allocator has. */
+/* Writes process_*, the standard names for CPU time, memory and descriptors, and the allocator's figures. */
 void metric_process(struct out *out);

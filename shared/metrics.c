@@ -21,7 +21,7 @@ static const struct {
 };
 // clang-format on
 
-static struct metrics *_Atomic first; /* all sets, newest first; only ever added to */
+static struct metrics *_Atomic first; /* list of all sets, newest first; sets are never removed */
 
 struct metrics *metrics_new(void)
 {
@@ -51,7 +51,7 @@ static void print_metric(struct out *out, enum metric metric)
     bool is_gauge = rows[metric].kind == GAUGE;
     out_printf(out, "# HELP %s %s\n", name, rows[metric].help);
     out_printf(out, "# TYPE %s %s\n", name, is_gauge ? "gauge" : "counter");
-    /* A gauge may be seen below zero while one thread adds and another subtracts. */
+    /* A gauge may appear negative while one thread adds and another subtracts. */
     uint64_t sum = metrics_sum(metric);
     if (is_gauge)
         out_printf(out, "%s %" PRId64 "\n", name, (int64_t)sum);

@@ -1,8 +1,8 @@
 /*
- * metrics.h - every counter, gauge and histogram once (metrics.def), one set per thread, summed when read.
+ * metrics.h - every counter, gauge and histogram (metrics.def): one set per thread, summed when read.
  *
- *   thread's own set:  metric_add(set, METRIC_COMMANDS, 1)   relaxed atomic add on the thread's own cache lines
- *   reader:            metrics_read / metrics_print           sums the sets of all threads
+ *   thread's own set:  metric_add(set, METRIC_COMMANDS, 1)   relaxed load and store on the thread's own cache lines
+ *   reader:            metrics_sum / metrics_print            sums the sets of all threads
  */
 #pragma once
 
@@ -22,7 +22,7 @@ struct metrics {
     struct metrics *next;
 };
 
-/* Registers a thread's set; it stays registered for the process' life. */
+/* Registers a thread's set, for the rest of the process' life. */
 struct metrics *metrics_new(void);
 /* Only the owning thread writes, so no locked instruction is needed. */
 static inline void metric_add(struct metrics *set, enum metric metric, uint64_t amount)
@@ -40,5 +40,5 @@ static inline void metric_set(struct metrics *set, enum metric metric, uint64_t 
 }
 /* Sum over all threads. */
 uint64_t metrics_sum(enum metric metric);
-/* Prometheus text exposition format of all metrics whose name begins with `prefix` or "scree_process". */
+/* Writes all metrics whose name begins with `prefix` or "scree_process" in Prometheus' text format. */
 void metrics_print(struct out *out, const char *prefix);

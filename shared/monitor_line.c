@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-/* A byte as Redis quotes it. */
+/* Writes a byte quoted as Redis does. */
 static void quote_byte(struct out *out, unsigned char byte)
 {
     static const char NAMED[] = "\nn\rr\tt\aa\bb\\\\\"\"";

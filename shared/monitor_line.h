@@ -9,13 +9,13 @@
 #include "shared/out.h"
 
 struct monitor_line {
-    uint64_t at_us; /* wall clock */
+    uint64_t at_us; /* wall clock time */
     unsigned db;
-    const char *peer; /* "127.0.0.1:60866", a socket's path, or "lua" */
+    const char *peer; /* "127.0.0.1:60866", the path of a socket, or "lua" */
     const struct command *command;
     const struct bytes *argv;
     uint32_t argc;
 };
 
-/* One whole frame; passwords are shown as (redacted). */
+/* Writes one whole frame; passwords are shown as (redacted). */
 void monitor_line_write(const struct monitor_line *line, struct out *out);

@@ -1,5 +1,5 @@
 /*
- * namespace.c - the namespaces clients may enter: an immutable, shared snapshot.
+ * namespace.c - implementation of namespace.h: slot rules, logins, and lookup by name.
  */
 #include "shared/namespace.h"
 
@@ -22,7 +22,7 @@ static bool cut_prefix(struct bytes *text, const char *prefix)
     return true;
 }
 
-/* "SEP:N" */
+/* Parses "SEP:N". */
 static bool prefix_parse(struct bytes text, struct slot_rule *rule)
 {
     const char *colon = text.len ? memrchr(text.data, ':', text.len) : NULL;
@@ -75,7 +75,7 @@ size_t slot_rule_format(const struct slot_rule *rule, char to[SLOT_RULE_TEXT_MAX
     return (size_t)len;
 }
 
-/* The key up to where its first `fields` fields end; all of it when it has no more. */
+/* The first `fields` fields of the key; the whole key when it has fewer. */
 static struct bytes first_fields(const struct slot_rule *rule, struct bytes key)
 {
     const char *from = key.data;
@@ -179,7 +179,7 @@ bool namespace_name_valid(struct bytes name)
            !bytes_equal(name, BYTES("default"));
 }
 
-/* An empty token opens nothing. */
+/* An empty token never matches. */
 static bool token_opens(const struct namespace *item, struct bytes token)
 {
     return secret_equal(bytes_of(item->token), token) && token.len > 0;

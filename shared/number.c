@@ -9,7 +9,7 @@
 
 enum { TEXT_ON_STACK = 512 };
 
-/* Digits without sign: no leading zero but "0" itself, at most `max`. */
+/* Parses digits without a sign: no leading zero except "0" itself, at most `max`. */
 static bool parse_digits(const char *at, const char *end, uint64_t max, uint64_t *value)
 {
     if (at == end || end - at > 20)
@@ -60,7 +60,7 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* `text` with a terminator, for the C library: in `room`, or on the heap when it is longer. */
+/* `text` with a terminator, for the C library: in `room`, or on the heap when it is too long. */
 static char *terminated(struct bytes text, char room[TEXT_ON_STACK])
 {
     char *copy = room;
@@ -76,7 +76,7 @@ bool number_parse_double(struct bytes text, double *value)
 {
     int64_t whole;
     if (text.len <= 15 && number_parse_int64(text, &whole)) {
-        *value = (double)whole; /* at most 15 digits: exact */
+        *value = (double)whole; /* exact, because it has at most 15 digits */
         return true;
     }
     if (text.len == 0 || is_space(text.data[0]))
@@ -141,7 +141,7 @@ size_t number_format_int64(char *to, int64_t value)
     return len;
 }
 
-/* What snprintf wrote; the texts always fit. */
+/* Checks the result of snprintf: the texts always fit. */
 static size_t printed(int len, size_t max)
 {
     CHECK(len > 0);

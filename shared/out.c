@@ -1,8 +1,7 @@
 /*
- * A piece either carries copied bytes in its own room, or points into a block it holds a reference
- * to. Only the last piece may have room left; the first chunk of an out is small, as most answers
- * are. A thread keeps some chunks of each size that it has done with, so that answering allocates nothing
- * once it runs; with AddressSanitizer it does not, so that uses after the end are found.
+ * A piece has copied bytes in its own room, or points into a block to which it holds a reference. Only the last piece may
+ * have free room; the first chunk of an out is small, because most replies are. Each thread caches some free chunks per
+ * size, so that replies soon need no allocation; builds with AddressSanitizer do not, to find uses after free.
  */
 #include "shared/out.h"
 
@@ -14,10 +13,10 @@
 struct out_piece {
     struct out_piece *next;
     struct block *block; /* NULL: the bytes are in room[] */
-    size_t size;         /* of room[] */
-    const char *data;    /* first byte that is not consumed yet */
+    size_t size;         /* size of room[] */
+    const char *data;    /* first byte that is not consumed */
     size_t len;
-    size_t left; /* free bytes of room[] behind data + len */
+    size_t left; /* free bytes of room[] after data + len */
     char room[];
 };
 
@@ -33,7 +32,7 @@ enum {
 #endif
 };
 
-/* Chunks that are free, by size. */
+/* Free chunks, by size. */
 static _Thread_local struct {
     struct out_piece *top;
     uint32_t count;
@@ -44,7 +43,7 @@ void out_init(struct out *out)
     *out = (struct out){0};
 }
 
-/* Which of the kept sizes it is; -1: none. */
+/* Index of the chunk size; -1 when chunks of this size are not cached. */
 static int size_class(size_t size)
 {
     return size == CHUNK_FIRST ? 0 : size == CHUNK_SECOND ? 1 : size == CHUNK_LATER ? 2 : -1;
@@ -100,7 +99,7 @@ void out_limit(struct out *out, size_t limit)
     out->is_over = false;
 }
 
-/* Must a write of `len` bytes be dropped? */
+/* Does the limit require to drop a write of `len` bytes? */
 static bool drops(struct out *out, size_t len)
 {
     if (!out->limit || (!out->is_over && out->bytes + len <= out->limit))
@@ -128,7 +127,7 @@ static void add_chunk(struct out *out, size_t len)
     add_piece(out, len > room ? len : room);
 }
 
-/* Copies bytes that fit into the tail's room. */
+/* Copies bytes that fit into the room of the last piece. */
 static void fill_tail(struct out *out, const void *data, size_t len)
 {
     struct out_piece *tail = out->tail;

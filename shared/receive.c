@@ -1,13 +1,13 @@
 /*
- * What the consumer leaves over is kept in one of three ways, cheapest first:
+ * Bytes that the consumer leaves over are kept in one of three ways, cheapest first:
  *
- *   a long rest of a shared block   by reference; moved only when more bytes must be read behind it
- *   a short rest of a shared block  copied to a small private block, so that it pins nothing
- *   a rest of the private block     stays; start moves on
+ *   many bytes of a shared block    by reference; copied only when more bytes must be read after them
+ *   few bytes of a shared block     copied to a small private block, so that they do not pin the shared one
+ *   bytes of the private block      stay where they are; `start` advances
  *
- * A private block that is full slides its bytes to the front only when at least half of it is free
- * by then, or is replaced by one of 1.5 times the bytes: each byte is copied a bounded number of
- * times. What is announced and not sent costs no more than TRUST.
+ * When a private block is full, its bytes move to the front if at least half of the block is then free; otherwise it is
+ * replaced by a block of 1.5 times the bytes. So each byte is copied a bounded number of times. A frame that is announced
+ * but not sent costs at most TRUST bytes.
  */
 #include "shared/receive.h"
 
@@ -17,9 +17,9 @@
 
 enum {
     PRIVATE_MIN = 2048,       /* smallest private block */
-    PIN_MIN = BLOCK_SIZE / 4, /* a shorter rest does not keep a shared block */
-    TRUST = 1024 * 1024,      /* an announced size beyond it gets room only as bytes really come */
-    GROWTH = 4,               /* times the bytes that came */
+    PIN_MIN = BLOCK_SIZE / 4, /* fewer bytes are copied instead of pinning a shared block */
+    TRUST = 1024 * 1024,      /* a frame announced as larger gets memory only as its bytes arrive */
+    GROWTH = 4,               /* such a frame gets this many times the bytes that have arrived */
 };
 
 void receive_init(struct receive *receive)
@@ -45,7 +45,7 @@ size_t receive_room_bytes(const struct receive *receive)
     return receive->is_shared ? receive_held(receive) : receive->partial->size;
 }
 
-/* How big a block the announced need gets, given the bytes that came so far. */
+/* Block size for the announced frame, given how many bytes have arrived. */
 static size_t trusted_need(const struct receive *receive)
 {
     size_t shown = receive_held(receive) * GROWTH;
@@ -53,8 +53,8 @@ static size_t trusted_need(const struct receive *receive)
     return receive->need < most ? receive->need : most;
 }
 
-/* Moves the kept bytes to a private block with room for more. A sender that fills what it is given
- * (`is_busy`) gets a standard block at least. False: no memory for what the frame needs. */
+/* Moves the kept bytes to a private block with free room. A sender that filled its last block (`is_busy`) gets at
+ * least a standard block. False: out of memory for the announced frame. */
 static bool move_to_private(struct receive *receive, bool is_busy)
 {
     size_t held = receive_held(receive);
@@ -103,7 +103,7 @@ struct block *receive_room(struct receive *receive, struct block **shared, size_
         return private_room(receive);
     struct block *block = *shared;
     if (block && block->refs == 1)
-        block->used = 0; /* nobody looks at the old bytes any more */
+        block->used = 0; /* the old bytes are no longer used */
     if (!block || block->size - block->used < min) {
         block_unref(block);
         block = *shared = block_new(BLOCK_SIZE);
@@ -111,7 +111,7 @@ struct block *receive_room(struct receive *receive, struct block **shared, size_
     return block;
 }
 
-/* Shows block[start..end) to the consumer and keeps what it leaves over. */
+/* Passes block[start..end) to the consumer and keeps what it leaves over. */
 static void present(struct receive *receive, struct block *block, size_t start, size_t end,
                     receive_fn *on_data, void *owner)
 {
@@ -131,7 +131,8 @@ static void present(struct receive *receive, struct block *block, size_t start, 
     receive->end = end;
     receive->need = need;
     if (receive->is_shared && end - start < PIN_MIN)
-        (void)move_to_private(receive, block->used == block->size); /* else receive_room says so */
+        /* receive_room reports the failure */
+        (void)move_to_private(receive, block->used == block->size);
 }
 
 void receive_filled(struct receive *receive, struct block *block, size_t len, receive_fn *on_data,

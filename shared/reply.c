@@ -14,7 +14,7 @@ static bool is_resp3(const struct reply *reply)
     return reply->resp == 3;
 }
 
-/* A type byte, a number, CRLF; returns the length. */
+/* Writes type byte, number and CRLF; returns the length. */
 static size_t format_header(char *to, char type, int64_t number)
 {
     to[0] = type;
@@ -204,7 +204,7 @@ void reply_verbatim_out(struct reply *reply, const char *format3, struct out *te
     write_text(reply, "\r\n");
 }
 
-/* As Redis: line ends around the text are dropped, those inside become spaces. Changes `text`. */
+/* Trims line ends and replaces inner ones by spaces, as Redis does. Changes `text`. */
 static void write_error(struct reply *reply, char *text, size_t len)
 {
     while (len > 0 && (text[len - 1] == '\r' || text[len - 1] == '\n'))

@@ -1,8 +1,8 @@
 /*
  * reply.h - writes RESP2 or RESP3 values into an out.
  *
- * A handler says what the value is (map, set, double, null ...); the client's protocol decides the bytes.
- * Redis documents the pairs: https://redis.io/docs/latest/develop/reference/protocol-spec/
+ * A handler chooses the type (map, set, double, null ...); the client's protocol decides the bytes, shown below as
+ * RESP2 | RESP3: https://redis.io/docs/latest/develop/reference/protocol-spec/
  */
 #pragma once
 
@@ -18,9 +18,9 @@ void reply_status(struct reply *reply, const char *text); /* +text */
 void reply_ok(struct reply *reply);                       /* +OK */
 void reply_int(struct reply *reply, int64_t value);
 void reply_bulk(struct reply *reply, struct bytes value);
-/* The same with bytes that lie in `block`, which is referenced when they are many. */
+/* A bulk string whose bytes lie in `block`; the block is referenced when they are many. */
 void reply_bulk_block(struct reply *reply, struct block *block, struct bytes value);
-/* A bulk string of `len` bytes piece by piece; the pieces must add up. */
+/* Writes a bulk string of `len` bytes in pieces, whose lengths must add up to `len`. */
 void reply_bulk_begin(struct reply *reply, int64_t len);
 void reply_bulk_part(struct reply *reply, struct bytes part);
 void reply_bulk_end(struct reply *reply);
@@ -30,7 +30,7 @@ void reply_null(struct reply *reply);                    /* $-1 | _ */
 void reply_null_array(struct reply *reply);              /* *-1 | _ */
 void reply_array(struct reply *reply, int64_t count);
 void reply_map(struct reply *reply, int64_t pairs); /* *2n | %n */
-/* A pair of a map: a name, and an integer or a text. */
+/* A pair of a map: a name, then an integer or a text. */
 void reply_pair_int(struct reply *reply, const char *name, int64_t value);
 void reply_pair_text(struct reply *reply, const char *name, const char *value);
 /* Three pairs: bytes-done, bytes-total, percent. */
@@ -41,7 +41,7 @@ void reply_double(struct reply *reply, double value); /* bulk %.17g as Redis 7.0
 void reply_bool(struct reply *reply, bool value);     /* :1 :0 | #t #f */
 void reply_verbatim(struct reply *reply, const char *format3,
                     struct bytes text); /* bulk | =len txt:... */
-/* The same with the bytes of `text`, which is emptied. */
+/* Moves the bytes of `text` into the reply; `text` is empty afterwards. */
 void reply_verbatim_out(struct reply *reply, const char *format3, struct out *text);
 /* An error: `text` begins with its code word, e.g. "ERR no such key". CR and LF become spaces. */
 void reply_error(struct reply *reply, const char *text);

@@ -3,15 +3,14 @@
  *
  *   BEGIN ──'*'──► COUNT ──"*n"──► LENGTH ──"$n"──► DATA ──► ... ──last argument──► frame, BEGIN
  *     │                               ▲               │
- *     └──else──► INLINE ──'\n'──►     └───────────────┘         any ──► FAILED (stays so)
+ *     └──else──► INLINE ──'\n'──►     └───────────────┘         any ──► FAILED (final)
  *
- * `pos` is where to look next, so bytes are looked at once, however they are cut. As in Redis, a
- * header ends at '\r' and the byte behind it is skipped unseen, and so are the two behind an
- * argument. Unlike Redis, a line longer than the limit is refused even when it arrives in one
- * piece.
+ * `pos` is the next byte to scan, so each byte is scanned once, however the request is split into reads. As in Redis,
+ * a header ends at '\r', and the byte after it is skipped without a check, like the two bytes after an argument.
+ * Unlike Redis, a line longer than the limit is refused even when it arrives in one read.
  *
- * Reply skipper: `pending` counts the values that must still come; an aggregate of n takes one away
- * and adds n. No stack, no depth.
+ * Reply skipper: `pending` counts the values that are still missing; an aggregate of n elements subtracts 1 and adds
+ * n. This needs no stack and has no limit of depth.
  */
 #include "shared/resp.h"
 
@@ -25,7 +24,7 @@ enum scan_state { BEGIN, COUNT, LENGTH, DATA, INLINE, FAILED };
 
 enum {
     ARGS_FIRST = 8,                /* spans of a new argument table */
-    ARGS_KEPT = 256,               /* a longer table is given back by resp_scan_reset */
+    ARGS_KEPT = 256,               /* resp_scan_reset frees a longer table */
     UNAUTHENTICATED_ARGS_MAX = 10, /* as Redis */
     UNAUTHENTICATED_BULK_MAX = 16384,
     SKIP_FAILED = -1,  /* `pending` after malformed bytes */
@@ -34,7 +33,7 @@ enum {
 };
 
 static const uint64_t reply_count_max =
-    UINT32_MAX; /* bytes or elements a reply header may announce */
+    UINT32_MAX; /* max. bytes or elements that a reply header may announce */
 
 void resp_scan_init(struct resp_scan *scan)
 {
@@ -87,7 +86,7 @@ static enum resp_result complete(struct resp_scan *scan, size_t size)
     return RESP_FRAME;
 }
 
-/* Grows with the arguments that really came, whatever the header announced. */
+/* Grows with the arguments that have arrived, not with the number that the header announced. */
 static bool grow_args(struct resp_scan *scan)
 {
     uint64_t cap = scan->args_cap ? (uint64_t)scan->args_cap * 2 : ARGS_FIRST;
@@ -103,8 +102,7 @@ static bool grow_args(struct resp_scan *scan)
 
 enum line { LINE_PARTIAL, LINE_TOO_LONG, LINE_ENDS };
 
-/* Looks on for the byte that ends the line that began at scan->line; scan->pos is moved on, to that byte
- * when it is found. */
+/* Searches the end of the line that began at scan->line. Advances scan->pos, to the final byte when it is found. */
 static enum line find_line_end(struct resp_scan *scan, const char *data, size_t len, char byte,
                                size_t max)
 {
@@ -119,9 +117,8 @@ static enum line find_line_end(struct resp_scan *scan, const char *data, size_t 
     return is_long ? LINE_TOO_LONG : LINE_PARTIAL;
 }
 
-/* Reads the number of a header "<type>n\r\n" of one to three digits, as almost all are; looks at no
- * more than 6 bytes, and not at the '\n'. Returns the header's length, 0 when it has another form.
- */
+/* Reads the number of a header "<type>n\r\n" of one to three digits, the usual case. Reads at most 6 bytes and does
+ * not check the '\n'. Returns the header's length; 0 when it has another form. */
 static inline size_t short_count(const char *at, uint32_t *count)
 {
     uint32_t first = (uint32_t)(unsigned char)at[1] - '0';
@@ -143,7 +140,7 @@ static inline size_t short_count(const char *at, uint32_t *count)
 
 /* ---- requests: multibulk ---------------------------------------------------------------- */
 
-/* Reads "*n\r\n". RESP_FRAME here means: the header is complete. */
+/* Reads "*n\r\n". RESP_FRAME here means that the header is complete. */
 static enum resp_result scan_count(struct resp_scan *scan, const struct resp_limits *limits,
                                    const char *data, size_t len)
 {
@@ -167,8 +164,7 @@ static enum resp_result scan_count(struct resp_scan *scan, const struct resp_lim
     return RESP_FRAME;
 }
 
-/* Reads "$n\r\n" of any form. RESP_FRAME here means: *count is valid, scan->pos behind the header.
- */
+/* Reads "$n\r\n" of any form. RESP_FRAME here means that *count is valid and scan->pos is after the header. */
 static enum resp_result scan_length(struct resp_scan *scan, const struct resp_limits *limits,
                                     const char *data, size_t len, uint32_t *count)
 {
@@ -210,7 +206,7 @@ static enum resp_result begin_data(struct resp_scan *scan, uint32_t count)
     return RESP_FRAME;
 }
 
-/* Ends the argument that began; false: it is not complete. */
+/* Ends the current argument; false while it is incomplete. */
 static bool end_data(struct resp_scan *scan, size_t len)
 {
     struct span arg = scan->args[scan->argc];
@@ -225,7 +221,7 @@ static bool end_data(struct resp_scan *scan, size_t len)
     return true;
 }
 
-/* Takes arguments of the usual form as long as they are complete. */
+/* Scans arguments of the usual form as long as they are complete. */
 static void scan_short_args(struct resp_scan *scan, const struct resp_limits *limits,
                             const char *data, size_t len)
 {
@@ -283,7 +279,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* What stands behind a backslash in double quotes, at *at (before `end`); moves *at behind it. */
+/* Decodes an escape in double quotes: *at is after the backslash (and before `end`), and is advanced. */
 static char unescape(const char **at, const char *end)
 {
     const char *p = *at;
@@ -308,8 +304,8 @@ static char unescape(const char **at, const char *end)
     }
 }
 
-/* Copies what stands in quotes to *to. `at` is behind the opening quote; returns the place behind
- * the closing one, NULL when there is none or a word goes on behind it. */
+/* Copies a quoted text to *to. `at` is after the opening quote; returns the position after the closing quote, or
+ * NULL when it is missing or is not the end of the word. */
 static const char *unquote(const char *at, const char *end, char quote, char **to)
 {
     while (at < end && *at != quote) {
@@ -328,7 +324,7 @@ static const char *unquote(const char *at, const char *end, char quote, char **t
     return at + 1;
 }
 
-/* Copies one word to *to; returns the place behind it, NULL when its quotes are wrong. */
+/* Copies one word to *to; returns the position after it, or NULL when its quotes are unbalanced. */
 static const char *split_word(const char *at, const char *end, char **to)
 {
     while (at < end && !(*at == ' ' || *at == '\t' || *at == '\r' || *at == '\n')) {
@@ -339,7 +335,7 @@ static const char *split_word(const char *at, const char *end, char **to)
     return at;
 }
 
-/* Splits the line into words: their bytes go to `text`, their places in it to args. */
+/* Splits the line into words: their bytes go to `text`, their offsets to args. */
 static enum resp_result split_line(struct resp_scan *scan, struct bytes line, char *text)
 {
     const char *end = line.data + line.len;
@@ -393,7 +389,7 @@ static void encode_inline(struct resp_scan *scan, const char *text)
     scan->inline_len = len;
 }
 
-/* How a client begins that takes this for a port with TLS. */
+/* First bytes of a client that attempts a TLS handshake. */
 static const char TLS_HANDSHAKE[] = "\x16\x03";
 
 static enum resp_result scan_inline(struct resp_scan *scan, const struct resp_limits *limits,
@@ -435,7 +431,7 @@ static void begin_frame(struct resp_scan *scan, char first)
     scan->state = first == '*' ? COUNT : INLINE;
 }
 
-/* Takes "*n\r\n" of one digit, as almost all are. */
+/* Scans "*n\r\n" of one digit, the usual case. */
 static inline bool scan_short_count(struct resp_scan *scan, const struct resp_limits *limits,
                                     const char *data, size_t len)
 {
@@ -480,8 +476,8 @@ enum resp_result resp_scan(struct resp_scan *scan, const struct resp_limits *lim
 
 /* ---- replies ---------------------------------------------------------------------------- */
 
-/* Reads the number of a header "<type>n\r\n" that begins at `at`. Returns the header's length, 0
- * when its end has not come, -1 when it is none. */
+/* Reads the number of a header "<type>n\r\n" that begins at `at`. Returns the header's length, 0 when it is
+ * incomplete, -1 when it is malformed. */
 static int read_count_header(const char *at, size_t len, int64_t *count)
 {
     size_t stop = len < HEADER_MAX ? len : HEADER_MAX;
@@ -510,7 +506,7 @@ static enum resp_result skip_fail(struct resp_skip *skip)
     return RESP_BAD;
 }
 
-/* "+text\r\n" and its like; RESP_FRAME: skipped. */
+/* Skips "+text\r\n" and the other one-line types; RESP_FRAME: skipped. */
 static enum resp_result skip_line(struct resp_skip *skip, const char *data, size_t len)
 {
     const char *end = memchr(data + skip->pos, '\r', len - skip->pos);
@@ -526,7 +522,7 @@ static enum resp_result skip_line(struct resp_skip *skip, const char *data, size
     return RESP_FRAME;
 }
 
-/* "$n\r\n<n bytes>\r\n" */
+/* Skips "$n\r\n<n bytes>\r\n". */
 static enum resp_result skip_bulk(struct resp_skip *skip, const char *data, size_t len)
 {
     int64_t count;
@@ -551,7 +547,8 @@ static enum resp_result skip_bulk(struct resp_skip *skip, const char *data, size
     return RESP_FRAME;
 }
 
-/* "*n\r\n" and its like: n values, or n pairs, take its place; an attribute takes no place. */
+/* "*n\r\n" and the other aggregates: replaced by n values, or n pairs, in `pending`; an attribute does not count as
+ * a value. */
 static enum resp_result skip_aggregate(struct resp_skip *skip, const char *data, size_t len)
 {
     char type = data[skip->pos];
@@ -572,8 +569,7 @@ static enum resp_result skip_aggregate(struct resp_skip *skip, const char *data,
     return __builtin_add_overflow(skip->pending, count, &skip->pending) ? RESP_BAD : RESP_FRAME;
 }
 
-/* Where the bulk of the usual form at `at` ends, counted from there; 0: it has another form or its end
- * has not come. */
+/* Length of the complete bulk string of the usual form at `at`; 0: it is incomplete or has another form. */
 static inline size_t short_bulk(const char *at, size_t len)
 {
     uint32_t count = 0;
@@ -584,7 +580,7 @@ static inline size_t short_bulk(const char *at, size_t len)
     return at[end] == '\r' && at[end + 1] == '\n' ? end + 2 : 0;
 }
 
-/* Skips bulks of the usual form as long as they are complete. */
+/* Skips bulk strings of the usual form as long as they are complete. */
 static void skip_short_bulks(struct resp_skip *skip, const char *data, size_t len)
 {
     size_t size;
@@ -594,7 +590,7 @@ static void skip_short_bulks(struct resp_skip *skip, const char *data, size_t le
     }
 }
 
-/* What is left of a bulk that is dropped. */
+/* Skips the remaining bytes of a bulk string that is being dropped. */
 static enum resp_result skip_rest(struct resp_skip *skip, size_t len)
 {
     size_t come = len - skip->pos < skip->rest ? len - skip->pos : skip->rest;
@@ -678,7 +674,7 @@ size_t resp_skip_drop(struct resp_skip *skip, size_t len)
     return gone;
 }
 
-/* ---- walking through a complete reply --------------------------------------------------- */
+/* ---- iterating over a complete reply ---------------------------------------------------- */
 
 static bool value_line(struct bytes rest, struct resp_value *value, size_t *size)
 {

@@ -1,5 +1,5 @@
 /*
- * scan_cursor.c - reading cursors.
+ * scan_cursor.c - parses SCAN cursors.
  */
 #include "shared/scan_cursor.h"
 
@@ -9,7 +9,7 @@
 
 bool cursor_parse(struct bytes text, uint64_t *cursor)
 {
-    char digits[32]; /* longer texts are only zeros in front, which nobody sends */
+    char digits[32]; /* longer texts could only be valid with many leading zeros */
     if (text.len >= sizeof digits || (text.len && isspace((unsigned char)text.data[0])))
         return false;
     if (text.len)
@@ -18,5 +18,5 @@ bool cursor_parse(struct bytes text, uint64_t *cursor)
     char *end;
     errno = 0;
     *cursor = strtoul(digits, &end, 10);
-    return errno == 0 && *end == 0; /* a NUL ends the number, as Redis sees it */
+    return errno == 0 && *end == 0; /* a NUL ends the number, as in Redis */
 }

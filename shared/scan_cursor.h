@@ -1,12 +1,12 @@
 /*
- * scan_cursor.h - SCAN positions as numbers below 2^53, so that every client library can carry them.
+ * scan_cursor.h - SCAN positions as numbers below 2^53, which every client library can represent.
  *
  *   ┌──────────────┬───────────────────────────────┐
- *   │ slot, 14 bit │ fingerprint of the last key,  │   0 = begin (as a reply: done)
- *   │              │ 39 bit; 0 = the slot's start  │
+ *   │ slot, 14 bit │ fingerprint of the last key,  │   0 = begin (in a reply: end)
+ *   │              │ 39 bit; 0 = start of slot  │
  *   └──────────────┴───────────────────────────────┘
  *
- * The slot tells a proxy which shard goes on, the fingerprint tells the partition where (backend/keyspace/cursor.h).
+ * By the slot a proxy finds the shard, by the fingerprint the partition finds the key (backend/keyspace/cursor.h).
  */
 #pragma once
 
@@ -29,5 +29,5 @@ static inline uint64_t cursor_at_slot(uint16_t slot)
     return (uint64_t)slot << CURSOR_FINGERPRINT_BITS;
 }
 
-/* Reads a cursor argument as Redis does (strtoul of the whole text). */
+/* Parses a cursor as Redis does (strtoul of the whole text). */
 bool cursor_parse(struct bytes text, uint64_t *cursor);

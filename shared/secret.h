@@ -1,5 +1,5 @@
 /*
- * secret.h - which arguments of a request are passwords: SLOWLOG and MONITOR show (redacted) in their place.
+ * secret.h - which arguments of a request are passwords: SLOWLOG and MONITOR show (redacted) instead.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * shard_map.c - which shard owns each of the 16384 slots: an immutable, shared snapshot.
+ * shard_map.c - implementation of shard_map.h.
  */
 #include "shared/shard_map.h"
 
@@ -143,7 +143,7 @@ bool shard_map_equal(const struct shard_map *a, const struct shard_map *b)
     return true;
 }
 
-/* FNV-1a. */
+/* Continues an FNV-1a hash. */
 static uint64_t hash_on(uint64_t hash, const void *data, size_t len)
 {
     const unsigned char *bytes = data;

@@ -3,8 +3,8 @@
  *
  *   slot ── slot_shard[slot] ──► shards[i] {name, addresses}
  *
- * Built by one thread (new, add, claim, complete), then never changed: any thread may read it and hold
- * references. A new map is a new object; requests in flight finish on the one they were routed with.
+ * One thread builds a map (new, add, claim, complete); afterwards it never changes: any thread may read it and hold
+ * references. A new map is a new object; requests in flight finish with the map they were routed with.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ enum { SHARD_COUNT_MAX = 1024, SHARD_NAME_MAX = 64, SHARD_NONE = 0xffff };
 
 struct shard {
     char *name;
-    char **addresses; /* "host:port" …; the first is where requests go */
+    char **addresses; /* "host:port" …; requests go to the first */
     size_t address_count;
     uint32_t slot_count;
 };
@@ -28,7 +28,7 @@ struct shard_map {
     uint64_t epoch;
     struct shard *shards;
     size_t shard_count;
-    uint16_t slot_shard[SLOT_COUNT]; /* index into shards; SHARD_NONE only while it is built */
+    uint16_t slot_shard[SLOT_COUNT]; /* index into shards; SHARD_NONE only while the map is built */
 };
 
 struct shard_map *shard_map_new(uint64_t epoch);
@@ -36,17 +36,18 @@ struct shard_map *shard_map_ref(struct shard_map *map);
 /* NULL is allowed. */
 void shard_map_unref(struct shard_map *map);
 
-/* Building. shard_map_add returns the new shard's index, or -1 when the name is taken, empty or too long,
- * has other characters than letters, digits, '.', '_' and '-', or there are too many shards. */
+/* Building a map. shard_map_add returns the new shard's index, or -1 when the name is a duplicate, empty or too
+ * long, has characters other than letters, digits, '.', '_' and '-', or there are too many shards. */
 int shard_map_add(struct shard_map *map, struct bytes name);
 void shard_map_add_address(struct shard_map *map, int shard, struct bytes address);
-/* Gives slots first..last to the shard. false: *taken is a slot that has an owner already; nothing was given. */
+/* Assigns slots first..last to the shard. False: *taken is a slot that already has an owner, and nothing was
+ * assigned. */
 bool shard_map_claim(struct shard_map *map, int shard, unsigned first, unsigned last,
                      unsigned *taken);
-/* False: *missing is the first slot without an owner. */
+/* True when every slot has an owner. False: *missing is the first slot without one. */
 bool shard_map_complete(const struct shard_map *map, unsigned *missing);
 
-/* One shard per address, named a, b, c … (s26 … after z), equal slot ranges, epoch 1. */
+/* One shard per address, named a, b, c … (s26 … after z), with equal slot ranges and epoch 1. */
 struct shard_map *shard_map_even(const char *const *addresses, size_t count);
 
 static inline uint16_t shard_map_find(const struct shard_map *map, uint16_t slot)
@@ -55,12 +56,12 @@ static inline uint16_t shard_map_find(const struct shard_map *map, uint16_t slot
 }
 /* Index of the shard with this name, or -1. */
 int shard_map_named(const struct shard_map *map, struct bytes name);
-/* Same epoch, shards and owners. */
+/* Are epoch, shards and owners equal? */
 bool shard_map_equal(const struct shard_map *a, const struct shard_map *b);
-/* The same for equal maps, in any process. */
+/* Equal maps have equal hashes, in any process. */
 uint64_t shard_map_hash(const struct shard_map *map);
-/* Walks the ranges of a shard's slots in order: *slot starts at 0; false at the end. */
+/* Iterates over the ranges of a shard's slots in order: start with *slot = 0; false at the end. */
 bool shard_map_next_range(const struct shard_map *map, int shard, unsigned *slot, unsigned *first,
                           unsigned *last);
-/* Prints it as a shards.ini that config/shards_file.h reads back. */
+/* Prints the map as a shards.ini, which config/shards_file.h reads. */
 void shard_map_print(const struct shard_map *map, FILE *to);

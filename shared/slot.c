@@ -1,17 +1,17 @@
 /*
- * Eight bytes at a time: the CRC so far goes into the first two, and as a CRC is linear each byte's
- * share is looked up by itself, with no lookup waiting for another.
+ * Slice-by-8: eight bytes per step. The CRC so far is xored into the first two; because a CRC is linear, the contribution
+ * of each byte is a table lookup that does not depend on the other lookups.
  *
  *   b0^hi(crc)  b1^lo(crc)  b2  b3  b4  b5  b6  b7
- *     [7]         [6]       [5] [4] [3] [2] [1] [0]   tables, xored together = the new CRC
+ *     [7]         [6]       [5] [4] [3] [2] [1] [0]   tables; the xor of their values = the new CRC
  *
- * The odd bytes come first: zero bytes in front change nothing, so they are a shorter eight.
+ * The bytes that do not fill a step of eight come first, padded with leading zero bytes, which do not change the CRC.
  */
 #include "shared/slot.h"
 
 #include "shared/slot_table.h"
 
-/* The CRC of eight bytes that follow bytes of CRC `crc`. */
+/* The CRC of eight more bytes after bytes with CRC `crc`. */
 static inline unsigned crc_of_eight(const unsigned char *at, unsigned crc)
 {
     unsigned last = slot_table[5][at[2]] ^ slot_table[4][at[3]] ^ slot_table[3][at[4]] ^

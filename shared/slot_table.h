@@ -1,8 +1,8 @@
 /*
- * slot_table.h - what one byte does to a CRC16 when k more bytes follow it: slot_table[k][byte].
+ * slot_table.h - tables of slice-by-8: slot_table[k][byte] is the effect of a byte on a CRC16 when k bytes follow.
  *
- * slot_table[0] is the table of the bytewise algorithm; tests/unit/test_slot.c makes every entry again bit
- * by bit. Included by slot.c only.
+ * slot_table[0] is the table of the bytewise algorithm; tests/unit/test_slot.c recomputes every entry bit by bit.
+ * Included by slot.c only.
  */
 #pragma once
 

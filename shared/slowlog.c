@@ -8,22 +8,24 @@
 #include <stdlib.h>
 
 enum {
-    ARGS_MAX = 32,       /* arguments kept, the last one says how many are missing */
-    ARG_BYTES_MAX = 128, /* bytes kept of one, then a note */
+    /* arguments kept; when there are more, the last one is a note with the number of missing ones */
+    ARGS_MAX = 32,
+    ARG_BYTES_MAX = 128, /* bytes kept of an argument, followed by a note */
     NOTE_MAX = 64,
     GET_DEFAULT = 10,
 };
 
 /* ---- pushing ---- */
 
-/* Arguments an entry shows, the note about missing ones included. */
+/* Number of arguments in an entry, including the note about missing ones. */
 static uint32_t shown_args(const struct slow_command *slow)
 {
     uint32_t known = slow->argc + (slow->missing > 0);
     return known < ARGS_MAX ? known : ARGS_MAX;
 }
 
-/* The text kept of argument i: all of it, its beginning with a note, or the note about missing ones. */
+/* Text of argument i in an entry: the whole argument, its beginning with a note, or the note about missing
+ * arguments. */
 static struct bytes shown_text(const struct slow_command *slow, uint32_t i,
                                char note[ARG_BYTES_MAX + NOTE_MAX])
 {
@@ -95,7 +97,7 @@ void slowlog_push(struct slowlog *log, const struct slow_command *slow, uint64_t
         trim(log, len_max);
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
 const struct slow_entry *slowlog_next(const struct slow_entry *entry, slowlog_space space)
 {

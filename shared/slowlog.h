@@ -1,10 +1,10 @@
 /*
- * slowlog.h - the commands that took long, newest first, as SLOWLOG shows them.
+ * slowlog.h - the entries of SLOWLOG: slow commands, newest first.
  *
  *   newest ─► {id 7, µs, arguments cut, client} ─► {id 6 …} ─► … at most len_max
  *
- * Arguments are cut as Redis does: the first 32, of each the first 128 bytes, then a note. Both programs keep
- * one; not thread-safe.
+ * Arguments are cut as in Redis: the first 32, the first 128 bytes of each, then a note. Used by both programs; not
+ * thread-safe.
  */
 #pragma once
 
@@ -12,17 +12,17 @@
 
 #include <stdint.h>
 
-/* One slow command; its texts lie behind it in the same allocation. */
+/* One slow command; its texts follow it in the same allocation. */
 struct slow_entry {
     struct slow_entry *next;
     uint64_t id;
-    uint64_t at_s; /* wall clock */
+    uint64_t at_s; /* wall clock time */
     uint64_t usec;
-    uint64_t shard_usec; /* of it, those a shard worked for it; the proxy's log only */
+    uint64_t shard_usec; /* part of the time that shards worked on the command; only in the proxy */
     struct bytes peer;
-    struct bytes name;  /* of the client */
+    struct bytes name;  /* the client's name */
     struct bytes space; /* the client's namespace; empty: none */
-    struct bytes shard; /* that answered last; empty: none did */
+    struct bytes shard; /* the shard that replied last; empty: none did */
     uint32_t argc;
     struct bytes argv[];
 };
@@ -33,7 +33,7 @@ struct slowlog {
     uint64_t next_id;
 };
 
-/* What goes into the log. */
+/* Input of slowlog_push. */
 struct slow_command {
     uint64_t at_s;
     uint64_t usec;
@@ -42,29 +42,30 @@ struct slow_command {
     struct bytes name;
     struct bytes space;
     struct bytes shard;
-    const struct command *command; /* its passwords are not shown; NULL: it has none */
+    const struct command *command; /* defines which arguments are secret; NULL: none are */
     const struct bytes *argv;
     uint32_t argc;
-    uint32_t missing; /* arguments behind argv[argc - 1] that are no longer known */
-    size_t last_cut;  /* bytes at the end of argv[argc - 1] that are no longer known */
+    uint32_t missing; /* number of arguments after argv[argc - 1] that are no longer in memory */
+    /* number of bytes at the end of argv[argc - 1] that are no longer in memory */
+    size_t last_cut;
 };
 
-/* Whose entries are meant: those of one namespace, or all (NULL). */
+/* Selects the entries of one namespace, or all (NULL). */
 typedef const struct bytes *slowlog_space;
 
-/* Keeps the newest `len_max`. */
+/* Adds an entry; keeps the newest `len_max`. */
 void slowlog_push(struct slowlog *log, const struct slow_command *slow, uint64_t len_max);
 void slowlog_reset(struct slowlog *log, slowlog_space space);
 uint64_t slowlog_count(const struct slowlog *log, slowlog_space space);
-/* The next entry of that space from `entry` on; NULL at the end. */
+/* The first entry of this namespace from `entry` on; NULL at the end. */
 const struct slow_entry *slowlog_next(const struct slow_entry *entry, slowlog_space space);
 
 enum { SLOWLOG_ERROR_MAX = 256 };
-/* The count of SLOWLOG GET [count], -1: all; false: Redis' error is in `error`. */
+/* Parses the count of SLOWLOG GET [count]; -1 means all. False: Redis' error is in `error`. */
 bool slowlog_parse_get(const struct bytes *argv, uint32_t argc, int64_t *count,
                        char error[SLOWLOG_ERROR_MAX]);
-/* SLOWLOG GET with that count. */
+/* Replies SLOWLOG GET with this count. */
 void slowlog_reply(const struct slowlog *log, slowlog_space space, int64_t count,
                    struct reply *reply);
-/* The six elements of an entry; the caller has written an array's header. */
+/* Writes the six elements of an entry; the caller has written the array's header. */
 void slowlog_reply_entry(const struct slow_entry *entry, struct reply *reply);

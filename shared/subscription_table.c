@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* Names a pair in set->pairs. */
+/* Key of set->pairs. */
 struct pair {
     const struct topic *topic;
     const struct follower *follower;
@@ -43,7 +43,7 @@ void follower_init(struct follower *follower)
     follower->bytes = 0;
 }
 
-/* ---- looking ---- */
+/* ---- lookup ---- */
 
 struct topic *subscription_find(const struct subscription_table *set, struct bytes name)
 {
@@ -99,7 +99,7 @@ struct subscription *follower_subscription_next(const struct follower *follower,
                : container_of(next, struct subscription, follower_link);
 }
 
-/* ---- changing ---- */
+/* ---- changes ---- */
 
 static struct topic *topic_make(struct subscription_table *set, struct bytes name)
 {
@@ -124,7 +124,7 @@ static void topic_drop(struct topic *topic)
 
 size_t subscription_cost(struct bytes name)
 {
-    enum { TABLE_BYTES = 64 }; /* of an entry, without its key */
+    enum { TABLE_BYTES = 64 }; /* memory per table entry without its key */
     return sizeof(struct topic) + sizeof(struct subscription) + sizeof(struct pair) + 2 * name.len +
            2 * TABLE_BYTES;
 }
@@ -152,7 +152,7 @@ bool subscription_add(struct subscription_table *set, struct follower *follower,
     return true;
 }
 
-/* The topic stays, maybe with nobody. */
+/* Ends a subscription; keeps the topic, even without subscriptions. */
 static void subscription_end(struct subscription *subscription)
 {
     const struct pair pair = {subscription->topic, subscription->follower};

@@ -1,12 +1,12 @@
 /*
- * subscription_table.h - which followers are subscribed to which names: each pair once, found from both sides.
+ * subscription_table.h - which followers are subscribed to which names; each subscription is found from both sides.
  *
- *   table: name ─► topic ─► subscription ─► subscription      (topic->subscriptions, in order of joining)
+ *   table: name ─► topic ─► subscription ─► subscription      (topic->subscriptions, in order of subscribing)
  *                                │               │
  *                            follower        follower         (follower->subscriptions)
  *
- * Joining, leaving and asking for a name are O(1). A topic exists while it has a subscription. A follower
- * that stands for others joins with their number as its weight.
+ * Subscribing, unsubscribing and finding a name are O(1). A topic exists while it has a subscription. A follower that
+ * represents several clients subscribes with their number as its weight.
  */
 #pragma once
 
@@ -17,16 +17,17 @@
 
 struct subscription_table;
 
-/* One who is subscribed; part of its owner, of one set or of several. */
+/* A subscriber; embedded in its owner, and a member of one table or of several. */
 struct follower {
-    struct list subscriptions; /* of struct subscription, by follower_link, in order of joining */
+    /* of struct subscription, by follower_link, in order of subscribing */
+    struct list subscriptions;
     uint32_t count;
-    size_t bytes; /* subscription_cost of each */
+    size_t bytes; /* sum of subscription_cost over the subscriptions */
 };
 
 struct topic {
     struct subscription_table *set;
-    struct list link;          /* in set->topics, in order of making */
+    struct list link;          /* in set->topics, in order of creation */
     struct list subscriptions; /* of struct subscription, by topic_link */
     uint32_t count;
     uint64_t weight; /* sum over the subscriptions */
@@ -49,26 +50,26 @@ struct subscription_table {
 };
 
 struct subscription_table *subscription_table_new(void);
-/* The set must be empty. NULL is allowed. */
+/* Frees an empty table. NULL is allowed. */
 void subscription_table_free(struct subscription_table *set);
 void follower_init(struct follower *follower);
-/* Bytes of memory for a subscription in the name, if no other follower has it. */
+/* Memory in bytes of a subscription to a name without other followers. */
 size_t subscription_cost(struct bytes name);
-/* False: it was subscribed already. */
+/* Subscribes; false: the follower was subscribed already. */
 bool subscription_add(struct subscription_table *set, struct follower *follower, struct bytes name);
-/* As one that speaks for so many others; 0: it is subscribed no longer. */
+/* Sets the follower's weight, the number of clients that it represents; 0 ends the subscription. */
 void subscription_weigh(struct subscription_table *set, struct follower *follower,
                         struct bytes name, uint32_t weight);
-/* False: it was not subscribed. */
+/* Unsubscribes; false: the follower was not subscribed. */
 bool subscription_remove(struct subscription_table *set, struct follower *follower,
                          struct bytes name);
-/* NULL: nobody is subscribed. */
+/* The topic of the name; NULL when it has no subscriptions. */
 struct topic *subscription_find(const struct subscription_table *set, struct bytes name);
 bool subscription_has(const struct subscription_table *set, const struct follower *follower,
                       struct bytes name);
-/* Ends all subscriptions of the follower, in whatever sets. */
+/* Ends all subscriptions of the follower, in all tables. */
 void subscription_clear(struct follower *follower);
-/* Ends all subscriptions in the topic; it is gone. */
+/* Ends all subscriptions to the topic and frees it. */
 void topic_clear(struct topic *topic);
 size_t subscription_topics(const struct subscription_table *set);
 size_t subscription_pairs(const struct subscription_table *set);
@@ -77,7 +78,7 @@ static inline struct bytes topic_name(const struct topic *topic)
 {
     return (struct bytes){topic->name, topic->name_len};
 }
-/* Walks: the first with NULL, then each behind the one before; NULL at the end. */
+/* Iterates over the topics: NULL gives the first, each topic the next; NULL at the end. */
 struct topic *topic_next(const struct subscription_table *set, const struct topic *topic);
 struct subscription *topic_subscription_next(const struct topic *topic,
                                              const struct subscription *subscription);

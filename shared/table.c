@@ -1,8 +1,8 @@
 /*
- * Linear probing; entries are never marked deleted: a removal moves later entries of the same run
- * back over the hole, so a table that is filled and emptied for months stays as fast as a new one.
+ * Linear probing without tombstones: a removal moves later entries of the same run back over the hole, so that a table does
+ * not get slower however often it is filled and emptied.
  *
- * The hash is SipHash-1-3 (https://www.aumasson.jp/siphash/) under a key drawn once per process.
+ * The hash is SipHash-1-3 (https://www.aumasson.jp/siphash/) with a key drawn once per process.
  */
 #include "shared/table.h"
 
@@ -64,7 +64,7 @@ static inline void sip_word(struct sip *v, uint64_t word)
     v->a ^= word;
 }
 
-/* The last `count` bytes, 0 to 7, before `end`. */
+/* Loads the `count` (0 to 7) bytes before `end`. */
 static inline uint64_t load_rest(const char *end, size_t count)
 {
     uint64_t word = 0;
@@ -119,7 +119,7 @@ void table_free(struct table *table)
     free(table);
 }
 
-/* The entry that holds `key`, or the free one where it belongs. */
+/* The entry of `key`, or the free entry where it belongs. */
 static struct entry *find_entry(const struct table *table, struct bytes key, uint64_t hash)
 {
     size_t mask = table->cap - 1;
@@ -169,14 +169,14 @@ void *table_put(struct table *table, struct bytes key, void *value)
     return NULL;
 }
 
-/* Fills the hole with the entries behind it that probe across it, until the run ends. */
+/* Fills the hole with later entries of the run whose probe sequence crosses it. */
 static void close_hole(struct table *table, size_t hole)
 {
     size_t mask = table->cap - 1;
     for (size_t i = (hole + 1) & mask; table->entries[i].value; i = (i + 1) & mask) {
         size_t home = table->entries[i].hash & mask;
         if (((i - home) & mask) < ((i - hole) & mask))
-            continue; /* its probe starts behind the hole */
+            continue; /* its probe sequence starts after the hole */
         table->entries[hole] = table->entries[i];
         hole = i;
     }

@@ -1,7 +1,7 @@
 /*
- * table.h - hash table from bytes to a pointer: open addressing, power-of-two, seeded hash (no flooding).
+ * table.h - hash table from bytes to a pointer: open addressing, power-of-two sizes, seeded hash against flooding.
  *
- * Entries embed nothing; keys are copied. Iteration order is unspecified.
+ * Keys are copied. The order of iteration is unspecified.
  */
 #pragma once
 
@@ -10,16 +10,16 @@
 struct table;
 
 struct table *table_new(void);
-/* Frees the table and its key copies; values are the caller's. NULL is allowed. */
+/* Frees the table and its copies of keys, but not the values. NULL is allowed. */
 void table_free(struct table *table);
 /* NULL when absent. */
 void *table_get(const struct table *table, struct bytes key);
-/* Returns the value that was there before, or NULL. `value` must not be NULL. */
+/* Returns the replaced value, or NULL. `value` must not be NULL. */
 void *table_put(struct table *table, struct bytes key, void *value);
 /* Returns the removed value, or NULL. */
 void *table_remove(struct table *table, struct bytes key);
 size_t table_count(const struct table *table);
-/* Walk: *cursor starts at 0; false at the end. The table must not change during a walk. */
+/* Iterates: start with *cursor = 0; false at the end. The table must not change during an iteration. */
 bool table_next(const struct table *table, size_t *cursor, struct bytes *key, void **value);
-/* 64-bit seeded hash of bytes, for other tables. */
+/* 64-bit seeded hash, for other tables. */
 uint64_t hash_bytes(struct bytes data);

@@ -12,22 +12,22 @@
 #include <string.h>
 
 enum {
-    RECORD_MAX = 16 * 1024, /* plain bytes of one TLS record */
-    PIECES_MAX = 64,        /* gathered into one record */
+    RECORD_MAX = 16 * 1024, /* plaintext bytes of one TLS record */
+    PIECES_MAX = 64,        /* joined into one record */
 };
 
 struct tls {
     SSL *ssl;
     struct tls_context *context;
-    char *peer;     /* of a client: whose session it may resume */
-    const char *in; /* bytes from the peer that OpenSSL has not taken */
+    char *peer;     /* of a client: address under which sessions to resume are stored */
+    const char *in; /* bytes from the peer that OpenSSL has not read yet */
     size_t in_len;
-    char *kept; /* memory of `in` between calls of tls_feed; NULL: it is the caller's */
+    char *kept; /* own copy of `in` between calls of tls_feed; NULL: `in` belongs to the caller */
     struct out out;
     char reason[TLS_REASON_MAX];
 };
 
-/* ---- OpenSSL's way to the bytes --------------------------------------------------------------- */
+/* ---- BIO: OpenSSL's input and output ---------------------------------------------------------- */
 
 static int on_bio_read(BIO *bio, char *to, int size)
 {
@@ -72,9 +72,9 @@ static void method_make(void)
     CHECK(BIO_meth_set_ctrl(method, on_bio_ctrl) == 1);
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- creation --------------------------------------------------------------------------------- */
 
-/* Whom the certificate must be for, and what the server is told we want (never an address, RFC 6066). */
+/* Sets the name that the certificate must match, and the SNI that is sent (never an address, RFC 6066). */
 static void name_peer(struct tls *tls, const char *host)
 {
     unsigned char address[sizeof(struct in6_addr)];
@@ -92,7 +92,7 @@ static void name_peer(struct tls *tls, const char *host)
         CHECK(*name && SSL_set1_host(tls->ssl, name) == 1);
 }
 
-/* So that the next connection to it can go on with this one's session, and this one with that before. */
+/* Resumes the stored session of this peer, and stores new ones for later connections. */
 static void remember_peer(struct tls *tls, const char *peer)
 {
     if (!tls->context->sessions)
@@ -197,7 +197,7 @@ static void note_reason(struct tls *tls)
         (void)snprintf(tls->reason, sizeof tls->reason, "TLS: %s", text);
 }
 
-/* What an OpenSSL call that did not succeed means. */
+/* The meaning of a failed OpenSSL call. */
 static enum tls_result outcome(struct tls *tls, int returned)
 {
     switch (SSL_get_error(tls->ssl, returned)) {
@@ -218,7 +218,8 @@ enum tls_result tls_handshake(struct tls *tls)
     int returned = SSL_do_handshake(tls->ssl);
     if (returned == 1) {
         (void)SSL_free_buffers(
-            tls->ssl); /* a silent peer would keep them; no: there is more in them */
+            /* an idle connection would keep the buffers; fails when they still hold data */
+            tls->ssl);
         return TLS_DONE;
     }
     enum tls_result result = outcome(tls, returned);
@@ -239,7 +240,7 @@ enum tls_result tls_read(struct tls *tls, char *to, size_t size, size_t *got)
 
 /* ---- bytes out -------------------------------------------------------------------------------- */
 
-/* One record from the front of `from`; small pieces are gathered, so that they share one. */
+/* Writes one record from the front of `from`; small pieces are joined into one record. */
 static bool write_record(struct tls *tls, struct out *from)
 {
     struct iovec iov[PIECES_MAX];
@@ -300,7 +301,7 @@ size_t tls_pending(const struct tls *tls)
     return tls->out.bytes;
 }
 
-/* ---- facts ------------------------------------------------------------------------------------ */
+/* ---- properties ------------------------------------------------------------------------------- */
 
 bool tls_is_verified(const struct tls *tls)
 {

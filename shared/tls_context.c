@@ -1,9 +1,8 @@
 /*
- * tls_context.c - from options and files to a context that makes connections.
+ * tls_context.c - builds a context from options and files.
  *
- * Fixed here: TLS 1.2 at least, no renegotiation (it lets a client make a server work), no compression, tickets
- * instead of a session cache at the server (nothing to lock or to fill up), buffers given back while a connection is
- * idle.
+ * Not configurable: at least TLS 1.2, no renegotiation (a client could use it to overload a server), no compression,
+ * tickets instead of a session cache in the server (no lock, no memory), buffers are freed while a connection is idle.
  */
 #include "shared/tls_openssl.h"
 
@@ -19,7 +18,7 @@
 
 enum { FILE_BYTES_MAX = 16 * 1024 * 1024 };
 
-/* What a context is being made from, and where to complain. */
+/* The context being built, and where to put error messages. */
 struct making {
     const struct tls_options *options;
     SSL_CTX *ssl;
@@ -31,7 +30,7 @@ struct making {
 static bool set_tls_error(struct making *making, const char *option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* "upstream.tls-cert-file: …" */
+/* Writes an error message "upstream.tls-cert-file: …". */
 static bool set_tls_error(struct making *making, const char *option, const char *format, ...)
 {
     char text[TLS_REASON_MAX];
@@ -67,7 +66,7 @@ static void digest_text(struct making *making, const char *text)
     digest_bytes(making, text, strlen(text));
 }
 
-/* False: it cannot be read. */
+/* Adds the file's content to the digest. False: it cannot be read. */
 static bool digest_file(struct making *making, const char *option, const char *path)
 {
     char block[16 * 1024];
@@ -104,7 +103,7 @@ static bool digest_all(struct making *making)
            digest_file(making, "tls-ca-cert-file", options->ca_cert_file);
 }
 
-/* ---- what the options say --------------------------------------------------------------------- */
+/* ---- applying the options --------------------------------------------------------------------- */
 
 static bool set_protocols(struct making *making)
 {
@@ -125,7 +124,8 @@ static bool set_protocols(struct making *making)
             highest = version;
     }
     CHECK(SSL_CTX_set_min_proto_version(making->ssl, lowest ? lowest : TLS1_2_VERSION) == 1);
-    CHECK(SSL_CTX_set_max_proto_version(making->ssl, highest) == 1); /* 0: the newest there is */
+    /* 0: the newest that OpenSSL supports */
+    CHECK(SSL_CTX_set_max_proto_version(making->ssl, highest) == 1);
     return true;
 }
 
@@ -196,7 +196,7 @@ static bool trust(struct making *making)
                              "certificates");
     if (SSL_CTX_load_verify_file(making->ssl, path) != 1)
         return set_tls_error(making, "tls-ca-cert-file", "%s: %s", path, why());
-    if (!options->is_client) { /* tells clients whose certificates are welcome */
+    if (!options->is_client) { /* names of the authorities whose certificates clients may send */
         STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(path);
         if (!names)
             return set_tls_error(making, "tls-ca-cert-file", "%s: %s", path, why());
@@ -237,7 +237,7 @@ static void set_options(struct making *making, struct tls_context *context)
     }
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- creation --------------------------------------------------------------------------------- */
 
 struct tls_context *tls_context_new(const struct tls_options *options, char *error, size_t size)
 {

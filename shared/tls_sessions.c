@@ -1,14 +1,14 @@
 /*
- * tls_sessions.c - what a client remembers: for each peer the newest session that it gave a ticket for.
+ * tls_sessions.c - sessions that a client can resume: the newest session of each peer.
  *
- *   a peer's ticket ─► on_session: a copy replaces the one from before
- *   a new connection ─► sessions_resume: goes on with a copy; no certificates, no signatures
+ *   a peer's ticket ─► on_session: a copy replaces the previous session
+ *   a new connection ─► sessions_resume: resumes a copy; no certificates, no signatures
  *
- * Copies, because OpenSSL marks a session as spent when its connection breaks off. A ticket may be shown more than once:
- * who listens learns that two connections have the same two ends, and the addresses say that already.
+ * We use copies, because OpenSSL marks a session as not resumable when its connection breaks. A ticket may be sent more than
+ * once: an eavesdropper can then see that two connections have the same client and server, but the addresses show this too.
  *
- * Sessions live in memory and die with the context, so a change of certificates or authorities forgets them: a resumed
- * handshake does not look at certificates. They are kept by address, so a peer never gets another's.
+ * Sessions are stored in memory only and freed with the context, so a change of certificates or authorities drops them: a
+ * resumed handshake does not verify certificates. They are stored by address, so a session is used for its own peer only.
  */
 #include "shared/check.h"
 #include "shared/table.h"
@@ -17,11 +17,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { PEERS_MAX = 4096 }; /* addresses; beyond it all are forgotten */
+enum { PEERS_MAX = 4096 }; /* addresses; when there are more, all sessions are dropped */
 
 struct sessions {
     pthread_mutex_t lock;
-    struct table *by_peer; /* SSL_SESSION */
+    struct table *by_peer; /* SSL_SESSION by address */
 };
 
 struct sessions *sessions_new(void)
@@ -51,7 +51,7 @@ void sessions_free(struct sessions *sessions)
     free(sessions);
 }
 
-/* Takes the session. */
+/* Stores the session and owns its reference. */
 static void sessions_put(struct sessions *sessions, const char *peer, SSL_SESSION *session)
 {
     CHECK(pthread_mutex_lock(&sessions->lock) == 0);
@@ -64,7 +64,7 @@ static void sessions_put(struct sessions *sessions, const char *peer, SSL_SESSIO
     SSL_SESSION_free(before);
 }
 
-/* OpenSSL's answer: 0, the original is not kept. */
+/* Returns 0 to OpenSSL: we do not keep the original. */
 static int on_session(SSL *ssl, SSL_SESSION *session)
 {
     struct tls_context *context = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));

@@ -1,11 +1,11 @@
 /*
- * tls_tickets.c - keys of session tickets: a ticket is the session's state, sealed so that only we can read it.
+ * tls_tickets.c - keys of session tickets: a ticket is the session's state, encrypted so that only we can read it.
  *
- *   key `now` seals new tickets      every lifetime: now becomes before, and a new key is drawn
- *   key `before` still opens them    so a ticket is good for one to two lifetimes of its key, never longer
+ *   key `now` encrypts new tickets      after each lifetime `now` becomes `before`, and a new key is drawn
+ *   key `before` still decrypts them    so a ticket is valid for one to two lifetimes of a key, never longer
  *
- * Keys live in memory only and die with the context: after a change of certificates or authorities nobody comes in
- * with what was checked before.
+ * Keys are in memory only and freed with the context: after a change of certificates or authorities, no client can resume
+ * a session that was verified with the old ones.
  */
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -30,7 +30,7 @@ struct ticket_key {
 struct tickets {
     pthread_mutex_t lock;
     uint64_t lifetime_us;
-    uint64_t made_us; /* `now` */
+    uint64_t made_us; /* when `now` was drawn */
     struct ticket_key now;
     struct ticket_key before;
 };
@@ -61,7 +61,7 @@ void tickets_free(struct tickets *tickets)
     free(tickets);
 }
 
-/* Copies the key that seals; or, `name` given, the one that can open. False: there is none. */
+/* Copies the key for encryption or, when `name` is given, the key with this name. False: there is none. */
 static bool key_find(struct tickets *tickets, const unsigned char *name, struct ticket_key *key)
 {
     bool found = true;
@@ -98,8 +98,8 @@ static bool key_apply(struct ticket_key *key, const unsigned char *iv, EVP_CIPHE
            EVP_CipherInit_ex(cipher, EVP_aes_256_cbc(), NULL, key->seal, iv, seals) == 1;
 }
 
-/* OpenSSL's answers: 1 the key is set, 2 and a fresh ticket shall follow, 0 the ticket is not ours, -1 no. In TLS 1.3
- * a client uses a ticket once, so it always gets a fresh one. */
+/* Returns to OpenSSL: 1 the key is set, 2 the key is set and a new ticket must be sent, 0 the ticket is not ours, -1
+ * error. In TLS 1.3 a client uses a ticket once, so it always gets a new one. */
 static int on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
                      EVP_MAC_CTX *mac, int seals)
 {

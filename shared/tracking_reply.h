@@ -1,5 +1,5 @@
 /*
- * tracking_reply.h - what CLIENT TRACKINGINFO and CLIENT CACHING say, at a partition and at the proxy.
+ * tracking_reply.h - replies of CLIENT TRACKINGINFO and CLIENT CACHING, shared by both programs.
  */
 #pragma once
 
@@ -19,10 +19,10 @@ struct tracking_info {
     bool is_optin;
     bool is_optout;
     bool is_noloop;
-    bool is_caching; /* CLIENT CACHING was given for the next command */
+    bool is_caching; /* CLIENT CACHING was called for the next command */
     bool is_broken;
-    int64_t redirect_id;          /* 0: none; -1: it does not track */
-    const struct bytes *prefixes; /* in order */
+    int64_t redirect_id;          /* 0: no redirection; -1: tracking is off */
+    const struct bytes *prefixes; /* sorted */
     uint32_t prefix_count;
 };
 

@@ -1,5 +1,5 @@
 /*
- * address_uv.c - addresses as text and as the kernel has them.
+ * address_uv.c - converts addresses between text and struct sockaddr.
  */
 #include "shared/net/net_uv.h"
 
@@ -84,7 +84,7 @@ bool address_parse(const char *text, struct address *address)
     return false;
 }
 
-/* An IPv4 peer of a dual-stack socket is shown as the IPv4 address it is. */
+/* Prints the IPv4 peer of a dual-stack socket as an IPv4 address. */
 static void v6_print(const struct address *address, char text[ADDRESS_TEXT_MAX])
 {
     char host[INET6_ADDRSTRLEN] = "";

@@ -1,10 +1,10 @@
 /*
- * connect_uv.c - stream_connect: from an address' text to a connected descriptor.
+ * connect_uv.c - stream_connect: from an address as text to a connected descriptor.
  *
- *   text ─┬─ numeric or unix ──────────────┬─► attempt on each address in turn ─► TELL_OPEN ─► on_open
- *         └─ name ─► lookup (own thread) ──┘   each gets its share of the time left
+ *   text ─┬─ numeric or unix ──────────────┬─► tries the addresses one by one ─► TELL_OPEN ─► on_open
+ *         └─ name ─► lookup (own thread) ──┘   each gets its share of the remaining time
  *
- * The outcome always travels through TELL_OPEN, so on_open is never called from inside stream_connect.
+ * The result is always reported through TELL_OPEN, so on_open is never called from inside stream_connect.
  */
 #include "shared/check.h"
 #include "shared/net/net_uv.h"
@@ -17,7 +17,7 @@
 
 enum { CONNECT_KEEPALIVE_S = 60 };
 
-/* One descriptor that is connecting. Freed in libuv's close callback. */
+/* A descriptor that is connecting. Freed in libuv's close callback. */
 struct attempt {
     uv_poll_t poll;
     struct connecting *connecting;
@@ -28,13 +28,13 @@ struct attempt {
 struct connecting {
     struct stream *stream;
     stream_open_fn *on_open;
-    struct timer *timer; /* of the lookup, then of each attempt */
+    struct timer *timer; /* limits the lookup, then each attempt */
     struct lookup *lookup;
     struct attempt *attempt;
     uint64_t deadline_ms;
-    int fd; /* connected; -1: not yet */
+    int fd; /* the connected descriptor; -1: none yet */
     int count;
-    int next; /* address to try when this attempt fails */
+    int next; /* index of the address to try when this attempt fails */
     struct address list[ADDRESS_LIST_MAX];
 };
 
@@ -55,7 +55,7 @@ static void on_attempt_closed(uv_handle_t *handle)
     free(attempt);
 }
 
-/* Gives the attempt up and its descriptor back. */
+/* Ends the attempt; returns its descriptor, which the caller owns. */
 static int attempt_leave(struct connecting *connecting)
 {
     struct attempt *attempt = connecting->attempt;
@@ -65,7 +65,7 @@ static int attempt_leave(struct connecting *connecting)
     return attempt->fd;
 }
 
-/* The socket says what became of the attempt. */
+/* Reads the result of the attempt from the socket. */
 static void attempt_finish(struct connecting *connecting)
 {
     int fd = attempt_leave(connecting);
@@ -94,7 +94,7 @@ static bool is_finished(const struct attempt *attempt)
     return poll(&it, 1, 0) > 0;
 }
 
-/* Waits for `fd`, at most for its share of the time. */
+/* Waits until `fd` is connected, at most for this attempt's share of the time. */
 static int attempt_wait(struct connecting *connecting, int fd)
 {
     struct loop *loop = connecting->stream->loop;
@@ -117,7 +117,7 @@ static int attempt_wait(struct connecting *connecting, int fd)
     return 0;
 }
 
-/* 0: connected, or waiting to be. */
+/* Returns 0 when connected or connecting, else a negative errno. */
 static int attempt_start(struct connecting *connecting, const struct address *address)
 {
     int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -136,7 +136,7 @@ static int attempt_start(struct connecting *connecting, const struct address *ad
     return err;
 }
 
-/* Tries the addresses that are left; `err` is why the last one failed. */
+/* Tries the remaining addresses; `err` is the error of the last attempt. */
 static void connect_next(struct connecting *connecting, int err)
 {
     while (connecting->next < connecting->count) {
@@ -151,7 +151,8 @@ static void on_timeout(void *owner)
 {
     struct connecting *connecting = owner;
     if (connecting->attempt && is_finished(connecting->attempt)) {
-        attempt_finish(connecting); /* in time: the loop was busy, and has not looked yet */
+        /* connected in time, but the loop was too busy to poll the socket */
+        attempt_finish(connecting);
         return;
     }
     if (connecting->lookup) {
@@ -187,7 +188,7 @@ struct stream *stream_connect(struct loop *loop, const char *address, uint64_t t
     connecting->on_open = on_open;
     connecting->fd = -1;
     connecting->timer = timer_new(loop, on_timeout, connecting);
-    timer_start(connecting->timer, timeout_ms, 0); /* also brings the time up to date */
+    timer_start(connecting->timer, timeout_ms, 0); /* also updates the loop's time */
     connecting->deadline_ms = loop_mono_ms(loop) + timeout_ms;
 
     char host[ADDRESS_HOST_MAX];
@@ -212,7 +213,7 @@ static void on_handshake(void *owner, struct stream *stream, int err)
     on_open(stream->owner, err);
 }
 
-/* Connected: the rest of the time is for TLS. False: libuv cannot watch the descriptor. */
+/* After the connect: the remaining time is for the TLS handshake. False: libuv cannot watch the descriptor. */
 static bool shake_hands(struct stream *stream)
 {
     struct connecting *connecting = stream->connecting;
@@ -235,7 +236,7 @@ void connect_tell(struct stream *stream)
     if (connecting->fd >= 0) {
         if (stream_start(stream, connecting->fd)) {
             connecting->fd = -1;
-            stream_send(stream); /* what was appended before it was open */
+            stream_send(stream); /* sends what was appended before the stream was open */
         } else {
             err = -ENOMEM;
         }

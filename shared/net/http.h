@@ -9,11 +9,11 @@
 
 struct http_server;
 
-/* Borrowed while the handler runs. */
+/* Valid while the handler runs. */
 struct http_request {
-    const char *path;  /* without what follows a '?' */
-    const char *host;  /* the header Host; NULL: none */
-    const char *token; /* of "Authorization: Bearer", or the password of "Basic"; NULL: none */
+    const char *path;  /* without the query string */
+    const char *host;  /* header Host; NULL: none */
+    const char *token; /* from "Authorization: Bearer", or the password from "Basic"; NULL: none */
 };
 
 struct http_header {
@@ -22,20 +22,21 @@ struct http_header {
 };
 
 struct http_reply {
-    int status;                        /* 200 at first; 404, 503 ... */
-    const char *content_type;          /* static text; plain text at first */
-    const struct http_header *headers; /* more, static, ended by a NULL name; NULL: none */
-    struct out body;                   /* filled by the handler */
+    int status;               /* initially 200 */
+    const char *content_type; /* static text; initially plain text */
+    /* additional headers, static, terminated by a NULL name; NULL: none */
+    const struct http_header *headers;
+    struct out body; /* filled by the handler */
 };
 
-/* Answers one request. */
+/* Fills in the reply to one request. */
 typedef void http_fn(void *owner, const struct http_request *request, struct http_reply *reply);
 
 #define HTTP_TEXT    "text/plain; charset=utf-8"
 #define HTTP_JSON    "application/json"
 #define HTTP_METRICS "text/plain; version=0.0.4; charset=utf-8"
 
-/* `address` "host:port". NULL and a reason in error[size] when it cannot listen. */
+/* `address` is "host:port". NULL: the server cannot listen, error[size] has the reason. */
 struct http_server *http_start(const char *address, http_fn *on_request, void *owner, char *error,
                                size_t size);
 int http_port(const struct http_server *server);

@@ -7,7 +7,7 @@
 
 enum { SECOND_US = 1000 * 1000 };
 
-/* An owner of an IPv6 network has all addresses of a /64, so these count as one. */
+/* The address to count by: for IPv6 its /64, because one owner usually has a whole /64. */
 static struct in6_addr address_of(const struct sockaddr *peer)
 {
     struct in6_addr address = {0};
@@ -33,8 +33,9 @@ static void shut(struct http_connection *connection)
     (void)shutdown(connection->fd, SHUT_RDWR);
 }
 
-/* Disconnects one connection from `address` (NULL: from any) if there are more than `max`: the one that has waited
- * longest for a request, else the one whose answer is oldest. The newest, the last in the list, is spared. */
+/* When there are more than `max` connections from `address` (NULL: from all), disconnects the one that has waited
+ * longest for a request; if none waits, the one with the oldest answer. The newest connection, the last in the list,
+ * is never chosen. */
 static void evict_connection(struct http_connections *all, const struct in6_addr *address,
                              unsigned max)
 {

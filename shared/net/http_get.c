@@ -10,7 +10,7 @@
 
 enum { REQUEST_MAX = 2048, ANSWER_MAX = 16 * 1024 };
 
-/* Waits until the socket can do `what`; 0, or an errno. */
+/* Waits until the socket is ready for `what`; returns 0 or an errno. */
 static int poll_until(int fd, short what, uint64_t until_us)
 {
     struct pollfd poller = {.fd = fd, .events = what};
@@ -55,7 +55,7 @@ static int send_all(int fd, const char *text, size_t len, uint64_t until_us)
     return 0;
 }
 
-/* Reads until the end, as much as there is room for. */
+/* Reads until the end of the stream or until `to` is full. */
 static int receive_all(int fd, char *to, size_t size, uint64_t until_us)
 {
     size_t len = 0;
@@ -72,7 +72,7 @@ static int receive_all(int fd, char *to, size_t size, uint64_t until_us)
     return 0;
 }
 
-/* Sends the request and reads the answer, head and body. */
+/* Sends the request and reads the reply, head and body. */
 static int converse(int fd, const char *path, const char *token, uint64_t until_us,
                     char answer[ANSWER_MAX])
 {

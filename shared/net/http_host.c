@@ -8,7 +8,7 @@
 
 enum { NAME_MAX_BYTES = 256 };
 
-/* Without the port, brackets, and the dot that may end a full name; empty: malformed. */
+/* The name without port, brackets, and the final dot of a fully qualified name; empty: malformed. */
 static struct bytes name_of(const char *host)
 {
     const char *bracket = host[0] == '[' ? strchr(host, ']') : NULL;

@@ -1,10 +1,10 @@
 /*
- * http_mhd.c - http.h on libmicrohttpd: one thread polls, reads, calls the handler, answers.
+ * http_mhd.c - http.h with libmicrohttpd: one thread polls, reads, calls the handler and sends replies.
  *
- * The thread is ours, not libmicrohttpd's, so that it can also end connections whose time is over (http_connections.h):
- * libmicrohttpd itself only bounds silence, and at its limit of connections it accepts no other. The socket is bound
- * here, so that the reason of a failure can be told. A request has to fit into libmicrohttpd's buffer of a connection;
- * bodies of requests are refused.
+ * The thread is ours, not libmicrohttpd's, so that it can also limit connections (http_connections.h): libmicrohttpd
+ * itself only has an idle timeout, and accepts no more connections once it has reached its maximum. The socket is
+ * bound here, so that the error can be reported. A request must fit into libmicrohttpd's buffer of a connection;
+ * request bodies are refused.
  */
 #include "shared/net/http.h"
 
@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 enum {
-    SPARE_CONNECTIONS = 64, /* shut down here, but not yet closed by libmicrohttpd */
+    SPARE_CONNECTIONS = 64, /* already shut down, but not yet closed by libmicrohttpd */
     CONNECTION_BYTES_MAX = 16 * 1024,
     BACKLOG = 64,
     TICK_MS = 500,
@@ -37,9 +37,9 @@ enum {
 struct http_server {
     struct MHD_Daemon *daemon;
     pthread_t thread;
-    int wake_fd; /* an eventfd that ends the thread's wait */
+    int wake_fd; /* an eventfd that wakes the thread when it must end */
     atomic_bool is_stopping;
-    struct http_connections connections; /* on the thread */
+    struct http_connections connections; /* used by the thread only */
     http_fn *on_request;
     void *owner;
     int port;
@@ -115,7 +115,7 @@ static void on_completed(void *owner, struct MHD_Connection *connection, void **
 
 /* ---- requests ---- */
 
-/* Runs the handler with the token the request carries: programs send Bearer, browsers ask for a password. */
+/* Runs the handler with the request's token: programs send Bearer, browsers send Basic. */
 static void handle(const struct http_server *server, struct MHD_Connection *connection,
                    const char *path, struct http_reply *reply)
 {
@@ -143,7 +143,8 @@ static enum MHD_Result on_http(void *owner, struct MHD_Connection *connection, c
                                size_t *upload_len, void **state)
 {
     static char
-        seen; /* libmicrohttpd calls first with the headers only; the answer is for the second call */
+        /* libmicrohttpd calls first with only the headers; the reply is queued in the second call */
+        seen;
     struct http_server *server = owner;
     struct http_reply reply = {.status = 200, .content_type = HTTP_TEXT};
     (void)version;
@@ -192,7 +193,7 @@ static void *serve_http(void *argument)
 
 /* ---- start and stop ---- */
 
-/* The host and the service of "host:port", "[v6]:port"; "*" and nothing are every address. */
+/* Resolves "host:port" or "[v6]:port"; "*" or an empty host means all addresses. */
 static struct addrinfo *resolve_listen_address(const char *address, char *error, size_t size)
 {
     char host[256];

@@ -20,7 +20,7 @@ static bool has_token(struct http_gate gate, const struct http_request *request)
     return request->token && secret_equal(bytes_of(gate.token), bytes_of(request->token));
 }
 
-/* With a token, Host: is not checked, so that Prometheus may use any name: a web page of another site has no token. */
+/* With a token configured, Host: is not checked, so Prometheus may use any name: a foreign web page has no token. */
 static int refusal(const struct http_route *route, struct http_gate gate,
                    const struct http_request *request)
 {

@@ -1,13 +1,13 @@
 /*
  * listener_uv.c - listening sockets, and accepting from them.
  *
- * A TCP address is first bound without SO_REUSEPORT, so that two programs never share a port by
- * mistake; only then the option is set, and further sockets for an address this process already
- * listens on are bound with it. A Unix socket is dup()ed instead. `bound` remembers what we listen
- * on; each entry is checked against its descriptor before it is believed.
+ * A TCP address is first bound without SO_REUSEPORT, so that two programs never share a port by mistake. Only then the
+ * option is set, and further sockets for an address on which this process already listens are bound with it. A Unix socket
+ * is dup()ed instead. `bound` lists the addresses on which we listen; an entry is used only if its descriptor still listens
+ * on its address.
  *
- * Out of descriptors: the reserve is given up, the connection taken and closed, the reserve opened again.
- * So the queue empties and the loop does not spin.
+ * Without free descriptors: the reserve descriptor is closed, the connection accepted and closed, the reserve opened again.
+ * This empties the queue, so that the loop does not spin.
  */
 #include "shared/check.h"
 #include "shared/log.h"
@@ -28,7 +28,7 @@ enum {
     BOUND_MAX = 64,
     ACCEPTS_PER_TURN = 128,
     LOG_EVERY_MS = 1000,
-    REST_MS = 100, /* without accepting, when even the reserve is gone */
+    REST_MS = 100, /* pause in accepting when even the reserve cannot be opened */
 };
 
 struct listener {
@@ -36,9 +36,9 @@ struct listener {
     struct loop *loop;
     accept_fn *on_accept;
     void *owner;
-    listener_tls_fn *tls_of; /* NULL: plain */
+    listener_tls_fn *tls_of; /* NULL: no TLS */
     uint64_t handshake_ms;
-    struct timer *rest; /* ends a rest */
+    struct timer *rest; /* ends a pause */
     uint64_t logged_ms;
     uint64_t failures; /* since the last log line */
     int fd;
@@ -70,7 +70,7 @@ static bool is_listening_on(int fd, const struct address *address)
            address_of(fd, false, &own) && is_same_address(&own, address);
 }
 
-/* A descriptor of ours that listens on the address, or -1. */
+/* Our descriptor that listens on the address, or -1. */
 static int bound_find(const struct address *address)
 {
     unsigned count = bound_count < BOUND_MAX ? bound_count : BOUND_MAX;
@@ -86,8 +86,8 @@ static void bound_add(int fd)
     bound[bound_count++ % BOUND_MAX] = fd;
 }
 
-/* Does a program still listen on the socket file? Only ECONNREFUSED (or no file) means no: after another error, as for
- * a socket without permission or of another type, it counts as in use. */
+/* Does a program still listen on the socket file? Only ECONNREFUSED (or no file) means no: after any other error,
+ * such as a missing permission or a socket of another type, the file counts as in use. */
 static bool unix_is_live(const struct address *address)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -99,8 +99,8 @@ static bool unix_is_live(const struct address *address)
     return live;
 }
 
-/* Sets the socket file's mode if the umask has removed bits of it. Follows no symbolic link: in a directory that all
- * may write to, another user may have replaced the file by one. */
+/* Sets the mode of the socket file if the umask has removed bits from it. Follows no symbolic link: in a directory
+ * that all users may write to, another user may have replaced the file by a link. */
 static bool unix_set_mode(const char *path, mode_t mode)
 {
     struct stat file;
@@ -110,7 +110,7 @@ static bool unix_set_mode(const char *path, mode_t mode)
            fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* The mode is on the socket before it has a name, so no moment is open to others. */
+/* Sets the mode before the socket is bound to its path, so that it is never open to others. */
 static int unix_bind(const struct address *address, const struct listen_options *options)
 {
     struct stat file;
@@ -166,7 +166,7 @@ static int tcp_bind(const struct address *address, int backlog)
     return err;
 }
 
-/* Resolves a name at start; blocks. False and a reason: it has no address. */
+/* Resolves a name at start; blocks. False: error[size] has the reason. */
 static bool resolve_host_name(const char *text, struct address *address, char *error, size_t size)
 {
     if (address_parse(text, address))
@@ -228,7 +228,7 @@ void listen_address(int fd, char *text, size_t size)
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
-/* Says `why`, once in LOG_EVERY_MS at most. */
+/* Logs `why`, at most once per LOG_EVERY_MS. */
 static void listener_log(struct listener *listener, const char *event, const char *why,
                          const char *peer)
 {
@@ -256,7 +256,7 @@ static void listener_rest(struct listener *listener)
     timer_start(listener->rest, REST_MS, 0);
 }
 
-/* Takes one connection only to close it. */
+/* Accepts one connection and closes it. */
 static void listener_shed(struct listener *listener)
 {
     if (listener->reserve >= 0) {
@@ -270,7 +270,7 @@ static void listener_shed(struct listener *listener)
         listener_rest(listener);
 }
 
-/* False: nothing more to accept now. */
+/* Handles a failed accept. False: stop accepting for now. */
 static bool accept_failed(struct listener *listener, int err)
 {
     if (err == EAGAIN)

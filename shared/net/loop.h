@@ -1,13 +1,13 @@
 /*
- * loop.h - one thread's event loop. Everything a loop owns is used on its thread only; the two
- * exceptions are loop_post and loop_stop.
+ * loop.h - event loop of one thread. Everything that belongs to a loop is used on its thread only, except loop_post and
+ * loop_stop.
  *
  *   poll ─► events (read, timer, posted tasks) ─► turn hooks, in order of registration ─► poll …
  *
- * Events only collect work; the turn hooks act on it once per turn (flush upstreams, submit the commit,
- * write replies), which is where batching comes from. Hooks run again as long as one returns true.
+ * Events only collect work; the turn hooks process it once per turn (flush upstreams, submit the commit, write replies),
+ * which forms batches. The hooks run again as long as one of them returns true.
  *
- * Implementations: loop_uv.c runs on libuv; tests/sim/ has a seeded, single-threaded implementation.
+ * Implementations: loop_uv.c uses libuv; tests/sim/ has a seeded, single-threaded implementation.
  */
 #pragma once
 
@@ -18,24 +18,24 @@ struct loop;
 struct timer;
 
 struct loop *loop_new(void);
-/* Everything opened on the loop must be closed; frees it. */
+/* Frees the loop. Everything opened on it must have been closed. */
 void loop_free(struct loop *loop);
-/* Runs until loop_stop, then until every handle that is being closed is closed. */
+/* Runs until loop_stop, then until all closing handles are closed. */
 void loop_run(struct loop *loop);
-/* From any thread (and from a signal callback). */
+/* May be called on any thread, and in a signal callback. */
 void loop_stop(struct loop *loop);
 
-/* Inside an event: handles the events that are there, without waiting and without the turn hooks. For work that
- * takes long; what runs must not mind being interrupted here. The simulation has nothing to handle. */
+/* Called inside an event that takes long: handles pending events without waiting and without the turn hooks. The
+ * caller must tolerate the effects of these events. Does nothing in the simulation. */
 void loop_poll(struct loop *loop);
 
-/* Times of the current turn; no system call. */
+/* Time of the current turn; no system call. */
 uint64_t loop_mono_ms(const struct loop *loop);
 uint64_t loop_mono_us(const struct loop *loop);
 uint64_t loop_wall_ms(const struct loop *loop);
 uint64_t loop_wall_us(const struct loop *loop);
 
-/* Called once per turn after all events. Returns true when it did something that earlier hooks should see. */
+/* Called once per turn after all events. Returns true when its work may concern other hooks, which then run again. */
 typedef bool turn_hook_fn(void *owner);
 struct turn_hook {
     turn_hook_fn *run;
@@ -44,29 +44,29 @@ struct turn_hook {
 };
 void loop_add_hook(struct loop *loop, struct turn_hook *hook);
 
-/* A message to another loop's thread: memory is the sender's until run() is called there. */
+/* A message to another loop's thread; its memory belongs to the loop until run() is called there. */
 struct task {
     void (*run)(struct task *task);
     struct task *next;
 };
-/* Thread-safe; tasks of one sender run in order. Wakes the loop. */
+/* Thread-safe; wakes the loop. Tasks of one sender run in order. */
 void loop_post(struct loop *loop, struct task *task);
 
 typedef void timer_fn(void *owner);
 struct timer *timer_new(struct loop *loop, timer_fn *on_timer, void *owner);
-/* First after `after_ms`, then every `repeat_ms` (0: once). Starting a running timer sets it anew. */
+/* Fires after `after_ms`, then every `repeat_ms` (0: once). A running timer is restarted. */
 void timer_start(struct timer *timer, uint64_t after_ms, uint64_t repeat_ms);
 void timer_stop(struct timer *timer);
-/* Stops and frees; allowed inside its own callback. NULL is allowed. */
+/* Stops and frees the timer; allowed inside its own callback. NULL is allowed. */
 void timer_free(struct timer *timer);
 
-/* Signals, on the main loop. on_signal runs on the loop's thread. */
+/* Signals, on the main loop. on_signal is called on the loop's thread. */
 typedef void signal_fn(void *owner, int signum);
 void loop_on_signal(struct loop *loop, int signum, signal_fn *on_signal, void *owner);
 
-/* Calls on_change (debounced) when the file at `path` changes, also when a directory or symlink on the way
- * is swapped (Kubernetes' ..data): watches the directory and compares the resolved file's identity and time,
- * and looks every few seconds where events are missing. */
+/* Calls on_change (debounced) when the file at `path` changes, or a directory or symlink on its way is replaced
+ * (Kubernetes' ..data). Watches the directory, compares identity and time of the resolved file, and also checks
+ * every few seconds, in case events are missing. */
 struct watch;
 typedef void watch_fn(void *owner);
 struct watch *watch_new(struct loop *loop, const char *path, watch_fn *on_change, void *owner);

@@ -1,9 +1,8 @@
 /*
- * loop_uv.c - loop.h on libuv: turns, mail, timers, signals, threads. The turn is drawn in net_uv.h.
+ * loop_uv.c - loop.h with libuv: turns, mail, timers, signals, threads. net_uv.h has a drawing of the turn.
  *
- * Mail is a lock-free stack that every sender pushes on and only the loop takes whole and turns
- * round. Only the sender that finds it empty wakes the loop. A task that is posted after the loop
- * has stopped for good is not run.
+ * Mail is a lock-free stack: every sender pushes, only the loop takes, always the whole stack, which it reverses. Only the
+ * sender that finds the stack empty wakes the loop. A task that is posted after the loop has stopped for good is not run.
  */
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -14,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOOK_ROUNDS_MAX = 64 }; /* then the loop polls once, not waiting, before it goes on */
+/* then the loop polls once without waiting before the hooks continue */
+enum { HOOK_ROUNDS_MAX = 64 };
 
 struct timer {
     uv_timer_t uv;
@@ -41,7 +41,7 @@ struct loop_thread {
 
 /* ---- the turn --------------------------------------------------------------------------------- */
 
-/* True when some hook did something in the last round and must see another. */
+/* True when the hooks must run again in the next turn. */
 static bool hooks_run(struct loop *loop)
 {
     for (int round = 0; round < HOOK_ROUNDS_MAX; round++) {
@@ -69,7 +69,8 @@ static void turn_end(struct loop *loop)
             break;
     }
     streams_flush(loop);
-    again |= handshakes_run(loop); /* last, so that what is ready leaves before them */
+    /* last, so that finished replies are sent before this slow work */
+    again |= handshakes_run(loop);
     again |= streams_bury(loop);
     if (again || !list_empty(&loop->telling))
         uv_idle_start(&loop->again, on_again);
@@ -218,11 +219,12 @@ void loop_run(struct loop *loop)
     loop->is_running = false;
 }
 
-/* The streams that were closed meanwhile are buried by the turn: frames below may know them. */
+/* Streams that are closed during this call are freed at the end of the turn, because callers may still use them. */
 void loop_poll(struct loop *loop)
 {
     CHECK(!loop->is_polling);
-    struct block *shared = loop->shared; /* what the event is reading may lie in it */
+    /* the event that called us may be reading bytes in this block */
+    struct block *shared = loop->shared;
     loop->shared = NULL;
     loop->is_polling = true;
     uv_run(&loop->uv, UV_RUN_NOWAIT);
@@ -244,7 +246,7 @@ uint64_t loop_mono_ms(const struct loop *loop)
     return uv_now(&loop->uv);
 }
 
-/* The same kind of time, but finer; taken when first asked for in a turn. */
+/* Like loop_mono_ms, but in µs; read on first use in a turn. */
 uint64_t loop_mono_us(const struct loop *loop)
 {
     struct loop *mutable = (struct loop *)loop;
@@ -255,7 +257,7 @@ uint64_t loop_mono_us(const struct loop *loop)
     return loop->mono_us;
 }
 
-/* Taken when first asked for in a turn. */
+/* Read on first use in a turn. */
 uint64_t loop_wall_us(const struct loop *loop)
 {
     struct loop *mutable = (struct loop *)loop;
@@ -303,7 +305,7 @@ static void on_timer(uv_timer_t *uv)
 void timer_start(struct timer *timer, uint64_t after_ms, uint64_t repeat_ms)
 {
     if (!timer->loop->is_running)
-        uv_update_time(&timer->loop->uv); /* it may be long since the loop looked at the clock */
+        uv_update_time(&timer->loop->uv); /* the loop's cached time may be old */
     uv_timer_start(&timer->uv, on_timer, after_ms, repeat_ms);
 }
 

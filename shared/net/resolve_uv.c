@@ -2,10 +2,10 @@
  * resolve_uv.c - getaddrinfo on a detached thread per lookup.
  *
  *   lookup_start ─► thread: getaddrinfo ─► task in the loop's mail ─► on_done
- *   lookup_cancel ─► the thread finds no loop and only frees
+ *   lookup_cancel ─► the thread finds no loop and only frees the lookup
  *
- * Not libuv's pool: two lookups that hang there would hold up all others, and a loop could not be
- * closed before they return. `lock` makes "post" and "cancel" exclude each other.
+ * We do not use libuv's thread pool: lookups that hang would block its few threads, and a loop could not be closed
+ * before they return. `lock` serializes posting and cancelling.
  */
 #include "shared/check.h"
 #include "shared/log.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum {
-    LOOKUPS_MAX = 64, /* threads at a time, of the whole process */
+    LOOKUPS_MAX = 64, /* threads of the whole process */
     LOOKUP_STACK_BYTES = 512 * 1024,
 };
 
@@ -31,7 +31,7 @@ struct lookup {
     lookup_fn *on_done;
     void *owner;
     uint16_t port;
-    int count; /* addresses found, or a negative errno */
+    int count; /* number of addresses, or a negative errno */
     struct address list[ADDRESS_LIST_MAX];
     char host[ADDRESS_HOST_MAX];
 };
@@ -47,7 +47,7 @@ static void lookup_release(struct lookup *lookup)
 static void on_looked_up(struct task *task)
 {
     struct lookup *lookup = container_of(task, struct lookup, task);
-    pthread_mutex_lock(&lookup->lock); /* the thread has left */
+    pthread_mutex_lock(&lookup->lock); /* waits until the thread has released the lock */
     pthread_mutex_unlock(&lookup->lock);
     lookup->on_done(lookup->owner, lookup->list, lookup->count);
     lookup_release(lookup);

@@ -1,5 +1,5 @@
 /*
- * secure_uv.c - streams that speak TLS: handshakes in small doses, then bytes through the sieve.
+ * secure_uv.c - TLS streams: handshakes in small steps, then encryption and decryption.
  *
  *   accepted ──┐                                               ┌─► listener: on_accept
  *   connected ─┴─► handshake: readable ─► ready ─► a step ─────┤
@@ -8,14 +8,14 @@
  *
  *   open: read ─► tls_feed ─► tls_read into receive_room ─► owner      out ─► tls_write ─► tls_out ─► write
  *
- * A step of a handshake is up to a millisecond of arithmetic, so a turn does few: STEPS_MAX, and no other is begun after
- * STEPS_US. The others wait their turn, in order, while requests are served in between. A stream has no owner until its
- * handshake is done.
+ * A step of a handshake computes for up to a millisecond, so a turn runs at most STEPS_MAX steps, and begins none after
+ * STEPS_US. The other ready handshakes wait in a queue while requests are served. A stream has no owner until its handshake
+ * is done.
  *
- * (1) Half-open handshakes are bounded: at HANDSHAKES_MAX the one that has been silent longest makes room.
- *     They are not counted as anybody's memory: TLS_HANDSHAKE_BYTES each at most.
- * (2) What is encrypted and not sent is bounded by SEALED_MAX; the rest waits in the stream's out, where it is counted
- *     as ever.
+ * (1) The number of half-open handshakes is bounded: at HANDSHAKES_MAX the one that has been silent longest is ended.
+ *     Their memory is not counted for any client or namespace: at most TLS_HANDSHAKE_BYTES each.
+ * (2) Encrypted bytes that are not sent yet are bounded by SEALED_MAX; further bytes wait in the stream's out, where they
+ *     count as pending.
  */
 #include "shared/check.h"
 #include "shared/clock.h"
@@ -30,19 +30,20 @@
 
 enum {
     HANDSHAKES_MAX = 1024, /* half-open at a time, per loop */
-    STEPS_MAX = 4,         /* in a turn; then others are served first */
-    STEPS_US = 250,        /* the same */
+    STEPS_MAX = 4,         /* per turn, so that requests are not delayed */
+    STEPS_US = 250,        /* no step begins later than this in a turn */
     STEP_READ = 8 * 1024,
     SEALED_READ = 32 * 1024,
     READ_ROOM_MIN = 8 * 1024,
     SEALED_MAX = 64 * 1024,
-    UNASKED_MAX = 256 * 1024, /* TLS' own answers to a peer that does not read them */
+    /* TLS' own messages (alerts, key updates) to a peer that does not read them */
+    UNASKED_MAX = 256 * 1024,
 };
 
 struct handshake {
     struct stream *stream;
-    struct list link;  /* in loop->handshakes, silent for longest first */
-    struct list ready; /* in loop->handshakes_ready: there is something to do */
+    struct list link;  /* in loop->handshakes, ordered by silence, longest first */
+    struct list ready; /* in loop->handshakes_ready: the next step can run */
     struct timer *timer;
     handshake_fn *on_done;
     void *owner;
@@ -66,7 +67,7 @@ static void handshake_ready(struct handshake *handshake)
 static void on_handshake_poll(uv_poll_t *poll, int status, int events)
 {
     struct stream *stream = container_of(poll, struct stream, poll);
-    (void)status; /* a read says it again */
+    (void)status; /* the next read reports the error */
     (void)events;
     uv_poll_stop(poll);
     handshake_ready(stream->handshake);
@@ -111,7 +112,7 @@ static void on_handshake_timeout(void *owner)
     handshake_end(handshake->stream, -ETIMEDOUT);
 }
 
-/* Sends what TLS has to say. False: the connection is gone. */
+/* Sends the bytes of TLS. False: the connection is broken. */
 static bool send_sealed(struct stream *stream)
 {
     struct out *out = tls_out(stream->tls);
@@ -181,12 +182,12 @@ bool handshakes_make_room(struct loop *loop)
         return true;
     struct handshake *silent = container_of(loop->handshakes.next, struct handshake, link);
     if (!list_empty(&silent->ready))
-        return false; /* they wait for us */
+        return false; /* its bytes have arrived and wait for us, so it is not silent */
     handshake_end(silent->stream, -ETIMEDOUT);
     return true;
 }
 
-/* ---- life -------------------------------------------------------------------------------------- */
+/* ---- creation ---------------------------------------------------------------------------------- */
 
 void secure_start(struct stream *stream, uint64_t timeout_ms, handshake_fn *on_done, void *owner)
 {
@@ -204,7 +205,7 @@ void secure_start(struct stream *stream, uint64_t timeout_ms, handshake_fn *on_d
     list_push(&loop->handshakes, &handshake->link);
     loop->handshake_count++;
     stream->handshake = handshake;
-    handshake_ready(handshake); /* who connects speaks first */
+    handshake_ready(handshake); /* the side that connects sends first */
 }
 
 void secure_stop(struct stream *stream)
@@ -279,7 +280,7 @@ const char *stream_error(const struct stream *stream, int err)
 
 /* ---- open streams ------------------------------------------------------------------------------ */
 
-/* Decrypts what there is while the owner takes it. False: no more is wanted now. */
+/* Decrypts and passes bytes on as long as the owner reads. False: reading has stopped. */
 static bool secure_take(struct stream *stream)
 {
     while (stream_is_reading(stream) && !(stream->tell & TELL_AGAIN)) {
@@ -312,7 +313,7 @@ bool secure_read(struct stream *stream)
 {
     char sealed[SEALED_READ];
     ssize_t got = 0;
-    if (stream->is_taking) /* below us on the stack; loop_poll */
+    if (stream->is_taking) /* called again from loop_poll inside on_data */
         return false;
     if (!tls_has_input(stream->tls)) {
         got = read(stream->fd, sealed, sizeof sealed);

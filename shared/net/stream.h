@@ -5,12 +5,12 @@
  *   owner ◄┤
  *            stream_out(stream) ──► stream_send marks it; the loop flushes once at the end of the turn
  *
- * The owner never sees partial reads or writes: it consumes whole frames (receive.h) and appends to an out.
+ * The owner does not handle partial reads or writes: it consumes whole frames (receive.h) and appends to an out.
  *
  *   CONNECTING ──on_open(0)──► OPEN ──stream_close──► CLOSING ──(out flushed or abort)──► freed
  *        └──on_open(err)──► owner calls stream_close        OPEN ──on_end(err)──► owner calls stream_close
  *
- * After stream_close / stream_abort returns no callback of this stream comes any more and the pointer is dead.
+ * After stream_close or stream_abort, no callback of this stream is called any more and the pointer is invalid.
  * Callbacks may close their own stream. Implementations: stream_uv.c | tests/sim/sim_stream.c.
  */
 #pragma once
@@ -26,69 +26,72 @@ struct stream;
 struct tls_context;
 
 struct stream_events {
-    /* Complete frames in, see receive_fn. Not called while paused. */
+    /* Receives complete frames, see receive_fn. Not called while paused. */
     receive_fn *on_data;
-    /* The peer closed its side (err 0) or the connection broke (negative errno). Comes once. Bytes may
-     * still be sent after err 0. */
+    /* The peer closed its side (err 0) or the connection broke (negative errno). Called once. Bytes can still be
+     * sent after err 0. */
     void (*on_end)(void *owner, int err);
-    /* stream_pending fell below STREAM_LOW_WATER after having been above STREAM_HIGH_WATER. May be NULL. */
+    /* Called when stream_pending falls below STREAM_LOW_WATER after having been above STREAM_HIGH_WATER. May be
+     * NULL. */
     void (*on_drain)(void *owner);
 };
 
 enum { STREAM_HIGH_WATER = 1024 * 1024, STREAM_LOW_WATER = 256 * 1024 };
 
-/* Says how a connect ended: 0 or negative errno (also -ETIMEDOUT). */
+/* Result of a connect: 0 or a negative errno (including -ETIMEDOUT). */
 typedef void stream_open_fn(void *owner, int err);
-/* Connects to "host:port", "[v6]:port" or "unix:/path"; the name is resolved anew on every call, off the loop.
- * TCP_NODELAY is set. Never fails synchronously: on_open is called later. */
+/* Connects to "host:port", "[v6]:port" or "unix:/path" and sets TCP_NODELAY; the name is resolved on every call, on
+ * another thread. Never fails synchronously: on_open is called later. */
 struct stream *stream_connect(struct loop *loop, const char *address, uint64_t timeout_ms,
                               const struct stream_events *events, stream_open_fn *on_open,
                               void *owner);
-/* Right after stream_connect, with its address: the stream speaks TLS. on_open comes after the handshake, -EPROTO when
- * it failed; its time is part of the connect's. */
+/* Call right after stream_connect, with its address, to use TLS. on_open is called after the handshake, with -EPROTO
+ * when it failed; the connect's timeout includes the handshake. */
 void stream_secure(struct stream *stream, struct tls_context *context, const char *address);
-/* The owner of an accepted stream: set in on_accept before anything arrives. */
+/* Sets the owner of an accepted stream; on_accept must do so before it returns. */
 void stream_set_owner(struct stream *stream, const struct stream_events *events, void *owner);
 
-/* Append here, then stream_send. */
+/* The output buffer: append, then call stream_send. */
 struct out *stream_out(struct stream *stream);
-/* Marks the out for flushing at the end of this loop turn: one writev. Cheap when already marked. */
+/* Marks the output for flushing at the end of this turn, with one writev. Cheap when already marked. */
 void stream_send(struct stream *stream);
-/* Bytes appended and not yet taken by the kernel. */
+/* Bytes appended and not yet accepted by the kernel. */
 size_t stream_pending(const struct stream *stream);
-/* Bytes of an incomplete frame held. */
+/* Bytes held of an incomplete frame. */
 size_t stream_held(const struct stream *stream);
-/* Size of the buffer that holds them, with its free space. */
+/* Size of the buffer for an incomplete frame, including its free room. */
 size_t stream_held_room(const struct stream *stream);
-/* Has the peer closed its side, or is the connection broken? Asks the kernel, so it works for a paused stream too. */
+/* Has the peer closed its side, or is the connection broken? Uses a system call, so it works for a paused stream
+ * too. */
 bool stream_has_hung_up(const struct stream *stream);
-/* What TLS holds for an open stream beside those; 0: it is plain. */
+/* Memory that TLS uses for an open stream, besides the buffers above; 0 without TLS. */
 size_t stream_tls_bytes(const struct stream *stream);
-/* The same of all streams of a loop. */
+/* Sum of stream_tls_bytes over all streams of a loop. */
 size_t loop_tls_bytes(const struct loop *loop);
-/* Stops and starts reading; bytes that were read and not consumed are presented again on resume
- * (from the loop, not from inside stream_resume). */
+/* Stop and start reading. Bytes that were read and not consumed are passed to on_data again after the resume (by the
+ * loop, not from inside stream_resume). */
 void stream_pause(struct stream *stream);
 void stream_resume(struct stream *stream);
 bool stream_is_paused(const struct stream *stream);
-/* Peer and own address as "host:port" or the socket's path; texts live as long as the stream. */
+/* Peer's and own address as "host:port" or the socket's path; valid as long as the stream. */
 const char *stream_peer(const struct stream *stream);
 const char *stream_local(const struct stream *stream);
-int stream_fd(const struct stream *stream); /* -1 when there is none; for CLIENT LIST */
+int stream_fd(const struct stream *stream); /* -1 when there is none; shown by CLIENT LIST */
 /* Is the peer on this host: the loopback interface or a Unix socket? */
 bool stream_is_local(const struct stream *stream);
-/* Has the peer shown a certificate that we trust? */
+/* Has the peer's certificate been verified? */
 bool stream_is_verified(const struct stream *stream);
-/* What an err of on_open or on_end means, in words. */
+/* The text for an err of on_open or on_end. */
 const char *stream_error(const struct stream *stream, int err);
 /* Monotonic time of the last read or successful write, for idle timeouts. */
 uint64_t stream_active_ms(const struct stream *stream);
-/* Closes after what is pending was written (at most a few seconds, then drops it). */
+/* Closes after pending bytes were written, at most a few seconds later; then drops the rest. */
 void stream_close(struct stream *stream);
-/* Closes now; pending bytes are dropped. */
+/* Closes now; drops pending bytes. */
 void stream_abort(struct stream *stream);
 
-/* Listening. One listen socket per worker loop: TCP uses SO_REUSEPORT, a Unix socket is shared (dup). */
+/* Listening. Each worker's loop has a listen socket: TCP sockets share the port by SO_REUSEPORT, a Unix socket is
+ * dup()ed. */
 struct listener;
 struct listen_options {
     const char *address; /* "host:port" (port 0: the kernel chooses), "unix:/path" */
@@ -96,19 +99,19 @@ struct listen_options {
     uint32_t keepalive_s; /* TCP keepalive of accepted sockets, 0 = off */
     uint32_t unix_mode;   /* permissions of a Unix socket, e.g. 0700 */
 };
-/* Binds: returns a file descriptor, or -1 and a one-line reason in error[size] ("address already in use" …).
- * A stale Unix socket file nobody listens on is replaced. */
+/* Binds. Returns a file descriptor, or -1 and a one-line reason in error[size] ("address already in use" …). A Unix
+ * socket file on which no program listens is replaced. */
 int listen_bind(const struct listen_options *options, char *error, size_t size);
-/* The bound address ("host:port" with the real port) of a descriptor. */
+/* Writes the bound address of a descriptor, with the real port ("host:port"). */
 void listen_address(int fd, char *text, size_t size);
 typedef void accept_fn(void *owner, struct stream *stream);
-/* Starts accepting on the loop; takes the descriptor. on_accept must set an owner, or abort the stream. */
+/* Starts accepting on the loop; owns the descriptor. on_accept must set an owner, or abort the stream. */
 struct listener *listener_new(struct loop *loop, int fd, const struct listen_options *options,
                               accept_fn *on_accept, void *owner);
-/* Its streams speak TLS from now on; on_accept comes after the handshake. tls_of gives each the context in force;
- * `owner` is that of on_accept. */
+/* New streams of the listener use TLS from now on; on_accept is called after the handshake. tls_of returns the
+ * current context for each; `owner` is the owner of on_accept. */
 typedef struct tls_context *listener_tls_fn(void *owner);
 void listener_secure(struct listener *listener, listener_tls_fn *tls_of, uint64_t handshake_ms);
-/* Stops accepting and frees. */
+/* Stops accepting and frees the listener. */
 void listener_free(struct listener *listener);
-/* Descriptor exhaustion and the like are logged once a second, never fatal. */
+/* Errors such as running out of descriptors are logged at most once per second and never fatal. */

@@ -1,16 +1,15 @@
 /*
  * stream_uv.c - stream.h over a descriptor that uv_poll watches; reads and writes are plain system calls.
  *
- * Why not uv_stream_t: with one read per event and one writev per turn a request costs the same or
- * less, there is no write request to allocate, and a half-closed or broken connection is ours to handle.
+ * Why not uv_stream_t: with one read per event and one writev per turn a request costs as much or less, no write
+ * requests are allocated, and we can handle half-closed and broken connections ourselves.
  *
  *   readable ─► read into receive_room ─► receive_filled ─► owner's on_data
- *   stream_send ─► loop->dirty ─► turn's end: writev; a rest waits (is_blocked) until writable
+ *   stream_send ─► loop->dirty ─► end of turn: writev; remaining bytes wait (is_blocked) until writable
  *
- * (1) Callbacks come from poll or from streams_deliver, never from inside a call of the owner.
- * (2) A closed stream keeps its memory until libuv's close callback, so every frame of the stack that
- *     still knows it may look at `state` and leave.
- * (3) Pausing costs nothing until bytes arrive: only then is the descriptor no longer watched.
+ * (1) Callbacks come from poll or from streams_deliver, never from inside a call of the owner. (2) A closed stream
+ * keeps its memory until libuv's close callback, so callers up the stack may still read `state` and return. (3)
+ * Pausing costs no system call until bytes arrive: only then we stop watching the descriptor.
  */
 #include "shared/check.h"
 #include "shared/net/net_uv.h"
@@ -23,9 +22,9 @@
 #include <unistd.h>
 
 enum {
-    READ_ROOM_MIN = 8 * 1024, /* a read never gets less room */
-    READS_PER_TURN = 4,       /* then others are served first */
-    READ_MAX = 256 * 1024,    /* bytes of one read, so that others need not wait long */
+    READ_ROOM_MIN = 8 * 1024, /* minimum room for a read */
+    READS_PER_TURN = 4,       /* per stream, so that other streams are served too */
+    READ_MAX = 256 * 1024,    /* bytes per read, so that other streams need not wait long */
     WRITES_PER_TURN = 16,
     IOVECS_MAX = 256,
     CLOSE_WAIT_MS = 5000, /* for the bytes pending at stream_close */
@@ -34,7 +33,7 @@ enum {
 
 static void stream_finish(struct stream *stream);
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- creation --------------------------------------------------------------------------------- */
 
 struct stream *stream_alloc(struct loop *loop)
 {
@@ -115,7 +114,7 @@ bool stream_is_reading(const struct stream *stream)
     return stream->state == STREAM_OPEN && !stream->is_paused && !stream->is_ended;
 }
 
-/* Watches what the stream can use now. */
+/* Watches the events that the stream needs now. */
 static void stream_watch(struct stream *stream)
 {
     int want =
@@ -156,7 +155,7 @@ bool stream_read_failed(struct stream *stream, ssize_t got)
     return false;
 }
 
-/* One read. False: there is no more to read now. */
+/* Reads once. False: there is no more to read now. */
 static bool stream_read_once(struct stream *stream)
 {
     struct loop *loop = stream->loop;
@@ -181,7 +180,7 @@ static bool stream_read_once(struct stream *stream)
 static void stream_read(struct stream *stream)
 {
     for (int i = 0; i < READS_PER_TURN && stream_is_reading(stream); i++) {
-        if (stream->tell & TELL_AGAIN) /* kept bytes come before new ones, and before the end */
+        if (stream->tell & TELL_AGAIN) /* kept bytes come before new ones and before the end */
             break;
         if (!stream_read_once(stream))
             break;
@@ -191,8 +190,7 @@ static void stream_read(struct stream *stream)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct stream *stream = container_of(poll, struct stream, poll);
-    if (status <
-        0) { /* an error is waiting, and libuv has stopped watching: a read or write names it */
+    if (status < 0) { /* libuv stopped watching: the next read or write returns the error */
         stream->subscription = 0;
         events = UV_READABLE | UV_WRITABLE;
     }
@@ -266,7 +264,7 @@ void stream_send(struct stream *stream)
         list_push(&stream->loop->dirty, &stream->dirty);
 }
 
-/* Nothing more can be written. The owner hears of it in the next turn, after what can still be read. */
+/* Nothing more can be written. on_end is called at the end of the turn, after the bytes that can still be read. */
 static void stream_broke(struct stream *stream, int err)
 {
     stream->is_broken = true;
@@ -279,7 +277,7 @@ static void stream_broke(struct stream *stream, int err)
     }
 }
 
-/* One system call. False: nothing more can be written now. */
+/* Makes one system call. False: nothing more can be written now. */
 static bool stream_write_once(struct stream *stream)
 {
     struct iovec iov[IOVECS_MAX];
@@ -312,7 +310,7 @@ static void on_close_deadline(void *owner)
     stream_finish(owner);
 }
 
-/* A rest stays: wait until the kernel takes more. */
+/* Bytes remain: waits until the descriptor is writable. */
 static void stream_block(struct stream *stream)
 {
     stream->is_blocked = true;
@@ -382,7 +380,7 @@ bool stream_has_hung_up(const struct stream *stream)
            (poll(&asked, 1, 0) == 1 && asked.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* ---- telling ---------------------------------------------------------------------------------- */
+/* ---- events ----------------------------------------------------------------------------------- */
 
 static void stream_deliver(struct stream *stream)
 {
@@ -405,21 +403,21 @@ static void stream_deliver(struct stream *stream)
         stream_end(stream, stream->err);
 }
 
-/* Those that are telling now; what they cause is for the next call. */
+/* Handles the current events; events that they cause are left for the next call. */
 void streams_deliver(struct loop *loop)
 {
     struct list now;
     list_init(&now);
     list_push(&loop->telling, &now);
-    list_remove(&loop->telling); /* `now` is the ring's head in its place */
+    list_remove(&loop->telling); /* `now` is now the head of the ring */
     for (struct list *link; (link = list_pop(&now));)
         stream_deliver(container_of(link, struct stream, telling));
 }
 
 /* ---- ending ----------------------------------------------------------------------------------- */
 
-/* Bytes that arrived and were not read would make close() a reset, which may take our last reply away
- * from the peer. */
+/* Reads and drops received bytes: close() with unread bytes sends a reset, which can destroy our last reply before
+ * the peer reads it. */
 static void stream_discard(struct stream *stream)
 {
     char scrap[16 * 1024];
@@ -433,7 +431,7 @@ static void stream_discard(struct stream *stream)
     }
 }
 
-/* Gives the descriptor back at once, the memory later. */
+/* Closes the descriptor now; the memory is freed later. */
 static void stream_finish(struct stream *stream)
 {
     CHECK(stream->state != STREAM_CLOSED);
@@ -476,11 +474,11 @@ void stream_close(struct stream *stream)
 void stream_abort(struct stream *stream)
 {
     stream_leave(stream);
-    stream->is_broken = true; /* so nothing is discarded politely */
+    stream->is_broken = true; /* so that stream_discard is skipped */
     stream_finish(stream);
 }
 
-/* ---- facts ------------------------------------------------------------------------------------ */
+/* ---- properties ------------------------------------------------------------------------------- */
 
 const char *stream_peer(const struct stream *stream)
 {

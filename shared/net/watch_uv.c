@@ -1,12 +1,12 @@
 /*
- * watch_uv.c - tells when the file behind a path has become another one.
+ * watch_uv.c - reports when a path leads to a different file.
  *
  *   /etc/scree/shards.ini ─► ..data/shards.ini ─► ..2026_01_01/shards.ini     Kubernetes swaps ..data
  *   └── events of this directory ──┐
- *       a slow look ───────────────┴─► wait a moment ─► stat (follows links) ─► differs: on_change
+ *       a slow timer ──────────────┴─► debounce ─► stat (follows links) ─► different file: on_change
  *
- * Events only say "look"; what counts is the identity (device, inode, size, time) of the file at the
- * end of the links. A file that is missing is not a change: it may be just being replaced.
+ * Events only start the check; the check compares the identity (device, inode, size, time) of the file at the end of the
+ * links. A missing file is not a change: it may be in the middle of a replacement.
  */
 #include "shared/check.h"
 #include "shared/net/net_uv.h"
@@ -21,12 +21,12 @@ enum { DEBOUNCE_MS = 50, LOOK_EVERY_MS = 2000 };
 struct watch {
     uv_fs_event_t events;
     struct loop *loop;
-    struct timer *debounce; /* after an event */
-    struct timer *look;     /* where events are missing */
+    struct timer *debounce; /* waits after an event */
+    struct timer *look;     /* checks even without events */
     watch_fn *on_change;
     void *owner;
-    struct stat file;      /* as last told */
-    struct stat directory; /* the one whose events we get; zeros: none */
+    struct stat file;      /* as of the last check */
+    struct stat directory; /* the directory that is watched; zeros: none */
     char directory_path[PATH_MAX];
     char path[PATH_MAX];
 };
@@ -46,7 +46,7 @@ static void on_event(uv_fs_event_t *events, const char *name, int what, int stat
     timer_start(watch->debounce, DEBOUNCE_MS, 0);
 }
 
-/* The directory may be replaced as well: listen to the one that is there now. */
+/* Watches the directory that the path has now: it may have been replaced. */
 static void follow_directory(struct watch *watch)
 {
     struct stat now;

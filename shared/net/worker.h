@@ -3,9 +3,10 @@
  *
  *   loop thread: worker_submit(job) ──► a thread: job->work() ──► loop thread: job->done()
  *
- * A worker of its own has one thread: first in, first out. The commit thread is one (work = write and fsync).
- * Workers of a pool share its threads: jobs begin in order, run at the same time and end in any order. The readers
- * of all partitions do. Implementations: tests/sim/ runs jobs in the one thread, after a simulated delay.
+ * A worker of its own has one thread: first in, first out. The commit thread is one (work = write and fsync). Workers
+ * of a pool share its threads: jobs begin in order, run concurrently and end in any order; the readers of all
+ * partitions share a pool. Implementations: worker_uv.c; tests/sim/ runs jobs in its one thread, after a simulated
+ * delay.
  */
 #pragma once
 
@@ -14,19 +15,20 @@ struct worker;
 struct worker_pool;
 
 struct job {
-    void (*work)(struct job *job); /* on the worker's thread; may block */
-    void (*done)(struct job *job); /* on the loop's thread */
+    void (*work)(struct job *job); /* called on the worker's thread; may block */
+    void (*done)(struct job *job); /* called on the loop's thread */
     struct job *next;
-    struct worker *worker; /* it was submitted to */
+    struct worker *worker; /* to which it was submitted */
 };
 
 struct worker *worker_new(struct loop *loop, const char *name);
-/* Threads for workers of any loops. */
+/* A pool of threads for workers of several loops. */
 struct worker_pool *worker_pool_new(const char *name, unsigned threads);
-/* When all its workers have been freed. NULL is allowed. */
+/* Call after all its workers have been freed. NULL is allowed. */
 void worker_pool_free(struct worker_pool *pool);
 struct worker *worker_new_in(struct loop *loop, struct worker_pool *pool);
-/* The job's memory is the submitter's again in done(). */
+/* The job's memory belongs to the worker until done() is called. */
 void worker_submit(struct worker *worker, struct job *job);
-/* Finishes submitted jobs (their done() is called before this returns), ends a thread of its own, frees. */
+/* Waits for the submitted jobs (calls their done() before returning), ends the worker's own thread, frees the
+ * worker. */
 void worker_free(struct worker *worker);

@@ -1,12 +1,12 @@
 /*
- * worker_uv.c - worker.h with threads: jobs wait in their pool, finished ones with their worker.
+ * worker_uv.c - worker.h with threads: jobs wait in a queue of the pool, finished jobs in a list of their worker.
  *
  *   worker_submit ─► pool's waiting ─► a thread: work() ─► worker's finished ─► one task in the loop's mail
  *                                                                                         │
  *                                                                          done() of all ◄┘
  *
- * A worker of its own is the only one of a pool with one thread. However many jobs finish before the loop gets to
- * it, the mail carries the worker's task once.
+ * A worker with its own thread is the only worker of a pool with one thread. The task is posted once for all jobs that
+ * finish before the loop runs it.
  */
 #include "shared/check.h"
 #include "shared/net/net_uv.h"
@@ -35,7 +35,7 @@ struct worker {
     struct loop *loop;
     struct worker_pool *pool;
     bool owns_pool;
-    pthread_mutex_t lock; /* guards what follows, up to `is_posted` */
+    pthread_mutex_t lock; /* guards the following fields, up to `is_posted` */
     pthread_cond_t idle;
     struct job_list finished;
     unsigned under_way; /* submitted and not finished */
@@ -69,7 +69,7 @@ static struct job *job_list_pop(struct job_list *list)
 
 /* ---- a pool's threads ---- */
 
-/* The next job to do; NULL: the thread shall end. */
+/* Waits for the next job; NULL: the thread must end. */
 static struct job *job_wait(struct worker_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
@@ -80,7 +80,7 @@ static struct job *job_wait(struct worker_pool *pool)
     return job;
 }
 
-/* The worker may be freed as soon as its lock is free and nothing of it is under way. */
+/* Once `under_way` is 0 and the lock is released, another thread may free the worker. */
 static void job_finish(struct job *job)
 {
     struct worker *worker = job->worker;
@@ -195,7 +195,7 @@ void worker_submit(struct worker *worker, struct job *job)
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* Waits until nothing is under way, and takes what has finished; NULL: nothing was left. */
+/* Waits until no job is under way; returns the finished jobs, NULL when there are none. */
 static struct job *wait_finished(struct worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
@@ -211,7 +211,7 @@ static struct job *wait_finished(struct worker *worker)
 void worker_free(struct worker *worker)
 {
     for (struct job *job; (job = wait_finished(worker));)
-        finish_jobs(job); /* which may submit more */
+        finish_jobs(job); /* done() may submit more jobs */
     if (worker->owns_pool)
         worker_pool_free(worker->pool);
     pthread_cond_destroy(&worker->idle);
