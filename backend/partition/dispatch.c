@@ -1,6 +1,5 @@
 #include "backend/partition/dispatch.h"
 
-#include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
 #include "backend/keyspace/keyspace.h"
@@ -9,6 +8,7 @@
 #include "backend/partition/blocking.h"
 #include "backend/partition/changes.h"
 #include "backend/partition/command_stats.h"
+#include "backend/partition/gates.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/monitor.h"
 #include "backend/partition/push_message.h"
@@ -18,8 +18,6 @@
 #include "backend/partition/tracking.h"
 #include "backend/partition/waits.h"
 #include "shared/check.h"
-#include "shared/clock.h"
-#include "shared/latency.h"
 
 #include <stdio.h>
 
@@ -27,191 +25,6 @@ enum {
     /* Bytes that the reply of each command of EXEC may always have: long replies before it do not make a write fail. */
     QUEUED_REPLY_MIN = 256,
 };
-
-static handler_fn *const handlers[COMMAND_COUNT] = {
-#define COMMAND(id, ...)       [COMMAND_##id] = cmd_##id,
-#define COMMAND_LOCAL(id, ...) [COMMAND_##id] = cmd_##id,
-#define COMMAND_PROXY(id, ...)
-#define COMMAND_PLANNED(id, ...)
-#include "shared/commands.def"
-#undef COMMAND
-#undef COMMAND_LOCAL
-#undef COMMAND_PROXY
-#undef COMMAND_PLANNED
-};
-
-/* ---- gates: each replies and returns false when the request ends there ---- */
-
-/* The request is refused: the transaction it belongs to will not run. */
-static void reject_command(struct call *call, const char *text)
-{
-    struct transaction *transaction = &call->session->transaction;
-    if (call->command)
-        call->partition->stats->commands[call->command->id].rejected++;
-    if (call->command && call->command->traits & TRAIT_RUNS_QUEUE) {
-        transaction_end(transaction);
-        watch_clear(call->partition->watchers.watches, &call->session->watcher);
-        text += strncmp(text, "ERR ", 4) == 0 ? 4 : 0;
-        call_errorf(call, "EXECABORT Transaction discarded because of: %s", text);
-        return;
-    }
-    transaction->is_aborted |= transaction->is_open;
-    call_error_text(call, text);
-}
-
-/* The text was written by command_error_*. */
-static bool count_rejected(struct call *call)
-{
-    struct transaction *transaction = &call->session->transaction;
-    transaction->is_aborted |= transaction->is_open;
-    if (call->command)
-        call->partition->stats->commands[call->command->id].rejected++;
-    stats_error(call->partition->stats, "ERR");
-    call->failed = true;
-    return false;
-}
-
-static bool gate_known(struct call *call)
-{
-    const struct command *command = call->command;
-    if (command && handlers[command->id])
-        return true;
-    if (command && command_has_subs(command) && command->handlers & HANDLER_BACKEND)
-        return true; /* a container alone: its arity is wrong */
-    call->command = NULL;
-    if (command && command->parent != COMMAND_NONE &&
-        command_of(command->parent)->handlers & HANDLER_BACKEND)
-        command_error_unknown_sub(&call->reply, command_of(command->parent), call->argv[1]);
-    else if (command)
-        command_error_unknown(&call->reply, call->argv, call->argc);
-    else
-        command_error_not_found(&call->reply, call->argv, call->argc);
-    return count_rejected(call);
-}
-
-static bool gate_arity(struct call *call)
-{
-    if (command_arity_ok(call->command, call->argc) && handlers[call->command->id])
-        return true;
-    if (call->command->traits & TRAIT_RUNS_QUEUE) {
-        reject_command(call, "ERR wrong number of arguments for 'exec' command");
-        return false;
-    }
-    command_error_arity(&call->reply, call->command);
-    return count_rejected(call);
-}
-
-static bool gate_auth(struct call *call)
-{
-    struct session *session = call->session;
-    if (session_is_protected(session) && !(call->command->flags & CMD_NO_AUTH)) {
-        reject_command(
-            call, "DENIED protected mode: nobody needs a password here, so only this host is "
-                  "served, and who shows the cluster secret or, where tls-auth-clients is yes, "
-                  "a certificate. Set requirepass, or protected-mode no");
-        return false;
-    }
-    if (session->login.is_authenticated ||
-        !config_snapshot_needs_password(call->partition->snapshot) ||
-        call->command->flags & CMD_NO_AUTH)
-        return true;
-    reject_command(call, error_text(ERR_NOAUTH));
-    return false;
-}
-
-static bool gate_internal(struct call *call)
-{
-    /* SCREE AUTH, which shows the secret, has CMD_NO_AUTH. */
-    bool needs_secret =
-        call->command->flags & CMD_INTERNAL && !(call->command->flags & CMD_NO_AUTH);
-    if (!needs_secret || call->session->login.is_internal)
-        return true;
-    reject_command(call,
-                   "NOPERM this command is for connections that have shown the cluster secret");
-    return false;
-}
-
-static bool gate_namespace(struct call *call)
-{
-    if (!command_is_walled(call->command, session_namespace(call->session)))
-        return true;
-    reject_command(call, error_text(ERR_OPERATOR_ONLY));
-    return false;
-}
-
-static bool gate_acl(struct call *call)
-{
-    char text[ACL_ERROR_MAX];
-    if (acl_gate(call, text))
-        return true;
-    if (session_user(call->session))
-        reject_command(call, text);
-    else
-        session_abort(call->session); /* the user was removed */
-    return false;
-}
-
-static bool gate_no_multi(struct call *call)
-{
-    if (!(call->command->flags & CMD_NO_MULTI) || !call->session->transaction.is_open)
-        return true;
-    reject_command(call, "ERR Command not allowed inside a transaction");
-    return false;
-}
-
-/* Flags of what will really run: EXEC has those of its queue too. */
-static uint32_t effective_flags(const struct call *call)
-{
-    uint32_t flags = call->command->flags;
-    bool runs_queue = call->command->traits & TRAIT_RUNS_QUEUE;
-    return runs_queue ? flags | call->session->transaction.flags : flags;
-}
-
-static bool gate_disk(struct call *call)
-{
-    int err = commit_gate(call->partition->commit, effective_flags(call));
-    if (err == OK)
-        return true;
-    reject_command(call, error_text((enum error)err));
-    return false;
-}
-
-/* A RESP2 client with subscriptions reads messages, which only few replies can stand between. */
-static bool gate_subscriber(struct call *call)
-{
-    if (!session_is_subscriber(call->session) || call->command->traits & TRAIT_SUBSCRIBER)
-        return true;
-    char text[256];
-    (void)snprintf(text, sizeof text, SUBSCRIBER_ERROR, command_full_name(call->command));
-    reject_command(call, text);
-    return false;
-}
-
-/* While a slow script runs, only commands with CMD_ALLOW_BUSY are served; others get BUSY. */
-static bool gate_busy(struct call *call)
-{
-    if (!call->partition->running.busy_error || call->command->flags & CMD_ALLOW_BUSY)
-        return true;
-    reject_command(call, call->partition->running.busy_error);
-    return false;
-}
-
-/* Who monitors looks on: Redis takes it for a replica. */
-static bool gate_monitor(struct call *call)
-{
-    if (!monitor_is(call->session) ||
-        !(effective_flags(call) & (CMD_WRITE | CMD_READONLY | CMD_MAY_REPLICATE)))
-        return true;
-    reject_command(call, "ERR Replica can't interact with the keyspace");
-    return false;
-}
-
-static bool gates_pass(struct call *call)
-{
-    return gate_known(call) && gate_arity(call) && gate_auth(call) && gate_internal(call) &&
-           gate_namespace(call) && gate_acl(call) && gate_no_multi(call) && gate_disk(call) &&
-           gate_subscriber(call) && gate_busy(call) && gate_monitor(call);
-}
 
 static bool may_write(const struct call *call)
 {

@@ -18,3 +18,6 @@ typedef void handler_fn(struct call *call);
 #undef COMMAND_LOCAL
 #undef COMMAND_PROXY
 #undef COMMAND_PLANNED
+
+/* By command id; NULL: the backend does not run it. */
+extern handler_fn *const handlers[COMMAND_COUNT];
