@@ -5,6 +5,7 @@
 #include "backend/partition/memory.h"
 #include "backend/partition/peering.h"
 #include "backend/partition_new.h"
+#include "backend/partition_run.h"
 #include "backend/peer/peer_set.h"
 #include "backend/store/pace.h"
 #include "backend/store/store.h"

@@ -2,10 +2,7 @@
 
 #include "proxy/proxy.h"
 #include "proxy/rate_limiter.h"
-#include "proxy/request.h"
 #include "proxy/slow_log.h"
-#include "proxy/worker.h"
-#include "shared/check.h"
 #include "shared/log.h"
 
 #include <stdlib.h>

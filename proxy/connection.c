@@ -1,6 +1,5 @@
 #include "proxy/connection.h"
 
-#include "config/config.h"
 #include "proxy/blocked.h"
 #include "proxy/dispatch.h"
 #include "proxy/local/local.h"
@@ -8,13 +7,11 @@
 #include "proxy/monitor.h"
 #include "proxy/move.h"
 #include "proxy/proxy.h"
-#include "proxy/request.h"
 #include "proxy/scripts.h"
 #include "proxy/subscriptions.h"
 #include "proxy/tracking.h"
 #include "proxy/transaction.h"
 #include "proxy/worker.h"
-#include "shared/check.h"
 #include "shared/log.h"
 
 #include <stdlib.h>

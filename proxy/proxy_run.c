@@ -8,6 +8,7 @@
 #include "proxy/status/status.h"
 #include "proxy/users.h"
 #include "proxy/worker.h"
+#include "proxy/worker_accept.h"
 #include "proxy/worker_run.h"
 #include "shared/check.h"
 #include "shared/clock.h"

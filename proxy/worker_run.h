@@ -10,15 +10,13 @@ struct proxy_worker *proxy_worker_new(struct proxy *proxy, struct loop *loop, ui
                                       struct proxy_snapshot *snapshot);
 /* All clients and upstreams must be gone (proxy_worker_stop). */
 void proxy_worker_free(struct proxy_worker *worker);
-/* Accepts clients on a bound descriptor. `name`: namespace of its clients, "": none. `tls`: clients use TLS, for which
- * the snapshot has a context. */
-void proxy_worker_listen(struct proxy_worker *worker, int fd, const struct listen_options *options,
-                         const char *name, bool tls);
 /* Puts a new snapshot in force; takes over the reference. */
 void proxy_worker_update(struct proxy_worker *worker, struct proxy_snapshot *snapshot);
 /* Stops accepting and finishes the frames that were read. Clients that are left after `timeout_ms` are closed. When
  * all are gone the worker closes its upstreams and calls proxy_worker_stopped(). */
 void proxy_worker_stop(struct proxy_worker *worker, uint64_t timeout_ms);
 
-/* Makes a client of a stream that a listener of namespace `name` (empty: none) accepted. */
-void proxy_worker_accept(struct proxy_worker *worker, struct stream *stream, struct bytes name);
+/* While the worker stops: closes all clients. */
+void worker_kill_clients(struct proxy_worker *worker);
+/* At the end of turns while it stops: when all clients are gone, closes the upstreams, then waits for other threads. */
+void worker_go_on_stopping(struct proxy_worker *worker);

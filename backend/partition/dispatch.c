@@ -12,14 +12,10 @@
 #include "backend/partition/handlers.h"
 #include "backend/partition/monitor.h"
 #include "backend/partition/push_message.h"
-#include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
 #include "backend/partition/suspend.h"
 #include "backend/partition/tracking.h"
 #include "backend/partition/waits.h"
-#include "shared/check.h"
-
-#include <stdio.h>
 
 enum {
     /* Bytes that the reply of each command of EXEC may always have: long replies before it do not make a write fail. */

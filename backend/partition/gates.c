@@ -3,17 +3,10 @@
 #include "backend/context/config_snapshot.h"
 #include "backend/context/partition.h"
 #include "backend/context/stats.h"
-#include "backend/keyspace/watch.h"
 #include "backend/partition/acl_gate.h"
 #include "backend/partition/handlers.h"
 #include "backend/partition/monitor.h"
-#include "backend/partition/session.h"
 #include "backend/partition/session_reply.h"
-#include "backend/storage/commit.h"
-#include "shared/check.h"
-
-#include <stdio.h>
-#include <string.h>
 
 void reject_command(struct call *call, const char *text)
 {

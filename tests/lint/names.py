@@ -14,7 +14,7 @@ ALLOWED = {
     'is_tenant',  # whether a session is restricted to one namespace
     'lock', 'unlock',  # of the file's own mutex
     'on_data', 'on_drain', 'on_end',  # events of a stream
-    'on_handshake', 'on_poll', 'on_request', 'on_signal', 'on_stopped', 'on_thread_end', 'on_tick', 'on_timer',
+    'on_handshake', 'on_poll', 'on_request', 'on_signal', 'on_stopped', 'on_thread_end', 'on_timer',
     'on_section', 'on_value',  # what the reader of INI files calls back
     'parse',  # the bytes of the file's format
 }

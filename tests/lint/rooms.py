@@ -5,7 +5,8 @@
                                      └─ backend: format ◄─ wal ◄─ store ◄─ storage ◄─ context ◄─ keyspace
                                                  ◄─ partition ◄─ script ◄─ backup ◄─ commands ◄─ tool ◄─ backend/*.c
 
-A file includes its own room and rooms below it. No circle of includes may hold more units (X.c with X.h) than CIRCLE_MAX says.
+A file includes its own room and rooms below it. No circle of includes may hold more units (X.c with X.h) than CIRCLE_MAX says, and no file
+may include more own headers than INCLUDES_MAX.
 uv.h, rocksdb, microhttpd, inih and lua each have one place.
 
 Prints `file:line: what is wrong`; silent and 0 when all is well. `rooms.py --circles` lists the circles there are.
@@ -26,6 +27,8 @@ BACKEND = ['backend/format', 'backend/format/json', 'backend/wal', 'backend/stor
 PROXY = ['proxy', 'proxy/local', 'proxy/status', 'proxy/upstream']
 # units in one circle
 CIRCLE_MAX = 5
+# own headers that one file includes
+INCLUDES_MAX = 20
 # library header → where it may be included
 DOORS = [
     (re.compile(r'uv(\.h|/)'), re.compile(r'.*_uv\.[ch]$')),
@@ -119,6 +122,9 @@ def check_file(path):
     if not path.startswith('tests/'):
         for line, kind, target in includes:
             yield from check_include(path, line, kind, target)
+        own_headers = sum(kind == '"' for _, kind, _ in includes)
+        if own_headers > INCLUDES_MAX:
+            yield '%s:1: %d own headers are included, at most %d may be' % (path, own_headers, INCLUDES_MAX)
         own = path[:-1] + 'h'
         if path.endswith('.c') and os.path.exists(os.path.join(ROOT, own)) and includes and includes[0][2] != own:
             yield '%s:%d: expected its own header first' % (path, includes[0][0])

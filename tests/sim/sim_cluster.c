@@ -3,6 +3,7 @@
 #include "backend/context/partition.h"
 #include "backend/context/process.h"
 #include "backend/partition_new.h"
+#include "backend/partition_run.h"
 #include "backend/store/store.h"
 #include "config/reload.h"
 #include "proxy/proxy.h"

@@ -1,0 +1,131 @@
+#include "backend/partition_run.h"
+
+#include "backend/backup/backup.h"
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/context/stats.h"
+#include "backend/partition/connection.h"
+#include "backend/partition/gauges.h"
+#include "backend/partition/refresh.h"
+#include "backend/partition/tracking.h"
+#include "backend/peer/peer_set.h"
+
+/* Closes them all with session_end or session_abort. */
+static void close_sessions(struct partition *partition,
+                           void (*session_close)(struct session *session))
+{
+    struct list *next;
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
+         link = next) {
+        next = link->next;
+        session_close(container_of(link, struct session, link));
+    }
+    CHECK(list_empty(&partition->clients.all));
+}
+
+static void on_stopped(struct partition *partition)
+{
+    void (*tell)(void *owner) = partition->thread.on_stopped;
+    close_sessions(partition, session_end);
+    peer_set_free(partition->peers);
+    partition->peers = NULL;
+    timer_stop(partition->thread.tick);
+    partition->thread.on_stopped = NULL;
+    tell(partition->thread.stop_owner);
+}
+
+bool partition_end_turn(void *owner)
+{
+    struct partition *partition = owner;
+    struct list *overdue;
+    bool told = tracking_turn_end(partition);
+    while ((overdue = list_pop(&partition->clients.overdue)))
+        session_abort(container_of(overdue, struct session, replies.overdue));
+    (void)commit_turn_end(partition->commit);
+    backup_turn_end(partition->saves.backup);
+    gauges_turn_end(partition);
+    if (partition->thread.on_stopped && commit_is_idle(partition->commit))
+        on_stopped(partition);
+    return told;
+}
+
+static void close_listeners(struct partition *partition)
+{
+    if (partition->listeners.tcp)
+        listener_free(partition->listeners.tcp);
+    if (partition->listeners.tls)
+        listener_free(partition->listeners.tls);
+    if (partition->listeners.unix_socket)
+        listener_free(partition->listeners.unix_socket);
+    partition->listeners.tcp = partition->listeners.tls = partition->listeners.unix_socket = NULL;
+}
+
+void partition_stop(struct partition *partition, void (*tell)(void *owner), void *owner)
+{
+    CHECK(!partition->thread.is_stopping);
+    partition->thread.is_stopping = true;
+    partition->thread.on_stopped = tell;
+    partition->thread.stop_owner = owner;
+    close_listeners(partition);
+    for (struct list *link = partition->clients.all.next; link != &partition->clients.all;
+         link = link->next)
+        stream_pause(container_of(link, struct session, link)->stream);
+}
+
+static size_t on_refused_data(void *owner, struct block *block, const char *data, size_t len,
+                              size_t *need)
+{
+    (void)owner;
+    (void)block;
+    (void)data;
+    (void)need;
+    return len;
+}
+
+static void on_refused_end(void *owner, int err)
+{
+    (void)owner;
+    (void)err;
+}
+
+/* One connection too many: it gets an error and is closed. */
+static void refuse_connection(struct partition *partition, struct stream *stream)
+{
+    static const struct stream_events events = {.on_data = on_refused_data,
+                                                .on_end = on_refused_end};
+    struct reply reply = {.out = stream_out(stream), .resp = 2};
+    stream_set_owner(stream, &events, partition);
+    reply_code(&reply, ERR_MAXCLIENTS);
+    stream_send(stream);
+    stream_close(stream);
+    partition->stats->connections_refused++;
+    metric_add(partition->metrics.process, METRIC_BACKEND_CLIENTS_REFUSED, 1);
+}
+
+struct tls_context *partition_tls(void *owner)
+{
+    struct partition *partition = owner;
+    partition_refresh(partition);
+    return partition->snapshot->tls;
+}
+
+void partition_accept(void *owner, struct stream *stream)
+{
+    struct partition *partition = owner;
+    partition_refresh(partition);
+    if (!process_client_joined(partition->process)) {
+        refuse_connection(partition, stream);
+        return;
+    }
+    partition->stats->connections_total++;
+    metric_add(partition->metrics.process, METRIC_BACKEND_CLIENTS_ACCEPTED, 1);
+    connection_new(partition, stream, ++partition->clients.last_id);
+}
+
+void partition_close(struct partition *partition)
+{
+    close_sessions(partition, session_abort);
+    peer_set_free(partition->peers);
+    partition->peers = NULL;
+    close_listeners(partition);
+}

@@ -1,0 +1,76 @@
+#include "backend/partition_storage.h"
+
+#include "backend/context/partition.h"
+#include "backend/context/process.h"
+#include "backend/keyspace/cursor.h"
+#include "backend/keyspace/range_bound.h"
+#include "backend/keyspace/rank_cache.h"
+#include "backend/keyspace/space.h"
+#include "backend/partition_commit.h"
+#include "backend/storage/maintenance.h"
+#include "backend/storage/partition_store.h"
+#include "backend/storage/reader.h"
+
+/* maintenance_fn */
+static void on_maintenance(void *owner, enum maintenance_task task, bool good)
+{
+    struct partition *partition = owner;
+    if (task == MAINTENANCE_SAVE)
+        partition_saved(partition, good, partition->saves.bgsave_changes);
+}
+
+bool partition_storage_open(struct partition *partition, const struct backend_config *config,
+                            char *error, size_t size)
+{
+    partition->store =
+        partition_store_open(partition->process->env, config, partition->name, error, size);
+    return partition->store;
+}
+
+bool partition_storage_new(struct partition *partition, const struct backend_config *config)
+{
+    partition->overlay = overlay_new(partition->store);
+    overlay_use_buffers(partition->overlay, config->store_write_buffer_bytes);
+    if (!partition_read_header(partition))
+        return false;
+    if (partition->process->readers) {
+        partition->reader =
+            reader_new(partition->loop, partition->process->readers, partition->store);
+        overlay_use_reader(partition->overlay, partition->reader);
+    }
+    partition->caches.range_bounds = range_bounds_new();
+    partition->caches.ranks = rank_cache_new(partition->overlay, config->store_rank_cache_bytes /
+                                                                     (uint64_t)config->partitions);
+    overlay_use_cache(partition->overlay,
+                      config->store_row_cache_bytes / (uint64_t)config->partitions);
+    overlay_use_range_cache(partition->overlay,
+                            config->store_range_cache_bytes / (uint64_t)config->partitions);
+    partition->spaces = space_set_new(partition->overlay);
+    if (!partition->spaces)
+        return false;
+    partition->caches.cursors = cursor_cache_new();
+    char save_path[4096];
+    (void)snprintf(save_path, sizeof save_path, "%s/saved-%s", config->data, partition->name);
+    partition->maintenance =
+        maintenance_new(partition->loop, partition->store, save_path, on_maintenance, partition);
+    return true;
+}
+
+void partition_storage_stop(struct partition *partition)
+{
+    maintenance_free(partition->maintenance);
+    cursor_cache_free(partition->caches.cursors);
+}
+
+void partition_storage_free(struct partition *partition)
+{
+    if (partition->spaces)
+        space_set_free(partition->spaces);
+    if (partition->overlay)
+        overlay_free(partition->overlay);
+    reader_free(partition->reader);
+    range_bounds_free(partition->caches.range_bounds);
+    rank_cache_free(partition->caches.ranks);
+    if (partition->store)
+        store_close(partition->store);
+}

@@ -1,0 +1,20 @@
+/*
+ * partition_storage.h - what lies between a partition's store and its commands: overlay, reader, caches, maintenance.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct backend_config;
+struct partition;
+
+/* Opens the store under `data`. False: the reason is in error[size]. */
+bool partition_storage_open(struct partition *partition, const struct backend_config *config,
+                            char *error, size_t size);
+/* Makes the rest; the store must be open. False: its system rows cannot be read. */
+bool partition_storage_new(struct partition *partition, const struct backend_config *config);
+/* Ends maintenance and drops cursors, which use the overlay. */
+void partition_storage_stop(struct partition *partition);
+/* Frees the rest and closes the store. Parts that were not made are skipped. */
+void partition_storage_free(struct partition *partition);
